@@ -1,0 +1,65 @@
+"""Exact privacy charges: what a statement costs, added and compared without rounding."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+
+__all__ = ["Charge", "Number", "exact"]
+
+Number = int | str | float | Fraction | Decimal
+"""What a user may give for epsilon or delta."""
+
+_DECIMAL = re.compile(r"\s*[+-]?(\d{1,40}(\.\d{0,400})?|\.\d{1,400})([eE][+-]?\d{1,3})?\s*")
+_RATIO = re.compile(r"\s*[+-]?\d{1,400}\s*/\s*\d{1,400}\s*")
+
+
+def exact(value: Number) -> Fraction:
+    """Read a number as the rational its author typed: `0.7` is 7/10, not the double nearest to it.
+
+    A float is read as its shortest decimal. Raises `ValueError` for NaN, infinities and text that is
+    no number (or has an absurd size: over 40 digits before the point, an exponent of four digits).
+
+    >>> exact(0.7), exact("1e-6"), exact("1/3")
+    (Fraction(7, 10), Fraction(1, 1000000), Fraction(1, 3))
+    """
+    if isinstance(value, bool):
+        raise ValueError("expected a number, got a boolean")  # noqa: TRY004  one error type for callers
+    if isinstance(value, (int, Fraction)):
+        return Fraction(value)
+    text = str(value) if isinstance(value, Decimal) else repr(float(value)) if isinstance(value, float) else value
+    if not isinstance(text, str) or not (_DECIMAL.fullmatch(text) or _RATIO.fullmatch(text)):
+        raise ValueError(f"not a finite number: {str(value)[:40]!r}")
+    try:
+        return Fraction(text.replace(" ", ""))
+    except ZeroDivisionError:
+        raise ValueError("not a finite number: division by zero") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """An amount of privacy loss, (epsilon, delta)-differential privacy, exact.
+
+    >>> Charge(Fraction(1, 2)) + Charge(Fraction(1, 4), Fraction(1, 10**9))
+    Charge(epsilon=Fraction(3, 4), delta=Fraction(1, 1000000000))
+    """
+
+    epsilon: Fraction = Fraction(0)
+    delta: Fraction = Fraction(0)
+
+    def __post_init__(self) -> None:
+        if self.epsilon < 0 or self.delta < 0:
+            raise ValueError("a charge cannot be negative")
+
+    def __add__(self, other: Charge) -> Charge:
+        return Charge(self.epsilon + other.epsilon, self.delta + other.delta)
+
+    def __sub__(self, other: Charge) -> Charge:
+        """Return the difference, cut off at zero: what is left of a budget after spending."""
+        return Charge(max(self.epsilon - other.epsilon, Fraction(0)), max(self.delta - other.delta, Fraction(0)))
+
+    def fits(self, room: Charge) -> bool:
+        """Whether both parts are at most those of `room`."""
+        return self.epsilon <= room.epsilon and self.delta <= room.delta

@@ -1,0 +1,218 @@
+"""The closed set of SQL types: what a column may be, what an expression may have.
+
+Only types whose equality is identity and whose values print and compare without raising are here
+(every other one is refused by name, with the cast to write). The text form is DuckDB's.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+__all__ = [
+    "BIGINT",
+    "BLOB",
+    "BOOLEAN",
+    "DATE",
+    "DOUBLE",
+    "HUGEINT",
+    "INTEGER",
+    "INTERVAL",
+    "JSON",
+    "NULL",
+    "TIME",
+    "TIMESTAMP",
+    "UUID",
+    "VARCHAR",
+    "SqlType",
+    "column_type",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class SqlType:
+    """One SQL type.
+
+    `name` is DuckDB's canonical name (`BIGINT`, `DECIMAL`, `LIST`, ...); DECIMAL has `precision` and
+    `scale`; LIST has `item`; STRUCT has `fields`; ENUM has `values`.
+    """
+
+    name: str
+    precision: int = 0
+    scale: int = 0
+    item: SqlType | None = None
+    fields: tuple[tuple[str, SqlType], ...] = ()
+    values: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        if self.name == "DECIMAL":
+            return f"DECIMAL({self.precision},{self.scale})"
+        if self.name == "LIST":
+            return f"{self.item}[]"
+        if self.name == "STRUCT":
+            inner = ", ".join(f'"{name.replace(chr(34), chr(34) * 2)}" {kind}' for name, kind in self.fields)
+            return f"STRUCT({inner})"
+        if self.name == "ENUM":
+            return "ENUM(" + ", ".join("'" + v.replace("'", "''") + "'" for v in self.values) + ")"
+        return self.name
+
+    @property
+    def integer(self) -> bool:
+        """Whether it is an integer of at most 64 bits."""
+        return self.name in _INTEGERS
+
+    @property
+    def numeric(self) -> bool:
+        """Whether arithmetic is defined on it."""
+        return self.integer or self.name in ("DOUBLE", "DECIMAL")
+
+    @property
+    def bits(self) -> int:
+        """Width of an integer type."""
+        return _INTEGERS[self.name][0]
+
+    @property
+    def signed(self) -> bool:
+        """Whether an integer type is signed."""
+        return _INTEGERS[self.name][1]
+
+
+_INTEGERS = {
+    "TINYINT": (8, True),
+    "SMALLINT": (16, True),
+    "INTEGER": (32, True),
+    "BIGINT": (64, True),
+    "UTINYINT": (8, False),
+    "USMALLINT": (16, False),
+    "UINTEGER": (32, False),
+    "UBIGINT": (64, False),
+}
+
+BOOLEAN = SqlType("BOOLEAN")
+INTEGER = SqlType("INTEGER")
+BIGINT = SqlType("BIGINT")
+DOUBLE = SqlType("DOUBLE")
+VARCHAR = SqlType("VARCHAR")
+DATE = SqlType("DATE")
+TIMESTAMP = SqlType("TIMESTAMP")
+TIME = SqlType("TIME")
+UUID = SqlType("UUID")
+BLOB = SqlType("BLOB")
+HUGEINT = SqlType("HUGEINT")
+"""Only inside compiled arithmetic; never a column."""
+INTERVAL = SqlType("INTERVAL")
+"""Only as a literal."""
+JSON = SqlType("JSON")
+"""Only as the result of TRY_CAST(x AS JSON)."""
+NULL = SqlType("NULL")
+"""The type of a bare NULL; it fits everywhere."""
+
+_ALIASES = {
+    "BOOL": "BOOLEAN",
+    "LOGICAL": "BOOLEAN",
+    "INT1": "TINYINT",
+    "INT2": "SMALLINT",
+    "SHORT": "SMALLINT",
+    "INT": "INTEGER",
+    "INT4": "INTEGER",
+    "SIGNED": "INTEGER",
+    "INT8": "BIGINT",
+    "LONG": "BIGINT",
+    "FLOAT": "DOUBLE",  # widened at the scan
+    "FLOAT4": "DOUBLE",
+    "REAL": "DOUBLE",
+    "FLOAT8": "DOUBLE",
+    "TEXT": "VARCHAR",
+    "STRING": "VARCHAR",
+    "CHAR": "VARCHAR",
+    "BPCHAR": "VARCHAR",
+    "NUMERIC": "DECIMAL",
+    "DATETIME": "TIMESTAMP",
+    "BYTEA": "BLOB",
+    "BINARY": "BLOB",
+    "VARBINARY": "BLOB",
+}
+_SIMPLE = {*_INTEGERS, "BOOLEAN", "DOUBLE", "VARCHAR", "DATE", "TIMESTAMP", "TIME", "UUID", "BLOB"}
+_ADVICE = {
+    "HUGEINT": "declare it BIGINT",
+    "UHUGEINT": "declare it BIGINT",
+    "TIMESTAMP WITH TIME ZONE": "declare it TIMESTAMP (it is read in UTC)",
+    "TIMESTAMPTZ": "declare it TIMESTAMP (it is read in UTC)",
+    "TIME WITH TIME ZONE": "declare it TIME",
+    "TIMETZ": "declare it TIME",
+    "JSON": "declare it VARCHAR; JSON functions read text",
+    "INTERVAL": "declare it VARCHAR or BIGINT",
+    "TIMESTAMP_S": "declare it TIMESTAMP",
+    "TIMESTAMP_MS": "declare it TIMESTAMP",
+    "TIMESTAMP_NS": "declare it TIMESTAMP",
+    "BIT": "declare it VARCHAR",
+}
+
+
+def column_type(text: str) -> SqlType:
+    """Read a column's type as a policy or the engine writes it; `ValueError` with advice if it is not allowed.
+
+    >>> str(column_type("int")), str(column_type("decimal(10, 2)")), str(column_type("VARCHAR[]"))
+    ('INTEGER', 'DECIMAL(10,2)', 'VARCHAR[]')
+    """
+    kind, rest = _read(text.strip(), 0)
+    if rest.strip():
+        raise ValueError(f"not a column type: {text[:60]!r}")
+    return kind
+
+
+def _read(text: str, depth: int) -> tuple[SqlType, str]:
+    """Read one type off the front of `text`; return it and what follows."""
+    if depth > 8:
+        raise ValueError("types may be nested 8 deep")
+    word = re.match(r"\s*([A-Za-z_][A-Za-z_0-9]*(?:\s+WITH\s+TIME\s+ZONE)?)", text, re.IGNORECASE)
+    if not word:
+        raise ValueError(f"not a column type: {text[:60]!r}")
+    name = re.sub(r"\s+", " ", word[1].upper())
+    name = _ALIASES.get(name, name)
+    rest = text[word.end() :]
+    if name == "DECIMAL":
+        args = re.match(r"\s*\(\s*(\d{1,2})\s*(?:,\s*(\d{1,2})\s*)?\)", rest)
+        precision, scale = (int(args[1]), int(args[2] or 0)) if args else (18, 3)
+        rest = rest[args.end() :] if args else rest
+        if not (1 <= precision <= 18 and scale <= precision):
+            raise ValueError("DECIMAL may have at most 18 digits: declare it DECIMAL(18,s) or DOUBLE")
+        kind = SqlType("DECIMAL", precision, scale)
+    elif name == "STRUCT":
+        kind, rest = _struct(rest, depth)
+    elif name == "ENUM":
+        args = re.match(r"\s*\(((?:\s*'(?:[^']|'')*'\s*,?)+)\)", rest)
+        if not args:
+            raise ValueError("write ENUM('a', 'b', ...)")
+        values = tuple(v.replace("''", "'") for v in re.findall(r"'((?:[^']|'')*)'", args[1]))
+        kind, rest = SqlType("ENUM", values=values), rest[args.end() :]
+    elif name in _SIMPLE:
+        args = re.match(r"\s*\(\s*\d+\s*\)", rest) if name == "VARCHAR" else None
+        kind, rest = SqlType(name), rest[args.end() :] if args else rest
+    else:
+        advice = _ADVICE.get(name, "use a boolean, number, text, date, time, UUID, enum, list or struct type")
+        raise ValueError(f"columns of type {name} are not supported: {advice}")
+    while (brackets := re.match(r"\s*\[\s*\]", rest)) is not None:
+        kind, rest = SqlType("LIST", item=kind), rest[brackets.end() :]
+    return kind, rest
+
+
+def _struct(rest: str, depth: int) -> tuple[SqlType, str]:
+    fields: list[tuple[str, SqlType]] = []
+    rest = rest.lstrip()
+    if not rest.startswith("("):
+        raise ValueError("write STRUCT(name TYPE, ...)")
+    rest = rest[1:]
+    while True:
+        name = re.match(r'\s*(?:"((?:[^"]|"")+)"|([A-Za-z_][A-Za-z_0-9]*))\s+', rest)
+        if not name:
+            raise ValueError("write STRUCT(name TYPE, ...)")
+        kind, rest = _read(rest[name.end() :], depth + 1)
+        fields.append(((name[1] or "").replace('""', '"') or name[2], kind))
+        rest = rest.lstrip()
+        if rest.startswith(","):
+            rest = rest[1:]
+        elif rest.startswith(")"):
+            return SqlType("STRUCT", fields=tuple(fields)), rest[1:]
+        else:
+            raise ValueError("write STRUCT(name TYPE, ...)")
