@@ -1,0 +1,65 @@
+"""The grid that counts and noise live on: multiples of 2^-resolution."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpsql.noise.exact import positive_rational
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from numpy.typing import NDArray
+
+__all__ = ["COUNT_LIMIT", "FINEST", "place", "rate", "resolution"]
+
+FINEST = 20
+"""The finest grid is 2^-20 of a count."""
+
+COUNT_LIMIT = 1 << 40
+"""Counts are cut off here, which keeps their sensitivity and their common direction."""
+
+_SCALE_LIMIT = 1 << 50
+
+
+def resolution(smallest: Fraction) -> int:
+    """Choose the grid of a mechanism: the coarsest that is at most 1/1024 of its smallest noise scale.
+
+    Parameters
+    ----------
+    smallest
+        The smallest scale among the mechanism's noises, in counts. All of them share one grid.
+
+    Returns
+    -------
+    int
+        b, for a grid of step 2^-b counts, 0 <= b <= 20.
+    """
+    fraction = positive_rational(smallest, "scale")
+    wanted = 0
+    while wanted < FINEST and fraction * (1 << wanted) < 1024:
+        wanted += 1
+    return wanted
+
+
+def rate(scale: Fraction, bits: int) -> Fraction:
+    """Return the geometric rate, per grid step of 2^-bits, of noise with this scale in counts.
+
+    Raises `ValueError` if the grid is outside 0..20 or the scale over 2^50 steps: both depend on
+    public parameters alone.
+    """
+    if not 0 <= bits <= FINEST:
+        raise ValueError("resolution must be between 0 and 20")
+    steps = positive_rational(scale, "scale") * (1 << bits)
+    if steps > _SCALE_LIMIT:
+        raise ValueError("the noise's scale is over 2^50 grid steps")
+    return 1 / steps
+
+
+def place(counts: NDArray[np.int64], bits: int) -> NDArray[np.int64]:
+    """Return the counts in grid steps, as a new array, after cutting them off at plus and minus 2^40."""
+    placed = np.clip(counts, -COUNT_LIMIT, COUNT_LIMIT)
+    placed <<= bits
+    return placed

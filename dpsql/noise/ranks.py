@@ -1,0 +1,50 @@
+"""Random order: who wins a tie."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpsql.noise.entropy import SystemEntropy
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dpsql.noise.entropy import Entropy
+
+__all__ = ["ranks"]
+
+
+def ranks(n: int, *, trials: int | None = None, entropy: Entropy | None = None) -> NDArray[np.int64]:
+    """Draw a uniformly random permutation of 0..n-1, exactly; the larger rank wins a tie.
+
+    Every item gets a stream of random bits, read until no two are equal; by symmetry every order is
+    equally likely.
+
+    Parameters
+    ----------
+    n
+        Number of items.
+    trials
+        If given, so many independent permutations, as rows.
+    entropy
+        For tests; the operating system's generator otherwise.
+
+    Returns
+    -------
+    numpy.ndarray
+        int64, of shape (n,) or (trials, n).
+    """
+    source = entropy or SystemEntropy()
+    rows = 1 if trials is None else trials
+    columns: list[NDArray[np.uint64]] = []
+    tied = True
+    while tied:
+        columns.append(source.words(rows * n).reshape(rows, n))
+        order = np.lexsort(columns[::-1], axis=-1) if len(columns) > 1 else np.argsort(columns[0], axis=-1)
+        ordered = [np.take_along_axis(column, order, axis=-1) for column in columns]
+        tied = bool(np.logical_and.reduce([column[:, 1:] == column[:, :-1] for column in ordered]).any())
+    rank = np.empty((rows, n), dtype=np.int64)
+    np.put_along_axis(rank, order, np.arange(n, dtype=np.int64)[None, :], axis=-1)
+    return rank[0] if trials is None else rank
