@@ -1,0 +1,63 @@
+"""What every mechanism checks before it draws: all of it public, so a refusal tells nothing."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING, Literal, cast, get_args
+
+import numpy as np
+
+from dpsql.charge import exact
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from dpsql.charge import Number
+
+__all__ = ["Noise", "bound", "counted", "kind", "positive", "whole"]
+
+Noise = Literal["exponential", "laplace", "geometric"]
+"""Law of the noise; geometric is exponential noise on the grid of whole counts."""
+
+
+def counted(counts: ArrayLike, *, trials: bool = False) -> NDArray[np.int64]:
+    """Read counts as int64 of one dimension, or two where independent trials are allowed."""
+    array = np.asarray(counts)
+    if array.size == 0 and array.dtype == np.float64:
+        array = array.astype(np.int64)  # what numpy makes of an empty list
+    if array.dtype.kind not in "iu" or not np.can_cast(array.dtype, np.int64, casting="safe"):
+        raise ValueError("counts must be signed integers of at most 64 bits")
+    if array.ndim != 1 and not (trials and array.ndim == 2):
+        raise ValueError("counts must have one dimension" + (", or two: (trials, groups)" if trials else ""))
+    return array.astype(np.int64, copy=False)
+
+
+def whole(value: int, name: str) -> int:
+    """Read a number of rows: an int of at least 1."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+        raise ValueError(f"{name} must be a whole number, at least 1")
+    return int(value)
+
+
+def positive(value: Number, name: str) -> Fraction:
+    """Read a positive budget or scale, exactly."""
+    number = exact(value)
+    if number <= 0:
+        raise ValueError(f"{name} must be positive")
+    return number
+
+
+def bound(sensitivity: Number) -> Fraction:
+    """Read how much one unit can change a count: at least 1, for counts are whole numbers."""
+    number = exact(sensitivity)
+    if number < 1 or number.denominator != 1:
+        raise ValueError("sensitivity must be a whole number, at least 1")
+    return number
+
+
+def kind(noise: str) -> Noise:
+    """Read the name of a noise."""
+    for known in get_args(Noise):
+        if noise == known:
+            return cast("Noise", known)
+    raise ValueError("noise must be 'exponential', 'laplace' or 'geometric'")

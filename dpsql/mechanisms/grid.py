@@ -1,0 +1,51 @@
+"""Counts and noise of one mechanism on one grid."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpsql import noise as exact_noise
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from numpy.typing import NDArray
+
+    from dpsql.mechanisms.arguments import Noise
+
+__all__ = ["draw", "grid_of", "in_counts"]
+
+
+def grid_of(noise: Noise, resolution: int | None, *scales: Fraction) -> int:
+    """Choose the grid, 2^-b counts: whole counts for geometric noise, else by the smallest scale.
+
+    Raises `ValueError` if `resolution` is not allowed or a scale too large for the grid.
+    """
+    if noise == "geometric":
+        if resolution not in {None, 0}:
+            raise ValueError("geometric noise lives on whole counts: resolution must be 0 or left out")
+        bits = 0
+    else:
+        bits = exact_noise.resolution(min(scales)) if resolution is None else resolution
+    for scale in scales:
+        exact_noise.rate(scale, bits)
+    return bits
+
+
+def draw(
+    noise: Noise,
+    scale: Fraction,
+    bits: int,
+    size: int | tuple[int, ...],
+    entropy: exact_noise.Entropy | None,
+) -> NDArray[np.int64]:
+    """Draw noise of a scale in counts, in grid steps: one-sided, or two-sided for Laplace."""
+    sampler = exact_noise.laplace if noise == "laplace" else exact_noise.geometric
+    return sampler(exact_noise.rate(scale, bits), size, entropy=entropy)
+
+
+def in_counts(steps: NDArray[np.int64], bits: int) -> NDArray[np.float64]:
+    """Turn released grid steps into counts; exact up to 2^53 steps, rounded to nearest beyond."""
+    return np.multiply(steps, 0.5**bits, dtype=np.float64)
