@@ -1,1 +1,125 @@
-"""dpsql: differentially private SQL for DuckDB."""
+"""dpsql: differentially private SQL for DuckDB.
+
+::
+
+    import dpsql
+    con = dpsql.connect("dpsql.toml", analyst="alice")
+
+For research without SQL: `dpsql.mechanisms`, `dpsql.estimates` and `dpsql.noise`.
+
+Names load when they are first used, so that `import dpsql` (and the command line's `--help`) stays light.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dpsql.charge import Charge
+    from dpsql.dbapi import (
+        BINARY,
+        DATETIME,
+        NUMBER,
+        ROWID,
+        STRING,
+        Binary,
+        Connection,
+        Cursor,
+        Date,
+        DateFromTicks,
+        Time,
+        TimeFromTicks,
+        Timestamp,
+        TimestampFromTicks,
+        apilevel,
+        connect,
+        paramstyle,
+        threadsafety,
+    )
+    from dpsql.errors import (
+        BudgetExceeded,
+        DatabaseError,
+        DataError,
+        Error,
+        IntegrityError,
+        InterfaceError,
+        InternalError,
+        NotSupportedError,
+        OperationalError,
+        PolicyError,
+        ProgrammingError,
+        QueryRefused,
+        QuerySyntaxError,
+        Warning,  # noqa: A004  PEP 249 fixes the name
+    )
+    from dpsql.ledger import Budget
+    from dpsql.policy import Policy
+    from dpsql.release import Release
+
+__version__ = "0.1.0"
+
+__all__ = [  # noqa: RUF022  grouped: the way in, what comes out, PEP 249's constants, types, exceptions
+    "connect",
+    "Connection",
+    "Cursor",
+    "Policy",
+    "Release",
+    "Charge",
+    "Budget",
+    "apilevel",
+    "threadsafety",
+    "paramstyle",
+    "STRING",
+    "BINARY",
+    "NUMBER",
+    "DATETIME",
+    "ROWID",
+    "Date",
+    "Time",
+    "Timestamp",
+    "DateFromTicks",
+    "TimeFromTicks",
+    "TimestampFromTicks",
+    "Binary",
+    "Warning",
+    "Error",
+    "InterfaceError",
+    "DatabaseError",
+    "DataError",
+    "OperationalError",
+    "BudgetExceeded",
+    "IntegrityError",
+    "InternalError",
+    "ProgrammingError",
+    "QuerySyntaxError",
+    "PolicyError",
+    "NotSupportedError",
+    "QueryRefused",
+]
+
+_ERRORS = __all__[__all__.index("Warning") :]
+_HOMES = {
+    "Policy": "dpsql.policy",
+    "Release": "dpsql.release",
+    "Charge": "dpsql.charge",
+    "Budget": "dpsql.ledger",
+    **dict.fromkeys(_ERRORS, "dpsql.errors"),
+}
+"""The module each name of `__all__` lives in; all others are the connector's."""
+_ROOMS = {"errors", "estimates", "mechanisms", "noise"}
+"""Packages that `import dpsql` makes reachable without a further import."""
+
+
+def __getattr__(name: str) -> object:
+    if name in _ROOMS:
+        return import_module(f"dpsql.{name}")
+    if name not in __all__:
+        raise AttributeError(f"module 'dpsql' has no attribute {name!r}")
+    value: object = getattr(import_module(_HOMES.get(name, "dpsql.dbapi")), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

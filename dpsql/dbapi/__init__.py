@@ -1,0 +1,68 @@
+"""The Python connector: PEP 249, and every oddity of it in this one place.
+
+`connect` opens a `Connection`; its `Cursor` runs statements and hands out rows, Arrow data and the `Release`.
+"""
+
+from dpsql.dbapi.connection import Connection, connect
+from dpsql.dbapi.constructors import (
+    Binary,
+    Date,
+    DateFromTicks,
+    Time,
+    TimeFromTicks,
+    Timestamp,
+    TimestampFromTicks,
+)
+from dpsql.dbapi.cursor import Cursor
+from dpsql.dbapi.typecodes import BINARY, DATETIME, NUMBER, ROWID, STRING, TypeObject
+from dpsql.errors import (
+    DatabaseError,
+    DataError,
+    Error,
+    IntegrityError,
+    InterfaceError,
+    InternalError,
+    NotSupportedError,
+    OperationalError,
+    ProgrammingError,
+    Warning,  # noqa: A004  PEP 249 fixes the name
+)
+
+apilevel = "2.0"
+"""The version of PEP 249."""
+threadsafety = 2
+"""Threads may share the module and connections (a lock keeps statements apart), but not cursors."""
+paramstyle = "qmark"
+"""Markers are `?`; `$name` with a mapping is understood too."""
+
+__all__ = [  # noqa: RUF022  grouped: what connects, PEP 249's constants, types, constructors, exceptions
+    "connect",
+    "Connection",
+    "Cursor",
+    "apilevel",
+    "threadsafety",
+    "paramstyle",
+    "TypeObject",
+    "STRING",
+    "BINARY",
+    "NUMBER",
+    "DATETIME",
+    "ROWID",
+    "Date",
+    "Time",
+    "Timestamp",
+    "DateFromTicks",
+    "TimeFromTicks",
+    "TimestampFromTicks",
+    "Binary",
+    "Warning",
+    "Error",
+    "InterfaceError",
+    "DatabaseError",
+    "DataError",
+    "OperationalError",
+    "IntegrityError",
+    "InternalError",
+    "ProgrammingError",
+    "NotSupportedError",
+]

@@ -1,0 +1,110 @@
+"""The connection: opens a policy's database for one analyst."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+from dpsql import errors
+from dpsql.dbapi.channel import Channel
+from dpsql.dbapi.cursor import Cursor
+
+if TYPE_CHECKING:
+    import os
+    from types import TracebackType
+
+    from dpsql.dbapi.channel import Parameters
+    from dpsql.ledger import Budget
+    from dpsql.policy import Policy
+    from dpsql.session import Session
+
+__all__ = ["Connection", "connect"]
+
+
+def connect(
+    policy: str | os.PathLike[str] | Policy = "dpsql.toml", *, analyst: str | None = None
+) -> Connection:
+    """Open the database that a policy describes.
+
+    Parameters
+    ----------
+    policy
+        Path of the owner's policy file, or a `Policy`.
+    analyst
+        Whose questions these are; the ledger writes the name down, and the policy may give analysts
+        budgets of their own.
+
+    Raises
+    ------
+    PolicyError
+        The policy cannot be read or is wrong.
+    """
+    # Imported here: the engine and the parser take a third of a second, and `import dpsql` needs neither.
+    from dpsql.policy import Policy, load  # noqa: PLC0415
+    from dpsql.session import Session  # noqa: PLC0415
+
+    opened = policy if isinstance(policy, Policy) else load(policy)
+    return Connection(Session(opened) if analyst is None else Session(opened, analyst=analyst))
+
+
+class Connection:
+    """One analyst's way to the data; `dpsql.connect` makes it.
+
+    Threads may share it (their statements wait for each other), each with cursors of its own.
+    PEP 249's exceptions are its attributes too.
+    """
+
+    Warning = errors.Warning
+    Error = errors.Error
+    InterfaceError = errors.InterfaceError
+    DatabaseError = errors.DatabaseError
+    DataError = errors.DataError
+    OperationalError = errors.OperationalError
+    IntegrityError = errors.IntegrityError
+    InternalError = errors.InternalError
+    ProgrammingError = errors.ProgrammingError
+    NotSupportedError = errors.NotSupportedError
+
+    def __init__(self, session: Session) -> None:
+        self._channel = Channel(session)
+
+    def cursor(self) -> Cursor:
+        """Make a cursor, which runs statements."""
+        self._channel.open_session()
+        return Cursor(self, self._channel)
+
+    def execute(self, operation: str, parameters: Parameters | None = None) -> Cursor:
+        """Run one statement on a new cursor and return the cursor; see `Cursor.execute`."""
+        return self.cursor().execute(operation, parameters)
+
+    def budget(self) -> Budget:
+        """Return what may be spent in total, what is spent and what is left, each an exact `Charge`."""
+        return self._channel.budget()
+
+    def cancel(self) -> None:
+        """Stop the running statement, from another thread or a signal handler. Its charge stays spent."""
+        self._channel.cancel()
+
+    def commit(self) -> None:
+        """Do nothing: dpsql writes no data, and a charge is durable before its answer is given."""
+        self._channel.open_session()
+
+    def rollback(self) -> None:
+        """Do nothing: there is no data to take back, and what was spent stays spent.
+
+        It does not raise, since pools and pandas call it on every connection they hand back.
+        """
+        self._channel.open_session()
+
+    def close(self) -> None:
+        """Close the connection. Closing twice is an error, as PEP 249's compliance suite wants."""
+        self._channel.close()
+
+    def __enter__(self) -> Self:
+        self._channel.open_session()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if not self._channel.closed:
+            self.close()

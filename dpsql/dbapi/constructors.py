@@ -1,0 +1,35 @@
+"""PEP 249's constructors of parameter values: Python's own types under the names the standard asks for."""
+
+from __future__ import annotations
+
+from datetime import date, datetime, time
+
+__all__ = [
+    "Binary",
+    "Date",
+    "DateFromTicks",
+    "Time",
+    "TimeFromTicks",
+    "Timestamp",
+    "TimestampFromTicks",
+]
+
+Date = date
+Time = time
+Timestamp = datetime
+Binary = bytes
+
+
+def DateFromTicks(ticks: float) -> date:  # noqa: N802  PEP 249 fixes the name
+    """Make a date from seconds since the epoch, in local time."""
+    return date.fromtimestamp(ticks)
+
+
+def TimeFromTicks(ticks: float) -> time:  # noqa: N802  PEP 249 fixes the name
+    """Make a time of day from seconds since the epoch, in local time."""
+    return datetime.fromtimestamp(ticks).time()  # PEP 249: local and naive, as time.localtime gives it
+
+
+def TimestampFromTicks(ticks: float) -> datetime:  # noqa: N802  PEP 249 fixes the name
+    """Make a timestamp from seconds since the epoch, in local time."""
+    return datetime.fromtimestamp(ticks)

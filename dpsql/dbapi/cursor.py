@@ -1,0 +1,209 @@
+"""The cursor: runs statements, hands out rows, Arrow data and the release."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+from dpsql.dbapi.rows import Row, Rows
+from dpsql.errors import InterfaceError, NotSupportedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from types import TracebackType
+
+    import pyarrow as pa
+
+    from dpsql.dbapi.channel import Channel, Parameters
+    from dpsql.dbapi.connection import Connection
+    from dpsql.dbapi.typecodes import Column
+    from dpsql.release import Release
+    from dpsql.session import Answer
+
+__all__ = ["Cursor"]
+
+
+class Cursor:
+    """Runs statements of one connection; `Connection.cursor()` makes it.
+
+    One `execute` is one charge. Fetching, in whatever form and however often, costs nothing and never
+    runs the statement again.
+
+    Attributes
+    ----------
+    connection
+        The connection it belongs to.
+    arraysize
+        How many rows `fetchmany()` returns by default.
+    lastrowid
+        Always None: dpsql inserts nothing.
+    """
+
+    lastrowid = None
+
+    def __init__(self, connection: Connection, channel: Channel) -> None:
+        self.connection = connection
+        self.arraysize = 1
+        self._channel = channel
+        self._rows: Rows | None = None
+        self._release: Release | None = None
+        self._closed = False
+
+    # -- what was answered
+
+    @property
+    def description(self) -> tuple[Column, ...] | None:
+        """The result's columns, seven fields each (PEP 249); None before there is a result."""
+        return None if self._rows is None else self._rows.columns
+
+    @property
+    def rowcount(self) -> int:
+        """Number of rows of the result; -1 before there is one."""
+        return -1 if self._rows is None else self._rows.count
+
+    @property
+    def rownumber(self) -> int | None:
+        """Index of the next row to be fetched; None before there is a result."""
+        return None if self._rows is None else self._rows.position
+
+    @property
+    def release(self) -> Release | None:
+        """The private answer with everything free beside its rows; None for a public statement."""
+        return self._release
+
+    # -- running
+
+    def execute(self, operation: str, parameters: Parameters | None = None) -> Self:
+        """Run one statement and return this cursor.
+
+        Parameters
+        ----------
+        operation
+            One statement. `?` and `$name` markers stand for values, also for epsilon, k and thresholds.
+        parameters
+            A sequence for `?`, a mapping for `$name`.
+
+        Raises
+        ------
+        QuerySyntaxError, QueryRefused
+            It does not parse, or cannot be proved private; nothing was charged.
+        BudgetExceeded
+            It does not fit; nothing was charged.
+        OperationalError
+            The engine or the ledger failed. A private statement that failed keeps its charge.
+        """
+        self._begin()
+        self._take(self._channel.run(operation, parameters))
+        return self
+
+    def executemany(self, operation: str, seq_of_parameters: Iterable[Parameters]) -> Self:
+        """Run one public statement for each set of parameters; the last one's result can be fetched.
+
+        A private statement is refused: it would spend the budget once for each set. Nothing runs before
+        all sets were checked.
+        """
+        self._begin()
+        prepared = [self._channel.prepare(operation, parameters) for parameters in seq_of_parameters]
+        if any(one.private for one in prepared):
+            raise NotSupportedError(
+                "executemany of a private statement would charge the budget once for each set of parameters; "
+                "call execute for each one you want to pay for"
+            )
+        for one in prepared:
+            self._take(self._channel.execute(one))
+        return self
+
+    # -- fetching
+
+    def fetchone(self) -> Row | None:
+        """Return the next row as a tuple, None when there is no more."""
+        return self._result().one()
+
+    def fetchmany(self, size: int | None = None) -> list[Row]:
+        """Return the next `size` rows (default `arraysize`), fewer at the end."""
+        wanted = self.arraysize if size is None else size
+        if wanted < 0:
+            raise InterfaceError("fetchmany takes a number of rows that is not negative")
+        return self._result().many(wanted)
+
+    def fetchall(self) -> list[Row]:
+        """Return all rows that were not fetched yet."""
+        rows = self._result()
+        return rows.many(rows.count)
+
+    def fetch_arrow_table(self) -> pa.Table:
+        """Return the rows that were not fetched yet as a `pyarrow.Table`."""
+        return self._result().rest()
+
+    def fetch_record_batch(self, rows_per_batch: int = 1_000_000) -> pa.RecordBatchReader:
+        """Return the rows that were not fetched yet as a `pyarrow.RecordBatchReader`."""
+        if rows_per_batch < 1:
+            raise InterfaceError("rows_per_batch is a positive number")
+        return self._result().rest().to_reader(max_chunksize=rows_per_batch)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Hand the whole result to pandas, polars, DuckDB, ... (Arrow's PyCapsule interface).
+
+        Rows fetched before are part of it, and it may be read any number of times.
+        """
+        return self._result().table.__arrow_c_stream__(requested_schema)
+
+    def __iter__(self) -> Self:
+        self._result()
+        return self
+
+    def __next__(self) -> Row:
+        row = self.fetchone()
+        if row is None:
+            raise StopIteration
+        return row
+
+    # -- PEP 249's hints, which dpsql has no use for
+
+    def setinputsizes(self, sizes: object) -> None:
+        """Accept PEP 249's hint on parameter sizes; it changes nothing."""
+        self._check_open()
+
+    def setoutputsize(self, size: int, column: int | None = None) -> None:
+        """Accept PEP 249's hint on column sizes; it changes nothing."""
+        self._check_open()
+
+    # -- the end
+
+    def close(self) -> None:
+        """Forget the result; the cursor is of no use from here on. Closing twice is harmless."""
+        self._forget()
+        self._closed = True
+
+    def __enter__(self) -> Self:
+        self._check_open()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _begin(self) -> None:
+        # A statement that fails leaves no result, not its predecessor's.
+        self._check_open()
+        self._forget()
+
+    def _take(self, answer: Answer) -> None:
+        # A statement without a result (SET) answers a table without columns.
+        self._rows = Rows(answer.table) if answer.table.num_columns else None
+        self._release = answer.release
+
+    def _forget(self) -> None:
+        self._rows = None
+        self._release = None
+
+    def _result(self) -> Rows:
+        self._check_open()
+        if self._rows is None:
+            raise InterfaceError("there is nothing to fetch: execute a statement with a result first")
+        return self._rows
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise InterfaceError("the cursor is closed")
+        self._channel.open_session()

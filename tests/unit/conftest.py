@@ -1,0 +1,142 @@
+"""A small session for the front ends' tests: DuckDB for what is public, made-up releases for the rest."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+from types import SimpleNamespace
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from dpsql import errors
+from dpsql.charge import Charge, exact
+from dpsql.release import Release
+
+NAMES = ["Essential hypertension", "Type 2 diabetes", "Low back pain", "Asthma", "Ménière's disease"]
+COUNTS = [1234.4, 987.1, 803.0, 212.6, 20.3]
+
+
+def top_k(k: int = 3, epsilon: Fraction = Fraction(1), half: float = 40.3, statement: str = "") -> Release:
+    """A release as a top-k with a measuring phase gives it."""
+    names, counts = NAMES[:k], COUNTS[:k]
+    rows = pa.table({"diagnosis": names, "n": counts})
+    gaps = [a - b for a, b in itertools.pairwise(counts)] + [None]
+    table = (
+        rows.append_column("gap", pa.array(gaps, pa.float64()))
+        .append_column("n_stddev", pa.array([half / 1.96] * k))
+        .append_column("n_low", pa.array([n - half for n in counts]))
+        .append_column("n_high", pa.array([n + half for n in counts]))
+    )
+    return Release(
+        rows=rows,
+        table=table,
+        keys=("diagnosis",),
+        counts=("n",),
+        reading="top-k",
+        mechanism="noisy top-k with gap",
+        guarantee="epsilon-differential privacy for each patient",
+        charge=Charge(epsilon),
+        scale=10.0,
+        statement=statement,
+    )
+
+
+@dataclass(frozen=True)
+class Budget:
+    total: Charge
+    spent: Charge
+    remaining: Charge
+
+
+@dataclass(frozen=True)
+class Prepared:
+    text: str
+    parameters: object
+    private: bool
+    price: Charge
+
+
+@dataclass(frozen=True)
+class Answer:
+    table: pa.Table
+    release: Release | None
+
+
+class FakeSession:
+    """The seam's API. Private statements cost their epsilon; the word BOOM fails as the engine would."""
+
+    def __init__(self, total: str = "10") -> None:
+        self.engine = duckdb.connect()
+        self.total = Charge(exact(total))
+        self.spent = Charge()
+        self.ran: list[str] = []
+        self.closed = self.cancelled = False
+
+    def prepare(self, text: str, parameters: object = None) -> Prepared:
+        if "SELCT" in text:
+            line = text[: text.index("SELCT")].count("\n") + 1
+            raise errors.QuerySyntaxError(
+                "I do not know SELCT", hint="write SELECT", line=line, col=1, source="SELCT 1"
+            )
+        if "secret" in text:
+            raise errors.QueryRefused("this shows single patients", hint="count them")
+        private = "DIFFERENTIAL_PRIVACY" in text
+        found = re.search(r"epsilon = ([0-9.]+)", text)
+        price = Charge(exact(found[1] if found else "1")) if private else Charge()
+        return Prepared(text, parameters, private, price)
+
+    def execute(self, prepared: Prepared) -> Answer:
+        self.ran.append(prepared.text)
+        if "BUG" in prepared.text:
+            raise KeyError("patient 4711")
+        if "INTERRUPT" in prepared.text:
+            raise KeyboardInterrupt
+        if not prepared.private:
+            return self._public(prepared)
+        remaining = self.total - self.spent
+        if not prepared.price.fits(remaining):
+            raise errors.BudgetExceeded(
+                "the budget does not pay for it",
+                (prepared.price.epsilon, prepared.price.delta),
+                (remaining.epsilon, remaining.delta),
+                "policy",
+            )
+        self.spent += prepared.price
+        if "BOOM" in prepared.text:
+            raise errors.OperationalError("the engine failed")
+        release = top_k(epsilon=prepared.price.epsilon, statement=prepared.text)
+        return Answer(release.rows, release)
+
+    def _public(self, prepared: Prepared) -> Answer:
+        if prepared.text.upper().lstrip().startswith("SET DP_"):
+            return Answer(pa.table({}), None)
+        relation = self.engine.sql(prepared.text, params=prepared.parameters or None)
+        writes = re.match(r"\s*(CREATE|INSERT|DROP)", prepared.text, re.IGNORECASE)
+        return Answer(pa.table({}) if relation is None or writes else relation.to_arrow_table(), None)
+
+    def run(self, text: str, parameters: object = None) -> Answer:
+        return self.execute(self.prepare(text, parameters))
+
+    def budget(self) -> Budget:
+        return Budget(self.total, self.spent, self.total - self.spent)
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def fakes() -> SimpleNamespace:
+    """What the front ends' tests build their situations from."""
+    return SimpleNamespace(Session=FakeSession, Budget=Budget, top_k=top_k)
+
+
+@pytest.fixture
+def session() -> FakeSession:
+    return FakeSession()
