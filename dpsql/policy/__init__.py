@@ -1,0 +1,61 @@
+"""The owner's policy: `dpsql.toml` -> `Policy`. Everything in it is public to the analysts.
+
+========================  ==================================================================
+``reading``, ``tables``   TOML -> the dataclasses (``section`` reads one TOML table)
+``model``, ``parts``      the dataclasses
+``rules``                 what must hold among them (also ``budget_rules``, ``domain_rules``)
+``names``                 ASCII names compared without case; wording of errors
+``values``                a domain's values as its column's type holds them
+``fingerprint``           a hash of what answers depend on
+========================  ==================================================================
+"""
+
+from __future__ import annotations
+
+from dpsql.policy.model import AnalystPolicy, BudgetPolicy, Policy, Table
+from dpsql.policy.names import Names, same_name
+from dpsql.policy.parts import (
+    BooleanDomain,
+    CsvSource,
+    DatabaseSource,
+    Domain,
+    EnumDomain,
+    ParquetSource,
+    RangeDomain,
+    Source,
+    TableDomain,
+    Unit,
+    UnitColumn,
+    UnitRow,
+    UnitVia,
+    Value,
+    ValuesDomain,
+)
+from dpsql.policy.reading import load
+from dpsql.policy.values import fit
+
+__all__ = [
+    "AnalystPolicy",
+    "BooleanDomain",
+    "BudgetPolicy",
+    "CsvSource",
+    "DatabaseSource",
+    "Domain",
+    "EnumDomain",
+    "Names",
+    "ParquetSource",
+    "Policy",
+    "RangeDomain",
+    "Source",
+    "Table",
+    "TableDomain",
+    "Unit",
+    "UnitColumn",
+    "UnitRow",
+    "UnitVia",
+    "Value",
+    "ValuesDomain",
+    "fit",
+    "load",
+    "same_name",
+]

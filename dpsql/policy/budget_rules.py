@@ -1,0 +1,68 @@
+"""What holds among the numbers of a policy's budget."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from dpsql.charge import exact
+from dpsql.policy.names import joined, wrong
+
+if TYPE_CHECKING:
+    from dpsql.policy.model import AnalystPolicy, BudgetPolicy
+
+__all__ = ["check_analyst", "check_budget", "read_numbers"]
+
+_NUMBERS = ("epsilon", "delta", "max_epsilon_per_query", "default_epsilon", "default_delta")
+
+
+def read_numbers(part: BudgetPolicy | AnalystPolicy, *key: str) -> None:
+    """Replace each number of a frozen part by the exact rational its author wrote."""
+    for name in _NUMBERS:
+        value = getattr(part, name, None)
+        if value is None:
+            continue
+        try:
+            object.__setattr__(part, name, exact(value))
+        except ValueError as problem:
+            raise wrong(joined(*key, name), str(problem)) from None
+
+
+def check_analyst(analyst: AnalystPolicy) -> None:
+    """Raise `PolicyError` unless the analyst's cap is one."""
+    if not analyst.name or len(analyst.name) > 200 or not analyst.name.isprintable():
+        raise wrong(joined("analysts", analyst.name), "an analyst's name is 1 to 200 printable characters")
+    _check_pair(analyst, "analysts", analyst.name)
+
+
+def check_budget(budget: BudgetPolicy) -> None:
+    """Raise `PolicyError` unless the budget's numbers make sense together."""
+    _check_pair(budget, "budget")
+    most = budget.max_epsilon_per_query
+    _check_cap("max_epsilon_per_query", most, budget.epsilon, "epsilon")
+    _check_cap("default_epsilon", budget.default_epsilon, budget.epsilon, "epsilon")
+    if most is not None:
+        _check_cap("default_epsilon", budget.default_epsilon, most, "max_epsilon_per_query")
+    _check_cap("default_delta", budget.default_delta, budget.delta, "delta")
+    if isinstance(budget.max_failures, bool) or not isinstance(budget.max_failures, int):
+        raise wrong("budget.max_failures", "expected an integer")
+    if not 1 <= budget.max_failures <= 1_000_000:
+        raise wrong("budget.max_failures", "must be between 1 and 1000000")
+
+
+def _check_pair(part: BudgetPolicy | AnalystPolicy, *key: str) -> None:
+    if part.epsilon <= 0:
+        raise wrong(joined(*key, "epsilon"), "must be greater than 0")
+    if not 0 <= part.delta < 1:
+        raise wrong(
+            joined(*key, "delta"), "must be at least 0 and less than 1", "values like 1e-6 are customary"
+        )
+
+
+def _check_cap(name: str, value: Fraction | None, cap: Fraction, capped_by: str) -> None:
+    if value is None:
+        return
+    if value <= 0:
+        raise wrong(f"budget.{name}", "must be greater than 0")
+    if value > cap:
+        raise wrong(f"budget.{name}", f"is more than budget.{capped_by}, so it could never be spent")

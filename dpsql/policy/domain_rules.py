@@ -1,0 +1,132 @@
+"""What makes a public domain one: values of the column's own type, at least one, not too many."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from dpsql.policy.names import suggest, wrong
+from dpsql.policy.parts import (
+    BooleanDomain,
+    Domain,
+    EnumDomain,
+    RangeDomain,
+    TableDomain,
+    Value,
+    ValuesDomain,
+)
+from dpsql.policy.values import fit, kind_of
+from dpsql.types import BIGINT, DATE, VARCHAR, SqlType
+
+if TYPE_CHECKING:
+    from dpsql.policy.model import Table
+
+__all__ = ["MOST_VALUES", "check_table_domain", "checked_domain"]
+
+MOST_VALUES = 10_000_000
+"""The most values a domain may have: every one of them is a candidate that is counted and gets noise."""
+
+
+def checked_domain(domain: Domain, kind: SqlType | None, place: str) -> Domain:
+    """Return the domain with its values converted to the column's type, if that is declared."""
+    if isinstance(domain, ValuesDomain):
+        return _checked_values(domain, kind, place)
+    if isinstance(domain, RangeDomain):
+        _check_range(domain, kind, place)
+    elif isinstance(domain, BooleanDomain) and kind is not None and kind.name != "BOOLEAN":
+        raise wrong(place, f"the column is {kind}, no BOOLEAN")
+    elif isinstance(domain, EnumDomain) and kind is not None and kind.name != "ENUM":
+        raise wrong(place, f"the column is {kind}, no ENUM", "list its values")
+    return domain
+
+
+def check_table_domain(
+    domain: TableDomain, kind: SqlType | None, tables: Mapping[str, Table], place: str
+) -> None:
+    """Check that a domain's table is there, is public, and has a column the values can come from."""
+    table = tables.get(domain.table)
+    if table is None:
+        raise wrong(place, f"there is no table {domain.table!r}", suggest(domain.table, tables, "tables"))
+    if not table.public:
+        raise wrong(
+            place,
+            f"{table.name!r} is private, so its values cannot be a public domain",
+            "a domain may not be derived from private data; list the values, or name a public table",
+        )
+    if table.columns is None:
+        return
+    if domain.column not in table.columns:
+        raise wrong(
+            place,
+            f"{table.name!r} has no column {domain.column!r}",
+            suggest(domain.column, table.columns, "its columns"),
+        )
+    found = table.columns[domain.column]
+    if kind is not None and not _comparable(found, kind):
+        raise wrong(place, f"the column is {kind}, but {domain.column!r} of {table.name!r} is {found}")
+
+
+def _comparable(one: SqlType, other: SqlType) -> bool:
+    texts = ("VARCHAR", "ENUM")
+    return (
+        one == other or (one.numeric and other.numeric) or (one.name in texts and other.name in texts)
+    ) and one.name not in ("LIST", "STRUCT", "BLOB")
+
+
+def _checked_values(domain: ValuesDomain, kind: SqlType | None, place: str) -> ValuesDomain:
+    if not domain.values:
+        raise wrong(place, "a domain has at least one value")
+    if len(domain.values) > MOST_VALUES:
+        raise wrong(place, f"a domain has at most {MOST_VALUES} values")
+    kinds = {kind_of(value) for value in domain.values}
+    if kinds == {"integer", "number"}:
+        kinds = {"number"}
+    if len(kinds) > 1:
+        raise wrong(place, f"the values are of different kinds: {', '.join(sorted(kinds))}")
+    if "value of another kind" in kinds:
+        raise wrong(
+            place, "a value is a text, an integer, a Decimal, a boolean, a date, a timestamp or a time"
+        )
+    held: list[Value] = []
+    for position, value in enumerate(domain.values):
+        try:
+            held.append(fit(value, kind) if kind is not None else _plain(value))
+        except ValueError as problem:
+            raise wrong(f"{place}[{position}]", str(problem)) from None
+    return ValuesDomain(tuple(held))
+
+
+def _plain(value: Value) -> Value:
+    """Check a value of a column whose type is not known yet."""
+    if isinstance(value, str):
+        return fit(value, VARCHAR)
+    if isinstance(value, int) and not -(1 << 63) <= value < 1 << 64:
+        raise ValueError("an integer has at most 64 bits")
+    if isinstance(value, Decimal) and not value.is_finite():
+        raise ValueError("not a finite number")
+    if getattr(value, "tzinfo", None) is not None:
+        raise ValueError("a time has no offset: write it in UTC, without one")
+    return value
+
+
+def _check_range(domain: RangeDomain, kind: SqlType | None, place: str) -> None:
+    ends = (domain.start, domain.stop)
+    days = all(isinstance(end, date) and not isinstance(end, datetime) for end in ends)
+    integers = all(isinstance(end, int) and not isinstance(end, bool) for end in ends)
+    if not days and not integers:
+        raise wrong(place, "a range goes from an integer to an integer, or from a date to a date")
+    if kind is not None and not (kind.integer if integers else kind.name == "DATE"):
+        raise wrong(
+            place, f"a range of {'integers' if integers else 'dates'} does not fit a column of {kind}"
+        )
+    if domain.size == 0:
+        raise wrong(place, "the range is empty: it ends before it starts")
+    if domain.size > MOST_VALUES:
+        raise wrong(place, f"a domain has at most {MOST_VALUES} values")
+    for end in ends:
+        try:
+            fit(end, kind or (BIGINT if integers else DATE))
+        except ValueError as problem:
+            raise wrong(place, str(problem)) from None

@@ -1,0 +1,45 @@
+"""A hash of what answers depend on, so that a stored release is reused only under an unchanged policy."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dpsql.policy.names import fold
+
+if TYPE_CHECKING:
+    from dpsql.policy.model import Policy
+
+__all__ = ["fingerprint"]
+
+
+def fingerprint(policy: Policy) -> str:
+    """Return the SHA-256 of the tables, the database and the data version, however they were written down.
+
+    Comments, the order of tables, and the place of the folder (paths are taken relative to the policy)
+    do not change it; nor do the budget and the caps, which change prices but no answer.
+    """
+    base = policy.path.parent if policy.path is not None else None
+    tables = sorted(policy.tables.values(), key=lambda table: fold(table.name))
+    content = ["1", policy.engine, policy.database, policy.data_version, tables]
+    text = json.dumps(_plain(content, base), ensure_ascii=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _plain(thing: object, base: Path | None) -> object:
+    """Write a value as lists of texts, each text led by its type, so that no two values look the same."""
+    if isinstance(thing, (list, tuple)):
+        return [_plain(item, base) for item in thing]
+    if isinstance(thing, Mapping):
+        return [[str(name), _plain(item, base)] for name, item in thing.items()]
+    if isinstance(thing, Path):
+        return ["path", Path(os.path.relpath(thing, base)).as_posix() if base else thing.as_posix()]
+    if dataclasses.is_dataclass(thing) and not isinstance(thing, type):
+        parts = [_plain(getattr(thing, f.name), base) for f in dataclasses.fields(thing)]
+        return [type(thing).__name__, *parts]
+    return [type(thing).__name__, str(thing)]

@@ -1,0 +1,114 @@
+"""Names of tables and columns: plain ASCII, compared without case; and how a policy error words them."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+import string
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeVar
+
+from dpsql.errors import PolicyError
+
+__all__ = ["Names", "fold", "joined", "name_problem", "same_name", "suggest", "wrong"]
+
+V = TypeVar("V")
+
+# str.lower() would fold characters from outside ASCII onto ASCII ones (the Kelvin sign onto k), so that two
+# names the engine tells apart would be one name here.
+_LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
+
+
+def fold(name: str) -> str:
+    """Return the form of a name that is compared: ASCII letters in lower case, everything else as it is."""
+    return name.translate(_LOWER)
+
+
+def same_name(one: str, other: str) -> bool:
+    """Whether two spellings name the same table or column."""
+    return fold(one) == fold(other)
+
+
+def name_problem(name: str) -> str | None:
+    """Say what is wrong with the name of a table or column; None if nothing is."""
+    if not name:
+        return "a name may not be empty"
+    if len(name) > 200:
+        return "a name may have at most 200 characters"
+    if not all(" " <= character <= "~" for character in name):
+        return "a name may hold printable ASCII characters only"
+    return None
+
+
+class Names(Mapping[str, V]):
+    """An immutable mapping from names to things, in the order declared, looked up without regard to case.
+
+    Iterating yields the names as they were spelled. Two names that differ only in case raise `ValueError`.
+
+    >>> columns = Names({"User_Id": 1, "page": 2})
+    >>> columns["USER_ID"], "Page" in columns, list(columns), columns.spelled("user_id")
+    (1, True, ['User_Id', 'page'], 'User_Id')
+    """
+
+    __slots__ = ("_items", "_spelled")
+
+    def __init__(self, items: Mapping[str, V] | Iterable[tuple[str, V]] = ()) -> None:
+        self._items: dict[str, V] = {}
+        self._spelled: dict[str, str] = {}
+        for name, item in items.items() if isinstance(items, Mapping) else items:
+            first = self._spelled.setdefault(fold(name), name)
+            if first in self._items:
+                raise ValueError(f"{first!r} and {name!r} are the same name")
+            self._items[name] = item
+
+    def __getitem__(self, name: str) -> V:
+        return self._items[self._spelled[fold(name)]]
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and fold(name) in self._spelled
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._items))
+
+    def __repr__(self) -> str:
+        return f"Names({self._items!r})"
+
+    def __reduce__(self) -> tuple[type[Names[V]], tuple[dict[str, V]]]:
+        return type(self), (self._items,)
+
+    def spelled(self, name: str) -> str:
+        """Return the name as it was declared; `KeyError` if it was not."""
+        return self._spelled[fold(name)]
+
+
+def joined(*parts: str) -> str:
+    """Write a key path as TOML does: `tables.visits.domain."landing page"`.
+
+    >>> joined("tables", "my visits", "unit")
+    'tables."my visits".unit'
+    """
+    return ".".join(p if re.fullmatch(r"[A-Za-z0-9_-]+", p) else json.dumps(p[:200]) for p in parts)
+
+
+def wrong(key: str, text: str, hint: str | None = None) -> PolicyError:
+    """Make the error that says which key of the policy is wrong, why, and how to mend it; one line each."""
+    return PolicyError(f"{key}: {text}" if key else text, hint=hint)
+
+
+def suggest(word: str, known: Iterable[str], what: str = "known here") -> str:
+    """Word the hint for a name that is not known: the nearest known one, or all of them."""
+    folded = {fold(name): name for name in known}
+    near = difflib.get_close_matches(fold(word), folded, n=1)
+    if near:
+        return f"did you mean {folded[near[0]]}?"
+    shown = list(folded.values())
+    return (
+        f"{what}: {', '.join(shown[:12])}{', ...' if len(shown) > 12 else ''}" if shown else f"{what}: none"
+    )

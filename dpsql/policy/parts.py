@@ -1,0 +1,134 @@
+"""The parts of a policy's table: where its rows are, what its privacy unit is, which values are public."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, datetime, time
+from decimal import Decimal
+from pathlib import Path
+
+__all__ = [
+    "BooleanDomain",
+    "CsvSource",
+    "DatabaseSource",
+    "Domain",
+    "EnumDomain",
+    "ParquetSource",
+    "RangeDomain",
+    "Source",
+    "TableDomain",
+    "Unit",
+    "UnitColumn",
+    "UnitRow",
+    "UnitVia",
+    "Value",
+    "ValuesDomain",
+]
+
+Value = str | int | bool | Decimal | date | datetime | time
+"""One value of a public domain. Never a float: a DOUBLE is held as its shortest decimal."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetSource:
+    """The table is a Parquet file."""
+
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class CsvSource:
+    """The table is a CSV file with a header, read with the declared column types and never sniffed."""
+
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseSource:
+    """The table is a table of the owner's database."""
+
+    schema: str | None
+    table: str
+
+
+Source = ParquetSource | CsvSource | DatabaseSource
+
+
+@dataclass(frozen=True, slots=True)
+class UnitColumn:
+    """Rows belong to the privacy unit that `column` names; rows where it is NULL are never counted."""
+
+    column: str
+    kind: str = "unit"
+    """What is protected, in the owner's word (`person`); tables of different kinds never join."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnitRow:
+    """Each row is a privacy unit of its own."""
+
+    kind: str = "row"
+
+
+@dataclass(frozen=True, slots=True)
+class UnitVia:
+    """Rows belong to the unit of the one row of the parent `table` whose `column` equals their `via`."""
+
+    via: str
+    table: str
+    column: str
+    kind: str = "unit"
+    """The parent's kind."""
+
+
+Unit = UnitColumn | UnitRow | UnitVia
+
+
+@dataclass(frozen=True, slots=True)
+class ValuesDomain:
+    """A column's public values, listed by the owner; duplicates are removed, the order is kept."""
+
+    values: tuple[Value, ...]
+
+    def __post_init__(self) -> None:
+        # The type is part of what is compared: True == 1 == Decimal(1) in Python.
+        distinct = dict.fromkeys((type(value), value) for value in self.values)
+        object.__setattr__(self, "values", tuple(value for _, value in distinct))
+
+
+@dataclass(frozen=True, slots=True)
+class RangeDomain:
+    """All integers, or all days, from `start` to `stop`, both ends included."""
+
+    start: int | date
+    stop: int | date
+
+    @property
+    def size(self) -> int:
+        """How many values it has."""
+        if isinstance(self.start, int) and isinstance(self.stop, int):
+            return max(0, self.stop - self.start + 1)
+        if isinstance(self.start, date) and isinstance(self.stop, date):
+            return max(0, (self.stop - self.start).days + 1)
+        return 0
+
+
+@dataclass(frozen=True, slots=True)
+class TableDomain:
+    """The values of a column of a public table."""
+
+    table: str
+    column: str
+
+
+@dataclass(frozen=True, slots=True)
+class BooleanDomain:
+    """True and false."""
+
+
+@dataclass(frozen=True, slots=True)
+class EnumDomain:
+    """The values of the column's ENUM type, which the owner thereby calls public."""
+
+
+Domain = ValuesDomain | RangeDomain | TableDomain | BooleanDomain | EnumDomain

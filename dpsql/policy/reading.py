@@ -1,0 +1,183 @@
+"""Read `dpsql.toml` into a `Policy`."""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+from pathlib import Path
+from typing import cast
+
+from dpsql.charge import exact
+from dpsql.errors import PolicyError
+from dpsql.policy.model import AnalystPolicy, BudgetPolicy, Policy, Table
+from dpsql.policy.names import wrong
+from dpsql.policy.parts import CsvSource, ParquetSource
+from dpsql.policy.section import Section
+from dpsql.policy.tables import read_table, unit_kinds
+
+__all__ = ["load"]
+
+_TOP = ("database", "budget", "tables", "analysts", "share_releases", "data_version")
+_BUDGET = (
+    "epsilon",
+    "delta",
+    "max_epsilon_per_query",
+    "max_failures",
+    "default_epsilon",
+    "default_delta",
+    "ledger",
+)
+
+
+def load(path: str | os.PathLike[str]) -> Policy:
+    """Read the owner's policy file.
+
+    Paths in it are relative to its folder. Numbers are read exactly as written.
+
+    Raises
+    ------
+    PolicyError
+        With the key, what is wrong with it and a hint; for broken TOML, with the line.
+    """
+    file = Path(path)
+    try:
+        return _policy(_parse(file), file.resolve())
+    except PolicyError as problem:
+        raise PolicyError(
+            f"{file.name}: {problem.message}",
+            hint=problem.hint,
+            line=problem.line,
+            col=problem.col,
+            source=problem.source,
+        ) from None
+
+
+def _parse(file: Path) -> dict[str, object]:
+    try:
+        text = file.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        raise PolicyError("no such file", hint="`dpsql init` writes a policy") from None
+    except OSError as problem:
+        raise PolicyError(f"cannot be read: {problem.strerror}") from None
+    except UnicodeDecodeError:
+        raise PolicyError("is no UTF-8 text") from None
+    try:
+        return tomllib.loads(text.replace("\r\n", "\n"), parse_float=_decimal)
+    except tomllib.TOMLDecodeError as problem:
+        raise _syntax_error(str(problem), text) from None
+    except (ValueError, RecursionError):
+        raise PolicyError("holds a number too long or lists nested too deeply to be read") from None
+
+
+def _decimal(text: str) -> Decimal:
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        raise ValueError(text) from None
+
+
+def _syntax_error(problem: str, text: str) -> PolicyError:
+    found = re.search(r" \(at line (\d+), column (\d+)\)$", problem)
+    if not found:  # tomllib says "(at end of document)"
+        return PolicyError(problem)
+    line, col = int(found[1]), int(found[2])
+    return PolicyError(
+        f"line {line}: {problem[: found.start()]}", line=line, col=col, source=text.splitlines()[line - 1]
+    )
+
+
+def _policy(raw: dict[str, object], file: Path) -> Policy:
+    top = Section(raw, (), _TOP)
+    top.require("budget", "write [budget] with epsilon and delta")
+    top.require("tables", 'write [tables.NAME] with source = "FILE" and unit = "COLUMN"')
+    base = file.parent
+    database = Section(top.get("database", dict, {}), ("database",), ("path", "engine"))
+    database_path = _path(database, "path", base)
+    if database_path is not None:
+        _must_exist(database_path, "database.path")
+    policy = Policy(
+        path=file,
+        database=database_path,
+        engine=database.get("engine", str, "duckdb"),
+        budget=_budget(top.raw("budget"), base),
+        tables=_tables(top.raw("tables"), base),
+        analysts=_analysts(top),
+        share_releases=top.get("share_releases", bool, False),
+        data_version=top.optional("data_version", str),
+    )
+    for table in policy.tables.values():
+        key = top.place("tables", table.name, "source")
+        if isinstance(table.source, (ParquetSource, CsvSource)):
+            _must_exist(table.source.path, key)
+        elif database_path is None and policy.engine == "duckdb":
+            raise wrong(
+                key,
+                "is no Parquet or CSV file, and no database is named",
+                'end it in .parquet or .csv, or write [database] with path = "FILE"',
+            )
+    return policy
+
+
+def _path(section: Section, name: str, base: Path) -> Path | None:
+    text = section.optional(name, str)
+    if text is None:
+        return None
+    if not text or "\0" in text:
+        raise wrong(section.place(name), "expected the path of a file")
+    return base / text
+
+
+def _must_exist(path: Path, key: str) -> None:
+    if not path.is_file():
+        raise wrong(key, f"no such file: {path}", "paths are relative to the policy's folder")
+
+
+def _budget(raw: object, base: Path) -> BudgetPolicy:
+    section = Section(raw, ("budget",), _BUDGET)
+    section.require("epsilon", "write the total that may ever be spent, for instance epsilon = 5.0")
+    return BudgetPolicy(
+        epsilon=_number(section, "epsilon"),
+        delta=_number(section, "delta", Fraction(0)),
+        max_epsilon_per_query=_optional_number(section, "max_epsilon_per_query"),
+        max_failures=section.get("max_failures", int, 3),
+        default_epsilon=_optional_number(section, "default_epsilon"),
+        default_delta=_optional_number(section, "default_delta"),
+        ledger=_path(section, "ledger", base) or base / "dpsql-ledger.sqlite",
+    )
+
+
+def _analysts(top: Section) -> dict[str, AnalystPolicy]:
+    analysts = {}
+    for name, raw in top.get("analysts", dict, {}).items():
+        section = Section(raw, ("analysts", name), ("epsilon", "delta"))
+        section.require("epsilon", "write the most this analyst may spend")
+        analysts[name] = AnalystPolicy(
+            name, _number(section, "epsilon"), _number(section, "delta", Fraction(0))
+        )
+    return analysts
+
+
+def _tables(raw: object, base: Path) -> dict[str, Table]:
+    if not isinstance(raw, dict) or not all(isinstance(table, dict) for table in raw.values()):
+        raise wrong("tables", "expected tables: write [tables.NAME]")
+    tables = cast("dict[str, dict[str, object]]", raw)
+    kinds = unit_kinds(tables)
+    return {name: read_table(name, table, base, kinds) for name, table in tables.items()}
+
+
+def _number(section: Section, name: str, default: Fraction | None = None) -> Fraction:
+    value = _optional_number(section, name)
+    return value if value is not None else default if default is not None else Fraction(0)
+
+
+def _optional_number(section: Section, name: str) -> Fraction | None:
+    value = section.number(name)
+    if value is None:
+        return None
+    try:
+        return exact(value)
+    except ValueError as problem:
+        raise wrong(section.place(name), str(problem)) from None

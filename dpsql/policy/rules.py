@@ -1,0 +1,209 @@
+"""The rules between the parts of a policy; each violation is a `PolicyError` naming its key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, TypeVar
+
+from dpsql.policy import budget_rules
+from dpsql.policy.domain_rules import check_table_domain, checked_domain
+from dpsql.policy.names import Names, fold, joined, name_problem, same_name, suggest, wrong
+from dpsql.policy.parts import (
+    CsvSource,
+    DatabaseSource,
+    ParquetSource,
+    TableDomain,
+    UnitColumn,
+    UnitRow,
+    UnitVia,
+)
+from dpsql.types import SqlType
+
+if TYPE_CHECKING:
+    from dpsql.policy.model import Policy, Table
+
+__all__ = ["ENGINES", "checked_policy", "checked_table"]
+
+V = TypeVar("V")
+
+ENGINES = ("duckdb", "spark", "postgres")
+
+_UNIT_TYPES = ("VARCHAR", "UUID", "DATE")
+
+
+def checked_table(table: Table) -> dict[str, object]:
+    """Check what can be seen from one table alone; return its fields in their normal form."""
+    key = ("tables", table.name)
+    if problem := name_problem(table.name):
+        raise wrong(joined(*key), problem)
+    if not isinstance(table.source, (ParquetSource, CsvSource, DatabaseSource)):
+        raise wrong(joined(*key, "source"), "is required")
+    columns = None
+    if table.columns is not None:
+        columns = _names(table.columns, *key, "columns")
+        if not columns:
+            raise wrong(joined(*key, "columns"), "a table has at least one column")
+    elif isinstance(table.source, CsvSource):
+        raise wrong(
+            joined(*key, "columns"),
+            "a CSV file is never sniffed, so its columns must be declared",
+            'write columns = { user_id = "BIGINT", page = "VARCHAR" }, in the order of the file',
+        )
+    _check_unit(table, columns, *key)
+    unique = tuple(tuple(columns_of) for columns_of in table.unique)
+    for position, fact in enumerate(unique):
+        _check_fact(fact, columns, *key, f"unique[{position}]")
+    domain = {}
+    for column, values in _names(table.domain, *key, "domain").items():
+        place = joined(*key, "domain", column)
+        domain[column] = checked_domain(values, _column(column, columns, place), place)
+    return {"columns": columns, "unique": unique, "domain": Names(domain)}
+
+
+def checked_policy(policy: Policy) -> dict[str, object]:
+    """Check what only the whole policy shows; return its fields in their normal form."""
+    if policy.engine not in ENGINES:
+        raise wrong("database.engine", f"unknown engine {policy.engine!r}", suggest(policy.engine, ENGINES))
+    if not policy.tables:
+        raise wrong("tables", "a policy declares at least one table")
+    tables = _names(policy.tables, "tables")
+    for name, table in tables.items():
+        if not same_name(name, table.name):
+            raise wrong(joined("tables", name), f"holds a table named {table.name!r}")
+    for table in tables.values():
+        if isinstance(table.unit, UnitVia):
+            _check_parent(table, table.unit, tables)
+        for column, domain in table.domain.items():
+            if isinstance(domain, TableDomain):
+                place = joined("tables", table.name, "domain", column)
+                check_table_domain(domain, (table.columns or {}).get(column), tables, place)
+    _check_kinds(tables)
+    budget_rules.check_budget(policy.budget)
+    for name, analyst in policy.analysts.items():
+        if name != analyst.name:
+            raise wrong(joined("analysts", name), f"holds an analyst named {analyst.name!r}")
+        budget_rules.check_analyst(analyst)
+    return {"tables": tables, "analysts": dict(policy.analysts)}
+
+
+def _names(items: Mapping[str, V], *key: str) -> Names[V]:
+    """Check the names of a mapping: printable ASCII, different without regard to case."""
+    for name in items:
+        if problem := name_problem(name):
+            raise wrong(joined(*key, name), problem)
+    try:
+        return Names(items)
+    except ValueError as problem:
+        raise wrong(joined(*key), str(problem), "names are compared without regard to case") from None
+
+
+def _column(name: str, columns: Names[SqlType] | None, place: str, of: str = "the table") -> SqlType | None:
+    """Return a column's declared type; None when the table's columns are not declared."""
+    if columns is None:
+        if problem := name_problem(name):
+            raise wrong(place, problem)
+        return None
+    if name not in columns:
+        raise wrong(place, f"{of} has no column {name!r}", suggest(name, columns, "its columns"))
+    return columns[name]
+
+
+def _check_unit(table: Table, columns: Names[SqlType] | None, *key: str) -> None:
+    place = joined(*key, "unit")
+    unit = table.unit
+    if table.public:
+        if unit is not None:
+            raise wrong(place, "a public table has no privacy unit", "leave out unit, or public = true")
+        return
+    if unit is None:
+        raise wrong(
+            place,
+            "a private table names its privacy unit",
+            'write unit = "user_id" (a column), unit = "ROW" (each row is one), or public = true',
+        )
+    if not isinstance(unit, (UnitColumn, UnitRow, UnitVia)):
+        raise wrong(place, "expected a UnitColumn, UnitRow or UnitVia")
+    if name_problem(unit.kind):
+        raise wrong(joined(*key, "unit_kind"), "a kind is a word of printable ASCII characters")
+    if isinstance(unit, UnitRow):
+        if columns is not None and "row" in columns:
+            raise wrong(place, '"ROW" means each row, but the table has a column of that name')
+        return
+    kind = _column(unit.column if isinstance(unit, UnitColumn) else unit.via, columns, place)
+    if kind is not None and not _may_be_unit(kind):
+        raise wrong(
+            place,
+            f"a column of type {kind} cannot name privacy units",
+            "declare it as an integer, VARCHAR, UUID or DATE",
+        )
+
+
+def _may_be_unit(kind: SqlType) -> bool:
+    return kind.integer or kind.name in _UNIT_TYPES
+
+
+def _check_fact(fact: tuple[str, ...], columns: Names[SqlType] | None, *key: str) -> None:
+    place = f"{joined(*key[:-1])}.{key[-1]}"
+    if not fact:
+        raise wrong(place, "names no column", 'write unique = [["user_id", "page"]]')
+    for column in fact:
+        _column(column, columns, place)
+    if len({fold(column) for column in fact}) < len(fact):
+        raise wrong(place, "names a column twice")
+
+
+def _check_parent(table: Table, unit: UnitVia, tables: Names[Table]) -> None:
+    """Check that each row of a child table finds at most one row of its parent, and through it one unit."""
+    place = joined("tables", table.name, "unit")
+    parent = tables.get(unit.table)
+    if parent is None:
+        raise wrong(place, f"there is no table {unit.table!r}", suggest(unit.table, tables, "tables"))
+    if not isinstance(parent.unit, UnitColumn):
+        raise wrong(place, f"the parent table {parent.name!r} does not name its unit by a column")
+    kind = _column(unit.column, _declared(parent), place, repr(parent.name))
+    own = _column(unit.via, _declared(table), place)
+    if kind is not None and not _may_be_unit(kind):
+        raise wrong(place, f"a column of type {kind} cannot link a child table to its parent")
+    if kind is not None and own is not None and _unit_type(kind) != _unit_type(own):
+        raise wrong(
+            place,
+            f"{unit.via!r} is {own}, but {unit.column!r} of {parent.name!r} is {kind}",
+            "declare both columns with the same type",
+        )
+    if not any(len(fact) == 1 and same_name(fact[0], unit.column) for fact in parent.unique):
+        raise wrong(
+            place,
+            f"{unit.column!r} must be unique in {parent.name!r}, else a row would have two owners",
+            f'if it is, write unique = [["{unit.column}"]] in [{joined("tables", parent.name)}]',
+        )
+    if unit.kind != parent.unit.kind:
+        raise wrong(
+            joined("tables", table.name, "unit_kind"),
+            f"is {unit.kind!r}, but that of the parent table {parent.name!r} is {parent.unit.kind!r}",
+            "leave it out: a child table has its parent's kind",
+        )
+
+
+def _declared(table: Table) -> Names[SqlType] | None:
+    return None if table.columns is None else Names(table.columns)
+
+
+def _unit_type(kind: SqlType) -> str:
+    """Return what must agree among the units of a kind: integers of any width are one type."""
+    return "integer" if kind.integer else kind.name
+
+
+def _check_kinds(tables: Names[Table]) -> None:
+    """Units of one kind are compared with each other, so their columns have one type."""
+    seen: dict[str, tuple[str, str]] = {}
+    for table in tables.values():
+        if not isinstance(table.unit, UnitColumn) or table.columns is None:
+            continue
+        found = _unit_type(table.columns[table.unit.column])
+        first, expected = seen.setdefault(table.unit.kind, (table.name, found))
+        if found != expected:
+            raise wrong(
+                joined("tables", table.name, "unit"),
+                f"units of one kind have one type, but this is {found} and that of {first!r} is {expected}",
+                "if they are different things, give the tables different unit_kind",
+            )

@@ -1,0 +1,173 @@
+"""Read one `[tables.NAME]` of the policy file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from typing import cast
+
+from dpsql.policy.model import Table
+from dpsql.policy.names import fold, joined, wrong
+from dpsql.policy.parts import (
+    BooleanDomain,
+    CsvSource,
+    DatabaseSource,
+    Domain,
+    EnumDomain,
+    ParquetSource,
+    RangeDomain,
+    Source,
+    TableDomain,
+    Unit,
+    UnitColumn,
+    UnitRow,
+    UnitVia,
+    Value,
+    ValuesDomain,
+)
+from dpsql.policy.section import Section, described
+from dpsql.types import SqlType, column_type
+
+__all__ = ["read_table", "unit_kinds"]
+
+_TABLE = ("source", "public", "unit", "unit_kind", "columns", "unique", "domain", "trust_source")
+_IDENTIFIER = r'(?:"((?:[^"]|"")+)"|([A-Za-z_][A-Za-z0-9_]*))'
+
+
+def unit_kinds(tables: Mapping[str, Mapping[str, object]]) -> dict[str, str]:
+    """Return the kind each table states or has by default, by folded name; children take their parent's."""
+    kinds = {}
+    for name, raw in tables.items():
+        default = "row" if raw.get("unit") == "ROW" else "unit"
+        kinds[fold(name)] = str(raw.get("unit_kind", default))
+    return kinds
+
+
+def read_table(name: str, raw: object, base: Path, kinds: Mapping[str, str]) -> Table:
+    """Read a table; `kinds` are those of all tables, for children to inherit."""
+    section = Section(raw, ("tables", name), _TABLE)
+    public = section.get("public", bool, False)
+    if public and "unit_kind" in section:
+        raise wrong(section.place("unit_kind"), "a public table has no privacy unit")
+    return Table(
+        name=name,
+        source=_source(section, base),
+        public=public,
+        unit=_unit(section, kinds),
+        columns=_columns(section),
+        unique=_unique(section),
+        domain=_domains(section),
+        trust_source=section.get("trust_source", bool, False),
+    )
+
+
+def _source(section: Section, base: Path) -> Source:
+    section.require("source", 'write source = "visits.parquet", a CSV file, or a table of the database')
+    text = section.get("source", str, "")
+    lowered = text.lower()
+    if lowered.endswith((".parquet", ".pq")):
+        return ParquetSource(base / text)
+    if lowered.endswith((".csv", ".csv.gz")):
+        return CsvSource(base / text)
+    named = re.fullmatch(rf"\s*(?:{_IDENTIFIER}\s*\.\s*)?{_IDENTIFIER}\s*", text)
+    if named and not lowered.endswith((".json", ".tsv", ".txt")):
+        schema, table = (
+            (quoted or "").replace('""', '"') or plain
+            for quoted, plain in ((named[1], named[2]), (named[3], named[4]))
+        )
+        return DatabaseSource(schema or None, table)
+    raise wrong(
+        section.place("source"),
+        f"{text[:80]!r} is neither a Parquet file, a CSV file nor a table of the database",
+        "end it in .parquet or .csv, or write a table's name; convert other files to Parquet",
+    )
+
+
+def _unit(section: Section, kinds: Mapping[str, str]) -> Unit | None:
+    raw = section.raw("unit")
+    stated = section.optional("unit_kind", str)
+    if raw is None:
+        return None
+    if raw == "ROW":
+        return UnitRow(stated or "row")
+    if isinstance(raw, str):
+        return UnitColumn(raw, stated or "unit")
+    if not isinstance(raw, dict):
+        raise wrong(
+            section.place("unit"),
+            f"expected the name of a column, found {described(raw)}",
+            'write "user_id", "ROW", or { via = "order_id", table = "orders", column = "order_id" }',
+        )
+    link = Section(raw, (*section.key, "unit"), ("via", "table", "column"))
+    for key in ("via", "table", "column"):
+        link.require(key, 'write unit = { via = "order_id", table = "orders", column = "order_id" }')
+    table = link.get("table", str, "")
+    return UnitVia(
+        link.get("via", str, ""), table, link.get("column", str, ""), stated or kinds.get(fold(table), "unit")
+    )
+
+
+def _columns(section: Section) -> dict[str, SqlType] | None:
+    if "columns" not in section:
+        return None
+    columns = {}
+    for name, text in section.get("columns", dict, {}).items():
+        place = section.place("columns", name)
+        if not isinstance(text, str):
+            raise wrong(place, f"expected a type in quotes, found {described(text)}", 'for instance "BIGINT"')
+        try:
+            columns[name] = column_type(text)
+        except ValueError as problem:
+            raise wrong(place, str(problem)) from None
+    return columns
+
+
+def _unique(section: Section) -> tuple[tuple[str, ...], ...]:
+    facts = section.get("unique", list, [])
+    for fact in facts:
+        if not isinstance(fact, list) or not all(isinstance(column, str) for column in fact):
+            raise wrong(
+                section.place("unique"), "expected lists of columns", 'write unique = [["user_id", "page"]]'
+            )
+    return tuple(tuple(fact) for fact in facts)
+
+
+def _domains(section: Section) -> dict[str, Domain]:
+    raw = section.get("domain", dict, {})
+    key = (*section.key, "domain")
+    return {column: _domain(value, (*key, column)) for column, value in raw.items()}
+
+
+def _domain(raw: object, key: tuple[str, ...]) -> Domain:
+    if isinstance(raw, list):
+        for position, value in enumerate(raw):
+            if isinstance(value, (list, dict)):
+                raise wrong(f"{joined(*key)}[{position}]", f"expected a value, found {described(value)}")
+        return ValuesDomain(tuple(cast("list[Value]", raw)))
+    if isinstance(raw, str) and raw.upper() in ("BOOLEAN", "BOOL"):
+        return BooleanDomain()
+    if isinstance(raw, str) and raw.upper() == "ENUM":
+        return EnumDomain()
+    if isinstance(raw, dict) and ("from" in raw or "to" in raw):
+        section = Section(raw, key, ("from", "to"))
+        for end in ("from", "to"):
+            section.require(end, "write { from = 0, to = 23 }; both ends are included")
+        start, stop = section.raw("from"), section.raw("to")
+        for end, value in (("from", start), ("to", stop)):
+            if isinstance(value, (bool, Decimal)) or not isinstance(value, (int, date)):
+                raise wrong(section.place(end), f"expected an integer or a date, found {described(value)}")
+        return RangeDomain(cast("int | date", start), cast("int | date", stop))
+    if isinstance(raw, dict):
+        section = Section(raw, key, ("table", "column", "from", "to"))
+        for end in ("table", "column"):
+            section.require(end, 'write { table = "pages", column = "page" }')
+        return TableDomain(section.get("table", str, ""), section.get("column", str, ""))
+    raise wrong(
+        joined(*key),
+        f"expected a domain, found {described(raw)}",
+        'write a list of values, { from = 0, to = 23 }, { table = "pages", column = "page" }, '
+        '"BOOLEAN" or "ENUM"',
+    )
