@@ -55,17 +55,13 @@ class Table:
 
     def decide(self, words: NDArray[np.uint64], entropy: Entropy) -> NDArray[np.int64]:
         """Return one draw for each word, taken as the first 64 bits of its U."""
-        last = len(self.prefixes)
-        if last == 0:
-            return np.zeros(len(words), dtype=np.int64)
-        drawn = np.searchsorted(self.prefixes, words).astype(np.int64, copy=False)
-        equal = self.prefixes[np.minimum(drawn, last - 1)] == words
-        for i in np.flatnonzero(equal):
-            drawn[i] = self._extend(int(words[i]), entropy)
+        drawn, last = self._compare(words, entropy), len(self.prefixes)
         if self.size is None:
             tail = np.flatnonzero(drawn == last)
-            if len(tail):
-                drawn[tail] += self.decide(entropy.words(len(tail)), entropy)
+            while len(tail):
+                more = self._compare(entropy.words(len(tail)), entropy)
+                drawn[tail] += more
+                tail = tail[more == last]
         return drawn
 
     def decide_cells(self, cells: NDArray[np.uint16], entropy: Entropy) -> NDArray[np.int64]:
@@ -77,6 +73,16 @@ class Table:
             high = cells[open_].astype(np.uint64) << np.uint64(_WORD - GUIDE_BITS)
             drawn[open_] = self.decide(high | fresh, entropy)
         return drawn
+
+    def _compare(self, words: NDArray[np.uint64], entropy: Entropy) -> NDArray[np.int64]:
+        """Count the entries below each U; as many as there are entries means beyond the last."""
+        last = len(self.prefixes)
+        if last == 0:
+            return np.zeros(len(words), dtype=np.int64)
+        below = np.searchsorted(self.prefixes, words).astype(np.int64, copy=False)
+        for i in np.flatnonzero(self.prefixes[np.minimum(below, last - 1)] == words):
+            below[i] = self._extend(int(words[i]), entropy)
+        return below
 
     def _extend(self, word: int, entropy: Entropy) -> int:
         """Decide a word that equals a prefix, against all entries that share it."""
