@@ -1,0 +1,154 @@
+"""Results as people read them: a box table or Markdown, counts with their noise, bars, the price below."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from dpsql.cli.render_bars import NARROWEST, bars
+from dpsql.cli.render_footer import footer
+from dpsql.cli.render_grid import Column, Style, box, fit, markdown, span
+from dpsql.cli.render_text import neutral, pad, width
+from dpsql.cli.render_values import values
+from dpsql.dbapi.figures import Estimate, at_unit, number, unit_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from dpsql.charge import Charge
+    from dpsql.release import Release
+
+__all__ = ["as_markdown", "as_table"]
+
+
+def as_table(rows: pa.Table, release: Release | None, style: Style, *, total: Charge | None = None) -> str:
+    """Draw an answer as a box table.
+
+    Parameters
+    ----------
+    rows, release
+        The answer.
+    style
+        What the terminal can show.
+    total
+        The whole budget, for "epsilon 1 of 10".
+    """
+    columns, ordering = _columns(rows, release, style)
+    if not columns:
+        return ""
+    if ordering is not None:
+        room = (style.columns or 80) - span([column.width for column in columns]) - 3
+        bar = bars(ordering, room, style) if room >= NARROWEST else None
+        columns += [bar] if bar else []
+    fitted, left_out = fit(columns, style)
+    text = box(fitted, style)
+    if left_out:
+        text += (
+            f"{left_out} of {len(columns)} columns are not shown: widen the terminal or use --format csv\n"
+        )
+    if release is not None:
+        text += style.paint(footer(release, total, ordering or [], style), "2") + "\n"
+    elif not rows.num_rows:
+        text += "no rows\n"
+    return text
+
+
+def as_markdown(rows: pa.Table, release: Release | None, style: Style, *, total: Charge | None = None) -> str:
+    """Write an answer as a Markdown table, with the price in a paragraph below."""
+    columns, ordering = _columns(rows, release, style)
+    if not columns:
+        return ""
+    text = markdown(columns)
+    if release is not None:
+        unwrapped = Style(encoding=style.encoding)
+        text += f"\n*{footer(release, total, ordering or [], unwrapped)}*\n"
+    return text
+
+
+def _columns(
+    rows: pa.Table, release: Release | None, style: Style
+) -> tuple[list[Column], list[Estimate | None] | None]:
+    """Return the answer's columns as text, and the estimates of the count that orders it, if there is one."""
+    counts = {} if release is None else {name: _estimates(release, name) for name in release.counts}
+    columns = [
+        _count(name, counts[name], style) if name in counts else _plain(name, rows.column(i), style)
+        for i, name in enumerate(rows.column_names)
+    ]
+    ordering = next(iter(counts.values()), None)
+    if release is not None:
+        gap = _gap(release, ordering, style)
+        columns += [gap] if gap else []
+    return columns, ordering
+
+
+def _estimates(release: Release, name: str) -> list[Estimate | None]:
+    table = release.table
+
+    def bounds(suffix: str) -> list[Any]:
+        column = name + suffix
+        return values(table.column(column)) if column in table.column_names else [None] * table.num_rows
+
+    triples = zip(values(table.column(name)), bounds("_low"), bounds("_high"), strict=True)
+    return [None if value is None else Estimate(float(value), low, high) for value, low, high in triples]
+
+
+def _count(name: str, estimates: list[Estimate | None], style: Style) -> Column:
+    pm = "+/-" if style.plain else "±"
+    texts = [("NULL", "") if estimate is None else estimate.text(pm=pm) for estimate in estimates]
+    numbers = max((width(value) for value, _ in texts), default=0)
+    spreads = max((width(spread) for _, spread in texts), default=0)
+    cells = [
+        f"{pad(value, numbers, right=True)} {pad(spread, spreads, right=True)}".rstrip()
+        for value, spread in texts
+    ]
+    # Rows without a spread keep their number under the other numbers.
+    cells = [pad(cell, numbers + 1 + spreads if spreads else numbers) for cell in cells]
+    nulls = frozenset(i for i, estimate in enumerate(estimates) if estimate is None)
+    return Column(neutral(name, style.encoding), cells, right=True, firm=True, nulls=nulls)
+
+
+def _gap(release: Release, ordering: list[Estimate | None] | None, style: Style) -> Column | None:
+    """Return the free gaps as a column, unless there are none or the statement asked for them itself."""
+    if "gap" not in release.table.column_names or "gap" in release.rows.column_names:
+        return None
+    gaps = release.table.column("gap")
+    if any(column.type == gaps.type and column.equals(gaps) for column in release.rows.columns):
+        return None
+    units = [e.unit for e in ordering or [] if e is not None and e.unit is not None]
+    place = max(units, default=unit_of(release.scale))
+    none = "-" if style.plain else "—"
+    cells = [
+        none if gap is None else number(gap) if place is None else at_unit(gap, place) for gap in values(gaps)
+    ]
+    return Column("gap", cells, right=True, firm=True)
+
+
+def _plain(name: str, column: pa.ChunkedArray, style: Style) -> Column:
+    import pyarrow.types as kinds
+
+    numeric = kinds.is_integer(column.type) or kinds.is_floating(column.type) or kinds.is_decimal(column.type)
+    found = values(column)
+    cells = ["NULL" if value is None else neutral(_text(value), style.encoding) for value in found]
+    nulls = frozenset(i for i, value in enumerate(found) if value is None)
+    return Column(neutral(name, style.encoding), cells, right=numeric, firm=numeric, nulls=nulls)
+
+
+def _text(value: object) -> str:
+    """Write one value; text that says NULL is quoted, so that NULL is NULL."""
+    if isinstance(value, str):
+        return "'NULL'" if value == "NULL" else value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return number(value)
+    if isinstance(value, Decimal):
+        return f"{value:f}"
+    if isinstance(value, datetime.datetime):
+        return value.isoformat(" ")
+    if isinstance(value, bytes):
+        return "".join(f"\\x{byte:02X}" for byte in value)
+    if isinstance(value, (list, dict)):
+        return json.dumps(value, default=_text, ensure_ascii=False)
+    return str(value)

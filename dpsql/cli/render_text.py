@@ -1,0 +1,71 @@
+"""Text in a terminal's cells: how wide it is, how it is cut, and how nothing in it can steer the terminal."""
+
+from __future__ import annotations
+
+import unicodedata
+
+__all__ = ["cut", "neutral", "pad", "width"]
+
+_JOINERS = "\u200c\u200d"
+"""Zero-width joiners: format characters that scripts need, and that do no harm."""
+_UNSAFE = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+"""Controls (escape sequences start with one), text direction, lone surrogates, line separators."""
+
+
+def neutral(text: str, encoding: str = "utf-8") -> str:
+    r"""Write what would steer a terminal, break a line or cannot be encoded as an escape.
+
+    >>> print(neutral("red\x1b[31m\nnext"))
+    red\x1b[31m\nnext
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(_shown(char, encoding) for char in text)
+
+
+def _shown(char: str, encoding: str) -> str:
+    if unicodedata.category(char) in _UNSAFE and char not in _JOINERS:
+        # Escapes even the letters (U+E0041, say) that `unicode_escape` would let through unchanged.
+        return char.encode("unicode_escape").decode("ascii")
+    return char.encode(encoding, "backslashreplace").decode(encoding)
+
+
+def width(text: str) -> int:
+    """Return how many terminal cells a text takes: two for East Asian wide characters, none for marks.
+
+    >>> width("Ménière"), width("e\u0301"), width("日本")
+    (7, 1, 4)
+    """
+    return len(text) if text.isascii() else sum(map(_cells, text))
+
+
+def _cells(char: str) -> int:
+    if unicodedata.category(char) in ("Mn", "Me", "Cf") or "\u1160" <= char <= "\u11ff":
+        # Also the vowels and finals of Hangul, which join the consonant before them.
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+def cut(text: str, cells: int, ellipsis: str = "…") -> str:
+    """Shorten a text to at most so many cells, with an ellipsis where something is missing.
+
+    >>> cut("Essential hypertension", 10)
+    'Essential…'
+    """
+    if width(text) <= cells:
+        return text
+    mark = ellipsis if len(ellipsis) < cells else ellipsis[:cells]
+    room = cells - len(mark)
+    kept: list[str] = []
+    for char in text:
+        room -= _cells(char)
+        if room < 0:
+            break
+        kept.append(char)
+    return "".join(kept) + mark
+
+
+def pad(text: str, cells: int, *, right: bool = False) -> str:
+    """Fill a text up with blanks to so many cells, before it if it is to stand right."""
+    blanks = " " * (cells - width(text))
+    return blanks + text if right else text + blanks
