@@ -8,6 +8,7 @@ import sys
 import tomllib
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -40,7 +41,7 @@ def data(name: str) -> pa.Table:
     return pq.read_table(DATA / f"{name}.parquet")
 
 
-def values_of(name: str, domain: object, column: pa.ChunkedArray) -> pa.Array:
+def values_of(name: str, domain: Any, column: pa.ChunkedArray) -> pa.Array:
     """The distinct values outside the domain."""
     present = pc.drop_null(pc.unique(column))
     if isinstance(domain, list):
@@ -58,10 +59,10 @@ def values_of(name: str, domain: object, column: pa.ChunkedArray) -> pa.Array:
 def repeats(name: str, fact: tuple[str, ...]) -> int:
     """How many rows are there besides the distinct ones; NULL counts as a value."""
     table = data(name).select(list(fact))
-    return table.num_rows - table.group_by(list(fact)).aggregate([]).num_rows
+    return int(table.num_rows - table.group_by(list(fact)).aggregate([]).num_rows)
 
 
-def test_the_script_makes_the_clinic_that_is_here(tmp_path):
+def test_the_script_makes_the_clinic_that_is_here(tmp_path: Path) -> None:
     subprocess.run([sys.executable, DATA / "make_clinic.py", "--into", tmp_path], check=True)
     made = {path.stem: pq.read_table(path) for path in tmp_path.iterdir()}
     assert set(made) == set(TABLES["clinic"])
@@ -70,13 +71,13 @@ def test_the_script_makes_the_clinic_that_is_here(tmp_path):
 
 
 @pytest.mark.parametrize("path", sorted(DATA.glob("*.parquet")), ids=lambda path: path.name)
-def test_each_file_is_small_and_declared_in_one_policy(path):
+def test_each_file_is_small_and_declared_in_one_policy(path: Path) -> None:
     assert path.stat().st_size < 3_000_000
     assert sum(rules["source"] == path.name for tables in TABLES.values() for rules in tables.values()) == 1
 
 
 @pytest.mark.parametrize("name", POLICIES)
-def test_the_policy_loads_and_stays_within_its_folder(name):
+def test_the_policy_loads_and_stays_within_its_folder(name: str) -> None:
     loaded = policy.load(DATA / f"{name}.toml")
     assert set(loaded.tables) == set(TABLES[name])
     assert loaded.budget.ledger.parent == DATA
@@ -87,17 +88,17 @@ def test_the_policy_loads_and_stays_within_its_folder(name):
 
 
 @pytest.mark.parametrize(("name", "table", "column"), DOMAINS)
-def test_the_declared_domain_covers_the_column(name, table, column):
+def test_the_declared_domain_covers_the_column(name: str, table: str, column: str) -> None:
     outside = values_of(name, TABLES[name][table]["domain"][column], data(table)[column])
     assert outside.to_pylist() == []
 
 
 @pytest.mark.parametrize(("name", "table", "fact"), FACTS)
-def test_the_vouched_columns_are_unique(name, table, fact):
+def test_the_vouched_columns_are_unique(name: str, table: str, fact: tuple[str, ...]) -> None:
     assert repeats(table, fact) == 0
 
 
-def test_the_checks_notice_what_is_wrong():
+def test_the_checks_notice_what_is_wrong() -> None:
     visits = data("visits")
     assert values_of("clinic", ["Orchard"], visits["clinic"]).to_pylist()
     assert values_of("clinic", {"from": 10, "to": 120}, visits["minutes"]).to_pylist() == [5]
@@ -105,7 +106,7 @@ def test_the_checks_notice_what_is_wrong():
     assert repeats("visits", ("patient_id", "visit_date")) > 0
 
 
-def test_there_are_300_distinct_diagnoses_in_18_chapters():
+def test_there_are_300_distinct_diagnoses_in_18_chapters() -> None:
     diagnoses = data("diagnoses")
     names = [name.casefold() for name in diagnoses["diagnosis"].to_pylist()]
     assert len(set(names)) == len(set(diagnoses["code"].to_pylist())) == diagnoses.num_rows == 300
@@ -115,7 +116,7 @@ def test_there_are_300_distinct_diagnoses_in_18_chapters():
         assert [row["code"] for row in csv.DictReader(file)] == diagnoses["code"].to_pylist()
 
 
-def test_the_clinic_has_what_queries_must_cope_with():
+def test_the_clinic_has_what_queries_must_cope_with() -> None:
     visits, patients = data("visits"), data("patients")
     assert (visits.num_rows, patients.num_rows) == (400_000, 50_000)
     for column in ("patient_id", "diagnosis_code", "note"):
@@ -129,7 +130,7 @@ def test_the_clinic_has_what_queries_must_cope_with():
     assert counts[0] > 50 * counts[-1]
 
 
-def test_flights_have_aircraft_the_register_lacks():
+def test_flights_have_aircraft_the_register_lacks() -> None:
     flown = pc.drop_null(pc.unique(data("flights")["tailnum"]))
     registered = data("planes")["tailnum"]
     assert len(flown) == 4043
