@@ -1,0 +1,153 @@
+"""Noisy top-k with gap is private: its proof, run.
+
+The mechanism is a pure function of counts and noise. For random counts, a neighbour and noise, with
+omega = run(D, H): run(D', phi(H)) = omega; the cost of phi is at most the charge; every shifted
+noise stays in its support; and phi is injective, shown by its inverse. Noise is fine integer noise
+without ties: N fine steps a grid step. That the product, on floors and ranks, is the same function,
+is the last test.
+"""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from dpsql.mechanisms import noisy_top_k
+from dpsql.mechanisms.top_k import select
+
+FINE = 64
+"""Fine steps a grid step; more than there are groups, so that remainders differ."""
+CASES = 1500
+
+
+def run(q, noise, k):
+    """The ideal mechanism: order and exact gaps of q + noise, all in fine steps."""
+    values = q + noise
+    order = np.argsort(-values, kind="stable")
+    ordered = values[order]
+    return order[:k], (ordered[:-1] - ordered[1:])[:k]
+
+
+def winners_of(omega, n):
+    won = np.zeros(n, dtype=bool)
+    won[omega[0]] = True
+    return won
+
+
+def phi(q, p, omega, noise):
+    """Noise for the neighbour p that gives what `noise` gives for q."""
+    won, shift = winners_of(omega, len(q)), np.zeros_like(q)
+    m = (q - p)[won].min()
+    if won.all():
+        shift = q - p - m
+        return noise + shift
+    best, best_p = (q + noise)[~won].max(), (p + noise)[~won].max()
+    if best_p >= best - m:
+        shift[won] = (q - p)[won] + best_p - best
+    else:
+        s = np.flatnonzero(~won)[np.argmax((q + noise)[~won])]
+        shift[won] = (q - p)[won] - m
+        shift[s] = q[s] - p[s] - m
+    return noise + shift
+
+
+def phi_inverse(q, p, omega, aligned):
+    """Recover the noise from the aligned one: which case it was shows in the losers alone."""
+    won, shift = winners_of(omega, len(q)), np.zeros_like(q)
+    m = (q - p)[won].min()
+    if won.all():
+        return aligned - (q - p - m)
+    best, best_p = (q + aligned)[~won].max(), (p + aligned)[~won].max()
+    if best_p >= best - m:
+        shift[won] = (q - p)[won] + best_p - best
+    else:
+        s = np.flatnonzero(~won)[np.argmax((p + aligned)[~won])]
+        shift[won] = (q - p)[won] - m
+        shift[s] = q[s] - p[s] - m
+    return aligned - shift
+
+
+def instances(seed, c, *, monotone, laplace, cases=CASES):
+    """Counts, neighbour, noise and k in fine steps, one grid step a count: ties of all kinds."""
+    rng = np.random.default_rng(seed)
+    for case in range(cases):
+        n = int(rng.integers(2, 8))
+        k = int(rng.integers(1, n + 2))
+        q = rng.integers(0, [1, 2, 4, 100][case % 4], n) + [0, 0, 0, 2**40 - 200][case // 4 % 4]
+        if monotone:
+            p = q + rng.choice([-1, 1]) * rng.integers(0, c + 1, n)
+        else:
+            p = q + rng.integers(-c, c + 1, n)
+        whole = rng.geometric(rng.choice([0.9, 0.3, 0.02]), n) - 1
+        if laplace:
+            whole -= rng.geometric(0.3, n) - 1
+        remainder = rng.permutation(FINE)[:n]
+        yield q * FINE, p * FINE, whole * FINE + remainder, k
+
+
+@pytest.mark.parametrize("c", [1, 3])
+@pytest.mark.parametrize("monotone", [True, False])
+@pytest.mark.parametrize("noise", ["exponential", "laplace"])
+def test_alignment(noise, monotone, c):
+    branches = set()
+    for q, p, fine, k in instances(c, c, monotone=monotone, laplace=noise == "laplace"):
+        said = noisy_top_k(q // FINE, k, 1, sensitivity=c, monotone=monotone, noise=noise, resolution=0)
+        omega = run(q, fine, k)
+        aligned = phi(q, p, omega, fine)
+        again = run(p, aligned, k)
+        assert np.array_equal(again[0], omega[0])
+        assert np.array_equal(again[1], omega[1])
+        moved = aligned - fine
+        assert Fraction(int(np.abs(moved).sum()), FINE) / said.scale <= said.charge.epsilon
+        if noise == "exponential":
+            assert (moved >= 0).all()
+        assert np.array_equal(phi_inverse(q, p, omega, aligned), fine)
+        branches.add((bool((moved == 0).all()), bool(moved[~winners_of(omega, len(q))].any()), k >= len(q)))
+    assert len(branches) >= 5
+
+
+def test_the_printed_alignment_is_not_injective():
+    """Dissertation (5.4): if the best losers differ, the noise of the second is lost."""
+
+    def printed(q, p, omega, noise):
+        won = winners_of(omega, len(q))
+        losers = np.flatnonzero(~won)
+        s, t = losers[np.argmax((q + noise)[~won])], losers[np.argmax((p + noise)[~won])]
+        lift = p[t] + noise[t] - q[s] - noise[s]
+        delta = ((q - p)[won] + lift).min()
+        shift = np.where(won, q - p + lift - min(delta, 0), 0)
+        shift[t] -= min(delta, 0)
+        return noise + shift
+
+    # Ten fine steps a count; the second item loses one unit, the third is then the best loser.
+    q, p = np.array([100, 20, 10]), np.array([100, 10, 10])
+    one, other = np.array([7, 30, 32]), np.array([7, 30, 37])
+    omega = run(q, one, 1)
+    assert [part.tolist() for part in run(q, other, 1)] == [part.tolist() for part in omega]
+    assert np.array_equal(printed(q, p, omega, one), printed(q, p, omega, other))
+    assert not np.array_equal(phi(q, p, omega, one), phi(q, p, omega, other))
+
+
+def test_the_product_is_the_ideal_mechanism():
+    """`select` on floors and ranks = order and floored gaps of the fine noise."""
+    for laplace in (False, True):
+        for q, _, fine, k in instances(9, 1, monotone=True, laplace=laplace, cases=3000):
+            index, gap = run(q, fine, k)
+            floors, remainders = np.divmod(fine, FINE)
+            ranks = np.argsort(np.argsort(remainders))
+            chosen, steps = select(q // FINE + floors, ranks, k)
+            assert np.array_equal(chosen, index)
+            assert np.array_equal(steps, gap // FINE)
+
+
+def test_rows_are_independent_runs():
+    """A batch of trials is row by row the same function."""
+    for q, _, fine, k in instances(10, 1, monotone=True, laplace=False, cases=200):
+        floors, remainders = np.divmod(fine, FINE)
+        ranks = np.argsort(np.argsort(remainders))
+        values = q // FINE + floors
+        index, gap = select(np.array([values, values[::-1]]), np.array([ranks, ranks[::-1]]), k)
+        for row, (v, r) in enumerate(((values, ranks), (values[::-1], ranks[::-1]))):
+            chosen, steps = select(v, r, k)
+            assert np.array_equal(index[row], chosen)
+            assert np.array_equal(gap[row], steps)
