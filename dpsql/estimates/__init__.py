@@ -1,0 +1,67 @@
+"""What the released numbers say about the counts: best estimates, intervals, p-values, predictions.
+
+Pure functions of what was released or will be; nothing here touches private data or draws randomness.
+
+* `combine`: from a release to counts with standard deviations and intervals, in one call;
+* `blue`: the best linear unbiased estimate behind it;
+* `error_model`, `intervals`: what the errors are made of, and intervals that cover them, from the exact
+  formulas of `closed_form` or the numeric `law`;
+* `significance`: p-values of gaps;
+* `plan`: shares and predicted errors before spending;
+* `variance`: of the noises on their grid.
+"""
+
+from .blue import Estimates, blue, top_k_offsets
+from .closed_form import (
+    count_offset,
+    gap_offset,
+    lower_bound_offset,
+    threshold_gap_cdf,
+    threshold_gap_offsets,
+)
+from .combine import Combined, from_measurements, from_threshold, from_top_k
+from .error_model import ErrorModel, Strategy
+from .intervals import Offsets, offsets
+from .plan import (
+    MeasuringPlan,
+    anchor_share,
+    choose_measuring,
+    choose_strategy,
+    distinguishable_gap,
+    sparse_vector_error,
+    split_measuring,
+)
+from .significance import exponential_mechanism_p_value, p_value
+from .variance import Noise, exponential_variance, laplace_variance, noise_variance
+
+__all__ = [
+    "Combined",
+    "ErrorModel",
+    "Estimates",
+    "MeasuringPlan",
+    "Noise",
+    "Offsets",
+    "Strategy",
+    "anchor_share",
+    "blue",
+    "choose_measuring",
+    "choose_strategy",
+    "count_offset",
+    "distinguishable_gap",
+    "exponential_mechanism_p_value",
+    "exponential_variance",
+    "from_measurements",
+    "from_threshold",
+    "from_top_k",
+    "gap_offset",
+    "laplace_variance",
+    "lower_bound_offset",
+    "noise_variance",
+    "offsets",
+    "p_value",
+    "sparse_vector_error",
+    "split_measuring",
+    "threshold_gap_cdf",
+    "threshold_gap_offsets",
+    "top_k_offsets",
+]

@@ -1,0 +1,174 @@
+"""The best linear unbiased estimate of the selected counts from free gaps and paid measurements.
+
+One model for every mechanism: of each selected count q_i the gaps show y_i = q_i - mu + eta_i, where the
+eta_i are independent with variance v_i and mu is *shared* by all items, with mean 0 and variance v_0
+(infinite when nothing is known of it).
+
+* Noisy top-k: y_i is the sum of the gaps from item i to the last released one and mu is the noisy count of
+  the item below, so v_0 is infinite. With all groups released (no last gap) mu is the noisy count of the
+  last item itself: y_last = 0 holds identically, and since only differences of noisy counts were seen and
+  mu may be any number, shifting it says the same. The same formulas hold.
+* Sparse vector, and hybrids that reached their threshold T: y_i = (distance above the noisy threshold) + T
+  and mu is the noise of the threshold.
+
+Contains Theorem 3 and section 6.2 of Ding, Wang, Zhang, Kifer, "Free Gap Information from the
+Differentially Private Sparse Vector and Noisy Max Mechanisms", PVLDB 13(3), 2019, as special cases. Given
+mu, a measurement and y_i + mu are combined by their precisions; mu is estimated from all of them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["Estimates", "blue", "top_k_offsets"]
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Estimates:
+    """Unbiased estimates of the selected counts."""
+
+    value: FloatArray
+    """float64[k], in counts."""
+    variance: FloatArray
+    """float64[k], in squared counts: exact for the variances that went in."""
+
+
+def blue(
+    y: ArrayLike,
+    v: ArrayLike,
+    v0: float,
+    *,
+    each: ArrayLike | None = None,
+    each_variance: ArrayLike | None = None,
+    anchor_mean: float | None = None,
+    anchor_variance: float | None = None,
+) -> Estimates:
+    """Combine what was released about k counts into one best estimate of each. Costs O(k).
+
+    Parameters
+    ----------
+    y
+        float64[k]: the counts relative to the shared reference; see the module, and `top_k_offsets`.
+    v
+        float64[k] or one number: variance of each y_i for a given reference.
+    v0
+        Variance of the reference; `math.inf` if nothing is known of it (top-k).
+    each, each_variance
+        float64[k] measurements of the counts, and their variance (k numbers or one).
+    anchor_mean, anchor_variance
+        One measurement of the *mean* of the k counts, and its variance.
+
+    Raises
+    ------
+    ValueError
+        For wrong shapes or variances, for both kinds of measurements at once, and if there is neither
+        a measurement nor a finite v0: gaps alone do not tell where the counts lie.
+
+    Examples
+    --------
+    >>> import math
+    >>> blue([30, 10, 0], 4, math.inf, anchor_mean=100, anchor_variance=1).value
+    array([116.66666667,  96.66666667,  86.66666667])
+    """
+    offsets = np.asarray(y, dtype=np.float64)
+    if offsets.ndim != 1 or not offsets.size or not np.isfinite(offsets).all():
+        raise ValueError("y must be a list of at least one finite number")
+    k = offsets.size
+    spread = _variances(v, k, "v")
+    if not v0 >= 0:
+        raise ValueError("v0 must be a variance: zero, positive or infinite")
+    if (each is None) != (each_variance is None) or (anchor_mean is None) != (anchor_variance is None):
+        raise ValueError("a measurement and its variance belong together")
+    if each is not None and anchor_mean is not None:
+        raise ValueError("counts are measured EACH or by an ANCHOR, not both")
+    if each is not None and each_variance is not None:
+        measured = np.asarray(each, dtype=np.float64)
+        if measured.shape != (k,) or not np.isfinite(measured).all():
+            raise ValueError("each must hold one finite measurement for each y")
+        return _with_each(offsets, spread, v0, measured, _variances(each_variance, k, "each_variance"))
+    if anchor_mean is not None and anchor_variance is not None:
+        variance = float(_variances(anchor_variance, 1, "anchor_variance")[0])
+        return _with_anchor(offsets, spread, v0, float(anchor_mean), variance)
+    if math.isinf(v0):
+        raise ValueError("gaps alone do not tell the counts: measure EACH or an ANCHOR, or give a finite v0")
+    return Estimates(offsets.copy(), spread + v0)
+
+
+def _with_each(y: FloatArray, v: FloatArray, v0: float, each: FloatArray, a: FloatArray) -> Estimates:
+    weight = 1 / (a + v)
+    # alpha_i - y_i = mu + (noise of variance a_i + v_i), uncorrelated with the error of the combination
+    # of alpha_i and y_i + mu for a known mu: so the two variances add.
+    precision = _inverse(v0) + weight.sum()
+    mu = 0.0 if math.isinf(precision) else float(weight @ (each - y)) / precision
+    value = (each * v + (y + mu) * a) * weight
+    return Estimates(value, a * v * weight + (a * weight) ** 2 / precision)
+
+
+def _with_anchor(y: FloatArray, v: FloatArray, v0: float, mean: float, b: float) -> Estimates:
+    k = y.size
+    total = float(v.sum()) / k**2 + b
+    regression = anchor_regression(v, v0, total, k)
+    value = y + regression * (mean - float(y.mean()))
+    # v0 + v_i - regression (v0 + v_i / k), written so that a large v0 does not cancel.
+    rest = 0.0 if v0 == 0 else 1 / (1 + total * _inverse(v0))
+    return Estimates(value, v * (1 - regression / k) + (total - v / k) * rest)
+
+
+def anchor_regression(v: FloatArray, v0: float, total: float, k: int) -> FloatArray:
+    """Regression of mu - eta_i on the surprise m - mean(y), whose variance is v0 + total: float64[k]."""
+    if math.isinf(v0):
+        return np.ones_like(v)
+    return (v0 + v / k) / (v0 + total)
+
+
+def _inverse(v0: float) -> float:
+    return math.inf if v0 == 0 else 1 / v0
+
+
+def _variances(value: ArrayLike, size: int, name: str) -> FloatArray:
+    array = np.asarray(value, dtype=np.float64)
+    if array.ndim > 1 or (array.ndim == 1 and array.shape != (size,)):
+        raise ValueError(f"{name} must be one number or {size}")
+    if not (np.isfinite(array) & (array > 0)).all():
+        raise ValueError(f"{name} must be positive and finite")
+    return np.broadcast_to(array, (size,)).copy()
+
+
+def top_k_offsets(gap: ArrayLike, k: int, resolution: int | None = None) -> FloatArray:
+    """Turn the gaps of a noisy top-k into the `y` of `blue`: each count relative to the last released.
+
+    A gap is floored to the grid, so it is half a grid step too small on average, and a sum of j gaps j half
+    steps: that is added here.
+
+    Parameters
+    ----------
+    gap
+        float64[k] in counts, or k - 1 gaps when all groups were released and the last has none below it.
+    k
+        How many groups were selected.
+    resolution
+        Gaps are multiples of 2^-resolution; None: they were not floored.
+
+    Returns
+    -------
+    float64[k]
+
+    Examples
+    --------
+    >>> top_k_offsets([5, 3, 1], 3), top_k_offsets([5, 3], 3, resolution=0)
+    (array([9., 4., 1.]), array([9. , 3.5, 0. ]))
+    """
+    gaps = np.asarray(gap, dtype=np.float64)
+    if k < 1 or gaps.ndim != 1 or gaps.size not in (k - 1, k):
+        raise ValueError("there must be k gaps, or k - 1 when all groups were selected")
+    if resolution is not None:
+        gaps = gaps + 2.0**-resolution / 2
+    y = np.zeros(k)
+    y[: gaps.size] = gaps[::-1].cumsum()[::-1]
+    return y

@@ -1,0 +1,199 @@
+"""From what a mechanism released to counts with standard deviations and intervals, in one call."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .blue import blue, top_k_offsets
+from .closed_form import count_offset
+from .error_model import ErrorModel, Strategy
+from .intervals import offsets
+from .variance import Noise, Real, laplace_variance
+
+__all__ = ["Combined", "from_measurements", "from_threshold", "from_top_k"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Combined:
+    """Estimated counts, and how well they are known."""
+
+    value: NDArray[np.float64]
+    """float64[k], in counts."""
+    stddev: NDArray[np.float64]
+    """float64[k], in counts."""
+    low: NDArray[np.float64]
+    """float64[k]: lower ends of the intervals; they may be below zero."""
+    high: NDArray[np.float64]
+    """float64[k]: upper ends of the intervals."""
+
+
+def from_top_k(
+    gap: ArrayLike,
+    k: int,
+    *,
+    scale: Real,
+    noise: Noise = "exponential",
+    resolution: int | None = None,
+    threshold: Real | None = None,
+    each: ArrayLike | None = None,
+    anchor_total: Real | None = None,
+    measuring_scale: Real | None = None,
+    measuring_resolution: int | None = None,
+    confidence: Real = 0.95,
+) -> Combined:
+    """Estimate the counts that a noisy top-k with gap selected, from its gaps and the measurements.
+
+    For the hybrid top-k that reached its threshold, give the public threshold: the last gap is then the one
+    above it, the estimates are free, and measuring only improves them. (The threshold of the limited domain
+    mechanism is not public: leave it out.) No groups selected, no rows: then all arrays are empty.
+
+    Parameters
+    ----------
+    gap, k, scale, noise, resolution
+        As the mechanism reports them: k gaps in counts, k - 1 when all groups were selected.
+    threshold
+        The public threshold that was reached; None for a plain top-k.
+    each, anchor_total
+        The k noisy counts, or the one noisy total of the k counts.
+    measuring_scale, measuring_resolution
+        Scale and grid of the measuring noise as drawn.
+    confidence
+        Level of the intervals.
+
+    Raises
+    ------
+    ValueError
+        For wrong shapes, and when neither a measurement nor a threshold fixes the counts.
+
+    Examples
+    --------
+    >>> found = from_top_k([40.0, 12.0], 2, scale=4, anchor_total=300, measuring_scale=8)
+    >>> found.value, found.low.round(1), found.high.round(1)
+    (array([170., 130.]), array([156.9, 116.9]), array([183.1, 143.1]))
+    """
+    if k == 0 and not np.size(gap):
+        return _nothing()
+    y = top_k_offsets(gap, k, resolution)
+    if threshold is not None:
+        if np.size(gap) != k:
+            raise ValueError("above a threshold every selected group has a gap")
+        y = y + float(threshold)
+    strategy = _strategy(each, anchor_total)
+    model = ErrorModel(
+        noise,
+        scale,
+        k,
+        strategy=strategy,
+        measuring_scale=measuring_scale,
+        threshold_scale=None if threshold is None else scale,
+        resolution=resolution,
+        ranked=True,
+        measuring_resolution=measuring_resolution,
+    )
+    return _combine(model, y, each, anchor_total, confidence)
+
+
+def from_threshold(
+    gap: ArrayLike,
+    threshold: Real,
+    *,
+    scale: Real | Iterable[Real],
+    threshold_scale: Real,
+    noise: Noise = "exponential",
+    resolution: int | None = None,
+    each: ArrayLike | None = None,
+    anchor_total: Real | None = None,
+    measuring_scale: Real | None = None,
+    measuring_resolution: int | None = None,
+    confidence: Real = 0.95,
+) -> Combined:
+    """Estimate the counts that a sparse vector or the hybrid sparse vector found above a threshold.
+
+    Free from the gaps alone; better with measurements. No gaps, no rows: then all arrays are empty.
+
+    Parameters
+    ----------
+    gap
+        float64[k], in counts: how far each noisy count lies above the noisy threshold.
+    threshold
+        The public threshold.
+    scale
+        Scale of the query noise: one, or one for each item (of the branch it passed).
+    threshold_scale
+        Scale of the threshold's noise.
+    noise, resolution, each, anchor_total, measuring_scale, measuring_resolution, confidence
+        As in `from_top_k`.
+
+    Examples
+    --------
+    >>> found = from_threshold([30.0], 100, scale=10, threshold_scale=4)
+    >>> found.value, found.low.round(2), found.high.round(2)
+    (array([130.]), array([102.48]), array([145.74]))
+    """
+    y = np.asarray(gap, dtype=np.float64) + float(threshold)
+    if not y.size:
+        return _nothing()
+    model = ErrorModel(
+        noise,
+        tuple(scale) if isinstance(scale, Iterable) else scale,
+        y.size,
+        strategy=_strategy(each, anchor_total),
+        measuring_scale=measuring_scale,
+        threshold_scale=threshold_scale,
+        resolution=resolution,
+        ranked=False,
+        measuring_resolution=measuring_resolution,
+    )
+    return _combine(model, y, each, anchor_total, confidence)
+
+
+def from_measurements(
+    value: ArrayLike, *, scale: Real, resolution: int | None = None, confidence: Real = 0.95
+) -> Combined:
+    """Describe plain Laplace counts that no gap improves: value, standard deviation, interval.
+
+    >>> found = from_measurements([120.0, 7.0], scale=10)
+    >>> found.low.round(1), found.high.round(1)
+    (array([ 90., -23.]), array([150.,  37.]))
+    """
+    values = np.asarray(value, dtype=np.float64)
+    width = count_offset(scale, confidence, resolution=resolution)
+    deviation = np.full(values.shape, math.sqrt(laplace_variance(scale, resolution)))
+    return Combined(values.copy(), deviation, values - width, values + width)
+
+
+def _nothing() -> Combined:
+    return Combined(np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0))
+
+
+def _strategy(each: ArrayLike | None, anchor_total: Real | None) -> Strategy:
+    if each is not None and anchor_total is not None:
+        raise ValueError("counts are measured EACH or by an ANCHOR, not both")
+    return "EACH" if each is not None else "ANCHOR" if anchor_total is not None else "NONE"
+
+
+def _combine(
+    model: ErrorModel,
+    y: NDArray[np.float64],
+    each: ArrayLike | None,
+    anchor_total: Real | None,
+    confidence: Real,
+) -> Combined:
+    scales, _, group = model.groups()
+    v = np.array([model.selection_variance(scale) for scale in scales])[group]
+    v0, variance = model.reference_variance(), model.measuring_variance()
+    if each is not None:
+        found = blue(y, v, v0, each=each, each_variance=variance)
+    elif anchor_total is not None:
+        mean = float(Fraction(anchor_total) / model.k)  # exact: the total may have more than 53 bits
+        found = blue(y, v, v0, anchor_mean=mean, anchor_variance=variance)
+    else:
+        found = blue(y, v, v0)
+    around = offsets(model, confidence)
+    return Combined(found.value, model.stddev(), found.value - around.low, found.value + around.high)

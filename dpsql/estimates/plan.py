@@ -1,0 +1,235 @@
+"""Before spending: how to divide epsilon between selecting and measuring, and what error to expect."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+from .closed_form import check_confidence, lower_bound_offset
+from .error_model import ErrorModel, Strategy
+from .intervals import offsets
+from .variance import Noise, Real, check_noise, positive
+
+__all__ = [
+    "MeasuringPlan",
+    "anchor_share",
+    "choose_measuring",
+    "choose_strategy",
+    "distinguishable_gap",
+    "sparse_vector_error",
+    "split_measuring",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuringPlan:
+    """How a statement that selects k groups and asks for their counts divides its epsilon."""
+
+    strategy: Strategy
+    k: int
+    noise: Noise
+    selection_epsilon: Fraction
+    measuring_epsilon: Fraction
+    """The two add up to the statement's epsilon exactly."""
+    selection_scale: Fraction
+    """Scale of the selection noise, in counts."""
+    measuring_scale: Fraction | None
+    """Scale of the Laplace noise drawn on each count (EACH) or on the total (ANCHOR); None: no measuring."""
+    predicted_stddev: float
+    """Of each estimated count when all k are selected; infinite without measuring."""
+    gaps: bool = True
+    """Whether the selection has free gaps to improve the counts with."""
+
+    def half_width(self, confidence: Real = 0.95) -> float:
+        """Half the length of the interval to expect around each count; infinite without measuring."""
+        if self.measuring_scale is None:
+            return math.inf
+        around = offsets(_model(self), confidence)
+        return float((around.low + around.high).max()) / 2
+
+
+def anchor_share(k: int, *, monotone: bool = True, noise: Noise = "exponential") -> Fraction:
+    """Share of epsilon to spend on an ANCHOR so that the counts come out best; three digits.
+
+    The variance is s kappa^2 k (k-1) / eps_s^2 + 2 / eps_m^2 in squared bounds (s = 1 one-sided noise, 2
+    Laplace; kappa = 1 monotone, 2 general), smallest at eps_m/eps_s = (2 / (s kappa^2 k (k-1)))^(1/3).
+    With k = 1 the gap says nothing, and selecting and measuring get one half each.
+
+    >>> anchor_share(1), anchor_share(2), anchor_share(10)
+    (Fraction(1, 2), Fraction(1, 2), Fraction(219, 1000))
+    """
+    check_noise(noise)
+    if k < 1:
+        raise ValueError("k must be positive")
+    if k == 1:
+        return Fraction(1, 2)
+    spread = (2 if noise == "laplace" else 1) * (1 if monotone else 4) * k * (k - 1)
+    ratio = (2 / spread) ** (1 / 3)
+    return _rounded(ratio / (1 + ratio))
+
+
+def choose_measuring(
+    k: int,
+    epsilon: Fraction,
+    *,
+    sensitivity: int | Fraction = 1,
+    monotone: bool = True,
+    noise: Noise = "exponential",
+    measure: Fraction | None = None,
+    strategy: Literal["AUTO", "EACH", "ANCHOR"] = "AUTO",
+    gaps: bool = True,
+) -> MeasuringPlan:
+    """Divide epsilon between a top-k selection and the measuring of the k counts.
+
+    AUTO takes an ANCHOR at its best share; at a given share it takes what is better there. EACH without a
+    given share gets one half: the best for its variance alone would measure groups selected at random.
+
+    Parameters
+    ----------
+    k
+        How many groups are selected.
+    epsilon
+        Of both phases together.
+    sensitivity
+        Per-unit bound of the count.
+    monotone
+        Whether all counts move the same way (counts of units or rows; not differences of counts).
+    noise
+        Kind of the selection noise.
+    measure
+        Share of epsilon for measuring, 0 <= measure < 1; None lets this function choose.
+    strategy
+        "AUTO", "EACH" (one noisy count a group) or "ANCHOR" (one noisy total of all of them).
+    gaps
+        False for selections whose gaps do not help (exponential mechanism, unordered sets): EACH then.
+
+    Raises
+    ------
+    ValueError
+        For values out of range; for ANCHOR without gaps.
+
+    Examples
+    --------
+    >>> plan = choose_measuring(10, Fraction(1, 2))
+    >>> plan.strategy, plan.selection_epsilon, plan.measuring_epsilon, round(plan.predicted_stddev, 1)
+    ('ANCHOR', Fraction(781, 2000), Fraction(219, 2000), 27.5)
+    """
+    check_noise(noise)
+    if k < 1 or epsilon <= 0 or sensitivity <= 0:
+        raise ValueError("k, epsilon and sensitivity must be positive")
+    if measure is not None and not 0 <= measure < 1:
+        raise ValueError("the measuring share must be at least 0 and below 1")
+    if strategy not in ("AUTO", "EACH", "ANCHOR"):
+        raise ValueError(f"strategy must be AUTO, EACH or ANCHOR, not {strategy!r}")
+    if strategy == "ANCHOR" and not gaps:
+        raise ValueError("an ANCHOR needs the gaps of an ordered selection")
+    share = measure
+    if share is None:
+        half = strategy == "EACH" or not gaps
+        share = Fraction(1, 2) if half else anchor_share(k, monotone=monotone, noise=noise)
+    measuring = epsilon * share
+    scale = (1 if monotone else 2) * k * Fraction(sensitivity) / (epsilon - measuring)
+    drawn = k * Fraction(sensitivity) / measuring if measuring else None
+    chosen: Strategy = "NONE"
+    if drawn is not None:
+        if strategy != "AUTO":
+            chosen = strategy
+        else:
+            chosen = choose_strategy(noise, scale, k, measuring_scale=drawn) if gaps else "EACH"
+    plan = MeasuringPlan(chosen, k, noise, epsilon - measuring, measuring, scale, drawn, math.inf, gaps)
+    if drawn is None:
+        return plan
+    deviation = float(_model(plan).stddev().max())
+    return MeasuringPlan(chosen, k, noise, epsilon - measuring, measuring, scale, drawn, deviation, gaps)
+
+
+def choose_strategy(
+    noise: Noise, scale: Real, k: int, *, measuring_scale: Real, threshold_scale: Real | None = None
+) -> Literal["EACH", "ANCHOR"]:
+    """Say whether to measure EACH count or an ANCHOR, at scales already fixed; equal ones go to the ANCHOR.
+
+    >>> choose_strategy("exponential", 10, 5, measuring_scale=10)
+    'ANCHOR'
+    >>> choose_strategy("exponential", 20, 10, measuring_scale=20)
+    'EACH'
+    """
+    deviation = {
+        strategy: ErrorModel(
+            noise, scale, k, strategy, measuring_scale=measuring_scale, threshold_scale=threshold_scale
+        ).stddev()[0]
+        for strategy in ("EACH", "ANCHOR")
+    }
+    return "EACH" if deviation["EACH"] < deviation["ANCHOR"] * (1 - 1e-9) else "ANCHOR"
+
+
+def split_measuring(epsilon: Fraction, bounds: Sequence[int | Fraction]) -> tuple[Fraction, ...]:
+    """Divide the measuring epsilon among several counts of the same groups; the parts add up exactly.
+
+    In proportion to c^(2/3), c a count's per-unit bound: then the sum of the variances is smallest. A count
+    measured EACH on k groups with its part e has noise of scale k c / e.
+
+    >>> split_measuring(Fraction(1, 2), [1, 8])
+    (Fraction(1, 10), Fraction(2, 5))
+    """
+    if epsilon < 0 or not bounds or min(bounds) <= 0:
+        raise ValueError("give at least one positive bound and no negative epsilon")
+    weights = [_rounded(positive(bound, "bound") ** (2 / 3)) for bound in bounds]
+    return tuple(epsilon * weight / sum(weights) for weight in weights)
+
+
+def distinguishable_gap(noise: Noise, scale: Real, confidence: Real = 0.95) -> float:
+    """How far apart two counts must be for the selection to order them rightly, at this level.
+
+    >>> round(distinguishable_gap("exponential", 10), 2), round(distinguishable_gap("laplace", 10), 2)
+    (23.03, 32.72)
+    """
+    # the difference of two centred noises of one scale, one-sided
+    return max(0.0, lower_bound_offset(noise, scale, scale, confidence))
+
+
+def sparse_vector_error(
+    threshold_scale: Real, query_scale: Real, candidates: int, *, branches: int = 1, confidence: Real = 0.95
+) -> float:
+    """How far from the threshold a group must be so that a sparse vector answers all groups rightly.
+
+    (s0 + s1) ln((n B + 1) / beta): with probability 1 - beta none of the n B + 1 noises exceeds its scale
+    times that logarithm. For Laplace noise and, with room, for centred one-sided noise. (The shape is that
+    of Theorem 2 of Smith's lecture on the sparse vector technique, which has its own scales.)
+
+    Parameters
+    ----------
+    threshold_scale, query_scale
+        Scales in use, in counts; with several branches the largest query scale.
+    candidates
+        Size n of the public domain.
+    branches
+        Number B of branches, each with fresh noise.
+    confidence
+        1 - beta.
+
+    Examples
+    --------
+    >>> round(sparse_vector_error(4, 10, 1000), 1)
+    138.7
+    """
+    if candidates < 1 or branches < 1:
+        raise ValueError("candidates and branches must be positive")
+    beta = 1 - check_confidence(confidence)
+    scales = positive(threshold_scale, "threshold_scale") + positive(query_scale, "query_scale")
+    return scales * math.log((candidates * branches + 1) / beta)
+
+
+def _model(plan: MeasuringPlan) -> ErrorModel:
+    """Describe the errors to expect of a plan that measures."""
+    if plan.gaps:
+        return ErrorModel(plan.noise, plan.selection_scale, plan.k, plan.strategy, plan.measuring_scale)
+    # without gaps every count stands alone, like k = 1
+    return ErrorModel(plan.noise, plan.selection_scale, 1, "EACH", plan.measuring_scale)
+
+
+def _rounded(value: float) -> Fraction:
+    """Round to three significant digits: the optimum is flat, and analysts see these numbers."""
+    return Fraction(f"{value:.3g}")
