@@ -1,0 +1,15 @@
+"""The command line: stdout is data, stderr is narration.
+
+========================  ==================================================================
+``app``                   the click application; ``main`` is the console entry point
+``exits``                 exit codes, and which error ends in which
+``sources``, ``batch``    ``-c`` and ``-f``: read in order, priced before the first one runs
+``output``, ``narrate``   where answers and where words go
+``render*``               answers as people read them (table, Markdown) and as programs do
+``budget``, ``demo``      the commands of these names
+========================  ==================================================================
+"""
+
+from dpsql.cli.app import main
+
+__all__ = ["main"]

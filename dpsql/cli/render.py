@@ -5,14 +5,15 @@ from __future__ import annotations
 import datetime
 import json
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeGuard
 
 from dpsql.cli.render_bars import NARROWEST, bars
+from dpsql.cli.render_counts import Estimates, counts, ordering
 from dpsql.cli.render_footer import footer
 from dpsql.cli.render_grid import Column, Style, box, fit, markdown, span
 from dpsql.cli.render_text import neutral, pad, width
 from dpsql.cli.render_values import values
-from dpsql.dbapi.figures import Estimate, at_unit, number, unit_of
+from dpsql.dbapi.figures import at_unit, number, unit_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,12 +36,12 @@ def as_table(rows: pa.Table, release: Release | None, style: Style, *, total: Ch
     total
         The whole budget, for "epsilon 1 of 10".
     """
-    columns, ordering = _columns(rows, release, style)
+    columns = _columns(rows, release, style)
     if not columns:
         return ""
-    if ordering is not None:
+    if _untouched(release, rows):
         room = (style.columns or 80) - span([column.width for column in columns]) - 3
-        bar = bars(ordering, room, style) if room >= NARROWEST else None
+        bar = bars(ordering(release), room, style) if room >= NARROWEST else None
         columns += [bar] if bar else []
     fitted, left_out = fit(columns, style)
     text = box(fitted, style)
@@ -48,53 +49,42 @@ def as_table(rows: pa.Table, release: Release | None, style: Style, *, total: Ch
         text += (
             f"{left_out} of {len(columns)} columns are not shown: widen the terminal or use --format csv\n"
         )
-    if release is not None:
-        text += style.paint(footer(release, total, ordering or [], style), "2") + "\n"
-    elif not rows.num_rows:
+    if not rows.num_rows:
         text += "no rows\n"
+    if release is not None:
+        text += style.paint(footer(release, total, style), "2") + "\n"
     return text
 
 
 def as_markdown(rows: pa.Table, release: Release | None, style: Style, *, total: Charge | None = None) -> str:
     """Write an answer as a Markdown table, with the price in a paragraph below."""
-    columns, ordering = _columns(rows, release, style)
+    columns = _columns(rows, release, style)
     if not columns:
         return ""
     text = markdown(columns)
     if release is not None:
         unwrapped = Style(encoding=style.encoding)
-        text += f"\n*{footer(release, total, ordering or [], unwrapped)}*\n"
+        text += f"\n*{footer(release, total, unwrapped)}*\n"
     return text
 
 
-def _columns(
-    rows: pa.Table, release: Release | None, style: Style
-) -> tuple[list[Column], list[Estimate | None] | None]:
-    """Return the answer's columns as text, and the estimates of the count that orders it, if there is one."""
-    counts = {} if release is None else {name: _estimates(release, name) for name in release.counts}
+def _columns(rows: pa.Table, release: Release | None, style: Style) -> list[Column]:
+    release = release if _untouched(release, rows) else None
+    noisy = {} if release is None else counts(release)
     columns = [
-        _count(name, counts[name], style) if name in counts else _plain(name, rows.column(i), style)
+        _count(name, noisy[name], style) if name in noisy else _plain(name, rows.column(i), style)
         for i, name in enumerate(rows.column_names)
     ]
-    ordering = next(iter(counts.values()), None)
-    if release is not None:
-        gap = _gap(release, ordering, style)
-        columns += [gap] if gap else []
-    return columns, ordering
+    gap = None if release is None else _gap(release, style)
+    return [*columns, gap] if gap else columns
 
 
-def _estimates(release: Release, name: str) -> list[Estimate | None]:
-    table = release.table
-
-    def bounds(suffix: str) -> list[Any]:
-        column = name + suffix
-        return values(table.column(column)) if column in table.column_names else [None] * table.num_rows
-
-    triples = zip(values(table.column(name)), bounds("_low"), bounds("_high"), strict=True)
-    return [None if value is None else Estimate(float(value), low, high) for value, low, high in triples]
+def _untouched(release: Release | None, rows: pa.Table) -> TypeGuard[Release]:
+    """Whether the rows are the release's own: a SELECT around it may have sorted, cut or renamed them."""
+    return release is not None and (rows is release.rows or bool(rows.equals(release.rows)))
 
 
-def _count(name: str, estimates: list[Estimate | None], style: Style) -> Column:
+def _count(name: str, estimates: Estimates, style: Style) -> Column:
     pm = "+/-" if style.plain else "±"
     texts = [("NULL", "") if estimate is None else estimate.text(pm=pm) for estimate in estimates]
     numbers = max((width(value) for value, _ in texts), default=0)
@@ -109,14 +99,14 @@ def _count(name: str, estimates: list[Estimate | None], style: Style) -> Column:
     return Column(neutral(name, style.encoding), cells, right=True, firm=True, nulls=nulls)
 
 
-def _gap(release: Release, ordering: list[Estimate | None] | None, style: Style) -> Column | None:
+def _gap(release: Release, style: Style) -> Column | None:
     """Return the free gaps as a column, unless there are none or the statement asked for them itself."""
     if "gap" not in release.table.column_names or "gap" in release.rows.column_names:
         return None
     gaps = release.table.column("gap")
     if any(column.type == gaps.type and column.equals(gaps) for column in release.rows.columns):
         return None
-    units = [e.unit for e in ordering or [] if e is not None and e.unit is not None]
+    units = [e.unit for e in ordering(release) if e is not None and e.unit is not None]
     place = max(units, default=unit_of(release.scale))
     none = "-" if style.plain else "—"
     cells = [

@@ -8,6 +8,7 @@ from dpsql.cli.render_grid import Column, Style
 from dpsql.dbapi.figures import at_unit, number
 
 if TYPE_CHECKING:
+    from dpsql.cli.render_counts import Estimates
     from dpsql.dbapi.figures import Estimate
 
 __all__ = ["NARROWEST", "bars"]
@@ -17,7 +18,7 @@ NARROWEST = 10
 _WIDEST = 40
 
 
-def bars(estimates: list[Estimate | None], room: int, style: Style) -> Column | None:
+def bars(estimates: Estimates, room: int, style: Style) -> Column | None:
     """Draw a column of bars into so many cells; None if they would be too short, or no count is positive.
 
     The heading is the axis: zero at its left, the largest upper end at its right.

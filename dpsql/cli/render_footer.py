@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dpsql.cli.render_counts import ordering
 from dpsql.cli.render_text import neutral, width
 from dpsql.dbapi.figures import charged, half_text, left, number, unit_of
 
 if TYPE_CHECKING:
     from dpsql.charge import Charge
     from dpsql.cli.render_grid import Style
-    from dpsql.dbapi.figures import Estimate
     from dpsql.release import Release
 
 __all__ = ["footer", "price"]
@@ -28,21 +28,21 @@ def price(charge: Charge, total: Charge | None = None) -> str:
     return text
 
 
-def footer(release: Release, total: Charge | None, estimates: list[Estimate | None], style: Style) -> str:
+def footer(release: Release, total: Charge | None, style: Style) -> str:
     """Write `epsilon 1 of 10 · noisy top-k with gap · 95% ± 41`, on as many lines as the width wants."""
     if release.reused is not None:
         cost = f"asked before, on {release.reused:%Y-%m-%d %H:%M}: nothing spent"
     else:
         cost = price(release.charge, total)
     parts = [cost, neutral(release.mechanism, style.encoding)]
-    sure = _confidence(release, estimates, style)
+    sure = _confidence(release, style)
     if sure:
         parts.append(sure)
     return _wrapped(parts, style)
 
 
-def _confidence(release: Release, estimates: list[Estimate | None], style: Style) -> str:
-    halves = [e.half for e in estimates if e is not None]
+def _confidence(release: Release, style: Style) -> str:
+    halves = [e.half for e in ordering(release) if e is not None]
     known = [half for half in halves if half is not None and unit_of(half) is not None]
     if not known or len(known) < len(halves):
         return f"noise scale {number(release.scale)}" if release.scale > 0 and not halves else ""

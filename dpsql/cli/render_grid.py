@@ -123,26 +123,23 @@ def _least(column: Column) -> int:
 
 def box(columns: list[Column], style: Style) -> str:
     """Draw columns of equal length as a box table; ends with a newline."""
-    rule = "+-+ +-+ +-+ |" if style.plain else "┌─┬ ├─┼ └─┴ │"
-    top, middle, bottom, bar = rule.split(" ")
-    ends = "+++" if style.plain else "┐┤┘"
+    top, middle, bottom, bar = ("+-++",) * 3 + ("|",) if style.plain else ("┌─┬┐", "├─┼┤", "└─┴┘", "│")
     widths = [column.width for column in columns]
-    lines = [_rule(top, ends[0], widths)]
+    lines = [_rule(top, widths)]
     heads = [pad(c.name, w, right=c.right) for c, w in zip(columns, widths, strict=True)]
-    lines += [_line([style.paint(head, "1") for head in heads], bar), _rule(middle, ends[1], widths)]
+    lines += [_line([style.paint(head, "1") for head in heads], bar), _rule(middle, widths)]
     for row in range(len(columns[0].cells)):
         cells = [
             style.paint(pad(c.cells[row], w, right=c.right), "2" if row in c.nulls else c.code)
             for c, w in zip(columns, widths, strict=True)
         ]
         lines.append(_line(cells, bar))
-    lines.append(_rule(bottom, ends[2], widths))
+    lines.append(_rule(bottom, widths))
     return "\n".join(lines) + "\n"
 
 
-def _rule(drawn: str, end: str, widths: list[int]) -> str:
-    start, dash, cross = drawn
-    return start + cross.join(dash * (cells + 2) for cells in widths) + end
+def _rule(drawn: str, widths: list[int]) -> str:
+    return drawn[0] + drawn[2].join(drawn[1] * (cells + 2) for cells in widths) + drawn[3]
 
 
 def _line(cells: list[str], bar: str) -> str:

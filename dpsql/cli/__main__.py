@@ -1,0 +1,7 @@
+"""`python -m dpsql.cli` is `dpsql`."""
+
+import sys
+
+from dpsql.cli.app import main
+
+sys.exit(main())

@@ -1,0 +1,202 @@
+"""The click application: options, what they start, and one place that ends every run."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from dpsql.cli import narrate
+from dpsql.cli.exits import ExitCode, exit_code, legend
+from dpsql.cli.output import FORMATS, Output, OutputFailedError, UnwritableError
+from dpsql.cli.sources import META, InOrder, read, statements
+from dpsql.errors import Error
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dpsql.session import Session
+
+__all__ = ["Settings", "app", "main", "open_session"]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the options before a command say."""
+
+    policy: str
+    analyst: str | None
+    format: str | None
+    file: str | None
+    on_error: str
+
+    def output(self) -> Output:
+        """Make the place for answers, checked before anything is charged."""
+        output = Output(self.format, self.file)
+        output.check()
+        return output
+
+
+def open_session(settings: Settings) -> Session:
+    """Open the policy's database."""
+    from dpsql.policy import load
+    from dpsql.session import Session
+
+    policy = load(settings.policy)
+    return Session(policy) if settings.analyst is None else Session(policy, analyst=settings.analyst)
+
+
+def _version(ctx: click.Context, param: click.Parameter, value: object) -> None:
+    if not value or ctx.resilient_parsing:
+        return
+    from importlib import metadata
+
+    try:
+        click.echo(f"dpsql {metadata.version('dpsql')}")
+    except metadata.PackageNotFoundError:
+        click.echo("dpsql, not installed: run from its source tree")
+    ctx.exit()
+
+
+_EPILOG = f"""\b
+Exit codes:
+{legend()}
+
+\b
+Examples:
+  dpsql -c "SHOW TABLES"
+  dpsql --dry-run -f report.sql
+  dpsql --format csv -o top.csv -f report.sql
+"""
+
+
+@click.group(
+    cls=InOrder,
+    invoke_without_command=True,
+    epilog=_EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.option(
+    "-p",
+    "--policy",
+    envvar="DPSQL_POLICY",
+    default="dpsql.toml",
+    show_default=True,
+    show_envvar=True,
+    help="The owner's policy file.",
+)
+@click.option("--analyst", metavar="NAME", help="Whose questions these are; the ledger writes it down.")
+@click.option(
+    "-c", "--command", "command", metavar="SQL", multiple=True, help="Run statements (separated by ;)."
+)
+@click.option(
+    "-f",
+    "--file",
+    "file",
+    metavar="FILE",
+    multiple=True,
+    help="Run a file's statements; - is standard input. -c and -f run in the order given.",
+)
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(FORMATS),
+    help="How answers are written. [default: table on a terminal, else csv]",
+)
+@click.option("-o", "--output", metavar="FILE", help="Write answers to a file instead of standard output.")
+@click.option("--dry-run", is_flag=True, help="Show what each statement would cost; run nothing.")
+@click.option(
+    "--partial",
+    is_flag=True,
+    help="When the statements together cost more than is left, run those that fit instead of none.",
+)
+@click.option(
+    "--on-error",
+    type=click.Choice(["stop", "continue"]),
+    default="stop",
+    show_default=True,
+    help="What to do when a statement fails.",
+)
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version."
+)
+@click.pass_context
+def app(
+    ctx: click.Context,
+    /,
+    *,
+    policy: str,
+    analyst: str | None,
+    command: tuple[str, ...],
+    file: tuple[str, ...],
+    format_: str | None,
+    output: str | None,
+    dry_run: bool,
+    partial: bool,
+    on_error: str,
+) -> int:
+    """Ask private data questions in SQL, with differential privacy.
+
+    Without a command, -c or -f: an interactive shell. All statements given are parsed, analysed and
+    priced before the first one runs; if the budget does not pay for them all, none runs.
+
+    Answers go to standard output, everything else (prices, warnings, errors) to standard error.
+    """
+    settings = Settings(policy, analyst, format_, output, on_error)
+    ctx.obj = settings
+    given = ctx.meta[META]
+    if ctx.invoked_subcommand is not None:
+        if given or dry_run or partial:
+            raise click.UsageError("-c, -f, --dry-run and --partial go with statements, not with a command")
+        return ExitCode.OK
+    if not given and (dry_run or partial):
+        raise click.UsageError("--dry-run and --partial need -c or -f")
+    if not given:
+        given = [("file", "-")]
+    from dpsql.cli.batch import Batch
+
+    sources = read(given)
+    out = settings.output()
+    pieces = statements(sources)
+    if not pieces:
+        return ExitCode.OK
+    session = open_session(settings)
+    try:
+        return Batch(session, out, partial=partial, go_on=on_error == "continue").run(pieces, dry=dry_run)
+    finally:
+        out.close()
+        session.close()
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code. No traceback ever: it could carry private values."""
+    try:
+        result = app.main(args=args, prog_name="dpsql", standalone_mode=False)
+        sys.stdout.flush()
+        return int(result or 0)
+    except click.UsageError as problem:
+        hint = f"\nHint: {problem.ctx.command_path} --help" if problem.ctx is not None else ""
+        narrate.error(problem.format_message() + hint)
+        return ExitCode.USAGE
+    except (click.Abort, KeyboardInterrupt):
+        narrate.note("interrupted; what was charged stays charged")
+        return ExitCode.INTERRUPTED
+    except UnwritableError as problem:
+        narrate.error(problem)
+        return ExitCode.USAGE
+    except OutputFailedError as problem:
+        narrate.error(f"{problem}\nHint: the same statement asked again gives the stored answer at no cost")
+        return ExitCode.QUERY_FAILED
+    except BrokenPipeError:
+        # Nobody reads on. Python's own flush at the end must not complain again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return ExitCode.QUERY_FAILED
+    except Error as problem:
+        narrate.error(problem)
+        return exit_code(problem)
+    except Exception as problem:  # noqa: BLE001  the last place that can keep a private value off the screen
+        narrate.bug(problem)
+        return ExitCode.QUERY_FAILED

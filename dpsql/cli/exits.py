@@ -1,0 +1,63 @@
+"""Exit codes, and which error ends in which."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from dpsql import errors
+
+__all__ = ["ExitCode", "exit_code", "legend"]
+
+
+class ExitCode(IntEnum):
+    """What the shell is told."""
+
+    OK = 0
+    """Everything asked for was done."""
+    QUERY_FAILED = 1
+    """A statement is wrong or failed, or dpsql has a bug."""
+    USAGE = 2
+    """The command line or the policy is wrong; nothing ran."""
+    DATABASE = 3
+    """The engine, the ledger's file or the machine failed."""
+    REFUSED = 4
+    """A statement could not be proved private; it was not run and not charged."""
+    BUDGET_EXCEEDED = 5
+    """The budget does not pay for it; it was not run and not charged."""
+    INTERRUPTED = 130
+    """Ctrl-C; what was charged stays charged."""
+
+
+_WORDS = {
+    ExitCode.OK: "ok",
+    ExitCode.QUERY_FAILED: "query failed",
+    ExitCode.USAGE: "usage or policy",
+    ExitCode.DATABASE: "database",
+    ExitCode.REFUSED: "refused",
+    ExitCode.BUDGET_EXCEEDED: "budget exceeded",
+    ExitCode.INTERRUPTED: "interrupted",
+}
+
+_TABLE: tuple[tuple[type[BaseException], ExitCode], ...] = (
+    # The first that fits counts, so subclasses stand before their bases.
+    (KeyboardInterrupt, ExitCode.INTERRUPTED),
+    (errors.BudgetExceeded, ExitCode.BUDGET_EXCEEDED),
+    (errors.OperationalError, ExitCode.DATABASE),
+    (errors.PolicyError, ExitCode.USAGE),
+    (errors.NotSupportedError, ExitCode.REFUSED),
+    (BaseException, ExitCode.QUERY_FAILED),
+)
+
+
+def exit_code(error: BaseException) -> ExitCode:
+    """Return the exit code an error ends in.
+
+    >>> exit_code(errors.QueryRefused("x")).name, exit_code(errors.InternalError("x")).name
+    ('REFUSED', 'QUERY_FAILED')
+    """
+    return next(code for kind, code in _TABLE if isinstance(error, kind))
+
+
+def legend() -> str:
+    """Describe all codes, for `--help`."""
+    return "\n".join(f"  {code.value:>3}  {_WORDS[code]}" for code in ExitCode)

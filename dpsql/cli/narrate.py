@@ -1,0 +1,58 @@
+"""Words for people, on stderr: errors with their place and hint, warnings, charges, progress."""
+
+from __future__ import annotations
+
+import copy
+import sys
+
+from dpsql.cli.render_text import neutral
+from dpsql.errors import Error, InternalError
+
+__all__ = ["bug", "error", "note", "say", "warning"]
+
+
+def say(text: str) -> None:
+    """Write lines to stderr; nothing in them can steer a terminal."""
+    encoding = sys.stderr.encoding or "utf-8"
+    lines = (neutral(line, encoding) for line in text.split("\n"))
+    sys.stderr.write("\n".join(lines) + "\n")
+    sys.stderr.flush()
+
+
+def note(text: str) -> None:
+    """Tell what happens: `dpsql: ...`."""
+    say(f"dpsql: {text}")
+
+
+def warning(text: str) -> None:
+    """Warn: `dpsql: warning: ...`."""
+    say(f"dpsql: warning: {text}")
+
+
+def error(problem: Exception | str, *, where: str = "", line: int = 1) -> None:
+    """Report an error as `dpsql: error: ...`, its caret and hint in the lines below.
+
+    Parameters
+    ----------
+    problem
+        One of `dpsql.errors`, or a sentence.
+    where
+        The statement's place, shown before the message: `"report.sql:14"`.
+    line
+        The line of the file that the statement starts in, added to the error's own.
+    """
+    if isinstance(problem, Error) and getattr(problem, "line", None) is not None:
+        problem = copy.copy(problem)
+        problem.line += line - 1  # type: ignore[attr-defined]  # QuerySyntaxError, QueryRefused, PolicyError
+    text = str(problem) or type(problem).__name__
+    if isinstance(problem, InternalError):
+        text += "\nHint: this is a bug of dpsql; please report it"
+    say(f"dpsql: error: {where + ': ' if where else ''}{text}")
+
+
+def bug(problem: BaseException) -> None:
+    """Report what should not happen, by its type alone: texts and tracebacks may carry private values."""
+    say(
+        f"dpsql: error: internal error ({type(problem).__name__}): this is a bug of dpsql, please report it "
+        "(no details are shown, they could be private)"
+    )

@@ -1,0 +1,80 @@
+"""What `-c` and `-f` bring: statements with the place they come from, in the order they were given."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["InOrder", "Piece", "Source", "read", "statements"]
+
+META = "dpsql.sources"
+"""Key in click's context under which the sources wait, in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One `-c SQL` (`file` is None) or one `-f FILE`."""
+
+    text: str
+    file: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One statement and its place: the file and line it starts in, or "-c"."""
+
+    text: str
+    origin: str
+    line: int
+
+    @property
+    def where(self) -> str:
+        """The place as errors show it."""
+        return self.origin if self.origin == "-c" else f"{self.origin}:{self.line}"
+
+
+class InOrder(click.Group):
+    """A group that remembers the order of `-c` among `-f`, which click keeps apart."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse as click does, and once more for the order alone."""
+        given, _, order = self.make_parser(ctx).parse_args(args=list(args))
+        waiting = {name: iter(given.get(name) or ()) for name in ("command", "file")}
+        ctx.meta[META] = [(param.name, next(waiting[param.name])) for param in order if param.name in waiting]
+        return super().parse_args(ctx, args)
+
+
+def read(given: Sequence[tuple[str, str]]) -> list[Source]:
+    """Read the files; `-` is standard input. Raises `click.UsageError` for one that cannot be read."""
+    return [Source(value) if kind == "command" else _file(value) for kind, value in given]
+
+
+def _file(name: str) -> Source:
+    try:
+        data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+        return Source(data.decode("utf-8-sig"), "stdin" if name == "-" else name)
+    except OSError as problem:
+        raise click.UsageError(f"cannot read {name}: {problem.strerror}") from None
+    except UnicodeDecodeError:
+        raise click.UsageError(f"cannot read {name}: it is no UTF-8 text") from None
+
+
+def statements(sources: Sequence[Source]) -> list[Piece]:
+    """Cut sources into statements."""
+    from dpsql.language import split
+
+    pieces = []
+    for source in sources:
+        end = 0
+        for text in split(source.text):
+            start = source.text.index(text, end)
+            end = start + len(text)
+            pieces.append(Piece(text, source.file or "-c", source.text.count("\n", 0, start) + 1))
+    return pieces
