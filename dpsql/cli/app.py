@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from dpsql import __version__
 from dpsql.cli import narrate
 from dpsql.cli.exits import ExitCode, exit_code, legend
 from dpsql.cli.output import FORMATS, Output, OutputFailedError, UnwritableError
@@ -43,22 +44,11 @@ class Settings:
 def open_session(settings: Settings) -> Session:
     """Open the policy's database."""
     from dpsql.policy import load
-    from dpsql.session import Session
 
     policy = load(settings.policy)
+    from dpsql.session import Session
+
     return Session(policy) if settings.analyst is None else Session(policy, analyst=settings.analyst)
-
-
-def _version(ctx: click.Context, param: click.Parameter, value: object) -> None:
-    if not value or ctx.resilient_parsing:
-        return
-    from importlib import metadata
-
-    try:
-        click.echo(f"dpsql {metadata.version('dpsql')}")
-    except metadata.PackageNotFoundError:
-        click.echo("dpsql, not installed: run from its source tree")
-    ctx.exit()
 
 
 _EPILOG = f"""\b
@@ -120,9 +110,7 @@ Examples:
     show_default=True,
     help="What to do when a statement fails.",
 )
-@click.option(
-    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version."
-)
+@click.version_option(__version__, message="%(prog)s %(version)s")
 @click.pass_context
 def app(
     ctx: click.Context,
@@ -178,8 +166,8 @@ def main(args: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return int(result or 0)
     except click.UsageError as problem:
-        hint = f"\nHint: {problem.ctx.command_path} --help" if problem.ctx is not None else ""
-        narrate.error(problem.format_message() + hint)
+        command = problem.ctx.command_path if problem.ctx is not None else "dpsql"
+        narrate.error(f"{problem.format_message()}\nHint: {command} --help")
         return ExitCode.USAGE
     except (click.Abort, KeyboardInterrupt):
         narrate.note("interrupted; what was charged stays charged")

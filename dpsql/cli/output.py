@@ -119,10 +119,14 @@ class Output:
             write(rows, out)
 
     def close(self) -> None:
-        """Close the file."""
-        if self._out is not None and self._file is not None:
-            self._out.close()
-        self._out = None
+        """Close the file; raises `OutputFailedError` if what was written does not fit."""
+        out, self._out = self._out, None
+        if out is None or self._file is None:
+            return
+        try:
+            out.close()
+        except OSError as problem:
+            raise OutputFailedError(f"cannot write the answer: {problem.strerror}") from None
 
 
 def style_of(stream: io.TextIOBase | object | None) -> Style:
