@@ -1,0 +1,137 @@
+"""The law of noisy top-k's output, against continuous noise drawn by numpy and floored at the end.
+
+Fixed seeds; each test's false-alarm rate over seeds is 1e-9, and it must reject noise of 0.7 and 1.3
+times the scale and every other rule for ties.
+"""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy.stats import chi2, chi2_contingency
+
+from dpsql.mechanisms import anchor, laplace, noisy_top_k
+from dpsql.mechanisms.top_k import select
+from dpsql.noise import SeededEntropy, geometric
+
+ALARM = 1e-9
+TRIALS = 60_000
+COUNTS = np.array([3, 5, 5, 4])
+
+
+def ideal(k, scale, step, *, noise="exponential", seed=1):
+    """Index and gap, in grid steps, of continuous noise: gaps floored to the grid at the very end."""
+    rng = np.random.default_rng(seed)
+    shape = (2 * TRIALS, len(COUNTS))
+    if noise == "laplace":  # as designed: discrete on the grid, uniform within a step
+        r = -np.expm1(-float(step / scale))
+        shift = (rng.geometric(r, shape) - rng.geometric(r, shape) + rng.random(shape)) * float(step)
+    else:
+        shift = rng.exponential(float(scale), shape)
+    values = COUNTS + shift
+    order = np.argsort(-values, axis=1)
+    ordered = np.take_along_axis(values, order, axis=1)
+    return order[:, :k], np.floor((ordered[:, :-1] - ordered[:, 1:]) / float(step))[:, :k].astype(np.int64)
+
+
+def same_law(first, second, widths):
+    """p-value of a two-sample chi-square on (index, gap cut into cells of the given widths)."""
+
+    def code(sample):
+        index, gap = sample
+        cells = np.minimum(gap // np.array(widths), 6)
+        return np.hstack([index, cells]) @ (7 ** np.arange(index.shape[1] + gap.shape[1]))
+
+    a, b = code(first), code(second)
+    table = np.array(
+        [
+            np.bincount(a, minlength=max(a.max(), b.max()) + 1),
+            np.bincount(b, minlength=max(a.max(), b.max()) + 1),
+        ]
+    )
+    thin = table.sum(axis=0) < 40
+    table = np.hstack([table[:, ~thin], table[:, thin].sum(axis=1, keepdims=True)])
+    return chi2_contingency(table[:, table.sum(axis=0) > 0], correction=False).pvalue
+
+
+def released(k, epsilon, options, seed=2):
+    found = noisy_top_k(np.tile(COUNTS, (TRIALS, 1)), k, epsilon, entropy=SeededEntropy(seed), **options)
+    return found, (found.index, np.round(found.gap * 2**found.resolution).astype(np.int64))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"noise": "geometric"},
+        {"resolution": 2},
+        {},
+        {"noise": "laplace", "resolution": 0},
+        {"noise": "laplace"},
+    ],
+)
+@pytest.mark.parametrize("k", [1, 2])
+def test_law(k, options):
+    found, sample = released(k, 1, options)
+    step = Fraction(1, 2**found.resolution)
+    noise = options.get("noise", "exponential")
+    # Cells of one grid step where the grid is coarse, so that ties weigh.
+    width = [max(1, int(found.scale / step / 4))] * k
+    for factor in (Fraction(7, 10), Fraction(1), Fraction(13, 10)):
+        expected = ideal(k, found.scale * factor, step, noise=noise)
+        assert (same_law(sample, expected, width) > ALARM) == (factor == 1), factor
+
+
+@pytest.mark.parametrize("rule", ["fixed", "plain gap", "random"])
+def test_other_rules_for_ties_are_rejected(rule):
+    """Whole-count noise, where a third of the outputs involve a tie."""
+    entropy = SeededEntropy(3)
+    values = COUNTS + geometric(Fraction(1), (TRIALS, 4), entropy=entropy)
+    fixed = np.tile(np.arange(4)[::-1], (TRIALS, 1))
+    ranks = fixed if rule == "fixed" else np.argsort(entropy.words(4 * TRIALS).reshape(-1, 4), axis=1)
+    index, gap = select(values, ranks, 1)
+    if rule == "plain gap":
+        ordered = np.sort(values, axis=1)[:, ::-1]
+        gap = ordered[:, :1] - ordered[:, 1:2]
+    accepted = same_law((index, gap), ideal(1, Fraction(1), Fraction(1)), [1]) > ALARM
+    assert accepted == (rule == "random")
+
+
+def test_two_groups_in_closed_form():
+    """One group more: the gap of two is a floored Laplace variable, so both tails are known."""
+    counts, scale = np.array([2, 0]), 1.0
+    found = noisy_top_k(np.tile(counts, (TRIALS, 1)), 1, 1, noise="geometric", entropy=SeededEntropy(4))
+    signed = np.where(found.index[:, 0] == 0, found.gap[:, 0], -1 - found.gap[:, 0])
+    edges = np.arange(-4, 8)
+
+    def below(x):
+        return np.where(x < 0, 0.5 * np.exp(-np.abs(x) / scale), 1 - 0.5 * np.exp(-np.abs(x) / scale))
+
+    expected = np.diff(np.concatenate([[0], below(edges - 2.0), [1]])) * TRIALS
+    seen = np.bincount(np.searchsorted(edges, signed, side="right"), minlength=len(expected))
+    assert chi2.sf(((seen - expected) ** 2 / expected).sum(), len(expected) - 1) > ALARM
+    wrong = np.roll(expected, 1)
+    assert chi2.sf(((seen - wrong) ** 2 / wrong).sum(), len(expected) - 1) < ALARM
+
+
+def test_one_run_has_the_law_of_a_batch():
+    """A single run ranks only its contenders; so do these runs."""
+    entropy = SeededEntropy(5)
+    runs = [noisy_top_k(COUNTS, 1, 1, noise="geometric", entropy=entropy) for _ in range(10_000)]
+    index, gap = np.array([run.index for run in runs]), np.array([run.gap for run in runs]).astype(np.int64)
+    assert same_law((index, gap), ideal(1, Fraction(1), Fraction(1)), [1]) > ALARM
+    assert same_law((index, gap), ideal(1, Fraction(13, 10), Fraction(1)), [1]) < ALARM
+
+
+def test_measured_counts():
+    """|noise| over its scale is exponential: 64 cells of equal mass; so is the anchor's."""
+    draws = laplace(np.full(TRIALS, 100), 20, entropy=SeededEntropy(6)).value - 100
+    entropy = SeededEntropy(7)
+    totals = np.array([float(anchor([40, 60], 20, entropy=entropy).total) - 100 for _ in range(20_000)])
+    for sample in (draws, totals):
+        for factor in (0.7, 1.0, 1.3):
+            cell = np.floor(64 * np.exp(-np.abs(sample) / (20 * factor))).clip(0, 63).astype(int)
+            seen = np.bincount(2 * cell + (sample > 0), minlength=128)
+            expected = len(sample) / 128
+            # The grid of 1/64 count and the mass at 0 shift a cell's probability by under 1e-3 of it.
+            p = chi2.sf(((seen - expected) ** 2 / expected).sum(), 127)
+            assert (p > ALARM) == (factor == 1.0)
