@@ -1,0 +1,21 @@
+"""Exact budgets, durable charges, stored releases: one SQLite file beside the policy.
+
+================  ===========================================================================
+``ledger``        `Ledger`, what the session calls
+``charging``      the life of a charge, inside one transaction: reserve, settle, fail, cancel
+``store``         the connection: transactions, waiting, threads, forks
+``schema``        the file: its tables, its creation, recognising it
+``amounts``       exact amounts as text
+``holder``        is the process that holds a reservation still alive?
+``checking``      the invariants, verified
+``faults``        one clear error for each way a file can fail
+``records``       what is handed out
+================  ===========================================================================
+"""
+
+from __future__ import annotations
+
+from dpsql.ledger.ledger import Ledger
+from dpsql.ledger.records import Budget, Entry, ReleaseInfo, Reservation, StoredRelease
+
+__all__ = ["Budget", "Entry", "Ledger", "ReleaseInfo", "Reservation", "StoredRelease"]

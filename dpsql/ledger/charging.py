@@ -1,0 +1,263 @@
+"""The life of a charge: reserve, then settle, fail or cancel. Each runs inside one write transaction."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from fractions import Fraction
+
+from dpsql.charge import Charge
+from dpsql.errors import BudgetExceeded, InternalError, OperationalError
+from dpsql.ledger import holder
+from dpsql.ledger.amounts import moved, read, rounded_up, shown, too_wide, write
+from dpsql.ledger.records import Reservation
+
+__all__ = ["Caps", "clear_failures", "end", "failures", "reserve", "settle", "share", "spent"]
+
+POLICY = "policy"
+
+
+@dataclass(frozen=True, slots=True)
+class Caps:
+    """What the policy allows: in all, to each analyst, to one statement."""
+
+    total: Charge
+    per_query: Fraction | None
+    analysts: Mapping[str, Charge]
+    max_failures: int
+
+
+def scope(analyst: str) -> str:
+    """Return the name of an analyst's own scope."""
+    return f"analyst {analyst}"
+
+
+def spent(connection: sqlite3.Connection, name: str) -> Charge:
+    """Return what is spent in a scope."""
+    row = connection.execute("SELECT epsilon, delta FROM scope WHERE name = ?", (name,)).fetchone()
+    return Charge(read(row[0]), read(row[1])) if row is not None else Charge()
+
+
+def reserve(
+    connection: sqlite3.Connection,
+    caps: Caps,
+    charge: Charge,
+    who: tuple[str, str, str, str],
+) -> Reservation:
+    """Charge a statement's maximum if every cap allows it; else raise, having written nothing.
+
+    `who` is the analyst, the statement, its reading and its mechanism.
+    """
+    analyst = who[0]
+    if charge.epsilon <= 0 or charge.delta >= 1:
+        raise InternalError("a private statement costs an epsilon above 0 and a delta below 1")
+    _check_failures(connection, caps.max_failures, analyst)
+    if caps.per_query is not None and charge.epsilon > caps.per_query:
+        room = Charge(caps.per_query, (caps.total - spent(connection, POLICY)).delta)
+        raise _exceeded(charge, room, "query")
+    for name, cap in _caps(caps, analyst):
+        _spend(connection, name, charge, cap)
+    entry = _enter(connection, charge, who, shared=False)
+    connection.execute(
+        "INSERT INTO running VALUES (?, ?, 1) ON CONFLICT DO UPDATE SET n = n + 1", (analyst, holder.me())
+    )
+    return Reservation(entry, charge)
+
+
+def settle(
+    connection: sqlite3.Connection,
+    reservation: Reservation,
+    charge: Charge,
+    payload: bytes | None,
+    reuse_key: str | None,
+) -> int:
+    """Lower a reservation to the realised charge and store the release; return the release's number."""
+    at, analyst, mine = _reserved(connection, reservation)
+    if not charge.fits(reservation.charge):
+        raise InternalError("a statement's realised charge is more than what was reserved for it")
+    names = (POLICY, scope(analyst))
+    before = [spent(connection, name) for name in names]
+    after = [moved(total, less=reservation.charge, more=charge) for total in before]
+    if any(too_wide(total, charge) for total in after):
+        charge = rounded_up(charge, reservation.charge)
+        after = [moved(total, less=reservation.charge, more=charge) for total in before]
+    for name, total in zip(names, after, strict=True):
+        _set_spent(connection, name, total)
+    number = _store(connection, reservation.entry, (at, analyst, reuse_key, payload))
+    connection.execute(
+        "UPDATE entry SET state = 'settled', charged_epsilon = ?, charged_delta = ?, release = ?"
+        " WHERE entry = ?",
+        (write(charge.epsilon), write(charge.delta), number, reservation.entry),
+    )
+    _not_running(connection, analyst, mine)
+    return number
+
+
+def end(connection: sqlite3.Connection, reservation: Reservation, *, failed: bool) -> None:
+    """End a reservation without an answer: it stays charged in full, and counts as a failure or not."""
+    _, analyst, mine = _reserved(connection, reservation)
+    state = "failed" if failed else "cancelled"
+    connection.execute("UPDATE entry SET state = ? WHERE entry = ?", (state, reservation.entry))
+    _not_running(connection, analyst, mine)
+    if failed:
+        _add_failures(connection, analyst, 1)
+
+
+def share(
+    connection: sqlite3.Connection, caps: Caps, reuse_key: str, analyst: str
+) -> tuple[int, datetime, bytes] | None:
+    """Give an analyst another one's release, charged to the former's own cap; None if there is none."""
+    row = connection.execute(
+        "SELECT e.at, e.statement, e.reading, e.mechanism, e.charged_epsilon, e.charged_delta, r.payload"
+        " FROM release r JOIN entry e ON e.entry = r.entry"
+        " WHERE r.reuse_key = ? AND r.payload IS NOT NULL AND NOT e.shared ORDER BY r.number DESC LIMIT 1",
+        (reuse_key,),
+    ).fetchone()
+    if row is None:
+        return None
+    at, statement, reading, mechanism, epsilon, delta, payload = row
+    charge = Charge(read(epsilon), read(delta))
+    _spend(connection, scope(analyst), charge, caps.analysts.get(analyst))
+    who = (analyst, statement, reading, mechanism)
+    entry = _enter(connection, charge, who, shared=True, at=at)
+    number = _store(connection, entry, (at, analyst, reuse_key, payload))
+    connection.execute("UPDATE entry SET state = 'settled', release = ? WHERE entry = ?", (number, entry))
+    return number, datetime.fromisoformat(at), payload
+
+
+def failures(connection: sqlite3.Connection, analyst: str) -> int:
+    """Return how many of an analyst's statements failed, those whose process is gone included."""
+    row = connection.execute("SELECT n FROM failure WHERE analyst = ?", (analyst,)).fetchone()
+    lost = sum(n for _, n, living in _held(connection, analyst) if not living)
+    return lost + (int(row[0]) if row is not None else 0)
+
+
+def clear_failures(connection: sqlite3.Connection, analyst: str | None) -> None:
+    """Forget the failures of one analyst, or of all."""
+    chosen, given = ("analyst = ?", (analyst,)) if analyst is not None else ("1", ())
+    connection.execute(f"DELETE FROM failure WHERE {chosen}", given)
+    held = connection.execute(f"SELECT DISTINCT holder FROM running WHERE {chosen}", given).fetchall()
+    for (other,) in held:
+        if not holder.alive(other):
+            connection.execute(f"DELETE FROM running WHERE holder = ? AND {chosen}", (other, *given))
+
+
+def _caps(caps: Caps, analyst: str) -> tuple[tuple[str, Charge | None], ...]:
+    return (scope(analyst), caps.analysts.get(analyst)), (POLICY, caps.total)
+
+
+def _check_failures(connection: sqlite3.Connection, most: int, analyst: str) -> None:
+    """Refuse an analyst whose statements failed too often: whether one fails is a bit about the data."""
+    if failures(connection, analyst) >= most:
+        raise OperationalError(
+            f"{most} of your private statements have failed, so further ones are refused"
+            " until the owner has looked and run `dpsql budget --clear-failures`"
+        )
+    # What is known to be lost is counted for good, so that this list stays as short as the list of processes.
+    for other, n, living in _held(connection, analyst):
+        if living is False:
+            connection.execute("DELETE FROM running WHERE analyst = ? AND holder = ?", (analyst, other))
+            _add_failures(connection, analyst, n)
+
+
+def _held(connection: sqlite3.Connection, analyst: str) -> list[tuple[str, int, bool | None]]:
+    """List the processes that hold reservations of an analyst, how many, and whether they live."""
+    rows = connection.execute("SELECT holder, n FROM running WHERE analyst = ?", (analyst,)).fetchall()
+    return [(other, n, holder.alive(other)) for other, n in rows]
+
+
+def _spend(connection: sqlite3.Connection, name: str, charge: Charge, cap: Charge | None) -> None:
+    """Add to what is spent in a scope, if its cap allows it."""
+    before = spent(connection, name)
+    after = before + charge
+    if cap is not None and not after.fits(cap):
+        raise _exceeded(charge, cap - before, name)
+    if too_wide(after, charge):
+        raise OperationalError("this epsilon or delta has too many digits: give it as a short decimal")
+    _set_spent(connection, name, after)
+
+
+def _set_spent(connection: sqlite3.Connection, name: str, total: Charge) -> None:
+    connection.execute(
+        "INSERT INTO scope VALUES (?, ?, ?)"
+        " ON CONFLICT DO UPDATE SET epsilon = excluded.epsilon, delta = excluded.delta",
+        (name, write(total.epsilon), write(total.delta)),
+    )
+
+
+def _enter(
+    connection: sqlite3.Connection,
+    charge: Charge,
+    who: tuple[str, str, str, str],
+    *,
+    shared: bool,
+    at: str | None = None,
+) -> int:
+    amounts = (write(charge.epsilon), write(charge.delta))
+    when = at or datetime.now(UTC).isoformat(timespec="seconds")
+    cursor = connection.execute(
+        "INSERT INTO entry (at, analyst, statement, reading, mechanism, reserved_epsilon, reserved_delta,"
+        " charged_epsilon, charged_delta, state, shared, holder)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'reserved', ?, ?)",
+        (when, *who, *amounts, *amounts, int(shared), holder.me()),
+    )
+    if cursor.lastrowid is None:
+        raise InternalError("the ledger gave an entry no number")
+    return cursor.lastrowid
+
+
+def _reserved(connection: sqlite3.Connection, reservation: Reservation) -> tuple[str, str, str]:
+    """Return when, whose and by which process, if the reservation still stands."""
+    row = connection.execute(
+        "SELECT reserved_epsilon, reserved_delta, state, at, analyst, holder FROM entry WHERE entry = ?",
+        (reservation.entry,),
+    ).fetchone()
+    if row is None or (write(reservation.charge.epsilon), write(reservation.charge.delta)) != row[:2]:
+        raise InternalError("the ledger holds no such reservation")
+    if row[2] != "reserved":
+        raise InternalError("a reservation was ended twice")
+    return row[3], row[4], row[5]
+
+
+def _store(
+    connection: sqlite3.Connection, entry: int, content: tuple[str, str, str | None, bytes | None]
+) -> int:
+    """Store a release, given when it was asked for, by whom, its reuse key and its payload."""
+    cursor = connection.execute(
+        "INSERT INTO release (entry, at, analyst, reuse_key, payload) VALUES (?, ?, ?, ?, ?)",
+        (entry, *content),
+    )
+    if cursor.lastrowid is None:
+        raise InternalError("the ledger gave a release no number")
+    return cursor.lastrowid
+
+
+def _not_running(connection: sqlite3.Connection, analyst: str, mine: str) -> None:
+    """Count one reservation less; there is nothing to count if the owner cleared it meanwhile."""
+    key = (analyst, mine)
+    connection.execute("DELETE FROM running WHERE analyst = ? AND holder = ? AND n = 1", key)
+    if not connection.execute("SELECT changes()").fetchone()[0]:
+        connection.execute("UPDATE running SET n = n - 1 WHERE analyst = ? AND holder = ?", key)
+
+
+def _add_failures(connection: sqlite3.Connection, analyst: str, n: int) -> None:
+    connection.execute(
+        "INSERT INTO failure VALUES (?, ?) ON CONFLICT DO UPDATE SET n = n + excluded.n", (analyst, n)
+    )
+
+
+def _exceeded(requested: Charge, room: Charge, name: str) -> BudgetExceeded:
+    """Word the refusal; what is asked for is rounded up and what is left down, against the analyst."""
+    if requested.epsilon > room.epsilon:
+        asked = f"epsilon {shown(requested.epsilon, up=True)}"
+        left = shown(room.epsilon, up=False)
+    else:
+        asked = f"delta {shown(requested.delta, up=True)}"
+        left = shown(room.delta, up=False)
+    text = {
+        "query": f"the statement costs {asked}, but one statement may cost at most {left}",
+        POLICY: f"the statement costs {asked}, but only {left} of the budget is left",
+    }.get(name, f"the statement costs {asked}, but only {left} of your own budget is left")
+    return BudgetExceeded(text, (requested.epsilon, requested.delta), (room.epsilon, room.delta), scope=name)

@@ -1,0 +1,79 @@
+"""Verify that what the ledger holds is consistent, for the owner and for tests."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator
+from fractions import Fraction
+
+from dpsql.charge import Charge
+from dpsql.ledger.amounts import DamagedError, read
+from dpsql.ledger.charging import POLICY, scope
+
+__all__ = ["problems"]
+
+
+def problems(connection: sqlite3.Connection) -> list[str]:
+    """Return a sentence for each thing that is wrong; none if all is well."""
+    found = [f"the file is damaged: {text}" for (text,) in connection.execute("PRAGMA integrity_check")]
+    if found != ["the file is damaged: ok"]:
+        return found
+    found = [
+        f"{row[0]} refers to a missing {row[2]}" for row in connection.execute("PRAGMA foreign_key_check")
+    ]
+    try:
+        return [*found, *_entries(connection), *_releases(connection)]
+    except DamagedError as problem:
+        return [*found, f"an amount is unreadable: {problem}"]
+
+
+def _entries(connection: sqlite3.Connection) -> Iterator[str]:
+    sums: dict[str, list[Fraction]] = {POLICY: [Fraction(0), Fraction(0)]}
+    open_ones: Counter[tuple[str, str]] = Counter()
+    rows = connection.execute(
+        "SELECT entry, analyst, reserved_epsilon, reserved_delta, charged_epsilon, charged_delta, state,"
+        " release, shared, holder FROM entry ORDER BY entry"
+    )
+    for (
+        entry,
+        analyst,
+        epsilon,
+        delta,
+        charged_epsilon,
+        charged_delta,
+        state,
+        release,
+        shared,
+        holder,
+    ) in rows:
+        reserved = Charge(read(epsilon), read(delta))
+        charged = Charge(read(charged_epsilon), read(charged_delta))
+        if not charged.fits(reserved):
+            yield f"entry {entry} is charged more than was reserved"
+        if state != "settled" and charged != reserved:
+            yield f"entry {entry} is {state} but not charged in full"
+        if (state == "settled") != (release is not None):
+            yield f"entry {entry} is {state} but has {'a' if release is not None else 'no'} release"
+        if state == "reserved":
+            open_ones[analyst, holder] += 1
+        for name in (scope(analyst),) if shared else (scope(analyst), POLICY):
+            total = sums.setdefault(name, [Fraction(0), Fraction(0)])
+            total[0] += charged.epsilon
+            total[1] += charged.delta
+    kept = {name: [read(e), read(d)] for name, e, d in connection.execute("SELECT * FROM scope")}
+    for name in sorted({*sums, *kept}):
+        if sums.get(name) != kept.get(name):
+            yield f"the total of {name} is not the sum of its entries"
+    for analyst, holder, n in connection.execute("SELECT * FROM running"):
+        if n > open_ones[analyst, holder]:
+            yield f"{n} statements of {analyst} are counted as running, {open_ones[analyst, holder]} are"
+
+
+def _releases(connection: sqlite3.Connection) -> Iterator[str]:
+    rows = connection.execute(
+        "SELECT r.number FROM release r LEFT JOIN entry e ON e.entry = r.entry AND e.release = r.number"
+        " AND e.state = 'settled' AND e.analyst = r.analyst WHERE e.entry IS NULL"
+    )
+    for (number,) in rows:
+        yield f"release {number} has no settled entry"

@@ -1,0 +1,66 @@
+"""Which process holds a reservation, and whether that process still lives.
+
+A statement that takes its process down with it (the engine ran out of memory) never says that it failed.
+That is a data-dependent failure as well, so a reservation whose process is gone counts as one.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import platform
+import re
+import sys
+from pathlib import Path
+
+__all__ = ["alive", "me"]
+
+
+def me() -> str:
+    """Return this process's identity: where it runs, its number, and when it started."""
+    return _identity(os.getpid())
+
+
+@functools.cache
+def _identity(process: int) -> str:
+    return f"{_place()}|{process}|{_started('self')}"
+
+
+def alive(holder: str) -> bool | None:
+    """Whether the process lives; None if that cannot be known from here (another machine or container)."""
+    if holder == me():
+        return True
+    place, process, started = (["", *holder.rsplit("|", 2)])[-3:]
+    if sys.platform == "win32" or place != _place() or not re.fullmatch("[0-9]{1,9}", process, re.ASCII):
+        return None
+    now = _started(process)
+    if now and started:
+        return now == started
+    try:
+        os.kill(int(process), 0)  # signal 0 only asks
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+def _place() -> str:
+    """Name what process numbers are unique in: this boot of this machine, this container."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        space = os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return platform.node()
+    return f"{boot}/{space}"
+
+
+def _started(process: str) -> str:
+    """Return when a process started, in clock ticks since boot; empty if that cannot be known."""
+    try:
+        stat = Path(f"/proc/{process}/stat").read_bytes()
+    except OSError:
+        return ""
+    # The second field is the program's name in parentheses and may hold anything.
+    fields = stat[stat.rfind(b")") + 1 :].split()
+    return "dead" if fields[0] in (b"Z", b"X") else fields[19].decode()

@@ -1,0 +1,251 @@
+"""The ledger as the session uses it: exact budgets, durable charges, stored releases."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from datetime import datetime
+from fractions import Fraction
+from pathlib import Path
+from types import MappingProxyType, TracebackType
+from typing import Self
+
+from dpsql.charge import Charge
+from dpsql.errors import InterfaceError, ProgrammingError
+from dpsql.ledger import charging, checking
+from dpsql.ledger.amounts import read
+from dpsql.ledger.charging import POLICY, Caps, scope
+from dpsql.ledger.records import Budget, Entry, ReleaseInfo, Reservation, StoredRelease
+from dpsql.ledger.store import Store
+
+__all__ = ["Ledger"]
+
+_ENTRIES_PER_CHECKPOINT = 128
+
+
+class Ledger:
+    """What was spent, written down so that no crash, race or second process can spend it twice.
+
+    A charge lives through `reserve` (durable before any data is read), then `settle` (to the realised
+    charge, together with the release, durable before a row is handed out). What is not settled stays
+    charged in full. One file, one policy; any number of threads and processes, also across `fork`.
+
+    Every failure of the file is an `OperationalError`, and leaves nothing released.
+    """
+
+    def __init__(self, store: Store, caps: Caps) -> None:
+        self._store = store
+        self._caps = caps
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        policy_id: str,
+        total: Charge,
+        per_query: Fraction | None = None,
+        analysts: Mapping[str, Charge] = MappingProxyType({}),
+        max_failures: int = 3,
+    ) -> Self:
+        """Open a policy's ledger, making a new one if there is none.
+
+        Parameters
+        ----------
+        path
+            The file; its folder must exist and be writable.
+        policy_id
+            Which policy it belongs to; another one's ledger is a `PolicyError`.
+        total, per_query, analysts
+            The caps, as the policy states them now: in all, on one statement's epsilon, per analyst.
+        max_failures
+            How many failed statements an analyst may have.
+        """
+        caps = Caps(total, per_query, dict(analysts), max_failures)
+        return cls(Store(Path(path).resolve(), policy_id), caps)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def reserve(
+        self, *, analyst: str, statement: str, reading: str, mechanism: str, charge: Charge
+    ) -> Reservation:
+        """Charge a statement's maximum; durable when this returns, nothing written when it raises.
+
+        Raises
+        ------
+        BudgetExceeded
+            The policy's, the analyst's or the statement's cap does not allow it.
+        OperationalError
+            Too many of the analyst's statements have failed, or the file cannot be written.
+        """
+        who = (_named(analyst), _text(statement), _text(reading), _text(mechanism))
+        with self._store.write() as connection:
+            reservation = charging.reserve(connection, self._caps, charge, who)
+        if reservation.entry % _ENTRIES_PER_CHECKPOINT == 0:
+            self._store.checkpoint()
+        return reservation
+
+    def settle(
+        self,
+        reservation: Reservation,
+        charge: Charge,
+        *,
+        release: bytes | None = None,
+        reuse_key: str | None = None,
+    ) -> int:
+        """Lower the reservation to what was really spent and store the release; return its number.
+
+        Only when this has returned may the answer be handed out. A realised charge above the reserved one,
+        or a reservation that has ended already, is an `InternalError`.
+        """
+        with self._store.write() as connection:
+            return charging.settle(connection, reservation, charge, release, reuse_key)
+
+    def fail(self, reservation: Reservation) -> None:
+        """End a statement that failed: it stays charged in full and counts as one of `max_failures`."""
+        with self._store.write() as connection:
+            charging.end(connection, reservation, failed=True)
+
+    def cancel(self, reservation: Reservation) -> None:
+        """End a statement the analyst cancelled: it stays charged in full, but is no failure.
+
+        Only for what the analyst alone decided: a statement that ends by itself without an answer tells
+        something about the data.
+        """
+        with self._store.write() as connection:
+            charging.end(connection, reservation, failed=False)
+
+    def find(self, reuse_key: str, analyst: str) -> StoredRelease | None:
+        """Return the analyst's own latest release under a reuse key, which costs nothing again."""
+        with self._store.read() as connection:
+            row = connection.execute(
+                "SELECT number, at, payload FROM release"
+                " WHERE reuse_key = ? AND analyst = ? AND payload IS NOT NULL ORDER BY number DESC LIMIT 1",
+                (reuse_key, _named(analyst)),
+            ).fetchone()
+        return StoredRelease(row[0], datetime.fromisoformat(row[1]), analyst, row[2]) if row else None
+
+    def share(self, reuse_key: str, analyst: str) -> StoredRelease | None:
+        """Give the analyst another one's release under the key, where the policy shares releases.
+
+        It is charged to the analyst's own cap, not to the policy's again, and is then the analyst's own.
+        Raises `BudgetExceeded` if that cap does not allow it. None if there is no such release.
+        """
+        with self._store.write() as connection:
+            found = charging.share(connection, self._caps, reuse_key, _named(analyst))
+        return StoredRelease(found[0], found[1], analyst, found[2]) if found else None
+
+    def releases(self, analyst: str) -> list[ReleaseInfo]:
+        """List an analyst's own releases, oldest first."""
+        with self._store.read() as connection:
+            rows = connection.execute(
+                "SELECT r.number, r.at, r.analyst, e.statement, e.reading, e.mechanism, e.charged_epsilon,"
+                " e.charged_delta FROM release r JOIN entry e ON e.entry = r.entry WHERE r.analyst = ?"
+                " ORDER BY r.number",
+                (_named(analyst),),
+            ).fetchall()
+        return [
+            ReleaseInfo(
+                number=row[0],
+                when=datetime.fromisoformat(row[1]),
+                analyst=row[2],
+                statement=row[3],
+                reading=row[4],
+                mechanism=row[5],
+                charge=Charge(read(row[6]), read(row[7])),
+            )
+            for row in rows
+        ]
+
+    def release(self, number: int, analyst: str) -> bytes:
+        """Return the payload of one of the analyst's own releases; `ProgrammingError` if there is none."""
+        with self._store.read() as connection:
+            row = connection.execute(
+                "SELECT payload FROM release WHERE number = ? AND analyst = ? AND payload IS NOT NULL",
+                (number, _named(analyst)),
+            ).fetchone()
+        if row is None:
+            raise ProgrammingError(f"you have no release {number}")
+        payload: bytes = row[0]
+        return payload
+
+    def budget(self, analyst: str | None = None) -> Budget:
+        """Return what is spent and what is left, of the policy or of an analyst.
+
+        For an analyst with a cap, total and spent are the analyst's own, and what remains is the smaller of
+        what the cap and the policy leave. An analyst without one has the policy's.
+        """
+        with self._store.read() as connection:
+            in_all = charging.spent(connection, POLICY)
+            own = charging.spent(connection, scope(_named(analyst))) if analyst is not None else Charge()
+        left = self._caps.total - in_all
+        cap = self._caps.analysts.get(analyst) if analyst is not None else None
+        if cap is None:
+            return Budget(self._caps.total, in_all, left)
+        own_left = cap - own
+        smaller = Charge(min(left.epsilon, own_left.epsilon), min(left.delta, own_left.delta))
+        return Budget(cap, own, smaller)
+
+    def entries(self, analyst: str | None = None, *, limit: int | None = None) -> list[Entry]:
+        """List the entries for the owner, newest first; an analyst may not be shown their states."""
+        where, given = ("", ()) if analyst is None else (" WHERE analyst = ?", (_named(analyst),))
+        with self._store.read() as connection:
+            rows = connection.execute(
+                "SELECT entry, at, analyst, statement, reading, mechanism, reserved_epsilon, reserved_delta,"
+                f" charged_epsilon, charged_delta, state, release, shared FROM entry{where}"
+                " ORDER BY entry DESC LIMIT ?",
+                (*given, -1 if limit is None else max(0, limit)),
+            ).fetchall()
+        return [
+            Entry(
+                entry=row[0],
+                when=datetime.fromisoformat(row[1]),
+                analyst=row[2],
+                statement=row[3],
+                reading=row[4],
+                mechanism=row[5],
+                reserved=Charge(read(row[6]), read(row[7])),
+                charged=Charge(read(row[8]), read(row[9])),
+                state=row[10],
+                release=row[11],
+                shared=bool(row[12]),
+            )
+            for row in rows
+        ]
+
+    def failures(self, analyst: str) -> int:
+        """Return how many of the analyst's statements count as failed, for the owner."""
+        with self._store.read() as connection:
+            return charging.failures(connection, _named(analyst))
+
+    def clear_failures(self, analyst: str | None = None) -> None:
+        """Let an analyst, or all, ask private statements again after failures. The owner's to call."""
+        with self._store.write() as connection:
+            charging.clear_failures(connection, analyst)
+
+    def check(self) -> list[str]:
+        """Verify every invariant; return a sentence for each violation, none if all is well."""
+        with self._store.read() as connection:
+            return checking.problems(connection)
+
+
+def _text(text: str) -> str:
+    """Return text that SQLite can store: what is no valid Unicode is written as an escape."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _named(analyst: str) -> str:
+    """Return an analyst's name, which must be valid: two names may not become one by escaping."""
+    if not isinstance(analyst, str) or not analyst or _text(analyst) != analyst or "\0" in analyst:
+        raise InterfaceError("an analyst has a name of printable characters")
+    return analyst

@@ -1,0 +1,71 @@
+"""What the ledger hands out: reservations, budgets, stored releases, entries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from dpsql.charge import Charge
+
+__all__ = ["Budget", "Entry", "ReleaseInfo", "Reservation", "StoredRelease"]
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What may be spent in all, what is spent, and what is left. All exact."""
+
+    total: Charge
+    spent: Charge
+    remaining: Charge
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """The leave to run one statement: its maximal charge is already durable."""
+
+    entry: int
+    charge: Charge
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRelease:
+    """An answer given before, to be given again to the same analyst at no cost."""
+
+    number: int
+    when: datetime
+    """When it was asked for, in UTC; not when it was answered, which would tell the run time."""
+    analyst: str
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseInfo:
+    """One line of an analyst's list of releases."""
+
+    number: int
+    when: datetime
+    analyst: str
+    statement: str
+    reading: str
+    mechanism: str
+    charge: Charge
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of the ledger, for the owner; an analyst is never shown `state`."""
+
+    entry: int
+    when: datetime
+    analyst: str
+    statement: str
+    reading: str
+    mechanism: str
+    reserved: Charge
+    charged: Charge
+    state: str
+    """`reserved` (running, or ended without a word), `settled`, `failed`, `cancelled`; all but `settled`
+    are charged in full."""
+    release: int | None
+    shared: bool
+    """Whether it was another analyst's release, charged to this analyst's own cap only."""

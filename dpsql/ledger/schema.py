@@ -1,0 +1,149 @@
+"""The ledger's file: its tables, how it comes into being, how it is recognised."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sqlite3
+import threading
+from pathlib import Path
+
+from dpsql.errors import OperationalError, PolicyError
+from dpsql.ledger.holder import me
+
+__all__ = ["create", "recognise"]
+
+APPLICATION = 0x64707371
+"""`dpsq` in SQLite's `application_id`."""
+VERSION = 1
+"""The schema's version, in `user_version`; a file of a newer one is refused."""
+
+_TABLES = """
+CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+
+CREATE TABLE entry (
+    entry INTEGER PRIMARY KEY,
+    at TEXT NOT NULL,
+    analyst TEXT NOT NULL,
+    statement TEXT NOT NULL,
+    reading TEXT NOT NULL,
+    mechanism TEXT NOT NULL,
+    reserved_epsilon TEXT NOT NULL,
+    reserved_delta TEXT NOT NULL,
+    charged_epsilon TEXT NOT NULL,
+    charged_delta TEXT NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('reserved', 'settled', 'failed', 'cancelled')),
+    release INTEGER REFERENCES release (number),
+    shared INTEGER NOT NULL CHECK (shared IN (0, 1)),
+    holder TEXT NOT NULL,
+    CHECK ((state = 'settled') = (release IS NOT NULL)),
+    CHECK (state = 'settled' OR (charged_epsilon = reserved_epsilon AND charged_delta = reserved_delta))
+);
+
+CREATE TABLE release (
+    number INTEGER PRIMARY KEY,
+    entry INTEGER NOT NULL UNIQUE REFERENCES entry (entry),
+    at TEXT NOT NULL,
+    analyst TEXT NOT NULL,
+    reuse_key TEXT,
+    payload BLOB
+);
+CREATE INDEX release_analyst ON release (analyst, reuse_key, number);
+CREATE INDEX release_key ON release (reuse_key, number) WHERE reuse_key IS NOT NULL;
+
+-- The totals of the entries, so that a charge does not read them all.
+CREATE TABLE scope (name TEXT PRIMARY KEY, epsilon TEXT NOT NULL, delta TEXT NOT NULL) WITHOUT ROWID;
+-- How many statements of an analyst failed since the owner last looked.
+CREATE TABLE failure (analyst TEXT PRIMARY KEY, n INTEGER NOT NULL CHECK (n >= 0)) WITHOUT ROWID;
+-- How many reservations of an analyst each process holds.
+CREATE TABLE running (
+    analyst TEXT NOT NULL, holder TEXT NOT NULL, n INTEGER NOT NULL CHECK (n > 0),
+    PRIMARY KEY (analyst, holder)
+) WITHOUT ROWID;
+
+CREATE TRIGGER entry_stays BEFORE DELETE ON entry
+BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
+CREATE TRIGGER entry_ends_once BEFORE UPDATE ON entry
+WHEN OLD.state <> 'reserved' OR NEW.state = 'reserved' OR NEW.entry IS NOT OLD.entry OR NEW.at IS NOT OLD.at
+    OR NEW.analyst IS NOT OLD.analyst OR NEW.statement IS NOT OLD.statement
+    OR NEW.reading IS NOT OLD.reading OR NEW.mechanism IS NOT OLD.mechanism
+    OR NEW.reserved_epsilon IS NOT OLD.reserved_epsilon OR NEW.reserved_delta IS NOT OLD.reserved_delta
+    OR NEW.shared IS NOT OLD.shared OR NEW.holder IS NOT OLD.holder
+BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
+CREATE TRIGGER release_stays BEFORE DELETE ON release
+BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
+CREATE TRIGGER release_is_final BEFORE UPDATE ON release
+BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
+"""
+
+
+def create(path: Path, policy_id: str) -> None:
+    """Make a new ledger at `path` unless one is there; raises `sqlite3.Error` or `OSError`.
+
+    The file appears at its name complete and at once: an empty or half-made file there would either be
+    taken for a ledger nothing was spent in, or keep the policy from ever being used.
+    """
+    if os.path.lexists(path):
+        return
+    log = path.with_name(path.name + "-wal")
+    if log.exists() and log.stat().st_size:
+        raise OperationalError(
+            f"the ledger {path} is missing, but its log {log.name} is there: restore both from a backup"
+        )
+    own = hashlib.sha256(f"{me()}|{threading.get_ident()}".encode()).hexdigest()[:16]
+    draft = path.with_name(f".{path.name}.{own}.new")
+    draft.unlink(missing_ok=True)
+    try:
+        connection = sqlite3.connect(draft, isolation_level=None)
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.executescript(f"BEGIN IMMEDIATE;{_TABLES}")
+            connection.execute("INSERT INTO meta VALUES ('policy', ?)", (policy_id,))
+            connection.execute("INSERT INTO scope VALUES ('policy', '0/1', '0/1')")
+            connection.execute(f"PRAGMA application_id = {APPLICATION}")
+            connection.execute(f"PRAGMA user_version = {VERSION}")
+            connection.execute("COMMIT")
+        finally:
+            connection.close()
+        try:
+            os.link(draft, path)
+        except FileExistsError:
+            return  # another process was first
+        _sync_folder(path.parent)
+    finally:
+        for left in (draft, Path(f"{draft}-wal"), Path(f"{draft}-shm"), Path(f"{draft}-journal")):
+            left.unlink(missing_ok=True)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the file's name durable: a ledger that vanished with the power would be made anew, unspent."""
+    if not hasattr(os, "O_DIRECTORY"):
+        return
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def recognise(connection: sqlite3.Connection, path: Path, policy_id: str) -> None:
+    """Raise unless the file is a ledger, of a version known here, and this policy's."""
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if application != APPLICATION:
+        raise OperationalError(f"{path} is empty or no ledger of dpsql: restore it, or name another file")
+    if version > VERSION:
+        raise OperationalError(
+            f"the ledger {path} was written by a newer dpsql (schema {version}, known here: {VERSION})"
+        )
+    if version < 1:
+        raise OperationalError(f"the ledger {path} is damaged: restore it from a backup")
+    row = connection.execute("SELECT value FROM meta WHERE name = 'policy'").fetchone()
+    if row is None:
+        raise OperationalError(f"the ledger {path} is damaged: restore it from a backup")
+    if row[0] != policy_id:
+        raise PolicyError(
+            f"budget.ledger: {path} belongs to the policy {row[0]}, not to {policy_id}",
+            hint="give each policy a ledger of its own, or the policy file its former name",
+        )

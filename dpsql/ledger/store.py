@@ -1,0 +1,214 @@
+"""The one connection a process has to the ledger's file: transactions, waiting, threads, forks."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from dpsql.errors import InterfaceError, InternalError, OperationalError
+from dpsql.ledger import faults as waiting
+from dpsql.ledger.faults import busy, faults
+from dpsql.ledger.schema import create, recognise
+
+__all__ = ["Store"]
+
+_PRAGMAS = (
+    "PRAGMA foreign_keys = ON",
+    "PRAGMA trusted_schema = OFF",
+    "PRAGMA cell_size_check = ON",
+    "PRAGMA synchronous = FULL",
+    "PRAGMA fullfsync = ON",
+    "PRAGMA checkpoint_fullfsync = ON",
+    # SQLite before 3.51.3 may lose transactions when a commit meets a checkpoint that follows right upon a
+    # finished one (its "WAL-reset bug"), so checkpoints are run by us: rarely, and under the write lock.
+    "PRAGMA wal_autocheckpoint = 0",
+)
+
+
+class Store:
+    """A ledger's file, opened for one policy; safe for threads, forks, and other processes."""
+
+    def __init__(self, path: Path, policy_id: str) -> None:
+        self.path = path
+        self._policy_id = policy_id
+        self._lock = threading.RLock()
+        self._connection: sqlite3.Connection | None = None
+        self._process = os.getpid()
+        self._file: tuple[int, int] | None = None
+        self._inside = False
+        self._closed = False
+        _STORES.add(self)
+        with faults(path):
+            create(path, policy_id)
+        with self.write():
+            pass  # shows at once whether the file can be written
+
+    def close(self) -> None:
+        """Close the file; nothing but `close` may be called afterwards."""
+        with self._lock:
+            self._closed = True
+            self._drop()
+
+    @contextmanager
+    def read(self) -> Iterator[sqlite3.Connection]:
+        """Give a connection that sees one state of the ledger."""
+        # BEGIN alone takes no snapshot: the first statement does.
+        with self._transaction("BEGIN", "SELECT 1 FROM meta") as connection:
+            yield connection
+
+    @contextmanager
+    def write(self) -> Iterator[sqlite3.Connection]:
+        """Give a connection that alone may write; what was written is durable when the block ends."""
+        with self._transaction("BEGIN IMMEDIATE") as connection:
+            yield connection
+
+    @contextmanager
+    def _transaction(self, *begin: str) -> Iterator[sqlite3.Connection]:
+        if os.getpid() != self._process:
+            self._inherited()
+        with self._lock, faults(self.path):
+            if self._closed:
+                raise InterfaceError("the ledger is closed")
+            if self._inside:
+                raise InternalError("the ledger was entered twice by one thread")
+            self._inside = True
+            connection: sqlite3.Connection | None = None
+            try:
+                connection = self._begin(*begin)
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException as error:
+                self._roll_back(error)
+                raise
+            finally:
+                self._inside = False
+
+    def _begin(self, *begin: str) -> sqlite3.Connection:
+        """Start a transaction, waiting while the ledger is busy."""
+        # SQLite's own waiting sleeps ever longer, up to 100 ms, and starves one of many busy processes.
+        deadline = time.monotonic() + waiting.BUSY_SECONDS
+        pause = 0.0005
+        while True:
+            try:
+                connection = self._connected()
+                for statement in begin:
+                    connection.execute(statement).fetchall()
+            except sqlite3.Error as error:
+                if not busy(error) or time.monotonic() > deadline:
+                    raise
+                self._undo()
+            else:
+                return connection
+            time.sleep(pause)
+            pause = min(2 * pause, 0.008)
+
+    def _connected(self) -> sqlite3.Connection:
+        """Return the connection to the file that is at the path now."""
+        found = os.stat(self.path)
+        file = (found.st_dev, found.st_ino)
+        if self._connection is not None:
+            if file == self._file:
+                return self._connection
+            self._drop()
+            raise OperationalError(f"the ledger {self.path} was replaced while it was in use")
+        uri = f"{self.path.as_uri()}?mode=rw"
+        connection = sqlite3.connect(
+            uri, uri=True, timeout=0, isolation_level=None, check_same_thread=False, cached_statements=64
+        )
+        try:
+            self._prepare(connection)
+        except BaseException:
+            connection.close()
+            raise
+        self._connection, self._file = connection, file
+        return connection
+
+    def _prepare(self, connection: sqlite3.Connection) -> None:
+        for pragma in _PRAGMAS:
+            connection.execute(pragma)
+        recognise(connection, self.path, self._policy_id)
+        (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+        if mode != "wal":
+            raise OperationalError(f"the ledger {self.path} is on a file system without shared memory")
+
+    def _roll_back(self, error: BaseException) -> None:
+        """Undo the transaction; after an error of the file, also let go of the connection."""
+        self._undo()
+        if isinstance(error, sqlite3.Error):
+            self._drop()
+
+    def _undo(self) -> None:
+        connection = self._connection
+        if connection is not None and connection.in_transaction:
+            with suppress(sqlite3.Error):
+                connection.execute("ROLLBACK")
+
+    def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(sqlite3.Error):
+                connection.close()
+
+    def checkpoint(self) -> None:
+        """Move the log into the file; what it holds is durable without that, so errors do not matter."""
+        with self._lock, suppress(sqlite3.Error):
+            if self._connection is not None and not self._inside:
+                # Waits for the write lock, and then keeps others from committing meanwhile.
+                self._connection.execute("PRAGMA busy_timeout = 1000")
+                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+                self._connection.execute("PRAGMA busy_timeout = 0")
+
+    def before_fork(self) -> None:
+        """Let go of the file: SQLite's connections may not be carried into another process."""
+        self._lock.acquire()
+        self._drop()
+
+    def after_fork(self, *, child: bool) -> None:
+        """Go on after a fork, in the parent or in the child."""
+        if child:
+            self._lock = threading.RLock()
+            self._process = os.getpid()
+            self._inside = False
+        else:
+            self._lock.release()
+
+    def _inherited(self) -> None:
+        """Set aside a connection that came through a fork Python was not told of.
+
+        It may not even be closed: that would remove the parent's locks and its log.
+        """
+        if self._connection is not None:
+            _SET_ASIDE.append(self._connection)
+        self._connection = None
+        self.after_fork(child=True)
+
+
+_STORES: weakref.WeakSet[Store] = weakref.WeakSet()
+_SET_ASIDE: list[sqlite3.Connection] = []
+_held: list[Store] = []
+
+
+def _before_fork() -> None:
+    _held[:] = list(_STORES)
+    for store in _held:
+        store.before_fork()
+
+
+def _after_fork(*, child: bool) -> None:
+    for store in _held:
+        store.after_fork(child=child)
+    _held.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_before_fork,
+        after_in_parent=lambda: _after_fork(child=False),
+        after_in_child=lambda: _after_fork(child=True),
+    )
