@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import datetime
-import json
-from decimal import Decimal
 from typing import TYPE_CHECKING, TypeGuard
 
 from dpsql.cli.render_bars import NARROWEST, bars
-from dpsql.cli.render_counts import Estimates, counts, ordering
 from dpsql.cli.render_footer import footer
 from dpsql.cli.render_grid import Column, Style, box, fit, markdown, span
 from dpsql.cli.render_text import neutral, pad, width
-from dpsql.cli.render_values import values
 from dpsql.dbapi.figures import at_unit, number, unit_of
+from dpsql.dbapi.readable import Estimates, counts, ordering
+from dpsql.dbapi.values import text, values
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,16 +41,16 @@ def as_table(rows: pa.Table, release: Release | None, style: Style, *, total: Ch
         bar = bars(ordering(release), room, style) if room >= NARROWEST else None
         columns += [bar] if bar else []
     fitted, left_out = fit(columns, style)
-    text = box(fitted, style)
+    drawn = box(fitted, style)
     if left_out:
-        text += (
+        drawn += (
             f"{left_out} of {len(columns)} columns are not shown: widen the terminal or use --format csv\n"
         )
     if not rows.num_rows:
-        text += "no rows\n"
+        drawn += "no rows\n"
     if release is not None:
-        text += style.paint(footer(release, total, style), "2") + "\n"
-    return text
+        drawn += style.paint(footer(release, total, style), "2") + "\n"
+    return drawn
 
 
 def as_markdown(rows: pa.Table, release: Release | None, style: Style, *, total: Charge | None = None) -> str:
@@ -61,11 +58,11 @@ def as_markdown(rows: pa.Table, release: Release | None, style: Style, *, total:
     columns = _columns(rows, release, style)
     if not columns:
         return ""
-    text = markdown(columns)
+    drawn = markdown(columns)
     if release is not None:
         unwrapped = Style(encoding=style.encoding)
-        text += f"\n*{footer(release, total, unwrapped)}*\n"
-    return text
+        drawn += f"\n*{footer(release, total, unwrapped)}*\n"
+    return drawn
 
 
 def _columns(rows: pa.Table, release: Release | None, style: Style) -> list[Column]:
@@ -120,25 +117,6 @@ def _plain(name: str, column: pa.ChunkedArray, style: Style) -> Column:
 
     numeric = kinds.is_integer(column.type) or kinds.is_floating(column.type) or kinds.is_decimal(column.type)
     found = values(column)
-    cells = ["NULL" if value is None else neutral(_text(value), style.encoding) for value in found]
+    cells = ["NULL" if value is None else neutral(text(value), style.encoding) for value in found]
     nulls = frozenset(i for i, value in enumerate(found) if value is None)
     return Column(neutral(name, style.encoding), cells, right=numeric, firm=numeric, nulls=nulls)
-
-
-def _text(value: object) -> str:
-    """Write one value; text that says NULL is quoted, so that NULL is NULL."""
-    if isinstance(value, str):
-        return "'NULL'" if value == "NULL" else value
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float):
-        return number(value)
-    if isinstance(value, Decimal):
-        return f"{value:f}"
-    if isinstance(value, datetime.datetime):
-        return value.isoformat(" ")
-    if isinstance(value, bytes):
-        return "".join(f"\\x{byte:02X}" for byte in value)
-    if isinstance(value, (list, dict)):
-        return json.dumps(value, default=_text, ensure_ascii=False)
-    return str(value)

@@ -8,8 +8,8 @@ from dpsql.cli.render_grid import Column, Style
 from dpsql.dbapi.figures import at_unit, number
 
 if TYPE_CHECKING:
-    from dpsql.cli.render_counts import Estimates
     from dpsql.dbapi.figures import Estimate
+    from dpsql.dbapi.readable import Estimates
 
 __all__ = ["NARROWEST", "bars"]
 

@@ -1,0 +1,70 @@
+"""A release as people read it, before it is drawn: estimates with their intervals, price, certainty."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dpsql.dbapi.figures import Estimate, charged, half_text, left, number, unit_of
+from dpsql.dbapi.values import values
+
+if TYPE_CHECKING:
+    from dpsql.charge import Charge
+    from dpsql.release import Release
+
+__all__ = ["Estimates", "certainty", "counts", "ordering", "price", "summary"]
+
+Estimates = list[Estimate | None]
+"""One a released group; None where the count is NULL."""
+
+
+def counts(release: Release) -> dict[str, Estimates]:
+    """Return the estimates of every count in the select list."""
+    return {name: _estimates(release, name) for name in release.counts}
+
+
+def ordering(release: Release) -> Estimates:
+    """Return the estimates of the count that orders the groups; none if only keys were asked for."""
+    return _estimates(release, release.counts[0]) if release.counts else []
+
+
+def _estimates(release: Release, name: str) -> Estimates:
+    table = release.table
+
+    def bounds(suffix: str) -> list[Any]:
+        column = name + suffix
+        return values(table.column(column)) if column in table.column_names else [None] * table.num_rows
+
+    triples = zip(values(table.column(name)), bounds("_low"), bounds("_high"), strict=True)
+    return [None if value is None else Estimate(float(value), low, high) for value, low, high in triples]
+
+
+def price(charge: Charge, total: Charge | None = None) -> str:
+    """Write a charge, and of how much: `epsilon 0.5 of 5`; delta only where there is some."""
+    text = f"epsilon {charged(charge.epsilon)}"
+    if total is not None:
+        text += f" of {left(total.epsilon)}"
+    if charge.delta:
+        text += f", delta {charged(charge.delta)}"
+        if total is not None:
+            text += f" of {left(total.delta)}"
+    return text
+
+
+def certainty(release: Release, *, pm: str = "±") -> str:
+    """Write how sure the counts are (`95% ± 41`), or without counts the scale of the selection's noise."""
+    halves = [estimate.half for estimate in ordering(release) if estimate is not None]
+    known = [half for half in halves if half is not None and unit_of(half) is not None]
+    if not known or len(known) < len(halves):
+        return f"noise scale {number(release.scale)}" if release.scale > 0 and not halves else ""
+    level = number(float(release.confidence * 100))
+    texts = [half_text(half, unit_of(half) or 0) for half in (min(known), max(known))]
+    return f"{level}% {pm} {' to '.join(dict.fromkeys(texts))}"
+
+
+def summary(release: Release, total: Charge | None, *, pm: str = "±") -> list[str]:
+    """Write what it cost, how it was made, how sure it is; each a part of the line below an answer."""
+    if release.reused is not None:
+        cost = f"asked before, on {release.reused:%Y-%m-%d %H:%M}: nothing spent"
+    else:
+        cost = price(release.charge, total)
+    return [part for part in (cost, release.mechanism, certainty(release, pm=pm)) if part]
