@@ -41,6 +41,7 @@ def from_top_k(
     noise: Noise = "exponential",
     resolution: int | None = None,
     threshold: Real | None = None,
+    lowest: bool = False,
     each: ArrayLike | None = None,
     anchor_total: Real | None = None,
     measuring_scale: Real | None = None,
@@ -59,6 +60,8 @@ def from_top_k(
         As the mechanism reports them: k gaps in counts, k - 1 when all groups were selected.
     threshold
         The public threshold that was reached; None for a plain top-k.
+    lowest
+        The lowest counts were selected: gaps go upward. Not with a threshold.
     each, anchor_total
         The k noisy counts, or the one noisy total of the k counts.
     measuring_scale, measuring_resolution
@@ -80,7 +83,12 @@ def from_top_k(
     if k == 0 and not np.size(gap):
         return _nothing()
     y = top_k_offsets(gap, k, resolution)
+    if lowest:  # the mechanism ran on the negated counts
+        each = None if each is None else -np.asarray(each, dtype=np.float64)
+        anchor_total = None if anchor_total is None else -anchor_total
     if threshold is not None:
+        if lowest:
+            raise ValueError("the lowest counts have no threshold below them")
         if np.size(gap) != k:
             raise ValueError("above a threshold every selected group has a gap")
         y = y + float(threshold)
@@ -96,7 +104,8 @@ def from_top_k(
         ranked=True,
         measuring_resolution=measuring_resolution,
     )
-    return _combine(model, y, each, anchor_total, confidence)
+    found = _combine(model, y, each, anchor_total, confidence)
+    return Combined(-found.value, found.stddev, -found.high, -found.low) if lowest else found
 
 
 def from_threshold(

@@ -41,6 +41,8 @@ class Offsets:
 def offsets(model: ErrorModel, confidence: Real = 0.95) -> Offsets:
     """Say how far each of the k true counts may lie below and above its estimate by `blue`.
 
+    Cached; the cost grows with the number of distinct scales (branches), squared, and hardly with k.
+
     Parameters
     ----------
     model

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
@@ -30,6 +30,7 @@ class MeasuringPlan:
 
     strategy: Strategy
     k: int
+    """How many groups are selected: the k asked for, or the whole domain if that is smaller."""
     noise: Noise
     selection_epsilon: Fraction
     measuring_epsilon: Fraction
@@ -51,22 +52,24 @@ class MeasuringPlan:
         return float((around.low + around.high).max()) / 2
 
 
-def anchor_share(k: int, *, monotone: bool = True, noise: Noise = "exponential") -> Fraction:
+def anchor_share(
+    k: int, *, monotone: bool = True, noise: Noise = "exponential", domain_size: int | None = None
+) -> Fraction:
     """Share of epsilon to spend on an ANCHOR so that the counts come out best; three digits.
 
     The variance is s kappa^2 k (k-1) / eps_s^2 + 2 / eps_m^2 in squared bounds (s = 1 one-sided noise, 2
     Laplace; kappa = 1 monotone, 2 general), smallest at eps_m/eps_s = (2 / (s kappa^2 k (k-1)))^(1/3).
-    With k = 1 the gap says nothing, and selecting and measuring get one half each.
+    With k = 1 the gap says nothing, and selecting and measuring get one half each. When all groups of the
+    domain are selected there is one gap less and less noise: (k-1)^3/k then stands for k (k-1).
 
     >>> anchor_share(1), anchor_share(2), anchor_share(10)
     (Fraction(1, 2), Fraction(1, 2), Fraction(219, 1000))
     """
     check_noise(noise)
-    if k < 1:
-        raise ValueError("k must be positive")
-    if k == 1:
+    selected, gaps = _selected(k, domain_size)
+    if selected == 1:
         return Fraction(1, 2)
-    spread = (2 if noise == "laplace" else 1) * (1 if monotone else 4) * k * (k - 1)
+    spread = (2 if noise == "laplace" else 1) * (1 if monotone else 4) * gaps**2 * (selected - 1) / selected
     ratio = (2 / spread) ** (1 / 3)
     return _rounded(ratio / (1 + ratio))
 
@@ -81,6 +84,7 @@ def choose_measuring(
     measure: Fraction | None = None,
     strategy: Literal["AUTO", "EACH", "ANCHOR"] = "AUTO",
     gaps: bool = True,
+    domain_size: int | None = None,
 ) -> MeasuringPlan:
     """Divide epsilon between a top-k selection and the measuring of the k counts.
 
@@ -105,6 +109,8 @@ def choose_measuring(
         "AUTO", "EACH" (one noisy count a group) or "ANCHOR" (one noisy total of all of them).
     gaps
         False for selections whose gaps do not help (exponential mechanism, unordered sets): EACH then.
+    domain_size
+        Size of the public domain; with k or fewer groups all are selected. None: more than k, or unknown.
 
     Raises
     ------
@@ -118,8 +124,9 @@ def choose_measuring(
     ('ANCHOR', Fraction(781, 2000), Fraction(219, 2000), 27.5)
     """
     check_noise(noise)
-    if k < 1 or epsilon <= 0 or sensitivity <= 0:
-        raise ValueError("k, epsilon and sensitivity must be positive")
+    selected, charged = _selected(k, domain_size)
+    if epsilon <= 0 or sensitivity <= 0:
+        raise ValueError("epsilon and sensitivity must be positive")
     if measure is not None and not 0 <= measure < 1:
         raise ValueError("the measuring share must be at least 0 and below 1")
     if strategy not in ("AUTO", "EACH", "ANCHOR"):
@@ -129,21 +136,25 @@ def choose_measuring(
     share = measure
     if share is None:
         half = strategy == "EACH" or not gaps
-        share = Fraction(1, 2) if half else anchor_share(k, monotone=monotone, noise=noise)
+        share = (
+            Fraction(1, 2)
+            if half
+            else anchor_share(k, monotone=monotone, noise=noise, domain_size=domain_size)
+        )
     measuring = epsilon * share
-    scale = (1 if monotone else 2) * k * Fraction(sensitivity) / (epsilon - measuring)
-    drawn = k * Fraction(sensitivity) / measuring if measuring else None
+    scale = (1 if monotone else 2) * charged * Fraction(sensitivity) / (epsilon - measuring)
+    drawn = selected * Fraction(sensitivity) / measuring if measuring else None
     chosen: Strategy = "NONE"
-    if drawn is not None:
-        if strategy != "AUTO":
-            chosen = strategy
-        else:
-            chosen = choose_strategy(noise, scale, k, measuring_scale=drawn) if gaps else "EACH"
-    plan = MeasuringPlan(chosen, k, noise, epsilon - measuring, measuring, scale, drawn, math.inf, gaps)
+    if drawn is not None and strategy != "AUTO":
+        chosen = strategy
+    elif drawn is not None:
+        chosen = choose_strategy(noise, scale, selected, measuring_scale=drawn) if gaps else "EACH"
+    plan = MeasuringPlan(
+        chosen, selected, noise, epsilon - measuring, measuring, scale, drawn, math.inf, gaps
+    )
     if drawn is None:
         return plan
-    deviation = float(_model(plan).stddev().max())
-    return MeasuringPlan(chosen, k, noise, epsilon - measuring, measuring, scale, drawn, deviation, gaps)
+    return replace(plan, predicted_stddev=float(_model(plan).stddev().max()))
 
 
 def choose_strategy(
@@ -220,6 +231,15 @@ def sparse_vector_error(
     beta = 1 - check_confidence(confidence)
     scales = positive(threshold_scale, "threshold_scale") + positive(query_scale, "query_scale")
     return scales * math.log((candidates * branches + 1) / beta)
+
+
+def _selected(k: int, domain_size: int | None) -> tuple[int, int]:
+    """How many groups are selected, and how many gaps the selection pays for (at least one)."""
+    if k < 1 or (domain_size is not None and domain_size < 1):
+        raise ValueError("k and the size of the domain must be positive")
+    if domain_size is None or domain_size > k:
+        return k, k
+    return domain_size, max(1, domain_size - 1)
 
 
 def _model(plan: MeasuringPlan) -> ErrorModel:

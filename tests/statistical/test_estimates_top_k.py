@@ -10,6 +10,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from dpsql.estimates import (
     ErrorModel,
@@ -165,7 +166,7 @@ def test_what_is_documented_about_ties_is_so(noise, strategy, everyone, first):
     [((50, 50), 1), ((50, 50, 50, 20), 2), ((50, 49, 48, 47, 40), 4), ((60, 50, 50, 50, 50, 50), 5)],
 )
 def test_p_values_hold_when_an_outsider_is_as_large(counts, k, noise):
-    """Among the runs where the null is true, p <= level at most as often; 7 standard errors, 1e-9."""
+    """Among the runs where the null is true, p <= level at most as often; exact binomial bound of 1e-9."""
     rng = np.random.default_rng([6, len(counts), noise == "geometric"])
     counts, scale = np.array(counts), 6.0
     resolution = 0 if noise == "geometric" else grid(scale)
@@ -179,8 +180,7 @@ def test_p_values_hold_when_an_outsider_is_as_large(counts, k, noise):
         runs = int(null.sum())
         assert runs > 1000
         for level in (0.01, 0.05, 0.3):
-            near = SIGMAS * math.sqrt(level * (1 - level) / runs)
-            assert (p[null, i] <= level).mean() <= level + near
+            assert (p[null, i] <= level).sum() <= stats.binom.isf(1e-9, runs, level)
 
 
 def test_p_values_are_exact_for_two_equal_counts_and_wrong_scales_show():
@@ -203,7 +203,7 @@ def test_the_p_value_would_be_wrong_under_laplace_noise():
 
 @pytest.mark.parametrize("counts", [(50, 50), (50, 50, 50), (50, 48, 45, 10)])
 def test_p_values_of_the_exponential_mechanism_hold(counts):
-    """Index and gap by inverse transform; 7 standard errors, 1e-9."""
+    """Index and gap by inverse transform; exact binomial bounds of 1e-9."""
     rng, scale = np.random.default_rng([9, len(counts)]), 4.0
     weight = np.exp(np.array(counts) / scale)
     index = rng.choice(len(counts), RUNS, p=weight / weight.sum())
@@ -216,12 +216,12 @@ def test_p_values_of_the_exponential_mechanism_hold(counts):
     runs = int(null.sum())
     assert runs > 1000
     for level in (0.01, 0.05, 0.3):
-        near = SIGMAS * math.sqrt(level * (1 - level) / runs)
-        found = (exponential_mechanism_p_value(gap[null], scale) <= level).mean()
-        assert found <= level + near
+        found = (exponential_mechanism_p_value(gap[null], scale) <= level).sum()
+        assert found <= stats.binom.isf(1e-9, runs, level)
         if counts == (50, 50):
-            assert abs(found - level) <= near
-            assert (exponential_mechanism_p_value(gap, 0.7 * scale) <= level).mean() > level + near
+            assert found >= stats.binom.ppf(1e-9, runs, level)
+            wrong = (exponential_mechanism_p_value(gap, 0.7 * scale) <= level).sum()
+            assert wrong > stats.binom.isf(1e-9, runs, level)
 
 
 @pytest.mark.parametrize("noise", ["exponential", "laplace"])

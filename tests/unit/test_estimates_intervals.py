@@ -309,6 +309,20 @@ def test_combining_a_top_k_release():
     np.testing.assert_allclose(by_anchor.high - by_anchor.value, around.high)
 
 
+@pytest.mark.parametrize("measured", [{"each": [7.0, 30.0, 41.0]}, {"anchor_total": 80}])
+def test_the_lowest_are_the_highest_of_the_negated(measured):
+    common = {"scale": 4, "resolution": 8, "measuring_scale": 8}
+    low = from_top_k([20.0, 12.0, 5.0], 3, lowest=True, **common, **measured)
+    negated = {name: -np.asarray(value) if name == "each" else -value for name, value in measured.items()}
+    high = from_top_k([20.0, 12.0, 5.0], 3, **common, **negated)
+    np.testing.assert_array_equal(low.value, -high.value)
+    np.testing.assert_array_equal([low.low, low.high], [-high.high, -high.low])
+    assert (np.diff(low.value) > 0).all()
+    assert (low.low < low.value).all()
+    with pytest.raises(ValueError, match="no threshold below"):
+        from_top_k([1.0], 1, scale=1, threshold=3, lowest=True)
+
+
 def test_combining_a_hybrid_that_reached_its_threshold_is_free():
     found = from_top_k([40.0, 12.0], 2, scale=4, threshold=100)
     np.testing.assert_allclose(found.value, [152, 112])

@@ -97,6 +97,25 @@ def test_one_group_gets_one_half_and_the_plain_count():
     assert plan.half_width() == pytest.approx(math.log(20) / 0.35)
 
 
+@pytest.mark.parametrize("n", [2, 3, 10])
+def test_a_domain_no_larger_than_k_is_selected_whole_with_one_gap_less(n):
+    for k in (n, n + 5):
+        plan = choose_measuring(k, EPSILON, domain_size=n)
+        assert plan.k == n
+        assert plan.selection_scale * plan.selection_epsilon == n - 1
+        assert plan.measuring_scale * plan.measuring_epsilon == n
+        for percent in range(1, 100):
+            other = choose_measuring(
+                k, EPSILON, domain_size=n, strategy="ANCHOR", measure=Fraction(percent, 100)
+            )
+            assert other.predicted_stddev >= plan.predicted_stddev * (1 - 1e-5)
+    assert choose_measuring(n, EPSILON, domain_size=n + 1) == choose_measuring(n, EPSILON)
+    one = choose_measuring(n, EPSILON, domain_size=1)
+    assert (one.k, one.measuring_epsilon) == (1, EPSILON / 2)
+    with pytest.raises(ValueError, match="domain"):
+        choose_measuring(n, EPSILON, domain_size=0)
+
+
 def test_without_gaps_every_count_stands_alone():
     plan = choose_measuring(10, EPSILON, gaps=False)
     assert (plan.strategy, plan.measuring_epsilon) == ("EACH", EPSILON / 2)
