@@ -13,7 +13,7 @@ from dpsql import __version__
 from dpsql.cli import narrate
 from dpsql.cli.exits import ExitCode, exit_code, legend
 from dpsql.cli.output import FORMATS, Output, OutputFailedError, UnwritableError
-from dpsql.cli.sources import META, InOrder, read, statements
+from dpsql.cli.sources import META, InOrder, Piece, read, statements
 from dpsql.errors import Error
 
 if TYPE_CHECKING:
@@ -157,6 +157,73 @@ def app(
     finally:
         out.close()
         session.close()
+
+
+@app.group("budget", invoke_without_command=True)
+@click.option("--json", "json_", is_flag=True, help="Print everything as one JSON object.")
+@click.option(
+    "--clear-failures",
+    is_flag=True,
+    help="For the owner: let analysts (or --analyst NAME) ask again after too many failed statements.",
+)
+@click.pass_context
+def budget_command(ctx: click.Context, /, *, json_: bool, clear_failures: bool) -> int:
+    """Show what is spent, on what, and what is left."""
+    if ctx.invoked_subcommand is not None:
+        if json_ or clear_failures:
+            raise click.UsageError("--json and --clear-failures do not go with `check`")
+        return ExitCode.OK
+    settings: Settings = ctx.obj
+    if settings.format not in (None, "table", "json"):
+        raise click.UsageError("the budget is shown as a table or as JSON")
+    from dpsql.cli import budget
+    from dpsql.policy import load
+
+    out = Output("table", settings.file)
+    out.check()
+    with budget.open_ledger(load(settings.policy)) as ledger:
+        if clear_failures:
+            budget.clear_failures(ledger, settings.analyst)
+        elif json_ or settings.format == "json":
+            out.write_text(budget.as_json(ledger, settings.analyst))
+        else:
+            out.write_text(budget.report(ledger, settings.analyst, out.style))
+    out.close()
+    return ExitCode.OK
+
+
+@budget_command.command("check")
+@click.pass_obj
+def budget_check(settings: Settings) -> int:
+    """Verify that the ledger is sound."""
+    from dpsql.cli import budget
+    from dpsql.policy import load
+
+    with budget.open_ledger(load(settings.policy)) as ledger:
+        return budget.check(ledger)
+
+
+@app.command("demo")
+@click.pass_obj
+def demo_command(settings: Settings) -> int:
+    """Ask a private question on data that comes with dpsql."""
+    from dataclasses import replace
+
+    from dpsql.cli import demo
+    from dpsql.cli.batch import Batch
+
+    folder = demo.copy_data()
+    policy = str(folder / demo.POLICY)
+    out = replace(settings, format=settings.format or "table").output()
+    session = open_session(replace(settings, policy=policy))
+    try:
+        narrate.say(demo.QUESTION + ";\n")
+        code = Batch(session, out).run([Piece(demo.QUESTION, "-c", 1)])
+    finally:
+        out.close()
+        session.close()
+    narrate.say(f"\nData, policy and ledger are in {folder}. Go on with:\n  dpsql -p {policy}")
+    return code
 
 
 def main(args: Sequence[str] | None = None) -> int:

@@ -118,6 +118,13 @@ class Output:
             }[self.format]
             write(rows, out)
 
+    def write_text(self, text: str) -> None:
+        """Write a report."""
+        self.open()
+        if self._out is not None:
+            self._out.write(text.encode(self.style.encoding, "backslashreplace"))
+            self._out.flush()
+
     def close(self) -> None:
         """Close the file; raises `OutputFailedError` if what was written does not fit."""
         out, self._out = self._out, None

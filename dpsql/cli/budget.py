@@ -1,0 +1,149 @@
+"""`dpsql budget`: what is spent, on what, what is left; and whether the ledger is sound."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from dpsql.cli import narrate
+from dpsql.cli.exits import ExitCode
+from dpsql.cli.render_chart import chart
+from dpsql.cli.render_grid import Column, Style, box, fit
+from dpsql.cli.render_text import neutral
+from dpsql.dbapi.figures import charged, left
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from fractions import Fraction
+
+    from dpsql.charge import Charge
+    from dpsql.ledger import Budget, Entry, Ledger
+    from dpsql.policy import Policy
+
+__all__ = ["as_json", "check", "clear_failures", "open_ledger", "report"]
+
+_SHOWN = 20
+"""Entries the report lists; `--json` has them all."""
+
+
+def open_ledger(policy: Policy) -> Ledger:
+    """Open the ledger alone: looking at the budget needs neither the data nor the engine."""
+    from dpsql.ledger import Ledger
+
+    return Ledger.open(
+        policy.budget.ledger,
+        policy_id=policy.id,
+        total=policy.budget.total,
+        per_query=policy.budget.max_epsilon_per_query,
+        analysts={name: analyst.charge for name, analyst in policy.analysts.items()},
+        max_failures=policy.budget.max_failures,
+    )
+
+
+def report(ledger: Ledger, analyst: str | None, style: Style) -> str:
+    """Draw the budget, the spending over time and the latest entries."""
+    budget = ledger.budget(analyst)
+    entries = ledger.entries(analyst)
+    text = _amounts(budget, style)
+    text += chart([(e.when, e.charged.epsilon) for e in reversed(entries)], budget.total.epsilon, style)
+    if entries:
+        text += _list(entries[:_SHOWN], style)
+        if len(entries) > _SHOWN:
+            text += f"the latest {_SHOWN} of {len(entries)} entries; --json has all\n"
+    else:
+        text += "nothing was asked yet\n"
+    return text
+
+
+def _amounts(budget: Budget, style: Style) -> str:
+    # What is spent is rounded up, what there is and what is left down.
+    def row(part: str) -> list[str]:
+        spent, remaining, total = (
+            getattr(charge, part) for charge in (budget.spent, budget.remaining, budget.total)
+        )
+        return [part, charged(spent), left(remaining), left(total)]
+
+    parts = ["epsilon", "delta"] if budget.total.delta else ["epsilon"]
+    cells = list(zip(*map(row, parts), strict=True))
+    heads = ("", "spent", "remaining", "total")
+    columns = [
+        Column(name, list(cell), right=i > 0) for i, (name, cell) in enumerate(zip(heads, cells, strict=True))
+    ]
+    return box(columns, style)
+
+
+def _list(entries: Sequence[Entry], style: Style) -> str:
+    # No states: whether a statement came to an end is for the owner's eyes.
+    def column(name: str, cells: list[str], *, number: bool = False) -> Column:
+        shown = [neutral(" ".join(cell.split()), style.encoding) for cell in cells]
+        return Column(name, shown, right=number, firm=number)
+
+    columns = [
+        column("entry", [str(e.entry) for e in entries], number=True),
+        column("when (UTC)", [f"{e.when:%Y-%m-%d %H:%M}" for e in entries]),
+        column("analyst", [e.analyst for e in entries]),
+        column("epsilon", [charged(e.charged.epsilon) for e in entries], number=True),
+        column("delta", [charged(e.charged.delta) for e in entries], number=True),
+        column("mechanism", [e.mechanism for e in entries]),
+        column("statement", [e.statement for e in entries]),
+    ]
+    if not any(e.charged.delta for e in entries):
+        columns.pop(4)
+    return box(fit(columns, style)[0], style)
+
+
+def as_json(ledger: Ledger, analyst: str | None) -> str:
+    """Write the budget and all entries as one JSON object, oldest entry first.
+
+    Amounts are numbers, rounded against the analyst, and under `exact` fractions as text.
+    """
+    budget = ledger.budget(analyst)
+    whole = {
+        "analyst": analyst,
+        "total": _charge(budget.total, left),
+        "spent": _charge(budget.spent, charged),
+        "remaining": _charge(budget.remaining, left),
+        "entries": [
+            {
+                "entry": e.entry,
+                "when": e.when.isoformat(),
+                "analyst": e.analyst,
+                "statement": e.statement,
+                "reading": e.reading,
+                "mechanism": e.mechanism,
+                **_charge(e.charged, charged),
+            }
+            for e in reversed(ledger.entries(analyst))
+        ],
+    }
+    return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
+
+
+def _charge(charge: Charge, rounded: Callable[[Fraction], str]) -> dict[str, object]:
+    def exact(amount: Fraction) -> str:
+        return (
+            f"{amount.numerator}/{amount.denominator}" if amount.denominator != 1 else str(amount.numerator)
+        )
+
+    return {
+        "epsilon": float(rounded(charge.epsilon)),
+        "delta": float(rounded(charge.delta)),
+        "exact": {"epsilon": exact(charge.epsilon), "delta": exact(charge.delta)},
+    }
+
+
+def clear_failures(ledger: Ledger, analyst: str | None) -> None:
+    """Let an analyst (or all) ask private statements again after failures; says whom."""
+    ledger.clear_failures(analyst)
+    narrate.note(f"failures of {analyst or 'every analyst'} are cleared")
+
+
+def check(ledger: Ledger) -> ExitCode:
+    """Verify the ledger, telling each thing that is wrong."""
+    problems = ledger.check()
+    for problem in problems:
+        narrate.error(problem)
+    if problems:
+        return ExitCode.DATABASE
+    narrate.note("the ledger is sound: every total is the sum of its entries, every release is charged")
+    return ExitCode.OK
