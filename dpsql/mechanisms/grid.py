@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from dpsql.mechanisms.arguments import Noise
 
-__all__ = ["draw", "grid_of", "in_counts"]
+__all__ = ["draw", "draw_reaching", "grid_of", "in_counts"]
 
 
 def grid_of(noise: Noise, resolution: int | None, *scales: Fraction) -> int:
@@ -44,6 +44,18 @@ def draw(
     """Draw noise of a scale in counts, in grid steps: one-sided, or two-sided for Laplace."""
     sampler = exact_noise.laplace if noise == "laplace" else exact_noise.geometric
     return sampler(exact_noise.rate(scale, bits), size, entropy=entropy)
+
+
+def draw_reaching(
+    noise: Noise,
+    scale: Fraction,
+    bits: int,
+    need: NDArray[np.int64],
+    entropy: exact_noise.Entropy | None,
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Draw noise for each entry of `need`; return where it reaches it, and the noise there."""
+    sampler = exact_noise.laplace_reaching if noise == "laplace" else exact_noise.geometric_reaching
+    return sampler(exact_noise.rate(scale, bits), need, entropy=entropy)
 
 
 def in_counts(steps: NDArray[np.int64], bits: int) -> NDArray[np.float64]:

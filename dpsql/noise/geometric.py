@@ -20,7 +20,14 @@ if TYPE_CHECKING:
 
     from dpsql.noise.entropy import Entropy
 
-__all__ = ["LARGEST", "geometric", "laplace", "truncated_geometric"]
+__all__ = [
+    "LARGEST",
+    "geometric",
+    "geometric_reaching",
+    "laplace",
+    "laplace_reaching",
+    "truncated_geometric",
+]
 
 LARGEST = 1 << 61
 """Draws saturate here: 2^11 times the largest scale, so with probability e^-2048."""
@@ -57,7 +64,7 @@ class _Sampler:
 
     def _block(self, out: NDArray[np.int64], entropy: Entropy) -> None:
         n, digits = len(out), len(self.parts)
-        cells = entropy.words(-(-n * digits // 4)).view(np.uint16)[: n * digits].reshape(digits, n)
+        cells = _cells(n * digits, entropy).reshape(digits, n)
         total = self.guides[0].take(cells[0])
         for guide, row in zip(self.guides[1:], cells[1:], strict=True):
             total += guide.take(row)
@@ -66,12 +73,43 @@ class _Sampler:
         if len(undecided):
             out[undecided] = self._exact(cells[:, undecided], entropy)
 
+    def reach(self, need: NDArray[np.int64], entropy: Entropy) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Draw for every entry of `need`; return the positions of the draws that reach it, and those."""
+        found = [
+            self._block_reach(start, need[start : start + _BLOCK], entropy)
+            for start in range(0, len(need), _BLOCK)
+        ]
+        if not found:
+            return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+        return np.concatenate([where for where, _ in found]), np.concatenate([drawn for _, drawn in found])
+
+    def _block_reach(
+        self, start: int, need: NDArray[np.int64], entropy: Entropy
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Draw the top digit of all, the rest of those alone that it leaves open: digits are independent."""
+        (top, shift), rest = self.parts[0], self.parts[1:]
+        cells = _cells(len(need), entropy)
+        high = self.guides[0].take(cells).astype(np.int64, copy=False)
+        undecided = np.flatnonzero(high < 0)
+        high[undecided] = np.minimum(top.decide_cells(cells[undecided], entropy), LARGEST >> shift) << shift
+        where = np.flatnonzero(high > need - (1 << shift))
+        drawn = high[where]
+        for digit, low_shift in rest:
+            drawn += digit.decide_cells(_cells(len(where), entropy), entropy) << low_shift
+        np.minimum(drawn, LARGEST, out=drawn)
+        kept = drawn >= need[where]
+        return start + where[kept], drawn[kept]
+
     def _exact(self, cells: NDArray[np.uint16], entropy: Entropy) -> NDArray[np.int64]:
         total = np.zeros(cells.shape[1], dtype=np.int64)
         for (digit, shift), row in zip(self.parts, cells, strict=True):
             drawn = digit.decide_cells(row, entropy)
             total += np.minimum(drawn, LARGEST >> shift) << shift
         return np.minimum(total, LARGEST)
+
+
+def _cells(n: int, entropy: Entropy) -> NDArray[np.uint16]:
+    return entropy.words(-(-n // 4)).view(np.uint16)[:n]
 
 
 @lru_cache(maxsize=64)
@@ -93,6 +131,13 @@ def _shifted(digit: Table, shift: int, *, small: bool) -> NDArray[np.int32] | ND
     # At most 6 digits: even if all are undecided, their sum does not overflow.
     wide = np.where(digit.guide == AMBIGUOUS, -(1 << 60), digit.guide.astype(np.int64) << shift)
     return np.maximum(wide, -(1 << 28)).astype(np.int32) if small else wide
+
+
+def _checked(rate: Fraction | int) -> _Sampler:
+    rate = positive_rational(rate, "rate")
+    if rate * _SCALE_LIMIT < 1:
+        raise ValueError("the noise's scale is over 2^50 grid steps")
+    return _sampler(rate)
 
 
 def _shape(size: int | tuple[int, ...]) -> tuple[int, ...]:
@@ -133,12 +178,9 @@ def geometric(
     Better than Algorithm 27 of the dissertation (chapter 6): by digits, each by inverse CDF from 16
     random bits and lazily more. The 64-bit word a draw of the plain method is not needed.
     """
-    rate = positive_rational(rate, "rate")
-    if rate * _SCALE_LIMIT < 1:
-        raise ValueError("the noise's scale is over 2^50 grid steps")
     shape = _shape(size)
     out = np.empty(math.prod(shape), dtype=np.int64)
-    _sampler(rate).fill(out, entropy or SystemEntropy())
+    _checked(rate).fill(out, entropy or SystemEntropy())
     return out.reshape(shape)
 
 
@@ -153,6 +195,38 @@ def laplace(
     out = geometric(rate, size, entropy=source)
     out -= geometric(rate, size, entropy=source)
     return out
+
+
+def geometric_reaching(
+    rate: Fraction | int, need: NDArray[np.int64], *, entropy: Entropy | None = None
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Draw geometric noise for each entry of `need`, and tell which draws reach it, and their values.
+
+    The law is that of `draws = geometric(rate, len(need))` with `where = flatnonzero(draws >= need)`
+    and `draws[where]`, at half the random bits where few are near: digits that cannot matter are not
+    drawn. Parameters and errors as in `geometric`.
+
+    Returns
+    -------
+    where, drawn
+        int64, positions in ascending order and the draws there.
+    """
+    return _checked(rate).reach(need, entropy or SystemEntropy())
+
+
+def laplace_reaching(
+    rate: Fraction | int, need: NDArray[np.int64], *, entropy: Entropy | None = None
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Draw discrete Laplace noise for each entry of `need`; otherwise as `geometric_reaching`.
+
+    What is subtracted is drawn only where the first of the two geometric draws reaches `need`: it is
+    never negative.
+    """
+    source = entropy or SystemEntropy()
+    where, drawn = geometric_reaching(rate, need, entropy=source)
+    drawn -= geometric(rate, len(where), entropy=source)
+    kept = drawn >= need[where]
+    return where[kept], drawn[kept]
 
 
 def truncated_geometric(

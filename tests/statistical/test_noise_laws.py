@@ -92,6 +92,34 @@ def test_laplace(rate):
     check_all(draw, weight / weight.sum())
 
 
+@pytest.mark.parametrize("rate", [Fraction(1, 3), Fraction(1, 1500), Fraction(1, 10**7)])
+@pytest.mark.parametrize("sampler", ["geometric", "laplace"])
+def test_what_reaches_a_bound(sampler, rate):
+    """Cells: not reached, or by how much; for bounds on both sides of zero and far out."""
+    scale = float(1 / rate)
+    r = math.exp(-1 / scale)
+
+    def above(m):
+        if sampler == "geometric":
+            return np.where(m > 0, np.exp(-m / scale), 1.0)
+        return np.where(m > 0, r ** np.abs(m) / (1 + r), 1 - r ** (np.abs(m) + 1) / (1 + r))
+
+    for bound in (-0.5, 0.0, 0.3, 2.5):
+        need = math.ceil(bound * scale)
+        edges = np.unique(np.ceil(need + np.arange(30) / 8 * scale)).astype(np.int64)
+        expected = np.concatenate([[1 - above(edges[0])], -np.diff(above(edges)), [above(edges[-1])]])
+
+        def draw(factor, need=need, edges=edges):
+            reaching = noise.geometric_reaching if sampler == "geometric" else noise.laplace_reaching
+            wanted = np.full(DRAWS, need)
+            where, drawn = reaching(rate / factor, wanted, entropy=SeededEntropy(18))
+            full = np.full(DRAWS, need - 1)
+            full[where] = drawn
+            return np.bincount(np.searchsorted(edges, full, side="right"), minlength=len(edges) + 1)
+
+        check_all(draw, expected)
+
+
 def test_laplace_wide():
     """At the width mechanisms use: quantiles of |Z|, and the sign."""
     rate = Fraction(1, 1500)

@@ -103,6 +103,38 @@ def test_draws_saturate():
     assert drawn.tolist() == [LARGEST] * 4
 
 
+class TestReaching:
+    """Draws of which only those that reach a bound are completed."""
+
+    @pytest.mark.parametrize("rate", [Fraction(2), Fraction(1, 1500), Fraction(1, 10**9)])
+    @pytest.mark.parametrize("reaching", [noise.geometric_reaching, noise.laplace_reaching])
+    def test_what_it_returns_reaches(self, reaching, rate):
+        rng = np.random.default_rng(0)
+        need = (rng.normal(0, 3, 70_000) / float(rate)).astype(np.int64)
+        where, drawn = reaching(rate, need)
+        assert where.dtype == drawn.dtype == np.int64
+        assert (np.diff(where) > 0).all()
+        assert (drawn >= need[where]).all()
+        if reaching is noise.geometric_reaching:
+            assert (drawn >= 0).all()
+            assert np.isin(np.flatnonzero(need <= 0), where).all()
+
+    def test_out_of_reach_and_always_reached(self):
+        need = np.array([2**62, -(2**62), 2**62, 0])
+        where, drawn = noise.geometric_reaching(Fraction(1, 1500), need)
+        assert where.tolist() == [1, 3]
+        assert (drawn >= 0).all()
+        assert noise.laplace_reaching(Fraction(1, 1500), need[:3])[0].tolist() == [1]
+        assert noise.geometric_reaching(1, np.zeros(0, dtype=np.int64))[0].shape == (0,)
+
+    def test_an_undecided_top_digit_and_the_tail(self):
+        """All-ones words put the top digit beyond its table; the draw still completes."""
+        source = Script([(1 << 64) - 1] * 3, seed=1)
+        where, drawn = noise.geometric_reaching(Fraction(1, 1500), np.array([1500 * 13]), entropy=source)
+        assert where.tolist() == [0]
+        assert drawn[0] >= 1500 * 13
+
+
 @pytest.mark.parametrize("draw", [noise.geometric, noise.laplace])
 def test_shapes(draw):
     for size, shape in ((0, (0,)), (3, (3,)), ((2, 5), (2, 5)), ((0, 4), (0, 4)), (100_001, (100_001,))):

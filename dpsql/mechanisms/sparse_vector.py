@@ -1,0 +1,362 @@
+"""Sparse vector with gap, adaptive: the first groups above a threshold, and how far above."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpsql import noise as exact_noise
+from dpsql.charge import Charge
+from dpsql.mechanisms.arguments import Noise, counted
+from dpsql.mechanisms.grid import draw, draw_reaching, in_counts
+from dpsql.mechanisms.ladder import Ladder, ladder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from fractions import Fraction
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from dpsql.charge import Number
+
+    Reach = Callable[[int, NDArray[np.int64]], tuple[NDArray[np.int64], NDArray[np.int64]]]
+
+__all__ = [
+    "Runs",
+    "SparseVector",
+    "adaptive_sparse_vector",
+    "affordable",
+    "passed",
+    "sparse_vector",
+    "sparse_vector_runs",
+]
+
+_BLOCK = 1 << 15
+_MISS = np.array([-1])
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class SparseVector:
+    """The groups found above the threshold, in the order of the stream.
+
+    Attributes
+    ----------
+    index
+        int64, positions of the hits in `counts`.
+    gap
+        float64, in counts: how far each hit is above the noisy threshold. Gap plus threshold is an
+        unbiased estimate of the count but for the selection; never negative.
+    branch
+        int64, j of the branch each hit passed in: it cost base/2^j. 0 is the base.
+    scanned
+        How many groups of the stream were answered, hits or not.
+    threshold_scale
+        Scale of the threshold's noise, in counts; shared by all gaps.
+    scales
+        Scale of the noise on a count by branch: `scales[j]`.
+    share
+        Part of the budget that paid for the threshold.
+    resolution
+        b, for noise on a grid of 2^-b counts.
+    charge
+        What was spent: `share` of epsilon, and each hit's.
+    """
+
+    index: NDArray[np.int64]
+    gap: NDArray[np.float64]
+    branch: NDArray[np.int64]
+    scanned: int
+    threshold_scale: Fraction
+    scales: tuple[Fraction, ...]
+    share: Fraction
+    resolution: int
+    charge: Charge
+
+
+def adaptive_sparse_vector(
+    counts: ArrayLike,
+    threshold: Number,
+    k: int,
+    epsilon: Number,
+    *,
+    limit: int | None = None,
+    branches: int = 4,
+    share: Number | None = None,
+    margin: Number | None = None,
+    sensitivity: Number = 1,
+    monotone: bool = True,
+    noise: Noise = "exponential",
+    resolution: int | None = None,
+    below: bool = False,
+    entropy: exact_noise.Entropy | None = None,
+) -> SparseVector:
+    """Find the groups at or above a threshold, spending less on those far above it.
+
+    Each group is tried in several branches, the noisiest and cheapest first, which pass only with a
+    margin; the base branch comes last. What is not spent is not charged, or pays for more hits.
+
+    Parameters
+    ----------
+    counts
+        One count a group of a public domain, in a public order.
+    threshold
+        Public, any number.
+    k
+        Base hits: how many hits in the base branch the budget pays for.
+    epsilon
+        Budget.
+    limit
+        Most rows. None: as many as the budget pays for.
+    branches
+        1 is the plain sparse vector, 2 with `margin=2` the papers' adaptive one.
+    share
+        Part of the budget for the threshold's noise; `best_share` by default.
+    margin
+        What the cheaper branches ask for, in standard deviations of their noise; by default
+        max(2, ln(n/k)), which keeps false hits rare in long streams.
+    sensitivity, monotone, noise, resolution, entropy
+        As in `noisy_top_k`.
+    below
+        Find groups at or below the threshold instead; gaps say how far below.
+
+    Raises
+    ------
+    ValueError
+        If a public parameter is out of range. Never because of a count or a draw.
+
+    Notes
+    -----
+    Free Gap, Algorithm 2; dissertation, Algorithms 16 and 17; more than two branches are ours.
+    *Private:* with c the sensitivity and D' a neighbour, leave all noise as it is but
+
+    - monotone counts, D' the smaller: a hit's noise in its branch moves by q_i - q'_i;
+    - otherwise: the threshold's noise moves by c, a hit's noise in its branch by c + q_i - q'_i.
+
+    Hits keep their gaps, and what failed fails by as much or more, so the output is the same, and
+    with it which noise moves: the alignment is injective. All moves are upwards, as one-sided noise
+    needs. The threshold costs c/scale = epsilon_0 at most, a hit in branch j at most c (2c if not
+    monotone) over its scale: epsilon_j. Failing costs nothing. Budget, stop and charge depend on the
+    hits' branches alone. Ties need no care: the noise is compared on its grid by `>=`.
+
+    The centres of one-sided noise are public shifts of the threshold.
+    """
+    array = counted(counts)
+    plan = ladder(
+        len(array),
+        threshold,
+        k,
+        epsilon,
+        limit=limit,
+        branches=branches,
+        share=share,
+        margin=margin,
+        sensitivity=sensitivity,
+        monotone=monotone,
+        noise=noise,
+        resolution=resolution,
+        below=below,
+    )
+    level = draw(plan.noise, plan.threshold_scale, plan.bits, 1, entropy)
+    found: list[NDArray[np.int64]] = []
+    spent = rows = 0
+    scanned = len(array)
+    for start in range(0, len(array), _BLOCK):
+        values = _placed(array[start : start + _BLOCK], plan, below=below) - level
+        way, steps = passed(values, plan.bars, _fresh(plan, entropy))
+        hits = np.flatnonzero(way >= 0)
+        hits = hits[affordable(way[hits], plan, spent=spent, rows=rows)]
+        found.append(np.stack([start + hits, way[hits], steps[hits]]))
+        spent, rows = spent + int((1 << way[hits]).sum()), rows + len(hits)
+        if not affordable(_MISS, plan, spent=spent, rows=rows)[0]:
+            scanned = start + int(hits[-1]) + 1
+            break
+    index, way, steps = np.concatenate(found, axis=1) if found else np.zeros((3, 0), dtype=np.int64)
+    return SparseVector(
+        index,
+        _gaps(steps, way, plan),
+        plan.branches - 1 - way,
+        scanned,
+        plan.threshold_scale,
+        plan.scales[::-1],
+        plan.share,
+        plan.bits,
+        Charge(plan.spent(spent)) if len(array) else Charge(),
+    )
+
+
+def sparse_vector(
+    counts: ArrayLike,
+    threshold: Number,
+    k: int,
+    epsilon: Number,
+    *,
+    share: Number | None = None,
+    sensitivity: Number = 1,
+    monotone: bool = True,
+    noise: Noise = "exponential",
+    resolution: int | None = None,
+    below: bool = False,
+    entropy: exact_noise.Entropy | None = None,
+) -> SparseVector:
+    """Find the first k groups at or above a threshold, with their gaps: one branch, k rows.
+
+    Dissertation, Algorithm 17. Parameters, errors and proof as in `adaptive_sparse_vector`.
+    """
+    return adaptive_sparse_vector(
+        counts,
+        threshold,
+        k,
+        epsilon,
+        branches=1,
+        share=share,
+        sensitivity=sensitivity,
+        monotone=monotone,
+        noise=noise,
+        resolution=resolution,
+        below=below,
+        entropy=entropy,
+    )
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Runs:
+    """Independent runs over rows of counts, for audits and evaluations.
+
+    Attributes
+    ----------
+    branch
+        int64 (trials, n): j where a group was a hit in branch j, -1 where it was not, -2 where the
+        stream had ended.
+    gap
+        float64 (trials, n), NaN where there was no hit.
+    epsilon
+        Of each run its charge, tuple of exact numbers.
+    """
+
+    branch: NDArray[np.int64]
+    gap: NDArray[np.float64]
+    epsilon: tuple[Fraction, ...]
+
+
+def sparse_vector_runs(
+    counts: ArrayLike,
+    threshold: Number,
+    k: int,
+    epsilon: Number,
+    *,
+    limit: int | None = None,
+    branches: int = 1,
+    share: Number | None = None,
+    margin: Number | None = None,
+    sensitivity: Number = 1,
+    monotone: bool = True,
+    noise: Noise = "exponential",
+    resolution: int | None = None,
+    below: bool = False,
+    entropy: exact_noise.Entropy | None = None,
+) -> Runs:
+    """Run `adaptive_sparse_vector` once on each row of `counts`, shape (trials, n).
+
+    Each run costs its full charge; other parameters as there.
+    """
+    array = counted(counts, trials=True)
+    if array.ndim != 2:
+        raise ValueError("counts must have two dimensions: (trials, groups)")
+    plan = ladder(
+        array.shape[1],
+        threshold,
+        k,
+        epsilon,
+        limit=limit,
+        branches=branches,
+        share=share,
+        margin=margin,
+        sensitivity=sensitivity,
+        monotone=monotone,
+        noise=noise,
+        resolution=resolution,
+        below=below,
+    )
+    values = _placed(array, plan, below=below)
+    values -= draw(plan.noise, plan.threshold_scale, plan.bits, (len(array), 1), entropy)
+    way, steps = passed(values, plan.bars, _fresh(plan, entropy))
+    answered = affordable(way, plan)
+    hit = answered & (way >= 0)
+    gap = np.full(array.shape, np.nan)
+    gap[hit] = _gaps(steps[hit], way[hit], plan)
+    units = np.where(hit, 1 << np.maximum(way, 0), 0).sum(axis=1)
+    branch = np.where(answered, np.where(hit, plan.branches - 1 - way, -1), -2)
+    return Runs(branch, gap, tuple(plan.spent(spent) for spent in units.tolist()))
+
+
+def passed(
+    values: NDArray[np.int64], bars: NDArray[np.int64], reach: Reach
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Tell for each group which branch it passes first, and with what; a pure function given the noise.
+
+    Parameters
+    ----------
+    values
+        Count - threshold noise, in grid steps, of any shape.
+    bars
+        What value + noise has to reach in each branch, cheapest first.
+    reach
+        The noise: `reach(place, need)` gives the positions where the noise of the branch at this
+        place reaches what is needed, and the noise there.
+
+    Returns
+    -------
+    way, steps
+        Place of the first branch passed, or -1; and value + noise there. Of the values' shape.
+    """
+    flat = values.ravel()
+    way, steps = np.full(flat.shape, -1, dtype=np.int64), np.zeros_like(flat)
+    for place in range(len(bars) - 1, -1, -1):
+        where, noise = reach(place, bars[place] - flat)
+        way[where] = place
+        steps[where] = flat[where] + noise
+    return way.reshape(values.shape), steps.reshape(values.shape)
+
+
+def affordable(way: NDArray[np.int64], plan: Ladder, *, spent: int = 0, rows: int = 0) -> NDArray[np.bool_]:
+    """Tell for each group whether it is still answered: the run's stopping rule; a pure function.
+
+    A group is answered if, before it, a base hit still fits the budget and the limit is not reached.
+
+    Parameters
+    ----------
+    way
+        As `passed` gives it, shape (..., n); groups that are no hit may be left out.
+    plan
+        The run's plan.
+    spent, rows
+        Units and hits before the first of them.
+    """
+    hit = way >= 0
+    cost = np.where(hit, 1 << np.maximum(way, 0), 0)
+    before = spent + np.cumsum(cost, axis=-1) - cost
+    answered: NDArray[np.bool_] = before <= (plan.hits - 1) << (plan.branches - 1)
+    if plan.limit is not None:
+        answered &= rows + np.cumsum(hit, axis=-1) - hit < plan.limit
+    return answered
+
+
+def _placed(counts: NDArray[np.int64], plan: Ladder, *, below: bool) -> NDArray[np.int64]:
+    values = exact_noise.place(counts, plan.bits)
+    return -values if below else values
+
+
+def _fresh(plan: Ladder, entropy: exact_noise.Entropy | None) -> Reach:
+    def reach(place: int, need: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        return draw_reaching(plan.noise, plan.scales[place], plan.bits, need, entropy)
+
+    return reach
+
+
+def _gaps(steps: NDArray[np.int64], way: NDArray[np.int64], plan: Ladder) -> NDArray[np.float64]:
+    # A gap of 0 on the grid may come out as -1e-16 by rounding its two parts.
+    offsets = np.array([float(offset) for offset in plan.offsets])
+    gaps: NDArray[np.float64] = np.maximum(in_counts(steps, plan.bits) + offsets[way], 0.0)
+    return gaps
