@@ -29,7 +29,13 @@ def exact(value: Number) -> Fraction:
         raise ValueError("expected a number, got a boolean")  # noqa: TRY004  one error type for callers
     if isinstance(value, (int, Fraction)):
         return Fraction(value)
-    text = str(value) if isinstance(value, Decimal) else repr(float(value)) if isinstance(value, float) else value
+    text = (
+        str(value)
+        if isinstance(value, Decimal)
+        else repr(float(value))
+        if isinstance(value, float)
+        else value
+    )
     if not isinstance(text, str) or not (_DECIMAL.fullmatch(text) or _RATIO.fullmatch(text)):
         raise ValueError(f"not a finite number: {str(value)[:40]!r}")
     try:
@@ -58,7 +64,9 @@ class Charge:
 
     def __sub__(self, other: Charge) -> Charge:
         """Return the difference, cut off at zero: what is left of a budget after spending."""
-        return Charge(max(self.epsilon - other.epsilon, Fraction(0)), max(self.delta - other.delta, Fraction(0)))
+        return Charge(
+            max(self.epsilon - other.epsilon, Fraction(0)), max(self.delta - other.delta, Fraction(0))
+        )
 
     def fits(self, room: Charge) -> bool:
         """Whether both parts are at most those of `room`."""

@@ -18,7 +18,7 @@
             └── QueryRefused           .line .col .hint    the analysis cannot prove it private
 
 All are picklable. Their texts never carry a value of a private table, nor any text of the engine.
-"""
+"""  # noqa: D214, D416  `Warning` is an exception here, not a section
 
 from __future__ import annotations
 
@@ -97,7 +97,11 @@ class BudgetExceeded(OperationalError):  # noqa: N818  the design's name
     """
 
     def __init__(
-        self, message: str, requested: tuple[Fraction, Fraction], remaining: tuple[Fraction, Fraction], scope: str
+        self,
+        message: str,
+        requested: tuple[Fraction, Fraction],
+        remaining: tuple[Fraction, Fraction],
+        scope: str,
     ) -> None:
         super().__init__(message)
         self.requested = requested
@@ -108,7 +112,7 @@ class BudgetExceeded(OperationalError):  # noqa: N818  the design's name
         return type(self), (str(self), self.requested, self.remaining, self.scope)
 
 
-class _Located:
+class _Located(Exception):  # noqa: N818  only mixed into the leaves
     """What, where and one hint; shared by the errors that point into a statement."""
 
     def __init__(
@@ -151,13 +155,13 @@ def _rebuild(
     return kind(message, hint=hint, line=line, col=col, source=source)
 
 
-class QuerySyntaxError(_Located, ProgrammingError):  # type: ignore[misc]  # _Located is only mixed into exceptions
+class QuerySyntaxError(_Located, ProgrammingError):
     """The statement does not parse. `line` and `col` count from 1."""
 
 
-class PolicyError(_Located, ProgrammingError):  # type: ignore[misc]
+class PolicyError(_Located, ProgrammingError):
     """The owner's policy is wrong; says the key and how to mend it."""
 
 
-class QueryRefused(_Located, NotSupportedError):  # type: ignore[misc]  # noqa: N818  the design's name
+class QueryRefused(_Located, NotSupportedError):  # noqa: N818  the design's name
     """The analysis could not prove the statement private, so it was not run and not charged."""

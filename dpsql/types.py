@@ -150,7 +150,7 @@ _ADVICE = {
 
 
 def column_type(text: str) -> SqlType:
-    """Read a column's type as a policy or the engine writes it; `ValueError` with advice if it is not allowed.
+    """Read a column's type as a policy or the engine writes it; `ValueError` with advice if not allowed.
 
     >>> str(column_type("int")), str(column_type("decimal(10, 2)")), str(column_type("VARCHAR[]"))
     ('INTEGER', 'DECIMAL(10,2)', 'VARCHAR[]')

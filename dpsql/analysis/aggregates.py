@@ -1,0 +1,308 @@
+"""GROUP BY below the count: the unit is among the keys, and only aggregates whose result has no order in it.
+
+An aggregate that depends on row order (FIRST, LIST, floating-point SUM) changes for one unit when another
+one is removed, because the engine chooses a join's order by looking at everybody's rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from dpsql.analysis.candidates import with_domain
+from dpsql.analysis.coerce import cast
+from dpsql.analysis.expressions import check_arguments, function_name, predicate
+from dpsql.analysis.relation import Column, Relation, Scope, fold
+from dpsql.analysis.typed import Typed, UnitRole
+from dpsql.types import BIGINT, BOOLEAN, DOUBLE, SqlType
+
+if TYPE_CHECKING:
+    from dpsql.analysis.blocks import Item
+    from dpsql.analysis.compiler import StatementCompiler
+    from dpsql.analysis.joins import From
+
+__all__ = ["AGGREGATES", "call_of", "contains", "group_nodes", "grouped"]
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """One aggregate: which argument types it takes and how it is written."""
+
+    accepts: Callable[[SqlType], bool]
+    form: Callable[[Typed, str], Typed]
+
+
+def _plain(name: str) -> Callable[[Typed, str], Typed]:
+    return lambda x, modifier: replace(x, sql=f"{name}({modifier}{x.sql})", unit=UnitRole.NONE)
+
+
+def _sum(x: Typed, modifier: str) -> Typed:
+    if x.type == DOUBLE:
+        return replace(x, sql=f"SUM({modifier}{x.sql} ORDER BY {x.sql})")
+    kind = BIGINT if x.type.integer else SqlType("DECIMAL", 18, x.type.scale)
+    return cast(replace(x, sql=f"SUM({modifier}{x.sql})"), kind)
+
+
+def _avg(x: Typed, modifier: str) -> Typed:
+    ordered = f" ORDER BY {x.sql}" if x.type == DOUBLE else ""
+    return replace(x, sql=f"AVG({modifier}{x.sql}{ordered})", type=DOUBLE)
+
+
+def _count(x: Typed, modifier: str) -> Typed:
+    return replace(x, sql=f"COUNT({modifier}{x.sql})", type=BIGINT, unit=UnitRole.NONE)
+
+
+def _count_if(x: Typed, modifier: str) -> Typed:
+    return replace(x, sql=f"COUNT(CASE WHEN {x.sql} THEN TRUE END)", type=BIGINT)
+
+
+def _median(x: Typed, modifier: str) -> Typed:
+    return replace(x, sql=f"MEDIAN({modifier}{x.sql})", type=DOUBLE)
+
+
+def _ordered(kind: SqlType) -> bool:
+    return kind.name not in ("JSON", "INTERVAL", "NULL", "HUGEINT")
+
+
+def _number(kind: SqlType) -> bool:
+    return kind.numeric
+
+
+def _boolean(kind: SqlType) -> bool:
+    return kind == BOOLEAN
+
+
+def _integer(kind: SqlType) -> bool:
+    return kind.integer
+
+
+AGGREGATES: dict[str, Aggregate] = {
+    "count": Aggregate(_ordered, _count),
+    "count_if": Aggregate(_boolean, _count_if),
+    "countif": Aggregate(_boolean, _count_if),
+    "sum": Aggregate(_number, _sum),
+    "avg": Aggregate(_number, _avg),
+    "mean": Aggregate(_number, _avg),
+    "min": Aggregate(_ordered, _plain("MIN")),
+    "max": Aggregate(_ordered, _plain("MAX")),
+    "any_value": Aggregate(_ordered, _plain("MIN")),
+    "bool_and": Aggregate(_boolean, _plain("BOOL_AND")),
+    "bool_or": Aggregate(_boolean, _plain("BOOL_OR")),
+    "bit_and": Aggregate(_integer, _plain("BIT_AND")),
+    "bit_or": Aggregate(_integer, _plain("BIT_OR")),
+    "bit_xor": Aggregate(_integer, _plain("BIT_XOR")),
+    "median": Aggregate(_integer, _median),
+}
+"""Aggregates whose result is a function of the multiset of their values."""
+
+ORDER_DEPENDENT = frozenset(
+    {
+        "first",
+        "last",
+        "list",
+        "array_agg",
+        "string_agg",
+        "group_concat",
+        "arg_max",
+        "arg_min",
+        "max_by",
+        "min_by",
+    }
+    | {"mode", "stddev", "variance", "var_pop", "var_samp", "stddev_pop", "stddev_samp", "quantile_cont"}
+    | {"quantile_disc", "product", "approx_count_distinct", "reservoir_quantile", "histogram", "corr"}
+)
+
+
+def call_of(node: exp.Expr) -> str | None:
+    """Return the aggregate's name if the node is one (with or without FILTER)."""
+    inner = node.this if isinstance(node, exp.Filter) else node
+    name = (function_name(inner) or "").lower()
+    return name if name in AGGREGATES or name in ORDER_DEPENDENT else None
+
+
+def contains(node: exp.Expr) -> bool:
+    """Whether an aggregate stands in an expression (not counting subqueries)."""
+    return any(
+        call_of(n) is not None
+        for n in node.walk(prune=lambda n: isinstance(n, exp.Query))
+        if isinstance(n, exp.Expr)
+    )
+
+
+def group_nodes(
+    compiler: StatementCompiler, node: exp.Select, items: list[Item], scope: Scope
+) -> list[exp.Expr]:
+    """Return the expressions of GROUP BY: positions and aliases followed, ALL written out."""
+    group = node.args.get("group")
+    if group is None:
+        return []
+    for name in ("grouping_sets", "cube", "rollup"):
+        if group.args.get(name):
+            raise compiler.source.refuse("grouping sets, ROLLUP and CUBE are not supported", group)
+    check_arguments(compiler.source, group, frozenset({"expressions", "all"}))
+    if group.args.get("all"):
+        return [item.node for item in items if not contains(item.node)]
+    nodes: list[exp.Expr] = []
+    for key in group.expressions:
+        if isinstance(key, exp.Literal) and not key.args.get("is_string"):
+            place = int(key.this) if str(key.this).isdecimal() else 0
+            if not 1 <= place <= len(items):
+                raise compiler.source.refuse(
+                    f"GROUP BY {key.this}: the select list has {len(items)} items", key
+                )
+            nodes.append(items[place - 1].node)
+            continue
+        if isinstance(key, exp.Column) and not key.table:
+            name = fold(key.name)
+            taken = name in scope.merged or any(name in map(fold, o.names) for o in scope.origins)
+            match = next((i.node for i in items if fold(i.name) == name), None)
+            if not taken and match is not None:
+                nodes.append(match)
+                continue
+        nodes.append(key)
+    return nodes
+
+
+@dataclass(slots=True)
+class _Group:
+    """One grouped block while it is compiled: keys, aggregates, and where its columns are."""
+
+    compiler: StatementCompiler
+    inner: Scope
+    items: list[Item]
+    alias: str
+    keys: dict[str, Typed] = field(default_factory=dict)
+    """By the key's compiled text: its column in the grouped relation."""
+    aggregates: list[Typed] = field(default_factory=list)
+    open: set[str] = field(default_factory=set)
+
+    def lookup(self, node: exp.Expr) -> Typed | None:
+        """Return a key or aggregate as a column of the group; None for what is built from them."""
+        if call_of(node) is not None:
+            return self._aggregate(node)
+        if contains(node) or isinstance(node, (exp.Literal, exp.Null, exp.Boolean, exp.Interval)):
+            return None
+        if isinstance(node, exp.Column) and not node.table and (found := self._alias(node)) is not None:
+            return found
+        value = self.compiler.expression(node, self.inner)
+        if value.sql in self.keys:
+            return self.keys[value.sql]
+        if isinstance(node, exp.Column):
+            raise self.compiler.source.refuse(
+                f"{node.name} is neither a group key nor inside an aggregate", node
+            )
+        return None
+
+    def _alias(self, node: exp.Column) -> Typed | None:
+        key = fold(node.name)
+        taken = key in self.inner.merged or any(key in map(fold, o.names) for o in self.inner.origins)
+        match = next((i.node for i in self.items if fold(i.name) == key), None)
+        if taken or match is None:
+            return None
+        if key in self.open:
+            raise self.compiler.source.refuse(f"{node.name} is defined by itself", node)
+        self.open.add(key)
+        try:
+            return self.compiler.expression(match, Scope(self.inner.source, intercept=self.lookup))
+        finally:
+            self.open.discard(key)
+
+    def _aggregate(self, node: exp.Expr) -> Typed:
+        value = _compiled(self.compiler, node, self.inner)
+        self.aggregates.append(value)
+        name = f"{self.alias}.a{len(self.aggregates) - 1}"
+        return Typed(name, value.type, frozenset({name}))
+
+
+def _compiled(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
+    """Compile one order-free aggregate over the rows of its group."""
+    where = ""
+    if isinstance(node, exp.Filter):
+        check_arguments(compiler.source, node, frozenset({"this", "expression"}))
+        where = f" FILTER (WHERE {predicate(compiler, node.expression.this, scope).sql})"
+        node = node.this
+    name = (function_name(node) or "").lower()
+    aggregate = AGGREGATES.get(name)
+    if aggregate is None:
+        raise compiler.source.refuse(
+            f"the result of {name} depends on the order of rows", node, "use MIN, MAX, COUNT or SUM"
+        )
+    arguments = node.expressions
+    if name == "count" and (not arguments or isinstance(arguments[0], exp.Star)):
+        return Typed(f"COUNT(*){where}", BIGINT)
+    modifier = ""
+    if len(arguments) == 1 and isinstance(arguments[0], exp.Distinct):
+        check_arguments(compiler.source, arguments[0], frozenset({"expressions"}))
+        modifier, arguments = "DISTINCT ", arguments[0].expressions
+    if len(arguments) != 1:
+        raise compiler.source.refuse(f"{name} takes one argument here", node)
+    value = compiler.expression(arguments[0], scope)
+    if not aggregate.accepts(value.type):
+        raise compiler.source.refuse(f"{name} does not take {value.type}", node)
+    result = aggregate.form(value, modifier)
+    if where:
+        # FILTER belongs to the aggregate itself, inside a conversion of its result.
+        result = replace(result, sql=_filtered(aggregate, value, modifier, where))
+    return replace(result, literal=None, candidates=None)
+
+
+def _filtered(aggregate: Aggregate, value: Typed, modifier: str, where: str) -> str:
+    sql = aggregate.form(value, modifier).sql
+    if sql.startswith("TRY_CAST("):
+        inner, _, kind = sql.removeprefix("TRY_CAST(").rpartition(" AS ")
+        return f"TRY_CAST({inner}{where} AS {kind}"
+    return sql + where
+
+
+def grouped(
+    compiler: StatementCompiler, node: exp.Select, source: From, where: str, items: list[Item]
+) -> Relation:
+    """Compile a grouped block: groups per unit, then the select list and HAVING over keys and aggregates."""
+    owner = source.owner
+    if owner is not None and owner.row:
+        raise compiler.source.refuse("each row is a privacy unit: rows are not grouped below the count", node)
+    scope = source.scope.copy()
+    for item in items:
+        if not contains(item.node):
+            scope.aliases.setdefault(fold(item.name), compiler.expression(item.node, scope))
+    nodes = group_nodes(compiler, node, items, scope)
+    keys = [with_domain(compiler.expression(k, scope), scope) for k in nodes]
+    if owner is not None and not any(k.unit is UnitRole.EXACT for k in keys):
+        at = node.args.get("group") or node
+        raise compiler.source.refuse(
+            "private rows are grouped below the count only by their privacy unit", at, "GROUP BY user_id, ..."
+        )
+    alias = compiler.alias()
+    group = _Group(compiler, scope, items, alias)
+    for i, key in enumerate(keys):
+        name = f"{alias}.k{i}"
+        group.keys.setdefault(
+            key.sql, Typed(name, key.type, frozenset({name}), unit=key.unit, candidates=key.candidates)
+        )
+    outer = Scope(compiler.source, intercept=group.lookup)
+    values = [compiler.expression(item.node, outer) for item in items]
+    having = ""
+    if node.args.get("having") is not None:
+        having = f" WHERE {predicate(compiler, node.args['having'].this, outer).sql}"
+    parts = [*([f"{source.unit} AS u"] if source.unit else [])]
+    parts += [f"{k.sql} AS k{i}" for i, k in enumerate(keys)]
+    parts += [f"{a.sql} AS a{i}" for i, a in enumerate(group.aggregates)]
+    by = ", ".join([*([source.unit] if source.unit else []), *(k.sql for k in keys)])
+    inner = f"SELECT {', '.join(parts)} FROM {source.sql}{where}" + (f" GROUP BY {by}" if by else "")
+    hidden = f"{alias}.u AS u, " if source.unit else ""
+    listed = ", ".join(f"{v.sql} AS c{i}" for i, v in enumerate(values))
+    columns = tuple(Column(i.name, v.type, v.unit, v.candidates) for i, v in zip(items, values, strict=True))
+    sql = f"SELECT {hidden}{listed} FROM ({inner}) AS {alias}{having}"
+    return Relation(sql, columns, owner, _unique(keys, group, values))
+
+
+def _unique(keys: list[Typed], group: _Group, values: list[Typed]) -> frozenset[frozenset[int]]:
+    """One row a unit and keys: unique in the keys, if all of them are selected."""
+    places = {v.sql: i for i, v in enumerate(values)}
+    wanted = {group.keys[k.sql].sql for k in keys if k.unit is not UnitRole.EXACT}
+    if all(name in places for name in wanted):
+        return frozenset({frozenset(places[name] for name in wanted)})
+    return frozenset()

@@ -1,0 +1,117 @@
+"""`Statement` to `Plan`: the whole analysis of one private SELECT, in the order in which it is proved."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from dpsql.analysis.binder import confirm
+from dpsql.analysis.compiler import StatementCompiler
+from dpsql.analysis.counting import Counting, counting
+from dpsql.analysis.plan import Plan, seal
+from dpsql.analysis.relation import fold
+from dpsql.language import AboveThreshold, AllGroups, Options, TopK
+from dpsql.policy import UnitColumn, UnitRow
+
+if TYPE_CHECKING:
+    from dpsql.analysis.catalog import Catalog
+    from dpsql.language import Query
+    from dpsql.policy import Policy
+
+__all__ = ["analyse", "is_private"]
+
+MAX_DOMAIN = 10_000_000
+
+
+def is_private(query: Query, policy: Policy) -> bool:
+    """Whether a statement names a private table anywhere (even where an inner name shadows it)."""
+    for node in query.tree.find_all(exp.Table):
+        table = policy.table(node.name) if node.name.isascii() else None
+        if table is not None and not table.public:
+            return True
+    return False
+
+
+def analyse(query: Query, policy: Policy, catalog: Catalog, options: Options) -> Plan:
+    """Prove a private statement and compile it, or refuse it."""
+    compiler = StatementCompiler(query.source, policy, catalog)
+    try:
+        block = counting(compiler, query)
+    except RecursionError:
+        raise query.source.refuse("the statement is nested too deeply") from None
+    _unit_option(query, policy, options, compiler)
+    size = _domain_size(compiler, query, block)
+    compiled = seal(
+        block.sql, tuple(k.type for k in block.keys), len(block.counts), tuple(sorted(compiler.used))
+    )
+    confirm(catalog, compiled, policy)
+    origins = " x ".join(dict.fromkeys(d.origin for d in block.domains if d is not None))
+    owner = block.source.owner
+    assert owner is not None  # noqa: S101  counting() refuses a statement without an owner
+    return Plan(
+        query,
+        compiled,
+        block.reading,
+        options,
+        block.outputs,
+        block.counts,
+        tuple(k.type for k in block.keys),
+        size,
+        origins or "one group",
+        owner,
+        owner.kind,
+    )
+
+
+def _unit_option(query: Query, policy: Policy, options: Options, compiler: StatementCompiler) -> None:
+    if options.privacy_unit_column is None:
+        return
+    names = set()
+    for name in compiler.used:
+        table = policy.table(name)
+        if table is not None and isinstance(table.unit, UnitColumn):
+            names.add(fold(table.unit.column))
+        elif table is not None and isinstance(table.unit, UnitRow):
+            names.add("row")
+    if fold(options.privacy_unit_column) not in names:
+        raise query.source.refuse(
+            "privacy_unit_column may only repeat what the policy declares",
+            options.at.get("privacy_unit_column"),
+            "leave it out, or name " + ", ".join(sorted(names)),
+        )
+
+
+def _domain_size(compiler: StatementCompiler, query: Query, block: Counting) -> int:
+    """Return how many candidate groups there are; refuse unknown and oversized domains."""
+    reading = block.reading
+    unknown = [i for i, d in enumerate(block.domains) if d is None]
+    if unknown:
+        key = next((o.name for o in block.outputs if o.kind == "key" and o.of == unknown[0]), "the key")
+        at = query.tree.args.get("group")
+        what = {AboveThreshold: "a threshold", AllGroups: "releasing all groups", TopK: "this"}[type(reading)]
+        raise query.source.refuse(
+            f"nobody declared which values {key} can have, and {what} needs a public domain",
+            at,
+            f"the owner declares {key} in [tables.NAME.domain], or list them: WHERE {key} IN ('a', 'b'), "
+            "or take the key from a public table",
+        )
+    size = 1
+    for domain in block.domains:
+        if domain is not None:
+            size *= compiler.catalog.count(domain.sql)
+        if size > MAX_DOMAIN:
+            raise query.source.refuse(
+                f"the keys have more than {MAX_DOMAIN:,} candidate groups together",
+                query.tree.args.get("group"),
+            )
+    if block.keys and size == 0:
+        raise query.source.refuse("the domain of the keys is empty", query.tree.args.get("group"))
+    return size
+
+
+def complete(options: Options, defaults: Options) -> Options:
+    """Fill in what the analyst left out."""
+    names = [n for n in Options.__dataclass_fields__ if n != "at" and getattr(options, n) is None]
+    return replace(options, **{n: getattr(defaults, n) for n in names})

@@ -1,0 +1,204 @@
+"""The engine's own binder as second wall: what it bound must be what the rules meant to write.
+
+The compiled text is bound on the shell database (private tables empty, nothing is read) and every
+function, conversion and scan of the bound plan is checked. This catches implicit conversions, overloads
+nobody thought of, and slips of the generator. A refusal here is a bug of dpsql, never the analyst's fault.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dpsql.analysis.coerce import literal_sql
+from dpsql.errors import InternalError
+
+if TYPE_CHECKING:
+    from dpsql.analysis.catalog import Catalog
+    from dpsql.analysis.plan import CompiledQuery
+    from dpsql.policy import Policy
+
+__all__ = ["DOMAIN_SCHEMA", "confirm"]
+
+DOMAIN_SCHEMA = "dpsql_domain"
+"""Where both databases keep declared domains."""
+
+FUNCTIONS = frozenset(
+    """
+    != !~~ !~~* % & * + - / // < <= = > >= >> ^@ abs acos acosh age array_extract array_length ascii
+    asin asinh atan atan2 atanh avg bit_and bit_count bit_length bit_or bit_xor bool_and bool_or cbrt
+    ceil ceiling century char_length character_length chr coalesce concat contains cos cosh cot count
+    count_star damerau_levenshtein date_diff date_sub date_trunc day dayname dayofmonth dayofweek
+    dayofyear decade degrees encode ends_with epoch epoch_ms even exp factorial first floor from_base64
+    gamma gcd greatest hamming hash hex hour instr isfinite isinf isnan isodow isoyear jaccard
+    jaro_similarity jaro_winkler_similarity json_extract_string json_valid last last_day lcase lcm least
+    left len length length_grapheme levenshtein lgamma list_aggr list_contains list_distinct
+    list_extract list_filter list_has list_has_all list_has_any list_position list_reverse_sort
+    list_sort list_transform list_unique ln log log10 log2 lower ltrim make_date max md5 median
+    microsecond millisecond min minute month monthname nextafter nfc_normalize octet_length ord
+    parse_dirname parse_filename pow prefix quarter radians regexp_escape regexp_extract
+    regexp_full_match regexp_matches replace reverse right round rtrim second sha1 sha256 sign signbit
+    sin sinh split sqrt starts_with str_split strftime string_agg string_split string_to_array
+    strip_accents strlen strpos substr substring suffix sum tan tanh to_base64 translate trim trunc
+    try_strptime ucase unhex unicode upper url_decode url_encode week weekday weekofyear xor year
+    yearweek | || ~ ~~ ~~* ~~~
+    """.split()  # noqa: SIM905  a table of words, read as one
+) | {"IS DISTINCT FROM", "IS NOT DISTINCT FROM"}
+"""Every engine function that a listed form or a rule may bind to."""
+
+
+EXPRESSIONS = frozenset(
+    {
+        "BOUND_AGGREGATE",
+        "BOUND_BETWEEN",
+        "BOUND_CASE",
+        "BOUND_COLUMN_REF",
+        "BOUND_CONJUNCTION",
+        "BOUND_CONSTANT",
+        "BOUND_FUNCTION",
+        "BOUND_LAMBDA",
+        "BOUND_OPERATOR",
+        "BOUND_REF",
+    }
+)
+OPERATORS = frozenset(
+    {
+        "COMPARE_IN",
+        "OPERATOR_COALESCE",
+        "OPERATOR_IS_NOT_NULL",
+        "OPERATOR_IS_NULL",
+        "OPERATOR_NOT",
+        "OPERATOR_TRY",
+    }
+)
+PLANS = frozenset(
+    {
+        "LOGICAL_AGGREGATE_AND_GROUP_BY",
+        "LOGICAL_ANY_JOIN",
+        "LOGICAL_COMPARISON_JOIN",
+        "LOGICAL_CROSS_PRODUCT",
+        "LOGICAL_DISTINCT",
+        "LOGICAL_DUMMY_SCAN",
+        "LOGICAL_EXPRESSION_GET",
+        "LOGICAL_FILTER",
+        "LOGICAL_GET",
+        "LOGICAL_ORDER_BY",
+        "LOGICAL_PROJECTION",
+        "LOGICAL_UNION",
+    }
+)
+_DIGITS = {
+    "TINYINT": 3,
+    "SMALLINT": 5,
+    "INTEGER": 10,
+    "BIGINT": 19,
+    "UTINYINT": 3,
+    "USMALLINT": 5,
+    "UINTEGER": 10,
+}
+_WIDTH = {"TINYINT": 7, "SMALLINT": 15, "INTEGER": 31, "BIGINT": 63, "HUGEINT": 127}
+_UNSIGNED = {"UTINYINT": 8, "USMALLINT": 16, "UINTEGER": 32, "UBIGINT": 64}
+
+
+def confirm(catalog: Catalog, compiled: CompiledQuery, policy: Policy) -> None:
+    """Check the bound plan of a compiled query; raises `InternalError` (uncharged, nothing was run)."""
+    _Walk(catalog, frozenset(t.name for t in policy.tables.values())).visit(catalog.plan(compiled.sql))
+
+
+class _Walk:
+    def __init__(self, catalog: Catalog, tables: frozenset[str]) -> None:
+        self.catalog = catalog
+        self.tables = tables
+
+    def visit(self, node: object) -> None:
+        if isinstance(node, list):
+            for part in node:
+                self.visit(part)
+            return
+        if not isinstance(node, dict):
+            return
+        if "expression_class" in node:
+            self.expression(node)
+        elif isinstance(node.get("type"), str) and str(node["type"]).startswith("LOGICAL_"):
+            self.plan(node)
+        for part in node.values():
+            self.visit(part)
+
+    def plan(self, node: dict[str, Any]) -> None:
+        kind = node["type"]
+        if kind not in PLANS:
+            raise _bug(f"the plan has a {kind}")
+        if kind == "LOGICAL_DISTINCT" and node.get("distinct_type") != "DISTINCT":
+            raise _bug("the plan has a DISTINCT ON")
+        if kind != "LOGICAL_GET":
+            return
+        path = (node.get("qname") or {}).get("path") or []
+        if path == ["system", "main", "range"]:
+            return
+        data = node.get("function_data") or {}
+        schema, table = data.get("schema"), data.get("table")
+        scanned = (schema == "main" and table in self.tables) or schema == DOMAIN_SCHEMA
+        if path != ["seq_scan"] or data.get("catalog") != "memory" or not scanned:
+            raise _bug("the plan scans something that is not declared")
+
+    def expression(self, node: dict[str, Any]) -> None:
+        kind, name = node["expression_class"], node["type"]
+        if kind not in EXPRESSIONS:
+            raise _bug(f"the plan has a {kind}")
+        if kind == "BOUND_OPERATOR" and name not in OPERATORS:
+            raise _bug(f"the plan has a {name}")
+        if name == "OPERATOR_CAST":
+            self.cast(node)
+        elif kind in ("BOUND_FUNCTION", "BOUND_AGGREGATE"):
+            path = (node.get("qname") or {}).get("path") or [""]
+            builtin = path[:-1] == ["system", "main"] or (len(path) == 1 and name.startswith("COMPARE_"))
+            if not builtin or path[-1] not in FUNCTIONS:
+                raise _bug(f"the plan calls {path[-1]}")
+
+    def cast(self, node: dict[str, Any]) -> None:
+        if (node.get("function_data") or {}).get("try_cast") is True:
+            return
+        before, after = node["arguments"][0], node["return_type"]
+        if lossless(before, after):
+            return
+        child = node["children"][0]
+        value = child.get("value") or {}
+        if child["expression_class"] == "BOUND_CONSTANT" and isinstance(value.get("value"), str):
+            try:
+                self.catalog.evaluate(f"CAST({literal_sql(value['value'])} AS {after['id']})")
+            except ValueError:
+                raise _bug("a constant does not convert") from None
+            return
+        raise _bug(f"the plan converts {before['id']} to {after['id']}")
+
+
+def _decimal(kind: dict[str, Any]) -> tuple[int, int]:
+    info = kind.get("type_info") or {}
+    return int(info.get("width", 18)), int(info.get("scale", 3))
+
+
+def lossless(before: dict[str, Any], after: dict[str, Any]) -> bool:
+    """Whether every value of one engine type converts to the other without an error."""
+    a, b = str(before["id"]), str(after["id"])
+    if a == "NULL" or (a == b and a != "DECIMAL"):
+        return True
+    if a in _WIDTH and b in _WIDTH:
+        return _WIDTH[b] >= _WIDTH[a]
+    if a in _UNSIGNED:
+        if b in _UNSIGNED:
+            return _UNSIGNED[b] >= _UNSIGNED[a]
+        if b in _WIDTH:
+            return _WIDTH[b] >= _UNSIGNED[a]
+    if b == "DOUBLE":
+        return a in _WIDTH or a in _UNSIGNED or a in ("DECIMAL", "FLOAT")
+    if b == "DECIMAL":
+        width, scale = _decimal(after)
+        if a in _DIGITS:
+            return width - scale >= _DIGITS[a]
+        if a == "DECIMAL":
+            old_width, old_scale = _decimal(before)
+            return scale >= old_scale and width - scale >= old_width - old_scale
+    return a == "ENUM" and b == "VARCHAR"
+
+
+def _bug(what: str) -> InternalError:
+    return InternalError(f"this is a bug of dpsql, nothing was run or charged: {what}")

@@ -1,0 +1,72 @@
+"""Public domains of expressions: which values a group key may take, computed on public data alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from dpsql.analysis.typed import Candidates, Typed
+from dpsql.types import BOOLEAN
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dpsql.analysis.relation import Scope
+
+__all__ = ["BOOLEANS", "image", "listed_values", "with_domain"]
+
+BOOLEANS = Candidates(
+    "SELECT v, o FROM (VALUES (FALSE, 0), (TRUE, 1)) AS r(v, o)", ordered=True, origin="FALSE and TRUE"
+)
+
+
+def with_domain(value: Typed, scope: Scope) -> Typed:
+    """Give an expression its public domain: its own, its type's, or the image of its columns' domains."""
+    if value.candidates is not None:
+        return value
+    if value.type == BOOLEAN:
+        return replace(value, candidates=BOOLEANS)
+    columns = {c.sql: c for origin in scope.origins for c in origin.columns}
+    return replace(value, candidates=image(value, columns))
+
+
+def listed_values(values: Sequence[str]) -> Candidates:
+    """Return the domain written out in an IN list (compiled literals, none NULL)."""
+    rows = ", ".join(f"({sql}, {i})" for i, sql in enumerate(values))
+    return Candidates(
+        f"SELECT v, MIN(o) AS o FROM (VALUES {rows}) AS r(v, o) WHERE v IS NOT NULL GROUP BY v",
+        ordered=True,
+        origin="the IN list",
+    )
+
+
+def image(value: Typed, columns: Mapping[str, Typed]) -> Candidates | None:
+    """Compute the values an expression takes when its columns range over their domains (and NULL).
+
+    `columns` maps generated names (`t1.c0`) to the columns. None if one of them has no public domain. The
+    generated names are kept, so the expression's own text is evaluated over the domains.
+    """
+    if not value.reads:
+        return None
+    tables: dict[str, list[tuple[str, str]]] = {}
+    for name in sorted(value.reads):
+        column = columns.get(name)
+        if column is None or column.candidates is None:
+            return None
+        table, _, place = name.partition(".")
+        tables.setdefault(table, []).append((place, column.candidates.sql))
+    sources = []
+    for table, parts in tables.items():
+        inner = " CROSS JOIN ".join(
+            f"(SELECT v AS {place} FROM ({sql}) AS d UNION ALL SELECT NULL) AS d_{place}"
+            for place, sql in parts
+        )
+        listed = ", ".join(f"d_{place}.{place}" for place, _ in parts)
+        sources.append(f"(SELECT {listed} FROM {inner}) AS {table}")
+    sql = (
+        f"SELECT DISTINCT {value.sql} AS v FROM {' CROSS JOIN '.join(sources)} WHERE {value.sql} IS NOT NULL"
+    )
+    origins = " and ".join(
+        dict.fromkeys(c.candidates.origin for n in sorted(value.reads) if (c := columns[n]).candidates)
+    )
+    return Candidates(sql, origin=f"computed from {origins}")

@@ -1,0 +1,35 @@
+"""What the analysis asks of the shell database: types, constants, sizes of public relations, bound plans."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from dpsql.types import SqlType
+
+__all__ = ["Catalog"]
+
+
+class Catalog(Protocol):
+    """The shell database, in which private tables are empty: nothing asked of it reads private data."""
+
+    def columns(self, table: str) -> tuple[tuple[str, SqlType], ...]:
+        """Names and types of a declared table's columns, in declared order."""
+
+    def type_of(self, expression: str) -> SqlType:
+        """Type of a constant expression; `ValueError` if it does not bind or its type is not allowed."""
+
+    def evaluate(self, expression: str) -> object:
+        """Value of a constant expression; `ValueError` if it raises."""
+
+    def count(self, relation: str) -> int:
+        """Rows of a public relation (a SELECT)."""
+
+    def plan(self, sql: str) -> object:
+        """Return the engine's own bound plan of a compiled statement, as parsed JSON."""
+
+    def domain(self, table: str, column: str) -> str | None:
+        """Return a SELECT of columns v and o (its order) over a column's declared domain, or None."""
+
+    def unique(self, table: str) -> tuple[tuple[str, ...], ...]:
+        """Column sets of a public table that were verified to be unique."""

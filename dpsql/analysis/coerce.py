@@ -1,0 +1,152 @@
+"""Every conversion is typed and written out: the engine never converts on its own.
+
+An implicit conversion raises on the first value that does not fit, and the engine's message quotes it.
+What may be converted without being asked is total; everything else is refused with the CAST to write.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from dpsql.analysis.typed import UnitRole
+from dpsql.types import BIGINT, DOUBLE, HUGEINT, TIMESTAMP, VARCHAR, SqlType
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+    from dpsql.analysis.catalog import Catalog
+    from dpsql.analysis.typed import Typed
+    from dpsql.language import Source
+
+__all__ = ["cast", "literal_sql", "to_type", "unify"]
+
+_FROM_TEXT = frozenset({"DATE", "TIMESTAMP", "TIME", "UUID", "ENUM", "DOUBLE", "DECIMAL", "BOOLEAN"})
+
+
+def literal_sql(text: str) -> str:
+    """Write a text as a SQL literal.
+
+    >>> literal_sql("it's")
+    "'it''s'"
+    """
+    return "'" + text.replace("'", "''") + "'"
+
+
+def cast(value: Typed, kind: SqlType, *, lossless: bool = False) -> Typed:
+    """Write a conversion: CAST where it cannot fail, else TRY_CAST (NULL where it does not convert)."""
+    word = "CAST" if lossless else "TRY_CAST"
+    return replace(
+        value,
+        sql=f"{word}({value.sql} AS {kind})",
+        type=kind,
+        literal=None,
+        unit=UnitRole.NONE,
+        candidates=None,
+        size=value.size + 1,
+    )
+
+
+def to_type(catalog: Catalog, value: Typed, kind: SqlType) -> Typed | None:
+    """Convert without being asked, or None where that would lose or raise."""
+    if value.type == kind:
+        return value
+    if value.type.name == "NULL":
+        return cast(value, kind)
+    if value.literal is not None and isinstance(value.literal.value, str):
+        return _from_text(catalog, value, kind)
+    if kind.integer and value.type.integer:
+        fits = kind.bits > value.type.bits or (
+            kind.bits == value.type.bits and kind.signed == value.type.signed
+        )
+        if value.type.signed and not kind.signed:
+            fits = False
+        return cast(value, kind, lossless=fits)
+    if kind == HUGEINT and value.type.integer:
+        return cast(value, kind, lossless=True)
+    if kind == DOUBLE and (value.type.integer or value.type.name == "DECIMAL"):
+        return cast(value, kind, lossless=True)
+    if kind == TIMESTAMP and value.type.name == "DATE":
+        return cast(value, kind)
+    if kind == VARCHAR and value.type.name == "ENUM":
+        return cast(value, kind, lossless=True)
+    return None
+
+
+def _from_text(catalog: Catalog, value: Typed, kind: SqlType) -> Typed | None:
+    if kind.name not in _FROM_TEXT and not kind.integer:
+        return None
+    converted = cast(value, kind)
+    try:
+        if catalog.evaluate(f"{converted.sql} IS NULL"):
+            return None
+    except ValueError:
+        return None
+    return converted
+
+
+def unify(
+    source: Source, catalog: Catalog, left: Typed, right: Typed, at: exp.Expr, *, compare: bool = True
+) -> tuple[Typed, Typed]:
+    """Bring two values to one type, for a comparison or (`compare=False`) for one result column."""
+    if left.type == right.type:
+        return left, right
+    kind = _common(left, right, compare=compare)
+    if kind is None:
+        if compare and left.type.numeric and right.type.numeric:
+            return (
+                left,
+                right,
+            )  # DECIMAL against an integer or DECIMAL: lossless, and the binder's check proves it
+        raise _mismatch(source, left, right, at)
+    a, b = to_type(catalog, left, kind), to_type(catalog, right, kind)
+    if a is None or b is None:
+        raise _mismatch(source, left, right, at)
+    return a, b
+
+
+def _common(left: Typed, right: Typed, *, compare: bool) -> SqlType | None:
+    a, b = left.type, right.type
+    if a.name == "NULL" or b.name == "NULL":
+        return b if a.name == "NULL" else a
+    texts = [t for t in (left, right) if t.literal is not None and isinstance(t.literal.value, str)]
+    if len(texts) == 1:
+        return b if texts[0] is left else a
+    if a.integer and b.integer:
+        return _common_integer(a, b, compare=compare)
+    if a.numeric and b.numeric:
+        if DOUBLE in (a, b) or not compare:
+            return DOUBLE
+        return None
+    names = {a.name, b.name}
+    if names == {"DATE", "TIMESTAMP"}:
+        return TIMESTAMP
+    if names <= {"ENUM", "VARCHAR"}:
+        return VARCHAR
+    return None
+
+
+def _common_integer(a: SqlType, b: SqlType, *, compare: bool) -> SqlType:
+    if a.signed == b.signed:
+        return a if a.bits >= b.bits else b
+    unsigned = b if a.signed else a
+    if unsigned.bits < 64:
+        return BIGINT
+    return HUGEINT if compare else DOUBLE
+
+
+def _mismatch(source: Source, left: Typed, right: Typed, at: exp.Expr) -> Exception:
+    if left.literal is not None and isinstance(left.literal.value, str) and left.type == VARCHAR:
+        left, right = right, left
+    if right.literal is not None and isinstance(right.literal.value, str) and left.type != VARCHAR:
+        return source.refuse(f"this text is no {left.type}", at, f"write the text as a {left.type}")
+    if left.literal is not None:
+        left, right = right, left
+    target = right.type if right.type.name != "NULL" else VARCHAR
+    if left.type == VARCHAR and right.literal is None:
+        target = right.type
+    return source.refuse(
+        f"{left.type} and {right.type} are not compared without a conversion you write",
+        at,
+        f"write CAST(... AS {target}) around the {left.type} (NULL where it does not convert)",
+    )

@@ -1,0 +1,81 @@
+"""One statement's compilation: fresh names, size limits, common table expressions, dispatch to the rules."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from dpsql.analysis.expressions import MAX_NODES, RULES, check_arguments
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+    from dpsql.analysis.catalog import Catalog
+    from dpsql.analysis.relation import Scope
+    from dpsql.analysis.typed import Typed
+    from dpsql.language import Source
+    from dpsql.policy import Policy
+
+__all__ = ["Cte", "StatementCompiler"]
+
+MAX_LEVELS = 16
+_BY_NODE = {rule.node: rule for rule in RULES}
+
+
+@dataclass(frozen=True, slots=True)
+class Cte:
+    """A common table expression: compiled anew wherever it is named."""
+
+    name: str
+    query: exp.Expr
+    columns: tuple[str, ...]
+    visible: tuple[Cte, ...]
+    """The expressions before it, which it may name."""
+
+
+@dataclass(slots=True)
+class StatementCompiler:
+    """Compiles one statement; holds what its rules share."""
+
+    source: Source
+    policy: Policy
+    catalog: Catalog
+    tables: int = 0
+    """Generated aliases given out so far."""
+    nodes: int = 0
+    """Expression nodes compiled so far."""
+    used: set[str] = field(default_factory=set)
+    """Declared tables that were named."""
+
+    def alias(self) -> str:
+        """Give out the next generated table name."""
+        self.tables += 1
+        return f"t{self.tables}"
+
+    def count(self, size: int, at: exp.Expr) -> None:
+        """Add to the statement's size; refuse it beyond the limit."""
+        self.nodes += size
+        if self.nodes > MAX_NODES:
+            raise self.source.refuse(f"the statement expands to more than {MAX_NODES:,} expressions", at)
+
+    def level(self, depth: int, at: exp.Expr) -> None:
+        """Refuse subqueries nested beyond the limit."""
+        if depth > MAX_LEVELS:
+            raise self.source.refuse(f"subqueries are nested more than {MAX_LEVELS} deep", at)
+
+    def expression(self, node: exp.Expr, scope: Scope) -> Typed:
+        """Compile one expression by the rule of its node type; without a rule it is refused."""
+        if scope.intercept is not None:
+            known = scope.intercept(node)
+            if known is not None:
+                return known
+        rule = _BY_NODE.get(type(node))
+        if rule is None:
+            what = type(node).__name__.upper()
+            raise self.source.refuse(f"{what} is not supported here over private data", node)
+        check_arguments(self.source, node, rule.knows)
+        value = rule.compile(self, node, scope)
+        if value.size > MAX_NODES:
+            self.count(value.size, node)
+        self.count(1, node)
+        return value

@@ -1,0 +1,306 @@
+"""The outermost block of a private statement: keys with public domains, counts, what is free about them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from dpsql.analysis.aggregates import call_of, group_nodes
+from dpsql.analysis.blocks import Item, expand, with_ctes
+from dpsql.analysis.candidates import listed_values, with_domain
+from dpsql.analysis.coerce import to_type
+from dpsql.analysis.counts import Count, compile_count, is_count
+from dpsql.analysis.expressions import check_arguments, function_name, predicate
+from dpsql.analysis.joins import From, conjuncts, from_clause
+from dpsql.analysis.plan import Output
+from dpsql.analysis.readings import read
+from dpsql.analysis.relation import fold
+from dpsql.analysis.typed import Candidates, Typed, UnitRole
+from dpsql.language import AboveThreshold, Reading, TopK
+
+if TYPE_CHECKING:
+    from dpsql.analysis.compiler import StatementCompiler
+    from dpsql.language import Query
+
+__all__ = ["FREE", "Counting", "counting"]
+
+MAX_KEYS = 16
+MAX_COUNTS = 16
+
+FREE = {
+    "dp_gap": "gap",
+    "dp_stddev": "stddev",
+    "dp_interval_low": "low",
+    "dp_interval_high": "high",
+    "dp_pvalue": "p_value",
+    "dp_rank": "rank",
+}
+"""Functions of what is released: free."""
+
+_KNOWN = frozenset(
+    {
+        "expressions",
+        "from_",
+        "joins",
+        "where",
+        "group",
+        "having",
+        "order",
+        "limit",
+        "offset",
+        "with_",
+        "qualify",
+    }
+)
+_UNSTORABLE = frozenset({"INTERVAL", "JSON", "HUGEINT", "LIST", "STRUCT"})
+
+
+class Counting:
+    """The compiled outermost block, before its text is bound: the counting SQL and the answer's columns."""
+
+    def __init__(
+        self,
+        sql: str,
+        reading: Reading,
+        keys: tuple[Typed, ...],
+        domains: tuple[Candidates | None, ...],
+        counts: tuple[Count, ...],
+        outputs: tuple[Output, ...],
+        source: From,
+    ) -> None:
+        self.sql = sql
+        self.reading = reading
+        self.keys = keys
+        self.domains = domains
+        self.counts = counts
+        self.outputs = outputs
+        self.source = source
+
+
+def counting(compiler: StatementCompiler, query: Query) -> Counting:
+    """Compile the outermost block of a private statement."""
+    select = query.tree
+    source = compiler.source
+    if not isinstance(select, exp.Select):
+        raise source.refuse("a private statement is one SELECT", select, "put set operations into a subquery")
+    if select.args.get("distinct") is not None:
+        raise source.refuse(
+            "SELECT DISTINCT would release exact groups", select, "GROUP BY the key and select a count"
+        )
+    check_arguments(source, select, _KNOWN)
+    if select.args.get("qualify") is not None:
+        raise source.refuse(
+            "QUALIFY is not supported yet here", select.args["qualify"], "ORDER BY n DESC LIMIT k"
+        )
+    made = from_clause(compiler, select, with_ctes(compiler, select, ()), 1)
+    if made.owner is None:
+        raise source.refuse("no private table reaches the outermost SELECT", select)
+    items = expand(compiler, select, made.scope)
+    _only_counts(compiler, items)
+    reading, hidden = read(query, select, items)
+    scope = made.scope
+    for item in items:
+        if not is_count(item.node) and _free(item.node) is None and call_of(item.node) is None:
+            scope.aliases.setdefault(fold(item.name), compiler.expression(item.node, scope))
+    keys = _keys(compiler, select, items, made)
+    where = select.args.get("where")
+    filters = conjuncts(where.this) if where is not None else []
+    condition = f" WHERE {predicate(compiler, where.this, scope).sql}" if where is not None else ""
+    single = _single(compiler, made, keys, filters)
+    nodes = [(i, item.node) for i, item in enumerate(items) if is_count(item.node)]
+    nodes += [(len(items) + i, node) for i, node in enumerate(hidden)]
+    if len(nodes) > MAX_COUNTS:
+        raise source.refuse(f"a statement has at most {MAX_COUNTS} counts", nodes[-1][1])
+    counts = tuple(compile_count(compiler, node, made, single) for _, node in nodes)
+    places = {place: i for i, (place, _) in enumerate(nodes)}
+    domains = tuple(_domain(compiler, key, filters, made) for key in keys)
+    outputs = tuple(
+        _output(compiler, item, keys, places, i, items, scope_keys=keys, made=made)
+        for i, item in enumerate(items)
+    )
+    reading = _with_count(reading, places)
+    sql = _text(made, condition, keys, domains, counts, reading)
+    return Counting(sql, reading, keys, domains, counts, outputs, made)
+
+
+def _only_counts(compiler: StatementCompiler, items: list[Item]) -> None:
+    for item in items:
+        name = call_of(item.node)
+        if name is not None and not is_count(item.node):
+            raise compiler.source.refuse(
+                f"{name.upper()} over many units is not released: only counts are",
+                item.node,
+                "count privacy units: COUNT(DISTINCT ...)",
+            )
+
+
+def _free(node: exp.Expr) -> str | None:
+    return FREE.get((function_name(node) or "").lower())
+
+
+def _keys(
+    compiler: StatementCompiler, select: exp.Select, items: list[Item], made: From
+) -> tuple[Typed, ...]:
+    nodes = group_nodes(compiler, select, items, made.scope)
+    if len(nodes) > MAX_KEYS:
+        raise compiler.source.refuse(f"a statement has at most {MAX_KEYS} group keys", nodes[-1])
+    keys = []
+    for node in nodes:
+        if is_count(node) or _free(node) is not None:
+            raise compiler.source.refuse("a count cannot be a group key", node)
+        key = with_domain(compiler.expression(node, made.scope), made.scope)
+        if key.unit is not UnitRole.NONE:
+            raise compiler.source.refuse(
+                "the privacy unit cannot be a group key: it would name single units", node
+            )
+        if key.type.name in _UNSTORABLE:
+            raise compiler.source.refuse(f"a group key cannot be a {key.type}", node)
+        keys.append(key)
+    return tuple(keys)
+
+
+def _single(
+    compiler: StatementCompiler, made: From, keys: tuple[Typed, ...], filters: list[exp.Expr]
+) -> bool:
+    """Whether each unit provably has at most one row a group: some unique set is fixed by the keys."""
+    fixed = {key.sql for key in keys}
+    for part in filters:
+        if isinstance(part, exp.EQ):
+            for a, b in ((part.this, part.expression), (part.expression, part.this)):
+                if isinstance(a, exp.Column) and isinstance(b, exp.Literal):
+                    column = compiler.expression(a, made.scope)
+                    value = compiler.expression(b, made.scope)
+                    if value.type == column.type or (value.type.integer and column.type.integer):
+                        fixed.add(column.sql)
+    return any(names <= fixed for names in made.unique)
+
+
+def _domain(
+    compiler: StatementCompiler, key: Typed, filters: list[exp.Expr], made: From
+) -> Candidates | None:
+    """Return a key's candidates: an IN list or equality on the very key, else its public domain."""
+    for part in filters:
+        values: list[exp.Expr] = []
+        if isinstance(part, exp.In) and part.expressions and not part.args.get("query"):
+            values, of = part.expressions, part.this
+        elif isinstance(part, exp.EQ):
+            values, of = [part.expression], part.this
+            if isinstance(of, exp.Literal):
+                values, of = [of], part.expression
+        if not values or not all(
+            isinstance(v, (exp.Literal, exp.Neg, exp.Cast, exp.Boolean, exp.Null)) for v in values
+        ):
+            continue
+        if compiler.expression(of, made.scope).sql != key.sql:
+            continue
+        listed = [compiler.expression(v, made.scope) for v in values]
+        fitted = [to_type(compiler.catalog, v, key.type) for v in listed]
+        if all(v is not None and not v.reads for v in fitted):
+            return listed_values([v.sql for v in fitted if v is not None])
+    return key.candidates
+
+
+def _output(
+    compiler: StatementCompiler,
+    item: Item,
+    keys: tuple[Typed, ...],
+    places: dict[int, int],
+    place: int,
+    items: list[Item],
+    *,
+    scope_keys: tuple[Typed, ...],
+    made: From,
+) -> Output:
+    source = compiler.source
+    if place in places:
+        return Output(_name(item, "count"), "count", places[place])
+    free = _free(item.node)
+    if free is not None:
+        return _free_output(compiler, item, free, places, items)
+    for node in item.node.walk():
+        if isinstance(node, exp.Expr) and (is_count(node) or _free(node) is not None):
+            raise source.refuse(
+                "arithmetic over released counts is not supported yet", item.node, "select the counts"
+            )
+    value = compiler.expression(item.node, made.scope)
+    for i, key in enumerate(scope_keys):
+        if key.sql == value.sql:
+            return Output(item.name, "key", i)
+    if not keys:
+        hint = "only counts are released from private tables: COUNT(DISTINCT unit)"
+    else:
+        hint = "select the keys of GROUP BY and counts"
+    raise source.refuse("this is neither a group key nor a count", item.node, hint)
+
+
+def _name(item: Item, word: str) -> str:
+    return word if item.name.startswith("col") and item.name[3:].isdecimal() else item.name
+
+
+def _free_output(
+    compiler: StatementCompiler, item: Item, kind: str, places: dict[int, int], items: list[Item]
+) -> Output:
+    source, arguments = compiler.source, item.node.expressions
+    of = -1
+    if kind in ("stddev", "low", "high"):
+        name = (function_name(item.node) or "").upper()
+        if len(arguments) > 1 or (not arguments and len(places) != 1):
+            raise source.refuse(f"{name} takes one count", item.node, f"{name}(n)")
+        of = _count_argument(compiler, arguments[0], places, items) if arguments else 0
+    elif arguments:
+        raise source.refuse(f"{(function_name(item.node) or '').upper()} takes no argument", item.node)
+    return Output(_name(item, (function_name(item.node) or "").lower()), kind, of)  # type: ignore[arg-type]  # FREE's values
+
+
+def _count_argument(
+    compiler: StatementCompiler, node: exp.Expr, places: dict[int, int], items: list[Item]
+) -> int:
+    for place, i in places.items():
+        if place < len(items) and (
+            (isinstance(node, exp.Column) and not node.table and fold(items[place].name) == fold(node.name))
+            or items[place].node == node
+        ):
+            return i
+    raise compiler.source.refuse("this is not a count of the select list", node, "name a count by its alias")
+
+
+def _with_count(reading: Reading, places: dict[int, int]) -> Reading:
+    """Let the reading name its count by its place among the counts."""
+    if isinstance(reading, (TopK, AboveThreshold)):
+        return replace(reading, count=places[reading.count])
+    return reading
+
+
+def _text(
+    made: From,
+    condition: str,
+    keys: tuple[Typed, ...],
+    domains: tuple[Candidates | None, ...],
+    counts: tuple[Count, ...],
+    reading: Reading,
+) -> str:
+    """Write the counting SQL: candidates from public data, counts from the private."""
+    filters = list(dict.fromkeys(c.condition for c in counts if c.condition is not None))
+    names = {f: f"f{i}" for i, f in enumerate(filters)}
+    projected = [f"{made.unit} AS u", *(f"{k.sql} AS k{i}" for i, k in enumerate(keys))]
+    projected += [f"{f} AS {n}" for f, n in names.items()]
+    inner = f"SELECT {', '.join(projected)} FROM {made.sql}{condition}"
+    measured = [
+        f"{c.sql('s.u', f's.{names[c.condition]}' if c.condition is not None else None)} AS n{i}"
+        for i, c in enumerate(counts)
+    ]
+    listed = ", ".join(f"s.k{i}" for i in range(len(keys)))
+    if not keys:
+        return f"SELECT {', '.join(measured)} FROM ({inner}) AS s"
+    groups = f"SELECT {listed}, {', '.join(measured)} FROM ({inner}) AS s GROUP BY {listed}"
+    sources = " CROSS JOIN ".join(f"({d.sql}) AS d{i}" for i, d in enumerate(domains) if d is not None)
+    head = ", ".join(f"d{i}.v AS k{i}" for i in range(len(keys)))
+    tail = ", ".join(f"COALESCE(g.n{i}, 0) AS n{i}" for i in range(len(counts)))
+    on = " AND ".join(f"g.k{i} = d{i}.v" for i in range(len(keys)))
+    order = ""
+    if isinstance(reading, AboveThreshold):
+        by = ", ".join(f"d{i}.{'o' if d is not None and d.ordered else 'v'}" for i, d in enumerate(domains))
+        order = f" ORDER BY {by}"
+    return f"SELECT {head}, {tail} FROM {sources} LEFT JOIN ({groups}) AS g ON {on}{order}"

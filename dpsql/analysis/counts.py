@@ -1,0 +1,167 @@
+"""What counts as a count: units, or rows where each unit provably has at most one a group."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from dpsql.analysis.expressions import check_arguments, function_name, predicate
+from dpsql.analysis.typed import Typed, UnitRole
+
+if TYPE_CHECKING:
+    from dpsql.analysis.compiler import StatementCompiler
+    from dpsql.analysis.joins import From
+
+__all__ = ["Count", "compile_count", "is_count", "is_count_call"]
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """One count of the select list.
+
+    `condition` is what a row must meet to count (compiled, over FROM's columns) or None; `rows` says that
+    it counts rows, which is allowed only if a unit has at most one row a group; `bound` is how much one
+    unit changes it, and `monotone` whether all groups move the same way.
+    """
+
+    condition: str | None
+    rows: bool
+    bound: int = 1
+    monotone: bool = True
+
+    def sql(self, unit: str, condition: str | None) -> str:
+        """Write the count over the projected unit and condition."""
+        counted = unit if condition is None else f"CASE WHEN {condition} THEN {unit} END"
+        return f"COUNT({'' if self.rows else 'DISTINCT '}{counted})"
+
+
+def is_count_call(node: exp.Expr) -> bool:
+    """Whether a node is COUNT or COUNT_IF, with or without FILTER."""
+    inner = node.this if isinstance(node, exp.Filter) else node
+    return (function_name(inner) or "").lower() in ("count", "count_if", "countif")
+
+
+def is_count(node: exp.Expr) -> bool:
+    """Whether a node is a count or the difference of two."""
+    if isinstance(node, exp.Paren):
+        return is_count(node.this)
+    if isinstance(node, exp.Sub):
+        return is_count(node.this) and is_count(node.expression)
+    return is_count_call(node)
+
+
+def compile_count(compiler: StatementCompiler, node: exp.Expr, source: From, single: bool) -> Count:
+    """Compile a count, or refuse it with the count that would do; `single`: one row a unit and group."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    if isinstance(node, exp.Sub):
+        raise compiler.source.refuse(
+            "differences of counts are not supported yet", node, "ask for both counts"
+        )
+    conditions: list[str] = []
+    if isinstance(node, exp.Filter):
+        check_arguments(compiler.source, node, frozenset({"this", "expression"}))
+        conditions.append(predicate(compiler, node.expression.this, source.scope).sql)
+        node = node.this
+    check_arguments(compiler.source, node, frozenset({"this", "expressions"}))
+    name = (function_name(node) or "").lower()
+    arguments = list(node.expressions)
+    if name in ("count_if", "countif"):
+        if len(arguments) != 1:
+            raise compiler.source.refuse("COUNT_IF takes one condition", node)
+        conditions.append(predicate(compiler, arguments[0], source.scope).sql)
+        return _rows(compiler, node, source, conditions, single)
+    if any(isinstance(a, exp.Kwarg) for a in arguments):
+        raise compiler.source.refuse(
+            "contribution bounds are not supported yet", node, "use COUNT(DISTINCT unit)"
+        )
+    if not arguments or isinstance(arguments[0], exp.Star):
+        return _rows(compiler, node, source, conditions, single)
+    if len(arguments) != 1:
+        raise compiler.source.refuse("COUNT takes one argument", node)
+    if isinstance(arguments[0], exp.Distinct):
+        return _units(compiler, node, arguments[0], source, conditions)
+    value = compiler.expression(arguments[0], source.scope)
+    conditions.append(f"({value.sql} IS NOT NULL)")
+    return _rows(compiler, node, source, conditions, single)
+
+
+def _joined(conditions: list[str]) -> str | None:
+    return " AND ".join(conditions) if conditions else None
+
+
+def _rows(
+    compiler: StatementCompiler, node: exp.Expr, source: From, conditions: list[str], single: bool
+) -> Count:
+    if source.owner is not None and not source.owner.row and not single:
+        unit = _unit_name(source)
+        raise compiler.source.refuse(
+            f"one {unit} can have many rows here, so a count of rows could change by many",
+            node,
+            f"COUNT(DISTINCT {unit}) counts privacy units",
+        )
+    return Count(_joined(conditions), rows=True)
+
+
+def _unit_name(source: From) -> str:
+    for origin in source.scope.origins:
+        for name, column in zip(origin.names, origin.columns, strict=True):
+            if column.unit is not UnitRole.NONE:
+                return name
+    return "unit"
+
+
+def _units(
+    compiler: StatementCompiler, node: exp.Expr, distinct: exp.Distinct, source: From, conditions: list[str]
+) -> Count:
+    check_arguments(compiler.source, distinct, frozenset({"expressions"}))
+    if len(distinct.expressions) != 1:
+        raise compiler.source.refuse("COUNT(DISTINCT ...) takes the privacy unit alone", node)
+    inner = distinct.expressions[0]
+    condition, inner = _filtered(inner)
+    if condition is not None:
+        conditions.append(predicate(compiler, condition, source.scope).sql)
+    value = _unit(compiler, inner, source)
+    if value is None:
+        unit = _unit_name(source)
+        raise compiler.source.refuse(
+            "this counts something other than the privacy unit",
+            inner,
+            f"COUNT(DISTINCT {unit}) counts privacy units",
+        )
+    if value.unit is UnitRole.NULLABLE:
+        conditions.append(f"({value.sql} IS NOT NULL)")
+    return Count(_joined(conditions), rows=False)
+
+
+def _filtered(node: exp.Expr) -> tuple[exp.Expr | None, exp.Expr]:
+    """Read CASE WHEN p THEN unit END, and IF(p, unit, NULL), as the unit filtered by p."""
+    if isinstance(node, exp.Case) and node.args.get("this") is None and len(node.args["ifs"]) == 1:
+        default = node.args.get("default")
+        if default is None or isinstance(default, exp.Null):
+            branch = node.args["ifs"][0]
+            return branch.this, branch.args["true"]
+    if (function_name(node) or "").lower() == "if" and len(node.expressions) in (2, 3):
+        rest = node.expressions[2:]
+        if not rest or isinstance(rest[0], exp.Null):
+            return node.expressions[0], node.expressions[1]
+    return None, node
+
+
+def _unit(compiler: StatementCompiler, node: exp.Expr, source: From) -> Typed | None:
+    """Return the unit as an expression: a column that is it, or COALESCE of both sides of a FULL JOIN."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    if source.owner is None or source.owner.row:
+        return None
+    if isinstance(node, exp.Column):
+        value = source.scope.resolve(node)
+        return value if value.unit is not UnitRole.NONE else None
+    if (function_name(node) or "").lower() == "coalesce":
+        parts = [compiler.expression(a, source.scope) for a in node.expressions]
+        if all(p.unit is not UnitRole.NONE for p in parts):
+            sql = f"COALESCE({', '.join(p.sql for p in parts)})"
+            return Typed(sql, parts[0].type, unit=UnitRole.NULLABLE)
+    return None

@@ -1,0 +1,461 @@
+"""Scalar expressions: one rule a node type, each naming every argument it knows.
+
+A node without a rule is refused; so is a populated argument that its rule does not name.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
+
+from sqlglot import exp
+
+from dpsql.analysis import functions
+from dpsql.analysis.coerce import cast, literal_sql, to_type, unify
+from dpsql.analysis.typed import Candidates, Literal, Typed
+from dpsql.language import MARK
+from dpsql.types import (
+    BIGINT,
+    BOOLEAN,
+    DOUBLE,
+    INTEGER,
+    INTERVAL,
+    JSON,
+    NULL,
+    TIMESTAMP,
+    VARCHAR,
+    SqlType,
+    column_type,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from dpsql.analysis.catalog import Catalog
+    from dpsql.analysis.relation import Scope
+    from dpsql.language import Source
+
+__all__ = ["RULES", "Compiler", "Rule", "check_arguments", "common", "function_name", "predicate"]
+
+MAX_NODES = 5_000
+
+
+class Compiler(Protocol):
+    """What a rule may use: the statement's text, the catalog, and compiling of parts."""
+
+    source: Source
+    catalog: Catalog
+
+    def expression(self, node: exp.Expr, scope: Scope) -> Typed:
+        """Compile one expression by the rule of its node type."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One node type, the function that compiles it, and the arguments that function accounts for."""
+
+    node: type[exp.Expr]
+    compile: Callable[[Compiler, exp.Expr, Scope], Typed]
+    knows: frozenset[str]
+
+
+def check_arguments(source: Source, node: exp.Expr, knows: frozenset[str]) -> None:
+    """Refuse a node with a populated argument that its rule does not name."""
+    for name, value in node.args.items():
+        if name not in knows and value is not None and value is not False and value != []:
+            word = name.strip("_").replace("_", " ").upper()
+            raise source.refuse(
+                f"{word} is not supported here", value if isinstance(value, exp.Expr) else node
+            )
+
+
+def function_name(node: exp.Expr) -> str | None:
+    """Return the name of a function call as typed, or None."""
+    if isinstance(node, exp.Anonymous) and isinstance(node.this, str) and node.this.startswith(MARK):
+        return node.this[len(MARK) :]
+    return None
+
+
+def predicate(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+    """Compile a condition; anything but a BOOLEAN is refused rather than converted."""
+    value = compiler.expression(node, scope)
+    if value.type == NULL:
+        return cast(value, BOOLEAN)
+    if value.type != BOOLEAN:
+        raise compiler.source.refuse(
+            f"a condition must be BOOLEAN, this is {value.type}", node, "compare it with something"
+        )
+    return value
+
+
+def _reads(*values: Typed) -> frozenset[str]:
+    return frozenset[str]().union(*(v.reads for v in values))
+
+
+def _built(sql: str, kind: SqlType, *parts: Typed, candidates: Candidates | None = None) -> Typed:
+    return Typed(sql, kind, _reads(*parts), candidates=candidates, size=1 + sum(p.size for p in parts))
+
+
+def _column(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+    if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
+        raise compiler.source.refuse("`*` is not a value", node)
+    return scope.resolve(node)
+
+
+def _literal(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+    text = str(node.this)
+    if node.args.get("is_string"):
+        if "\x00" in text:
+            raise compiler.source.refuse("a text has a NUL character", node)
+        return Typed(literal_sql(text), VARCHAR, literal=Literal(text))
+    if re.fullmatch(r"\d+", text):
+        value = int(text)
+        if value >= 2**63:
+            raise compiler.source.refuse("this number is beyond BIGINT", node)
+        return Typed(str(value), INTEGER if value < 2**31 else BIGINT, literal=Literal(value))
+    fixed = re.fullmatch(r"(\d*)\.(\d*)", text)
+    if fixed and (fixed[1] or fixed[2]) and len(fixed[1].lstrip("0")) + len(fixed[2]) <= 18:
+        digits = fixed[2]
+        whole = fixed[1] or "0"
+        kind = SqlType("DECIMAL", max(1, len(whole.lstrip("0")) + len(digits)), len(digits))
+        return Typed(f"CAST({whole}.{digits or 0} AS {kind})", kind, literal=Literal(float(text)))
+    try:
+        number = float(text)
+    except ValueError:
+        raise compiler.source.refuse("this number cannot be read", node) from None
+    if number in (float("inf"), float("-inf")):
+        raise compiler.source.refuse("this number is beyond DOUBLE", node)
+    return Typed(f"CAST({number!r} AS DOUBLE)", DOUBLE, literal=Literal(number))
+
+
+def _null(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+    return Typed("NULL", NULL, literal=Literal(None))
+
+
+def _boolean(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+    return Typed("TRUE" if node.this else "FALSE", BOOLEAN, literal=Literal(bool(node.this)))
+
+
+def _paren(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+    return compiler.expression(node.this, scope)
+
+
+def _and_or(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+    word = "AND" if isinstance(node, exp.And) else "OR"
+    a, b = predicate(compiler, node.this, scope), predicate(compiler, node.expression, scope)
+    return _built(f"({a.sql} {word} {b.sql})", BOOLEAN, a, b)
+
+
+def _not(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+    a = predicate(compiler, node.this, scope)
+    return _built(f"(NOT {a.sql})", BOOLEAN, a)
+
+
+_COMPARISONS: dict[type[exp.Expr], str] = {
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+    exp.NullSafeEQ: "IS NOT DISTINCT FROM",
+    exp.NullSafeNEQ: "IS DISTINCT FROM",
+}
+
+
+def _comparable(compiler: Compiler, value: Typed, node: exp.Expr) -> None:
+    if value.type in (INTERVAL, JSON):
+        raise compiler.source.refuse(f"{value.type} values are not compared", node)
+
+
+def _comparison(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+    a, b = compiler.expression(node.this, scope), compiler.expression(node.expression, scope)
+    _comparable(compiler, a, node.this)
+    _comparable(compiler, b, node.expression)
+    a, b = unify(compiler.source, compiler.catalog, a, b, node)
+    return _built(f"({a.sql} {_COMPARISONS[type(node)]} {b.sql})", BOOLEAN, a, b)
+
+
+def _between(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+    value = compiler.expression(node.this, scope)
+    low, high = compiler.expression(node.args["low"], scope), compiler.expression(node.args["high"], scope)
+    a, low = unify(compiler.source, compiler.catalog, value, low, node)
+    b, high = unify(compiler.source, compiler.catalog, value, high, node)
+    return _built(f"(({a.sql} >= {low.sql}) AND ({b.sql} <= {high.sql}))", BOOLEAN, a, b, low, high)
+
+
+def _in(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+    value = compiler.expression(node.this, scope)
+    _comparable(compiler, value, node.this)
+    if not node.expressions:
+        raise compiler.source.refuse("IN takes a list of values here", node)
+    items = [compiler.expression(item, scope) for item in node.expressions]
+    parts = []
+    for item, at in zip(items, node.expressions, strict=True):
+        fitted = to_type(compiler.catalog, item, value.type)
+        if fitted is None:
+            unify(compiler.source, compiler.catalog, value, item, at)
+            raise compiler.source.refuse(f"this is no {value.type}", at)
+        parts.append(fitted)
+    return _built(f"({value.sql} IN ({', '.join(p.sql for p in parts)}))", BOOLEAN, value, *parts)
+
+
+def _is(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+    what = node.expression
+    if isinstance(what, exp.Null):
+        value = compiler.expression(node.this, scope)
+        return _built(f"({value.sql} IS NULL)", BOOLEAN, value)
+    if isinstance(what, exp.Boolean):
+        value = predicate(compiler, node.this, scope)
+        return _built(f"({value.sql} IS {'TRUE' if what.this else 'FALSE'})", BOOLEAN, value)
+    raise compiler.source.refuse("IS takes NULL, TRUE or FALSE", node)
+
+
+def common(compiler: Compiler, values: Sequence[Typed], nodes: Sequence[exp.Expr]) -> list[Typed]:
+    """Bring several results to one type (branches of CASE, arguments of COALESCE)."""
+    kind = values[0]
+    for value, at in zip(values[1:], nodes[1:], strict=True):
+        kind, _ = unify(compiler.source, compiler.catalog, kind, value, at, compare=False)
+    out = []
+    for value, at in zip(values, nodes, strict=True):
+        fitted = to_type(compiler.catalog, value, kind.type)
+        if fitted is None:
+            raise compiler.source.refuse(f"{value.type} does not become {kind.type}", at)
+        out.append(fitted)
+    return out
+
+
+def _literal_domain(values: Sequence[Typed]) -> Candidates | None:
+    """Return the values of a choice among literals: a public domain of its own."""
+    if any(v.literal is None for v in values):
+        return None
+    shown = list(
+        dict.fromkeys(v.sql for v in values if v.literal is not None and v.literal.value is not None)
+    )
+    if not shown:
+        return None
+    rows = ", ".join(f"({sql}, {i})" for i, sql in enumerate(shown))
+    return Candidates(
+        f"SELECT v, MIN(o) AS o FROM (VALUES {rows}) AS r(v, o) GROUP BY v", ordered=True, origin="the CASE"
+    )
+
+
+def _case(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+    operand = compiler.expression(node.this, scope) if node.args.get("this") is not None else None
+    conditions: list[Typed] = []
+    for branch in node.args["ifs"]:
+        check_arguments(compiler.source, branch, frozenset({"this", "true"}))
+        if operand is None:
+            conditions.append(predicate(compiler, branch.this, scope))
+        else:
+            a, b = unify(
+                compiler.source,
+                compiler.catalog,
+                operand,
+                compiler.expression(branch.this, scope),
+                branch.this,
+            )
+            conditions.append(_built(f"({a.sql} = {b.sql})", BOOLEAN, a, b))
+    nodes = [branch.args["true"] for branch in node.args["ifs"]]
+    default = node.args.get("default")
+    nodes.append(default if default is not None else exp.Null())
+    raw = [compiler.expression(n, scope) for n in nodes]
+    results = common(compiler, raw, nodes)
+    domain = _literal_domain([replace(r, literal=v.literal) for r, v in zip(results, raw, strict=True)])
+    text = " ".join(f"WHEN {c.sql} THEN {r.sql}" for c, r in zip(conditions, results, strict=False))
+    return _built(
+        f"(CASE {text} ELSE {results[-1].sql} END)", results[0].type, *conditions, *results, candidates=domain
+    )
+
+
+def _cast(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+    value = compiler.expression(node.this, scope)
+    text = node.args["to"].sql("duckdb")
+    if text.upper() == "JSON":
+        if value.type != VARCHAR:
+            raise compiler.source.refuse("only VARCHAR is read as JSON", node)
+        return cast(value, JSON)
+    try:
+        kind = column_type(text)
+    except ValueError as error:
+        raise compiler.source.refuse(str(error), node) from None
+    if kind.name in ("LIST", "STRUCT", "ENUM", "BLOB") or value.type in (JSON, INTERVAL):
+        raise compiler.source.refuse(f"{value.type} is not cast to {kind.name}", node)
+    if kind == value.type:
+        return value
+    if value.literal is not None and isinstance(value.literal.value, str):
+        converted = to_type(compiler.catalog, value, kind)
+        if converted is None:
+            raise compiler.source.refuse(f"this text is no {kind}", node)
+        return replace(converted, literal=value.literal)
+    if value.type == TIMESTAMP and kind == VARCHAR:
+        value = replace(
+            value,
+            sql=f"(CASE WHEN {value.sql} BETWEEN TIMESTAMP '0001-01-01' AND "
+            f"TIMESTAMP '9999-12-31 23:59:59.999999' THEN {value.sql} END)",
+            size=2 * value.size,
+        )
+    result = cast(value, kind)
+    return _canonical(result) if kind == DOUBLE else result
+
+
+def _canonical(value: Typed) -> Typed:
+    """Make equal doubles identical: one zero, one NaN."""
+    sql = f"(CASE WHEN isnan({value.sql}) THEN CAST('nan' AS DOUBLE) ELSE {value.sql} + 0.0 END)"
+    return value if value.literal is not None else replace(value, sql=sql, size=2 * value.size)
+
+
+def _neg(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+    value = compiler.expression(node.this, scope)
+    if value.literal is not None and isinstance(value.literal.value, (int, float)) and value.type != BOOLEAN:
+        return replace(value, sql=f"(-{value.sql})", literal=Literal(-value.literal.value))
+    return functions.call(compiler.source, compiler.catalog, "neg", [value], node)
+
+
+_OPERATORS: dict[type[exp.Expr], str] = {
+    exp.Add: "+",
+    exp.Sub: "-",
+    exp.Mul: "*",
+    exp.Div: "/",
+    exp.IntDiv: "//",
+    exp.Mod: "%",
+    exp.Pow: "**",
+    exp.BitwiseAnd: "&",
+    exp.BitwiseOr: "|",
+    exp.BitwiseRightShift: ">>",
+    exp.Like: "LIKE",
+    exp.ILike: "ILIKE",
+    exp.Glob: "GLOB",
+    exp.RegexpLike: "~",
+    exp.StartsWith: "^@",
+}
+
+
+def _operator(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+    a, b = compiler.expression(node.this, scope), compiler.expression(node.expression, scope)
+    name = _OPERATORS[type(node)]
+    if INTERVAL in (a.type, b.type):
+        return _interval_arithmetic(compiler, node, name, a, b)
+    return functions.call(compiler.source, compiler.catalog, name, [a, b], node)
+
+
+def _interval_arithmetic(compiler: Compiler, node: exp.Expr, name: str, a: Typed, b: Typed) -> Typed:
+    if a.type == INTERVAL and name == "+":
+        a, b = b, a
+    if b.type != INTERVAL or name not in ("+", "-") or a.type.name not in ("DATE", "TIMESTAMP"):
+        raise compiler.source.refuse("an INTERVAL is added to a DATE or TIMESTAMP, or taken from one", node)
+    return _built(f"TRY({a.sql} {name} {b.sql})", TIMESTAMP, a, b)
+
+
+def _interval(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+    amount, unit = node.this, node.args.get("unit")
+    text = str(amount.this) if isinstance(amount, exp.Literal) else ""
+    if not re.fullmatch(r"-?\d{1,9}", text) or not isinstance(unit, exp.Var):
+        raise compiler.source.refuse("an INTERVAL is a whole number and a unit", node, "INTERVAL 3 MONTH")
+    sql = f"INTERVAL '{text} {unit.name.lower()}'" if unit.name.isalpha() else ""
+    try:
+        compiler.catalog.evaluate(f"{sql} IS NULL")
+    except ValueError:
+        raise compiler.source.refuse("this is no INTERVAL", node, "INTERVAL 3 MONTH") from None
+    return Typed(sql, INTERVAL, literal=Literal(sql))
+
+
+def _extract(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+    value = compiler.expression(node.expression, scope)
+    part = Typed(literal_sql(node.name.lower()), VARCHAR, literal=Literal(node.name.lower()))
+    return functions.call(compiler.source, compiler.catalog, "date_part", [part, value], node)
+
+
+def _concat(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+    a, b = compiler.expression(node.this, scope), compiler.expression(node.expression, scope)
+    return functions.call(compiler.source, compiler.catalog, "||", [a, b], node)
+
+
+def _call(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+    name = function_name(node)
+    if name is None:
+        raise compiler.source.refuse("this function is not allowed over private data", node)
+    special = _SPECIAL.get(name.lower())
+    for argument in node.expressions:
+        if isinstance(argument, (exp.Distinct, exp.Order, exp.Star, exp.Kwarg, exp.Lambda, exp.Query)):
+            raise compiler.source.refuse(f"{name} is not allowed like this over private data", node)
+    if special is not None:
+        return special(compiler, node, scope)
+    arguments = [compiler.expression(argument, scope) for argument in node.expressions]
+    return functions.call(compiler.source, compiler.catalog, name, arguments, node)
+
+
+def _choice(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+    """COALESCE, IFNULL, GREATEST, LEAST: any number of arguments of one type."""
+    name = (function_name(node) or "").lower()
+    values = [compiler.expression(argument, scope) for argument in node.expressions]
+    if len(values) < (1 if name == "coalesce" else 2):
+        raise compiler.source.refuse(f"{name} needs more arguments", node)
+    values = common(compiler, values, node.expressions)
+    return _built(f"{name}({', '.join(v.sql for v in values)})", values[0].type, *values)
+
+
+def _nullif(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+    if len(node.expressions) != 2:
+        raise compiler.source.refuse("nullif takes two arguments", node)
+    first, second = (compiler.expression(argument, scope) for argument in node.expressions)
+    a, b = unify(compiler.source, compiler.catalog, first, second, node)
+    return _built(f"(CASE WHEN {a.sql} = {b.sql} THEN NULL ELSE {first.sql} END)", first.type, a, b, first)
+
+
+def _if(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+    if len(node.expressions) not in (2, 3):
+        raise compiler.source.refuse("if takes a condition and one or two results", node)
+    condition = predicate(compiler, node.expressions[0], scope)
+    nodes = [*node.expressions[1:], *([exp.Null()] if len(node.expressions) == 2 else [])]
+    raw = [compiler.expression(n, scope) for n in nodes]
+    yes, no = common(compiler, raw, nodes)
+    domain = _literal_domain([replace(r, literal=v.literal) for r, v in zip((yes, no), raw, strict=True)])
+    sql = f"(CASE WHEN {condition.sql} THEN {yes.sql} ELSE {no.sql} END)"
+    return _built(sql, yes.type, condition, yes, no, candidates=domain)
+
+
+def _concat_call(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+    values = [compiler.expression(argument, scope) for argument in node.expressions]
+    if not values or any(v.type not in (VARCHAR, NULL) for v in values):
+        raise compiler.source.refuse("concat takes VARCHAR arguments", node, "write CAST(... AS VARCHAR)")
+    length = " + ".join(f"coalesce(strlen({v.sql}), 0)" for v in values)
+    sql = f"(CASE WHEN {length} <= 65536 THEN concat({', '.join(v.sql for v in values)}) END)"
+    return _built(sql, VARCHAR, *values, *values)
+
+
+_SPECIAL: dict[str, Callable[[Compiler, exp.Expr, Scope], Typed]] = {
+    "coalesce": _choice,
+    "ifnull": _choice,
+    "greatest": _choice,
+    "least": _choice,
+    "nullif": _nullif,
+    "if": _if,
+    "concat": _concat_call,
+}
+
+_BINARY = frozenset({"this", "expression"})
+RULES: tuple[Rule, ...] = (
+    Rule(exp.Column, _column, frozenset({"this", "table", "db", "catalog"})),
+    Rule(exp.Literal, _literal, frozenset({"this", "is_string"})),
+    Rule(exp.Null, _null, frozenset()),
+    Rule(exp.Boolean, _boolean, frozenset({"this"})),
+    Rule(exp.Paren, _paren, frozenset({"this"})),
+    Rule(exp.And, _and_or, _BINARY),
+    Rule(exp.Or, _and_or, _BINARY),
+    Rule(exp.Not, _not, frozenset({"this"})),
+    *(Rule(node, _comparison, _BINARY) for node in _COMPARISONS),
+    Rule(exp.Between, _between, frozenset({"this", "low", "high"})),
+    Rule(exp.In, _in, frozenset({"this", "expressions"})),
+    Rule(exp.Is, _is, _BINARY),
+    Rule(exp.Case, _case, frozenset({"this", "ifs", "default"})),
+    Rule(exp.Cast, _cast, frozenset({"this", "to"})),
+    Rule(exp.TryCast, _cast, frozenset({"this", "to", "safe"})),
+    Rule(exp.Neg, _neg, frozenset({"this"})),
+    *(Rule(node, _operator, _BINARY | {"typed", "safe"}) for node in _OPERATORS),
+    Rule(exp.DPipe, _concat, _BINARY | {"safe"}),
+    Rule(exp.Interval, _interval, frozenset({"this", "unit"})),
+    Rule(exp.Extract, _extract, _BINARY),
+    Rule(exp.Anonymous, _call, frozenset({"this", "expressions"})),
+)

@@ -1,0 +1,264 @@
+"""The functions an analyst may call: data in `functions.csv`, each with its total compiled form.
+
+A signature is a list of argument types; `#INTEGER` is a literal the form was fuzzed with in that place
+(and that is tried on a constant row before it is used), `=year` a literal of exactly that text. `DECIMAL`
+stands for any DECIMAL of at most 18 digits. What is not in the list does not exist.
+"""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import re
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING
+
+from dpsql.analysis.coerce import to_type
+from dpsql.analysis.typed import Candidates, Typed
+from dpsql.types import INTERVAL, VARCHAR, SqlType, column_type
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sqlglot import exp
+
+    from dpsql.analysis.catalog import Catalog
+    from dpsql.language import Source
+
+__all__ = ["REFUSED", "Function", "call", "listed"]
+
+_SAMPLES = {
+    "BIGINT": "0::BIGINT",
+    "INTEGER": "0::INTEGER",
+    "DOUBLE": "0::DOUBLE",
+    "DECIMAL": "0::DECIMAL(18,3)",
+    "VARCHAR": "'a'",
+    "DATE": "DATE '2000-01-01'",
+    "TIMESTAMP": "TIMESTAMP '2000-01-01 00:00:00'",
+    "TIME": "TIME '00:00:00'",
+    "BOOLEAN": "TRUE",
+}
+"""A constant of each type, to try literal arguments on: an invalid one raises only where there is a row."""
+
+_VOLATILE = "its result changes from call to call"
+_STATE = "it reads the state of the engine, not of the row"
+_RAISES = "it can fail on some values, and whether it fails would be seen"
+_MEMORY = "its result can be far longer than its input"
+REFUSED: dict[str, str] = {
+    **dict.fromkeys(
+        ("random", "setseed", "uuid", "gen_random_uuid", "nextval", "currval", "txid_current"), _VOLATILE
+    ),
+    **dict.fromkeys(
+        (
+            "stats",
+            "vector_type",
+            "getvariable",
+            "current_setting",
+            "current_database",
+            "current_schema",
+            "version",
+        ),
+        _STATE,
+    ),
+    **dict.fromkeys(("error", "list_reduce", "format", "printf", "bar", "to_timestamp", "decode"), _RAISES),
+    **dict.fromkeys(("repeat", "range", "generate_series", "list_resize"), _MEMORY),
+    **dict.fromkeys(
+        ("mode", "histogram", "reservoir_quantile", "approx_count_distinct"),
+        "its result depends on order or sampling",
+    ),
+    **dict.fromkeys(("query", "query_table", "json_execute_serialized_sql"), "it runs SQL from a text"),
+}
+"""Names refused with the reason to print; every other unlisted name is refused without one."""
+
+_PART_RANGES = {
+    "hour": (0, 23),
+    "minute": (0, 59),
+    "second": (0, 59),
+    "dow": (0, 6),
+    "dayofweek": (0, 6),
+    "weekday": (0, 6),
+    "isodow": (1, 7),
+    "month": (1, 12),
+    "quarter": (1, 4),
+    "day": (1, 31),
+    "dayofmonth": (1, 31),
+    "doy": (1, 366),
+    "dayofyear": (1, 366),
+    "week": (1, 53),
+    "weekofyear": (1, 53),
+}
+"""Parts of dates and times that have a public domain of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """One typed form of a function."""
+
+    name: str
+    guard: str
+    arguments: tuple[str, ...]
+    form: str
+
+
+@cache
+def listed() -> dict[str, tuple[Function, ...]]:
+    """Read the list: forms by name, in the order in which they are tried."""
+    text = resources.files("dpsql.analysis").joinpath("functions.csv").read_text("utf-8")
+    found: dict[str, list[Function]] = {}
+    for row in csv.DictReader(text.splitlines()):
+        form = row["compiled_form"]
+        entry = Function(row["name"], row["guard"], tuple(row["argument_types"].split()), _closed(form))
+        found.setdefault(entry.name.lower(), []).append(entry)
+    return {name: tuple(forms) for name, forms in found.items()}
+
+
+def _closed(form: str) -> str:
+    """Put parentheses around a form that is not one call or one bracketed expression already."""
+    head = re.match(r"\w*\(", form)
+    if head and form.endswith(")"):
+        depth = 0
+        for i, char in enumerate(form):
+            depth += (char == "(") - (char == ")")
+            if depth == 0 and char == ")":
+                if i == len(form) - 1:
+                    return form
+                break
+    return f"({form})"
+
+
+def call(source: Source, catalog: Catalog, name: str, arguments: Sequence[Typed], at: exp.Expr) -> Typed:
+    """Compile a call by its listed form, or refuse it with what is wrong and what would do."""
+    forms = listed().get(name.lower(), ())
+    if not forms:
+        raise _unlisted(source, name, at)
+    best: tuple[int, Function, list[Typed]] | None = None
+    for form in forms:
+        fitted = _fit(catalog, form, arguments)
+        if fitted is None:
+            continue
+        cost = sum(a is not b for a, b in zip(fitted, arguments, strict=True))
+        if best is None or cost < best[0]:
+            best = (cost, form, fitted)
+    if best is None:
+        raise _mismatch(source, name, forms, arguments, at)
+    _, form, fitted = best
+    if any(a.startswith("#") for a in form.arguments):
+        _try_literals(source, catalog, form, fitted, at)
+    typed = compile_form(catalog, form, fitted)
+    return typed if typed.candidates else _with_part_domain(form, typed)
+
+
+def compile_form(catalog: Catalog, form: Function, arguments: Sequence[Typed]) -> Typed:
+    """Fill a form with its arguments; the engine's binder says the result's type."""
+    sql = form.form.format(*(a.sql for a in arguments))
+    nulls = [
+        a.sql if a.literal is not None and want[0] in "#=" else f"CAST(NULL AS {a.type})"
+        for a, want in zip(arguments, form.arguments, strict=True)
+    ]
+    kind = catalog.type_of(form.form.format(*nulls))
+    reads = frozenset[str]().union(*(a.reads for a in arguments))
+    size = 1 + sum(a.size * max(1, form.form.count(f"{{{i}}}")) for i, a in enumerate(arguments))
+    return Typed(sql, kind, reads, size=size)
+
+
+def _fit(catalog: Catalog, form: Function, arguments: Sequence[Typed]) -> list[Typed] | None:
+    if len(form.arguments) != len(arguments):
+        return None
+    fitted: list[Typed] = []
+    for want, given in zip(form.arguments, arguments, strict=True):
+        value: Typed | None
+        if want.startswith("="):
+            text = given.literal.value if given.literal is not None else None
+            value = given if isinstance(text, str) and text.lower() == want[1:] else None
+        elif want.startswith("#"):
+            kind = want[1:]
+            value = given if given.literal is not None and _literal_fits(given, kind) else None
+        elif want == "DECIMAL":
+            value = given if given.type.name == "DECIMAL" else None
+        else:
+            value = to_type(catalog, given, column_type(want))
+            if (
+                value is not None
+                and given.literal is not None
+                and given.type == VARCHAR
+                and value is not given
+            ):
+                value = None  # a text literal becomes a date or a number only beside a column of that type
+        if value is None:
+            return None
+        fitted.append(value)
+    return fitted
+
+
+def _literal_fits(given: Typed, kind: str) -> bool:
+    value = given.literal.value if given.literal is not None else None
+    match kind:
+        case "INTEGER":
+            return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**31
+        case "VARCHAR":
+            return isinstance(value, str) and given.type == VARCHAR
+        case "INTERVAL":
+            return given.type == INTERVAL
+    return False
+
+
+def _try_literals(
+    source: Source, catalog: Catalog, form: Function, fitted: Sequence[Typed], at: exp.Expr
+) -> None:
+    constants = [
+        a.sql if want[0] in "#=" else _SAMPLES.get(want, f"CAST(NULL AS {a.type})")
+        for a, want in zip(fitted, form.arguments, strict=True)
+    ]
+    try:
+        catalog.evaluate(form.form.format(*constants))
+    except ValueError:
+        raise source.refuse(f"{form.name} does not take this literal", at) from None
+
+
+def _with_part_domain(form: Function, typed: Typed) -> Typed:
+    part = form.arguments[0][1:] if form.name == "date_part" and form.arguments[0][0] == "=" else form.name
+    if part not in _PART_RANGES or not typed.type.integer:
+        return typed
+    low, high = _PART_RANGES[part]
+    sql = f"SELECT CAST(i AS {typed.type}) AS v, i AS o FROM range({low}, {high + 1}) AS r(i)"
+    return Typed(
+        typed.sql,
+        typed.type,
+        typed.reads,
+        size=typed.size,
+        candidates=Candidates(sql, ordered=True, origin=f"the {part}s"),
+    )
+
+
+def _unlisted(source: Source, name: str, at: exp.Expr) -> Exception:
+    if name.lower() in REFUSED:
+        return source.refuse(f"{name} is not allowed over private data: {REFUSED[name.lower()]}", at)
+    close = difflib.get_close_matches(name.lower(), [n for n in listed() if n.isidentifier()], 1)
+    hint = f"did you mean {close[0]}?" if close else None
+    return source.refuse(f"{name} is not among the functions allowed over private data", at, hint)
+
+
+def _mismatch(
+    source: Source, name: str, forms: Sequence[Function], arguments: Sequence[Typed], at: exp.Expr
+) -> Exception:
+    given = ", ".join(str(a.type) for a in arguments)
+    shown = sorted(
+        {
+            f"{name}({', '.join(a.replace('#', 'literal ').replace('=', '') for a in f.arguments)})"
+            for f in forms
+        }
+    )
+    return source.refuse(
+        f"{name} is not allowed with ({given})",
+        at,
+        "allowed: "
+        + "; ".join(shown[:4])
+        + ("; ..." if len(shown) > 4 else "")
+        + f" (CAST to {SqlType(forms[0].arguments[-1].strip('#='))})"
+        if arguments
+        and arguments[0].type == VARCHAR
+        and forms[0].arguments[-1] in ("DOUBLE", "BIGINT", "DATE")
+        else "allowed: " + "; ".join(shown[:4]) + ("; ..." if len(shown) > 4 else ""),
+    )

@@ -1,0 +1,307 @@
+"""Joins: who owns the rows of a FROM clause, and what must be equal for two owned relations to meet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from dpsql.analysis.coerce import unify
+from dpsql.analysis.expressions import check_arguments, predicate
+from dpsql.analysis.relation import Origin, Owner, Relation, Scope, fold
+from dpsql.analysis.tables import from_item, origin_of
+from dpsql.analysis.typed import Typed, UnitRole
+from dpsql.errors import QueryRefused
+
+if TYPE_CHECKING:
+    from dpsql.analysis.compiler import Cte, StatementCompiler
+
+__all__ = ["From", "conjuncts", "from_clause"]
+
+_HINT_UNIT = "join on the privacy unit: ON a.{unit} = b.{unit}"
+
+
+@dataclass(frozen=True, slots=True)
+class From:
+    """A compiled FROM clause: its text, its names, its owner and the expression of the hidden unit.
+
+    `unique` holds sets of generated column names (`t1.c0`) unique within a unit (or at all, if public).
+    """
+
+    sql: str
+    scope: Scope
+    owner: Owner | None
+    unit: str | None
+    unique: frozenset[frozenset[str]] = field(default_factory=frozenset)
+
+
+def conjuncts(node: exp.Expr | None) -> list[exp.Expr]:
+    """Split a condition at its top-level ANDs."""
+    if node is None:
+        return []
+    if isinstance(node, exp.Paren):
+        return conjuncts(node.this)
+    if isinstance(node, exp.And):
+        return [*conjuncts(node.this), *conjuncts(node.expression)]
+    return [node]
+
+
+def from_clause(compiler: StatementCompiler, select: exp.Select, ctes: tuple[Cte, ...], depth: int) -> From:
+    """Compile FROM with its joins, left to right."""
+    first = select.args.get("from_")
+    if first is None:
+        return From("(SELECT 1) AS t0", Scope(compiler.source), None, None)
+    check_arguments(compiler.source, first, frozenset({"this"}))
+    where = select.args.get("where")
+    filters = conjuncts(where.this) if where is not None else []
+    left = _start(compiler, first.this, ctes, depth)
+    for join in [*_nested(first.this), *(select.args.get("joins") or ())]:
+        left = _join(compiler, left, join, filters, ctes, depth)
+    return left
+
+
+def _nested(item: exp.Expr) -> list[exp.Expr]:
+    return list(item.args.get("joins") or ())
+
+
+def _item(
+    compiler: StatementCompiler, node: exp.Expr, ctes: tuple[Cte, ...], depth: int
+) -> tuple[Relation, Origin, str]:
+    bare = node
+    if node.args.get("joins"):
+        bare = node.copy()
+        bare.set("joins", None)
+    relation, alias = from_item(compiler, bare, ctes, depth)
+    generated = compiler.alias()
+    return relation, origin_of(relation, generated, alias), generated
+
+
+def _places(relation: Relation, generated: str) -> frozenset[frozenset[str]]:
+    return frozenset(frozenset(f"{generated}.c{i}" for i in places) for places in relation.unique)
+
+
+def _start(compiler: StatementCompiler, node: exp.Expr, ctes: tuple[Cte, ...], depth: int) -> From:
+    relation, origin, generated = _item(compiler, node, ctes, depth)
+    return From(
+        f"({relation.sql}) AS {generated}",
+        Scope(compiler.source, (origin,)),
+        relation.owner,
+        f"{generated}.u" if relation.owner is not None else None,
+        _places(relation, generated),
+    )
+
+
+def _kind(compiler: StatementCompiler, join: exp.Expr) -> str:
+    """Return INNER, CROSS, LEFT, RIGHT, FULL, SEMI or ANTI; other joins are refused."""
+    check_arguments(compiler.source, join, frozenset({"this", "side", "kind", "on", "using"}))
+    side, kind = (join.args.get("side") or "").upper(), (join.args.get("kind") or "").upper()
+    if kind in ("SEMI", "ANTI") and not side:
+        return kind
+    if side in ("LEFT", "RIGHT", "FULL") and kind in ("", "OUTER"):
+        return side
+    if not side and kind in ("", "INNER"):
+        return "INNER" if join.args.get("on") is not None or join.args.get("using") else "CROSS"
+    if kind == "CROSS" and not side:
+        return "CROSS"
+    raise compiler.source.refuse(f"{side} {kind} JOIN is not supported".replace("  ", " ").strip(), join)
+
+
+def _join(
+    compiler: StatementCompiler,
+    left: From,
+    join: exp.Expr,
+    filters: list[exp.Expr],
+    ctes: tuple[Cte, ...],
+    depth: int,
+) -> From:
+    kind = _kind(compiler, join)
+    relation, origin, generated = _item(compiler, join.this, ctes, depth)
+    if _nested(join.this):
+        raise compiler.source.refuse("write nested joins as subqueries", join)
+    if fold(origin.alias) in {fold(o.alias) for o in left.scope.origins}:
+        raise compiler.source.refuse(f"two tables are called {origin.alias}", join, "give one another alias")
+    both = Scope(compiler.source, (*left.scope.origins, origin), dict(left.scope.merged))
+    merged: dict[str, Typed] = {}
+    conditions: list[Typed] = []
+    pairs: list[tuple[Typed, Typed]] = []
+    if join.args.get("using"):
+        for name in join.args["using"]:
+            a, b = _using(compiler, left, origin, name)
+            x, y = unify(compiler.source, compiler.catalog, a, b, name)
+            conditions.append(Typed(f"({x.sql} = {y.sql})", x.type))
+            pairs.append((a, b))
+            merged[fold(name.name)] = _merged(compiler, kind, a, b, name)
+    elif join.args.get("on") is not None:
+        conditions.append(predicate(compiler, join.args["on"], both))
+        pairs += _equalities(compiler, conjuncts(join.args["on"]), left, origin)
+    elif kind not in ("CROSS",):
+        raise compiler.source.refuse(f"{kind} JOIN needs a condition", join)
+    owner, unit, text = _owned(compiler, left, relation, generated, kind, pairs, filters, join, origin)
+    condition = " AND ".join([*text, *(c.sql for c in conditions)])
+    if kind == "CROSS" and condition:
+        kind = "INNER"
+    sql = f"{left.sql} {kind} JOIN ({relation.sql}) AS {generated}" + (
+        f" ON {condition}" if condition else ""
+    )
+    scope = _visible(compiler, left, origin, kind, merged)
+    return From(sql, scope, owner, unit, _unique(left, relation, kind, pairs))
+
+
+def _using(compiler: StatementCompiler, left: From, origin: Origin, name: exp.Expr) -> tuple[Typed, Typed]:
+    column = exp.column(name.copy())
+    column.meta.update(name.meta)
+    return left.scope.resolve(column), Scope(compiler.source, (origin,)).resolve(column)
+
+
+def _merged(compiler: StatementCompiler, kind: str, a: Typed, b: Typed, at: exp.Expr) -> Typed:
+    if kind == "RIGHT":
+        return b
+    if kind != "FULL":
+        return a
+    if a.type != b.type:
+        raise compiler.source.refuse(
+            f"FULL JOIN USING merges {a.type} with {b.type}", at, "CAST one of them first"
+        )
+    unit = UnitRole.EXACT if UnitRole.EXACT == a.unit == b.unit else UnitRole.NONE
+    return Typed(f"COALESCE({a.sql}, {b.sql})", a.type, a.reads | b.reads, unit=unit, size=3)
+
+
+def _equalities(
+    compiler: StatementCompiler, parts: list[exp.Expr], left: From, origin: Origin
+) -> list[tuple[Typed, Typed]]:
+    """Find conjuncts `a = b` of two bare columns, one of each side."""
+    found = []
+    here = Scope(compiler.source, (origin,))
+    both = Scope(compiler.source, (*left.scope.origins, origin), dict(left.scope.merged))
+    own = {c.sql for c in here.origins[0].columns}
+    for part in parts:
+        if (
+            isinstance(part, exp.EQ)
+            and isinstance(part.this, exp.Column)
+            and isinstance(part.expression, exp.Column)
+        ):
+            try:
+                a, b = both.resolve(part.this), both.resolve(part.expression)
+            except QueryRefused:  # a condition of WHERE may name a table that is joined later
+                continue
+            if a.sql in own:
+                a, b = b, a
+            if b.sql in own and a.sql not in own:
+                found.append((a, b))
+    return found
+
+
+def _owned(
+    compiler: StatementCompiler,
+    left: From,
+    right: Relation,
+    generated: str,
+    kind: str,
+    pairs: list[tuple[Typed, Typed]],
+    filters: list[exp.Expr],
+    join: exp.Expr,
+    origin: Origin,
+) -> tuple[Owner | None, str | None, list[str]]:
+    """Decide who owns the joined rows: the owner, the hidden unit, and the condition to add."""
+    here = f"{generated}.u"
+    if left.owner is None and right.owner is None:
+        return None, None, []
+    if (left.owner is not None and left.owner.row) or (right.owner is not None and right.owner.row):
+        return _row_join(compiler, left, right, kind, pairs, join)
+    if right.owner is None:
+        return left.owner, left.unit, []
+    if left.owner is None:
+        if kind in ("SEMI", "ANTI"):
+            raise compiler.source.refuse(
+                "public rows kept or dropped by private ones have no owner",
+                join,
+                "start FROM the private table",
+            )
+        return right.owner, here, []
+    if left.owner.kind != right.owner.kind:
+        raise compiler.source.refuse(
+            f"rows of a {left.owner.kind} and of a {right.owner.kind} are never joined", join
+        )
+    if kind in ("INNER", "CROSS"):
+        pairs = [*pairs, *_equalities(compiler, filters, left, origin)]
+    if not any(UnitRole.NONE not in (a.unit, b.unit) for a, b in pairs):
+        unit = next((c.name for c in right.columns if c.unit is not UnitRole.NONE), "the unit")
+        raise compiler.source.refuse(
+            "two private tables meet only on their privacy unit", join, _HINT_UNIT.format(unit=unit)
+        )
+    same = f"({left.unit} = {here})"
+    if kind == "RIGHT":
+        return right.owner, here, [same]
+    if kind == "FULL":
+        return left.owner, f"COALESCE({left.unit}, {here})", [same]
+    return left.owner, left.unit, [same]
+
+
+def _row_join(
+    compiler: StatementCompiler,
+    left: From,
+    right: Relation,
+    kind: str,
+    pairs: list[tuple[Typed, Typed]],
+    join: exp.Expr,
+) -> tuple[Owner | None, str | None, list[str]]:
+    """When each row is a unit: only joins that keep rows single."""
+    if right.owner is None and left.owner is not None:
+        matched = _matched(pairs)
+        if kind in ("SEMI", "ANTI") or (
+            kind in ("INNER", "LEFT") and any(places <= matched for places in right.unique)
+        ):
+            return left.owner, left.unit, []
+    raise compiler.source.refuse(
+        "each row is a privacy unit here, and this join could repeat it",
+        join,
+        "join a public table on columns the policy declares unique",
+    )
+
+
+def _matched(pairs: list[tuple[Typed, Typed]]) -> set[int]:
+    """Return the right side's columns fixed by an equality that cannot merge two of its values."""
+    return {
+        int(b.sql.rpartition("c")[2])
+        for a, b in pairs
+        if a.type == b.type or (a.type.integer and b.type.integer)
+    }
+
+
+def _visible(
+    compiler: StatementCompiler, left: From, origin: Origin, kind: str, merged: dict[str, Typed]
+) -> Scope:
+    """Return the names after the join: on a nullable side no column is the exact unit any more."""
+
+    def nullable(side: Origin) -> Origin:
+        columns = tuple(
+            replace(c, unit=UnitRole.NULLABLE) if c.unit is UnitRole.EXACT else c for c in side.columns
+        )
+        return Origin(side.alias, side.names, columns)
+
+    if kind in ("SEMI", "ANTI"):
+        return left.scope
+    before = left.scope.origins
+    old = left.scope.merged
+    if kind in ("RIGHT", "FULL"):
+        before = tuple(nullable(o) for o in before)
+        old = {
+            n: replace(c, unit=UnitRole.NULLABLE) if c.unit is UnitRole.EXACT else c for n, c in old.items()
+        }
+    if kind in ("LEFT", "FULL"):
+        origin = nullable(origin)
+    return Scope(compiler.source, (*before, origin), {**old, **merged})
+
+
+def _unique(
+    left: From, right: Relation, kind: str, pairs: list[tuple[Typed, Typed]]
+) -> frozenset[frozenset[str]]:
+    """Row uniqueness is kept by SEMI and ANTI, and by a join with public on columns unique there."""
+    if kind in ("SEMI", "ANTI"):
+        return left.unique
+    if right.owner is None and kind in ("INNER", "LEFT"):
+        matched = _matched(pairs)
+        if any(places <= matched for places in right.unique):
+            return left.unique
+    return frozenset()

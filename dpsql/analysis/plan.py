@@ -1,0 +1,91 @@
+"""What the analysis hands on: the compiled counting query, the reading, and what the answer looks like."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Literal
+
+from dpsql.errors import InternalError
+
+if TYPE_CHECKING:
+    from dpsql.analysis.counts import Count
+    from dpsql.analysis.relation import Owner
+    from dpsql.language import Options, Query, Reading
+    from dpsql.types import SqlType
+
+__all__ = ["CompiledQuery", "Output", "Plan"]
+
+_TOKEN = object()
+
+
+class CompiledQuery:
+    """Counting SQL that the analysis proved and the engine's binder confirmed.
+
+    Only `dpsql.analysis` makes one, and an engine counts nothing else. `sql` yields one row a candidate
+    group: the keys `k0`, ..., then the counts `n0`, ... (BIGINT, never NULL).
+    """
+
+    __slots__ = ("counts", "keys", "sql", "tables")
+
+    sql: str
+    keys: tuple[SqlType, ...]
+    counts: int
+    tables: tuple[str, ...]
+
+    def __init__(
+        self, sql: str, keys: tuple[SqlType, ...], counts: int, tables: tuple[str, ...], token: object
+    ) -> None:
+        if token is not _TOKEN:
+            raise InternalError("a compiled query is made by the analysis alone")
+        object.__setattr__(self, "sql", sql)
+        object.__setattr__(self, "keys", keys)
+        object.__setattr__(self, "counts", counts)
+        object.__setattr__(self, "tables", tables)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise InternalError("a compiled query is not changed")
+
+    def __repr__(self) -> str:
+        return f"CompiledQuery({self.sql!r})"
+
+
+def seal(sql: str, keys: tuple[SqlType, ...], counts: int, tables: tuple[str, ...]) -> CompiledQuery:
+    """Make the compiled query; called once, at the end of the proof."""
+    return CompiledQuery(sql, keys, counts, tables, _TOKEN)
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """One column of the answer: a key, a count, or something free about a count (`of`)."""
+
+    name: str
+    kind: Literal["key", "count", "gap", "stddev", "low", "high", "p_value", "rank"]
+    of: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A private statement, proved: what to run, how to select, what to show."""
+
+    query: Query
+    compiled: CompiledQuery
+    reading: Reading
+    options: Options
+    """Complete: the policy's and connection's defaults filled in."""
+    outputs: tuple[Output, ...]
+    counts: tuple[Count, ...]
+    key_types: tuple[SqlType, ...]
+    domain_size: int
+    domain: str
+    """Where the candidates come from, in words."""
+    owner: Owner
+    unit: str
+    """The privacy unit's name, for people."""
+
+    @property
+    def epsilon(self) -> Fraction:
+        """The statement's total epsilon."""
+        if self.options.epsilon is None:
+            raise InternalError("a plan has an epsilon")
+        return self.options.epsilon

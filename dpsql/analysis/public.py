@@ -1,0 +1,229 @@
+"""Statements over public tables and constants: checked node by node, written out anew, free.
+
+They run on the shell database, where private tables are empty, so they can show nothing of them. What is
+refused here would write, read files, or read the engine's state.
+"""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from dpsql.analysis.aggregates import AGGREGATES, ORDER_DEPENDENT
+from dpsql.analysis.expressions import function_name
+from dpsql.analysis.functions import listed
+from dpsql.analysis.relation import fold
+from dpsql.language import MARK
+
+if TYPE_CHECKING:
+    from dpsql.language import Query
+    from dpsql.policy import Policy
+
+__all__ = ["public_sql"]
+
+_NODES = frozenset(
+    {
+        *(
+            "Select",
+            "Union",
+            "Except",
+            "Intersect",
+            "Subquery",
+            "With",
+            "CTE",
+            "TableAlias",
+            "From",
+            "Join",
+            "Table",
+        ),
+        *(
+            "Where",
+            "Group",
+            "Having",
+            "Order",
+            "Ordered",
+            "Limit",
+            "Offset",
+            "Fetch",
+            "LimitOptions",
+            "Distinct",
+        ),
+        *(
+            "Column",
+            "Identifier",
+            "Star",
+            "Literal",
+            "Null",
+            "Boolean",
+            "Paren",
+            "Tuple",
+            "Alias",
+            "Anonymous",
+        ),
+        *(
+            "And",
+            "Or",
+            "Not",
+            "EQ",
+            "NEQ",
+            "LT",
+            "LTE",
+            "GT",
+            "GTE",
+            "NullSafeEQ",
+            "NullSafeNEQ",
+            "Between",
+            "In",
+        ),
+        *(
+            "Is",
+            "Case",
+            "If",
+            "Cast",
+            "TryCast",
+            "DataType",
+            "DataTypeParam",
+            "Neg",
+            "Add",
+            "Sub",
+            "Mul",
+            "Div",
+        ),
+        *(
+            "IntDiv",
+            "Mod",
+            "Pow",
+            "BitwiseAnd",
+            "BitwiseOr",
+            "BitwiseRightShift",
+            "Like",
+            "ILike",
+            "Escape",
+            "DPipe",
+        ),
+        *(
+            "Interval",
+            "Var",
+            "Extract",
+            "Exists",
+            "Any",
+            "Values",
+            "Filter",
+            "Window",
+            "WindowSpec",
+            "Qualify",
+        ),
+        *("Glob", "RegexpLike", "StartsWith", "SimilarTo", "CurrentDate", "CurrentTimestamp", "IntervalSpan"),
+    }
+)
+_TABLE_FUNCTIONS = frozenset({"range", "generate_series"})
+_MORE = frozenset(
+    {
+        *(
+            "coalesce",
+            "ifnull",
+            "nullif",
+            "if",
+            "greatest",
+            "least",
+            "concat",
+            "concat_ws",
+            "now",
+            "random",
+            "today",
+        ),
+        *("row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile", "lag", "lead"),
+        *(
+            "first_value",
+            "last_value",
+            "nth_value",
+            "stddev",
+            "variance",
+            "position",
+            "lpad",
+            "rpad",
+            "version",
+        ),
+    }
+)
+
+
+def public_sql(query: Query, policy: Policy) -> str:
+    """Return the statement as the shell database runs it, or refuse it."""
+    source = query.source
+    if (
+        query.has_options
+        or query.clause.top is not None
+        or query.clause.argmax
+        or query.clause.threshold is not None
+    ):
+        at = next(iter(query.options.at.values()), query.clause.at)
+        raise source.refuse(
+            "this statement names no private table, so there is nothing to protect",
+            at,
+            "leave the clause out",
+        )
+    tree = query.tree.copy()
+    _check(query, policy, tree)
+    for node in tree.find_all(exp.Anonymous):
+        name = function_name(node)
+        if name is not None:
+            node.set("this", name)
+    sql: str = tree.sql("duckdb", comments=False)
+    return sql
+
+
+def _check(query: Query, policy: Policy, tree: exp.Expr) -> None:
+    source = query.source
+    ctes = {fold(cte.alias) for cte in tree.find_all(exp.CTE)}
+    for node in tree.walk():
+        if type(node).__name__ not in _NODES:
+            raise source.refuse(f"{type(node).__name__.upper()} is not supported", node)
+        if isinstance(node, exp.CTE) and not isinstance(node.this, exp.Query):
+            raise source.refuse("a common table expression holds a SELECT: dpsql only reads", node)
+        if isinstance(node, exp.With) and node.args.get("recursive"):
+            raise source.refuse("recursive common table expressions are not supported", node)
+        if isinstance(node, exp.Select) and node.args.get("into") is not None:
+            raise source.refuse("SELECT INTO writes: dpsql only reads", node.args["into"])
+        if isinstance(node, exp.Table):
+            _table(query, policy, node, ctes)
+        elif isinstance(node, exp.Anonymous):
+            _function(query, node)
+
+
+def _table(query: Query, policy: Policy, node: exp.Table, ctes: set[str]) -> None:
+    source = query.source
+    for name, value in node.args.items():
+        if name not in ("this", "alias", "db", "catalog", "joins") and value:
+            raise source.refuse(f"{name.upper()} is not supported", node)
+    if isinstance(node.this, exp.Anonymous):
+        name = function_name(node.this) or str(node.this.this).removeprefix(MARK)
+        if name.lower() not in _TABLE_FUNCTIONS:
+            raise source.refuse(f"the table function {name[:60]} is not supported", node)
+        return
+    if not isinstance(node.this, exp.Identifier):
+        raise source.refuse("this is not supported in FROM", node)
+    if node.args.get("db") is None and fold(node.name) in ctes:
+        return
+    database = node.args.get("db")
+    table = policy.table(node.name) if node.name.isascii() else None
+    if table is None or node.args.get("catalog") or (database is not None and fold(database.name) != "main"):
+        known = [t.name for t in policy.tables.values()]
+        close = difflib.get_close_matches(node.name, known, 1)
+        hint = f"did you mean {close[0]}?" if close else "tables are " + ", ".join(known)[:200]
+        raise source.refuse(f"there is no table {node.name[:60]}", node, hint)
+
+
+def _function(query: Query, node: exp.Anonymous) -> None:
+    name = function_name(node)
+    allowed = name is not None and (
+        name.lower() in listed()
+        or name.lower() in AGGREGATES
+        or name.lower() in ORDER_DEPENDENT
+        or name.lower() in _MORE
+        or (name.lower() in _TABLE_FUNCTIONS and isinstance(node.parent, exp.Table))
+    )
+    if not allowed:
+        raise query.source.refuse(f"the function {str(name or node.this)[:60]} is not supported", node)

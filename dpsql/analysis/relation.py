@@ -1,0 +1,144 @@
+"""Relations, public or owned, and the scopes in which their names are resolved."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from dpsql.analysis.typed import Candidates, Typed, UnitRole
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dpsql.language import Source
+    from dpsql.types import SqlType
+
+__all__ = ["Column", "Origin", "Owner", "Relation", "Scope", "fold", "quote"]
+
+
+def fold(name: str) -> str:
+    """Fold a name as identifiers compare: ASCII letters without case.
+
+    >>> fold("Page"), fold("É")
+    ('page', 'É')
+    """
+    return "".join(chr(ord(c) + 32) if "A" <= c <= "Z" else c for c in name)
+
+
+def quote(name: str) -> str:
+    """Quote an identifier for the engine."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Who owns an owned relation's rows: the unit's kind, its type, and whether each row is a unit."""
+
+    kind: str
+    type: SqlType | None
+    row: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One visible column of a relation; its generated name is its place: `c0`, `c1`, ..."""
+
+    name: str
+    type: SqlType
+    unit: UnitRole = UnitRole.NONE
+    candidates: Candidates | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A SELECT with generated column names; owned relations have the hidden unit in column `u`.
+
+    `unique` holds sets of column places known to be unique within a unit (owned) or at all (public).
+    """
+
+    sql: str
+    columns: tuple[Column, ...]
+    owner: Owner | None = None
+    unique: frozenset[frozenset[int]] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """One relation in a FROM clause under its alias: visible names to compiled columns."""
+
+    alias: str
+    names: tuple[str, ...]
+    columns: tuple[Typed, ...]
+
+
+@dataclass(slots=True)
+class Scope:
+    """The names an expression may use: the FROM clause's columns, then aliases of the select list."""
+
+    source: Source
+    origins: tuple[Origin, ...] = ()
+    merged: dict[str, Typed] = field(default_factory=dict)
+    """Columns merged by USING, by folded name."""
+    aliases: dict[str, Typed] = field(default_factory=dict)
+    intercept: Callable[[exp.Expr], Typed | None] | None = None
+    """Asked first for every node: in grouped blocks, keys and aggregates are columns of the group."""
+
+    def copy(self) -> Scope:
+        """Return a scope of the same names that may take aliases of its own."""
+        return Scope(self.source, self.origins, dict(self.merged), dict(self.aliases), self.intercept)
+
+    def resolve(self, node: exp.Column) -> Typed:
+        """Find the column a name means: base columns before aliases, ambiguity refused."""
+        name = node.name
+        key = fold(name)
+        table = node.args.get("table")
+        if node.args.get("db") or node.args.get("catalog"):
+            raise self.source.refuse("a column is named by its table and name alone", node)
+        if not name.isascii():
+            raise self.source.refuse("names outside ASCII are not supported", node)
+        if table is not None:
+            return self._in_table(node, fold(table.name), key)
+        if key in self.merged:
+            return self.merged[key]
+        found = [
+            column
+            for origin in self.origins
+            for visible, column in zip(origin.names, origin.columns, strict=True)
+            if fold(visible) == key
+        ]
+        if len(found) > 1:
+            aliases = [o.alias for o in self.origins if key in map(fold, o.names)]
+            raise self.source.refuse(
+                f"column {name} is in several tables",
+                node,
+                f"write {aliases[0]}.{name} or {aliases[1]}.{name}",
+            )
+        if found:
+            return found[0]
+        if key in self.aliases:
+            return self.aliases[key]
+        raise self._unknown(node, name, [n for o in self.origins for n in o.names] + list(self.aliases))
+
+    def _in_table(self, node: exp.Column, table: str, key: str) -> Typed:
+        origins = [o for o in self.origins if fold(o.alias) == table]
+        if not origins:
+            raise self._unknown(
+                node, f"{table}.{node.name}", [f"{o.alias}.{n}" for o in self.origins for n in o.names]
+            )
+        found = [
+            column
+            for visible, column in zip(origins[0].names, origins[0].columns, strict=True)
+            if fold(visible) == key
+        ]
+        if len(found) != 1:
+            raise self._unknown(node, f"{origins[0].alias}.{node.name}", list(origins[0].names))
+        return found[0]
+
+    def _unknown(self, node: exp.Column, name: str, known: list[str]) -> Exception:
+        close = difflib.get_close_matches(name, known, 1)
+        shown = ", ".join(dict.fromkeys(known))
+        hint = f"did you mean {close[0]}?" if close else f"columns here: {shown[:200]}" if shown else None
+        return self.source.refuse(f"there is no column {name}", node, hint)

@@ -1,0 +1,229 @@
+"""What may stand in FROM: declared tables, common table expressions, subqueries, lists of values."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from dpsql.analysis.expressions import check_arguments, common
+from dpsql.analysis.relation import Column, Origin, Owner, Relation, Scope, fold, quote
+from dpsql.analysis.typed import Candidates, Typed, UnitRole
+from dpsql.policy import UnitColumn, UnitRow, UnitVia
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dpsql.analysis.compiler import Cte, StatementCompiler
+    from dpsql.policy import Table
+
+__all__ = ["base_table", "from_item", "origin_of", "rename"]
+
+
+def from_item(
+    compiler: StatementCompiler, node: exp.Expr, ctes: tuple[Cte, ...], depth: int
+) -> tuple[Relation, str]:
+    """Compile one item of FROM; return its relation and the alias it is visible under."""
+    match node:
+        case exp.Table():
+            return _table(compiler, node, ctes, depth)
+        case exp.Subquery():
+            check_arguments(compiler.source, node, frozenset({"this", "alias"}))
+            relation = _query(compiler, node.this, ctes, depth)
+            return _aliased(compiler, node, relation, "")
+        case exp.Values():
+            check_arguments(compiler.source, node, frozenset({"expressions", "alias"}))
+            return _aliased(compiler, node, _values(compiler, node), "")
+    raise compiler.source.refuse("this is not supported in FROM over private data", node)
+
+
+def _query(compiler: StatementCompiler, node: exp.Expr, ctes: tuple[Cte, ...], depth: int) -> Relation:
+    from dpsql.analysis.blocks import query  # noqa: PLC0415  FROM and SELECT contain one another
+
+    return query(compiler, node, ctes, depth + 1)
+
+
+def _aliased(
+    compiler: StatementCompiler, node: exp.Expr, relation: Relation, name: str
+) -> tuple[Relation, str]:
+    alias = node.args.get("alias")
+    if alias is None:
+        return relation, name
+    check_arguments(compiler.source, alias, frozenset({"this", "columns"}))
+    columns = [c.name for c in alias.args.get("columns") or ()]
+    for column in alias.args.get("columns") or ():
+        if not isinstance(column, exp.Identifier):
+            raise compiler.source.refuse("expected a list of column names", column)
+    if columns:
+        relation = rename(compiler, relation, columns, alias)
+    return relation, alias.name if alias.this is not None else name
+
+
+def rename(compiler: StatementCompiler, relation: Relation, names: Sequence[str], at: exp.Expr) -> Relation:
+    """Give the first columns of a relation other visible names; what they are does not change."""
+    if len(names) > len(relation.columns):
+        raise compiler.source.refuse(f"{len(names)} column names for {len(relation.columns)} columns", at)
+    new = [
+        Column(name, c.type, c.unit, c.candidates) for name, c in zip(names, relation.columns, strict=False)
+    ]
+    return Relation(relation.sql, (*new, *relation.columns[len(names) :]), relation.owner, relation.unique)
+
+
+def _table(
+    compiler: StatementCompiler, node: exp.Table, ctes: tuple[Cte, ...], depth: int
+) -> tuple[Relation, str]:
+    check_arguments(compiler.source, node, frozenset({"this", "alias", "db", "catalog"}))
+    if not isinstance(node.this, exp.Identifier):
+        raise compiler.source.refuse(
+            "table functions are not supported over private data", node, "name a declared table"
+        )
+    name = node.name
+    database = node.args.get("db")
+    if database is None:
+        for cte in reversed(ctes):
+            if fold(cte.name) == fold(name):
+                relation = _query(compiler, cte.query, cte.visible, depth)
+                if cte.columns:
+                    relation = rename(compiler, relation, cte.columns, cte.query)
+                return _aliased(compiler, node, relation, cte.name)
+    table = compiler.policy.table(name) if name.isascii() else None
+    if (
+        table is None
+        or node.args.get("catalog") is not None
+        or (database is not None and fold(database.name) != "main")
+    ):
+        known = [t.name for t in compiler.policy.tables.values()]
+        close = difflib.get_close_matches(name, known, 1)
+        hint = f"did you mean {close[0]}?" if close else "tables are " + ", ".join(known)[:200]
+        raise compiler.source.refuse(f"there is no table {name[:60]}", node, hint)
+    compiler.used.add(table.name)
+    return _aliased(compiler, node, base_table(compiler, table, node), table.name)
+
+
+def base_table(compiler: StatementCompiler, table: Table, at: exp.Expr) -> Relation:
+    """Compile a declared table: its declared columns; of a private one the rows that have a unit."""
+    declared = compiler.catalog.columns(table.name)
+    places = {fold(name): i for i, (name, _) in enumerate(declared)}
+    listed = ", ".join(f"b.{quote(name)} AS c{i}" for i, (name, _) in enumerate(declared))
+    source = f"main.{quote(table.name)} AS b"
+    facts = table.unique if table.unit is not None else compiler.catalog.unique(table.name)
+    unique = frozenset(frozenset(places[fold(c)] for c in fact) for fact in facts)
+    if table.unit is None:
+        columns = tuple(
+            Column(name, kind, candidates=_public_values(table.name, name)) for name, kind in declared
+        )
+        return Relation(f"SELECT {listed} FROM {source}", columns, None, unique)
+    columns = tuple(
+        Column(name, kind, candidates=_declared(compiler, table.name, name)) for name, kind in declared
+    )
+    match table.unit:
+        case UnitRow(kind=kind):
+            owner = Owner(kind, None, row=True)
+            return Relation(f"SELECT TRUE AS u, {listed} FROM {source}", columns, owner, frozenset())
+        case UnitColumn(column=column, kind=kind):
+            place = places[fold(column)]
+            unit = f"b.{quote(declared[place][0])}"
+            columns = tuple(
+                Column(c.name, c.type, UnitRole.EXACT, c.candidates) if i == place else c
+                for i, c in enumerate(columns)
+            )
+            unique = frozenset(fact - {place} for fact in unique)
+            owner = Owner(kind, columns[place].type)
+            return Relation(
+                f"SELECT {unit} AS u, {listed} FROM {source} WHERE {unit} IS NOT NULL", columns, owner, unique
+            )
+        case UnitVia():
+            return _child(compiler, table, table.unit, columns, listed, source, at)
+    raise compiler.source.refuse(f"table {table.name} has an unknown kind of unit", at)
+
+
+def _child(
+    compiler: StatementCompiler,
+    table: Table,
+    unit: UnitVia,
+    columns: tuple[Column, ...],
+    listed: str,
+    source: str,
+    at: exp.Expr,
+) -> Relation:
+    """Compile a table without the unit: its owner is found through its parent, one parent row a child row."""
+    parent = compiler.policy.table(unit.table)
+    if parent is None or not isinstance(parent.unit, UnitColumn):
+        raise compiler.source.refuse(
+            f"the unit of {table.name} goes through a table without a unit column", at
+        )
+    kinds = {fold(name): kind for name, kind in compiler.catalog.columns(parent.name)}
+    link = {fold(name): kind for name, kind in compiler.catalog.columns(table.name)}[fold(unit.via)]
+    if link != kinds[fold(unit.column)]:
+        raise compiler.source.refuse(
+            f"{unit.via} of {table.name} and {unit.column} of {unit.table} differ in type", at
+        )
+    owner = Owner(parent.unit.kind, kinds[fold(parent.unit.column)])
+    # The owner vouches that a parent key has one owner; MIN keeps child rows single all the same.
+    up = f"p.{quote(parent.unit.column)}"
+    key = f"p.{quote(unit.column)}"
+    rows = f"main.{quote(parent.name)} AS p WHERE {up} IS NOT NULL"
+    parents = f"SELECT {key} AS k, MIN({up}) AS u FROM {rows} GROUP BY {key}"
+    return Relation(
+        f"SELECT q.u AS u, {listed} FROM {source} JOIN ({parents}) AS q ON b.{quote(unit.via)} = q.k",
+        columns,
+        owner,
+    )
+
+
+def _public_values(table: str, column: str) -> Candidates:
+    """Return a public column's own values: a public domain for keys that come from it."""
+    name = quote(column)
+    return Candidates(
+        f"SELECT DISTINCT b.{name} AS v FROM main.{quote(table)} AS b WHERE b.{name} IS NOT NULL",
+        origin=f"the values of {table}.{column}",
+    )
+
+
+def _declared(compiler: StatementCompiler, table: str, column: str) -> Candidates | None:
+    sql = compiler.catalog.domain(table, column)
+    return Candidates(sql, ordered=True, origin=f"the declared domain of {table}.{column}") if sql else None
+
+
+def _values(compiler: StatementCompiler, node: exp.Values) -> Relation:
+    rows = [row.expressions if isinstance(row, exp.Tuple) else [row] for row in node.expressions]
+    width = len(rows[0])
+    if any(len(row) != width for row in rows):
+        raise compiler.source.refuse("the rows of VALUES differ in length", node)
+    empty = Scope(compiler.source)
+    columns = [
+        common(compiler, [compiler.expression(row[i], empty) for row in rows], [row[i] for row in rows])
+        for i in range(width)
+    ]
+    text = ", ".join("(" + ", ".join(columns[i][j].sql for i in range(width)) + ")" for j in range(len(rows)))
+    names = ", ".join(f"c{i}" for i in range(width))
+    sql = f"SELECT {names} FROM (VALUES {text}) AS w({names})"
+    return Relation(
+        sql,
+        tuple(
+            Column(
+                f"col{i}",
+                columns[i][0].type,
+                candidates=Candidates(
+                    f"SELECT DISTINCT c{i} AS v FROM ({sql}) AS w WHERE c{i} IS NOT NULL", origin="the list"
+                ),
+            )
+            for i in range(width)
+        ),
+    )
+
+
+def origin_of(relation: Relation, generated: str, alias: str) -> Origin:
+    """Make a relation's columns visible under an alias, as `generated.c0`, ..."""
+    columns = tuple(
+        Typed(
+            f"{generated}.c{i}",
+            c.type,
+            frozenset({f"{generated}.c{i}"}),
+            unit=c.unit,
+            candidates=c.candidates,
+        )
+        for i, c in enumerate(relation.columns)
+    )
+    return Origin(alias or generated, tuple(c.name for c in relation.columns), columns)

@@ -1,0 +1,65 @@
+"""Compiled expressions with their types: what one rule hands to the next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dpsql.types import SqlType
+
+__all__ = ["Candidates", "Literal", "Typed", "UnitRole"]
+
+
+class UnitRole(Enum):
+    """Whether a visible column is the privacy unit: a provenance, never a name."""
+
+    NONE = "none"
+    """Something else."""
+    EXACT = "exact"
+    """The row's unit."""
+    NULLABLE = "nullable"
+    """The row's unit or NULL: the nullable side of an outer join."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """A public domain: the values a group key may take.
+
+    `sql` is a SELECT with the value in column `v` (distinct, never NULL) and, when `ordered`, its place
+    in the domain's own order in column `o`.
+    """
+
+    sql: str
+    ordered: bool = False
+    origin: str = ""
+    """Where the values come from, in words, for EXPLAIN."""
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A constant as typed by the analyst: its Python value."""
+
+    value: object
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """One compiled expression: stock SQL over generated names, fully parenthesised, with its type.
+
+    `reads` names the generated columns it depends on (`t1.c0`); `size` counts its nodes, so that
+    templates which repeat an argument cannot grow without bound.
+    """
+
+    sql: str
+    type: SqlType
+    reads: frozenset[str] = frozenset()
+    literal: Literal | None = None
+    unit: UnitRole = UnitRole.NONE
+    candidates: Candidates | None = None
+    size: int = 1
+
+    def with_unit(self, role: UnitRole) -> Typed:
+        """Return the same expression with another role."""
+        return replace(self, unit=role)

@@ -1,0 +1,67 @@
+"""Counts without GROUP BY: each measured with Laplace noise, no selection."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpsql import mechanisms
+from dpsql.answers.method import Answer, Terms
+from dpsql.charge import Charge
+from dpsql.estimates import Combined, count_offset, from_measurements, split_measuring
+
+if TYPE_CHECKING:
+    from dpsql.analysis import Plan
+    from dpsql.engines import Counts
+
+__all__ = ["LaplaceCounts"]
+
+
+@dataclass(frozen=True, slots=True)
+class LaplaceCounts:
+    """Measures every distinct count once; `scales` by the count's place."""
+
+    plan: Plan
+    scales: dict[int, Fraction]
+    terms: Terms
+
+    @classmethod
+    def of(cls, plan: Plan) -> LaplaceCounts:
+        """Divide the statement's epsilon among its counts."""
+        distinct: dict[object, int] = {}
+        for place, count in enumerate(plan.counts):
+            distinct.setdefault(count, place)
+        places = list(distinct.values())
+        bounds = [plan.counts[p].bound for p in places]
+        shares = split_measuring(plan.epsilon, bounds)
+        scales = {p: Fraction(b) / s for p, b, s in zip(places, bounds, shares, strict=True)}
+        confidence = plan.options.confidence or Fraction(95, 100)
+        widest = max(scales.values())
+        terms = Terms(
+            Charge(plan.epsilon),
+            "Laplace",
+            float(widest),
+            "all for measuring" if len(places) == 1 else f"divided among {len(places)} counts",
+            float(widest) * 2**0.5,
+            count_offset(widest, confidence),
+            None,
+        )
+        return cls(plan, scales, terms)
+
+    def run(self, counts: Counts) -> Answer:
+        """Add noise to each count."""
+        charge = Charge()
+        estimates: list[Combined | None] = [None] * len(self.plan.counts)
+        for place, scale in self.scales.items():
+            measured = mechanisms.laplace(counts.n[place], scale, sensitivity=self.plan.counts[place].bound)
+            charge += measured.charge
+            estimates[place] = from_measurements(
+                measured.value,
+                scale=measured.scale,
+                resolution=measured.resolution,
+                confidence=self.plan.options.confidence or Fraction(95, 100),
+            )
+        return Answer(np.zeros(1, dtype=np.int64), charge, tuple(estimates))

@@ -1,0 +1,79 @@
+"""The answer as tables: the columns asked for, and everything free beside them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dpsql.analysis import Output, Plan
+    from dpsql.answers.method import Answer
+    from dpsql.engines import Counts
+
+__all__ = ["details", "rows"]
+
+
+def rows(plan: Plan, answer: Answer, counts: Counts) -> pa.Table:
+    """Build the columns of the select list, in its order."""
+    columns = [_column(plan, output, answer, counts) for output in plan.outputs]
+    return pa.Table.from_arrays(columns, names=[o.name for o in plan.outputs])
+
+
+def details(plan: Plan, answer: Answer, shown: pa.Table) -> pa.Table:
+    """Add what is free: the gap, and each count's standard deviation and interval."""
+    names = list(shown.column_names)
+    columns = list(shown.columns)
+
+    def add(name: str, column: pa.Array) -> None:
+        if name not in names:
+            names.append(name)
+            columns.append(column)
+
+    if answer.gap is not None:
+        add("gap", _doubles(answer.gap))
+    if answer.p_value is not None:
+        add("p_value", _doubles(answer.p_value))
+    for output in plan.outputs:
+        if output.kind != "count":
+            continue
+        estimate = _estimate(plan, answer, output.of)
+        add(f"{output.name}_stddev", _doubles(estimate[1]))
+        add(f"{output.name}_low", _doubles(estimate[2]))
+        add(f"{output.name}_high", _doubles(estimate[3]))
+    return pa.Table.from_arrays(columns, names=names)
+
+
+def _doubles(values: NDArray[np.float64]) -> pa.Array:
+    return pa.array(values, type=pa.float64(), mask=np.isnan(values))
+
+
+def _estimate(plan: Plan, answer: Answer, place: int) -> tuple[NDArray[np.float64], ...]:
+    """Return value, standard deviation, low and high of a count; equal counts were measured once."""
+    found = answer.counts[place]
+    if found is None:
+        same = next(
+            i for i, c in enumerate(plan.counts) if c == plan.counts[place] and answer.counts[i] is not None
+        )
+        found = answer.counts[same]
+    assert found is not None  # noqa: S101  every shown count is measured
+    return found.value, found.stddev, found.low, found.high
+
+
+def _column(plan: Plan, output: Output, answer: Answer, counts: Counts) -> pa.Array:
+    size = len(answer.rows)
+    match output.kind:
+        case "key":
+            return counts.keys.column(f"k{output.of}").take(pa.array(answer.rows)).combine_chunks()
+        case "count" | "stddev" | "low" | "high":
+            place = ("count", "stddev", "low", "high").index(output.kind)
+            return _doubles(_estimate(plan, answer, output.of)[place])
+        case "gap":
+            return _doubles(answer.gap if answer.gap is not None else np.full(size, np.nan))
+        case "p_value":
+            return _doubles(answer.p_value if answer.p_value is not None else np.full(size, np.nan))
+        case "rank":
+            return pa.array(range(1, size + 1), pa.int64())

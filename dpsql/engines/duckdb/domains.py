@@ -1,0 +1,108 @@
+"""Declared domains as small public tables, made alike in the shell and in the private database."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from dpsql.analysis import DOMAIN_SCHEMA, fold, quote
+from dpsql.errors import PolicyError
+from dpsql.policy import BooleanDomain, EnumDomain, RangeDomain, TableDomain, ValuesDomain, fit
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from dpsql.engines.duckdb.sources import Reader
+    from dpsql.policy import Domain, Policy
+    from dpsql.types import SqlType
+
+__all__ = ["Domains"]
+
+
+class Domains:
+    """The declared domain of each column: a SELECT of values `v` and their order `o`."""
+
+    def __init__(self, policy: Policy, readers: dict[str, Reader]) -> None:
+        self._made: dict[tuple[str, str], tuple[str, pa.Table | None, SqlType]] = {}
+        for table in policy.tables.values():
+            kinds = {fold(name): kind for name, kind in readers[table.name].columns}
+            for column, domain in table.domain.items():
+                key = (fold(table.name), fold(column))
+                where = f"tables.{table.name}.domain.{column}"
+                self._made[key] = self._make(where, domain, kinds[fold(column)], readers, len(self._made))
+
+    def sql(self, table: str, column: str) -> str | None:
+        """Return the domain's SELECT, or None if none was declared."""
+        made = self._made.get((fold(table), fold(column)))
+        return made[0] if made is not None else None
+
+    def create(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Make the listed domains' tables in a database."""
+        connection.execute(f"CREATE SCHEMA {DOMAIN_SCHEMA}")
+        for i, (_, values, kind) in enumerate(self._made.values()):
+            if values is None:
+                continue
+            connection.register("dpsql_incoming", values)
+            connection.execute(
+                f"CREATE TABLE {DOMAIN_SCHEMA}.d{i} AS "
+                f"SELECT CAST(v AS {kind}) AS v, MIN(o) AS o FROM dpsql_incoming GROUP BY ALL"
+            )
+            connection.unregister("dpsql_incoming")
+
+    def _make(
+        self, where: str, domain: Domain, kind: SqlType, readers: dict[str, Reader], number: int
+    ) -> tuple[str, pa.Table | None, SqlType]:
+        match domain:
+            case ValuesDomain(values=values):
+                try:
+                    texts = [_text(fit(value, kind)) for value in values]
+                except ValueError as error:
+                    raise PolicyError(f"{where}: {error}") from None
+                return self._listed(texts, kind, number)
+            case BooleanDomain():
+                return self._listed(["false", "true"], kind, number)
+            case EnumDomain():
+                return self._listed(list(kind.values), kind, number)
+            case RangeDomain(start=start, stop=stop):
+                return _range(start, stop, kind), None, kind
+            case TableDomain(table=name, column=column):
+                return _column(where, name, column, kind, readers), None, kind
+        raise PolicyError(f"{where}: unknown kind of domain")
+
+    def _listed(self, texts: list[str], kind: SqlType, number: int) -> tuple[str, pa.Table, SqlType]:
+        values = pa.table({"v": pa.array(texts, pa.string()), "o": pa.array(range(len(texts)), pa.int64())})
+        return f"SELECT v, o FROM {DOMAIN_SCHEMA}.d{number}", values, kind
+
+
+def _text(value: object) -> str:
+    return "true" if value is True else "false" if value is False else str(value)
+
+
+def _range(start: int | date, stop: int | date, kind: SqlType) -> str:
+    if isinstance(start, date) and isinstance(stop, date):
+        days = (stop - start).days + 1
+        day = f"DATE '{start}' + CAST(i AS INTEGER)"
+        return f"SELECT TRY_CAST({day} AS {kind}) AS v, i AS o FROM range(0, {days}) AS r(i)"
+    if isinstance(start, date) or isinstance(stop, date):
+        raise PolicyError("a range has two dates or two integers")
+    return f"SELECT TRY_CAST(i AS {kind}) AS v, i AS o FROM range({start}, {stop + 1}) AS r(i)"
+
+
+def _column(where: str, name: str, column: str, kind: SqlType, readers: dict[str, Reader]) -> str:
+    reader = next((r for n, r in readers.items() if fold(n) == fold(name)), None)
+    kinds = {fold(n): (n, k) for n, k in reader.columns} if reader is not None else {}
+    if reader is None or fold(column) not in kinds:
+        raise PolicyError(f"{where}: there is no column {name}.{column}")
+    actual, other = kinds[fold(column)]
+    if other != kind and not (other.integer and kind.integer):
+        raise PolicyError(
+            f"{where}: {name}.{column} is {other}, the column is {kind}", hint="declare both alike"
+        )
+    cell = f"b.{quote(actual)}"
+    value = cell if other == kind else f"TRY_CAST({cell} AS {kind})"
+    return (
+        f"SELECT v, row_number() OVER (ORDER BY v) AS o FROM (SELECT DISTINCT {value} AS v "
+        f"FROM main.{quote(reader.table.name)} AS b) AS r WHERE v IS NOT NULL"
+    )

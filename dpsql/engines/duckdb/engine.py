@@ -1,0 +1,136 @@
+"""The private database: the owner's data under a generated name, locked down, asked for counts alone."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import duckdb
+import numpy as np
+
+from dpsql.analysis import CompiledQuery, quote
+from dpsql.engines.duckdb import settings
+from dpsql.engines.duckdb.domains import Domains
+from dpsql.engines.duckdb.shell import Shell
+from dpsql.engines.duckdb.sources import Reader, read_sources
+from dpsql.engines.protocol import FAILED, Counts
+from dpsql.errors import InternalError, OperationalError, PolicyError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pyarrow as pa
+
+    from dpsql.policy import Policy
+
+__all__ = ["DuckDBEngine", "open_duckdb"]
+
+
+def open_duckdb(policy: Policy) -> tuple[Shell, DuckDBEngine]:
+    """Open both databases of a policy: the shell, and the private one."""
+    engine = DuckDBEngine(policy)
+    try:
+        shell = Shell(engine.readers, engine.public, engine.domains)
+    except BaseException:
+        engine.close()
+        raise
+    return shell, engine
+
+
+class DuckDBEngine:
+    """Implements `dpsql.engines.Engine` on DuckDB."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+        self.readers: dict[str, Reader] = {}
+        self.public: dict[str, pa.Table] = {}
+        self._con = self._open()
+
+    def _open(self) -> duckdb.DuckDBPyConnection:
+        connection = settings.connect()
+        failed = False
+        try:
+            catalog = self._attach(connection)
+            self.readers = read_sources(connection, self._policy, catalog)
+            self.domains = Domains(self._policy, self.readers)
+            paths: list[Path] = []
+            for name, reader in self.readers.items():
+                paths += reader.paths
+                if reader.table.public:
+                    connection.execute(f"CREATE TABLE main.{quote(name)} AS {reader.sql}")
+                    self.public[name] = connection.sql(f"SELECT * FROM main.{quote(name)}").to_arrow_table()
+                else:
+                    connection.execute(f"CREATE VIEW main.{quote(name)} AS {reader.sql}")
+            self.domains.create(connection)
+            settings.lock(connection, paths, spill=True)
+        except duckdb.Error:
+            failed = True
+        except BaseException:
+            connection.close()
+            raise
+        if failed:
+            connection.close()
+            raise PolicyError("the declared sources cannot be opened", hint="check their paths and types")
+        return connection
+
+    def _attach(self, connection: duckdb.DuckDBPyConnection) -> str | None:
+        path = self._policy.database
+        if path is None:
+            return None
+        catalog = f"own_{id(self):x}"
+        failed = False
+        try:
+            connection.execute(f"ATTACH '{str(path).replace(chr(39), chr(39) * 2)}' AS {catalog} (READ_ONLY)")
+        except duckdb.Error:
+            failed = True
+        if failed:
+            raise PolicyError("database.path: not a DuckDB database that can be opened for reading")
+        return catalog
+
+    def count(self, compiled: CompiledQuery) -> Counts:
+        """Run the counting SQL in a worker thread, so that Ctrl-C stops it at once."""
+        if not isinstance(compiled, CompiledQuery):
+            raise InternalError("an engine counts compiled queries alone")
+        outcome: list[pa.Table] = []
+
+        def work() -> None:
+            with suppress(Exception):  # no engine error may be seen, whatever it is
+                outcome.append(self._con.sql(compiled.sql).to_arrow_table())
+
+        worker = threading.Thread(target=work, daemon=True)
+        worker.start()
+        try:
+            while worker.is_alive():
+                worker.join(0.05)
+        except BaseException:
+            self.cancel()
+            worker.join()
+            raise
+        if not outcome:
+            self._reopen()
+            raise OperationalError(FAILED)
+        return _counts(outcome[0], compiled)
+
+    def _reopen(self) -> None:
+        """Start from a fresh database: after some engine errors the old one is no longer usable."""
+        self._con.close()
+        self._con = self._open()
+
+    def cancel(self) -> None:
+        """Stop what runs."""
+        self._con.interrupt()
+
+    def close(self) -> None:
+        """Let go of the data."""
+        self._con.close()
+
+
+def _counts(table: pa.Table, compiled: CompiledQuery) -> Counts:
+    keys = table.select([f"k{i}" for i in range(len(compiled.keys))])
+    arrays = tuple(
+        np.asarray(table.column(f"n{i}").to_numpy(), dtype=np.int64) for i in range(compiled.counts)
+    )
+    if any(len(a) != table.num_rows for a in arrays) or table.num_columns != len(compiled.keys) + len(arrays):
+        raise OperationalError(FAILED)
+    return Counts(keys, arrays)

@@ -1,0 +1,63 @@
+"""Settings pinned on every database, and the lock that keeps them."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from typing import TYPE_CHECKING
+
+import duckdb
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+__all__ = ["connect", "lock"]
+
+_AT_START: dict[str, str | bool | int | float | list[str]] = {
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+    "allow_community_extensions": False,
+    "allow_persistent_secrets": False,
+    "python_enable_replacements": False,
+}
+
+_PINNED = {
+    # What a value means must not depend on the machine or on the owner's habits.
+    "TimeZone": "'UTC'",
+    "Calendar": "'gregorian'",
+    "default_collation": "''",
+    "ieee_floating_point_ops": "true",  # false makes sqrt, ln and / raise
+    "error_on_division_by_zero": "false",
+    "integer_division": "false",
+    "scalar_subquery_error_on_multiple_rows": "true",
+    "default_null_order": "'NULLS_LAST'",
+    "default_order": "'ASCENDING'",
+    "order_by_non_integer_literal": "false",
+    "regex_match_operator_semantics": "'partial'",
+    "max_execution_time": "0",  # a timeout of the engine would depend on data
+    "enable_logging": "false",
+    "enable_progress_bar": "false",
+}
+
+
+def connect() -> duckdb.DuckDBPyConnection:
+    """Open an empty in-memory database with every setting pinned, not yet locked."""
+    connection = duckdb.connect(":memory:", config=dict(_AT_START))
+    for name, value in _PINNED.items():
+        connection.execute(f"SET {name} = {value}")
+    return connection
+
+
+def lock(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path], *, spill: bool) -> None:
+    """Allow reading exactly these files, and nothing else from now on; `spill` allows temporary files."""
+    if spill:
+        folder = tempfile.mkdtemp(prefix="dpsql-")
+        os.chmod(folder, 0o700)
+        connection.execute("SET temp_directory = '" + folder.replace("'", "''") + "'")
+    else:
+        connection.execute("SET temp_directory = ''")
+    listed = ", ".join("'" + str(p).replace("'", "''") + "'" for p in paths)
+    connection.execute(f"SET allowed_paths = [{listed}]")
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")

@@ -1,0 +1,132 @@
+"""The shell database: every declared table with its types, private ones empty.
+
+Binder, catalog and public engine in one: public statements, domains, EXPLAIN and the binding of compiled
+queries run here, so none of them can show anything of private data.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+
+from dpsql.analysis import fold, quote
+from dpsql.engines.duckdb import settings
+from dpsql.errors import OperationalError, ProgrammingError
+from dpsql.types import HUGEINT, INTERVAL, JSON, NULL, SqlType, column_type
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from dpsql.engines.duckdb.domains import Domains
+    from dpsql.engines.duckdb.sources import Reader
+
+__all__ = ["Shell"]
+
+_INNER = {"HUGEINT": HUGEINT, "INTERVAL": INTERVAL, "JSON": JSON, '"NULL"': NULL, "NULL": NULL}
+
+
+class Shell:
+    """Implements `dpsql.analysis.Catalog` and runs public statements."""
+
+    def __init__(self, readers: dict[str, Reader], public: dict[str, pa.Table], domains: Domains) -> None:
+        self._readers = {fold(name): reader for name, reader in readers.items()}
+        self._domains = domains
+        self._lock = threading.Lock()
+        self._types: dict[str, SqlType] = {}
+        self._values: dict[str, object] = {}
+        self._unique: dict[str, tuple[tuple[str, ...], ...]] = {}
+        self._con = settings.connect()
+        self._con.execute("SET threads = 1")
+        for name, reader in readers.items():
+            columns = ", ".join(f"{quote(column)} {kind}" for column, kind in reader.columns)
+            self._con.execute(f"CREATE TABLE main.{quote(name)} ({columns})")
+            if name in public:
+                self._con.register("dpsql_incoming", public[name])
+                self._con.execute(f"INSERT INTO main.{quote(name)} SELECT * FROM dpsql_incoming")
+                self._con.unregister("dpsql_incoming")
+        domains.create(self._con)
+        settings.lock(self._con, (), spill=False)
+
+    def columns(self, table: str) -> tuple[tuple[str, SqlType], ...]:
+        """See `Catalog`."""
+        return self._readers[fold(table)].columns
+
+    def type_of(self, expression: str) -> SqlType:
+        """See `Catalog`."""
+        if expression not in self._types:
+            text = self._rows(f"SELECT typeof({expression})")[0][0]
+            self._types[expression] = _INNER.get(text) or column_type(text)
+        return self._types[expression]
+
+    def evaluate(self, expression: str) -> object:
+        """See `Catalog`."""
+        if expression not in self._values:
+            self._values[expression] = self._rows(f"SELECT {expression}")[0][0]
+        return self._values[expression]
+
+    def count(self, relation: str) -> int:
+        """See `Catalog`."""
+        return int(self._rows(f"SELECT COUNT(*) FROM ({relation}) AS r")[0][0])
+
+    def plan(self, sql: str) -> object:
+        """See `Catalog`."""
+        literal = "'" + sql.replace("'", "''") + "'"
+        bound = json.loads(self._rows(f"SELECT json_serialize_plan({literal}, optimize := false)")[0][0])
+        if bound.get("error"):
+            raise ValueError("the compiled statement does not bind")
+        return bound["plans"]
+
+    def domain(self, table: str, column: str) -> str | None:
+        """See `Catalog`."""
+        return self._domains.sql(table, column)
+
+    def unique(self, table: str) -> tuple[tuple[str, ...], ...]:
+        """See `Catalog`: a public table's declared facts, those that hold."""
+        key = fold(table)
+        if key not in self._unique:
+            reader = self._readers[key]
+            held = []
+            for fact in reader.table.unique:
+                listed = ", ".join(quote(c) for c in fact)
+                name = f"main.{quote(reader.table.name)}"
+                repeated = self._rows(f"SELECT 1 FROM {name} GROUP BY {listed} HAVING COUNT(*) > 1 LIMIT 1")
+                if not repeated:
+                    held.append(fact)
+            self._unique[key] = tuple(held)
+        return self._unique[key]
+
+    def run(self, sql: str) -> pa.Table:
+        """Run a checked public statement."""
+        what = ""
+        with self._lock:
+            try:
+                return self._con.sql(sql).to_arrow_table()
+            except (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException):
+                what = "binder"
+            except duckdb.Error:
+                what = "other"
+            except RuntimeError:  # a statement without a result
+                what = "other"
+        if what == "binder":
+            raise ProgrammingError(
+                "the engine cannot bind this public statement: check the names and types of its columns"
+            )
+        raise OperationalError("the engine could not finish this public statement")
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self._con.close()
+
+    def _rows(self, sql: str) -> list[tuple[Any, ...]]:
+        failed = False
+        with self._lock:
+            try:
+                return self._con.execute(sql).fetchall()
+            except duckdb.Error:
+                failed = True
+        if failed:
+            raise ValueError("does not bind")
+        return []

@@ -1,0 +1,170 @@
+"""How each declared table is read: its physical schema, and the SELECT that gives it its declared types."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import duckdb
+
+from dpsql.analysis import fold, quote
+from dpsql.errors import PolicyError
+from dpsql.policy import CsvSource, DatabaseSource, ParquetSource, UnitColumn
+from dpsql.types import DOUBLE, SqlType, column_type
+
+if TYPE_CHECKING:
+    from dpsql.policy import Policy, Table
+
+__all__ = ["Reader", "read_sources"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """One table's columns as declared, and the SELECT over its source that yields them."""
+
+    table: Table
+    columns: tuple[tuple[str, SqlType], ...]
+    sql: str
+    paths: tuple[Path, ...]
+
+
+def read_sources(
+    connection: duckdb.DuckDBPyConnection, policy: Policy, catalog: str | None
+) -> dict[str, Reader]:
+    """Look at every source's schema (never at its rows) and write its SELECT.
+
+    `catalog` is the generated name under which the owner's database is attached.
+    """
+    return {table.name: _reader(connection, table, catalog) for table in policy.tables.values()}
+
+
+def _reader(connection: duckdb.DuckDBPyConnection, table: Table, catalog: str | None) -> Reader:
+    match table.source:
+        case ParquetSource(path=path):
+            scan, physical = f"read_parquet({_text(path)})", None
+            paths: tuple[Path, ...] = (Path(path),)
+        case CsvSource(path=path):
+            scan, physical = _csv(table, Path(path))
+            paths = (Path(path),)
+        case DatabaseSource(schema=schema, table=name):
+            scan, physical = _attached(connection, table, catalog, schema or "main", name), None
+            paths = ()
+        case _:
+            raise PolicyError(f"tables.{table.name}.source: unknown kind of source")
+    if physical is None:
+        physical = _describe(connection, table, scan)
+    columns = _columns(table, physical)
+    where = {fold(name): (name, kind) for name, kind in physical}
+    listed = ", ".join(_cell(*where[fold(name)], kind) + f" AS {quote(name)}" for name, kind in columns)
+    return Reader(table, columns, f"SELECT {listed} FROM {scan}", paths)
+
+
+def _text(path: object) -> str:
+    return "'" + str(path).replace("'", "''") + "'"
+
+
+def _csv(table: Table, path: Path) -> tuple[str, list[tuple[str, str]]]:
+    """Read a CSV by its header line and as text alone: nothing is guessed from its rows."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            header = next(csv.reader(file), None)
+    except (OSError, UnicodeDecodeError):
+        raise PolicyError(f"tables.{table.name}.source: {path.name} cannot be read") from None
+    if not header:
+        raise PolicyError(f"tables.{table.name}.source: {path.name} has no header line")
+    spec = ", ".join(f"{_text(name)}: 'VARCHAR'" for name in header)
+    scan = (
+        f"read_csv({_text(path)}, auto_detect = false, header = true, delim = ',', quote = '\"', "
+        f"escape = '\"', nullstr = '', ignore_errors = false, columns = {{{spec}}})"
+    )
+    return scan, [(name, "VARCHAR") for name in header]
+
+
+def _attached(
+    connection: duckdb.DuckDBPyConnection, table: Table, catalog: str | None, schema: str, name: str
+) -> str:
+    if catalog is None:
+        raise PolicyError(f"tables.{table.name}.source: a table of the database needs [database] path")
+    found = connection.execute(
+        "SELECT schema_name, table_name FROM duckdb_tables() WHERE database_name = ? "
+        "AND lower(schema_name) = lower(?) AND lower(table_name) = lower(?) AND NOT temporary",
+        [catalog, schema, name],
+    ).fetchall()
+    if len(found) != 1:
+        raise PolicyError(
+            f"tables.{table.name}.source: the database has no table {schema}.{name}",
+            hint="views are not read: a view could mix the rows of several units",
+        )
+    return f"{catalog}.{quote(found[0][0])}.{quote(found[0][1])}"
+
+
+def _describe(connection: duckdb.DuckDBPyConnection, table: Table, scan: str) -> list[tuple[str, str]]:
+    failed = False
+    try:
+        rows = connection.execute(f"DESCRIBE SELECT * FROM {scan}").fetchall()
+    except duckdb.Error:
+        failed = True
+    if failed:
+        raise PolicyError(f"tables.{table.name}.source: cannot be read", hint="is it a Parquet file?")
+    return [(row[0], row[1]) for row in rows]
+
+
+def _columns(table: Table, physical: list[tuple[str, str]]) -> tuple[tuple[str, SqlType], ...]:
+    there = {fold(name): name for name, _ in physical}
+    if len(there) != len(physical):
+        raise PolicyError(f"tables.{table.name}.source: two columns have the same name")
+    if table.columns is not None:
+        for name in table.columns:
+            if fold(name) not in there:
+                raise PolicyError(
+                    f"tables.{table.name}.columns.{name}: the source has no such column",
+                    hint="its columns are " + ", ".join(name for name, _ in physical)[:200],
+                )
+        columns = tuple((name, kind) for name, kind in table.columns.items())
+    else:
+        derived = []
+        for name, text in physical:
+            try:
+                derived.append((name, column_type(text)))
+            except ValueError as error:
+                raise PolicyError(
+                    f"tables.{table.name}: column {name}: {error}",
+                    hint=f"declare [tables.{table.name}.columns] with the columns to show",
+                ) from None
+        columns = tuple(derived)
+    _check_names(table, {fold(name): kind for name, kind in columns})
+    return columns
+
+
+def _check_names(table: Table, kinds: dict[str, SqlType]) -> None:
+    """Check what the policy says of columns against the schema, when the types were not declared."""
+    named = [*(c for fact in table.unique for c in fact), *table.domain]
+    if isinstance(table.unit, UnitColumn):
+        named.append(table.unit.column)
+        kind = kinds.get(fold(table.unit.column))
+        if kind is not None and not (kind.integer or kind.name in ("VARCHAR", "UUID", "DATE")):
+            raise PolicyError(
+                f"tables.{table.name}.unit: a unit column is an integer, VARCHAR, UUID or DATE, not {kind}"
+            )
+    for name in named:
+        if fold(name) not in kinds:
+            raise PolicyError(
+                f"tables.{table.name}: there is no column {name}",
+                hint="columns are " + ", ".join(kinds)[:200],
+            )
+
+
+def _cell(name: str, physical: str, kind: SqlType) -> str:
+    """Write one column's conversion to its declared type, canonical where equal values could differ."""
+    cell = quote(name)
+    try:
+        same = column_type(physical) == kind and physical.upper() not in ("FLOAT", "REAL")
+    except ValueError:
+        same = False
+    if not same:
+        cell = f"TRY_CAST({cell} AS {kind})"
+    if kind == DOUBLE:
+        cell = f"CASE WHEN isnan({cell}) THEN CAST('nan' AS DOUBLE) ELSE {cell} + 0.0 END"
+    return cell

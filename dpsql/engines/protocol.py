@@ -1,0 +1,42 @@
+"""What every engine offers: exact counts of a compiled query, and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from dpsql.analysis import CompiledQuery
+
+__all__ = ["FAILED", "Counts", "Engine"]
+
+FAILED = "the engine could not finish the statement; its charge is kept"
+"""All an analyst learns of a failure at run time: whether it depends on data must not be told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Exact counts of the candidate groups, before any noise: never shown, never stored.
+
+    `keys` has the columns `k0`, ...; `n` is one int64 array a count, all of the same length.
+    """
+
+    keys: pa.Table
+    n: tuple[NDArray[np.int64], ...]
+
+
+class Engine(Protocol):
+    """A private engine: holds the owner's data, locked down, and runs compiled queries alone."""
+
+    def count(self, compiled: CompiledQuery) -> Counts:
+        """Run the counting SQL; any engine error becomes one constant `OperationalError`."""
+
+    def cancel(self) -> None:
+        """Stop what runs, from another thread."""
+
+    def close(self) -> None:
+        """Let go of the data."""

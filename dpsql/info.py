@@ -1,0 +1,183 @@
+"""What costs nothing: EXPLAIN, SHOW, DESCRIBE, and the words of a guarantee."""
+
+from __future__ import annotations
+
+import json as json_text
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from dpsql.analysis import fold
+from dpsql.language import AboveThreshold, AllGroups, Scalar, TopK
+
+if TYPE_CHECKING:
+    from dpsql.analysis import Catalog, Plan
+    from dpsql.answers import Method
+    from dpsql.charge import Charge
+    from dpsql.language import Describe, Reading, Show
+    from dpsql.ledger import Budget, Ledger
+    from dpsql.policy import Policy
+
+__all__ = ["describe", "empty", "explain", "show", "words"]
+
+
+def reading_words(reading: Reading) -> str:
+    """Name a reading for people."""
+    match reading:
+        case TopK(threshold=None, argmax=True):
+            return "argmax"
+        case TopK(threshold=None):
+            return f"top-{reading.k}" + (" of the lowest" if reading.lowest else "")
+        case TopK():
+            return f"top-{reading.k} above {float(reading.threshold or 0):g}"
+        case AboveThreshold():
+            return f"above threshold {float(reading.threshold):g}"
+        case AllGroups():
+            return "all groups"
+        case Scalar():
+            return "count"
+
+
+def guarantee(plan: Plan, charge: Charge) -> str:
+    """Say in words what is promised to whom."""
+    unit = f"all rows of one {plan.unit}" if not plan.owner.row else "one row"
+    text = (
+        f"adding or removing {unit} changes the probability of any answer by a factor of at most "
+        f"e^{float(charge.epsilon):g}"
+    )
+    if charge.delta:
+        text += f", but for a probability of {float(charge.delta):g}"
+    return text
+
+
+def words(plan: Plan, method: Method) -> dict[str, Any]:
+    """Return the descriptive fields of a release."""
+    return {
+        "keys": tuple(o.name for o in plan.outputs if o.kind == "key"),
+        "counts": tuple(o.name for o in plan.outputs if o.kind == "count"),
+        "reading": reading_words(plan.reading),
+        "mechanism": method.terms.mechanism,
+        "guarantee": guarantee(plan, method.terms.charge),
+        "confidence": plan.options.confidence or Fraction(95, 100),
+        "warnings": method.terms.notes,
+        "properties": {
+            "unit": plan.unit,
+            "split": method.terms.split,
+            "domain": plan.domain,
+            "domain_size": str(plan.domain_size),
+        },
+    }
+
+
+def explain(plan: Plan | None, method: Method | None, budget: Budget, public: str, *, json: bool) -> pa.Table:
+    """Lay a statement's plan and price open; nothing private is read for it."""
+    left = budget.remaining
+    if plan is None or method is None:
+        found: dict[str, object] = {
+            "reading": "public statement",
+            "guarantee": "reads no private table",
+            "epsilon": "0",
+            "delta": "0",
+            "budget_left": _down(left.epsilon),
+            "compiled_sql": public,
+        }
+    else:
+        terms = method.terms
+        found = {
+            "reading": reading_words(plan.reading),
+            "why": plan.reading.spelling,
+            "mechanism": terms.mechanism,
+            "unit": plan.unit,
+            "guarantee": guarantee(plan, terms.charge),
+            "epsilon": f"{float(terms.charge.epsilon):g}",
+            "delta": f"{float(terms.charge.delta):g}",
+            "split": terms.split,
+            "noise_scale": terms.scale,
+            "predicted_stddev": terms.predicted_stddev,
+            "half_width": terms.half_width,
+            "tells_apart": terms.tells_apart,
+            "domain": plan.domain,
+            "domain_size": plan.domain_size,
+            "budget_left": _down(left.epsilon),
+            "compiled_sql": plan.compiled.sql,
+        }
+    if json:
+        text = json_text.dumps(found)
+        return pa.table({"explain": pa.array([text], pa.string())})
+    shown = {name: _number(value) for name, value in found.items() if value is not None}
+    return pa.table(
+        {"property": pa.array(list(shown), pa.string()), "value": pa.array(list(shown.values()), pa.string())}
+    )
+
+
+def _number(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _down(value: Fraction) -> str:
+    """Show what is left, rounded against the analyst."""
+    return f"{int(value * 10**6) / 10**6:g}"
+
+
+def _up(value: Fraction) -> str:
+    """Show what is spent, rounded against the analyst."""
+    return f"{-int(-value * 10**6 // 1) / 10**6:g}"
+
+
+def empty() -> pa.Table:
+    """Return a result without columns."""
+    return pa.table({})
+
+
+def show(statement: Show, policy: Policy, ledger: Ledger, analyst: str) -> pa.Table:
+    """Answer SHOW."""
+    if statement.what == "budget":
+        budget = ledger.budget(analyst)
+        return pa.table(
+            {
+                "scope": ["epsilon", "delta"],
+                "total": [_down(budget.total.epsilon), f"{float(budget.total.delta):g}"],
+                "spent": [_up(budget.spent.epsilon), f"{float(budget.spent.delta):g}"],
+                "remaining": [_down(budget.remaining.epsilon), f"{float(budget.remaining.delta):g}"],
+            }
+        )
+    if statement.what == "tables":
+        tables = list(policy.tables.values())
+        units = [
+            "public"
+            if t.unit is None
+            else getattr(t.unit, "column", None) or getattr(t.unit, "via", None) or "ROW"
+            for t in tables
+        ]
+        return pa.table({"table": [t.name for t in tables], "unit": units})
+    found = ledger.releases(analyst)
+    return pa.table(
+        {
+            "number": pa.array([r.number for r in found], pa.int64()),
+            "when": pa.array([r.when.isoformat(" ", "seconds") for r in found], pa.string()),
+            "reading": pa.array([r.reading for r in found], pa.string()),
+            "epsilon": pa.array([_up(r.charge.epsilon) for r in found], pa.string()),
+            "statement": pa.array([r.statement for r in found], pa.string()),
+        }
+    )
+
+
+def describe(statement: Describe, policy: Policy, catalog: Catalog) -> pa.Table:
+    """Answer DESCRIBE: columns, types, and which have a public domain."""
+    table = policy.table(statement.table) if statement.table.isascii() else None
+    if table is None:
+        raise statement.source.refuse(
+            f"there is no table {statement.table[:60]}", statement.at, "SHOW TABLES lists them"
+        )
+    domains = {fold(name) for name in table.domain}
+    columns = catalog.columns(table.name)
+    return pa.table(
+        {
+            "column": [name for name, _ in columns],
+            "type": [str(kind).split("(")[0] if kind.name == "ENUM" else str(kind) for _, kind in columns],
+            "domain": [
+                "public" if table.public else "declared" if fold(n) in domains else "" for n, _ in columns
+            ],
+        }
+    )

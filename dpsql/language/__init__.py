@@ -1,0 +1,42 @@
+"""Text to `Statement`: private clauses lifted out of the token stream, the rest parsed."""
+
+from dpsql.language.parameters import Parameters
+from dpsql.language.parse import parse
+from dpsql.language.source import Source
+from dpsql.language.statement import (
+    AboveThreshold,
+    AllGroups,
+    Clause,
+    Describe,
+    Explain,
+    Options,
+    Query,
+    Reading,
+    Scalar,
+    Set,
+    Show,
+    Statement,
+    TopK,
+)
+from dpsql.language.tokens import MARK, split
+
+__all__ = [
+    "MARK",
+    "AboveThreshold",
+    "AllGroups",
+    "Clause",
+    "Describe",
+    "Explain",
+    "Options",
+    "Parameters",
+    "Query",
+    "Reading",
+    "Scalar",
+    "Set",
+    "Show",
+    "Source",
+    "Statement",
+    "TopK",
+    "parse",
+    "split",
+]

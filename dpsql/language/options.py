@@ -1,0 +1,178 @@
+"""The options clause: names and values, typed and within their ranges, or an error at the option."""
+
+from __future__ import annotations
+
+import difflib
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from sqlglot.tokenizer_core import Token, TokenType
+
+from dpsql.charge import exact
+from dpsql.language.statement import Options
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from dpsql.language.source import Source
+
+__all__ = ["MECHANISMS", "NOISES", "parse_options", "read_value"]
+
+MECHANISMS = (
+    "AUTO",
+    "NOISY_TOP_K",
+    "SPARSE_VECTOR",
+    "ADAPTIVE_SPARSE_VECTOR",
+    "HYBRID_TOP_K",
+    "HYBRID_SPARSE_VECTOR",
+    "NOISY_MAX",
+    "EXPONENTIAL",
+    "LIMITED_DOMAIN",
+    "TOP_STABLE",
+    "LAPLACE",
+)
+NOISES = ("EXPONENTIAL", "LAPLACE", "GEOMETRIC")
+MIN_EPSILON = Fraction(1, 10**6)
+MAX_EPSILON = Fraction(10**6)
+MAX_INTEGER = 10**9
+
+
+def parse_options(source: Source, tokens: Sequence[Token]) -> Options:
+    """Read `name = value, ...` (the tokens between the parentheses)."""
+    values: dict[str, object] = {}
+    at: dict[str, int] = {}
+    for part in _split(source, tokens):
+        head = part[0]
+        name = head.text.lower()
+        if name not in _READERS:
+            close = difflib.get_close_matches(name, _READERS, 1)
+            hint = f"did you mean {close[0]}?" if close else "the options are " + ", ".join(_READERS)
+            raise source.syntax(f"there is no option {head.text}", head.start, hint)
+        if name in values:
+            raise source.syntax(f"option {name} is given twice", head.start)
+        if len(part) < 3 or part[1].token_type not in (TokenType.EQ, TokenType.FARROW):
+            raise source.syntax(f"option {name} needs a value", head.start, f"write {name} = ...")
+        values[name] = read_value(source, name, part[2:])
+        at[name] = head.start
+    return Options(**values, at=at)  # type: ignore[arg-type]  # each reader returns its field's type
+
+
+def _split(source: Source, tokens: Sequence[Token]) -> list[list[Token]]:
+    parts: list[list[Token]] = [[]]
+    depth = 0
+    for token in tokens:
+        depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
+        if token.token_type == TokenType.COMMA and depth == 0:
+            parts.append([])
+        else:
+            parts[-1].append(token)
+    if parts == [[]]:
+        return []
+    if any(not part for part in parts):
+        raise source.syntax("an option is missing beside a comma", tokens[0].start)
+    return parts
+
+
+def read_value(source: Source, name: str, tokens: Sequence[Token]) -> object:
+    """Read one option's value; the error points at the value."""
+    tokens = list(tokens)
+    while (
+        len(tokens) > 2
+        and tokens[0].token_type == TokenType.L_PAREN
+        and tokens[-1].token_type == TokenType.R_PAREN
+    ):
+        tokens = tokens[1:-1]
+    start = tokens[0].start
+    sign = ""
+    if tokens[0].token_type == TokenType.DASH and len(tokens) == 2:
+        sign, tokens = "-", tokens[1:]
+    if tokens[0].token_type == TokenType.DOT and len(tokens) == 2:  # `.5` is two tokens
+        tokens = [
+            Token(
+                TokenType.NUMBER, "0." + tokens[1].text, tokens[0].line, tokens[0].col, start, tokens[1].end
+            )
+        ]
+    if len(tokens) != 1:
+        raise source.syntax(f"option {name} takes one literal", start)
+    try:
+        return _READERS[name](tokens[0], sign)
+    except ValueError as error:
+        raise source.syntax(f"option {name}: {error}", start) from None
+
+
+def _number(token: Token, sign: str) -> Fraction:
+    if token.token_type != TokenType.NUMBER:
+        raise ValueError("expected a number")
+    return exact(sign + token.text)
+
+
+def _epsilon(token: Token, sign: str) -> Fraction:
+    value = _number(token, sign)
+    if not MIN_EPSILON <= value <= MAX_EPSILON:
+        raise ValueError(f"epsilon must lie between {float(MIN_EPSILON):g} and {int(MAX_EPSILON):,}")
+    return value
+
+
+def _within(low: Fraction, high: Fraction, words: str, *, open_low: bool) -> Callable[[Token, str], Fraction]:
+    def read(token: Token, sign: str) -> Fraction:
+        value = _number(token, sign)
+        if not low <= value < high or (open_low and value == low):
+            raise ValueError(f"it must be {words}")
+        return value
+
+    return read
+
+
+def _measure(token: Token, sign: str) -> Fraction | str:
+    if token.text.upper() == "AUTO" and not sign:
+        return "AUTO"
+    return _within(Fraction(0), Fraction(1), "AUTO, or at least 0 and less than 1", open_low=False)(
+        token, sign
+    )
+
+
+def _word(*allowed: str) -> Callable[[Token, str], str]:
+    def read(token: Token, sign: str) -> str:
+        word = token.text.upper()
+        if sign or word not in allowed or token.token_type == TokenType.NUMBER:
+            raise ValueError("expected one of " + ", ".join(allowed))
+        return word
+
+    return read
+
+
+def _count(token: Token, sign: str) -> int:
+    value = _number(token, sign)
+    if value.denominator != 1 or not 1 <= value <= MAX_INTEGER:
+        raise ValueError(f"expected a whole number between 1 and {MAX_INTEGER:,}")
+    return int(value)
+
+
+def _flag(token: Token, sign: str) -> bool:
+    if sign or token.token_type not in (TokenType.TRUE, TokenType.FALSE):
+        raise ValueError("expected TRUE or FALSE")
+    return token.token_type == TokenType.TRUE
+
+
+def _name(token: Token, sign: str) -> str:
+    if sign or token.token_type == TokenType.NUMBER:
+        raise ValueError("expected a column's name")
+    return token.text
+
+
+_ZERO, _ONE = Fraction(0), Fraction(1)
+_READERS: dict[str, Callable[[Token, str], object]] = {
+    "epsilon": _epsilon,
+    "delta": _within(_ZERO, _ONE, "more than 0 and less than 1", open_low=True),
+    "measure": _measure,
+    "measure_strategy": _word("AUTO", "EACH", "ANCHOR"),
+    "mechanism": _word(*MECHANISMS),
+    "noise": _word(*NOISES),
+    "base_hits": _count,
+    "threshold_share": _within(_ZERO, _ONE, "more than 0 and less than 1", open_low=True),
+    "candidates": _count,
+    "max_groups_contributed": _count,
+    "confidence": _within(_ZERO, _ONE, "more than 0 and less than 1", open_low=True),
+    "privacy_unit_column": _name,
+    "fresh": _flag,
+}

@@ -1,0 +1,185 @@
+"""Text to `Statement`: lifts the private clauses, parses the rest with the stock DuckDB parser."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+from sqlglot.dialects.duckdb import DuckDB
+from sqlglot.errors import ErrorLevel, ParseError, SqlglotError
+from sqlglot.tokenizer_core import Token, TokenType
+
+from dpsql.language import parameters as params
+from dpsql.language.clauses import lift
+from dpsql.language.options import read_value
+from dpsql.language.source import Source
+from dpsql.language.statement import Describe, Explain, Query, Set, Show, Statement
+from dpsql.language.tokens import MARK, mark_functions, tokenize
+
+if TYPE_CHECKING:
+    from dpsql.language.parameters import Parameters
+
+__all__ = ["parse"]
+
+_QUERY = {"SELECT", "FROM", "WITH", "VALUES", "("}
+_STATEMENTS = ("SELECT", "FROM", "WITH", "VALUES", "EXPLAIN", "SHOW", "DESCRIBE", "SET")
+_EXPLAIN = re.compile(r"\s*EXPLAIN\b(\s*\(\s*FORMAT\s+(?P<format>\w+)\s*\))?", re.IGNORECASE)
+_SETTINGS = ("dp_epsilon", "dp_delta", "dp_measure", "dp_confidence")
+
+
+def parse(text: str, parameters: Parameters = None) -> Statement:
+    """Read one statement; raises `QuerySyntaxError` or `QueryRefused` pointing at what is wrong.
+
+    >>> parse("SELECT page, COUNT(DISTINCT user_id) FROM visits GROUP BY page TOP 10").clause.top
+    10
+    """
+    source = Source(text)
+    first = _first_word(text)
+    explain = _EXPLAIN.match(_uncommented(text)) if first == "EXPLAIN" else None
+    if explain is not None:
+        return _explain(source, explain, parameters)
+    tokens = tokenize(source)
+    if not tokens:
+        raise source.syntax("there is no statement")
+    if tokens[-1].token_type == TokenType.SEMICOLON:
+        tokens = tokens[:-1]
+    for token in tokens:
+        if token.token_type == TokenType.SEMICOLON:
+            raise source.syntax("one statement at a time: found `;` inside", token.start)
+    if not tokens:
+        raise source.syntax("there is no statement")
+    word = tokens[0].text.upper()
+    if word in _QUERY and tokens[0].token_type not in (TokenType.STRING, TokenType.IDENTIFIER):
+        return _query(source, tokens, parameters)
+    if word == "SHOW":
+        return _show(source, tokens)
+    if word in ("DESCRIBE", "DESC"):
+        return _describe(source, tokens)
+    if word == "SET":
+        return _set(source, tokens, parameters)
+    raise _unknown(source, tokens[0])
+
+
+def _uncommented(text: str) -> str:
+    """Blank out leading comments, so that offsets stay what they are."""
+    match = re.match(r"(\s|--[^\n]*\n|/\*.*?\*/)+", text, re.DOTALL)
+    if not match:
+        return text
+    blank = re.sub(r"[^\n]", " ", match[0])
+    return blank + text[match.end() :]
+
+
+def _first_word(text: str) -> str:
+    match = re.match(r"\s*([A-Za-z_]+)", _uncommented(text))
+    return match[1].upper() if match else ""
+
+
+def _explain(source: Source, match: re.Match[str], parameters: Parameters) -> Explain:
+    form = (match["format"] or "TEXT").upper()
+    if form not in ("TEXT", "JSON", "TABLE"):
+        raise source.syntax("EXPLAIN has FORMAT JSON, or none", match.start("format"))
+    rest = re.sub(r"[^\n]", " ", match[0]) + source.text[match.end() :]
+    if _first_word(rest) == "ANALYZE":
+        raise source.refuse(
+            "EXPLAIN ANALYZE would run the statement", len(match[0]), "EXPLAIN shows the price and plan, free"
+        )
+    query = parse(rest, parameters)
+    if not isinstance(query, Query):
+        raise source.refuse("EXPLAIN takes a SELECT", len(match[0]))
+    return Explain(source, query, form == "JSON")
+
+
+def _query(source: Source, tokens: list[Token], parameters: Parameters) -> Query:
+    bound, used = params.bind(source, tokens, parameters)
+
+    def expression(part: list[Token]) -> exp.Expr:
+        head = part[0]
+        select = Token(TokenType.SELECT, "SELECT", head.line, head.col, head.start, head.start)
+        tree = _tree(source, [select, *mark_functions(part)])
+        if not isinstance(tree, exp.Select) or len(tree.expressions) != 1:
+            raise source.syntax("expected one expression", head.start)
+        found: exp.Expr = tree.expressions[0]
+        return found
+
+    lifted = lift(source, bound, expression)
+    tree = _tree(source, mark_functions(lifted.tokens))
+    if not isinstance(tree, exp.Query):
+        raise source.refuse("only SELECT statements are run", tokens[0].start)
+    return Query(source, tree, lifted.options, lifted.clause, lifted.has_options, used)
+
+
+def _tree(source: Source, tokens: list[Token]) -> exp.Expr:
+    try:
+        parser = DuckDB().parser(error_level=ErrorLevel.IMMEDIATE)
+        trees = parser.parse(tokens, source.text)
+    except ParseError as error:
+        raise _syntax_error(source, tokens, error) from None
+    except RecursionError:
+        raise source.refuse("the statement is nested too deeply") from None
+    except (SqlglotError, ValueError, TypeError, AttributeError, KeyError, IndexError):
+        raise source.syntax("the statement does not parse") from None
+    if len(trees) != 1 or trees[0] is None:
+        raise source.syntax("the statement does not parse")
+    tree: exp.Expr = trees[0]
+    return tree
+
+
+def _syntax_error(source: Source, tokens: list[Token], error: ParseError) -> Exception:
+    detail = error.errors[0] if error.errors else {}
+    at = next((t for t in tokens if (t.line, t.col) == (detail.get("line"), detail.get("col"))), None)
+    if at is None:
+        return source.syntax("the statement does not parse", tokens[-1].start)
+    shown = at.text.removeprefix(MARK)[:40]
+    wants = re.match(
+        r"(Expect\w* .{1,30}|Required keyword: .{1,40}? missing)", str(detail.get("description", ""))
+    )
+    what = "the statement ends too early" if at is tokens[-1] and wants else f"cannot read `{shown}` here"
+    return source.syntax(f"syntax error: {what}", at.start)
+
+
+def _unknown(source: Source, token: Token) -> Exception:
+    word = token.text.split()[0] if token.text.split() else token.text
+    close = difflib.get_close_matches(word.upper(), _STATEMENTS, 1, 0.7)
+    if close:
+        return source.syntax(f"cannot read `{word[:40]}`", token.start, f"did you mean {close[0]}?")
+    return source.refuse(
+        f"{word.upper()[:40]} statements are not run: dpsql only reads",
+        token.start,
+        "statements are SELECT, EXPLAIN, SHOW, DESCRIBE and SET dp_...",
+    )
+
+
+def _show(source: Source, tokens: list[Token]) -> Show:
+    words = " ".join(t.text.upper() for t in tokens[1:])
+    match words:
+        case "PRIVACY BUDGET":
+            return Show(source, "budget")
+        case "TABLES":
+            return Show(source, "tables")
+        case "RELEASES":
+            return Show(source, "releases")
+    at = tokens[1].start if len(tokens) > 1 else tokens[0].start
+    raise source.syntax("cannot show that", at, "SHOW PRIVACY BUDGET, SHOW TABLES or SHOW RELEASES")
+
+
+def _describe(source: Source, tokens: list[Token]) -> Describe:
+    if len(tokens) != 2 or tokens[1].token_type == TokenType.STRING:
+        raise source.syntax(
+            "DESCRIBE takes one table", tokens[min(1, len(tokens) - 1)].start, "DESCRIBE visits"
+        )
+    return Describe(source, tokens[1].text, tokens[1].start)
+
+
+def _set(source: Source, tokens: list[Token], parameters: Parameters) -> Set:
+    bound, _ = params.bind(source, tokens, parameters)
+    name = bound[1].text.lower() if len(bound) > 1 else ""
+    if name not in _SETTINGS:
+        at = bound[1].start if len(bound) > 1 else bound[0].start
+        raise source.refuse(
+            f"there is no setting {name[:40] or '(missing)'}", at, "settings are " + ", ".join(_SETTINGS)
+        )
+    if len(bound) < 4 or bound[2].token_type != TokenType.EQ:
+        raise source.syntax("SET needs a value", bound[1].start, f"write SET {name} = ...")
+    return Set(source, name.removeprefix("dp_"), read_value(source, name.removeprefix("dp_"), bound[3:]))

@@ -1,0 +1,57 @@
+"""The statement's text, and errors that point into it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dpsql.errors import QueryRefused, QuerySyntaxError
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+__all__ = ["Source"]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One statement as typed; makes errors with line, column and the line itself."""
+
+    text: str
+
+    def locate(self, start: int) -> tuple[int, int, str]:
+        r"""Return line and column (from 1) of the character at `start`, and that line.
+
+        >>> Source("SELECT 1\nFROM t").locate(14)
+        (2, 6, 'FROM t')
+        """
+        start = max(0, min(start, len(self.text)))
+        before = self.text[:start]
+        line = before.count("\n") + 1
+        col = start - (before.rfind("\n") + 1) + 1
+        return line, col, self.text.split("\n")[line - 1]
+
+    def refuse(self, message: str, at: int | exp.Expr | None = None, hint: str | None = None) -> QueryRefused:
+        """Make the error for a statement that is understood but not allowed."""
+        line, col, shown = self.locate(self.position(at))
+        return QueryRefused(message, hint=hint, line=line, col=col, source=shown)
+
+    def syntax(
+        self, message: str, at: int | exp.Expr | None = None, hint: str | None = None
+    ) -> QuerySyntaxError:
+        """Make the error for text that is not a statement."""
+        line, col, shown = self.locate(self.position(at))
+        return QuerySyntaxError(message, hint=hint, line=line, col=col, source=shown)
+
+    def position(self, at: int | exp.Expr | None) -> int:
+        """Find where a node starts: its own token or the first of its parts that has one; else 0."""
+        if at is None:
+            return 0
+        if isinstance(at, int):
+            return at
+        starts = [node.meta["start"] for node in at.walk() if "start" in node.meta]
+        parent = at.parent
+        while not starts and parent is not None:
+            starts = [node.meta["start"] for node in parent.walk() if "start" in node.meta]
+            parent = parent.parent
+        return min(starts, default=0)

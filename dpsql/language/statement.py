@@ -1,0 +1,158 @@
+"""What the language room hands on: statements, their options, and the readings of a private SELECT."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from sqlglot import exp
+
+    from dpsql.language.source import Source
+
+__all__ = [
+    "AboveThreshold",
+    "AllGroups",
+    "Clause",
+    "Describe",
+    "Explain",
+    "Options",
+    "Query",
+    "Reading",
+    "Scalar",
+    "Set",
+    "Show",
+    "Statement",
+    "TopK",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options clause, typed; None where the analyst left one out. `at` holds each one's position."""
+
+    epsilon: Fraction | None = None
+    delta: Fraction | None = None
+    measure: Fraction | Literal["AUTO"] | None = None
+    measure_strategy: str | None = None
+    mechanism: str | None = None
+    noise: str | None = None
+    base_hits: int | None = None
+    threshold_share: Fraction | None = None
+    candidates: int | None = None
+    max_groups_contributed: int | None = None
+    confidence: Fraction | None = None
+    privacy_unit_column: str | None = None
+    fresh: bool | None = None
+    at: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """The private selection clauses as lifted out of the text, before any is given a meaning."""
+
+    top: int | None = None
+    argmax: bool = False
+    by: exp.Expr | None = None
+    threshold: Fraction | None = None
+    spelling: str = ""
+    at: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TopK:
+    """The k groups with the largest counts (the smallest when `lowest`), those above `threshold` if given."""
+
+    k: int
+    count: int
+    """Which item of the select list orders (its index), or -1 for a count that is not shown."""
+    lowest: bool = False
+    threshold: Fraction | None = None
+    argmax: bool = False
+    spelling: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AboveThreshold:
+    """Groups whose count reaches a threshold, scanned in a public order."""
+
+    threshold: Fraction
+    count: int
+    limit: int | None
+    order: tuple[exp.Expr, ...] = ()
+    spelling: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """Counts of the whole table: no GROUP BY."""
+
+    spelling: str = "a count without GROUP BY"
+
+
+@dataclass(frozen=True, slots=True)
+class AllGroups:
+    """Every group of a GROUP BY with its counts."""
+
+    order: tuple[exp.Expr, ...] = ()
+    limit: int | None = None
+    spelling: str = "GROUP BY without a selection"
+
+
+Reading = TopK | AboveThreshold | Scalar | AllGroups
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A SELECT: private or public is for the analysis to say."""
+
+    source: Source
+    tree: exp.Query
+    options: Options
+    clause: Clause
+    has_options: bool
+    parameters: tuple[object, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Explain:
+    """EXPLAIN of a SELECT."""
+
+    source: Source
+    query: Query
+    json: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Show:
+    """SHOW PRIVACY BUDGET, SHOW TABLES, SHOW RELEASES."""
+
+    source: Source
+    what: Literal["budget", "tables", "releases"]
+
+
+@dataclass(frozen=True, slots=True)
+class Describe:
+    """DESCRIBE of a table."""
+
+    source: Source
+    table: str
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Set:
+    """SET of a default of this connection, already typed (see `Options`)."""
+
+    source: Source
+    name: str
+    value: object
+
+    def apply(self, defaults: Options) -> Options:
+        """Return the connection's defaults with this one changed."""
+        return replace(defaults, **{self.name: self.value})  # type: ignore[arg-type]  # typed when it was read
+
+
+Statement = Query | Explain | Show | Describe | Set

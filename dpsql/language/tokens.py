@@ -1,0 +1,179 @@
+"""Text to tokens: scripts cut into statements, limits on size, function calls marked by name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sqlglot.dialects.duckdb import DuckDB
+from sqlglot.errors import TokenError
+from sqlglot.tokenizer_core import Token, TokenType
+
+from dpsql.language.source import Source
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["MARK", "closing", "mark_functions", "split", "tokenize"]
+
+MAX_TEXT = 100_000
+MAX_TOKENS = 20_000
+MAX_DEPTH = 64
+
+MARK = "dpsql_fn_"
+"""Prefix of a function's name in the parsed tree. The parser knows none of these names, so every call
+stays a plain call with its arguments as typed, instead of one of several hundred node types."""
+
+_SYNTAX = frozenset(
+    {"cast", "try_cast", "extract", "exists", "values", "unnest", "filter", "over", "within", "top"}
+)
+_KEYWORD_FUNCTIONS = frozenset(
+    {"left", "right", "replace", "first", "last", "list", "format", "range", "glob", "if", "truncate"}
+)
+_STAR_MODIFIERS = frozenset({"replace", "exclude", "except", "rename"})
+
+
+def tokenize(source: Source) -> list[Token]:
+    """Cut a statement into tokens; refuse what is too long or too deeply nested, with the limit's value."""
+    if len(source.text) > MAX_TEXT:
+        raise source.refuse(f"the statement is longer than {MAX_TEXT:,} characters")
+    if "\x00" in source.text:
+        raise source.syntax("the statement has a NUL character", source.text.index("\x00"))
+    try:
+        tokens: list[Token] = list(DuckDB().tokenize(source.text))
+    except TokenError:
+        raise source.syntax(
+            "a quoted text, name or comment is not closed", _last_quote(source.text)
+        ) from None
+    if len(tokens) > MAX_TOKENS:
+        raise source.refuse(f"the statement has more than {MAX_TOKENS:,} tokens")
+    depth = 0
+    for token in tokens:
+        if token.token_type in (TokenType.L_PAREN, TokenType.L_BRACKET):
+            depth += 1
+            if depth > MAX_DEPTH:
+                raise source.refuse(f"parentheses are nested more than {MAX_DEPTH} deep", token.start)
+        elif token.token_type in (TokenType.R_PAREN, TokenType.R_BRACKET):
+            depth -= 1
+    return tokens
+
+
+def _last_quote(text: str) -> int:
+    return max(text.rfind("'"), text.rfind('"'), text.rfind("/*"), text.rfind("$$"), 0)
+
+
+def split(script: str) -> list[str]:
+    r"""Cut a script into its statements, without the semicolons; empty ones are left out.
+
+    >>> split("SELECT ';'; -- done;\nSELECT 2;")
+    ["SELECT ';'", '-- done;\nSELECT 2']
+    """
+    parts: list[str] = []
+    begin = 0
+    for end in [*_semicolons(script), len(script)]:
+        part = script[begin:end].strip()
+        begin = end + 1
+        if part and _has_code(part):
+            parts.append(part)
+    return parts
+
+
+def _semicolons(script: str) -> list[int]:
+    """Find the semicolons outside quotes and comments (the tokenizer would swallow text after EXPLAIN)."""
+    found: list[int] = []
+    i, size = 0, len(script)
+    while i < size:
+        char = script[i]
+        pair = script[i : i + 2]
+        if char in "'\"":
+            i = _after(script, char, i + 1)
+        elif pair == "--":
+            i = _after(script, "\n", i)
+        elif pair == "/*":
+            i = _after_comment(script, i)
+        elif pair == "$$":
+            i = _after(script, "$$", i + 2)
+        else:
+            if char == ";":
+                found.append(i)
+            i += 1
+    return found
+
+
+def _after(script: str, mark: str, begin: int) -> int:
+    end = script.find(mark, begin)
+    return len(script) if end < 0 else end + len(mark)
+
+
+def _after_comment(script: str, begin: int) -> int:
+    depth, i = 0, begin
+    while i < len(script):
+        pair = script[i : i + 2]
+        if pair == "/*":
+            depth, i = depth + 1, i + 2
+        elif pair == "*/":
+            depth, i = depth - 1, i + 2
+            if depth == 0:
+                return i
+        else:
+            i += 1
+    return len(script)
+
+
+def _has_code(part: str) -> bool:
+    try:
+        return bool(DuckDB().tokenize(part))
+    except TokenError:
+        return True
+
+
+def closing(tokens: Sequence[Token], opening: int) -> int:
+    """Find the index of the parenthesis that closes the one at `opening`, or -1."""
+    depth = 0
+    for i in range(opening, len(tokens)):
+        if tokens[i].token_type == TokenType.L_PAREN:
+            depth += 1
+        elif tokens[i].token_type == TokenType.R_PAREN:
+            depth -= 1
+            if depth == 0:
+                return i
+    return -1
+
+
+def mark_functions(tokens: Sequence[Token]) -> list[Token]:
+    """Put `MARK` before the name of every function call (not before aliases or CTE names with columns).
+
+    >>> [t.text for t in mark_functions(tokenize(Source("WITH v(a) AS (SELECT lower(x)) FROM v")))][7:9]
+    ['dpsql_fn_lower', '(']
+    """
+    return [
+        _with_text(token, MARK + token.text) if _is_call(tokens, i) else token
+        for i, token in enumerate(tokens)
+    ]
+
+
+def _with_text(token: Token, text: str) -> Token:
+    return Token(TokenType.VAR, text, token.line, token.col, token.start, token.end)
+
+
+def _is_call(tokens: Sequence[Token], i: int) -> bool:
+    token = tokens[i]
+    name = token.text.lower()
+    if i + 1 >= len(tokens) or tokens[i + 1].token_type != TokenType.L_PAREN:
+        return False
+    if token.token_type != TokenType.VAR and not (
+        name in _KEYWORD_FUNCTIONS and token.token_type not in (TokenType.STRING, TokenType.IDENTIFIER)
+    ):
+        return False
+    if name in _SYNTAX:
+        return False
+    before = tokens[i - 1] if i else None
+    if before is not None:
+        if before.token_type in (TokenType.ALIAS, TokenType.IDENTIFIER, TokenType.R_PAREN, TokenType.DOT):
+            return False
+        if before.token_type == TokenType.VAR and before.text.upper() not in ("BY", "ARGMAX"):
+            return False
+        if before.token_type == TokenType.STAR and name in _STAR_MODIFIERS:
+            return False
+    end = closing(tokens, i + 1)
+    after = [t.token_type for t in tokens[end + 1 : end + 3]] if end > 0 else []
+    return after != [TokenType.ALIAS, TokenType.L_PAREN]

@@ -1,0 +1,184 @@
+"""The way of a statement through dpsql: language, analysis, price, ledger, engine, mechanism, release."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from dpsql import info
+from dpsql.analysis import Plan, analyse, complete, is_private, public_sql
+from dpsql.answers import choose, details, rows
+from dpsql.charge import Charge
+from dpsql.engines import FAILED, open_engine
+from dpsql.errors import DatabaseError, InternalError, OperationalError
+from dpsql.language import Describe, Explain, Options, Query, Set, Show, Statement, parse
+from dpsql.ledger import Ledger, Reservation
+from dpsql.release import Release, from_bytes, to_bytes
+from dpsql.reuse import data_version, reuse_key
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from dpsql.answers import Method
+    from dpsql.language import Parameters
+    from dpsql.ledger import Budget
+    from dpsql.policy import Policy
+
+__all__ = ["Answer", "Prepared", "Session"]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Rows for the analyst; `release` is None for statements that touch nothing private."""
+
+    table: pa.Table
+    release: Release | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A statement parsed, analysed and priced; nothing is charged yet and no private data was read."""
+
+    text: str
+    statement: Statement
+    private: bool
+    price: Charge
+    plan: Plan | None = None
+    method: Method | None = None
+    key: str = ""
+    public: str = ""
+
+
+class Session:
+    """One analyst's work under one policy."""
+
+    def __init__(self, policy: Policy, analyst: str = "analyst") -> None:
+        self.policy = policy
+        self.analyst = analyst
+        budget = policy.budget
+        self.ledger = Ledger.open(
+            budget.ledger,
+            policy_id=policy.id,
+            total=budget.total,
+            per_query=budget.max_epsilon_per_query,
+            analysts={name: a.charge for name, a in policy.analysts.items()},
+            max_failures=budget.max_failures,
+        )
+        try:
+            self.shell, self.engine = open_engine(policy)
+        except BaseException:
+            self.ledger.close()
+            raise
+        self.defaults = Options(
+            epsilon=budget.default_epsilon, delta=budget.default_delta, confidence=Fraction(95, 100)
+        )
+
+    def run(self, text: str, parameters: Parameters = None) -> Answer:
+        """Answer one statement."""
+        return self.execute(self.prepare(text, parameters))
+
+    def prepare(self, text: str, parameters: Parameters = None) -> Prepared:
+        """Parse, analyse and price one statement; raises what is wrong with it."""
+        statement = parse(text, parameters)
+        if isinstance(statement, Query):
+            return self._prepare(text, statement)
+        return Prepared(text, statement, private=False, price=Charge())
+
+    def _prepare(self, text: str, query: Query) -> Prepared:
+        if not is_private(query, self.policy):
+            public = public_sql(query, self.policy)
+            return Prepared(text, query, private=False, price=Charge(), public=public)
+        options = complete(query.options, self.defaults)
+        if options.epsilon is None:
+            raise query.source.refuse(
+                "the statement says no epsilon and the policy has no default",
+                None,
+                "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) ...",
+            )
+        plan = analyse(query, self.policy, self.shell, options)
+        method = choose(plan)
+        key = reuse_key(plan, self.policy, data_version(self.policy))
+        return Prepared(text, query, True, method.terms.charge, plan, method, key)
+
+    def execute(self, prepared: Prepared) -> Answer:
+        """Charge and run what was prepared."""
+        match prepared.statement:
+            case Query() if prepared.private:
+                return self._private(prepared)
+            case Query():
+                return Answer(self.shell.run(prepared.public))
+            case Explain() as statement:
+                inner = self._prepare(prepared.text, statement.query)
+                return Answer(
+                    info.explain(inner.plan, inner.method, self.budget(), inner.public, json=statement.json)
+                )
+            case Show() as statement:
+                return Answer(info.show(statement, self.policy, self.ledger, self.analyst))
+            case Describe() as statement:
+                return Answer(info.describe(statement, self.policy, self.shell))
+            case Set() as statement:
+                self.defaults = statement.apply(self.defaults)
+                return Answer(info.empty())
+
+    def _private(self, prepared: Prepared) -> Answer:
+        plan, method = prepared.plan, prepared.method
+        if plan is None or method is None:
+            raise InternalError("a private statement is prepared with its plan and method")
+        if not plan.options.fresh:
+            stored = self.ledger.find(prepared.key, self.analyst)
+            if stored is None and self.policy.share_releases:
+                stored = self.ledger.share(prepared.key, self.analyst)
+            if stored is not None:
+                release = replace(from_bytes(stored.payload), reused=stored.when, number=stored.number)
+                return Answer(release.rows, release)
+        reservation = self.ledger.reserve(
+            analyst=self.analyst,
+            statement=prepared.text,
+            reading=type(plan.reading).__name__,
+            mechanism=method.terms.mechanism,
+            charge=method.terms.charge,
+        )
+        release = self._release(prepared, plan, method, reservation)
+        number = self.ledger.settle(
+            reservation, release.charge, release=to_bytes(release), reuse_key=prepared.key
+        )
+        release = replace(release, number=number)
+        return Answer(release.rows, release)
+
+    def _release(self, prepared: Prepared, plan: Plan, method: Method, reservation: Reservation) -> Release:
+        """From here on the charge is written: whatever happens, it stays, and no error tells why."""
+        known: DatabaseError | None = None
+        try:
+            counts = self.engine.count(plan.compiled)
+            answer = method.run(counts)
+            shown = rows(plan, answer, counts)
+            return Release(
+                rows=shown,
+                table=details(plan, answer, shown),
+                charge=answer.charge,
+                statement=prepared.text,
+                scale=method.terms.scale,
+                **info.words(plan, method),
+            )
+        except KeyboardInterrupt:
+            self.ledger.cancel(reservation)
+            raise
+        except Exception:  # noqa: BLE001  whatever it is, its text may carry data
+            known = OperationalError(FAILED)
+        self.ledger.fail(reservation)
+        raise known
+
+    def budget(self) -> Budget:
+        """Return what the analyst may still spend."""
+        return self.ledger.budget(self.analyst)
+
+    def cancel(self) -> None:
+        """Stop the statement that runs, from another thread; its charge is kept."""
+        self.engine.cancel()
+
+    def close(self) -> None:
+        """Let go of the data and the ledger."""
+        self.engine.close()
+        self.shell.close()
+        self.ledger.close()
