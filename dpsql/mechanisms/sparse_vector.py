@@ -28,7 +28,10 @@ __all__ = [
     "SparseVector",
     "adaptive_sparse_vector",
     "affordable",
+    "fresh",
+    "gaps_of",
     "passed",
+    "placed",
     "sparse_vector",
     "sparse_vector_runs",
 ]
@@ -163,8 +166,8 @@ def adaptive_sparse_vector(
     spent = rows = 0
     scanned = len(array)
     for start in range(0, len(array), _BLOCK):
-        values = _placed(array[start : start + _BLOCK], plan, below=below) - level
-        way, steps = passed(values, plan.bars, _fresh(plan, entropy))
+        values = placed(array[start : start + _BLOCK], plan.bits, below=below) - level
+        way, steps = passed(values, plan.bars, fresh(plan, entropy))
         hits = np.flatnonzero(way >= 0)
         hits = hits[affordable(way[hits], plan, spent=spent, rows=rows)]
         found.append(np.stack([start + hits, way[hits], steps[hits]]))
@@ -175,7 +178,7 @@ def adaptive_sparse_vector(
     index, way, steps = np.concatenate(found, axis=1) if found else np.zeros((3, 0), dtype=np.int64)
     return SparseVector(
         index,
-        _gaps(steps, way, plan),
+        gaps_of(steps, way, plan),
         plan.branches - 1 - way,
         scanned,
         plan.threshold_scale,
@@ -279,13 +282,13 @@ def sparse_vector_runs(
         resolution=resolution,
         below=below,
     )
-    values = _placed(array, plan, below=below)
+    values = placed(array, plan.bits, below=below)
     values -= draw(plan.noise, plan.threshold_scale, plan.bits, (len(array), 1), entropy)
-    way, steps = passed(values, plan.bars, _fresh(plan, entropy))
+    way, steps = passed(values, plan.bars, fresh(plan, entropy))
     answered = affordable(way, plan)
     hit = answered & (way >= 0)
     gap = np.full(array.shape, np.nan)
-    gap[hit] = _gaps(steps[hit], way[hit], plan)
+    gap[hit] = gaps_of(steps[hit], way[hit], plan)
     units = np.where(hit, 1 << np.maximum(way, 0), 0).sum(axis=1)
     branch = np.where(answered, np.where(hit, plan.branches - 1 - way, -1), -2)
     return Runs(branch, gap, tuple(plan.spent(spent) for spent in units.tolist()))
@@ -343,19 +346,25 @@ def affordable(way: NDArray[np.int64], plan: Ladder, *, spent: int = 0, rows: in
     return answered
 
 
-def _placed(counts: NDArray[np.int64], plan: Ladder, *, below: bool) -> NDArray[np.int64]:
-    values = exact_noise.place(counts, plan.bits)
-    return -values if below else values
+def placed(counts: NDArray[np.int64], bits: int, *, below: bool) -> NDArray[np.int64]:
+    """Put counts on the grid; negated, before any noise, where the smallest are wanted."""
+    values = exact_noise.place(counts, bits)
+    if below:
+        np.negative(values, out=values)
+    return values
 
 
-def _fresh(plan: Ladder, entropy: exact_noise.Entropy | None) -> Reach:
+def fresh(plan: Ladder, entropy: exact_noise.Entropy | None) -> Reach:
+    """Return a plan's noise, drawn as `passed` asks for it."""
+
     def reach(place: int, need: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         return draw_reaching(plan.noise, plan.scales[place], plan.bits, need, entropy)
 
     return reach
 
 
-def _gaps(steps: NDArray[np.int64], way: NDArray[np.int64], plan: Ladder) -> NDArray[np.float64]:
+def gaps_of(steps: NDArray[np.int64], way: NDArray[np.int64], plan: Ladder) -> NDArray[np.float64]:
+    """Turn the released values of hits into gaps over the threshold, in counts."""
     # A gap of 0 on the grid may come out as -1e-16 by rounding its two parts.
     offsets = np.array([float(offset) for offset in plan.offsets])
     gaps: NDArray[np.float64] = np.maximum(in_counts(steps, plan.bits) + offsets[way], 0.0)

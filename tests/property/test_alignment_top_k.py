@@ -1,4 +1,4 @@
-"""Noisy top-k with gap is private: its proof, run.
+"""Noisy top-k with gap and the first hybrid are private: their proof, run.
 
 The mechanism is a pure function of counts and noise. For random counts, a neighbour and noise, with
 omega = run(D, H): run(D', phi(H)) = omega; the cost of phi is at most the charge; every shifted
@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from dpsql.mechanisms import noisy_top_k
+from dpsql.mechanisms.hybrid import ahead, hybrid_top_k
 from dpsql.mechanisms.top_k import select
 
 FINE = 64
@@ -104,6 +105,56 @@ def test_alignment(noise, monotone, c):
         assert np.array_equal(phi_inverse(q, p, omega, aligned), fine)
         branches.add((bool((moved == 0).all()), bool(moved[~winners_of(omega, len(q))].any()), k >= len(q)))
     assert len(branches) >= 5
+
+
+def run_hybrid(q, noise, k):
+    """Hybrid 19 in the ideal: item 0 is the threshold, and what comes after it is not told."""
+    index, gap = run(q, noise, k)
+    end = [*index.tolist(), 0].index(0) + 1
+    return index[:end], gap[:end]
+
+
+def with_threshold(instance, rng):
+    """Put a threshold before the counts, the same for both neighbours."""
+    q, p, fine, k = instance
+    level = rng.choice(q) + FINE * rng.integers(-1, 2)
+    remainder = (set(range(FINE)) - set((fine % FINE).tolist())).pop()
+    first = FINE * (rng.geometric(0.3) - 1) + remainder
+    q, p, fine = np.append(level, q), np.append(level, p), np.append(first, fine)
+    return q, p, fine, min(k, len(q) - 1)
+
+
+@pytest.mark.parametrize("c", [1, 3])
+@pytest.mark.parametrize("monotone", [True, False])
+@pytest.mark.parametrize("noise", ["exponential", "laplace"])
+def test_alignment_of_the_hybrid(noise, monotone, c):
+    rng = np.random.default_rng(c)
+    placed = set()
+    for instance in instances(c + 10, c, monotone=monotone, laplace=noise == "laplace"):
+        q, p, fine, k = with_threshold(instance, rng)
+        # The scale does not depend on the outcome; the charge is what the outcome says it is.
+        said = hybrid_top_k(
+            q[1:] // FINE, 0, k, 1, sensitivity=c, monotone=monotone, noise=noise, resolution=0
+        )
+        omega = run_hybrid(q, fine, k)
+        aligned = phi(q, p, omega, fine)
+        again = run_hybrid(p, aligned, k)
+        assert np.array_equal(again[0], omega[0])
+        assert np.array_equal(again[1], omega[1])
+        moved = aligned - fine
+        assert Fraction(int(np.abs(moved).sum()), FINE) / said.scale <= Fraction(len(omega[0]), k)
+        if noise == "exponential":
+            assert (moved >= 0).all()
+        assert np.array_equal(phi_inverse(q, p, omega, aligned), fine)
+
+        floors, remainders = np.divmod(fine, FINE)
+        index, gap, rest = ahead(*select(q // FINE + floors, np.argsort(np.argsort(remainders)), k))
+        reached = omega[0][-1] == 0
+        assert (index + 1).tolist() == [item for item in omega[0].tolist() if item]
+        assert [*gap.tolist(), *([] if rest is None else [rest])] == (omega[1] // FINE).tolist()
+        assert (rest is not None) == reached
+        placed.add((len(omega[0]), bool(reached)))
+    assert len(placed) > 8
 
 
 def test_the_printed_alignment_is_not_injective():
