@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -143,7 +145,7 @@ def app(
     if not given and (dry_run or partial):
         raise click.UsageError("--dry-run and --partial need -c or -f")
     if not given:
-        given = [("file", "-")]
+        return _shell(settings)
     from dpsql.cli.batch import Batch
 
     sources = read(given)
@@ -156,6 +158,22 @@ def app(
         return Batch(session, out, partial=partial, go_on=on_error == "continue").run(pieces, dry=dry_run)
     finally:
         out.close()
+        session.close()
+
+
+def _shell(settings: Settings) -> int:
+    """Run the interactive shell, or the statements of a pipe one after the other."""
+    from dpsql.cli.repl import Shell, names_of
+    from dpsql.cli.repl_input import reader
+
+    out = settings.output()
+    session = open_session(settings)
+    lines = reader(cache(partial(names_of, session)))
+    shell = Shell(session, out, lines, Path(settings.policy), go_on=settings.on_error == "continue")
+    try:
+        return shell.run()
+    finally:
+        shell.output.close()
         session.close()
 
 

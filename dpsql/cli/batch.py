@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -24,24 +23,20 @@ if TYPE_CHECKING:
     from dpsql.cli.sources import Piece
     from dpsql.session import Answer, Prepared, Session
 
-__all__ = ["Batch", "is_setting"]
-
-_SETTING = re.compile(r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*SET\b", re.IGNORECASE | re.DOTALL)
-
-
-def is_setting(text: str) -> bool:
-    r"""Whether a statement sets a default of the connection, which later prices depend on.
-
-    >>> is_setting("-- half\n set dp_epsilon = 0.5"), is_setting("SELECT 1")
-    (True, False)
-    """
-    return _SETTING.match(text) is not None
+__all__ = ["Batch", "tell"]
 
 
 @dataclass(frozen=True, slots=True)
 class _Priced:
     piece: Piece
     prepared: Prepared
+
+    @property
+    def setting(self) -> bool:
+        """Whether it is a SET, which later prices depend on."""
+        from dpsql.language import Set
+
+        return isinstance(self.prepared.statement, Set)
 
 
 @dataclass(slots=True)
@@ -92,27 +87,49 @@ class Batch:
 
     def _price(self, pieces: Sequence[Piece]) -> list[_Priced] | None:
         """Prepare every statement; None when one is wrong and the batch is to stop."""
+        before = self.session.defaults
+        try:
+            priced = self._prepare(pieces)
+        finally:
+            # What the batch sets counts from its own statement on, when that runs.
+            self.session.defaults = before
+        if priced is not None and self.output.format in ONE_RESULT:
+            answers = sum(not one.setting for one in priced)
+            if answers > 1:
+                raise UnwritableError(
+                    f"{self.output.format} holds one result, and there are {answers} statements"
+                )
+        return priced
+
+    def _prepare(self, pieces: Sequence[Piece]) -> list[_Priced] | None:
         priced = []
         for piece in pieces:
             try:
-                prepared = self.session.prepare(piece.text)
-                if is_setting(piece.text):
-                    # Now, since the prices of the statements behind it depend on it. It costs nothing.
-                    self.session.execute(prepared)
+                one = _Priced(piece, self.session.prepare(piece.text))
+                self._check_cap(one.prepared.price)
+                if one.setting:
+                    # Now already, since the prices behind it depend on it. It costs nothing.
+                    self.session.execute(one.prepared)
             except Error as problem:
                 self._failed(problem, piece)
                 if not self.go_on and not (self.partial and isinstance(problem, BudgetExceeded)):
                     if len(pieces) > 1:
                         narrate.note("nothing was run")
                     return None
-                continue
-            if not is_setting(piece.text):
-                priced.append(_Priced(piece, prepared))
-        if self.output.format in ONE_RESULT and len(priced) > 1:
-            raise UnwritableError(
-                f"{self.output.format} holds one result, and there are {len(priced)} statements"
-            )
+            else:
+                priced.append(one)
         return priced
+
+    def _check_cap(self, asked: Charge) -> None:
+        """Raise what the ledger would raise for this one statement, before any statement ran."""
+        cap = self.session.policy.budget.max_epsilon_per_query
+        if cap is not None and asked.epsilon > cap:
+            raise BudgetExceeded(
+                f"the statement asks for {price(asked)}, but the policy allows one epsilon {left(cap)}",
+                (asked.epsilon, asked.delta),
+                (cap, self.session.budget().remaining.delta),
+                "query",
+            )
 
     def _fits(self, priced: Sequence[_Priced], *, quiet: bool) -> bool:
         total = _sum(priced)
@@ -122,15 +139,11 @@ class Batch:
         if not self.partial or quiet:
             many = len(priced) > 1
             which = f"the {len(priced)} statements together ask" if many else "the statement asks"
-            narrate.error(
-                f"{which} for {price(total)}, but only {_left(remaining)} is left; "
-                + ("" if quiet else "nothing was run")
-                + (
-                    "\nHint: --partial runs what fits, --dry-run shows each price"
-                    if many and not quiet
-                    else ""
-                )
-            )
+            text = f"{which} for {price(total)}, but only {_left(remaining)} is left"
+            if not quiet:
+                text += "; nothing was run"
+                text += "\nHint: --partial runs what fits, --dry-run shows each price" if many else ""
+            narrate.error(text)
         return False
 
     def _show(self, priced: Sequence[_Priced]) -> None:
@@ -170,7 +183,7 @@ class Batch:
                 if i < len(priced):
                     narrate.note(f"{len(priced) - i} statements were not run")
                 break
-            self._tell(answer)
+            tell(self.session, self.output, answer)
         if any(one.prepared.private for one in priced):
             budget = self.session.budget()
             narrate.note(f"epsilon {left(budget.remaining.epsilon)} of {left(budget.total.epsilon)} left")
@@ -183,19 +196,21 @@ class Batch:
         self._code = self._code or ExitCode.BUDGET_EXCEEDED
         return False
 
-    def _tell(self, answer: Answer) -> None:
-        release, total = answer.release, self.session.budget().total
-        self.output.write(answer.table, release, total)
-        if release is None:
-            return
-        for sentence in release.warnings:
-            narrate.warning(sentence)
-        if not self.output.for_people:
-            narrate.note(footer(release, total, Style()))
-
     def _failed(self, problem: Error, piece: Piece) -> None:
         narrate.error(problem, where=piece.where if piece.origin != "-c" else "", line=piece.line)
         self._code = self._code or exit_code(problem)
+
+
+def tell(session: Session, output: Output, answer: Answer) -> None:
+    """Write an answer, and to stderr what goes with it: warnings, and the price if the format lacks it."""
+    release, total = answer.release, session.budget().total
+    output.write(answer.table, release, total)
+    if release is None:
+        return
+    for sentence in release.warnings:
+        narrate.warning(sentence)
+    if not output.for_people:
+        narrate.note(footer(release, total, Style()))
 
 
 def _shown(amount: Fraction, *, people: bool) -> str | float:

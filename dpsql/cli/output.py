@@ -99,6 +99,9 @@ class Output:
         except OSError as problem:
             raise OutputFailedError(f"cannot write the answer: {problem.strerror}") from None
         self._written += 1
+        if self.format in ONE_RESULT:
+            # The shell's next answer is the next file.
+            self.close()
 
     def _dispatch(self, rows: pa.Table, release: Release | None, total: Charge | None, out: BinaryIO) -> None:
         from dpsql.cli import render, render_data

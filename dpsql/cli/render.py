@@ -8,9 +8,10 @@ from dpsql.cli.render_bars import NARROWEST, bars
 from dpsql.cli.render_footer import footer
 from dpsql.cli.render_grid import Column, Style, box, fit, markdown, span
 from dpsql.cli.render_text import neutral, pad, width
-from dpsql.dbapi.figures import at_unit, number, unit_of
+from dpsql.dbapi.figures import Estimate, at_unit, number, unit_of
 from dpsql.dbapi.readable import Estimates, counts, ordering
 from dpsql.dbapi.values import text, values
+from dpsql.errors import ProgrammingError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from dpsql.charge import Charge
     from dpsql.release import Release
 
-__all__ = ["as_markdown", "as_table"]
+__all__ = ["as_chart", "as_markdown", "as_table"]
 
 
 def as_table(rows: pa.Table, release: Release | None, style: Style, *, total: Charge | None = None) -> str:
@@ -63,6 +64,32 @@ def as_markdown(rows: pa.Table, release: Release | None, style: Style, *, total:
         unwrapped = Style(encoding=style.encoding)
         drawn += f"\n*{footer(release, total, unwrapped)}*\n"
     return drawn
+
+
+def as_chart(rows: pa.Table, release: Release | None, style: Style) -> str:
+    """Draw an answer as bars alone: one for each row, by its count or its first numeric column.
+
+    Raises `ProgrammingError` when there is nothing to draw.
+    """
+    if _untouched(release, rows) and release.counts:
+        name, estimates = release.counts[0], ordering(release)
+    else:
+        drawable = next((i for i, column in enumerate(rows.columns) if _is_numeric(column)), None)
+        if drawable is None:
+            raise ProgrammingError("the last answer has no number to draw")
+        name, found = rows.column_names[drawable], values(rows.column(drawable))
+        estimates = [None if value is None else Estimate(float(value), None, None) for value in found]
+    labels = [
+        _plain(label, column, style)
+        for label, column in zip(rows.column_names, rows.columns, strict=True)
+        if not _is_numeric(column)
+    ]
+    columns = [*labels[:2], _count(name, estimates, style)]
+    room = (style.columns or 80) - span([min(column.width, 30) for column in columns]) - 3
+    drawn = bars(estimates, room, style, widest=100)
+    if drawn is None:
+        raise ProgrammingError("there is nothing positive to draw, or no room for it")
+    return box(fit([*columns, drawn], style)[0], style)
 
 
 def _columns(rows: pa.Table, release: Release | None, style: Style) -> list[Column]:
@@ -113,10 +140,15 @@ def _gap(release: Release, style: Style) -> Column | None:
 
 
 def _plain(name: str, column: pa.ChunkedArray, style: Style) -> Column:
-    import pyarrow.types as kinds
-
-    numeric = kinds.is_integer(column.type) or kinds.is_floating(column.type) or kinds.is_decimal(column.type)
+    numeric = _is_numeric(column)
     found = values(column)
     cells = ["NULL" if value is None else neutral(text(value), style.encoding) for value in found]
     nulls = frozenset(i for i, value in enumerate(found) if value is None)
     return Column(neutral(name, style.encoding), cells, right=numeric, firm=numeric, nulls=nulls)
+
+
+def _is_numeric(column: pa.ChunkedArray) -> bool:
+    from pyarrow import types
+
+    kind = column.type
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))

@@ -15,10 +15,9 @@ __all__ = ["NARROWEST", "bars"]
 
 NARROWEST = 10
 """Cells below which a bar tells nothing."""
-_WIDEST = 40
 
 
-def bars(estimates: Estimates, room: int, style: Style) -> Column | None:
+def bars(estimates: Estimates, room: int, style: Style, *, widest: int = 40) -> Column | None:
     """Draw a column of bars into so many cells; None if they would be too short, or no count is positive.
 
     The heading is the axis: zero at its left, the largest upper end at its right.
@@ -27,7 +26,7 @@ def bars(estimates: Estimates, room: int, style: Style) -> Column | None:
     top = max(ends, default=0.0)
     if room < NARROWEST or not 0 < top < float("inf"):
         return None
-    cells = min(room, _WIDEST)
+    cells = min(room, widest)
     solid, shade = ("#", "-") if style.plain else ("█", "▒")
     drawn = []
     for estimate in estimates:

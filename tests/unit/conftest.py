@@ -14,6 +14,7 @@ import pytest
 
 from dpsql import errors
 from dpsql.charge import Charge, exact
+from dpsql.language import Set, Source
 from dpsql.release import Release
 
 NAMES = ["Essential hypertension", "Type 2 diabetes", "Low back pain", "Asthma", "Ménière's disease"]
@@ -55,6 +56,7 @@ class Budget:
 @dataclass(frozen=True)
 class Prepared:
     text: str
+    statement: object
     parameters: object
     private: bool
     price: Charge
@@ -74,6 +76,8 @@ class FakeSession:
         self.total = Charge(exact(total))
         self.spent = Charge()
         self.ran: list[str] = []
+        self.defaults = ""
+        self.policy = SimpleNamespace(budget=SimpleNamespace(max_epsilon_per_query=None))
         self.closed = self.cancelled = False
 
     def prepare(self, text: str, parameters: object = None) -> Prepared:
@@ -85,9 +89,10 @@ class FakeSession:
         if "secret" in text:
             raise errors.QueryRefused("this shows single patients", hint="count them")
         private = "DIFFERENTIAL_PRIVACY" in text
-        found = re.search(r"epsilon = ([0-9.]+)", text)
+        found = re.search(r"epsilon = ([0-9.]+)", text) or re.search("= ([0-9.]+)", self.defaults)
         price = Charge(exact(found[1] if found else "1")) if private else Charge()
-        return Prepared(text, parameters, private, price)
+        statement = Set(Source(text), "epsilon", None) if text.upper().startswith("SET DP_") else None
+        return Prepared(text, statement, parameters, private, price)
 
     def execute(self, prepared: Prepared) -> Answer:
         self.ran.append(prepared.text)
@@ -95,6 +100,9 @@ class FakeSession:
             raise KeyError("patient 4711")
         if "INTERRUPT" in prepared.text:
             raise KeyboardInterrupt
+        if isinstance(prepared.statement, Set):
+            self.defaults = prepared.text
+            return Answer(pa.table({}), None)
         if not prepared.private:
             return self._public(prepared)
         remaining = self.total - self.spent
@@ -112,8 +120,6 @@ class FakeSession:
         return Answer(release.rows, release)
 
     def _public(self, prepared: Prepared) -> Answer:
-        if prepared.text.upper().lstrip().startswith("SET DP_"):
-            return Answer(pa.table({}), None)
         relation = self.engine.sql(prepared.text, params=prepared.parameters or None)
         writes = re.match(r"\s*(CREATE|INSERT|DROP)", prepared.text, re.IGNORECASE)
         return Answer(pa.table({}) if relation is None or writes else relation.to_arrow_table(), None)

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,7 +22,7 @@ import pytest
 
 import dpsql
 from dpsql import errors
-from dpsql.cli import app, batch, exits, main, narrate
+from dpsql.cli import app, exits, main, narrate
 from dpsql.cli.exits import ExitCode
 from dpsql.cli.sources import Source, statements
 
@@ -282,24 +283,38 @@ def test_exactly_what_is_left_fits(run: Run, session: Any) -> None:
     assert run("-c", ask("0.0001")).code == ExitCode.BUDGET_EXCEEDED
 
 
-def test_settings_count_for_the_prices_behind_them_and_are_not_answers(run: Run, session: Any) -> None:
+def test_settings_count_for_the_prices_behind_them(run: Run, session: Any) -> None:
+    asked = "SELECT WITH DIFFERENTIAL_PRIVACY diagnosis FROM visits GROUP BY diagnosis TOP 3"
+    script = f"{asked}; SET dp_epsilon = 4; {asked}; SET dp_epsilon = 5; {asked}"
+    done = run("--dry-run", "-c", script)
+    assert done.code == 0
+    assert [row["epsilon"] for row in csv.DictReader(io.StringIO(done.out))] == [
+        "1.0",
+        "0.0",
+        "4.0",
+        "0.0",
+        "5.0",
+    ]
+    assert session.defaults == ""
+    assert run("-c", script).code == 0
+    assert session.spent.epsilon == 10
+    assert session.defaults == "SET dp_epsilon = 5"
+
+
+def test_settings_are_no_answers(run: Run, session: Any) -> None:
     done = run("--format", "parquet", "-o", os.devnull, "-c", "SET dp_epsilon = 0.5; SELECT 1")
     assert done.code == 0
-    assert session.ran == ["SET dp_epsilon = 0.5", "SELECT 1"]
+    assert session.ran[-1] == "SELECT 1"
 
 
-@pytest.mark.parametrize(
-    ("text", "setting"),
-    [
-        ("SET dp_epsilon = 1", True),
-        (" /* a\nb */ -- c\n set dp_delta = 1", True),
-        ("SELECT 1", False),
-        ("-- SET dp_epsilon = 1\nSELECT 1", False),
-        ("SETTINGS", False),
-    ],
-)
-def test_what_is_a_setting(text: str, *, setting: bool) -> None:
-    assert batch.is_setting(text) is setting
+def test_the_cap_on_one_statement_is_seen_before_anything_runs(run: Run, session: Any) -> None:
+    session.policy.budget.max_epsilon_per_query = Fraction(2)
+    done = run("-c", ask("1"), "-c", ask("2.5"))
+    assert done.code == ExitCode.BUDGET_EXCEEDED
+    assert "asks for epsilon 2.5, but the policy allows one epsilon 2\n" in done.err
+    assert session.ran == []
+    assert run("--partial", "-c", ask("1"), "-c", ask("2.5"), "-c", ask("2")).code == ExitCode.BUDGET_EXCEEDED
+    assert session.ran == [ask("1"), ask("2")]
 
 
 def test_dry_run_prices_and_runs_nothing(run: Run, session: Any) -> None:

@@ -1,0 +1,182 @@
+"""The interactive shell: statements until `;`, dot commands, the epsilon left in the prompt."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from dpsql.cli import narrate, repl_commands
+from dpsql.cli.batch import tell
+from dpsql.cli.exits import ExitCode, exit_code
+from dpsql.cli.output import FORMATS, Output, OutputFailedError, UnwritableError
+from dpsql.cli.repl_complete import Names
+from dpsql.cli.repl_input import complete
+from dpsql.dbapi.figures import left
+from dpsql.dbapi.readable import price
+from dpsql.errors import Error
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from dpsql.cli.repl_input import Reader
+    from dpsql.session import Answer, Prepared, Session
+
+__all__ = ["Shell", "names_of"]
+
+_GREETING = "dpsql: statements end with ;  .help lists commands, .quit leaves"
+
+
+@dataclass
+class Shell:
+    """One shell over one session.
+
+    Attributes
+    ----------
+    session
+        Whose budget pays.
+    output
+        Where answers go.
+    reader
+        Where lines come from.
+    policy
+        The policy's file, shown by `.policy`.
+    go_on
+        Go on after an error; somebody at a terminal always may.
+    timer
+        Whether run times are told.
+    last
+        The last answer with rows.
+    asked
+        The last private statement, for `.explain`.
+    """
+
+    session: Session
+    output: Output
+    reader: Reader
+    policy: Path
+    go_on: bool = False
+    timer: bool = False
+    last: Answer | None = None
+    asked: str | None = None
+    done: bool = False
+    _code: ExitCode = ExitCode.OK
+
+    def run(self) -> ExitCode:
+        """Read and run until the end; a pipe's first failure is the exit code, a person's are forgiven."""
+        if self.reader.interactive:
+            narrate.say(_GREETING)
+        begun = ""
+        while not self.done:
+            try:
+                begun = self._take(begun, self.reader.line(self._prompt(), begun))
+            except EOFError:
+                self.done = True
+                if begun.strip():
+                    self._guarded(partial(self.statements, begun))
+                elif self.reader.interactive:
+                    narrate.say("")
+            except KeyboardInterrupt:
+                if not self.reader.interactive:
+                    raise
+                narrate.say("")
+                begun = ""
+        return ExitCode.OK if self.reader.interactive else self._code
+
+    def _take(self, begun: str, line: str) -> str:
+        """Run what is complete; return what is not."""
+        if not begun and line.lstrip().startswith("."):
+            self._guarded(partial(repl_commands.run, self, line.strip()))
+            return ""
+        begun = f"{begun}{line}\n" if begun or line.strip() else ""
+        if not begun or not complete(begun):
+            return begun
+        self._guarded(partial(self.statements, begun))
+        return ""
+
+    def _guarded(self, action: Callable[[], None]) -> None:
+        """Do something; whatever goes wrong is told, and the shell stays."""
+        try:
+            action()
+        except KeyboardInterrupt:
+            self.session.cancel()
+            narrate.note("interrupted; what was charged stays charged")
+            self.note(ExitCode.INTERRUPTED)
+        except (Error, OutputFailedError) as problem:
+            narrate.error(problem)
+            self.note(exit_code(problem))
+        except UnwritableError as problem:
+            narrate.error(problem)
+            self.note(ExitCode.USAGE)
+        except BrokenPipeError:
+            raise
+        except Exception as problem:  # noqa: BLE001  a bug must neither show private values nor end the shell
+            narrate.bug(problem)
+            self.note(ExitCode.QUERY_FAILED)
+
+    def note(self, code: ExitCode) -> None:
+        """Remember a failure; in a pipe it ends the shell, unless it is to go on."""
+        self._code = self._code or code
+        if code and not self.reader.interactive and not self.go_on:
+            self.done = True
+
+    def _prompt(self) -> str:
+        if not self.reader.interactive:
+            return ""
+        try:
+            return f"dpsql (epsilon {left(self.session.budget().remaining.epsilon)} left)> "
+        except Error:
+            # A busy ledger must not end the shell; the next statement will tell.
+            return "dpsql> "
+
+    # -- statements
+
+    def statements(self, text: str) -> None:
+        """Run one statement after the other; the first that fails ends them."""
+        from dpsql.language import split
+
+        for statement in split(text):
+            self.statement(statement)
+
+    def statement(self, text: str) -> None:
+        """Run one statement, after asking if it is dear."""
+        prepared = self.session.prepare(text)
+        self.output.check()
+        if prepared.private and not self._agreed(prepared):
+            narrate.note("not run")
+            return
+        start = time.monotonic()
+        answer = self.session.execute(prepared)
+        took = time.monotonic() - start
+        if prepared.private:
+            self.asked = text
+        if answer.table.num_columns:
+            self.last = answer
+        tell(self.session, self.output, answer)
+        if self.timer:
+            narrate.note(f"{took:.3f} s")
+
+    def _agreed(self, prepared: Prepared) -> bool:
+        """Ask before more than a quarter of what is left is spent; what does not fit is refused anyway."""
+        remaining, cost = self.session.budget().remaining, prepared.price
+        dear = 4 * cost.epsilon > remaining.epsilon or 4 * cost.delta > remaining.delta
+        if not dear or not cost.fits(remaining):
+            return True
+        rest = f"epsilon {left(remaining.epsilon)}"
+        rest += f", delta {left(remaining.delta)}" if cost.delta else ""
+        return self.reader.ask(f"this takes {price(cost)} of the {rest} left; run it? [y/N] ")
+
+
+def names_of(session: Session) -> Names:
+    """Collect what can be completed; asks for public facts only, at no cost."""
+    tables: dict[str, tuple[str, ...]] = {}
+    try:
+        for name in session.run("SHOW TABLES").table.column(0).to_pylist():
+            quoted = '"' + name.replace('"', '""') + '"'
+            tables[name] = tuple(session.run(f"DESCRIBE {quoted}").table.column(0).to_pylist())
+    except Error:
+        # Completion is a convenience: without names there are still the keywords.
+        pass
+    return Names(tables, tuple(repl_commands.COMMANDS), FORMATS)

@@ -1,0 +1,131 @@
+"""The shell's dot commands."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dpsql.cli import narrate
+from dpsql.cli.output import FORMATS, Output
+from dpsql.cli.render_text import neutral
+from dpsql.errors import ProgrammingError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dpsql.cli.repl import Shell
+
+__all__ = ["COMMANDS", "run"]
+
+
+def run(shell: Shell, line: str) -> None:
+    """Run one dot command; a unique beginning of its name is enough."""
+    word, _, argument = line.removesuffix(";").partition(" ")
+    matches = [name for name in COMMANDS if name == word] or [n for n in COMMANDS if n.startswith(word)]
+    if len(matches) != 1 or word == ".":
+        raise ProgrammingError(f"there is no command {word}\nHint: .help lists them")
+    COMMANDS[matches[0]][0](shell, argument.strip())
+
+
+def _help(shell: Shell, argument: str) -> None:
+    widest = max(len(usage) for _, usage, _ in COMMANDS.values())
+    lines = [f"{usage.ljust(widest)}  {text}" for _, usage, text in COMMANDS.values()]
+    lines += ["", "Everything else is SQL and ends with ;", "Ctrl-C cancels a statement (its charge stays)."]
+    shell.output.write_text("\n".join(lines) + "\n")
+
+
+def _tables(shell: Shell, argument: str) -> None:
+    shell.statement(f'DESCRIBE "{argument.replace(chr(34), chr(34) * 2)}"' if argument else "SHOW TABLES")
+
+
+def _policy(shell: Shell, argument: str) -> None:
+    try:
+        text = shell.policy.read_text("utf-8-sig")
+    except (OSError, UnicodeDecodeError):
+        raise ProgrammingError("the policy's file cannot be read") from None
+    lines = (neutral(line, shell.output.style.encoding) for line in text.splitlines())
+    shell.output.write_text("\n".join(lines) + "\n")
+
+
+def _budget(shell: Shell, argument: str) -> None:
+    shell.statement("SHOW PRIVACY BUDGET")
+
+
+def _explain(shell: Shell, argument: str) -> None:
+    text = argument or shell.asked
+    if not text:
+        raise ProgrammingError("nothing to explain yet\nHint: .explain SELECT ...")
+    shell.statement(f"EXPLAIN {text}")
+
+
+def _releases(shell: Shell, argument: str) -> None:
+    shell.statement("SHOW RELEASES")
+
+
+def _mode(shell: Shell, argument: str) -> None:
+    if not argument:
+        narrate.note(f"the format is {shell.output.format}; there are {', '.join(FORMATS)}")
+        return
+    if argument not in FORMATS:
+        raise ProgrammingError(f"there is no format {argument}\nHint: {', '.join(FORMATS)}")
+    shell.output.format = argument
+
+
+def _output(shell: Shell, argument: str) -> None:
+    fresh = Output(shell.output.format, argument or None)
+    fresh.check()
+    shell.output.close()
+    shell.output = fresh
+    narrate.note(f"answers go to {argument or 'standard output'}")
+
+
+def _timer(shell: Shell, argument: str) -> None:
+    if argument not in ("", "on", "off"):
+        raise ProgrammingError(".timer takes on or off")
+    shell.timer = argument == "on" or (not argument and not shell.timer)
+    narrate.note(f"the timer is {'on' if shell.timer else 'off'}")
+
+
+def _read(shell: Shell, argument: str) -> None:
+    import click
+
+    from dpsql.cli.batch import Batch
+    from dpsql.cli.sources import read, statements
+
+    if not argument:
+        raise ProgrammingError(".read takes a file")
+    try:
+        pieces = statements(read([("file", argument)]))
+    except click.UsageError as problem:
+        raise ProgrammingError(problem.format_message()) from None
+    code = Batch(shell.session, shell.output, go_on=shell.go_on).run(pieces)
+    shell.note(code)
+
+
+def _chart(shell: Shell, argument: str) -> None:
+    from dpsql.cli.render import as_chart
+
+    if shell.last is None:
+        raise ProgrammingError("nothing to draw yet: ask something first")
+    shell.output.write_text(as_chart(shell.last.table, shell.last.release, shell.output.style))
+
+
+def _quit(shell: Shell, argument: str) -> None:
+    shell.done = True
+
+
+COMMANDS: dict[str, tuple[Callable[[Shell, str], None], str, str]] = {
+    ".help": (_help, ".help", "this list"),
+    ".tables": (_tables, ".tables [NAME]", "tables, or one table's columns and their public domains"),
+    ".policy": (_policy, ".policy", "the owner's policy, which is public to analysts"),
+    ".budget": (_budget, ".budget", "what is spent and what is left"),
+    ".explain": (_explain, ".explain [SQL]", "how a statement (or the last one) is read, and its price"),
+    ".releases": (_releases, ".releases", "what you were answered so far"),
+    ".mode": (_mode, ".mode [FORMAT]", f"how answers are written: {', '.join(FORMATS)}"),
+    ".output": (_output, ".output [FILE]", "write answers to a file; without one, here again"),
+    ".timer": (_timer, ".timer [on|off]", "tell how long statements take"),
+    ".read": (_read, ".read FILE", "run a file; it is priced as a whole before its first statement runs"),
+    ".chart": (_chart, ".chart", "draw the last answer as bars"),
+    ".quit": (_quit, ".quit", "leave (so do .exit and Ctrl-D)"),
+    ".exit": (_quit, ".exit", "leave"),
+}
+"""Name -> what it does, how it is written, what it is for."""

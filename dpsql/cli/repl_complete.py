@@ -1,0 +1,120 @@
+"""What a word in the shell may become: tables, columns, keywords, options, dot commands."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+__all__ = ["Names", "candidates"]
+
+_KEYWORDS = (
+    *("SELECT", "FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT", "DISTINCT", "COUNT", "AS", "ASC"),
+    *("DESC", "JOIN", "LEFT JOIN", "ON", "USING", "AND", "OR", "NOT", "IN", "BETWEEN", "LIKE", "IS NULL"),
+    *("CASE", "WHEN", "THEN", "ELSE", "END", "CAST", "FILTER", "WITH", "UNION", "EXISTS", "NULL", "TRUE"),
+    *("FALSE", "EXPLAIN", "DESCRIBE", "SET", "SHOW TABLES", "SHOW PRIVACY BUDGET", "SHOW RELEASES"),
+    *("WITH DIFFERENTIAL_PRIVACY", "OPTIONS", "TOP", "BY", "ABOVE THRESHOLD", "ARGMAX"),
+    *("DP_GAP()", "DP_STDDEV", "DP_INTERVAL_LOW", "DP_INTERVAL_HIGH", "DP_PVALUE()", "DP_RANK()"),
+)
+_OPTIONS = (
+    *("epsilon", "delta", "measure", "measure_strategy", "mechanism", "noise", "base_hits"),
+    *(
+        "threshold_share",
+        "candidates",
+        "max_groups_contributed",
+        "confidence",
+        "privacy_unit_column",
+        "fresh",
+    ),
+)
+_VALUES = {
+    "mechanism": (
+        *("AUTO", "NOISY_TOP_K", "SPARSE_VECTOR", "ADAPTIVE_SPARSE_VECTOR", "HYBRID_TOP_K"),
+        *("HYBRID_SPARSE_VECTOR", "NOISY_MAX", "EXPONENTIAL", "LIMITED_DOMAIN", "TOP_STABLE", "LAPLACE"),
+    ),
+    "noise": ("EXPONENTIAL", "LAPLACE", "GEOMETRIC"),
+    "measure_strategy": ("AUTO", "EACH", "ANCHOR"),
+    "measure": ("AUTO",),
+    "fresh": ("TRUE", "FALSE"),
+}
+_SETTINGS = ("dp_epsilon", "dp_delta", "dp_measure", "dp_confidence")
+
+_INSIDE_OPTIONS = re.compile(r"\bOPTIONS\s*\(((?:[^()']|'[^']*')*)$", re.IGNORECASE)
+_AFTER_TABLE_WORD = re.compile(r"\b(?:FROM|JOIN|DESCRIBE)\s+\w*$", re.IGNORECASE)
+_AFTER_SET = re.compile(r"\bSET\s+\w*$", re.IGNORECASE)
+_QUALIFIED = re.compile(r"(\w+)\.(\w*)$")
+_ALIAS = r"\b{table}\s+(?:AS\s+)?{alias}\b"
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What there is to be named: tables with their columns, dot commands, formats."""
+
+    tables: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    commands: tuple[str, ...] = ()
+    modes: tuple[str, ...] = ()
+
+
+def candidates(text: str, names: Names) -> tuple[int, list[str]]:
+    """Return how many characters before the cursor are the word begun, and what it may become.
+
+    >>> candidates("SELECT * FROM vi", Names({"visits": ("patient_id",)}))
+    (2, ['visits'])
+    """
+    if text.startswith("."):
+        return _command(text, names)
+    qualified = _QUALIFIED.search(text)
+    if qualified:
+        return len(qualified[2]), _starting(qualified[2], _columns_of(qualified[1], text, names))
+    word = re.search(r"\w*$", text)[0]  # type: ignore[index]  # it matches everywhere, if need be nothing
+    options = _INSIDE_OPTIONS.search(text)
+    if options:
+        return len(word), _starting(word, _option(options[1], word))
+    if _AFTER_SET.search(text):
+        return len(word), _starting(word, _SETTINGS)
+    if _AFTER_TABLE_WORD.search(text):
+        return len(word), _starting(word, names.tables)
+    if not word:
+        return 0, []
+    columns = [column for columns in names.tables.values() for column in columns]
+    keywords = [k.lower() for k in _KEYWORDS] if word.islower() else list(_KEYWORDS)
+    return len(word), _starting(word, [*columns, *names.tables, *keywords])
+
+
+def _command(text: str, names: Names) -> tuple[int, list[str]]:
+    command, blank, argument = text.partition(" ")
+    if not blank:
+        return len(text), _starting(command, names.commands)
+    if command == ".mode":
+        return len(argument), _starting(argument, names.modes)
+    if command == ".timer":
+        return len(argument), _starting(argument, ("on", "off"))
+    if command == ".tables":
+        return len(argument), _starting(argument, names.tables)
+    if command == ".explain":
+        return candidates(argument, names) if not argument.startswith(".") else (0, [])
+    return 0, []
+
+
+def _option(inside: str, word: str) -> Iterable[str]:
+    """Return option names, or behind `name =` the values that option takes."""
+    current = inside[: len(inside) - len(word)].rpartition(",")[2]
+    name, equals, _ = current.partition("=")
+    return _VALUES.get(name.strip().lower(), ()) if equals else _OPTIONS
+
+
+def _columns_of(name: str, text: str, names: Names) -> Iterable[str]:
+    """Return the columns of a table, or of the table that `name` is an alias of."""
+    for table, columns in names.tables.items():
+        pattern = _ALIAS.format(table=re.escape(table), alias=re.escape(name))
+        if table.lower() == name.lower() or re.search(pattern, text, re.IGNORECASE):
+            return columns
+    return ()
+
+
+def _starting(word: str, among: Iterable[str]) -> list[str]:
+    found = [name for name in among if name.lower().startswith(word.lower())]
+    return sorted(set(found), key=found.index)

@@ -1,0 +1,199 @@
+"""Where the shell's lines come from: prompt_toolkit, else Python's readline, else a pipe."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from dpsql.cli.repl_complete import Names, candidates
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from prompt_toolkit.completion import Completer, Completion
+    from prompt_toolkit.document import Document
+
+__all__ = ["Piped", "Reader", "complete", "reader"]
+
+_COMMENTS = re.compile(r"--[^\n]*(?:\n|$)|/\*.*?\*/", re.DOTALL)
+
+
+class Reader(Protocol):
+    """Hands out what is typed."""
+
+    interactive: bool
+    """Whether somebody is there to be asked."""
+
+    def line(self, prompt: str, begun: str) -> str:
+        """Return the next line, or several; `begun` is what a statement has so far. `EOFError` at the end."""
+
+    def ask(self, question: str) -> bool:
+        """Ask for a yes; anything else is a no."""
+
+
+def complete(text: str) -> bool:
+    """Whether the text ends a statement: a semicolon outside of quotes and comments, and no more after it."""
+    from dpsql.language import split
+
+    # If the semicolon counts, a word behind it is a statement of its own.
+    parts = split(text + "\nSELECT")
+    return len(parts) > 0 and _COMMENTS.sub("", parts[-1]).strip() == "SELECT" and bool(text.strip())
+
+
+def reader(names: Callable[[], Names]) -> Reader:
+    """Choose the best input there is."""
+    if not sys.stdin.isatty():
+        return Piped()
+    try:
+        return _Toolkit(names)
+    except ImportError:
+        return _Readline(names)
+
+
+class Piped:
+    """Lines of standard input, when it is no terminal: no prompts, nobody to ask."""
+
+    interactive = False
+
+    def line(self, prompt: str, begun: str) -> str:
+        """Return the next line."""
+        text = sys.stdin.readline()
+        if not text:
+            raise EOFError
+        return text.removesuffix("\n")
+
+    def ask(self, question: str) -> bool:
+        """Say yes: who pipes statements in has decided."""
+        return True
+
+
+def _history() -> Path:
+    """Return the history's file, readable by its owner alone: statements quote values."""
+    file = Path.home() / ".dpsql_history"
+    if not file.exists():
+        os.close(os.open(file, os.O_CREAT | os.O_WRONLY, 0o600))
+    return file
+
+
+def _typed(prompt: str) -> str:
+    """Read one line; the prompt is no data, so it never goes to a stdout that is redirected."""
+    if sys.stdout.isatty():
+        return input(prompt)
+    sys.stderr.write(prompt)
+    sys.stderr.flush()
+    line = sys.stdin.readline()
+    if not line:
+        raise EOFError
+    return line.removesuffix("\n")
+
+
+def _yes(answer: str) -> bool:
+    return answer.strip().lower() in ("y", "yes")
+
+
+class _Readline:
+    """Python's own line editing, where prompt_toolkit is not installed."""
+
+    interactive = True
+
+    def __init__(self, names: Callable[[], Names]) -> None:
+        self._names = names
+        self._found: list[str] = []
+        try:
+            import readline
+        except ImportError:  # Windows has none; plain lines then
+            return
+        try:
+            readline.read_history_file(_history())
+        except OSError:  # no home to keep a history in
+            return
+        import atexit
+
+        readline.set_completer_delims(" \t\n,()=.")
+        readline.set_completer(self._next)
+        readline.parse_and_bind("tab: complete")
+        atexit.register(readline.write_history_file, _history())
+
+    def _next(self, word: str, state: int) -> str | None:
+        import readline
+
+        if state == 0:
+            before = readline.get_line_buffer()[: readline.get_endidx()]
+            size, found = candidates(before, self._names())
+            # readline replaces its own idea of the word, which may be shorter.
+            self._found = [name[size - len(word) :] for name in found]
+        return self._found[state] if state < len(self._found) else None
+
+    def line(self, prompt: str, begun: str) -> str:
+        """Read one line with Python's `input`."""
+        return _typed(_continued(prompt) if begun else prompt)
+
+    def ask(self, question: str) -> bool:
+        """Ask in a line of its own."""
+        return _yes(_typed(question))
+
+
+def _continued(prompt: str) -> str:
+    return "...> ".rjust(len(prompt))
+
+
+class _Toolkit:
+    """Multi-line editing, highlighting, history and completion by prompt_toolkit and pygments."""
+
+    interactive = True
+
+    def __init__(self, names: Callable[[], Names]) -> None:
+        from prompt_toolkit import PromptSession
+        from prompt_toolkit.filters import Condition
+        from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+        from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+        from prompt_toolkit.lexers import PygmentsLexer
+        from pygments.lexers.sql import SqlLexer  # type: ignore[import-untyped]  # pygments has no types
+
+        keys = KeyBindings()
+
+        @Condition
+        def finished() -> bool:
+            text = session.default_buffer.document.text
+            return not text.strip() or text.lstrip().startswith(".") or complete(text)
+
+        @keys.add("enter", filter=finished)
+        def _(event: KeyPressEvent) -> None:
+            event.current_buffer.validate_and_handle()
+
+        try:
+            history: History = FileHistory(str(_history()))
+        except OSError:
+            history = InMemoryHistory()
+        session: PromptSession[str] = PromptSession(
+            history=history,
+            lexer=PygmentsLexer(SqlLexer),
+            completer=_completer(names),
+            complete_while_typing=False,
+            multiline=True,
+            key_bindings=keys,
+            prompt_continuation=lambda width, line, wrapped: "...> ".rjust(width),
+        )
+        self._session = session
+
+    def line(self, prompt: str, begun: str) -> str:
+        """Read a whole statement or dot command."""
+        return self._session.prompt(_continued(prompt) if begun else prompt)
+
+    def ask(self, question: str) -> bool:
+        """Ask in a line of its own, which the history does not keep."""
+        return _yes(_typed(question))
+
+
+def _completer(names: Callable[[], Names]) -> Completer:
+    from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+
+    class SqlCompleter(Completer):
+        def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
+            size, found = candidates(document.text_before_cursor, names())
+            return [Completion(name, start_position=-size) for name in found]
+
+    return SqlCompleter()
