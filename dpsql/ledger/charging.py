@@ -11,7 +11,7 @@ from fractions import Fraction
 from dpsql.charge import Charge
 from dpsql.errors import BudgetExceeded, InternalError, OperationalError
 from dpsql.ledger import holder
-from dpsql.ledger.amounts import moved, read, rounded_up, shown, too_wide, write
+from dpsql.ledger.amounts import DamagedError, moved, read, rounded_up, shown, too_wide, write
 from dpsql.ledger.records import Reservation
 
 __all__ = ["Caps", "clear_failures", "end", "failures", "reserve", "settle", "share", "spent"]
@@ -37,7 +37,11 @@ def scope(analyst: str) -> str:
 def spent(connection: sqlite3.Connection, name: str) -> Charge:
     """Return what is spent in a scope."""
     row = connection.execute("SELECT epsilon, delta FROM scope WHERE name = ?", (name,)).fetchone()
-    return Charge(read(row[0]), read(row[1])) if row is not None else Charge()
+    if row is not None:
+        return Charge(read(row[0]), read(row[1]))
+    if name == POLICY:  # written when the ledger was made, and never deleted
+        raise DamagedError("the policy's total is missing")
+    return Charge()
 
 
 def reserve(

@@ -16,16 +16,23 @@ __all__ = ["problems"]
 
 def problems(connection: sqlite3.Connection) -> list[str]:
     """Return a sentence for each thing that is wrong; none if all is well."""
-    found = [f"the file is damaged: {text}" for (text,) in connection.execute("PRAGMA integrity_check")]
-    if found != ["the file is damaged: ok"]:
-        return found
     found = [
-        f"{row[0]} refers to a missing {row[2]}" for row in connection.execute("PRAGMA foreign_key_check")
+        f"the file is damaged: {text}"
+        for (text,) in connection.execute("PRAGMA integrity_check")
+        if text != "ok"
     ]
     try:
-        return [*found, *_entries(connection), *_releases(connection)]
+        found += [
+            f"{row[0]} refers to a missing {row[2]}" for row in connection.execute("PRAGMA foreign_key_check")
+        ]
+        found += _entries(connection)
+        found += _releases(connection)
     except DamagedError as problem:
-        return [*found, f"an amount is unreadable: {problem}"]
+        found.append(f"an amount is unreadable: {problem}")
+    except sqlite3.DatabaseError:
+        if not found:
+            raise
+    return found
 
 
 def _entries(connection: sqlite3.Connection) -> Iterator[str]:

@@ -18,7 +18,7 @@ BUSY_SECONDS = 5.0
 _TEXTS = {
     sqlite3.SQLITE_BUSY: f"is busy: other processes have held it for {BUSY_SECONDS:g} seconds; try again",
     sqlite3.SQLITE_LOCKED: f"is busy: other processes have held it for {BUSY_SECONDS:g} seconds; try again",
-    sqlite3.SQLITE_READONLY: "cannot be written: the file is read-only",
+    sqlite3.SQLITE_READONLY: "cannot be written: the file or its folder is read-only",
     sqlite3.SQLITE_CANTOPEN: "cannot be opened: is there such a folder, and may this user write to it?",
     sqlite3.SQLITE_PERM: "cannot be opened: is there such a folder, and may this user write to it?",
     sqlite3.SQLITE_FULL: "cannot be written: the disk is full",

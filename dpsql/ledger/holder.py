@@ -30,7 +30,7 @@ def alive(holder: str) -> bool | None:
     """Whether the process lives; None if that cannot be known from here (another machine or container)."""
     if holder == me():
         return True
-    place, process, started = (["", *holder.rsplit("|", 2)])[-3:]
+    place, process, started = ["", "", *holder.rsplit("|", 2)][-3:]
     if sys.platform == "win32" or place != _place() or not re.fullmatch("[0-9]{1,9}", process, re.ASCII):
         return None
     now = _started(process)

@@ -46,8 +46,9 @@ class Store:
         _STORES.add(self)
         with faults(path):
             create(path, policy_id)
-        with self.write():
-            pass  # shows at once whether the file can be written
+        with self.write() as connection:
+            # Shows at once whether the file can be written; to begin a transaction does not.
+            connection.execute("UPDATE meta SET value = value")
 
     def close(self) -> None:
         """Close the file; nothing but `close` may be called afterwards."""
