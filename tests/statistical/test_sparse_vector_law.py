@@ -1,0 +1,184 @@
+"""The law of the sparse vector family and the hybrids, against the printed algorithms run on numpy's noise.
+
+Fixed seeds; each test's false-alarm rate over seeds is 1e-9, and it must reject noise of 0.7 and 1.3
+times the scale.
+"""
+
+import numpy as np
+import pytest
+from scipy.stats import chi2_contingency
+
+from dpsql.mechanisms import adaptive_sparse_vector, hybrid_sparse_vector, hybrid_top_k
+from dpsql.mechanisms.sparse_vector import sparse_vector_runs
+from dpsql.noise import SeededEntropy
+
+ALARM = 1e-9
+TRIALS = 40_000
+FACTORS = (0.7, 1.0, 1.3)
+
+
+def same_law(first, second):
+    """p-value of a two-sample chi-square on rows of small integers."""
+    both = np.vstack([first, second])
+    _, code = np.unique(both, axis=0, return_inverse=True)
+    code = code.ravel()
+    table = np.array(
+        [np.bincount(part, minlength=code.max() + 1) for part in (code[: len(first)], code[len(first) :])]
+    )
+    thin = table.sum(axis=0) < 40
+    table = np.hstack([table[:, ~thin], table[:, thin].sum(axis=1, keepdims=True)])
+    return chi2_contingency(table[:, table.sum(axis=0) > 0], correction=False).pvalue
+
+
+def drawn(rng, noise, scale, shape):
+    """Centred noise of a law, its standard deviation, from numpy."""
+    if noise == "laplace":
+        return rng.laplace(0, scale, shape), np.sqrt(2) * scale
+    if noise == "geometric":
+        r = np.exp(-1 / scale)
+        return rng.geometric(1 - r, shape) - 1 - r / (1 - r), np.sqrt(r) / (1 - r)
+    return rng.exponential(scale, shape) - scale, scale
+
+
+def printed(counts, threshold, k, epsilon, theta, *, noise, branches, margin, factor, rng):
+    """Dissertation, Algorithm 16, over trials: branch tag (-1 below, -2 stopped) and gap of each group."""
+    base = (1 - theta) * epsilon / k
+    noisy_threshold = threshold + drawn(rng, noise, factor / (theta * epsilon), TRIALS)[0]
+    cost = np.full(TRIALS, theta * epsilon)
+    tags, gaps = np.full((TRIALS, len(counts)), -2), np.zeros((TRIALS, len(counts)))
+    for i, count in enumerate(counts):
+        going = cost <= epsilon - base + 1e-9
+        tag, gap = np.full(TRIALS, -1), np.zeros(TRIALS)
+        for j in range(branches - 1, -1, -1):
+            shift, sigma = drawn(rng, noise, factor * 2**j / base, TRIALS)
+            over = count + shift - noisy_threshold
+            passes = (tag < 0) & (over >= (margin * sigma / factor if j else 0) - 1e-9)
+            tag[passes], gap[passes] = j, over[passes]
+        tags[going, i], gaps[going, i] = tag[going], gap[going]
+        cost += np.where(going & (tag >= 0), base / 2.0 ** np.maximum(tag, 0), 0)
+    return tags, gaps
+
+
+def cells(tags, gaps, width):
+    """Tags, and gaps in at most four cells."""
+    hit = tags >= 0
+    return np.hstack(
+        [tags, np.where(hit, np.minimum(np.floor(np.where(hit, gaps, 0) / width + 1e-9), 3), 0)]
+    ).astype(int)
+
+
+@pytest.mark.parametrize("branches", [1, 2, 3])
+@pytest.mark.parametrize("noise", ["exponential", "laplace", "geometric"])
+def test_adaptive_sparse_vector(noise, branches):
+    counts, threshold, k, epsilon, theta = [6, 16, 7], 8, 2, 1, 0.4
+    runs = sparse_vector_runs(
+        np.tile(counts, (TRIALS, 1)),
+        threshold,
+        k,
+        epsilon,
+        branches=branches,
+        share="0.4",
+        margin=1,
+        noise=noise,
+        entropy=SeededEntropy(1),
+    )
+    sample = cells(runs.branch, runs.gap, 6)
+    for factor in FACTORS:
+        rng = np.random.default_rng(2)
+        expected = printed(
+            counts,
+            threshold,
+            k,
+            epsilon,
+            theta,
+            noise=noise,
+            branches=branches,
+            margin=1,
+            factor=factor,
+            rng=rng,
+        )
+        assert (same_law(sample, cells(*expected, 6)) > ALARM) == (factor == 1), factor
+    spent = [
+        theta * epsilon + sum((1 - theta) * epsilon / k / 2**j for j in row if j >= 0)
+        for row in runs.branch[:500]
+    ]
+    assert np.allclose([float(charge) for charge in runs.epsilon[:500]], spent)
+
+
+def test_one_run_has_the_law_of_many():
+    counts, entropy, rows = [6, 16, 7], SeededEntropy(3), []
+    for _ in range(6000):
+        found = adaptive_sparse_vector(counts, 8, 2, 1, branches=2, share="0.4", margin=1, entropy=entropy)
+        tag, gap = np.full(3, -1), np.zeros(3)
+        tag[found.index], gap[found.index] = found.branch, found.gap
+        tag[found.scanned :] = -2
+        rows.append(cells(tag[None], gap[None], 6)[0])
+    for factor in FACTORS:
+        many = printed(
+            counts,
+            8,
+            2,
+            1,
+            0.4,
+            noise="exponential",
+            branches=2,
+            margin=1,
+            factor=factor,
+            rng=np.random.default_rng(4),
+        )
+        assert (same_law(np.array(rows), cells(*many, 6)) > ALARM) == (factor == 1)
+
+
+@pytest.mark.parametrize("noise", ["exponential", "laplace"])
+def test_hybrid_top_k(noise):
+    """Algorithm 19: the order up to the threshold, and the last gap."""
+    counts, threshold, k, entropy = np.array([6, 16, 9]), 8, 2, SeededEntropy(5)
+
+    def row(index, gap, reached, rest):
+        padded = [*index, *[-1] * (k - len(index))]
+        # The threshold's own gap where it was reached, else the last group's.
+        return [*padded, int(reached), min(int((rest if reached else gap[-1]) // 2), 5)]
+
+    rows = []
+    for _ in range(6000):
+        found = hybrid_top_k(counts, threshold, k, 1, noise=noise, entropy=entropy)
+        rows.append(row(found.index.tolist(), found.gap.tolist(), found.reached_threshold, found.rest))
+    for factor in FACTORS:
+        rng, ideal = np.random.default_rng(6), []
+        shift = drawn(rng, noise, factor * k, (TRIALS, 4))[0]
+        values = np.concatenate([[threshold], counts]) + shift
+        order = np.argsort(-values, axis=1)
+        gaps = -np.diff(np.take_along_axis(values, order, axis=1), axis=1)
+        for items, gap in zip((order[:, :k] - 1).tolist(), gaps.tolist(), strict=True):
+            reached = -1 in items
+            end = items.index(-1) if reached else k
+            ideal.append(row(items[:end], gap[:end], reached, gap[end] if reached else None))
+        assert (same_law(np.array(rows), np.array(ideal)) > ALARM) == (factor == 1)
+
+
+@pytest.mark.parametrize("noise", ["exponential", "laplace"])
+def test_hybrid_sparse_vector(noise):
+    """Algorithm 20: the order of those above, and the first gap."""
+    counts, threshold, k, entropy = np.array([8, 20, 11]), 9, 2, SeededEntropy(7)
+
+    def row(index, gap):
+        return [*index, *[-1] * (k - len(index)), min(int(gap[0] // 3), 5) if len(gap) else 0]
+
+    rows = []
+    for _ in range(6000):
+        found = hybrid_sparse_vector(counts, threshold, k, 1, noise=noise, share="0.4", entropy=entropy)
+        rows.append(row(found.index.tolist(), found.gap.tolist()))
+    for factor in FACTORS:
+        rng = np.random.default_rng(8)
+        level = threshold + drawn(rng, noise, factor / 0.4, (TRIALS, 1))[0]
+        values = counts + drawn(rng, noise, factor * k / 0.6, (TRIALS, 3))[0]
+        order = np.argsort(-values, axis=1)[:, :k]
+        over = np.take_along_axis(values, order, axis=1) - level
+        ideal = [
+            row(
+                [item for item, gap in zip(items, gaps, strict=True) if gap >= 0],
+                [gap for gap in gaps if gap >= 0],
+            )
+            for items, gaps in zip(order.tolist(), over.tolist(), strict=True)
+        ]
+        assert (same_law(np.array(rows), np.array(ideal)) > ALARM) == (factor == 1)
