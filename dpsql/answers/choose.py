@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dpsql.answers.hybrid import HybridTopK
 from dpsql.answers.scalar import LaplaceCounts
+from dpsql.answers.threshold import SparseVectors
 from dpsql.answers.top_k import NoisyTopK
-from dpsql.language import Scalar, TopK
+from dpsql.language import AboveThreshold, AllGroups, Scalar, TopK
 
 if TYPE_CHECKING:
     from dpsql.analysis import Plan
@@ -14,43 +16,78 @@ if TYPE_CHECKING:
 
 __all__ = ["choose"]
 
+BRANCHES = 4
+"""Of the adaptive sparse vector: each further one pays less for groups far above the threshold."""
+
 
 def choose(plan: Plan) -> Method:
     """Pick the method, divide the budget, set the price; raises `QueryRefused`."""
-    source, options, reading = plan.query.source, plan.options, plan.reading
-    asked = options.mechanism or "AUTO"
-    method: Method | None = None
+    source = plan.query.source
+    _check_options(plan)
     try:
-        match reading:
-            case TopK(threshold=None):
-                if asked in ("AUTO", "NOISY_TOP_K") or (asked == "NOISY_MAX" and reading.k == 1):
-                    method = NoisyTopK.of(plan, reading)
-            case Scalar():
-                if asked in ("AUTO", "LAPLACE"):
-                    method = LaplaceCounts.of(plan)
-            case _:
-                raise source.refuse(
-                    "this selection is not offered yet",
-                    plan.query.tree.args.get("having"),
-                    "use ORDER BY n DESC LIMIT k",
-                )
+        method = _method(plan)
     except ValueError as error:
         raise source.refuse(f"the mechanism does not take these options: {error}") from None
     if method is None:
         raise source.refuse(
-            f"mechanism {asked} cannot answer this", options.at.get("mechanism"), "leave it out"
+            f"mechanism {plan.options.mechanism} cannot answer this",
+            plan.options.at.get("mechanism"),
+            "leave it out",
         )
-    _check_outputs(plan, method)
+    if method.terms.scale > 2.0**40:
+        raise source.refuse("epsilon is too small to say anything", plan.options.at.get("epsilon"))
     return method
 
 
-def _check_outputs(plan: Plan, method: Method) -> None:
+def _method(plan: Plan) -> Method | None:
+    asked, reading = plan.options.mechanism or "AUTO", plan.reading
+    match reading:
+        case TopK(threshold=None):
+            if asked in ("AUTO", "NOISY_TOP_K") or (asked == "NOISY_MAX" and reading.k == 1):
+                return NoisyTopK.of(plan, reading)
+        case TopK():
+            if asked in ("AUTO", "HYBRID_TOP_K"):
+                return HybridTopK.of(plan, reading)
+        case AboveThreshold():
+            if asked in ("AUTO", "ADAPTIVE_SPARSE_VECTOR", "SPARSE_VECTOR"):
+                return SparseVectors.of(plan, reading, 1 if asked == "SPARSE_VECTOR" else BRANCHES)
+        case Scalar():
+            if asked in ("AUTO", "LAPLACE"):
+                return LaplaceCounts.of(plan)
+        case AllGroups():
+            raise plan.query.source.refuse(
+                "this releases every group of the domain and is not offered yet",
+                plan.query.tree.args.get("group"),
+                "select groups: ORDER BY n DESC LIMIT 10",
+            )
+    return None
+
+
+_USES = {
+    "base_hits": AboveThreshold,
+    "threshold_share": AboveThreshold,
+    "max_groups_contributed": AllGroups,
+}
+
+
+def _check_options(plan: Plan) -> None:
+    """Refuse what would have no effect, and what the reading cannot give."""
+    source, options, reading = plan.query.source, plan.options, plan.reading
+    for name, needed in _USES.items():
+        if getattr(options, name) is not None and not isinstance(reading, needed):
+            raise source.refuse(
+                f"option {name} has no meaning for this selection", options.at.get(name), "leave it out"
+            )
+    if options.candidates is not None:
+        raise source.refuse(
+            "option candidates is for keys without a public domain",
+            options.at.get("candidates"),
+            "leave it out",
+        )
     for output in plan.outputs:
         if output.kind in ("gap", "p_value", "rank") and not plan.key_types:
-            raise plan.query.source.refuse(f"{output.name}: a count without GROUP BY has no gap")
-        if output.kind == "p_value" and (plan.options.noise or "EXPONENTIAL") != "EXPONENTIAL":
-            raise plan.query.source.refuse(
-                "p-values are valid with exponential noise alone", plan.options.at.get("noise")
-            )
-    if method.terms.scale > 2.0**40:
-        raise plan.query.source.refuse("epsilon is too small to say anything", plan.options.at.get("epsilon"))
+            raise source.refuse(f"{output.name}: a count without GROUP BY is not selected", None)
+        if output.kind == "p_value" and not (isinstance(reading, TopK) and reading.threshold is None):
+            raise source.refuse("DP_PVALUE goes with ORDER BY n DESC LIMIT k", None)
+        if output.kind == "p_value" and (options.noise or "EXPONENTIAL") != "EXPONENTIAL":
+            raise source.refuse("p-values are valid with exponential noise alone", options.at.get("noise"))

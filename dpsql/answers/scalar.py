@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpsql import mechanisms
+from dpsql.answers import measuring
 from dpsql.answers.method import Answer, Terms
 from dpsql.charge import Charge
-from dpsql.estimates import Combined, count_offset, from_measurements, split_measuring
+from dpsql.estimates import Combined, count_offset
 
 if TYPE_CHECKING:
     from dpsql.analysis import Plan
@@ -31,22 +32,16 @@ class LaplaceCounts:
     @classmethod
     def of(cls, plan: Plan) -> LaplaceCounts:
         """Divide the statement's epsilon among its counts."""
-        distinct: dict[object, int] = {}
-        for place, count in enumerate(plan.counts):
-            distinct.setdefault(count, place)
-        places = list(distinct.values())
-        bounds = [plan.counts[p].bound for p in places]
-        shares = split_measuring(plan.epsilon, bounds)
-        scales = {p: Fraction(b) / s for p, b, s in zip(places, bounds, shares, strict=True)}
-        confidence = plan.options.confidence or Fraction(95, 100)
+        parts = measuring.divide(plan, measuring.wanted(plan, 0), plan.epsilon)
+        scales = {place: Fraction(plan.counts[place].bound) / epsilon for place, epsilon in parts.items()}
         widest = max(scales.values())
         terms = Terms(
             Charge(plan.epsilon),
             "Laplace",
             float(widest),
-            "all for measuring" if len(places) == 1 else f"divided among {len(places)} counts",
+            "all for measuring" if len(parts) == 1 else f"divided among {len(parts)} counts",
             float(widest) * 2**0.5,
-            count_offset(widest, confidence),
+            count_offset(widest, measuring.confidence_of(plan)),
             None,
         )
         return cls(plan, scales, terms)
@@ -58,10 +53,5 @@ class LaplaceCounts:
         for place, scale in self.scales.items():
             measured = mechanisms.laplace(counts.n[place], scale, sensitivity=self.plan.counts[place].bound)
             charge += measured.charge
-            estimates[place] = from_measurements(
-                measured.value,
-                scale=measured.scale,
-                resolution=measured.resolution,
-                confidence=self.plan.options.confidence or Fraction(95, 100),
-            )
+            estimates[place] = measuring.plain(self.plan, measured)
         return Answer(np.zeros(1, dtype=np.int64), charge, tuple(estimates))

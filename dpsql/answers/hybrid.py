@@ -1,0 +1,90 @@
+"""The largest groups above a threshold: noisy top-k in which the threshold takes part (Algorithms 19, 20)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from dpsql import mechanisms
+from dpsql.answers import measuring
+from dpsql.answers.method import Answer, Terms
+from dpsql.answers.top_k import Noise, budgeted, terms_of
+from dpsql.estimates import Combined, MeasuringPlan, choose_strategy, from_measurements, from_top_k
+
+if TYPE_CHECKING:
+    from dpsql.analysis import Plan
+    from dpsql.engines import Counts
+    from dpsql.language import TopK
+
+__all__ = ["HybridTopK"]
+
+
+@dataclass(frozen=True, slots=True)
+class HybridTopK:
+    """Selects by hybrid top-k; pays for the groups found, not for k."""
+
+    plan: Plan
+    reading: TopK
+    noise: Noise
+    phases: MeasuringPlan
+    parts: dict[int, Fraction]
+    terms: Terms
+
+    @classmethod
+    def of(cls, plan: Plan, reading: TopK) -> HybridTopK:
+        """Divide the statement's epsilon as for a top-k."""
+        noise, phases, parts = budgeted(plan, reading)
+        return cls(
+            plan, reading, noise, phases, parts, terms_of(plan, "hybrid top-k with gap", phases, parts)
+        )
+
+    def run(self, counts: Counts) -> Answer:
+        """Select what is ahead of the threshold, measure it, combine."""
+        count = self.plan.counts[self.reading.count]
+        threshold = self.reading.threshold or Fraction(0)
+        found = mechanisms.hybrid_top_k(
+            counts.n[self.reading.count],
+            threshold,
+            self.reading.k,
+            self.phases.selection_epsilon,
+            sensitivity=count.bound,
+            monotone=count.monotone,
+            noise=self.noise,
+        )
+        size = len(found.index)
+
+        def strategy(scale: Fraction) -> str:
+            asked = self.plan.options.measure_strategy or "AUTO"
+            if asked != "AUTO":
+                return asked
+            return choose_strategy(
+                self.noise,
+                found.scale,
+                size,
+                measuring_scale=scale,
+                threshold_scale=found.scale if found.reached_threshold else None,
+            )
+
+        def combine(each: mechanisms.Laplace | None, anchor: mechanisms.Anchor | None) -> Combined:
+            measured = each or anchor
+            if size == 0:
+                return from_measurements([], scale=1, confidence=measuring.confidence_of(self.plan))
+            return from_top_k(
+                found.gap,
+                size,
+                scale=found.scale,
+                noise=self.noise,
+                resolution=found.resolution,
+                threshold=threshold if found.reached_threshold else None,
+                each=None if each is None else each.value,
+                anchor_total=None if anchor is None else anchor.total,
+                measuring_scale=None if measured is None else measured.scale,
+                measuring_resolution=None if measured is None else measured.resolution,
+                confidence=measuring.confidence_of(self.plan),
+            )
+
+        estimates, charge = measuring.measure(
+            self.plan, counts, found.index, self.parts, self.reading.count, strategy, combine
+        )
+        return Answer(found.index, found.charge + charge, estimates, found.gap)

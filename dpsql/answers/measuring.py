@@ -1,0 +1,95 @@
+"""The second phase, shared by all selections: which counts are measured, with what, and combined how."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from dpsql import mechanisms
+from dpsql.charge import Charge
+from dpsql.estimates import Combined, from_measurements, split_measuring
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from dpsql.analysis import Plan
+    from dpsql.engines import Counts
+
+    Combine = Callable[[mechanisms.Laplace | None, mechanisms.Anchor | None], Combined]
+    Strategy = Callable[[Fraction], str]
+
+__all__ = ["confidence_of", "divide", "measure", "share_of", "wanted"]
+
+
+def confidence_of(plan: Plan) -> Fraction:
+    """Return the level of the statement's intervals."""
+    return plan.options.confidence or Fraction(95, 100)
+
+
+def wanted(plan: Plan, ordering: int) -> list[int]:
+    """Return the places of the distinct counts that are shown in any form, the ordering one first."""
+    shown = {o.of for o in plan.outputs if o.kind in ("count", "stddev", "low", "high")}
+    distinct: dict[object, int] = {}
+    for place in sorted(shown, key=lambda p: (plan.counts[p] != plan.counts[ordering], p)):
+        distinct.setdefault(plan.counts[place], place)
+    return list(distinct.values())
+
+
+def share_of(plan: Plan) -> Fraction | None:
+    """Return the share of epsilon asked for measuring; None: to be chosen."""
+    measure = plan.options.measure
+    return None if measure is None or measure == "AUTO" else Fraction(measure)
+
+
+def divide(plan: Plan, places: list[int], epsilon: Fraction) -> dict[int, Fraction]:
+    """Divide the measuring epsilon among counts, by place."""
+    if not places or not epsilon:
+        return {}
+    shares = split_measuring(epsilon, [plan.counts[p].bound for p in places])
+    return dict(zip(places, shares, strict=True))
+
+
+def measure(
+    plan: Plan,
+    counts: Counts,
+    index: NDArray[np.int64],
+    parts: dict[int, Fraction],
+    ordering: int,
+    strategy: Strategy,
+    combine: Combine,
+) -> tuple[tuple[Combined | None, ...], Charge]:
+    """Measure the selected groups' counts; return the estimates by count, and what they cost.
+
+    `strategy` says EACH or ANCHOR for the ordering count's scale; `combine` joins what was measured of it
+    with its gaps, and is asked with neither when only the gaps are there (None: they say nothing alone).
+    """
+    size = len(index)
+    charge = Charge()
+    estimates: list[Combined | None] = [None] * len(plan.counts)
+    for place, epsilon in parts.items():
+        count = plan.counts[place]
+        if size == 0:
+            estimates[place] = combine(None, None)
+            continue
+        exact = counts.n[place][index]
+        scale = size * Fraction(count.bound) / epsilon
+        orders = plan.counts[place] == plan.counts[ordering]
+        if orders and strategy(scale) == "ANCHOR":
+            total = mechanisms.anchor(exact, scale, sensitivity=count.bound)
+            charge += total.charge
+            estimates[place] = combine(None, total)
+        else:
+            each = mechanisms.laplace(exact, scale, sensitivity=count.bound)
+            charge += each.charge
+            estimates[place] = combine(each, None) if orders else plain(plan, each)
+    return tuple(estimates), charge
+
+
+def plain(plan: Plan, each: mechanisms.Laplace) -> Combined:
+    """Estimate counts from their measurements alone."""
+    return from_measurements(
+        each.value, scale=each.scale, resolution=each.resolution, confidence=confidence_of(plan)
+    )
