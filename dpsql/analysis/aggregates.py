@@ -17,6 +17,7 @@ from dpsql.analysis.coerce import cast
 from dpsql.analysis.expressions import check_arguments, function_name, predicate
 from dpsql.analysis.relation import Column, Relation, Scope, fold
 from dpsql.analysis.typed import Typed, UnitRole
+from dpsql.errors import QueryRefused
 from dpsql.types import BIGINT, BOOLEAN, DOUBLE, SqlType
 
 if TYPE_CHECKING:
@@ -187,7 +188,12 @@ class _Group:
             return None
         if isinstance(node, exp.Column) and not node.table and (found := self._alias(node)) is not None:
             return found
-        value = self.compiler.expression(node, self.inner)
+        try:
+            value = self.compiler.expression(node, self.inner)
+        except QueryRefused:
+            if isinstance(node, exp.Column):
+                raise
+            return None  # it may name an aggregate by its alias: its parts are looked up one by one
         if value.sql in self.keys:
             return self.keys[value.sql]
         if isinstance(node, exp.Column):

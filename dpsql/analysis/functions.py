@@ -222,7 +222,7 @@ def _with_part_domain(form: Function, typed: Typed) -> Typed:
     if part not in _PART_RANGES or not typed.type.integer:
         return typed
     low, high = _PART_RANGES[part]
-    sql = f"SELECT CAST(i AS {typed.type}) AS v, i AS o FROM range({low}, {high + 1}) AS r(i)"
+    sql = f"SELECT TRY_CAST(i AS {typed.type}) AS v, i AS o FROM range({low}, {high + 1}) AS r(i)"
     return Typed(
         typed.sql,
         typed.type,

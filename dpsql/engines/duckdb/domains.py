@@ -25,7 +25,7 @@ class Domains:
     """The declared domain of each column: a SELECT of values `v` and their order `o`."""
 
     def __init__(self, policy: Policy, readers: dict[str, Reader]) -> None:
-        self._made: dict[tuple[str, str], tuple[str, pa.Table | None, SqlType]] = {}
+        self._made: dict[tuple[str, str], tuple[str, pa.Table | str | None, SqlType]] = {}
         for table in policy.tables.values():
             kinds = {fold(name): kind for name, kind in readers[table.name].columns}
             for column, domain in table.domain.items():
@@ -39,10 +39,13 @@ class Domains:
         return made[0] if made is not None else None
 
     def create(self, connection: duckdb.DuckDBPyConnection) -> None:
-        """Make the listed domains' tables in a database."""
+        """Make the tables of listed values and of public columns; public tables are there already."""
         connection.execute(f"CREATE SCHEMA {DOMAIN_SCHEMA}")
         for i, (_, values, kind) in enumerate(self._made.values()):
             if values is None:
+                continue
+            if isinstance(values, str):
+                connection.execute(f"CREATE TABLE {DOMAIN_SCHEMA}.d{i} AS {values}")
                 continue
             connection.register("dpsql_incoming", values)
             connection.execute(
@@ -53,7 +56,7 @@ class Domains:
 
     def _make(
         self, where: str, domain: Domain, kind: SqlType, readers: dict[str, Reader], number: int
-    ) -> tuple[str, pa.Table | None, SqlType]:
+    ) -> tuple[str, pa.Table | str | None, SqlType]:
         match domain:
             case ValuesDomain(values=values):
                 try:
@@ -68,7 +71,8 @@ class Domains:
             case RangeDomain(start=start, stop=stop):
                 return _range(start, stop, kind), None, kind
             case TableDomain(table=name, column=column):
-                return _column(where, name, column, kind, readers), None, kind
+                values = _column(where, name, column, kind, readers)
+                return f"SELECT v, o FROM {DOMAIN_SCHEMA}.d{number}", values, kind
         raise PolicyError(f"{where}: unknown kind of domain")
 
     def _listed(self, texts: list[str], kind: SqlType, number: int) -> tuple[str, pa.Table, SqlType]:
@@ -83,7 +87,7 @@ def _text(value: object) -> str:
 def _range(start: int | date, stop: int | date, kind: SqlType) -> str:
     if isinstance(start, date) and isinstance(stop, date):
         days = (stop - start).days + 1
-        day = f"DATE '{start}' + CAST(i AS INTEGER)"
+        day = f"DATE '{start}' + TRY_CAST(i AS INTEGER)"
         return f"SELECT TRY_CAST({day} AS {kind}) AS v, i AS o FROM range(0, {days}) AS r(i)"
     if isinstance(start, date) or isinstance(stop, date):
         raise PolicyError("a range has two dates or two integers")
@@ -103,6 +107,6 @@ def _column(where: str, name: str, column: str, kind: SqlType, readers: dict[str
     cell = f"b.{quote(actual)}"
     value = cell if other == kind else f"TRY_CAST({cell} AS {kind})"
     return (
-        f"SELECT v, row_number() OVER (ORDER BY v) AS o FROM (SELECT DISTINCT {value} AS v "
+        f"SELECT v, row_number() OVER (ORDER BY v) - 1 AS o FROM (SELECT DISTINCT {value} AS v "
         f"FROM main.{quote(reader.table.name)} AS b) AS r WHERE v IS NOT NULL"
     )
