@@ -1,11 +1,12 @@
 """The mechanisms: integer counts and exact noise in, a selection or a measurement with its charge out.
 
 Selection: `noisy_top_k`, `noisy_max`, `sparse_vector`, `adaptive_sparse_vector`, `hybrid_top_k`,
-`hybrid_sparse_vector`. Measuring what was selected: `laplace` (each count), `anchor` (their total).
+`hybrid_sparse_vector`, `exponential`. Measuring what was selected: `laplace` (each count), `anchor` (their total).
 Every mechanism is usable on its own and knows no SQL; each module carries its proof.
 """
 
 from dpsql.mechanisms.arguments import Noise
+from dpsql.mechanisms.exponential import Exponential, exponential
 from dpsql.mechanisms.hybrid import Hybrid, hybrid_sparse_vector, hybrid_top_k
 from dpsql.mechanisms.ladder import best_share
 from dpsql.mechanisms.measure import Anchor, Laplace, anchor, laplace
@@ -14,6 +15,7 @@ from dpsql.mechanisms.top_k import TopK, noisy_max, noisy_top_k
 
 __all__ = [
     "Anchor",
+    "Exponential",
     "Hybrid",
     "Laplace",
     "Noise",
@@ -22,6 +24,7 @@ __all__ = [
     "adaptive_sparse_vector",
     "anchor",
     "best_share",
+    "exponential",
     "hybrid_sparse_vector",
     "hybrid_top_k",
     "laplace",

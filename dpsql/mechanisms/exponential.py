@@ -1,0 +1,229 @@
+"""Exponential mechanism with gap: one group, the likelier the larger, and how far it is ahead."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpsql import noise as exact_noise
+from dpsql.charge import Charge
+from dpsql.mechanisms.arguments import bound, counted, positive
+from dpsql.mechanisms.grid import grid_of, in_counts
+from dpsql.mechanisms.weights import Weights
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from dpsql.charge import Number
+
+__all__ = ["Exponential", "anchor_of", "exponential", "gap_steps"]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Exponential:
+    """The group chosen and its free gap.
+
+    Attributes
+    ----------
+    index
+        int64, position of the chosen group in `counts`, of shape (1,); (trials, 1) for trials. Empty
+        if there was no group.
+    gap
+        float64, in counts, floored to the grid: how far the chosen group is ahead of the others taken
+        together, with noise. Never negative. Of the same shape; empty if there was no other group.
+    scale
+        Counts for one unit of log-odds: gap / scale is the gap that the p-value needs.
+    resolution
+        b: gaps are multiples of 2^-b counts (those over 2^53 steps are rounded to a float).
+    charge
+        What was spent.
+    """
+
+    index: NDArray[np.int64]
+    gap: NDArray[np.float64]
+    scale: Fraction
+    resolution: int
+    charge: Charge
+
+
+def exponential(
+    counts: ArrayLike,
+    epsilon: Number,
+    *,
+    sensitivity: Number = 1,
+    monotone: bool = True,
+    resolution: int | None = None,
+    lowest: bool = False,
+    entropy: exact_noise.Entropy | None = None,
+) -> Exponential:
+    """Choose one group, each in proportion to e^(count/scale), with its gap at no extra cost.
+
+    Parameters
+    ----------
+    counts
+        One count a group of a public domain, as integers. Of shape (trials, n): as many independent
+        runs, each at the full charge.
+    epsilon
+        Budget of a run.
+    sensitivity
+        How much one privacy unit can change a count.
+    monotone
+        Whether a unit moves all counts the same way, as counts of units or rows do; scale is then
+        sensitivity / epsilon, else twice that.
+    resolution
+        b for a grid of 2^-b counts for the gap; chosen from the scale if left out.
+    lowest
+        Prefer small counts instead; the gap then says how far below the others.
+    entropy
+        For tests.
+
+    Raises
+    ------
+    ValueError
+        If a public parameter is out of range. Never because of a count or a draw.
+
+    Notes
+    -----
+    Dissertation, Algorithm 21; monotone counts at double strength and the sampling are ours. With
+    x_i = q_i/scale, w_i = e^(x_i), the chosen s has probability w_s/sum(w). Its gap in log-odds is
+    logistic with location theta = x_s - ln W, W the sum of the other weights, conditioned on being
+    positive: P(gap >= x) = (w_s + W)/(w_s + e^x W).
+
+    *Private:* s and gap x together have density e^(theta-x)/(1 + e^(theta-x))^2, the logarithm of which
+    moves by no more than theta does. Monotone counts: x_s and ln W both move by 0 to c/scale the same
+    way, so theta by at most c/scale = epsilon. General counts: each by at most c/scale either way, so
+    theta by at most 2 c/scale = epsilon. The floor comes after, and tells less. One group alone is
+    known: no charge.
+
+    *Exact:* the index by `Weights`, integers and certified bounds alone; the gap by `gap_steps` from
+    more such picks and exact geometric noise. Counts are cut off at 2^40.
+    """
+    budget, moved = positive(epsilon, "epsilon"), bound(sensitivity)
+    array = counted(counts, trials=True)
+    groups = array.shape[-1]
+    if groups < 2:
+        nothing = np.zeros((*array.shape[:-1], 0))
+        return Exponential(np.zeros(array.shape, dtype=np.int64), nothing, Fraction(0), 0, Charge())
+    scale = moved * (1 if monotone else 2) / budget
+    bits = grid_of("exponential", resolution, scale)
+    rate, source = exact_noise.rate(scale, bits), entropy or exact_noise.SystemEntropy()
+    values = exact_noise.place(array, bits).reshape(-1, groups)
+    if lowest:
+        np.negative(values, out=values)
+    index, steps = (np.empty(len(values), dtype=np.int64) for _ in range(2))
+    for row, trials in _distinct(values):
+        index[trials], steps[trials] = _runs(row, len(trials), rate, source)
+    shape = (*array.shape[:-1], 1)
+    gap = in_counts(steps, bits).reshape(shape)
+    return Exponential(index.reshape(shape), gap, scale, bits, Charge(budget))
+
+
+def gap_steps(
+    weights: Weights,
+    group: int,
+    anchor: int,
+    size: int,
+    rate: Fraction,
+    entropy: exact_noise.Entropy,
+) -> NDArray[np.int64]:
+    """Draw gaps of the chosen group, floored to the grid, exactly: P(gap >= j) as in `exponential`.
+
+    Parameters
+    ----------
+    weights
+        Those of the counts, with the chosen one lowered by `anchor` grid steps.
+    group
+        The group chosen.
+    anchor
+        Any number of steps from 0 up; the law is the same, near the location theta it is drawn fastest.
+    size
+        How many gaps.
+    rate
+        Log-odds of a grid step.
+    entropy
+        Where bits come from.
+
+    Returns
+    -------
+    numpy.ndarray
+        int64, in grid steps; saturates at 2^61.
+
+    Notes
+    -----
+    Ours. Let p be the probability that the lowered group is picked, r = e^-rate. In a series of
+    picks, the first run of picks of the group alone has k picks with probability (1-p) p^(k-1) given
+    that it comes first, so of k geometric draws, one a pick, the largest reaches i with probability
+
+        1 - sum (1-p) p^(k-1) (1-r^i)^k = r^i/(1 - p (1-r^i)) = r^i (a + W)/(a r^i + W),
+
+    p = a/(a + W): this is P(gap >= anchor + i | gap >= anchor) of a floored logistic of location
+    theta, for a = w_s r^anchor. The group comes first with probability a/(a + W) = P(logistic >= anchor).
+    Likewise with the others first, 1-p for p, downwards from the anchor. So such a signed maximum is
+    a logistic, floored; it is drawn until not negative (the loop of Algorithm 21). With the anchor at
+    0 the condition says that the group comes first, and is not left to chance.
+    """
+    steps = np.empty(size, dtype=np.int64)
+    open_ = np.arange(size)
+    while len(open_):
+        ahead = weights.pick(len(open_), entropy) == group if anchor else np.ones(len(open_), dtype=np.bool_)
+        most = exact_noise.geometric(rate, len(open_), entropy=entropy)
+        running = np.arange(len(open_))
+        while len(running):
+            running = running[(weights.pick(len(running), entropy) == group) == ahead[running]]
+            more = exact_noise.geometric(rate, len(running), entropy=entropy)
+            most[running] = np.maximum(most[running], more)
+        drawn = np.where(ahead, anchor + most, anchor - 1 - most)
+        done = drawn >= 0
+        steps[open_[done]] = drawn[done]
+        open_ = open_[~done]
+    # Draws saturate too: cut off here, the result is a function of the unsaturated one.
+    return np.minimum(steps, exact_noise.LARGEST)
+
+
+def anchor_of(distance: NDArray[np.int64], group: int, rate: Fraction) -> int:
+    """Guess the location theta in grid steps, at most the distance to the second; 0 if it is small.
+
+    In floating point: whatever comes out, the gap's law is the same.
+    """
+    if distance[group]:
+        return 0
+    others = np.delete(distance, group)
+    second = int(others.min())
+    step = float(min(rate, Fraction(1 << 64)))
+    others -= second
+    odds = step * second - math.log(np.exp(-step * others).sum())
+    return min(int(odds / step), second) if odds > 1 else 0
+
+
+def _runs(
+    values: NDArray[np.int64], size: int, rate: Fraction, entropy: exact_noise.Entropy
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Run `size` times on the same counts, in grid steps; return index and gap."""
+    distance = values.max() - values
+    weights = Weights(distance, rate)
+    index = weights.pick(size, entropy)
+    steps = np.empty(size, dtype=np.int64)
+    for group in np.unique(index).tolist():
+        mine = np.flatnonzero(index == group)
+        anchor = anchor_of(distance, group, rate)
+        lowered = weights
+        if anchor:
+            below = distance - anchor
+            below[group] = 0
+            lowered = Weights(below, rate)
+        steps[mine] = gap_steps(lowered, group, anchor, len(mine), rate, entropy)
+    return index, steps
+
+
+def _distinct(values: NDArray[np.int64]) -> list[tuple[NDArray[np.int64], NDArray[np.intp]]]:
+    """Return each distinct row, and the rows that are equal to it."""
+    if len(values) and (values == values[0]).all():
+        return [(values[0], np.arange(len(values)))]
+    rows, which = np.unique(values, axis=0, return_inverse=True)
+    order = np.argsort(which.reshape(-1), kind="stable")
+    cuts = np.searchsorted(which.reshape(-1)[order], np.arange(1, len(rows)))
+    return list(zip(rows, np.split(order, cuts), strict=True))
