@@ -12,9 +12,9 @@ from dpsql.charge import Charge
 from dpsql.errors import BudgetExceeded, InternalError, OperationalError
 from dpsql.ledger import holder
 from dpsql.ledger.amounts import DamagedError, moved, read, rounded_up, shown, too_wide, write
-from dpsql.ledger.records import Reservation
+from dpsql.ledger.records import Reservation, StoredRelease
 
-__all__ = ["Caps", "clear_failures", "end", "failures", "reserve", "settle", "share", "spent"]
+__all__ = ["Caps", "clear_failures", "end", "failures", "find", "reserve", "settle", "share", "spent"]
 
 POLICY = "policy"
 
@@ -109,14 +109,25 @@ def end(connection: sqlite3.Connection, reservation: Reservation, *, failed: boo
         _add_failures(connection, analyst, 1)
 
 
-def share(
-    connection: sqlite3.Connection, caps: Caps, reuse_key: str, analyst: str
-) -> tuple[int, datetime, bytes] | None:
+def find(connection: sqlite3.Connection, reuse_key: str, analyst: str) -> StoredRelease | None:
+    """Return an analyst's own latest release under a reuse key."""
+    row = connection.execute(
+        "SELECT number, at, payload FROM release"
+        " WHERE analyst = ? AND reuse_key = ? AND payload IS NOT NULL ORDER BY number DESC LIMIT 1",
+        (analyst, reuse_key),
+    ).fetchone()
+    return StoredRelease(row[0], datetime.fromisoformat(row[1]), analyst, row[2]) if row else None
+
+
+def share(connection: sqlite3.Connection, caps: Caps, reuse_key: str, analyst: str) -> StoredRelease | None:
     """Give an analyst another one's release, charged to the former's own cap; None if there is none."""
+    own = find(connection, reuse_key, analyst)
+    if own is not None:
+        return own  # paid for already, perhaps a moment ago by another thread
     row = connection.execute(
         "SELECT e.at, e.statement, e.reading, e.mechanism, e.charged_epsilon, e.charged_delta, r.payload"
         " FROM release r JOIN entry e ON e.entry = r.entry"
-        " WHERE r.reuse_key = ? AND r.payload IS NOT NULL AND NOT e.shared ORDER BY r.number DESC LIMIT 1",
+        " WHERE r.reuse_key = ? AND r.payload IS NOT NULL ORDER BY r.number DESC LIMIT 1",
         (reuse_key,),
     ).fetchone()
     if row is None:
@@ -128,7 +139,7 @@ def share(
     entry = _enter(connection, charge, who, shared=True, at=at)
     number = _store(connection, entry, (at, analyst, reuse_key, payload))
     connection.execute("UPDATE entry SET state = 'settled', release = ? WHERE entry = ?", (number, entry))
-    return number, datetime.fromisoformat(at), payload
+    return StoredRelease(number, datetime.fromisoformat(at), analyst, payload)
 
 
 def failures(connection: sqlite3.Connection, analyst: str) -> int:

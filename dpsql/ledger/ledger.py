@@ -128,22 +128,17 @@ class Ledger:
     def find(self, reuse_key: str, analyst: str) -> StoredRelease | None:
         """Return the analyst's own latest release under a reuse key, which costs nothing again."""
         with self._store.read() as connection:
-            row = connection.execute(
-                "SELECT number, at, payload FROM release"
-                " WHERE reuse_key = ? AND analyst = ? AND payload IS NOT NULL ORDER BY number DESC LIMIT 1",
-                (reuse_key, _named(analyst)),
-            ).fetchone()
-        return StoredRelease(row[0], datetime.fromisoformat(row[1]), analyst, row[2]) if row else None
+            return charging.find(connection, reuse_key, _named(analyst))
 
     def share(self, reuse_key: str, analyst: str) -> StoredRelease | None:
         """Give the analyst another one's release under the key, where the policy shares releases.
 
-        It is charged to the analyst's own cap, not to the policy's again, and is then the analyst's own.
+        It is charged to the analyst's own cap, not to the policy's again, and is then the analyst's own:
+        found like any other, and never charged twice.
         Raises `BudgetExceeded` if that cap does not allow it. None if there is no such release.
         """
         with self._store.write() as connection:
-            found = charging.share(connection, self._caps, reuse_key, _named(analyst))
-        return StoredRelease(found[0], found[1], analyst, found[2]) if found else None
+            return charging.share(connection, self._caps, reuse_key, _named(analyst))
 
     def releases(self, analyst: str) -> list[ReleaseInfo]:
         """List an analyst's own releases, oldest first."""

@@ -46,7 +46,7 @@ class Model:
     spent: Charge = field(default_factory=Charge)
     own: dict[str, Charge] = field(default_factory=dict)
     failed: dict[str, int] = field(default_factory=dict)
-    releases: list[tuple[str, str | None, bytes | None, bool, Charge]] = field(default_factory=list)
+    releases: list[tuple[str, str | None, bytes | None, Charge]] = field(default_factory=list)
     entries: int = 0
 
     def scope(self, charge: Charge, analyst: str) -> str | None:
@@ -154,7 +154,7 @@ class LedgerMachine(RuleBasedStateMachine):
         stored = payload or None
         number = self.handles[at].settle(reservation, realised, release=stored, reuse_key=key)
         self.model.refund(reserved - realised, who)
-        self.model.releases.append((who, key, stored, False, realised))
+        self.model.releases.append((who, key, stored, realised))
         assert number == len(self.model.releases)
 
     @rule(held=consumes(reservations), at=st.integers(0, 1))
@@ -177,15 +177,19 @@ class LedgerMachine(RuleBasedStateMachine):
         found = self.handles[at].find(key, who)
         mine = [
             (number, payload)
-            for number, (owner, its, payload, _, _) in enumerate(self.model.releases, 1)
+            for number, (owner, its, payload, _) in enumerate(self.model.releases, 1)
             if (owner, its) == (who, key) and payload is not None
         ]
         assert (found and (found.number, found.payload)) == (mine[-1] if mine else None)
 
     @rule(who=ANALYSTS, key=st.sampled_from(["k1", "k2"]), at=st.integers(0, 1))
     def share(self, who: str, key: str, at: int) -> None:
-        paid = [r for r in self.model.releases if r[1] == key and r[2] is not None and not r[3]]
-        charge = paid[-1][4] if paid else Charge()
+        paid = [r for r in self.model.releases if r[1] == key and r[2] is not None]
+        if any(release[0] == who for release in paid):
+            self.find(who, key, at)
+            assert self.handles[at].share(key, who) == self.handles[at].find(key, who)
+            return
+        charge = paid[-1][3] if paid else Charge()
         cap = self.model.caps.get(who)
         fits = cap is None or (self.model.own.get(who, Charge()) + charge).fits(cap)
         if paid and not fits:
@@ -201,7 +205,7 @@ class LedgerMachine(RuleBasedStateMachine):
         assert found.payload == paid[-1][2]
         self.model.add(charge, who, shared=True)
         self.model.entries += 1
-        self.model.releases.append((who, key, paid[-1][2], True, charge))
+        self.model.releases.append((who, key, paid[-1][2], charge))
 
     @precondition(lambda self: self.handles)
     @invariant()

@@ -294,7 +294,12 @@ def test_a_shared_release_is_charged_to_the_second_analyst_alone(open_ledger: Op
     assert ledger.budget().spent == cost("1/6")
     assert ledger.budget("bob").spent == cost("1/6")
     assert ledger.budget("bob").remaining == cost("1/12", "0")
-    # It is bob's own now; asking again costs nothing.
+    # It is bob's own now; asking again costs nothing, nor does it ann.
+    assert ledger.share("k", "bob") == shared
+    own = ledger.share("k", "ann")
+    assert own is not None
+    assert own.number == number
+    assert ledger.budget("bob").spent == cost("1/6")
     found = ledger.find("k", "bob")
     assert found is not None
     assert found.number == shared.number

@@ -160,6 +160,7 @@ for _ in range(8):
     child = os.fork()
     if child == 0:
         try:
+            assert ledger._store._connection is None
             for _ in range(5):
                 ledger.settle(reserve(ledger), tenth, release=b"child")
             os._exit(0 if ledger.check() == [] else 3)
