@@ -1,0 +1,109 @@
+"""Print how much of the true top-k each mechanism for an unknown domain returns on real counts.
+
+Not a test: `python tests/statistical/unknown_domain_report.py FOLDER`, with for each set `X` given by
+`--sets` a file `X_counts.parquet` (columns item, n) and, unless `--units X=N` says how many privacy
+units there are, `X.parquet` (distinct pairs, the unit first). Delta is 1/units. For each epsilon and
+k: the average share, over `--trials` runs, of the k largest groups that came back by
+
+    printed     Top Stable as in the paper, with the threshold of its Lemma 3.1
+    laplace     the same with the exact threshold
+    one-sided   Top Stable with one-sided noise
+    limited     limited domain with 10 k candidates
+    auto        limited domain up to k = 32, else one-sided Top Stable
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import math
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from dpsql.mechanisms.candidates import largest
+from dpsql.mechanisms.limited_domain import limited_domain_plan
+from dpsql.mechanisms.limited_domain import runs as limited_runs
+from dpsql.mechanisms.stable import stable_tests
+from dpsql.mechanisms.top_stable import runs as stable_runs
+from dpsql.noise import SeededEntropy
+
+EPSILONS = ("0.4", "0.8", "1.0")
+KS = (3, 10, 50)
+COLUMNS = ("printed", "laplace", "one-sided", "limited", "auto")
+
+
+def lemma(bar_chance, threshold_epsilon, epsilon):
+    """The threshold of the paper's Algorithm 3: ln(1/x)/(epsilon/2), x the largest with Lemma 3.1 <= chance."""
+    ratio = 2 * threshold_epsilon / epsilon
+
+    def tail(x):
+        return (2 * x**ratio + x - ratio * (x**ratio + 2 * x)) / (4 * (1 - ratio))
+
+    low, high = 1e-300, 1.0
+    for _step in range(200):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if tail(middle) <= bar_chance else (low, middle)
+    return math.log(1 / low) / (epsilon / 2)
+
+
+def stable_share(counts, k, epsilon, delta, noise, trials, entropy, *, as_printed=False):
+    plan = stable_tests(k, epsilon, delta, share=None, noise=noise, sensitivity=1, resolution=None)
+    if as_printed:
+        bar = lemma(float(delta) / k, float(plan.threshold_epsilon), float(plan.epsilon))
+        plan = dataclasses.replace(plan, bar=math.ceil(bar * 2**plan.bits))
+    position, kept = largest(counts, k)
+    stable, _ = stable_runs(kept, Fraction(1), plan, trials, entropy)
+    return np.minimum(stable, len(position)).mean() / k
+
+
+def limited_share(counts, k, epsilon, delta, trials, entropy):
+    plan = limited_domain_plan(k, epsilon, delta)
+    position, kept = largest(counts, plan.candidates)
+    index, _, released = limited_runs(kept, len(position), plan, trials, entropy)
+    return ((index < k) & (np.arange(k) < released[:, None])).sum(axis=1).mean() / k
+
+
+def main():
+    reader = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    reader.add_argument("folder", type=Path)
+    reader.add_argument("--sets", nargs="+", default=["gowalla10core", "brightkite_sepgcn", "retail"])
+    reader.add_argument("--units", nargs="*", default=[], metavar="X=N")
+    reader.add_argument("--trials", type=int, default=2000)
+    reader.add_argument("--seed", type=int, default=1)
+    given = reader.parse_args()
+    units = {name: int(number) for name, number in (pair.split("=") for pair in given.units)}
+    entropy = SeededEntropy(given.seed)
+    rows = []
+    print(f"{'set':<20}{'epsilon':>8}{'k':>4}" + "".join(f"{name:>11}" for name in COLUMNS))
+    for name in given.sets:
+        counts = pq.read_table(given.folder / f"{name}_counts.parquet").column("n").to_numpy().astype(np.int64)
+        if name not in units:
+            units[name] = pc.count_distinct(pq.read_table(given.folder / f"{name}.parquet").column(0)).as_py()
+        delta = Fraction(1, units[name])
+        for epsilon in EPSILONS:
+            for k in KS:
+                rest = (given.trials, entropy)
+                shares = [
+                    stable_share(counts, k, epsilon, delta, "laplace", *rest, as_printed=True),
+                    stable_share(counts, k, epsilon, delta, "laplace", *rest),
+                    stable_share(counts, k, epsilon, delta, "one-sided", *rest),
+                    limited_share(counts, k, epsilon, delta, *rest),
+                ]
+                shares.append(shares[3] if k <= 32 else shares[2])
+                rows.append((name, epsilon, k, *shares))
+                print(f"{name:<20}{epsilon:>8}{k:>4}" + "".join(f"{share:>11.3f}" for share in shares))
+    table = np.array([row[3:] for row in rows])
+    small = np.array([row[2] <= 10 for row in rows])
+    for label, column in (("printed", 0), ("laplace", 1)):
+        gain = table[:, 2] - table[:, column]
+        print(f"one-sided - {label}: mean {gain.mean():+.3f}, least {gain.min():+.3f}")
+    behind = (table[small, 2:4].max(axis=1) - table[small, 4]).max()
+    print(f"auto behind the better of one-sided and limited, k <= 10: at most {behind:.3f}")
+
+
+if __name__ == "__main__":
+    main()
