@@ -17,6 +17,7 @@ from dpsql.analysis.joins import From, conjuncts, from_clause
 from dpsql.analysis.plan import Output
 from dpsql.analysis.readings import read
 from dpsql.analysis.relation import fold
+from dpsql.analysis.spellings import rewritten
 from dpsql.analysis.typed import Candidates, Typed, UnitRole
 from dpsql.language import AboveThreshold, Reading, TopK
 
@@ -51,7 +52,6 @@ _KNOWN = frozenset(
         "limit",
         "offset",
         "with_",
-        "qualify",
     }
 )
 _UNSTORABLE = frozenset({"INTERVAL", "JSON", "HUGEINT", "LIST", "STRUCT"})
@@ -89,11 +89,9 @@ def counting(compiler: StatementCompiler, query: Query) -> Counting:
         raise source.refuse(
             "SELECT DISTINCT would release exact groups", select, "GROUP BY the key and select a count"
         )
+    spelled = rewritten(source, select)
+    select = spelled.select
     check_arguments(source, select, _KNOWN)
-    if select.args.get("qualify") is not None:
-        raise source.refuse(
-            "QUALIFY is not supported yet here", select.args["qualify"], "ORDER BY n DESC LIMIT k"
-        )
     made = from_clause(compiler, select, with_ctes(compiler, select, ()), 1)
     if made.owner is None:
         raise source.refuse("no private table reaches the outermost SELECT", select)
@@ -121,6 +119,10 @@ def counting(compiler: StatementCompiler, query: Query) -> Counting:
         for i, item in enumerate(items)
     )
     reading = _with_count(reading, places)
+    if spelled.spelling and isinstance(reading, TopK):
+        reading = replace(reading, spelling=spelled.spelling)
+    if spelled.only is not None:
+        outputs = (replace(outputs[spelled.only[0]], name=spelled.only[1]),)
     sql = _text(made, condition, keys, domains, counts, reading)
     return Counting(sql, reading, keys, domains, counts, outputs, made)
 

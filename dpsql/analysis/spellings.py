@@ -1,0 +1,115 @@
+"""Spellings of a selection that are not clauses: ARG_MAX over counted groups, QUALIFY ROW_NUMBER."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from dpsql.analysis.expressions import check_arguments, function_name
+from dpsql.analysis.relation import fold
+
+if TYPE_CHECKING:
+    from dpsql.language import Source
+
+__all__ = ["Spelled", "rewritten"]
+
+_ARG_MAX = frozenset({"arg_max", "argmax", "max_by"})
+
+
+@dataclass(frozen=True, slots=True)
+class Spelled:
+    """A block that asks by ORDER BY .. LIMIT, how it was spelled ("" if so), and the one item shown, if any."""
+
+    select: exp.Select
+    spelling: str = ""
+    only: tuple[int, str] | None = None
+    """Place in the select list, and the name it gets."""
+
+
+def rewritten(source: Source, select: exp.Select) -> Spelled:
+    """Return the same question as ORDER BY .. LIMIT."""
+    found = _arg_max(source, select)
+    if found is not None:
+        return found
+    if select.args.get("qualify") is not None:
+        return Spelled(_qualify(source, select), "QUALIFY ROW_NUMBER")
+    return Spelled(select)
+
+
+def _arg_max(source: Source, select: exp.Select) -> Spelled | None:
+    """Rewrite SELECT ARG_MAX(item, n) FROM (SELECT item, COUNT(..) AS n .. GROUP BY item)."""
+    if len(select.expressions) != 1:
+        return None
+    item = select.expressions[0]
+    call = item.this if isinstance(item, exp.Alias) else item
+    if (function_name(call) or "").lower() not in _ARG_MAX:
+        return None
+    name = (function_name(call) or "").upper()
+    hint = (
+        f"SELECT {name}(page, n) FROM (SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page)"
+    )
+    check_arguments(source, select, frozenset({"expressions", "from_", "with_"}))
+    inner = select.args["from_"].this if select.args.get("from_") is not None else None
+    if (
+        not isinstance(inner, exp.Subquery)
+        or not isinstance(inner.this, exp.Select)
+        or len(call.expressions) != 2
+    ):
+        raise source.refuse(f"{name} is read over counted groups alone", call, hint)
+    check_arguments(source, inner, frozenset({"this", "alias"}))
+    block = inner.this.copy()
+    for part in ("order", "limit", "having", "qualify", "distinct"):
+        if block.args.get(part) is not None:
+            raise source.refuse(f"{name} is read over counted groups alone", block.args[part], hint)
+    wanted, by = (_place(source, block, c) for c in call.expressions)
+    if select.args.get("with_") is not None:
+        if block.args.get("with_") is not None:
+            raise source.refuse("write the common table expressions in one place", block.args["with_"])
+        block.set("with_", select.args["with_"].copy())
+    alias = item.alias if isinstance(item, exp.Alias) else f"{name.lower()}_{call.expressions[0].name}"
+    block.set("order", exp.Order(expressions=[exp.Ordered(this=exp.Literal.number(by + 1), desc=True)]))
+    block.set("limit", exp.Limit(expression=exp.Literal.number(1)))
+    return Spelled(block, "ARG_MAX over counted groups", (wanted, alias))
+
+
+def _place(source: Source, block: exp.Select, node: exp.Expr) -> int:
+    """Find which item of the inner select list a column is."""
+    for i, item in enumerate(block.expressions):
+        if isinstance(node, exp.Column) and fold(item.alias_or_name) == fold(node.name):
+            return i
+    raise source.refuse("this is no column of the inner select list", node)
+
+
+def _qualify(source: Source, select: exp.Select) -> exp.Select:
+    """Rewrite QUALIFY ROW_NUMBER() OVER (ORDER BY n DESC) <= k."""
+    hint = "QUALIFY ROW_NUMBER() OVER (ORDER BY n DESC) <= 10"
+    clause = select.args["qualify"]
+    condition = clause.this
+    if not isinstance(condition, (exp.LTE, exp.LT, exp.EQ)):
+        raise source.refuse("QUALIFY may only keep the first k rows by a count", clause, hint)
+    window, bound = condition.this, condition.expression
+    if (
+        not isinstance(window, exp.Window)
+        or (function_name(window.this) or "").lower() != "row_number"
+        or not isinstance(bound, exp.Literal)
+        or not str(bound.this).isdecimal()
+    ):
+        raise source.refuse("QUALIFY may only keep the first k rows by a count", clause, hint)
+    if window.args.get("partition_by"):
+        raise source.refuse(
+            "the first k rows of each partition are not selected: one ranking a statement", window, hint
+        )
+    check_arguments(source, window, frozenset({"this", "order", "over", "partition_by"}))
+    order = window.args.get("order")
+    if order is None or select.args.get("order") is not None or select.args.get("limit") is not None:
+        raise source.refuse("QUALIFY may only keep the first k rows by a count", clause, hint)
+    k = int(bound.this) - isinstance(condition, exp.LT)
+    if k < 1 or (isinstance(condition, exp.EQ) and k != 1):
+        raise source.refuse("QUALIFY may only keep the first k rows by a count", clause, hint)
+    block = select.copy()
+    block.set("qualify", None)
+    block.set("order", exp.Order(expressions=[term.copy() for term in order.expressions]))
+    block.set("limit", exp.Limit(expression=exp.Literal.number(k)))
+    return block
