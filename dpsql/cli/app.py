@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -19,7 +20,7 @@ from dpsql.cli.sources import META, InOrder, Piece, read, statements
 from dpsql.errors import Error
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from dpsql.session import Session
 
@@ -51,6 +52,17 @@ def open_session(settings: Settings) -> Session:
     from dpsql.session import Session
 
     return Session(policy) if settings.analyst is None else Session(policy, analyst=settings.analyst)
+
+
+@contextmanager
+def _opened(settings: Settings) -> Iterator[Session]:
+    session = open_session(settings)
+    try:
+        yield session
+    finally:
+        # All that was charged and released is durable by now, so nothing that fails here is worth a word.
+        with suppress(Exception):
+            session.close()
 
 
 _EPILOG = f"""\b
@@ -153,12 +165,8 @@ def app(
     pieces = statements(sources)
     if not pieces:
         return ExitCode.OK
-    session = open_session(settings)
-    try:
+    with _opened(settings) as session, closing(out):
         return Batch(session, out, partial=partial, go_on=on_error == "continue").run(pieces, dry=dry_run)
-    finally:
-        out.close()
-        session.close()
 
 
 def _shell(settings: Settings) -> int:
@@ -167,14 +175,13 @@ def _shell(settings: Settings) -> int:
     from dpsql.cli.repl_input import reader
 
     out = settings.output()
-    session = open_session(settings)
-    lines = reader(cache(partial(names_of, session)))
-    shell = Shell(session, out, lines, Path(settings.policy), go_on=settings.on_error == "continue")
-    try:
-        return shell.run()
-    finally:
-        shell.output.close()
-        session.close()
+    with _opened(settings) as session:
+        lines = reader(cache(partial(names_of, session)))
+        shell = Shell(session, out, lines, Path(settings.policy), go_on=settings.on_error == "continue")
+        try:
+            return shell.run()
+        finally:
+            shell.output.close()
 
 
 @app.group("budget", invoke_without_command=True)
@@ -233,13 +240,9 @@ def demo_command(settings: Settings) -> int:
     folder = demo.copy_data()
     policy = str(folder / demo.POLICY)
     out = replace(settings, format=settings.format or "table").output()
-    session = open_session(replace(settings, policy=policy))
-    try:
+    with _opened(replace(settings, policy=policy)) as session, closing(out):
         narrate.say(demo.QUESTION + ";\n")
         code = Batch(session, out).run([Piece(demo.QUESTION, "-c", 1)])
-    finally:
-        out.close()
-        session.close()
     narrate.say(f"\nData, policy and ledger are in {folder}. Go on with:\n  dpsql -p {policy}")
     return code
 

@@ -45,7 +45,7 @@ def error(problem: Exception | str, *, where: str = "", line: int = 1) -> None:
         problem = copy.copy(problem)
         problem.line += line - 1  # type: ignore[attr-defined]  # QuerySyntaxError, QueryRefused, PolicyError
     text = str(problem) or type(problem).__name__
-    if isinstance(problem, InternalError):
+    if isinstance(problem, InternalError) and "bug" not in text:
         text += "\nHint: this is a bug of dpsql; please report it"
     say(f"dpsql: error: {where + ': ' if where else ''}{text}")
 

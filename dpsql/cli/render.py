@@ -8,7 +8,7 @@ from dpsql.cli.render_bars import NARROWEST, bars
 from dpsql.cli.render_footer import footer
 from dpsql.cli.render_grid import Column, Style, box, fit, markdown, span
 from dpsql.cli.render_text import neutral, pad, width
-from dpsql.dbapi.figures import Estimate, at_unit, number, unit_of
+from dpsql.dbapi.figures import Estimate, at_unit, unit_of
 from dpsql.dbapi.readable import Estimates, counts, ordering
 from dpsql.dbapi.values import text, values
 from dpsql.errors import ProgrammingError
@@ -94,13 +94,24 @@ def as_chart(rows: pa.Table, release: Release | None, style: Style) -> str:
 
 def _columns(rows: pa.Table, release: Release | None, style: Style) -> list[Column]:
     release = release if _untouched(release, rows) else None
-    noisy = {} if release is None else counts(release)
-    columns = [
-        _count(name, noisy[name], style) if name in noisy else _plain(name, rows.column(i), style)
-        for i, name in enumerate(rows.column_names)
-    ]
-    gap = None if release is None else _gap(release, style)
-    return [*columns, gap] if gap else columns
+    if release is None:
+        return [_plain(name, rows.column(i), style) for i, name in enumerate(rows.column_names)]
+    noisy, free = counts(release), _free(release)
+    columns = []
+    for i, name in enumerate(rows.column_names):
+        column = rows.column(i)
+        place = next((p for known, p in free.values() if known.equals(column)), None)
+        if name in noisy:
+            columns.append(_count(name, noisy[name], style))
+        elif place is not None:
+            columns.append(_rounded(name, column, place, "NULL", style))
+        else:
+            columns.append(_plain(name, column, style))
+    gap, place = free.get("gap", (None, 0))
+    # The free gaps, unless there are none or the statement asked for them itself.
+    if gap is not None and not any(gap.equals(column) for column in rows.columns):
+        columns.append(_rounded("gap", gap, place, "-" if style.plain else "—", style))
+    return columns
 
 
 def _untouched(release: Release | None, rows: pa.Table) -> TypeGuard[Release]:
@@ -123,20 +134,27 @@ def _count(name: str, estimates: Estimates, style: Style) -> Column:
     return Column(neutral(name, style.encoding), cells, right=True, firm=True, nulls=nulls)
 
 
-def _gap(release: Release, style: Style) -> Column | None:
-    """Return the free gaps as a column, unless there are none or the statement asked for them itself."""
-    if "gap" not in release.table.column_names or "gap" in release.rows.column_names:
-        return None
-    gaps = release.table.column("gap")
-    if any(column.type == gaps.type and column.equals(gaps) for column in release.rows.columns):
-        return None
-    units = [e.unit for e in ordering(release) if e is not None and e.unit is not None]
-    place = max(units, default=unit_of(release.scale))
-    none = "-" if style.plain else "—"
-    cells = [
-        none if gap is None else number(gap) if place is None else at_unit(gap, place) for gap in values(gaps)
-    ]
-    return Column("gap", cells, right=True, firm=True)
+def _free(release: Release) -> dict[str, tuple[pa.ChunkedArray, int]]:
+    """Return the columns that came free beside the counts, each with the decimal place its noise ends at."""
+    places = {
+        name: max((e.unit for e in estimates if e is not None and e.unit is not None), default=None)
+        for name, estimates in counts(release).items()
+    }
+    found = {f"{name}_{kind}": place for name, place in places.items() for kind in ("low", "high", "stddev")}
+    found["gap"] = next(iter(places.values()), unit_of(release.scale))
+    table = release.table
+    return {
+        name: (table.column(name), place)
+        for name, place in found.items()
+        if place is not None and name in table.column_names and table.column(name).null_count < len(table)
+    }
+
+
+def _rounded(name: str, column: pa.ChunkedArray, place: int, none: str, style: Style) -> Column:
+    found = values(column)
+    cells = [none if value is None else at_unit(value, place) for value in found]
+    nulls = frozenset(i for i, value in enumerate(found) if value is None)
+    return Column(neutral(name, style.encoding), cells, right=True, firm=True, nulls=nulls)
 
 
 def _plain(name: str, column: pa.ChunkedArray, style: Style) -> Column:

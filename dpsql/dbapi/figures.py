@@ -110,11 +110,14 @@ class Estimate:
 
     @property
     def half(self) -> float | None:
-        """Half the interval's width if it lies evenly around the value, else None."""
+        """What stands behind ±: the farther of the two bounds, so that ± covers the whole interval.
+
+        None if there are not two, or they lie so unevenly (one twice as far) that ± would mislead.
+        """
         if self.low is None or self.high is None:
             return None
         below, above = self.value - self.low, self.high - self.value
-        return max(below, above) if abs(above - below) <= 0.02 * max(below, above) else None
+        return max(below, above) if max(below, above) <= 2 * min(below, above) else None
 
     @property
     def unit(self) -> int | None:

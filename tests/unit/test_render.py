@@ -78,6 +78,8 @@ def test_no_noise_no_unit(half: float) -> None:
         (Estimate(90.4, 80.6, None), ("90.4", "(≥ 80.6)")),
         (Estimate(90.0, None, 131.5), ("90", "(≤ 132)")),
         (Estimate(20.0, 0.0, 61.5), ("20", "(0 to 62)")),
+        (Estimate(11172.0, 11153.2, 11186.1), ("11,172", "± 19")),
+        (Estimate(7.0, 7.0, 9.0), ("7.0", "(7.0 to 9.0)")),
         (Estimate(7.0, None, None), ("7", "")),
         (Estimate(7.0, 7.0, 7.0), ("7", "")),
         (Estimate(1234567.0, 1234526.0, 1234608.0), ("1,234,567", "± 41")),
@@ -319,8 +321,26 @@ def test_a_gap_that_was_asked_for_is_not_shown_twice(fakes: SimpleNamespace, nam
     release = fakes.top_k()
     rows = release.rows.append_column(name, release.table.column("gap"))
     text = as_table(rows, changed(release, rows=rows), Style(80), total=TEN)
-    assert text.count("247.3") == 1
-    assert " 247 " not in text
+    assert text.count(" 247 ") == 1
+    assert "247.3" not in text
+    assert "NULL" in text.splitlines()[5]
+
+
+def test_what_is_free_is_shown_to_the_precision_of_the_noise_when_asked_for(fakes: SimpleNamespace) -> None:
+    release = fakes.top_k()
+    rows = release.rows
+    for column in ("n_low", "n_high", "n_stddev"):
+        rows = rows.append_column(column[2:], release.table.column(column))
+    rows = rows.append_column("share", pa.array([0.123456, 0.5, 0.25]))
+    line = as_table(rows, changed(release, rows=rows), Style(120), total=TEN).splitlines()[3]
+    assert [cell.strip() for cell in line.split("│")[2:8]] == [
+        "1,234 ± 41",
+        "1,194",
+        "1,275",
+        "21",
+        "0.123456",
+        "247",
+    ]
 
 
 def test_a_select_around_the_release_is_shown_as_it_is(fakes: SimpleNamespace) -> None:
