@@ -1,7 +1,9 @@
 """The mechanisms: integer counts and exact noise in, a selection or a measurement with its charge out.
 
 Selection: `noisy_top_k`, `noisy_max`, `sparse_vector`, `adaptive_sparse_vector`, `hybrid_top_k`,
-`hybrid_sparse_vector`, `exponential`. Measuring what was selected: `laplace` (each count), `anchor` (their total).
+`hybrid_sparse_vector`, `exponential`; on a domain that nobody knows `limited_domain`, `top_stable`. Any
+query that no unit could change: `first_stable`, `stable_answers`. Measuring what was selected:
+`laplace` (each count), `anchor` (their total).
 Every mechanism is usable on its own and knows no SQL; each module carries its proof.
 """
 
@@ -9,26 +11,37 @@ from dpsql.mechanisms.arguments import Noise
 from dpsql.mechanisms.exponential import Exponential, exponential
 from dpsql.mechanisms.hybrid import Hybrid, hybrid_sparse_vector, hybrid_top_k
 from dpsql.mechanisms.ladder import best_share
+from dpsql.mechanisms.limited_domain import LimitedDomain, limited_domain
 from dpsql.mechanisms.measure import Anchor, Laplace, anchor, laplace
 from dpsql.mechanisms.sparse_vector import SparseVector, adaptive_sparse_vector, sparse_vector
+from dpsql.mechanisms.stable import FirstStable, StableAnswers, first_stable, stable_answers
 from dpsql.mechanisms.top_k import TopK, noisy_max, noisy_top_k
+from dpsql.mechanisms.top_stable import Stable, top_stable
 
 __all__ = [
     "Anchor",
     "Exponential",
+    "FirstStable",
     "Hybrid",
     "Laplace",
+    "LimitedDomain",
     "Noise",
     "SparseVector",
+    "Stable",
+    "StableAnswers",
     "TopK",
     "adaptive_sparse_vector",
     "anchor",
     "best_share",
     "exponential",
+    "first_stable",
     "hybrid_sparse_vector",
     "hybrid_top_k",
     "laplace",
+    "limited_domain",
     "noisy_max",
     "noisy_top_k",
     "sparse_vector",
+    "stable_answers",
+    "top_stable",
 ]

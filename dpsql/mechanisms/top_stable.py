@@ -79,7 +79,7 @@ def top_stable(
     noise: StableNoise = "one-sided",
     share: Number | None = None,
     choose: Choose = "top-k",
-    choosing: Number = Fraction(1, 2),
+    choosing: Number = Fraction(1, 4),
     sensitivity: Number = 1,
     resolution: int | None = None,
     entropy: exact_noise.Entropy | None = None,
@@ -109,7 +109,7 @@ def top_stable(
         How to get k groups if the stable set has more, which takes `candidates` over k: by noisy
         "top-k" among them, or "uniform", at no cost.
     choosing
-        Part of epsilon kept for noisy top-k, if that may be needed.
+        Part of epsilon kept for noisy top-k, if `candidates` is over k.
     sensitivity, resolution, entropy
         As in `noisy_top_k`.
 
