@@ -10,8 +10,9 @@ from sqlglot import exp
 from dpsql.analysis.binder import confirm
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.counting import Counting, counting
-from dpsql.analysis.plan import Plan, seal
+from dpsql.analysis.plan import Plan, candidates_of, seal
 from dpsql.analysis.relation import fold
+from dpsql.analysis.writing import all_candidates, largest, one_group
 from dpsql.language import AboveThreshold, AllGroups, Options, TopK
 from dpsql.policy import UnitColumn, UnitRow
 
@@ -42,9 +43,12 @@ def analyse(query: Query, policy: Policy, catalog: Catalog, options: Options) ->
     except RecursionError:
         raise query.source.refuse("the statement is nested too deeply") from None
     _unit_option(query, policy, options, compiler)
-    size = _domain_size(compiler, query, block)
+    size = _domain_size(compiler, query, block, options)
     compiled = seal(
-        block.sql, tuple(k.type for k in block.keys), len(block.counts), tuple(sorted(compiler.used))
+        _text(block, options),
+        tuple(k.type for k in block.keys),
+        len(block.counts),
+        tuple(sorted(compiler.used)),
     )
     confirm(catalog, compiled, policy)
     origins = " x ".join(dict.fromkeys(d.origin for d in block.domains if d is not None))
@@ -59,7 +63,7 @@ def analyse(query: Query, policy: Policy, catalog: Catalog, options: Options) ->
         block.counts,
         tuple(k.type for k in block.keys),
         size,
-        origins or "one group",
+        ("not declared" if size is None else origins) if block.keys else "one group",
         owner,
         owner.kind,
     )
@@ -83,14 +87,37 @@ def _unit_option(query: Query, policy: Policy, options: Options, compiler: State
         )
 
 
-def _domain_size(compiler: StatementCompiler, query: Query, block: Counting) -> int:
-    """Return how many candidate groups there are; refuse unknown and oversized domains."""
+def _text(block: Counting, options: Options) -> str:
+    """Write the counting SQL in the form its reading needs."""
+    domains = [d for d in block.domains if d is not None]
+    if not block.keys:
+        return one_group(block.rows)
+    if len(domains) < len(block.keys):
+        assert isinstance(block.reading, TopK)  # noqa: S101  _domain_size refuses the others
+        return largest(block.rows, block.reading.count, candidates_of(block.reading.k, options))
+    if isinstance(block.reading, AllGroups):
+        rows = block.rows.bounded(options.max_groups_contributed or 1, domains)
+        return all_candidates(rows, domains, block.reading.order)
+    order = block.reading.order if isinstance(block.reading, AboveThreshold) else None
+    return all_candidates(block.rows, domains, order)
+
+
+def _domain_size(compiler: StatementCompiler, query: Query, block: Counting, options: Options) -> int | None:
+    """Return how many candidate groups there are, None if nobody declared them; refuse what needs them."""
     reading = block.reading
+    if isinstance(reading, AllGroups) and options.max_groups_contributed is None:
+        raise query.source.refuse(
+            "releasing all groups needs a bound on how many of them one unit may touch",
+            query.tree.args.get("group"),
+            "OPTIONS (max_groups_contributed = 3), or select groups: ORDER BY n DESC LIMIT 10",
+        )
     unknown = [i for i, d in enumerate(block.domains) if d is None]
+    if unknown and isinstance(reading, TopK) and not reading.lowest and block.counts[reading.count].monotone:
+        return None
     if unknown:
         key = next((o.name for o in block.outputs if o.kind == "key" and o.of == unknown[0]), "the key")
         at = query.tree.args.get("group")
-        what = {AboveThreshold: "a threshold", AllGroups: "releasing all groups", TopK: "this"}[type(reading)]
+        what = {AboveThreshold: "a threshold", AllGroups: "releasing all groups"}.get(type(reading), "this")
         raise query.source.refuse(
             f"nobody declared which values {key} can have, and {what} needs a public domain",
             at,

@@ -58,6 +58,7 @@ EXPRESSIONS = frozenset(
         "BOUND_LAMBDA",
         "BOUND_OPERATOR",
         "BOUND_REF",
+        "BOUND_WINDOW",
     }
 )
 OPERATORS = frozenset(
@@ -70,6 +71,7 @@ OPERATORS = frozenset(
         "OPERATOR_TRY",
     }
 )
+WINDOWS = frozenset({"WINDOW_ROW_NUMBER"})
 PLANS = frozenset(
     {
         "LOGICAL_AGGREGATE_AND_GROUP_BY",
@@ -81,9 +83,11 @@ PLANS = frozenset(
         "LOGICAL_EXPRESSION_GET",
         "LOGICAL_FILTER",
         "LOGICAL_GET",
+        "LOGICAL_LIMIT",
         "LOGICAL_ORDER_BY",
         "LOGICAL_PROJECTION",
         "LOGICAL_UNION",
+        "LOGICAL_WINDOW",
     }
 )
 _DIGITS = {
@@ -145,6 +149,8 @@ class _Walk:
         if kind not in EXPRESSIONS:
             raise _bug(f"the plan has a {kind}")
         if kind == "BOUND_OPERATOR" and name not in OPERATORS:
+            raise _bug(f"the plan has a {name}")
+        if kind == "BOUND_WINDOW" and name not in WINDOWS:
             raise _bug(f"the plan has a {name}")
         if name == "OPERATOR_CAST":
             self.cast(node)

@@ -12,14 +12,16 @@ from dpsql.analysis.blocks import Item, expand, with_ctes
 from dpsql.analysis.candidates import listed_values, with_domain
 from dpsql.analysis.coerce import to_type
 from dpsql.analysis.counts import Count, compile_count, is_count
-from dpsql.analysis.expressions import check_arguments, function_name, predicate
+from dpsql.analysis.expressions import canonical, check_arguments, function_name, predicate
 from dpsql.analysis.joins import From, conjuncts, from_clause
 from dpsql.analysis.plan import Output
 from dpsql.analysis.readings import read
 from dpsql.analysis.relation import fold
 from dpsql.analysis.spellings import rewritten
 from dpsql.analysis.typed import Candidates, Typed, UnitRole
-from dpsql.language import AboveThreshold, Reading, TopK
+from dpsql.analysis.writing import Rows
+from dpsql.language import AboveThreshold, AllGroups, Reading, TopK
+from dpsql.types import DOUBLE
 
 if TYPE_CHECKING:
     from dpsql.analysis.compiler import StatementCompiler
@@ -58,11 +60,11 @@ _UNSTORABLE = frozenset({"INTERVAL", "JSON", "HUGEINT", "LIST", "STRUCT"})
 
 
 class Counting:
-    """The compiled outermost block, before its text is bound: the counting SQL and the answer's columns."""
+    """The compiled outermost block: the private rows, what is counted of them, and the answer's columns."""
 
     def __init__(
         self,
-        sql: str,
+        rows: Rows,
         reading: Reading,
         keys: tuple[Typed, ...],
         domains: tuple[Candidates | None, ...],
@@ -70,7 +72,7 @@ class Counting:
         outputs: tuple[Output, ...],
         source: From,
     ) -> None:
-        self.sql = sql
+        self.rows = rows
         self.reading = reading
         self.keys = keys
         self.domains = domains
@@ -97,7 +99,7 @@ def counting(compiler: StatementCompiler, query: Query) -> Counting:
         raise source.refuse("no private table reaches the outermost SELECT", select)
     items = expand(compiler, select, made.scope)
     _only_counts(compiler, items)
-    reading, hidden = read(query, select, items)
+    reading, hidden, order = read(query, select, items)
     scope = made.scope
     for item in items:
         if not is_count(item.node) and _free(item.node) is None and call_of(item.node) is None:
@@ -118,13 +120,15 @@ def counting(compiler: StatementCompiler, query: Query) -> Counting:
         _output(compiler, item, keys, places, i, items, scope_keys=keys, made=made)
         for i, item in enumerate(items)
     )
-    reading = _with_count(reading, places)
+    reading = _with_count(_with_order(compiler, reading, order, keys, items, made), places)
     if spelled.spelling and isinstance(reading, TopK):
         reading = replace(reading, spelling=spelled.spelling)
     if spelled.only is not None:
         outputs = (replace(outputs[spelled.only[0]], name=spelled.only[1]),)
-    sql = _text(made, condition, keys, domains, counts, reading)
-    return Counting(sql, reading, keys, domains, counts, outputs, made)
+    if keys and not all(domains):
+        keys = tuple(canonical(k) if k.type == DOUBLE else k for k in keys)
+    rows = Rows.of(made, condition, keys, counts)
+    return Counting(rows, reading, keys, domains, counts, outputs, made)
 
 
 def _only_counts(compiler: StatementCompiler, items: list[Item]) -> None:
@@ -268,41 +272,32 @@ def _count_argument(
     raise compiler.source.refuse("this is not a count of the select list", node, "name a count by its alias")
 
 
+def _with_order(
+    compiler: StatementCompiler,
+    reading: Reading,
+    order: list[exp.Expr],
+    keys: tuple[Typed, ...],
+    items: list[Item],
+    made: From,
+) -> Reading:
+    """Let the reading name the keys it is ordered by, by their places."""
+    if not isinstance(reading, (AboveThreshold, AllGroups)):
+        return reading
+    found = []
+    for term in order:
+        node = term.this
+        if isinstance(node, exp.Literal) and str(node.this).isdecimal() and 1 <= int(node.this) <= len(items):
+            node = items[int(node.this) - 1].node
+        value = compiler.expression(node, made.scope)
+        place = next((i for i, k in enumerate(keys) if k.sql == value.sql), None)
+        if place is None:
+            raise compiler.source.refuse("ORDER BY may name a count of the select list or a key", term)
+        found.append((place, bool(term.args.get("desc"))))
+    return replace(reading, order=tuple(found))
+
+
 def _with_count(reading: Reading, places: dict[int, int]) -> Reading:
     """Let the reading name its count by its place among the counts."""
     if isinstance(reading, (TopK, AboveThreshold)):
         return replace(reading, count=places[reading.count])
     return reading
-
-
-def _text(
-    made: From,
-    condition: str,
-    keys: tuple[Typed, ...],
-    domains: tuple[Candidates | None, ...],
-    counts: tuple[Count, ...],
-    reading: Reading,
-) -> str:
-    """Write the counting SQL: candidates from public data, counts from the private."""
-    filters = list(dict.fromkeys(c.condition for c in counts if c.condition is not None))
-    names = {f: f"f{i}" for i, f in enumerate(filters)}
-    projected = [f"{made.unit} AS u", *(f"{k.sql} AS k{i}" for i, k in enumerate(keys))]
-    projected += [f"{f} AS {n}" for f, n in names.items()]
-    inner = f"SELECT {', '.join(projected)} FROM {made.sql}{condition}"
-    measured = [
-        f"{c.sql('s.u', f's.{names[c.condition]}' if c.condition is not None else None)} AS n{i}"
-        for i, c in enumerate(counts)
-    ]
-    listed = ", ".join(f"s.k{i}" for i in range(len(keys)))
-    if not keys:
-        return f"SELECT {', '.join(measured)} FROM ({inner}) AS s"
-    groups = f"SELECT {listed}, {', '.join(measured)} FROM ({inner}) AS s GROUP BY {listed}"
-    sources = " CROSS JOIN ".join(f"({d.sql}) AS d{i}" for i, d in enumerate(domains) if d is not None)
-    head = ", ".join(f"d{i}.v AS k{i}" for i in range(len(keys)))
-    tail = ", ".join(f"COALESCE(g.n{i}, 0) AS n{i}" for i in range(len(counts)))
-    on = " AND ".join(f"g.k{i} = d{i}.v" for i in range(len(keys)))
-    order = ""
-    if isinstance(reading, AboveThreshold):
-        by = ", ".join(f"d{i}.{'o' if d is not None and d.ordered else 'v'}" for i, d in enumerate(domains))
-        order = f" ORDER BY {by}"
-    return f"SELECT {head}, {tail} FROM {sources} LEFT JOIN ({groups}) AS g ON {on}{order}"

@@ -14,27 +14,40 @@ if TYPE_CHECKING:
     from dpsql.analysis.compiler import StatementCompiler
     from dpsql.analysis.joins import From
 
-__all__ = ["Count", "compile_count", "is_count", "is_count_call"]
+__all__ = ["Count", "Part", "compile_count", "is_count", "is_count_call"]
+
+
+MAX_CLAMP = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Count:
-    """One count of the select list.
+class Part:
+    """What one COUNT counts.
 
     `condition` is what a row must meet to count (compiled, over FROM's columns) or None; `rows` says that
-    it counts rows, which is allowed only if a unit has at most one row a group; `bound` is how much one
-    unit changes it, and `monotone` whether all groups move the same way.
+    it counts rows, which is allowed only if a unit has at most one row a group, or at most `clamp`.
     """
 
     condition: str | None
     rows: bool
-    bound: int = 1
-    monotone: bool = True
+    clamp: int | None = None
 
-    def sql(self, unit: str, condition: str | None) -> str:
-        """Write the count over the projected unit and condition."""
-        counted = unit if condition is None else f"CASE WHEN {condition} THEN {unit} END"
-        return f"COUNT({'' if self.rows else 'DISTINCT '}{counted})"
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """One count of the select list: a part, or the difference of two."""
+
+    parts: tuple[Part, ...]
+
+    @property
+    def bound(self) -> int:
+        """How much one unit can change it."""
+        return max(p.clamp or 1 for p in self.parts)
+
+    @property
+    def monotone(self) -> bool:
+        """Whether a unit moves all groups the same way."""
+        return len(self.parts) == 1
 
 
 def is_count_call(node: exp.Expr) -> bool:
@@ -56,53 +69,75 @@ def compile_count(compiler: StatementCompiler, node: exp.Expr, source: From, sin
     """Compile a count, or refuse it with the count that would do; `single`: one row a unit and group."""
     while isinstance(node, exp.Paren):
         node = node.this
-    if isinstance(node, exp.Sub):
-        raise compiler.source.refuse(
-            "differences of counts are not supported yet", node, "ask for both counts"
-        )
+    if not isinstance(node, exp.Sub):
+        return Count((_part(compiler, node, source, single),))
+    left = compile_count(compiler, node.this, source, single)
+    right = compile_count(compiler, node.expression, source, single)
+    if len(left.parts) != 1 or len(right.parts) != 1:
+        raise compiler.source.refuse("a difference is of two counts", node, "COUNT(..) - COUNT(..)")
+    return Count((*left.parts, *right.parts))
+
+
+def _part(compiler: StatementCompiler, node: exp.Expr, source: From, single: bool) -> Part:
     conditions: list[str] = []
     if isinstance(node, exp.Filter):
         check_arguments(compiler.source, node, frozenset({"this", "expression"}))
         conditions.append(predicate(compiler, node.expression.this, source.scope).sql)
         node = node.this
+    while isinstance(node, exp.Paren):
+        node = node.this
     check_arguments(compiler.source, node, frozenset({"this", "expressions"}))
     name = (function_name(node) or "").lower()
-    arguments = list(node.expressions)
+    clamp, arguments = _clamp(compiler, node, source)
     if name in ("count_if", "countif"):
         if len(arguments) != 1:
             raise compiler.source.refuse("COUNT_IF takes one condition", node)
         conditions.append(predicate(compiler, arguments[0], source.scope).sql)
-        return _rows(compiler, node, source, conditions, single)
-    if any(isinstance(a, exp.Kwarg) for a in arguments):
-        raise compiler.source.refuse(
-            "contribution bounds are not supported yet", node, "use COUNT(DISTINCT unit)"
-        )
-    if not arguments or isinstance(arguments[0], exp.Star):
-        return _rows(compiler, node, source, conditions, single)
-    if len(arguments) != 1:
-        raise compiler.source.refuse("COUNT takes one argument", node)
-    if isinstance(arguments[0], exp.Distinct):
+    elif arguments and isinstance(arguments[0], exp.Distinct):
+        if len(arguments) != 1 or clamp is not None:
+            raise compiler.source.refuse("COUNT(DISTINCT ...) takes the privacy unit alone", node)
         return _units(compiler, node, arguments[0], source, conditions)
-    value = compiler.expression(arguments[0], source.scope)
-    conditions.append(f"({value.sql} IS NOT NULL)")
-    return _rows(compiler, node, source, conditions, single)
-
-
-def _joined(conditions: list[str]) -> str | None:
-    return " AND ".join(conditions) if conditions else None
-
-
-def _rows(
-    compiler: StatementCompiler, node: exp.Expr, source: From, conditions: list[str], single: bool
-) -> Count:
-    if source.owner is not None and not source.owner.row and not single:
+    elif arguments and not isinstance(arguments[0], exp.Star):
+        if len(arguments) != 1:
+            raise compiler.source.refuse("COUNT takes one argument", node)
+        conditions.append(f"({compiler.expression(arguments[0], source.scope).sql} IS NOT NULL)")
+    condition = _joined(conditions)
+    if source.owner is not None and source.owner.row:
+        return Part(condition, rows=True)
+    if clamp is not None:
+        return Part(condition, rows=True, clamp=clamp)
+    if not single:
         unit = _unit_name(source)
         raise compiler.source.refuse(
             f"one {unit} can have many rows here, so a count of rows could change by many",
             node,
             f"COUNT(DISTINCT {unit}) counts privacy units",
         )
-    return Count(_joined(conditions), rows=True)
+    return Part(condition, rows=True)
+
+
+def _clamp(compiler: StatementCompiler, node: exp.Expr, source: From) -> tuple[int | None, list[exp.Expr]]:
+    """Read contribution_bounds_per_group => (0, c); return c and the other arguments."""
+    named = [a for a in node.expressions if isinstance(a, exp.Kwarg)]
+    arguments = [a for a in node.expressions if not isinstance(a, exp.Kwarg)]
+    if not named:
+        return None, arguments
+    hint = "COUNT(*, contribution_bounds_per_group => (0, 5))"
+    pair = named[0].expression
+    values = pair.expressions if isinstance(pair, exp.Tuple) else []
+    bounds = [int(v.this) for v in values if isinstance(v, exp.Literal) and str(v.this).isdecimal()]
+    known = named[0].name.lower() == "contribution_bounds_per_group"
+    if len(named) > 1 or not known or len(bounds) != 2 or len(values) != 2 or bounds[0] != 0:
+        raise compiler.source.refuse("a count's bounds are (0, c)", named[0], hint)
+    if not 1 <= bounds[1] <= MAX_CLAMP:
+        raise compiler.source.refuse(f"the bound must be between 1 and {MAX_CLAMP:,}", named[0], hint)
+    if source.owner is not None and source.owner.row:
+        raise compiler.source.refuse("each row is a privacy unit: its bound is 1 already", named[0])
+    return bounds[1], arguments
+
+
+def _joined(conditions: list[str]) -> str | None:
+    return " AND ".join(conditions) if conditions else None
 
 
 def _unit_name(source: From) -> str:
@@ -115,7 +150,7 @@ def _unit_name(source: From) -> str:
 
 def _units(
     compiler: StatementCompiler, node: exp.Expr, distinct: exp.Distinct, source: From, conditions: list[str]
-) -> Count:
+) -> Part:
     check_arguments(compiler.source, distinct, frozenset({"expressions"}))
     if len(distinct.expressions) != 1:
         raise compiler.source.refuse("COUNT(DISTINCT ...) takes the privacy unit alone", node)
@@ -133,7 +168,7 @@ def _units(
         )
     if value.unit is UnitRole.NULLABLE:
         conditions.append(f"({value.sql} IS NOT NULL)")
-    return Count(_joined(conditions), rows=False)
+    return Part(_joined(conditions), rows=False)
 
 
 def _filtered(node: exp.Expr) -> tuple[exp.Expr | None, exp.Expr]:

@@ -36,7 +36,16 @@ if TYPE_CHECKING:
     from dpsql.analysis.relation import Scope
     from dpsql.language import Source
 
-__all__ = ["RULES", "Compiler", "Rule", "check_arguments", "common", "function_name", "predicate"]
+__all__ = [
+    "RULES",
+    "Compiler",
+    "Rule",
+    "canonical",
+    "check_arguments",
+    "common",
+    "function_name",
+    "predicate",
+]
 
 MAX_NODES = 5_000
 
@@ -297,10 +306,10 @@ def _cast(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
             size=2 * value.size,
         )
     result = cast(value, kind)
-    return _canonical(result) if kind == DOUBLE else result
+    return canonical(result) if kind == DOUBLE else result
 
 
-def _canonical(value: Typed) -> Typed:
+def canonical(value: Typed) -> Typed:
     """Make equal doubles identical: one zero, one NaN."""
     sql = f"(CASE WHEN isnan({value.sql}) THEN CAST('nan' AS DOUBLE) ELSE {value.sql} + 0.0 END)"
     return value if value.literal is not None else replace(value, sql=sql, size=2 * value.size)

@@ -14,7 +14,24 @@ if TYPE_CHECKING:
     from dpsql.language import Options, Query, Reading
     from dpsql.types import SqlType
 
-__all__ = ["CompiledQuery", "Output", "Plan"]
+__all__ = ["CompiledQuery", "Output", "Plan", "candidates_of", "seal", "unknown_mechanism"]
+
+LIMITED_DOMAIN_K = 32
+"""Up to this k the limited domain mechanism finds more of the true top k, above it Top Stable does."""
+
+
+def unknown_mechanism(k: int, options: Options) -> str:
+    """Name the mechanism that answers a top-k over keys that nobody declared."""
+    asked = options.mechanism or "AUTO"
+    if asked == "AUTO":
+        return "LIMITED_DOMAIN" if k <= LIMITED_DOMAIN_K else "TOP_STABLE"
+    return asked
+
+
+def candidates_of(k: int, options: Options) -> int:
+    """Return k-bar: how many of the largest groups take part."""
+    return options.candidates or (10 * k if unknown_mechanism(k, options) == "LIMITED_DOMAIN" else k)
+
 
 _TOKEN = object()
 
@@ -76,12 +93,20 @@ class Plan:
     outputs: tuple[Output, ...]
     counts: tuple[Count, ...]
     key_types: tuple[SqlType, ...]
-    domain_size: int
+    domain_size: int | None
+    """None: nobody declared the keys' values; then the engine yields the largest groups alone."""
     domain: str
     """Where the candidates come from, in words."""
     owner: Owner
     unit: str
     """The privacy unit's name, for people."""
+
+    @property
+    def groups(self) -> int:
+        """Size of the public domain."""
+        if self.domain_size is None:
+            raise InternalError("these keys have no public domain")
+        return self.domain_size
 
     @property
     def epsilon(self) -> Fraction:

@@ -65,10 +65,15 @@ class _Reader:
         return None
 
 
-def read(query: Query, select: exp.Select, items: list[Item]) -> tuple[Reading, list[exp.Expr]]:
-    """Say what selection a private SELECT asks for, and which counts it uses without selecting them."""
+def read(
+    query: Query, select: exp.Select, items: list[Item]
+) -> tuple[Reading, list[exp.Expr], list[exp.Expr]]:
+    """Say what selection a private SELECT asks for.
+
+    Also return the counts it uses without selecting them, and the terms of its ORDER BY.
+    """
     hidden: list[exp.Expr] = []
-    return _read(query, select, items, hidden), hidden
+    return _read(query, select, items, hidden), hidden, _order(query.source, select)
 
 
 def _read(query: Query, select: exp.Select, items: list[Item], hidden: list[exp.Expr]) -> Reading:
@@ -86,7 +91,6 @@ def _read(query: Query, select: exp.Select, items: list[Item], hidden: list[exp.
     first = reader.maybe_count(order[0].this) if order else None
     if first is not None:
         return _by_order(reader, order, first, limit, threshold, select)
-    keys = tuple(o.this for o in order)
     for term in order:
         if any(is_count_call(n) or (function_name(n) or "").lower() in _AGGREGATE_WORDS for n in term.walk()):
             raise query.source.refuse("ORDER BY may name a count of the select list or a key", term)
@@ -98,8 +102,8 @@ def _read(query: Query, select: exp.Select, items: list[Item], hidden: list[exp.
                 select.args.get("having") or clause.at,
                 "add LIMIT 10",
             )
-        return AboveThreshold(value, place, limit, keys, spelling)
-    return AllGroups(keys, limit)
+        return AboveThreshold(value, place, limit, (), spelling)
+    return AllGroups((), limit)
 
 
 _AGGREGATE_WORDS = frozenset({"sum", "avg", "min", "max", "median"})

@@ -20,7 +20,7 @@ _ARG_MAX = frozenset({"arg_max", "argmax", "max_by"})
 
 @dataclass(frozen=True, slots=True)
 class Spelled:
-    """A block that asks by ORDER BY .. LIMIT, how it was spelled ("" if so), and the one item shown, if any."""
+    """A block that asks by ORDER BY .. LIMIT, how it was spelled ("" if so), and the one item shown."""
 
     select: exp.Select
     spelling: str = ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dpsql.answers.all_groups import LaplaceGroups
 from dpsql.answers.hybrid import HybridTopK
 from dpsql.answers.scalar import LaplaceCounts
 from dpsql.answers.threshold import SparseVectors
@@ -55,11 +56,8 @@ def _method(plan: Plan) -> Method | None:
             if asked in ("AUTO", "LAPLACE"):
                 return LaplaceCounts.of(plan)
         case AllGroups():
-            raise plan.query.source.refuse(
-                "this releases every group of the domain and is not offered yet",
-                plan.query.tree.args.get("group"),
-                "select groups: ORDER BY n DESC LIMIT 10",
-            )
+            if asked in ("AUTO", "LAPLACE"):
+                return LaplaceGroups.of(plan, reading)
     return None
 
 
@@ -85,8 +83,8 @@ def _check_options(plan: Plan) -> None:
             "leave it out",
         )
     for output in plan.outputs:
-        if output.kind in ("gap", "p_value", "rank") and not plan.key_types:
-            raise source.refuse(f"{output.name}: a count without GROUP BY is not selected", None)
+        if output.kind in ("gap", "p_value", "rank") and isinstance(reading, (Scalar, AllGroups)):
+            raise source.refuse(f"{output.name}: nothing is selected here, so there is no such thing", None)
         if output.kind == "p_value" and not (isinstance(reading, TopK) and reading.threshold is None):
             raise source.refuse("DP_PVALUE goes with ORDER BY n DESC LIMIT k", None)
         if output.kind == "p_value" and (options.noise or "EXPONENTIAL") != "EXPONENTIAL":

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Combine = Callable[[mechanisms.Laplace | None, mechanisms.Anchor | None], Combined]
     Strategy = Callable[[Fraction], str]
 
-__all__ = ["confidence_of", "divide", "measure", "share_of", "wanted"]
+__all__ = ["confidence_of", "divide", "measure", "plain", "share_of", "taken", "wanted"]
 
 
 def confidence_of(plan: Plan) -> Fraction:
@@ -86,6 +86,11 @@ def measure(
             charge += each.charge
             estimates[place] = combine(each, None) if orders else plain(plan, each)
     return tuple(estimates), charge
+
+
+def taken(estimates: Combined, rows: NDArray[np.int64]) -> Combined:
+    """Keep some rows of the estimates, in that order."""
+    return Combined(estimates.value[rows], estimates.stddev[rows], estimates.low[rows], estimates.high[rows])
 
 
 def plain(plan: Plan, each: mechanisms.Laplace) -> Combined:

@@ -76,14 +76,14 @@ class SparseVectors:
 
     def _terms(self) -> Terms:
         # A run on no data at all has the scales of any run: they depend on public parameters alone.
-        empty = self._select([0] * self.plan.domain_size)
+        empty = self._select([0] * self.plan.groups)
         base = empty.scales[0]
         spread = float(empty.threshold_scale**2 + base**2) ** 0.5 * (2**0.5 if self.noise == "laplace" else 1)
         confidence = measuring.confidence_of(self.plan)
         apart = sparse_vector_error(
             empty.threshold_scale,
             max(empty.scales),
-            self.plan.domain_size,
+            self.plan.groups,
             branches=self.branches,
             confidence=confidence,
         )

@@ -51,7 +51,7 @@ class NoisyTopK:
         words = "noisy max with gap" if reading.argmax else "noisy top-k with gap"
         if reading.lowest:
             words += " of the lowest"
-        k = min(reading.k, plan.domain_size)
+        k = min(reading.k, plan.groups)
         return cls(plan, reading, k, noise, phases, parts, terms_of(plan, words, phases, parts))
 
     def run(self, counts: Counts) -> Answer:
@@ -134,14 +134,14 @@ def budgeted(plan: Plan, reading: TopK) -> tuple[Noise, MeasuringPlan, dict[int,
     elif len(shown) > 1 and share is None:
         share = Fraction(1, 2)
     phases = choose_measuring(
-        min(reading.k, plan.domain_size),
+        min(reading.k, plan.groups),
         plan.epsilon,
         sensitivity=ordering.bound,
         monotone=ordering.monotone,
         noise=noise,
         measure=share,
         strategy=options.measure_strategy or "AUTO",  # type: ignore[arg-type]  # one of the three words
-        domain_size=plan.domain_size,
+        domain_size=plan.groups,
     )
     # A domain of one group leaves nothing to select: everything measures.
     epsilon = plan.epsilon if plan.domain_size == 1 else phases.measuring_epsilon

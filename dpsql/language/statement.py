@@ -81,7 +81,8 @@ class AboveThreshold:
     threshold: Fraction
     count: int
     limit: int | None
-    order: tuple[exp.Expr, ...] = ()
+    order: tuple[tuple[int, bool], ...] = ()
+    """Keys of the public order, by place, and whether downwards; empty: the domain's own order."""
     spelling: str = ""
 
 
@@ -96,7 +97,8 @@ class Scalar:
 class AllGroups:
     """Every group of a GROUP BY with its counts."""
 
-    order: tuple[exp.Expr, ...] = ()
+    order: tuple[tuple[int, bool], ...] = ()
+    """How the released groups are shown: keys by place, and whether downwards."""
     limit: int | None = None
     spelling: str = "GROUP BY without a selection"
 

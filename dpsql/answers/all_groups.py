@@ -1,0 +1,77 @@
+"""Every group of a public domain with its counts: each unit touches a bounded number of groups."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dpsql import mechanisms
+from dpsql.answers import measuring
+from dpsql.answers.method import Answer, Terms
+from dpsql.charge import Charge
+from dpsql.estimates import Combined, count_offset
+
+if TYPE_CHECKING:
+    from dpsql.analysis import Plan
+    from dpsql.engines import Counts
+    from dpsql.language import AllGroups
+
+__all__ = ["LaplaceGroups"]
+
+
+@dataclass(frozen=True, slots=True)
+class LaplaceGroups:
+    """Adds Laplace noise to every count of every group; `scales` by the count's place."""
+
+    plan: Plan
+    reading: AllGroups
+    scales: dict[int, Fraction]
+    terms: Terms
+
+    @classmethod
+    def of(cls, plan: Plan, reading: AllGroups) -> LaplaceGroups:
+        """Divide the statement's epsilon among its counts."""
+        source, options = plan.query.source, plan.options
+        places = measuring.wanted(plan, 0)
+        if not places:
+            raise source.refuse("every group of the domain would be shown: select a count", plan.query.tree)
+        groups = options.max_groups_contributed or 1
+        parts = measuring.divide(plan, places, plan.epsilon)
+        scales = {p: groups * Fraction(plan.counts[p].bound) / epsilon for p, epsilon in parts.items()}
+        widest = max(scales.values())
+        terms = Terms(
+            Charge(plan.epsilon),
+            "Laplace on every group",
+            float(widest),
+            "all for measuring" if len(parts) == 1 else f"divided among {len(parts)} counts",
+            float(widest) * 2**0.5,
+            count_offset(widest, measuring.confidence_of(plan)),
+            None,
+            (f"of each unit at most {groups} groups are counted, chosen by a hash",),
+        )
+        return cls(plan, reading, scales, terms)
+
+    def run(self, counts: Counts) -> Answer:
+        """Add noise to every count, then put the groups in the order asked for."""
+        estimates: list[Combined | None] = [None] * len(self.plan.counts)
+        for place, scale in self.scales.items():
+            bound = self.plan.counts[place].bound
+            estimates[place] = measuring.plain(
+                self.plan, mechanisms.laplace(counts.n[place], scale, sensitivity=bound)
+            )
+        rows = np.arange(len(counts.n[0]), dtype=np.int64)[self._shown(counts.keys)]
+        kept = tuple(None if e is None else measuring.taken(e, rows) for e in estimates)
+        return Answer(rows, Charge(self.plan.epsilon), kept)
+
+    def _shown(self, keys: pa.Table) -> np.ndarray:
+        if not self.reading.order:
+            order = np.arange(keys.num_rows)
+        else:
+            by = [(f"k{i}", "descending" if down else "ascending") for i, down in self.reading.order]
+            order = pc.sort_indices(keys, sort_keys=by).to_numpy()
+        return order if self.reading.limit is None else order[: self.reading.limit]
