@@ -9,13 +9,14 @@ import numpy as np
 from dpsql import noise as exact_noise
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from fractions import Fraction
 
     from numpy.typing import NDArray
 
     from dpsql.mechanisms.arguments import Noise
 
-__all__ = ["draw", "draw_reaching", "grid_of", "in_counts"]
+__all__ = ["draw", "draw_reaching", "grid_of", "in_counts", "noise_of", "placed"]
 
 
 def grid_of(noise: Noise, resolution: int | None, *scales: Fraction) -> int:
@@ -56,6 +57,27 @@ def draw_reaching(
     """Draw noise for each entry of `need`; return where it reaches it, and the noise there."""
     sampler = exact_noise.laplace_reaching if noise == "laplace" else exact_noise.geometric_reaching
     return sampler(exact_noise.rate(scale, bits), need, entropy=entropy)
+
+
+def noise_of(
+    noise: Noise, scale: Fraction, bits: int, entropy: exact_noise.Entropy | None
+) -> tuple[
+    Callable[[int], NDArray[np.int64]],
+    Callable[[NDArray[np.int64]], tuple[NDArray[np.int64], NDArray[np.int64]]],
+]:
+    """Return `draw` and `draw_reaching` for one noise."""
+    return (
+        lambda size: draw(noise, scale, bits, size, entropy),
+        lambda need: draw_reaching(noise, scale, bits, need, entropy),
+    )
+
+
+def placed(counts: NDArray[np.int64], bits: int, *, negated: bool) -> NDArray[np.int64]:
+    """Put counts on the grid; negated, before any noise, where the smallest are wanted."""
+    values = exact_noise.place(counts, bits)
+    if negated:
+        np.negative(values, out=values)
+    return values
 
 
 def in_counts(steps: NDArray[np.int64], bits: int) -> NDArray[np.float64]:

@@ -12,10 +12,10 @@ import numpy as np
 from dpsql import noise as exact_noise
 from dpsql.charge import Charge, exact
 from dpsql.mechanisms.arguments import Noise, bound, counted, kind, positive, whole
-from dpsql.mechanisms.grid import draw, grid_of, in_counts
+from dpsql.mechanisms.grid import draw, grid_of, in_counts, noise_of, placed
 from dpsql.mechanisms.ladder import ladder
-from dpsql.mechanisms.sparse_vector import SparseVector, fresh, gaps_of, passed, placed
-from dpsql.mechanisms.top_k import contenders, select
+from dpsql.mechanisms.sparse_vector import SparseVector, fresh, gaps_of, passed
+from dpsql.mechanisms.top_k import contenders, leaders, select
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -115,10 +115,9 @@ def hybrid_top_k(
     bits = grid_of(noise, resolution, scale)
     values = np.empty(len(array) + 1, dtype=np.int64)
     values[0] = _on_grid(level, bits)
-    values[1:] = placed(array, bits, below=below)
-    values += draw(noise, scale, bits, len(values), entropy)
-    near = contenders(values, paid)
-    chosen, gaps = select(values[near], exact_noise.ranks(len(near), entropy=entropy), paid)
+    values[1:] = placed(array, bits, negated=below)
+    near, noisy = leaders(values, paid, *noise_of(noise, scale, bits, entropy))
+    chosen, gaps = select(noisy, exact_noise.ranks(len(near), entropy=entropy), paid)
     index, gap, rest = ahead(near[chosen], gaps)
     spent = Charge(budget * (len(index) + (rest is not None)) / paid)
     return Hybrid(
@@ -221,7 +220,7 @@ def hybrid_sparse_vector(
         resolution=resolution,
         below=below,
     )
-    values = placed(array, plan.bits, below=below)
+    values = placed(array, plan.bits, negated=below)
     values -= draw(plan.noise, plan.threshold_scale, plan.bits, 1, entropy)
     index, steps = above(values, plan, fresh(plan, entropy))
     base = np.zeros(len(index), dtype=np.int64)

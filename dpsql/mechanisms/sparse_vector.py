@@ -10,7 +10,7 @@ import numpy as np
 from dpsql import noise as exact_noise
 from dpsql.charge import Charge
 from dpsql.mechanisms.arguments import Noise, counted
-from dpsql.mechanisms.grid import draw, draw_reaching, in_counts
+from dpsql.mechanisms.grid import draw, draw_reaching, in_counts, placed
 from dpsql.mechanisms.ladder import Ladder, ladder
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ __all__ = [
     "fresh",
     "gaps_of",
     "passed",
-    "placed",
     "sparse_vector",
     "sparse_vector_runs",
 ]
@@ -166,7 +165,7 @@ def adaptive_sparse_vector(
     spent = rows = 0
     scanned = len(array)
     for start in range(0, len(array), _BLOCK):
-        values = placed(array[start : start + _BLOCK], plan.bits, below=below) - level
+        values = placed(array[start : start + _BLOCK], plan.bits, negated=below) - level
         way, steps = passed(values, plan.bars, fresh(plan, entropy))
         hits = np.flatnonzero(way >= 0)
         hits = hits[affordable(way[hits], plan, spent=spent, rows=rows)]
@@ -282,7 +281,7 @@ def sparse_vector_runs(
         resolution=resolution,
         below=below,
     )
-    values = placed(array, plan.bits, below=below)
+    values = placed(array, plan.bits, negated=below)
     values -= draw(plan.noise, plan.threshold_scale, plan.bits, (len(array), 1), entropy)
     way, steps = passed(values, plan.bars, fresh(plan, entropy))
     answered = affordable(way, plan)
@@ -344,14 +343,6 @@ def affordable(way: NDArray[np.int64], plan: Ladder, *, spent: int = 0, rows: in
     if plan.limit is not None:
         answered &= rows + np.cumsum(hit, axis=-1) - hit < plan.limit
     return answered
-
-
-def placed(counts: NDArray[np.int64], bits: int, *, below: bool) -> NDArray[np.int64]:
-    """Put counts on the grid; negated, before any noise, where the smallest are wanted."""
-    values = exact_noise.place(counts, bits)
-    if below:
-        np.negative(values, out=values)
-    return values
 
 
 def fresh(plan: Ladder, entropy: exact_noise.Entropy | None) -> Reach:

@@ -11,14 +11,19 @@ import numpy as np
 from dpsql import noise as exact_noise
 from dpsql.charge import Charge
 from dpsql.mechanisms.arguments import Noise, bound, counted, kind, positive, whole
-from dpsql.mechanisms.grid import draw, grid_of, in_counts
+from dpsql.mechanisms.grid import draw, grid_of, in_counts, noise_of, placed
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import ArrayLike, NDArray
 
     from dpsql.charge import Number
 
-__all__ = ["TopK", "contenders", "noisy_max", "noisy_top_k", "select"]
+__all__ = ["TopK", "contenders", "leaders", "noisy_max", "noisy_top_k", "select"]
+
+_BLOCK = 1 << 15
+_BELOW_ALL = -(1 << 62)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -112,7 +117,8 @@ def noisy_top_k(
 
     Ranks are drawn only for the contenders, the groups that reach the (k+1)-th noisy value. Which
     they are depends on counts and noise alone, independent of the permutation, and a uniform
-    permutation restricted to them is again uniform: the law is the same.
+    permutation restricted to them is again uniform: the law is the same. Likewise noise is completed
+    only where it can reach what k + 1 groups have reached: see `leaders`.
 
     Lowest-k negates the counts, then adds noise: subtracting one-sided noise is not private.
     """
@@ -126,15 +132,13 @@ def noisy_top_k(
         return TopK(index, nothing, Fraction(0), 0, Charge())
     scale = paid * moved * (1 if monotone else 2) / epsilon
     bits = grid_of(noise, resolution, scale)
-    values = exact_noise.place(array, bits)
-    if lowest:
-        np.negative(values, out=values)
-    values += draw(noise, scale, bits, array.shape, entropy)
+    values = placed(array, bits, negated=lowest)
     if array.ndim == 1:
-        near = contenders(values, k)
-        chosen, gaps = select(values[near], exact_noise.ranks(len(near), entropy=entropy), k)
+        near, noisy = leaders(values, k, *noise_of(noise, scale, bits, entropy))
+        chosen, gaps = select(noisy, exact_noise.ranks(len(near), entropy=entropy), k)
         index = near[chosen]
     else:
+        values += draw(noise, scale, bits, array.shape, entropy)
         index, gaps = select(values, exact_noise.ranks(groups, trials=len(values), entropy=entropy), k)
     return TopK(index, in_counts(gaps, bits), scale, bits, Charge(epsilon))
 
@@ -167,25 +171,64 @@ def noisy_max(
     )
 
 
+def leaders(
+    values: NDArray[np.int64],
+    k: int,
+    some: Callable[[int], NDArray[np.int64]],
+    reaching: Callable[[NDArray[np.int64]], tuple[NDArray[np.int64], NDArray[np.int64]]],
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Add noise, and keep the groups that reach the (k+1)-th largest noisy value.
+
+    Noise is asked for in blocks, and after the first only as far as it reaches what k + 1 groups have
+    reached before: the (k+1)-th largest of more groups is no less.
+
+    Parameters
+    ----------
+    values
+        Counts in grid steps.
+    k
+        How many will be chosen.
+    some, reaching
+        The noise: `some(n)` gives n draws; `reaching(need)` where draws reach what is needed, and
+        those.
+
+    Returns
+    -------
+    index, noisy
+        Positions in ascending order, and count + noise there.
+    """
+    first = np.arange(min(len(values), _BLOCK))
+    found, least = [(first, values[:_BLOCK] + some(len(first)))], _BELOW_ALL
+    kept, new = 0, len(first)
+    for start in range(_BLOCK, len(values), _BLOCK):
+        # Only once there are more new ones than kept ones: where all are tied, no work is repeated.
+        if new > kept + _BLOCK // 32:
+            found = [_merged(found, k)]
+            kept, new = len(found[0][1]), 0
+            least = int(found[0][1].min()) if kept > k else _BELOW_ALL
+        part = values[start : start + _BLOCK]
+        where, noise = reaching(least - part)
+        found.append((start + where, part[where] + noise))
+        new += len(where)
+    return _merged(found, k)
+
+
+def _merged(
+    found: list[tuple[NDArray[np.int64], NDArray[np.int64]]], k: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    index, noisy = (np.concatenate(column) for column in zip(*found, strict=True))
+    kept = contenders(noisy, k)
+    return index[kept], noisy[kept]
+
+
 def contenders(values: NDArray[np.int64], k: int) -> NDArray[np.int64]:
     """Return the positions, ascending, of the values that reach the (k+1)-th largest one.
 
     >>> contenders(np.array([5, 1, 7, 5, 2]), 1)
     array([0, 2, 3])
     """
-    width = len(values) // (4 * (k + 1))
-    if width >= 16:
-        # The (k+1)-th largest of the blocks' maxima is reached by k+1 values: a bound from below
-        # that leaves few, found in one pass.
-        best = values[: len(values) // width * width].reshape(-1, width).max(axis=1)
-        near = np.flatnonzero(values >= np.partition(best, len(best) - k - 1)[len(best) - k - 1])
-    else:
-        near = np.arange(len(values))
-    if len(near) <= k + 1:
-        return near
-    kept = values[near]
-    reached: NDArray[np.int64] = near[kept >= np.partition(kept, len(kept) - k - 1)[len(kept) - k - 1]]
-    return reached
+    last = len(values) - k - 1
+    return np.flatnonzero(values >= np.partition(values, last)[last]) if last > 0 else np.arange(len(values))
 
 
 def select(

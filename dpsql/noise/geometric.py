@@ -112,7 +112,7 @@ def _cells(n: int, entropy: Entropy) -> NDArray[np.uint16]:
     return entropy.words(-(-n // 4)).view(np.uint16)[:n]
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=32)
 def _sampler(rate: Fraction) -> _Sampler:
     # The infinite digit gets a rate in (1/32, 1/16] where digits are split off: a few hundred entries.
     low_bits = max(0, (rate.denominator // (32 * rate.numerator)).bit_length())

@@ -16,6 +16,7 @@ from dpsql.mechanisms.ladder import ladder
 from dpsql.mechanisms.sparse_vector import affordable, passed
 
 CASES = 1200
+SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 11))]
 
 
 @dataclass
@@ -65,12 +66,13 @@ def phi(q, p, omega, noise, plan, *, c, monotone, back=False):
     return Noise(noise.level + sign * (lift << plan.bits), queries)
 
 
+@pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("c", [1, 3])
 @pytest.mark.parametrize("monotone", [True, False])
 @pytest.mark.parametrize("noise", ["exponential", "laplace", "geometric"])
 @pytest.mark.parametrize("mechanism", [run, run_hybrid])
-def test_alignment(mechanism, noise, monotone, c):
-    rng = np.random.default_rng(c)
+def test_alignment(mechanism, noise, monotone, c, seed):
+    rng = np.random.default_rng(1000 * seed + c)
     lengths = set()
     for case in range(CASES):
         n, branches = int(rng.integers(1, 9)), int(rng.integers(1, 5)) if mechanism is run else 1

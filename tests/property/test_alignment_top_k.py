@@ -19,6 +19,7 @@ from dpsql.mechanisms.top_k import select
 FINE = 64
 """Fine steps a grid step; more than there are groups, so that remainders differ."""
 CASES = 1500
+SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 21))]
 
 
 def run(q, noise, k):
@@ -86,12 +87,13 @@ def instances(seed, c, *, monotone, laplace, cases=CASES):
         yield q * FINE, p * FINE, whole * FINE + remainder, k
 
 
+@pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("c", [1, 3])
 @pytest.mark.parametrize("monotone", [True, False])
 @pytest.mark.parametrize("noise", ["exponential", "laplace"])
-def test_alignment(noise, monotone, c):
+def test_alignment(noise, monotone, c, seed):
     branches = set()
-    for q, p, fine, k in instances(c, c, monotone=monotone, laplace=noise == "laplace"):
+    for q, p, fine, k in instances(1000 * seed + c, c, monotone=monotone, laplace=noise == "laplace"):
         said = noisy_top_k(q // FINE, k, 1, sensitivity=c, monotone=monotone, noise=noise, resolution=0)
         omega = run(q, fine, k)
         aligned = phi(q, p, omega, fine)
@@ -124,13 +126,14 @@ def with_threshold(instance, rng):
     return q, p, fine, min(k, len(q) - 1)
 
 
+@pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("c", [1, 3])
 @pytest.mark.parametrize("monotone", [True, False])
 @pytest.mark.parametrize("noise", ["exponential", "laplace"])
-def test_alignment_of_the_hybrid(noise, monotone, c):
-    rng = np.random.default_rng(c)
+def test_alignment_of_the_hybrid(noise, monotone, c, seed):
+    rng = np.random.default_rng(seed)
     placed = set()
-    for instance in instances(c + 10, c, monotone=monotone, laplace=noise == "laplace"):
+    for instance in instances(1000 * seed + c + 10, c, monotone=monotone, laplace=noise == "laplace"):
         q, p, fine, k = with_threshold(instance, rng)
         # The scale does not depend on the outcome; the charge is what the outcome says it is.
         said = hybrid_top_k(

@@ -7,7 +7,7 @@ import pytest
 
 from dpsql.charge import Charge
 from dpsql.mechanisms import anchor, laplace, noisy_max, noisy_top_k
-from dpsql.mechanisms.top_k import contenders, select
+from dpsql.mechanisms.top_k import contenders, leaders, select
 from dpsql.noise import SeededEntropy, ranks
 
 FAR = np.array([10**6, 5, 4 * 10**6, 0, 3 * 10**6, 2 * 10**6])
@@ -132,6 +132,33 @@ def test_contenders_are_those_that_reach_the_next_to_the_last():
             values = rng.integers(0, top, n)
             reach = np.sort(values)[::-1][min(k, n - 1)]
             assert np.array_equal(contenders(values, k), np.flatnonzero(values >= reach))
+
+
+def test_leaders_are_the_contenders_of_all():
+    """Whatever is not drawn could not have been among them."""
+    rng = np.random.default_rng(7)
+    for n, top in ((5, 3), (32_768, 9), (100_000, 10**6), (150_001, 40)):
+        for k in (1, 10, 40_000):
+            values, noise = rng.integers(0, top, n), rng.geometric(0.1, n) - rng.geometric(0.3, n)
+            asked = [0, 0]
+
+            def some(size, noise=noise, asked=asked):
+                asked[0] += size
+                return noise[asked[0] - size : asked[0]]
+
+            def reaching(need, noise=noise, asked=asked):
+                part = noise[asked[0] : asked[0] + len(need)]
+                asked[0] += len(need)
+                where = np.flatnonzero(part >= need)
+                asked[1] += len(where)
+                return where, part[where]
+
+            index, noisy = leaders(values, k, some, reaching)
+            assert np.array_equal(index, contenders(values + noise, k))
+            assert np.array_equal(noisy, (values + noise)[index])
+            assert asked[0] == n
+            if n > 50_000 and k == 10 and top > 100:
+                assert asked[1] < 1000
 
 
 def test_ranking_only_contenders_is_ranking_all():
