@@ -258,7 +258,7 @@ def main(args: Sequence[str] | None = None) -> int:
         narrate.error(f"{problem.format_message()}\nHint: {command} --help")
         return ExitCode.USAGE
     except (click.Abort, KeyboardInterrupt):
-        narrate.note("interrupted; what was charged stays charged")
+        narrate.interrupted()
         return ExitCode.INTERRUPTED
     except UnwritableError as problem:
         narrate.error(problem)

@@ -79,7 +79,7 @@ class Batch:
         except KeyboardInterrupt:
             # A second Ctrl-C must not cut the cancelling short, nor does it need to: it takes 10 ms.
             self.session.cancel()
-            narrate.note("interrupted; what was charged stays charged")
+            narrate.interrupted()
             return ExitCode.INTERRUPTED
         return self._code
 

@@ -8,7 +8,7 @@ import sys
 from dpsql.cli.render_text import neutral
 from dpsql.errors import Error, InternalError
 
-__all__ = ["bug", "error", "note", "say", "warning"]
+__all__ = ["bug", "error", "interrupted", "note", "say", "warning"]
 
 
 def say(text: str) -> None:
@@ -48,6 +48,11 @@ def error(problem: Exception | str, *, where: str = "", line: int = 1) -> None:
     if isinstance(problem, InternalError) and "bug" not in text:
         text += "\nHint: this is a bug of dpsql; please report it"
     say(f"dpsql: error: {where + ': ' if where else ''}{text}")
+
+
+def interrupted() -> None:
+    """Tell that Ctrl-C was heard, in a line of its own below the terminal's `^C`."""
+    say("\n" * sys.stderr.isatty() + "dpsql: interrupted; what was charged stays charged")
 
 
 def bug(problem: BaseException) -> None:

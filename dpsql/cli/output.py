@@ -45,6 +45,8 @@ class Output:
         self._file = file
         self._out: BinaryIO | None = None
         self._written = 0
+        self.apart = True
+        """Whether an empty line stands between two results."""
         self.style = style_of(None if file else sys.stdout)
 
     @property
@@ -90,7 +92,7 @@ class Output:
             return
         try:
             # Results of text formats are kept apart by an empty line.
-            if self._written and self.format in ("table", "markdown", "csv"):
+            if self._written and self.apart and self.format in ("table", "markdown", "csv"):
                 out.write(b"\r\n" if self.format == "csv" else b"\n")
             self._dispatch(rows, release, total, out)
             out.flush()

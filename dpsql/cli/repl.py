@@ -68,6 +68,8 @@ class Shell:
         """Read and run until the end; a pipe's first failure is the exit code, a person's are forgiven."""
         if self.reader.interactive:
             narrate.say(_GREETING)
+            # The prompts keep results apart.
+            self.output.apart = False
         begun = ""
         while not self.done:
             try:
@@ -102,7 +104,7 @@ class Shell:
             action()
         except KeyboardInterrupt:
             self.session.cancel()
-            narrate.note("interrupted; what was charged stays charged")
+            narrate.interrupted()
             self.note(ExitCode.INTERRUPTED)
         except (Error, OutputFailedError) as problem:
             narrate.error(problem)
@@ -161,8 +163,9 @@ class Shell:
     def _agreed(self, prepared: Prepared) -> bool:
         """Ask before more than a quarter of what is left is spent; what does not fit is refused anyway."""
         remaining, cost = self.session.budget().remaining, prepared.price
+        cap = self.session.policy.budget.max_epsilon_per_query
         dear = 4 * cost.epsilon > remaining.epsilon or 4 * cost.delta > remaining.delta
-        if not dear or not cost.fits(remaining):
+        if not dear or not cost.fits(remaining) or (cap is not None and cost.epsilon > cap):
             return True
         rest = f"epsilon {left(remaining.epsilon)}"
         rest += f", delta {left(remaining.delta)}" if cost.delta else ""

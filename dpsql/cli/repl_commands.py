@@ -73,6 +73,7 @@ def _mode(shell: Shell, argument: str) -> None:
 def _output(shell: Shell, argument: str) -> None:
     fresh = Output(shell.output.format, argument or None)
     fresh.check()
+    fresh.apart = shell.output.apart or bool(argument)
     shell.output.close()
     shell.output = fresh
     narrate.note(f"answers go to {argument or 'standard output'}")

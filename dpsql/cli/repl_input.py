@@ -164,6 +164,11 @@ class _Toolkit:
         def _(event: KeyPressEvent) -> None:
             event.current_buffer.validate_and_handle()
 
+        @keys.add("enter", filter=~finished)
+        def _(event: KeyPressEvent) -> None:
+            # Without the indent of the line before, which would change a text that spans lines.
+            event.current_buffer.newline(copy_margin=False)
+
         try:
             history: History = FileHistory(str(_history()))
         except OSError:

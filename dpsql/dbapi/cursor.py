@@ -157,6 +157,15 @@ class Cursor:
             raise StopIteration
         return row
 
+    def _repr_html_(self) -> str | None:
+        """Show a private answer in a notebook, with its noise, gaps and bars."""
+        if self._closed or self._release is None:
+            return None
+        # Imported here: only notebooks draw.
+        from dpsql.dbapi.html import release_html  # noqa: PLC0415
+
+        return release_html(self._release, self._channel.budget().total)
+
     # -- PEP 249's hints, which dpsql has no use for
 
     def setinputsizes(self, sizes: object) -> None:

@@ -86,7 +86,7 @@ def desk(session: Any, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> Des
 def test_a_statement_ends_with_a_semicolon(desk: Desk) -> None:
     desk.type("SELECT", " 1 AS a", ";", "SELECT ';' AS b; SELECT 3 AS c;")
     assert desk.session.ran == ["SELECT\n 1 AS a", "SELECT ';' AS b", "SELECT 3 AS c"]
-    assert desk.out == "a\r\n1\r\n\r\nb\r\n;\r\n\r\nc\r\n3\r\n"
+    assert desk.out == "a\r\n1\r\nb\r\n;\r\nc\r\n3\r\n"
     assert desk.code == ExitCode.OK
 
 
@@ -251,7 +251,7 @@ def test_read_prices_the_file_as_a_whole(desk: Desk, tmp_path: Path) -> None:
     assert desk.session.ran == ["SELECT 1 AS a"]
     file.write_text("SELECT 1 AS a; SELECT 2 AS b;")
     desk.type(f".read {file}")
-    assert desk.out == "a\r\n1\r\n\r\nb\r\n2\r\n"
+    assert desk.out == "a\r\n1\r\nb\r\n2\r\n"
 
 
 def test_chart_draws_the_last_answer(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

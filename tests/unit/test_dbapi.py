@@ -232,6 +232,17 @@ def test_one_execute_one_charge_and_fetching_is_free(con: Connection, session: A
     assert cursor.release is None
 
 
+def test_a_notebook_shows_private_answers(con: Connection) -> None:
+    cursor = con.execute(PRIVATE)
+    html = cursor._repr_html_()
+    assert html is not None
+    assert "<svg" in html
+    assert "epsilon 2 of 10" in html
+    assert con.execute("SELECT 1")._repr_html_() is None
+    cursor.close()
+    assert cursor._repr_html_() is None
+
+
 def test_the_budget_says_no(con: Connection) -> None:
     with pytest.raises(dpsql.BudgetExceeded) as caught:
         con.execute(PRIVATE.replace("2", "11", 1))

@@ -1,0 +1,106 @@
+"""The shell on a real terminal (a pseudo-terminal), as somebody would use it."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+DATA = Path(__file__).parents[2] / "data"
+SECONDS = 60
+
+
+class Terminal:
+    """`dpsql` at the other end of a pseudo-terminal."""
+
+    def __init__(self, folder: Path) -> None:
+        text = (DATA / "clinic.toml").read_text("utf-8")
+        policy = folder / "clinic.toml"
+        policy.write_text(re.sub(r'source = "(.+?)"', rf'source = "{DATA.as_posix()}/\1"', text), "utf-8")
+        env = {
+            **{k: v for k, v in os.environ.items() if k != "NO_COLOR"},
+            "TERM": "xterm",
+            "COLUMNS": "100",
+            "LINES": "40",
+            "HOME": str(folder),
+            "PYTHONIOENCODING": "utf-8",
+            "PROMPT_TOOLKIT_NO_CPR": "1",
+        }
+        self.seen = ""
+        self.fd, other = pty.openpty()
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "dpsql.cli", "-p", str(policy)],
+            stdin=other,
+            stdout=other,
+            stderr=other,
+            env=env,
+            start_new_session=True,
+        )
+        os.close(other)
+
+    def wait(self, pattern: str) -> str:
+        """Read until the pattern shows up; return everything since the last call."""
+        deadline = time.monotonic() + SECONDS
+        while not re.search(pattern, self.seen):
+            ready, _, _ = select.select([self.fd], [], [], max(0, deadline - time.monotonic()))
+            assert ready, f"waited for {pattern!r}, saw {self.seen!r}"
+            data = os.read(self.fd, 65536)
+            # Escape sequences position the cursor between the letters; the letters are what is tested.
+            self.seen += re.sub(
+                r"\x1b\[[0-9;?]*[a-zA-Z]|\x1b[()][A-Z0-9]|\r", "", data.decode("utf-8", "replace")
+            )
+        seen, self.seen = self.seen, ""
+        return seen
+
+    def type(self, text: str) -> None:
+        os.write(self.fd, text.encode())
+
+    def end(self) -> int:
+        """Wait for the shell to end."""
+        try:
+            while os.read(self.fd, 65536):
+                pass
+        except OSError:  # the other end is closed
+            pass
+        return self.process.wait(SECONDS)
+
+
+@pytest.fixture
+def terminal(tmp_path: Path) -> Iterator[Terminal]:
+    made = Terminal(tmp_path)
+    yield made
+    made.process.kill()
+    made.process.wait(SECONDS)
+    os.close(made.fd)
+
+
+def test_a_session_at_the_terminal(terminal: Terminal) -> None:
+    terminal.wait(r"epsilon 10 left\)>")
+    terminal.type("SELECT clinic, COUNT(DISTINCT patient_id) AS n\rFROM visits GROUP BY clinic TOP 3;\r")
+    seen = terminal.wait(r"epsilon 9 left\)>")
+    assert "│ Coast Road" in seen
+    assert "±" in seen
+    assert "█" in seen
+    terminal.type(
+        "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 2) COUNT(DISTINCT patient_id) FROM visits;\r"
+    )
+    terminal.wait(r"epsilon 9 left\)>")
+    terminal.type("SELECT code FROM dia\t")
+    terminal.wait("diagnoses")
+    terminal.type(" ORDER BY code LIMIT 1;\r")
+    terminal.wait(r"│ [A-Z]\d+\S* +│(?s:.)*left\)>")
+    terminal.type("SET dp_epsilon = 2;\rSELECT 41 + 1 AS answer;\r")
+    assert "answer" in terminal.wait(r"│ +42 │")
+    terminal.wait(r"left\)>")
+    terminal.type("SELCT 1;\r")
+    assert "did you mean SELECT" in terminal.wait(r"Hint.*(?s:.)*left\)>")
+    terminal.type("\x04")
+    assert terminal.end() == 0
