@@ -3,16 +3,20 @@
 Selection: `noisy_top_k`, `noisy_max`, `sparse_vector`, `adaptive_sparse_vector`, `hybrid_top_k`,
 `hybrid_sparse_vector`, `exponential`; on a domain that nobody knows `limited_domain`, `top_stable`. Any
 query that no unit could change: `first_stable`, `stable_answers`. Measuring what was selected:
-`laplace` (each count), `anchor` (their total).
+`laplace` (each count), `anchor` (their total); `release_all` measures every group. One question after
+another, paid for when a guess is off: `GuessAndCheck`, `MedianOracle`.
 Every mechanism is usable on its own and knows no SQL; each module carries its proof.
 """
 
 from dpsql.mechanisms.arguments import Noise
 from dpsql.mechanisms.exponential import Exponential, exponential
+from dpsql.mechanisms.guess_and_check import Checked, GuessAndCheck
 from dpsql.mechanisms.hybrid import Hybrid, hybrid_sparse_vector, hybrid_top_k
 from dpsql.mechanisms.ladder import best_share
 from dpsql.mechanisms.limited_domain import LimitedDomain, limited_domain
 from dpsql.mechanisms.measure import Anchor, Laplace, anchor, laplace
+from dpsql.mechanisms.median_oracle import MedianOracle
+from dpsql.mechanisms.release_all import release_all
 from dpsql.mechanisms.sparse_vector import SparseVector, adaptive_sparse_vector, sparse_vector
 from dpsql.mechanisms.stable import FirstStable, StableAnswers, first_stable, stable_answers
 from dpsql.mechanisms.top_k import TopK, noisy_max, noisy_top_k
@@ -20,11 +24,14 @@ from dpsql.mechanisms.top_stable import Stable, top_stable
 
 __all__ = [
     "Anchor",
+    "Checked",
     "Exponential",
     "FirstStable",
+    "GuessAndCheck",
     "Hybrid",
     "Laplace",
     "LimitedDomain",
+    "MedianOracle",
     "Noise",
     "SparseVector",
     "Stable",
@@ -41,6 +48,7 @@ __all__ = [
     "limited_domain",
     "noisy_max",
     "noisy_top_k",
+    "release_all",
     "sparse_vector",
     "stable_answers",
     "top_stable",

@@ -1,0 +1,178 @@
+"""The median oracle: many counts of a small public domain, guessed from a list of hypotheses."""
+
+from __future__ import annotations
+
+import math
+import threading
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpsql.charge import exact
+from dpsql.mechanisms.arguments import counted
+from dpsql.mechanisms.guess_and_check import ANSWER_SHARE, GuessAndCheck
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from dpsql import noise as exact_noise
+    from dpsql.charge import Charge, Number
+    from dpsql.mechanisms.arguments import Noise
+    from dpsql.mechanisms.guess_and_check import Checked
+
+__all__ = ["MedianOracle", "median", "surviving"]
+
+_LARGEST = 1 << 40
+
+
+class MedianOracle:
+    """Answers many counts with few misses: each miss discards at least half of the hypotheses.
+
+    Parameters
+    ----------
+    hypotheses
+        Histograms that the data may look like, as integers of shape (hypotheses, cells): how many
+        are in each cell of the public domain. A distribution is a histogram of as many units as the
+        data may have. Public: from other data, or from thought alone.
+    tolerance
+        A guess counts as good while it is off by less than this, in counts (up to noise).
+    epsilon
+        Budget for everything.
+    misses
+        How many misses the budget pays for; by default log2(hypotheses), rounded up and at least 1:
+        after as many, at most one hypothesis is left.
+    share, answer_share, sensitivity, noise, resolution, entropy
+        As in `GuessAndCheck`.
+
+    Raises
+    ------
+    ValueError
+        If a public parameter is out of range.
+
+    Notes
+    -----
+    MedianOracle of the lecture (section 2). The guess is the median answer of the hypotheses left.
+    After a miss with noisy count a, those go whose answer is more than the tolerance from a, as
+    printed; and those no nearer to a than the guess was, which the printed rule keeps where noise put
+    a near the guess. So the guess goes, and all on its other side: at least half.
+
+    *Private:* hypotheses and guesses are functions of public data and earlier answers alone.
+    """
+
+    def __init__(
+        self,
+        hypotheses: ArrayLike,
+        tolerance: Number,
+        epsilon: Number,
+        misses: int | None = None,
+        *,
+        share: Number | None = None,
+        answer_share: Number = ANSWER_SHARE,
+        sensitivity: Number = 1,
+        noise: Noise = "exponential",
+        resolution: int | None = None,
+        entropy: exact_noise.Entropy | None = None,
+    ) -> None:
+        array = counted(hypotheses, trials=True)
+        if array.ndim != 2 or 0 in array.shape:
+            raise ValueError("hypotheses must have two dimensions, (hypotheses, cells), none of them empty")
+        if (array < 0).any() or array.sum(axis=1, dtype=np.float64).max() > _LARGEST:
+            raise ValueError("a hypothesis must hold between 0 and 2^40 in all its cells together")
+        self._left = array
+        self._tolerance = exact(tolerance)
+        self._alone = threading.Lock()
+        self._checker = GuessAndCheck(
+            tolerance,
+            epsilon,
+            max(1, (len(array) - 1).bit_length()) if misses is None else misses,
+            share=share,
+            answer_share=answer_share,
+            sensitivity=sensitivity,
+            noise=noise,
+            resolution=resolution,
+            entropy=entropy,
+        )
+
+    def ask(self, true_count: int, cells: ArrayLike) -> Checked:
+        """Answer how many are in some cells: by the median hypothesis, or by a noisy count on a miss.
+
+        Parameters
+        ----------
+        true_count
+            The exact count in these cells, private.
+        cells
+            Public: 1 for each cell that is counted, else 0; or booleans.
+
+        Raises
+        ------
+        RuntimeError
+            If the misses are used up or no hypothesis is left.
+        ValueError
+            If the cells do not fit the hypotheses, or the count is no integer.
+        """
+        mask = np.asarray(cells)
+        if (
+            mask.shape != self._left.shape[1:]
+            or mask.dtype.kind not in "biu"
+            or not ((mask == 0) | (mask == 1)).all()
+        ):
+            raise ValueError("cells must be 0 or 1 for each cell of the hypotheses")
+        with self._alone:
+            if not len(self._left):
+                raise RuntimeError("no hypothesis is left: none fits the answers given")
+            answers = self._left @ mask.astype(np.int64)
+            guess = median(answers)
+            said = self._checker.check(true_count, guess)
+            if not said.hit:
+                self._left = self._left[surviving(answers, guess, said.value, self._tolerance)]
+            return said
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether `ask` refuses: the misses are used up, or no hypothesis is left."""
+        return self._checker.exhausted or not len(self._left)
+
+    @property
+    def hypotheses_left(self) -> int:
+        """How many hypotheses no miss has discarded."""
+        return len(self._left)
+
+    @property
+    def charge(self) -> Charge:
+        """What was spent until now."""
+        return self._checker.charge
+
+    @property
+    def checker(self) -> GuessAndCheck:
+        """The guess and check behind it: scales, misses left, largest charge."""
+        return self._checker
+
+
+def median(answers: NDArray[np.int64]) -> int:
+    """Return the lower median: at least half of the answers are at most this, and half at least.
+
+    >>> median(np.array([9, 1, 4, 4]))
+    4
+    """
+    middle = (len(answers) - 1) // 2
+    return int(np.partition(answers, middle)[middle])
+
+
+def surviving(
+    answers: NDArray[np.int64], guess: int, value: Fraction, tolerance: Fraction
+) -> NDArray[np.bool_]:
+    """Tell which hypotheses a miss leaves, given the noisy count; at most half, if the guess is the median.
+
+    >>> from fractions import Fraction
+    >>> surviving(np.array([1, 5, 6, 11, 20]), 6, Fraction(21, 2), Fraction(3))
+    array([False, False, False,  True, False])
+    """
+    off = abs(guess - value)
+    least = max(math.ceil(value - tolerance), math.floor(value - off) + 1)
+    most = min(math.floor(value + tolerance), math.ceil(value + off) - 1)
+    # Answers lie within 0 and 2^40; so do the bounds that matter.
+    least, most = max(least, 0), min(most, _LARGEST)
+    kept: NDArray[np.bool_] = (answers >= least) & (answers <= most) if least <= most else answers < 0
+    return kept
