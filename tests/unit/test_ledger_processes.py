@@ -41,9 +41,12 @@ def reserve(ledger: Ledger, epsilon: Fraction = Fraction(1, 10)) -> Reservation:
     return ledger.reserve(analyst="ann", statement="s", reading="r", mechanism="m", charge=Charge(epsilon))
 
 
-def start(code: str, *given: object) -> "subprocess.Popen[str]":
+def start(code: str, *given: object, output: Path | None = None) -> "subprocess.Popen[str]":
     command = [sys.executable, "-c", PRELUDE + code, *map(str, given)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if output is None:
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    with output.open("w") as stdout:
+        return subprocess.Popen(command, stdout=stdout, stderr=subprocess.PIPE, text=True)
 
 
 def finish(process: "subprocess.Popen[str]") -> str:
@@ -324,21 +327,21 @@ def campaign(folder: Path, kills: int) -> tuple[int, int]:
     for kill in range(kills):
         if kill % 10 == 0:  # a new ledger now and then: the making of one is killed as well
             path, answers = folder / f"{kill}.sqlite", {}
-        running = [start(KILLED, path) for _ in range(1 + kill % 2)]
+        told = [folder / f"{kill}.{number}.txt" for number in range(1 + kill % 2)]
+        running = [start(KILLED, path, output=output) for output in told]
         # Half of them while Python starts and the file is opened, half while charges are written.
         if rng.random() < 0.5:
             time.sleep(rng.uniform(0, 0.15))
         else:
-            for process in running:
-                assert process.stdout is not None
-                process.stdout.readline()
+            while any(output.stat().st_size == 0 for output in told):
+                assert all(process.poll() is None for process in running)
+                time.sleep(0.001)
             time.sleep(rng.uniform(0, 0.03))
         for process in running:
             process.send_signal(signal.SIGKILL)
-        for process in running:
-            output, errors = process.communicate()
-            assert errors == ""
-            for line in output.splitlines(keepends=True):
+        for process, output in zip(running, told, strict=True):
+            assert process.communicate()[1] == ""
+            for line in output.read_text().splitlines(keepends=True):
                 if line.endswith("\n") and line != "open\n":
                     number, i = map(int, line.split())
                     answers[number] = b"rows %d" % i
