@@ -1,0 +1,97 @@
+-- A16 ordinary predicates
+-- candidates: FROM page_domain
+-- expect: itself
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE (country IN ('DE', 'FR') OR country IS NULL) AND note LIKE '%a%' AND ms BETWEEN 1 AND 1000 AND NOT (page = 'd') GROUP BY page
+ORDER BY n DESC LIMIT 2
+
+-- A67 a cast that fails for some rows is NULL there
+-- candidates: FROM page_domain
+-- expect: SELECT page, COUNT(DISTINCT user_id) FROM visits WHERE TRY_CAST(note AS INTEGER) = 5 OR TRY_CAST(note AS DATE) > DATE '2024-01-01' GROUP BY page
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE CAST(note AS INTEGER) = 5 OR note::DATE > DATE '2024-01-01' GROUP BY page
+ORDER BY n DESC LIMIT 2
+
+-- A68 literal regular expressions
+-- candidates: FROM page_domain
+-- expect: itself
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE regexp_matches(note, '^[a-c]') AND regexp_extract(note, '([a-z])', 1) IN ('a', 'b') GROUP BY page
+ORDER BY n DESC LIMIT 2
+
+-- A70 string functions
+-- candidates: FROM page_domain
+-- expect: itself
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE lower(trim(country)) = 'de' AND length(note) > 0 AND substring(note, 1, 1) <> 'z' AND split_part(note, ' ', 1) <> '' GROUP BY page
+ORDER BY n DESC LIMIT 2
+
+-- A71 dates as literals, and texts where a date is meant
+-- candidates: FROM page_domain
+-- expect: itself
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE day >= '2024-01-01' AND day < DATE '2024-03-01' + INTERVAL 1 MONTH GROUP BY page
+ORDER BY n DESC LIMIT 2
+
+-- A201 integer arithmetic that would overflow is NULL
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE (ms::HUGEINT * ms + 1) // 3 % 7 = 2
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE (ms * ms + 1) // 3 % 7 = 2
+
+-- A202 division gives a DOUBLE, by zero NULL
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE ms / 4 > 10.5 OR ms / (ms - ms) IS NULL
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE ms / 4 > 10.5 OR ms / (ms - ms) IS NULL
+
+-- A203 a text with a quote, braces and an umlaut
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE note = 'It''s 50% {0} Ä'
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE note = 'It''s 50% {0} Ä'
+
+-- A204 braces and quotes as arguments of a function
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE contains(note, '{0} ') AND upper(concat('{', note, '''}')) LIKE '{IT''S%'
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE contains(note, '{0} ') AND upper(concat('{', note, '''}')) LIKE '{IT''S%'
+
+-- A205 numbers of every shape
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE ms > 1e1 AND ms <= 0100.50 AND ms <> .5 AND ms < 3000000000 AND -ms <= -5 AND ms > -2.5e-3
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE ms > 1e1 AND ms <= 0100.50 AND ms <> .5 AND ms < 3000000000 AND -ms <= -5 AND ms > -2.5e-3
+
+-- A206 three-valued logic
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE (page = 'a') IS NOT TRUE AND (country <> 'DE' OR NULL) IS NULL AND NOT (note IS NULL)
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE (page = 'a') IS NOT TRUE AND (country <> 'DE' OR NULL) IS NULL AND NOT (note IS NULL)
+
+-- A207 IS DISTINCT FROM
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE country IS NOT DISTINCT FROM NULL OR page IS DISTINCT FROM note
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE country IS NOT DISTINCT FROM NULL OR page IS DISTINCT FROM note
+
+-- A208 IN a list with NULL, and NOT IN
+-- expect: SELECT COUNT(DISTINCT user_id) FILTER (WHERE page IN ('a', NULL)), COUNT(DISTINCT user_id) FILTER (WHERE page NOT IN ('a', 'b')), COUNT(DISTINCT user_id) FILTER (WHERE page NOT IN ('a', NULL)) FROM visits
+SELECT COUNT(DISTINCT user_id) FILTER (WHERE page IN ('a', NULL)), COUNT(DISTINCT user_id) FILTER (WHERE page NOT IN ('a', 'b')), COUNT(DISTINCT user_id) FILTER (WHERE page NOT IN ('a', NULL)) FROM visits
+
+-- A209 CASE with an operand, nested
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE CASE country WHEN 'DE' THEN ms WHEN 'FR' THEN CASE WHEN ms > 50 THEN 0 ELSE 99 END ELSE -1 END > 20
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE CASE country WHEN 'DE' THEN ms WHEN 'FR' THEN CASE WHEN ms > 50 THEN 0 ELSE 99 END ELSE -1 END > 20
+
+-- A210 COALESCE, NULLIF, GREATEST, LEAST
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE COALESCE(page, country, '?') <> '?' AND NULLIF(page, 'a') IS NOT NULL AND GREATEST(ms, 3) < LEAST(ms::BIGINT + 100, 120)
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE COALESCE(page, country, '?') <> '?' AND NULLIF(page, 'a') IS NOT NULL AND GREATEST(ms, 3) < LEAST(ms + 100, 120)
+
+-- A211 parts of dates
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE year(day) = 2024 AND EXTRACT(month FROM day) <= 3 AND date_part('quarter', day) = 1 AND strftime(day, '%d') < '20'
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE year(day) = 2024 AND EXTRACT(month FROM day) <= 3 AND date_part('quarter', day) = 1 AND strftime(day, '%d') < '20'
+
+-- A212 date arithmetic near the end of time is NULL, not an error
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE day < DATE '300000-01-01' AND day + 7 > DATE '2024-02-01' AND day - INTERVAL 1 YEAR < DATE '2023-05-01'
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE day + 7 > DATE '2024-02-01' AND day - INTERVAL 1 YEAR < DATE '2023-05-01'
+
+-- A213 operators bind as written
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE NOT ms > 50 AND country = 'DE' OR page = 'b' AND ms - 10 - 5 > 2 * (3 + 4)
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE NOT ms > 50 AND country = 'DE' OR page = 'b' AND ms - 10 - 5 > 2 * (3 + 4)
+
+-- A214 the unit itself may be compared
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE user_id > 3 AND user_id % 2 = 1
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE user_id > 3 AND user_id % 2 = 1
+
+-- A215 LIKE, ILIKE, GLOB, starts_with
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE note ILIKE 'A%' OR note GLOB 'It*' OR starts_with(note, '20') OR note NOT LIKE '%'
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE note ILIKE 'A%' OR note GLOB 'It*' OR starts_with(note, '20') OR note NOT LIKE '%'
+
+-- A216 parameters that are literals: positions in text and exact decimals
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE ms * 0.1 > 4.9 AND ms * 0.25 < 25
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE ms * 0.1 > 4.9 AND ms * 0.25 < 25
+
+-- A217 TRY_CAST and CAST to several types
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE TRY_CAST(note AS DOUBLE) > 1 OR CAST(ms AS VARCHAR) LIKE '1%' OR CAST(day AS VARCHAR) < '2024-02' OR (ms > 5)::INTEGER = 0
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE TRY_CAST(note AS DOUBLE) > 1 OR CAST(ms AS VARCHAR) LIKE '1%' OR CAST(day AS VARCHAR) < '2024-02' OR (ms > 5)::INTEGER = 0

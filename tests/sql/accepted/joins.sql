@@ -1,0 +1,141 @@
+-- A19 private JOIN public, key from the public side
+-- candidates: FROM category_domain
+-- expect: itself
+SELECT p.category, COUNT(DISTINCT v.user_id) AS n FROM visits v JOIN pages p ON v.page = p.page GROUP BY p.category
+ORDER BY n DESC LIMIT 1
+
+-- A20 private LEFT JOIN public, a key without NULL
+-- candidates: SELECT category FROM category_domain UNION SELECT 'none'
+-- expect: itself
+SELECT COALESCE(p.category, 'none') AS c, COUNT(DISTINCT v.user_id) AS n FROM visits v LEFT JOIN pages p USING (page) GROUP BY c
+ORDER BY n DESC LIMIT 1
+
+-- A21 public LEFT JOIN private: pages nobody visited count 0
+-- candidates: FROM page_domain
+-- expect: itself
+SELECT p.page, COUNT(DISTINCT v.user_id) AS n FROM pages p LEFT JOIN visits v ON v.page = p.page AND v.ms > 10 GROUP BY p.page
+ORDER BY n DESC LIMIT 2
+
+-- A22 the same, mirrored
+-- candidates: FROM page_domain
+-- expect: itself
+SELECT p.page, COUNT(DISTINCT v.user_id) AS n FROM visits v RIGHT JOIN pages p ON v.page = p.page GROUP BY p.page
+ORDER BY n DESC LIMIT 2
+
+-- A23 private JOIN private USING
+-- candidates: FROM page_domain
+-- expect: itself
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits JOIN users USING (user_id) WHERE age >= 18 GROUP BY page
+ORDER BY n DESC LIMIT 2
+
+-- A25 comma join, the equality is a conjunct of WHERE
+-- candidates: FROM page_domain
+-- expect: itself
+SELECT v.page, COUNT(DISTINCT v.user_id) AS n FROM visits v, users u WHERE v.user_id = u.user_id AND u.age < 60 GROUP BY v.page
+ORDER BY n DESC LIMIT 2
+
+-- A26 users without visits
+-- candidates: FROM city_domain
+-- expect: itself
+SELECT u.city, COUNT(DISTINCT u.user_id) AS n FROM users u LEFT JOIN visits v ON u.user_id = v.user_id WHERE v.user_id IS NULL GROUP BY u.city
+ORDER BY n DESC LIMIT 2
+
+-- A27 FULL JOIN USING: the merged column is the unit
+-- candidates: SELECT country FROM country_domain UNION SELECT 'none'
+-- expect: itself
+SELECT COALESCE(country, 'none') AS c, COUNT(DISTINCT user_id) AS n FROM visits FULL JOIN users USING (user_id) GROUP BY c
+ORDER BY n DESC LIMIT 2
+
+-- A28 FULL JOIN ON: COALESCE of both units counts
+-- candidates: SELECT unnest(['DE', 'FR'])
+-- expect: SELECT v.country, COUNT(DISTINCT COALESCE(u.user_id, v.user_id)) FROM visits v FULL JOIN users u ON u.user_id = v.user_id AND u.age > 20 GROUP BY v.country
+SELECT v.country, COUNT(DISTINCT COALESCE(u.user_id, v.user_id)) AS n FROM visits v FULL JOIN users u ON u.user_id = v.user_id AND u.age > 20 WHERE v.country IN ('DE', 'FR') GROUP BY v.country
+ORDER BY n DESC LIMIT 1
+
+-- A29 self-join: saw a, later b
+-- candidates: FROM page_domain
+-- expect: itself
+SELECT b.page, COUNT(DISTINCT a.user_id) AS n FROM visits a JOIN visits b ON a.user_id = b.user_id AND a.page = 'a' AND b.day >= a.day GROUP BY b.page
+ORDER BY n DESC LIMIT 2
+
+-- A32 SEMI JOIN on the unit
+-- candidates: FROM city_domain
+-- expect: itself
+SELECT city, COUNT(DISTINCT user_id) AS n FROM users SEMI JOIN visits USING (user_id) GROUP BY city
+ORDER BY n DESC LIMIT 2
+
+-- A33 ANTI JOIN on the unit
+-- candidates: FROM city_domain
+-- expect: itself
+SELECT city, COUNT(DISTINCT u.user_id) AS n FROM users u ANTI JOIN visits v ON u.user_id = v.user_id AND v.page = 'a' GROUP BY city
+ORDER BY n DESC LIMIT 2
+
+-- A73 cross join with a public VALUES list
+-- candidates: SELECT unnest([10, 50, 100])
+-- expect: itself
+SELECT t.x, COUNT(DISTINCT v.user_id) AS n FROM visits v CROSS JOIN (VALUES (10), (50), (100)) AS t(x) WHERE v.ms > t.x GROUP BY t.x
+ORDER BY n DESC LIMIT 1
+
+-- A74 join with public on an inequality
+-- candidates: SELECT unnest([0, 10])
+-- expect: itself
+SELECT t.lo, COUNT(DISTINCT v.user_id) AS n FROM visits v JOIN (VALUES (0, 10), (10, 100)) AS t(lo, hi) ON v.ms >= t.lo AND v.ms < t.hi GROUP BY t.lo
+ORDER BY n DESC LIMIT 1
+
+-- A81 count of a nullable side's unit
+-- candidates: FROM city_domain
+-- expect: itself
+SELECT u.city, COUNT(DISTINCT v.user_id) AS n FROM users u LEFT JOIN visits v ON u.user_id = v.user_id GROUP BY u.city
+ORDER BY n DESC LIMIT 1
+
+-- A141 three tables
+-- candidates: SELECT category, city FROM category_domain, city_domain
+-- expect: itself
+SELECT p.category, u.city, COUNT(DISTINCT u.user_id) AS n FROM visits v JOIN users u ON u.user_id = v.user_id JOIN pages p ON p.page = v.page GROUP BY p.category, u.city
+ORDER BY n DESC LIMIT 2
+
+-- A142 three private tables by USING
+-- candidates: FROM city_domain
+-- expect: itself
+SELECT users.city, COUNT(DISTINCT user_id) AS n FROM visits JOIN users USING (user_id) JOIN visits AS w USING (user_id) WHERE w.page = 'b' GROUP BY users.city
+ORDER BY n DESC LIMIT 1
+
+-- A143 chained FULL JOIN USING: the second one compares the merged column
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits FULL JOIN users USING (user_id) FULL JOIN (SELECT DISTINCT user_id FROM users WHERE age > 40) AS w USING (user_id)
+SELECT COUNT(DISTINCT user_id) FROM visits FULL JOIN users USING (user_id) FULL JOIN (SELECT DISTINCT user_id FROM users WHERE age > 40) AS w USING (user_id)
+
+-- A144 SEMI JOIN with public
+-- candidates: FROM country_domain
+-- expect: itself
+SELECT country, COUNT(DISTINCT user_id) AS n FROM visits v SEMI JOIN pages p ON v.page = p.page AND p.category = 'news' GROUP BY country
+ORDER BY n DESC LIMIT 1
+
+-- A145 ANTI JOIN with public
+-- candidates: FROM country_domain
+-- expect: itself
+SELECT country, COUNT(DISTINCT user_id) AS n FROM visits v ANTI JOIN pages p ON v.page = p.page GROUP BY country
+ORDER BY n DESC LIMIT 1
+
+-- A146 public FULL JOIN private: rows without an owner are not counted
+-- candidates: FROM category_domain
+-- expect: itself
+SELECT p.category, COUNT(DISTINCT v.user_id) AS n FROM pages p FULL JOIN visits v ON p.page = v.page GROUP BY p.category
+ORDER BY n DESC LIMIT 2
+
+-- A147 RIGHT JOIN of two private tables keeps the right side's unit
+-- candidates: FROM city_domain
+-- expect: itself
+SELECT u.city, COUNT(DISTINCT u.user_id) AS n FROM visits v RIGHT JOIN users u ON v.user_id = u.user_id AND v.page = 'a' GROUP BY u.city
+ORDER BY n DESC LIMIT 2
+
+-- A148 a public subquery, joined
+-- candidates: SELECT unnest(['news', 'shop'])
+-- expect: itself
+SELECT p.c, COUNT(DISTINCT v.user_id) AS n FROM visits v JOIN (SELECT page, category AS c FROM pages WHERE category <> 'empty') AS p ON v.page = p.page WHERE p.c IN ('news', 'shop') GROUP BY p.c
+ORDER BY n DESC LIMIT 1
+
+-- A149 equality by WHERE reaches through three comma-joined tables
+-- candidates: FROM city_domain
+-- expect: itself
+SELECT u.city, COUNT(DISTINCT v.user_id) AS n FROM visits v, visits w, users u WHERE v.user_id = w.user_id AND w.user_id = u.user_id AND v.page = 'b' AND w.page = 'e' GROUP BY u.city
+ORDER BY n DESC LIMIT 1

@@ -1,0 +1,101 @@
+-- A17 domain by IN list on an undeclared column
+-- candidates: SELECT unnest(['a b', 'b', 'nobody'])
+-- expect: itself
+SELECT note, COUNT(DISTINCT user_id) AS n FROM visits WHERE note IN ('a b', 'b', 'nobody') GROUP BY note
+HAVING n >= 1 LIMIT 2
+
+-- A62 month of a date with a declared range
+-- candidates: SELECT DISTINCT date_trunc('month', d)::DATE FROM day_domain
+-- expect: SELECT date_trunc('month', day)::DATE, COUNT(DISTINCT user_id) FROM visits WHERE day < DATE '3000-01-01' GROUP BY 1
+SELECT date_trunc('month', day) AS m, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY m
+ORDER BY n DESC LIMIT 2
+
+-- A63 a part of a date has a domain of its own
+-- candidates: SELECT unnest(range(7))
+-- expect: itself
+SELECT EXTRACT(dow FROM day) AS d, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY d
+ORDER BY n DESC LIMIT 2
+
+-- A64 CASE over constants is a public domain
+-- candidates: SELECT unnest(['fast', 'ok', 'slow'])
+-- expect: itself
+SELECT CASE WHEN ms < 10 THEN 'fast' WHEN ms < 100 THEN 'ok' ELSE 'slow' END AS speed, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY speed
+ORDER BY n DESC LIMIT 1
+
+-- A65 boolean key
+-- candidates: FROM boolean_domain
+-- expect: itself
+SELECT ms > 50 AS slow, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY slow
+ORDER BY n DESC LIMIT 1
+
+-- A181 two keys: the cross product
+-- candidates: SELECT page, country FROM page_domain, country_domain
+-- expect: itself
+SELECT page, country, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page, country
+ORDER BY n DESC LIMIT 4
+
+-- A182 equality on the key is a domain of one
+-- candidates: SELECT 'x'
+-- expect: itself
+SELECT note, COUNT(DISTINCT user_id) AS n FROM visits WHERE 'x' = note GROUP BY note
+ORDER BY n DESC LIMIT 1
+
+-- A183 IN list of numbers, negative ones and duplicates among them
+-- candidates: SELECT unnest([-2147483648, 0, 7, 49])
+-- expect: itself
+SELECT ms, COUNT(DISTINCT user_id) AS n FROM visits WHERE ms IN (7, 0, 49, 7, -2147483648) GROUP BY ms
+ORDER BY n DESC LIMIT 2
+
+-- A184 the image of a domain under an expression
+-- candidates: SELECT DISTINCT upper(page) || '!' FROM page_domain
+-- expect: itself
+SELECT upper(page) || '!' AS p, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY p
+ORDER BY n DESC LIMIT 2
+
+-- A185 a key over two columns with domains
+-- candidates: SELECT page || country FROM page_domain, country_domain
+-- expect: itself
+SELECT page || country AS pc, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY pc
+ORDER BY n DESC LIMIT 2
+
+-- A186 COALESCE gives NULL a name
+-- candidates: SELECT page FROM page_domain UNION SELECT '?'
+-- expect: itself
+SELECT COALESCE(page, '?') AS p, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY p
+ORDER BY n DESC LIMIT 2
+
+-- A187 day range
+-- candidates: FROM day_domain
+-- expect: SELECT day, COUNT(DISTINCT user_id) FROM visits WHERE day < DATE '3000-01-01' GROUP BY day
+SELECT day, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY day
+ORDER BY n DESC LIMIT 3
+
+-- A188 the key is selected twice, and not first
+-- candidates: FROM page_domain
+-- expect: SELECT page, COUNT(DISTINCT user_id) FROM visits GROUP BY page
+SELECT COUNT(DISTINCT user_id) AS n, page, page AS again FROM visits GROUP BY page
+ORDER BY n DESC LIMIT 2
+
+-- A189 IF over constants
+-- candidates: SELECT unnest(['no', 'yes'])
+-- expect: itself
+SELECT IF(ms > 50, 'yes', 'no') AS slow, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY slow
+ORDER BY n DESC LIMIT 1
+
+-- A190 an IN list stands for the key also after AND
+-- candidates: SELECT unnest(['a', 'q'])
+-- expect: itself
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE (page IN ('a', 'q') AND ms > 3) AND country = 'DE' GROUP BY page
+ORDER BY n DESC LIMIT 1
+
+-- A191 a key computed in a subquery keeps its domain
+-- candidates: SELECT unnest([1, 2, 3, 4])
+-- expect: itself
+SELECT q, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, quarter(day) AS q FROM visits) GROUP BY q
+ORDER BY n DESC LIMIT 1
+
+-- A192 dates in an IN list
+-- candidates: SELECT unnest([DATE '2024-01-01', DATE '2024-01-14', DATE '2030-01-01'])
+-- expect: itself
+SELECT day, COUNT(DISTINCT user_id) AS n FROM visits WHERE day IN ('2024-01-01', DATE '2024-01-14', '2030-01-01') GROUP BY day
+ORDER BY n DESC LIMIT 1

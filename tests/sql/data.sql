@@ -1,0 +1,26 @@
+-- Raw data of the SQL fixtures: small, with what data has in life: rows without a unit, values outside the
+-- declared domains, NULLs, text that is a number or JSON, public pages nobody visited, users without visits.
+CREATE TABLE visits(user_id BIGINT, page VARCHAR, country VARCHAR, ms INTEGER, note VARCHAR, day DATE);
+INSERT INTO visits
+SELECT i % 9, ['a', 'b', 'c', 'd', 'e', NULL][1 + i % 6], ['DE', 'FR', 'US', 'XX', NULL][1 + i % 5],
+       i * 7 % 130, ['a b', '5', 'x', '{"a":"x"}', NULL, '2024-02-03', 'b', 'It''s 50% {0} Ä'][1 + i % 8],
+       DATE '2024-01-01' + (i * 13 % 200)::INTEGER
+FROM range(48) t(i);
+INSERT INTO visits SELECT 20, 'a', 'DE', i, 'c', DATE '2024-06-01' + i::INTEGER FROM range(12) t(i);
+INSERT INTO visits VALUES (NULL, 'a', 'DE', 5, 'a b', DATE '2024-01-01'), (NULL, 'b', 'FR', 500, 'b', NULL),
+    (5, 'a', 'DE', NULL, NULL, NULL), (6, 'c', 'US', -2147483648, '', DATE '1999-12-31'),
+    (7, 'c', 'US', 2147483647, '0', DATE '5000000-01-01');
+
+CREATE TABLE users(user_id BIGINT, age INTEGER, city VARCHAR);
+INSERT INTO users SELECT i, 15 + i * 7, ['X', 'Y', 'Z', NULL][1 + i % 4] FROM range(2, 14) t(i);
+
+CREATE TABLE pages(page VARCHAR, category VARCHAR);
+INSERT INTO pages VALUES ('a', 'news'), ('b', 'news'), ('c', 'shop'), ('d', 'shop'), ('z', 'empty'), (NULL, 'nothing');
+
+-- What the policy declares, for the fixtures' `candidates`.
+CREATE VIEW page_domain AS SELECT page FROM pages WHERE page IS NOT NULL;
+CREATE VIEW category_domain AS SELECT DISTINCT category FROM pages;
+CREATE VIEW country_domain AS SELECT unnest(['DE', 'FR', 'US']) AS country;
+CREATE VIEW city_domain AS SELECT unnest(['X', 'Y']) AS city;
+CREATE VIEW day_domain AS SELECT (DATE '2024-01-01' + i::INTEGER)::DATE AS d FROM range(366) t(i);
+CREATE VIEW boolean_domain AS SELECT unnest([FALSE, TRUE]) AS b;

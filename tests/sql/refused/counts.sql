@@ -1,0 +1,165 @@
+-- R01 no count
+-- error: a private table is only counted
+-- at: *
+-- hint: select COUNT(DISTINCT unit), with GROUP
+SELECT * FROM visits
+
+-- R02 the unit released
+-- error: a private table is only counted
+-- at: user_id
+-- hint: select COUNT(DISTINCT unit), with GROUP
+SELECT user_id, page FROM visits
+
+-- R03 COUNT(*): one unit, many rows
+-- error: one user_id can have many rows here, so a count of rows
+-- at: COUNT
+-- hint: COUNT(DISTINCT user_id) counts privacy
+SELECT page, COUNT(*) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
+
+-- R04 COUNT of a column: the same
+-- error: one user_id can have many rows here, so a count of rows
+-- at: COUNT
+-- hint: COUNT(DISTINCT user_id) counts privacy
+SELECT page, COUNT(note) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
+
+-- R05 COUNT DISTINCT of something else
+-- error: this counts something other than the privacy unit
+-- at: page
+-- hint: COUNT(DISTINCT user_id) counts privacy
+SELECT country, COUNT(DISTINCT page) AS n FROM visits GROUP BY country ORDER BY n DESC LIMIT 2
+
+-- R06 expression of the unit
+-- error: this counts something other than the privacy unit
+-- at: user_id
+-- hint: COUNT(DISTINCT user_id) counts privacy
+SELECT page, COUNT(DISTINCT user_id // 2) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
+
+-- R07 tuple with the unit
+-- error: this counts something other than the privacy unit
+-- at: user_id
+-- hint: COUNT(DISTINCT user_id) counts privacy
+SELECT country, COUNT(DISTINCT (user_id, page)) AS n FROM visits GROUP BY country ORDER BY n DESC LIMIT 2
+
+-- R08 two columns
+-- error: COUNT(DISTINCT ...) takes the privacy unit alone
+-- at: COUNT
+SELECT country, COUNT(DISTINCT user_id, page) AS n FROM visits GROUP BY country ORDER BY n DESC LIMIT 2
+
+-- R09 another aggregate in the select list
+-- error: MAX over many units is not released: only counts are
+-- at: MAX
+-- hint: count privacy units: COUNT(DISTINCT ...)
+SELECT page, MAX(ms), COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
+
+-- R10 another aggregate drives
+-- error: ORDER BY may name a count of the select list or a key
+-- at: SUM
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY SUM(ms) DESC LIMIT 2
+
+-- R11 another aggregate in HAVING
+-- error: HAVING may compare one count with a constant, from below
+-- at: MAX
+-- hint: HAVING n >= 100
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING MAX(ms) > 50 ORDER BY n DESC LIMIT 2
+
+-- R12 CASE with an ELSE counts other values
+-- error: this counts something other than the privacy unit
+-- at: ms
+-- hint: COUNT(DISTINCT user_id) counts privacy
+SELECT page, COUNT(DISTINCT CASE WHEN ms > 1 THEN user_id ELSE ms END) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
+
+-- R16 CASE with two branches
+-- error: this counts something other than the privacy unit
+-- at: ms
+-- hint: COUNT(DISTINCT user_id) counts privacy
+SELECT page, COUNT(DISTINCT CASE WHEN ms > 1 THEN user_id WHEN ms < 0 THEN ms END) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
+
+-- R20 CAST of the unit
+-- error: this counts something other than the privacy unit
+-- at: user_id
+-- hint: COUNT(DISTINCT user_id) counts privacy
+SELECT page, COUNT(DISTINCT user_id::VARCHAR) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
+
+-- R24 COALESCE of the unit with something else
+-- error: this counts something other than the privacy unit
+-- at: COALESCE
+-- hint: COUNT(DISTINCT user_id) counts privacy
+SELECT page, COUNT(DISTINCT COALESCE(user_id, ms)) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
+
+-- R28 SUM
+-- error: SUM over many units is not released: only counts are
+-- at: SUM
+-- hint: count privacy units: COUNT(DISTINCT ...)
+SELECT page, SUM(ms) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
+
+-- R32 COUNT_IF of rows
+-- error: one user_id can have many rows here, so a count of rows
+-- at: COUNT_IF
+-- hint: COUNT(DISTINCT user_id) counts privacy
+SELECT page, COUNT_IF(ms > 3) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
+
+-- R36 FILTER that looks at nothing
+-- error: there is no column nobody
+-- at: nobody
+-- hint: columns here: user_id, page, country,
+SELECT page, COUNT(DISTINCT user_id) FILTER (WHERE nobody > 3) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
+
+-- R44 a count within a function
+-- error: COUNT is not allowed like this over private data
+-- at: COUNT
+SELECT page, CASE WHEN COUNT(DISTINCT user_id) > 5 THEN 1 ELSE 0 END AS n FROM visits GROUP BY page LIMIT 2
+
+-- R48 the key of another group
+-- error: this is neither a group key nor a count
+-- at: country
+-- hint: select the keys of GROUP BY and counts
+SELECT country, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
+
+-- R52 SELECT DISTINCT
+-- error: SELECT DISTINCT would release exact groups
+-- at: page
+-- hint: GROUP BY the key and select a count
+SELECT DISTINCT page FROM visits
+
+-- R56 the unit as a group key
+-- error: the privacy unit cannot be a group key: it would name
+-- at: user_id #3
+SELECT user_id, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY user_id ORDER BY n DESC LIMIT 2
+
+-- R60 the unit under another name as a key
+-- error: the privacy unit cannot be a group key: it would name
+-- at: who #4
+SELECT who, COUNT(DISTINCT who) AS n FROM (SELECT user_id AS who FROM visits) GROUP BY who ORDER BY n DESC LIMIT 2
+
+-- R64 the unit fixed by equality as a key
+-- error: the privacy unit cannot be a group key: it would name
+-- at: user_id #4
+SELECT user_id, COUNT(DISTINCT user_id) AS n FROM visits WHERE user_id = 5 GROUP BY user_id ORDER BY n DESC LIMIT 2
+
+-- R68 a count as a group key
+-- error: a count cannot be a group key
+-- at: COUNT
+SELECT COUNT(DISTINCT user_id) AS n FROM visits GROUP BY n ORDER BY n DESC LIMIT 2
+
+-- R72 an aggregate of nothing
+-- error: COUNT(DISTINCT ...) takes the privacy unit alone
+-- at: COUNT
+SELECT page, COUNT(DISTINCT) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
+
+-- R80 a unit that is not one after UNION ALL with public
+-- error: this counts something other than the privacy unit
+-- at: user_id
+-- hint: COUNT(DISTINCT unit) counts privacy
+SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, page FROM visits UNION ALL SELECT 5, page FROM pages) WHERE page IN ('a', 'z') GROUP BY page ORDER BY n DESC LIMIT 1
+
+-- R84 constants only
+-- error: a private table is only counted
+-- at: 1
+-- hint: select COUNT(DISTINCT unit), with GROUP
+SELECT 1 FROM visits
+
+-- R88 EXPLAIN of what is refused
+-- error: one user_id can have many rows here, so a count of rows
+-- at: COUNT
+-- hint: COUNT(DISTINCT user_id) counts privacy
+EXPLAIN SELECT page, COUNT(*) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2

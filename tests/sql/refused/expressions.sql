@@ -1,0 +1,286 @@
+-- R85 row identifiers
+-- error: there is no column rowid
+-- at: rowid
+-- hint: columns here: user_id, page, country,
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE rowid < 5 GROUP BY page ORDER BY n DESC LIMIT 2
+
+-- R86 statistics of the whole column in one row
+-- error: DOT is not supported here over private data
+-- at: stats
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE stats(ms).max > 100 GROUP BY page ORDER BY n DESC LIMIT 2
+
+-- R87 physical vector type
+-- error: vector_type is not allowed over private data: it reads the
+-- at: vector_type
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE vector_type(note) = 'FLAT_VECTOR' GROUP BY page ORDER BY n DESC LIMIT 2
+
+-- R89 raises on purpose
+-- error: error is not allowed over private data: it can fail on some
+-- at: error
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE CASE WHEN user_id = 3 THEN error('x') ELSE TRUE END GROUP BY page ORDER BY n DESC LIMIT 2
+
+-- R90 memory by one row
+-- error: repeat is not allowed over private data: its result can be
+-- at: repeat
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE length(repeat(note, CASE WHEN user_id = 3 THEN 100 ELSE 1 END)) > 0 GROUP BY page ORDER BY n DESC LIMIT 2
+
+-- R91 memory by one row, lists
+-- error: range is not allowed over private data: its result can be
+-- at: range
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE len(range(ms)) > 0 GROUP BY page ORDER BY n DESC LIMIT 2
+
+-- R92 padding to any length
+-- error: lpad is not among the functions allowed over private data
+-- at: lpad
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE length(lpad(note, ms, 'x')) > 0
+
+-- R93 text column against a date column
+-- error: VARCHAR and DATE are not compared without a conversion you
+-- at: note
+-- hint: write CAST(... AS DATE) around the
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE note = day GROUP BY page ORDER BY n DESC LIMIT 2
+
+-- R94 text as a condition
+-- error: a condition must be BOOLEAN, this is VARCHAR
+-- at: note
+-- hint: compare it with something
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE note GROUP BY page ORDER BY n DESC LIMIT 2
+
+-- R95 pattern from the data
+-- error: regexp_matches is not allowed with (VARCHAR, VARCHAR)
+-- at: regexp_matches
+-- hint: allowed: regexp_matches(VARCHAR,
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE regexp_matches(country, note) GROUP BY page ORDER BY n DESC LIMIT 2
+
+-- R96 an invalid pattern
+-- error: regexp_matches does not take this literal
+-- at: regexp_matches
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE regexp_matches(country, '(')
+
+-- R97 LIKE ESCAPE with a pattern from the data
+-- error: ESCAPE is not supported here over private data
+-- at: country
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE country LIKE note ESCAPE '$' GROUP BY page ORDER BY n DESC LIMIT 2
+
+-- R601 text against a number
+-- error: VARCHAR and INTEGER are not compared without a conversion
+-- at: note
+-- hint: write CAST(... AS INTEGER) around the
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE note = 5
+
+-- R602 text in a list of numbers
+-- error: VARCHAR and INTEGER are not compared without a conversion
+-- at: 5
+-- hint: write CAST(... AS INTEGER) around the
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE note IN (5, 6)
+
+-- R603 a number that is none
+-- error: this text is no INTEGER
+-- at: ms
+-- hint: write the text as a INTEGER
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE ms = 'abc'
+
+-- R604 a date that is none
+-- error: this text is no DATE
+-- at: day
+-- hint: write the text as a DATE
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE day = '2024-02-30'
+
+-- R605 CASE over text with a number
+-- error: VARCHAR and INTEGER are not compared without a conversion
+-- at: 5
+-- hint: write CAST(... AS INTEGER) around the
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE CASE note WHEN 5 THEN TRUE END
+
+-- R606 NULLIF of text and number
+-- error: VARCHAR and INTEGER are not compared without a conversion
+-- at: NULLIF
+-- hint: write CAST(... AS INTEGER) around the
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE NULLIF(note, 5) = 'x'
+
+-- R607 text AND truth
+-- error: a condition must be BOOLEAN, this is VARCHAR
+-- at: note
+-- hint: compare it with something
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE note AND TRUE
+
+-- R608 COALESCE of text and number
+-- error: VARCHAR and INTEGER are not compared without a conversion
+-- at: ms
+-- hint: write CAST(... AS INTEGER) around the
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE COALESCE(note, ms) = 'x'
+
+-- R609 IS DISTINCT FROM of text and number
+-- error: VARCHAR and INTEGER are not compared without a conversion
+-- at: note
+-- hint: write CAST(... AS INTEGER) around the
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE note IS DISTINCT FROM ms
+
+-- R610 text arithmetic
+-- error: + is not allowed with (VARCHAR, INTEGER)
+-- at: note
+-- hint: allowed: +(BIGINT, BIGINT); +(DATE,
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE note + 1 > 2
+
+-- R611 randomness
+-- error: random is not allowed over private data: its result changes
+-- at: random
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE random() < 0.5
+
+-- R612 settings
+-- error: current_setting is not allowed over private data: it reads
+-- at: current_setting
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE current_setting('threads') = '1'
+
+-- R613 a variable
+-- error: getvariable is not allowed over private data: it reads the
+-- at: getvariable
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE getvariable('x') = 1
+
+-- R614 sleeping
+-- error: sleep_ms is not among the functions allowed over private
+-- at: sleep_ms
+-- hint: did you mean epoch_ms?
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE sleep_ms(1000) IS NULL
+
+-- R615 an unknown function
+-- error: lowr is not among the functions allowed over private data
+-- at: lowr
+-- hint: did you mean lower?
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE lowr(note) = 'x'
+
+-- R616 collation
+-- error: COLLATE is not supported here over private data
+-- at: note
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE note COLLATE NOCASE = 'x'
+
+-- R617 a lambda
+-- error: list_filter is not allowed like this over private data
+-- at: list_filter
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE len(list_filter([1, 2], x -> x > ms)) > 0
+
+-- R618 COLUMNS
+-- error: COLUMNS is not among the functions allowed over private data
+-- at: COLUMNS
+-- hint: did you mean cos?
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE COLUMNS('n.*') = 'x'
+
+-- R619 position by number
+-- error: POSITIONALCOLUMN is not supported here over private data
+-- at: 3
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE #1 = 3
+
+-- R620 CAST to a type that is not allowed
+-- error: columns of type INT128 are not supported: use a boolean,
+-- at: ms
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE ms::HUGEINT > 5
+
+-- R621 CAST to an interval
+-- error: columns of type INTERVAL are not supported: declare it
+-- at: note
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE note::INTERVAL > INTERVAL 1 DAY
+
+-- R622 a timestamp with a zone
+-- error: columns of type TIMESTAMPTZ are not supported: declare it
+-- at: day
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE day::TIMESTAMPTZ > TIMESTAMP '2024-01-01'
+
+-- R623 a number too large
+-- error: this number is beyond BIGINT
+-- at: 99999999999999999999
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE ms > 99999999999999999999
+
+-- R624 a column that is not there
+-- error: there is no column pag
+-- at: pag
+-- hint: did you mean page?
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE pag = 'a'
+
+-- R625 a column of a table that is not there
+-- error: there is no column w.page
+-- at: w
+-- hint: columns here: visits.user_id,
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE w.page = 'a'
+
+-- R626 a column by its schema
+-- error: a column is named by its table and name alone
+-- at: main
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE main.visits.page = 'a'
+
+-- R627 names outside ASCII
+-- error: names outside ASCII are not supported
+-- at: pagé
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE pagé = 'a'
+
+-- R628 an interval column times
+-- error: an INTERVAL is added to a DATE or TIMESTAMP, or taken from
+-- at: ms
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE day + ms * INTERVAL 1 DAY > DATE '2024-01-01'
+
+-- R629 tuple comparison
+-- error: TUPLE is not supported here over private data
+-- at: page
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE (page, ms) = ('a', 1)
+
+-- R630 a struct
+-- error: DOT is not supported here over private data
+-- at: ms
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE {'a': ms}.a = 1
+
+-- R631 to_json nested
+-- error: to_json is not among the functions allowed over private data
+-- at: to_json
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE to_json(note) = 'x'
+
+-- R632 TRY of the analyst's own
+-- error: error is not allowed over private data: it can fail on some
+-- at: error
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE TRY(error(note)) IS NULL
+
+-- R633 an interval without a number
+-- error: an INTERVAL is a whole number and a unit
+-- at: ms
+-- hint: INTERVAL 3 MONTH
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE day > DATE '2024-01-01' - INTERVAL ms DAY
+
+-- R634 a prepared marker without a value
+-- error: 0 parameters were given, here is one more `?`
+-- at: ?
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE ms = ?
+
+-- R635 nesting
+-- error: parentheses are nested more than 64 deep
+-- at: ( #66
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE ((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((((ms))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))))) > 1
+
+-- R636 generate_series
+-- error: generate_series is not allowed over private data: its
+-- at: generate_series
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE len(generate_series(1, ms)) > 3
+
+-- R637 format
+-- error: format is not allowed over private data: it can fail on
+-- at: format
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE format('{:9999999d}', ms) = ''
+
+-- R638 a function with named arguments
+-- error: PROPERTYEQ is not supported here over private data
+-- at: x
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE lower(x := note) = 'a'
+
+-- R639 a count with bounds that are not built yet
+-- error: a count's bounds are (0, c)
+-- at: 1
+-- hint: COUNT(*, contribution_bounds_per_group
+SELECT page, COUNT(*, contribution_bounds_per_group => (1, 5)) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
+
+-- R640 DISTINCT in a scalar function
+-- error: lower is not allowed like this over private data
+-- at: lower
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE lower(DISTINCT note) = 'a'
+
+-- R641 date_part of a time of day from the data
+-- error: date_part is not allowed with (VARCHAR, DATE)
+-- at: date_part
+-- hint: allowed: date_part(century, DATE);
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE date_part(note, day) = 1

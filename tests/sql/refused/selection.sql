@@ -1,0 +1,358 @@
+-- R13 above threshold without LIMIT
+-- error: a threshold needs LIMIT k: the noise depends on how many
+-- at: n #2
+-- hint: add LIMIT 10
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING n >= 10
+
+-- R14 above threshold on an unknown domain
+-- error: nobody declared which values note can have, and a threshold
+-- at: note #2
+-- hint: the owner declares note in
+SELECT note, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY note HAVING n >= 10 LIMIT 2
+
+-- R15 ascending on an unknown domain
+-- error: nobody declared which values note can have, and this needs
+-- at: note #2
+-- hint: the owner declares note in
+SELECT note, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY note ORDER BY n ASC LIMIT 2
+
+-- R17 LIMIT percent
+-- error: LIMIT as a percentage depends on how many groups there are
+-- at: 5
+-- hint: LIMIT 10
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 5%
+
+-- R18 LIMIT subquery
+-- error: LIMIT needs a positive whole number
+-- at: COUNT #2
+-- hint: LIMIT 10
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT (SELECT COUNT(*) FROM visits)
+
+-- R19 OFFSET
+-- error: OFFSET would show groups below others that stay unseen:
+-- at: 1
+-- hint: ask for the top k
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2 OFFSET 1
+
+-- R22 grouping sets
+-- error: CUBE is not supported here over private data
+-- at: page #2
+SELECT page, country, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY CUBE (page, country) ORDER BY n DESC LIMIT 2
+
+-- R23 top-k within a partition
+-- error: the first k rows of each partition are not selected: one
+-- at: ROW_NUMBER
+-- hint: QUALIFY ROW_NUMBER() OVER (ORDER BY n
+SELECT country, page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY country, page QUALIFY ROW_NUMBER() OVER (PARTITION BY country ORDER BY n DESC) <= 2
+
+-- R301 WITH TIES
+-- error: WITH TIES depends on exact counts
+-- at: 2
+-- hint: FETCH FIRST 10 ROWS ONLY
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC FETCH FIRST 2 ROWS WITH TIES
+
+-- R302 LIMIT 0
+-- error: LIMIT needs a positive whole number of at most 1,000,000,000
+-- at: 0
+-- hint: LIMIT 10
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 0
+
+-- R303 LIMIT of a fraction
+-- error: LIMIT needs a positive whole number
+-- at: 2
+-- hint: LIMIT 10
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2.5
+
+-- R304 LIMIT of an expression
+-- error: LIMIT needs a positive whole number
+-- at: 1
+-- hint: LIMIT 10
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 1 + 1
+
+-- R305 LIMIT of a column
+-- error: LIMIT needs a positive whole number
+-- at: n #3
+-- hint: LIMIT 10
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT n
+
+-- R306 order by a count without LIMIT
+-- error: ORDER BY a count needs LIMIT k: how many groups to release
+-- at: n #2
+-- hint: LIMIT 10
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC
+
+-- R307 two counts order
+-- error: one count orders the groups
+-- at: m #3
+SELECT page, COUNT(DISTINCT user_id) AS n, COUNT(DISTINCT user_id) FILTER (WHERE ms > 1) AS m FROM visits GROUP BY page ORDER BY n DESC, m LIMIT 2
+
+-- R308 an expression of a count orders
+-- error: there is no column n
+-- at: n #2
+-- hint: columns here: user_id, page, country,
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n + 1 DESC LIMIT 2
+
+-- R309 threshold and order about different counts
+-- error: the threshold and the order are about different counts
+-- at: m #3
+SELECT page, COUNT(DISTINCT user_id) AS n, COUNT(DISTINCT user_id) FILTER (WHERE ms > 1) AS m FROM visits GROUP BY page HAVING n > 2 ORDER BY m DESC LIMIT 2
+
+-- R310 the lowest above a threshold
+-- error: the lowest counts above a threshold are not selected
+-- at: n #3
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING n > 2 ORDER BY n LIMIT 2
+
+-- R311 below a threshold
+-- error: HAVING may compare one count with a constant, from below
+-- at: n #2
+-- hint: HAVING n >= 100
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING n < 2 LIMIT 2
+
+-- R312 equal to a threshold
+-- error: HAVING may compare one count with a constant, from below
+-- at: n #2
+-- hint: HAVING n >= 100
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING n = 2 LIMIT 2
+
+-- R313 two conditions in HAVING
+-- error: HAVING may compare one count with a constant, from below
+-- at: n #2
+-- hint: HAVING n >= 100
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING n >= 2 AND n <= 5 LIMIT 2
+
+-- R314 HAVING over a key
+-- error: HAVING may compare one count with a constant, from below
+-- at: page #3
+-- hint: HAVING n >= 100
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING page <> 'a' ORDER BY n DESC LIMIT 2
+
+-- R315 a threshold from the data
+-- error: HAVING may compare one count with a constant, from below
+-- at: n #2
+-- hint: HAVING n >= 100
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING n >= MIN(ms) LIMIT 2
+
+-- R316 a threshold without groups
+-- error: a threshold selects groups and needs a GROUP BY
+-- at: n #2
+SELECT COUNT(DISTINCT user_id) AS n FROM visits HAVING n > 3
+
+-- R317 order without groups
+-- error: ORDER BY and LIMIT select groups and need a GROUP BY
+-- at: n #2
+SELECT COUNT(DISTINCT user_id) AS n FROM visits ORDER BY n LIMIT 1
+
+-- R318 LIMIT without groups
+-- error: ORDER BY and LIMIT select groups and need a GROUP BY
+-- at: 1
+SELECT COUNT(DISTINCT user_id) AS n FROM visits LIMIT 1
+
+-- R319 TOP twice
+-- error: the selection is given twice
+-- at: TOP #2
+SELECT TOP 2 page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page TOP 3
+
+-- R320 TOP and LIMIT
+-- error: TOP k and LIMIT say the same: write one
+-- at: 2
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page TOP 3 LIMIT 2
+
+-- R321 TOP and ORDER BY upwards
+-- error: TOP k already orders: leave ORDER BY out
+-- at: n #2
+-- hint: TOP 10 BY n
+SELECT TOP 3 page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n
+
+-- R322 TOP 0
+-- error: TOP needs a positive whole number
+-- at: TOP
+-- hint: for example TOP 10
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page TOP 0
+
+-- R323 TOP of a fraction
+-- error: TOP needs a positive whole number
+-- at: TOP
+-- hint: for example TOP 10
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page TOP 1.5
+
+-- R324 TOP of a negative number
+-- error: TOP needs a positive whole number
+-- at: TOP
+-- hint: for example TOP 10
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page TOP -3
+
+-- R325 TOP percent
+-- error: TOP k PERCENT depends on how many groups the data has
+-- at: PERCENT
+-- hint: TOP 10 names the number of groups
+SELECT TOP 10 PERCENT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page
+
+-- R326 TOP with ties
+-- error: TOP k WITH depends on how many groups the data has
+-- at: WITH
+-- hint: TOP 10 names the number of groups
+SELECT TOP 3 WITH TIES page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page
+
+-- R327 TOP within a subquery
+-- error: TOP stands at the outermost level, after GROUP BY
+-- at: TOP
+SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id FROM visits GROUP BY user_id TOP 3)
+
+-- R328 TOP before GROUP BY
+-- error: TOP selects groups and needs a GROUP BY before it
+-- at: TOP
+-- hint: GROUP BY page TOP 10
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits TOP 3 GROUP BY page
+
+-- R329 TOP BY a key
+-- error: orders must be a count of the select list
+-- at: page #3
+-- hint: ORDER BY n DESC LIMIT 10
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page TOP 3 BY page
+
+-- R330 TOP without saying by which count
+-- error: there are several counts: say which one orders
+-- at: TOP
+-- hint: TOP 10 BY n
+SELECT page, COUNT(DISTINCT user_id) AS n, COUNT(DISTINCT user_id) FILTER (WHERE ms > 1) AS m FROM visits GROUP BY page TOP 3
+
+-- R331 ARGMAX and TOP
+-- error: the selection is given twice
+-- at: ARGMAX
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page TOP 3 ARGMAX
+
+-- R332 ABOVE THRESHOLD without a number
+-- error: expected a number after ABOVE THRESHOLD
+-- at: LIMIT
+-- hint: for example ABOVE THRESHOLD 10
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ABOVE THRESHOLD LIMIT 2
+
+-- R333 ABOVE THRESHOLD twice
+-- error: the threshold is given twice
+-- at: ABOVE #2
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ABOVE THRESHOLD 2 ABOVE THRESHOLD 3 LIMIT 2
+
+-- R334 ABOVE THRESHOLD and HAVING
+-- error: the threshold is given twice
+-- at: n #2
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING n > 3 ABOVE THRESHOLD 2 LIMIT 2
+
+-- R335 ABOVE THRESHOLD without LIMIT
+-- error: a threshold needs LIMIT k: the noise depends on how many
+-- at: ABOVE
+-- hint: add LIMIT 10
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ABOVE THRESHOLD 2
+
+-- R336 options in a subquery
+-- error: WITH DIFFERENTIAL_PRIVACY belongs right after the outermost
+-- at: WITH
+SELECT COUNT(DISTINCT user_id) FROM (SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) user_id FROM visits)
+
+-- R337 options twice
+-- error: WITH DIFFERENTIAL_PRIVACY belongs right after the outermost
+-- at: WITH #2
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 2) COUNT(DISTINCT user_id) FROM visits
+
+-- R338 options in a common table expression
+-- error: WITH DIFFERENTIAL_PRIVACY belongs right after the outermost
+-- at: WITH #2
+WITH v AS (SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) user_id FROM visits) SELECT COUNT(DISTINCT user_id) FROM v
+
+-- R339 an unknown option
+-- error: there is no option epsilom
+-- at: epsilom
+-- hint: did you mean epsilon?
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilom = 1) COUNT(DISTINCT user_id) FROM visits
+
+-- R340 no noise
+-- error: option noise: expected one of EXPONENTIAL, LAPLACE,
+-- at: NONE
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (noise = NONE) COUNT(DISTINCT user_id) FROM visits
+
+-- R341 a seed
+-- error: there is no option seed
+-- at: seed
+-- hint: the options are epsilon, delta,
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (seed = 1) COUNT(DISTINCT user_id) FROM visits
+
+-- R342 another privacy unit
+-- error: privacy_unit_column may only repeat what the policy declares
+-- at: privacy_unit_column
+-- hint: leave it out, or name user_id
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (privacy_unit_column = page) COUNT(DISTINCT user_id) FROM visits
+
+-- R343 a mechanism that cannot serve it
+-- error: mechanism NOISY_TOP_K cannot answer this
+-- at: mechanism
+-- hint: leave it out
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = NOISY_TOP_K) COUNT(DISTINCT user_id) FROM visits
+
+-- R344 a count that nobody pays for
+-- error: measure = 0 pays for no count, and a count is selected
+-- at: measure
+-- hint: leave measure out, or select the keys
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (measure = 0) page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page TOP 3
+
+-- R345 grouped without a count
+-- error: releasing all groups needs a bound on how many of them one
+-- at: page #2
+-- hint: OPTIONS (max_groups_contributed = 3),
+SELECT page FROM visits GROUP BY page LIMIT 2
+
+-- R346 order by something unselected
+-- error: ORDER BY may name a count of the select list or a key
+-- at: ms
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY ms DESC LIMIT 2
+
+-- R347 QUALIFY over rows
+-- error: QUALIFY may only keep the first k rows by a count
+-- at: RANK
+-- hint: QUALIFY ROW_NUMBER() OVER (ORDER BY n
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page QUALIFY RANK() OVER (ORDER BY n DESC) <= 2
+
+-- R348 ROLLUP
+-- error: ROLLUP is not supported here over private data
+-- at: page #2
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY ROLLUP (page) ORDER BY n DESC LIMIT 2
+
+-- R349 GROUPING SETS
+-- error: GROUPINGSETS is not supported here over private data
+-- at: page #2
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY GROUPING SETS ((page), ()) ORDER BY n DESC LIMIT 2
+
+-- R350 a position beyond the list
+-- error: GROUP BY 3: the select list has 2 items
+-- at: 3
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY 3 ORDER BY n DESC LIMIT 2
+
+-- R351 UNION of two releases
+-- error: a private statement is one SELECT
+-- at: COUNT
+-- hint: put set operations into a subquery
+SELECT COUNT(DISTINCT user_id) FROM visits UNION ALL SELECT COUNT(DISTINCT user_id) FROM users
+
+-- R352 a gap without groups
+-- error: dp_gap: nothing is selected here, so there is no such thing
+-- at: SELECT
+SELECT COUNT(DISTINCT user_id) AS n, DP_GAP() FROM visits
+
+-- R353 DP_STDDEV of a key
+-- error: this is not a count of the select list
+-- at: page #2
+-- hint: name a count by its alias
+SELECT page, COUNT(DISTINCT user_id) AS n, DP_STDDEV(page) FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
+
+-- R354 DP_GAP takes nothing
+-- error: DP_GAP takes no argument
+-- at: DP_GAP
+SELECT page, COUNT(DISTINCT user_id) AS n, DP_GAP(n) FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
+
+-- R355 DP_RANK in WHERE
+-- error: DP_RANK is not among the functions allowed over private data
+-- at: DP_RANK
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE DP_RANK() < 3 GROUP BY page ORDER BY n DESC LIMIT 2
+
+-- R356 domain too large
+-- error: the keys have more than 10,000,000 candidate groups together
+-- at: day
+SELECT day, page, country, a.x, b.x, c.x, COUNT(DISTINCT user_id) AS n FROM visits, (VALUES (1),(2),(3),(4),(5),(6),(7),(8),(9),(10)) AS a(x), (VALUES (1),(2),(3),(4),(5),(6),(7),(8),(9),(10)) AS b(x), (VALUES (1),(2),(3),(4),(5),(6),(7),(8),(9),(10),(11),(12),(13),(14),(15),(16),(17),(18),(19),(20)) AS c(x) GROUP BY ALL ORDER BY n DESC LIMIT 2

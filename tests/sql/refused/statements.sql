@@ -1,0 +1,273 @@
+-- R101 write in a CTE
+-- error: a common table expression holds a SELECT: dpsql only reads
+-- at: x
+WITH x AS (DELETE FROM visits RETURNING *) SELECT COUNT(*) FROM x
+
+-- R102 public statement with a private subquery
+-- error: no private table reaches the outermost SELECT
+-- at: page
+SELECT page, (SELECT COUNT(*) FROM visits) FROM pages
+
+-- R103 the same in ORDER BY
+-- error: no private table reaches the outermost SELECT
+-- at: page
+SELECT page FROM pages ORDER BY (SELECT MAX(note) FROM visits)
+
+-- R106 row count from the catalog
+-- error: the table function duckdb_tables is not supported
+-- at: duckdb_tables
+SELECT estimated_size FROM duckdb_tables() WHERE table_name = 'visits'
+
+-- R107 row count from the PostgreSQL catalog
+-- error: there is no table pg_class
+-- at: pg_catalog
+-- hint: tables are visits, users, pages
+SELECT reltuples FROM pg_catalog.pg_class WHERE relname = 'visits'
+
+-- R109 SQL in a string
+-- error: the table function query is not supported
+-- at: query
+SELECT * FROM query('SELECT * FROM visits')
+
+-- R110 table by name in a string
+-- error: the table function query_table is not supported
+-- at: query_table
+SELECT * FROM query_table('visits')
+
+-- R111 serialised SQL
+-- error: the table function json_execute_serialized_sql is not
+-- at: json_execute_serialized_sql
+SELECT * FROM json_execute_serialized_sql(json_serialize_sql('SELECT * FROM visits'))
+
+-- R113 settings and variables
+-- error: the function current_setting is not supported
+-- at: current_setting
+SELECT current_setting('temp_directory'), getvariable('x')
+
+-- R114 the engine's own EXPLAIN ANALYZE
+-- error: EXPLAIN ANALYZE would run the statement
+-- at: ANALYZE
+-- hint: EXPLAIN shows the price and plan, free
+EXPLAIN ANALYZE SELECT page, COUNT(DISTINCT user_id) FROM visits GROUP BY page
+
+-- R115 copy
+-- error: COPY statements are not run: dpsql only reads
+-- at: COPY
+-- hint: statements are SELECT, EXPLAIN, SHOW,
+COPY visits TO 'out.csv'
+
+-- R701 a file
+-- error: there is no table visits.parquet
+-- at: 'visits.parquet'
+-- hint: did you mean visits?
+SELECT * FROM 'visits.parquet'
+
+-- R702 a file by its function
+-- error: the table function read_parquet is not supported
+-- at: read_parquet
+SELECT * FROM read_parquet('visits.parquet')
+
+-- R703 metadata of a file
+-- error: the table function parquet_metadata is not supported
+-- at: parquet_metadata
+SELECT * FROM parquet_metadata('visits.parquet')
+
+-- R704 glob
+-- error: the table function glob is not supported
+-- at: glob
+SELECT * FROM glob('*')
+
+-- R705 SUMMARIZE
+-- error: SUMMARIZE statements are not run: dpsql only reads
+-- at: SUMMARIZE
+-- hint: statements are SELECT, EXPLAIN, SHOW,
+SUMMARIZE visits
+
+-- R706 PRAGMA
+-- error: PRAGMA statements are not run: dpsql only reads
+-- at: PRAGMA
+-- hint: statements are SELECT, EXPLAIN, SHOW,
+PRAGMA database_size
+
+-- R707 ATTACH
+-- error: ATTACH statements are not run: dpsql only reads
+-- at: ATTACH
+-- hint: statements are SELECT, EXPLAIN, SHOW,
+ATTACH 'x.duckdb'
+
+-- R708 INSERT
+-- error: INSERT statements are not run: dpsql only reads
+-- at: INSERT
+-- hint: statements are SELECT, EXPLAIN, SHOW,
+INSERT INTO pages VALUES ('q', 'q')
+
+-- R709 CREATE
+-- error: CREATE statements are not run: dpsql only reads
+-- at: CREATE
+-- hint: statements are SELECT, EXPLAIN, SHOW,
+CREATE TABLE x AS SELECT * FROM visits
+
+-- R710 CALL
+-- error: CALL statements are not run: dpsql only reads
+-- at: CALL
+-- hint: statements are SELECT, EXPLAIN, SHOW,
+CALL pragma_database_size()
+
+-- R711 a setting of the engine
+-- error: there is no setting threads
+-- at: threads
+-- hint: settings are dp_epsilon, dp_delta,
+SET threads = 1
+
+-- R712 a variable
+-- error: there is no setting variable
+-- at: VARIABLE
+-- hint: settings are dp_epsilon, dp_delta,
+SET VARIABLE x = 5
+
+-- R713 SHOW of something else
+-- error: cannot show that
+-- at: ALL
+-- hint: SHOW PRIVACY BUDGET, SHOW TABLES or
+SHOW ALL
+
+-- R714 SHOW a table
+-- error: cannot show that
+-- at: visits
+-- hint: SHOW PRIVACY BUDGET, SHOW TABLES or
+SHOW visits
+
+-- R715 DESCRIBE a query
+-- error: DESCRIBE takes one table
+-- at: SELECT
+-- hint: DESCRIBE visits
+DESCRIBE SELECT * FROM visits
+
+-- R716 DESCRIBE what is not there
+-- error: there is no table visit
+-- at: visit
+-- hint: SHOW TABLES lists them
+DESCRIBE visit
+
+-- R717 two statements
+-- error: one statement at a time: found `;` inside
+-- at: ;
+SELECT 1; SELECT 2
+
+-- R718 a misspelt SELECT
+-- error: cannot read `SELCT`
+-- at: SELCT
+-- hint: did you mean SELECT?
+SELCT page FROM visits
+
+-- R719 an unclosed text
+-- error: a quoted text, name or comment is not closed
+-- at: '
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE page = 'a
+
+-- R720 an unclosed parenthesis
+-- error: syntax error: cannot read `FROM` here
+-- at: FROM
+SELECT COUNT(DISTINCT user_id FROM visits
+
+-- R721 a parenthesis too many
+-- error: syntax error: cannot read `)` here
+-- at: ) #2
+SELECT COUNT(DISTINCT user_id)) FROM visits
+
+-- R722 nothing after WHERE
+-- error: syntax error: the statement ends too early
+-- at: WHERE
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE
+
+-- R724 VALUES with a private subquery
+-- error: only SELECT statements are run
+-- at: VALUES
+VALUES ((SELECT MAX(note) FROM visits))
+
+-- R725 options on a public statement
+-- error: this statement names no private table, so there is nothing
+-- at: epsilon
+-- hint: leave the clause out
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) category FROM pages
+
+-- R726 TOP on a public statement
+-- error: this statement names no private table, so there is nothing
+-- at: TOP
+-- hint: leave the clause out
+SELECT category, COUNT(*) FROM pages GROUP BY category TOP 2
+
+-- R727 EXPLAIN of a SET
+-- error: EXPLAIN takes a SELECT
+-- at: SET
+EXPLAIN SET dp_epsilon = 1
+
+-- R728 EXPLAIN in a format that is none
+-- error: EXPLAIN has FORMAT JSON, or none
+-- at: XML
+EXPLAIN (FORMAT XML) SELECT 1
+
+-- R729 an unknown table with a near name
+-- error: there is no table page
+-- at: page
+-- hint: did you mean pages?
+SELECT * FROM page
+
+-- R730 SELECT INTO
+-- error: SELECT INTO writes: dpsql only reads
+-- at: x
+SELECT * INTO x FROM pages
+
+-- R731 recursion over public data
+-- error: recursive common table expressions are not supported
+-- at: t
+WITH RECURSIVE t(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM t) SELECT * FROM t
+
+-- R732 the table given as a statement
+-- error: TABLE statements are not run: dpsql only reads
+-- at: TABLE
+-- hint: statements are SELECT, EXPLAIN, SHOW,
+TABLE visits
+
+-- R733 nothing
+-- error: there is no statement
+-- at: ;
+;
+
+-- R734 a setting's value
+-- error: option epsilon: epsilon must lie between 1e-06 and 1,000,000
+-- at: 0
+SET dp_epsilon = 0
+
+-- R735 a setting without a value
+-- error: SET needs a value
+-- at: dp_epsilon
+-- hint: write SET dp_epsilon = ...
+SET dp_epsilon
+
+-- R736 FROM without SELECT
+-- error: a private table is only counted
+-- at: FROM
+-- hint: select COUNT(DISTINCT unit), with GROUP
+FROM visits
+
+-- R737 explain of nothing
+-- error: there is no statement
+-- at: EXPLAIN
+EXPLAIN
+
+-- R738 SHOW of nothing
+-- error: cannot show that
+-- at: SHOW
+-- hint: SHOW PRIVACY BUDGET, SHOW TABLES or
+SHOW
+
+-- R739 nextval
+-- error: the function nextval is not supported
+-- at: nextval
+SELECT nextval('s')
+
+-- R740 write_log
+-- error: the function write_log is not supported
+-- at: write_log
+SELECT write_log('x')

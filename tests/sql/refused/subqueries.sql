@@ -1,0 +1,282 @@
+-- R53 grouped by an expression of the unit
+-- error: private rows are grouped below the count only by their
+-- at: g #2
+-- hint: GROUP BY user_id, ...
+SELECT k, COUNT(*) AS n FROM (SELECT user_id // 2 AS g, COUNT(*) AS k FROM visits GROUP BY g) GROUP BY k ORDER BY n DESC LIMIT 2
+
+-- R54 grouped by the nullable side's unit
+-- error: private rows are grouped below the count only by their
+-- at: v #5
+-- hint: GROUP BY user_id, ...
+SELECT k, COUNT(DISTINCT u) AS n FROM (SELECT v.user_id, MAX(u.user_id) AS u, COUNT(*) AS k FROM users u LEFT JOIN visits v ON u.user_id = v.user_id GROUP BY v.user_id) GROUP BY k ORDER BY n DESC LIMIT 2
+
+-- R55 ROLLUP with the unit in a subquery
+-- error: ROLLUP is not supported here over private data
+-- at: user_id #2
+SELECT k, COUNT(*) AS n FROM (SELECT user_id, page, COUNT(*) AS k FROM visits GROUP BY ROLLUP (user_id, page)) GROUP BY k ORDER BY n DESC LIMIT 2
+
+-- R501 grouped without the unit
+-- error: private rows are grouped below the count only by their
+-- at: page #2
+-- hint: GROUP BY user_id, ...
+SELECT k, COUNT(*) AS n FROM (SELECT page, COUNT(*) AS k FROM visits GROUP BY page) WHERE k IN (1, 2) GROUP BY k ORDER BY n DESC LIMIT 2
+
+-- R502 aggregated without groups
+-- error: private rows are grouped below the count only by their
+-- at: MAX
+-- hint: GROUP BY user_id, ...
+SELECT COUNT(DISTINCT user_id) FROM (SELECT MAX(user_id) AS user_id FROM visits)
+
+-- R503 grouped by a column named as the unit
+-- error: private rows are grouped below the count only by their
+-- at: 1
+-- hint: GROUP BY user_id, ...
+SELECT COUNT(DISTINCT user_id) FROM (SELECT page AS user_id, COUNT(*) AS k FROM visits GROUP BY 1)
+
+-- R504 an alias that hides the unit in GROUP BY
+-- error: private rows are grouped below the count only by their
+-- at: 2
+-- hint: GROUP BY user_id, ...
+SELECT COUNT(DISTINCT u) FROM (SELECT MAX(user_id) AS u, page AS user_id FROM visits GROUP BY 2)
+
+-- R505 neither key nor aggregate
+-- error: page is neither a group key nor inside an aggregate
+-- at: page
+SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, page, COUNT(*) AS k FROM visits GROUP BY user_id)
+
+-- R506 an aggregate of an aggregate
+-- error: COUNT is not allowed like this over private data
+-- at: COUNT #2
+SELECT COUNT(*) FROM (SELECT user_id, MAX(COUNT(*)) AS k FROM visits GROUP BY user_id)
+
+-- R507 an aggregate in WHERE
+-- error: COUNT is not allowed like this over private data
+-- at: COUNT #2
+SELECT COUNT(*) FROM (SELECT user_id FROM visits WHERE COUNT(*) > 3 GROUP BY user_id)
+
+-- R508 HAVING without GROUP BY
+-- error: HAVING needs a GROUP BY
+-- at: ms
+SELECT COUNT(*) FROM (SELECT user_id FROM visits HAVING ms > 3)
+
+-- R62 DISTINCT without the unit
+-- error: DISTINCT over private rows must select their privacy unit
+-- at: page #2
+-- hint: SELECT DISTINCT user_id, page
+SELECT page, COUNT(*) AS n FROM (SELECT DISTINCT page, country FROM visits) GROUP BY page ORDER BY n DESC LIMIT 2
+
+-- R510 DISTINCT of the nullable side's unit
+-- error: DISTINCT over private rows must select their privacy unit
+-- at: v
+-- hint: SELECT DISTINCT user_id, page
+SELECT COUNT(DISTINCT user_id) FROM (SELECT DISTINCT v.user_id, u.city FROM users u LEFT JOIN visits v ON u.user_id = v.user_id)
+
+-- R63 order-dependent aggregate without an order
+-- error: the result of first depends on the order of rows
+-- at: FIRST
+-- hint: use MIN, MAX, COUNT or SUM
+SELECT f, COUNT(*) AS n FROM (SELECT user_id, FIRST(page) AS f FROM visits GROUP BY user_id) GROUP BY f ORDER BY n DESC LIMIT 2
+
+-- R511 LIST
+-- error: the result of list depends on the order of rows
+-- at: LIST
+-- hint: use MIN, MAX, COUNT or SUM
+SELECT COUNT(*) FROM (SELECT user_id, LIST(page) AS f FROM visits GROUP BY user_id)
+
+-- R512 STRING_AGG
+-- error: the result of string_agg depends on the order of rows
+-- at: STRING_AGG
+-- hint: use MIN, MAX, COUNT or SUM
+SELECT COUNT(*) FROM (SELECT user_id, STRING_AGG(page, ',') AS f FROM visits GROUP BY user_id)
+
+-- R513 MODE
+-- error: the result of mode depends on the order of rows
+-- at: MODE
+-- hint: use MIN, MAX, COUNT or SUM
+SELECT COUNT(*) FROM (SELECT user_id, MODE(page) AS f FROM visits GROUP BY user_id)
+
+-- R514 ARG_MAX ties
+-- error: the result of arg_max depends on the order of rows
+-- at: ARG_MAX
+-- hint: use MIN, MAX, COUNT or SUM
+SELECT COUNT(*) FROM (SELECT user_id, ARG_MAX(page, ms) AS f FROM visits GROUP BY user_id)
+
+-- R515 SUM of text
+-- error: sum does not take VARCHAR
+-- at: SUM
+SELECT COUNT(*) FROM (SELECT user_id, SUM(note) AS f FROM visits GROUP BY user_id)
+
+-- R66 sampling aggregate
+-- error: the result of reservoir_quantile depends on the order of
+-- at: reservoir_quantile
+-- hint: use MIN, MAX, COUNT or SUM
+SELECT f, COUNT(*) AS n FROM (SELECT user_id, reservoir_quantile(ms, 0.5) AS f FROM visits GROUP BY user_id) GROUP BY f ORDER BY n DESC LIMIT 2
+
+-- R516 public ANY_VALUE of unordered rows joined
+-- error: the result of first depends on the order of rows
+-- at: FIRST
+-- hint: use MIN, MAX, COUNT or SUM
+SELECT COUNT(DISTINCT v.user_id) FROM visits v JOIN (SELECT category, FIRST(page) AS page FROM pages GROUP BY category) p ON p.page = v.page
+
+-- R519 public random
+-- error: random is not allowed over private data: its result changes
+-- at: random
+SELECT COUNT(DISTINCT v.user_id) FROM visits v JOIN (SELECT page FROM pages WHERE random() < 0.5) p ON p.page = v.page
+
+-- R70 UNION ALL with the columns the other way round
+-- error: this counts something other than the privacy unit
+-- at: user_id
+-- hint: COUNT(DISTINCT unit) counts privacy
+SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, ms FROM visits UNION ALL SELECT ms, user_id FROM visits)
+
+-- R520 UNION ALL BY NAME
+-- error: BY NAME is not supported here
+-- at: user_id #2
+SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, ms FROM visits UNION ALL BY NAME SELECT age AS ms, user_id FROM users)
+
+-- R521 UNION ALL of different widths
+-- error: the branches of UNION ALL have different numbers of columns
+-- at: user_id #2
+SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, ms FROM visits UNION ALL SELECT user_id FROM users)
+
+-- R522 UNION ALL of different types
+-- error: INTEGER and VARCHAR are not compared without a conversion
+-- at: user_id #3
+-- hint: write CAST(... AS VARCHAR) around the
+SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, ms FROM visits UNION ALL SELECT user_id, city FROM users)
+
+-- R523 UNION ALL makes rows many
+-- error: one user_id can have many rows here, so a count of rows
+-- at: COUNT
+-- hint: COUNT(DISTINCT user_id) counts privacy
+SELECT page, COUNT(*) AS n FROM (SELECT DISTINCT user_id, page FROM visits UNION ALL SELECT DISTINCT user_id, page FROM visits) GROUP BY page ORDER BY n DESC LIMIT 1
+
+-- R74 unit hidden by CTE column names
+-- error: this counts something other than the privacy unit
+-- at: user_id #2
+-- hint: COUNT(DISTINCT unit) counts privacy
+WITH v(user_id, page) AS (SELECT ms, page FROM visits) SELECT page, COUNT(DISTINCT user_id) AS n FROM v GROUP BY page ORDER BY n DESC LIMIT 2
+
+-- R75 unit hidden by table alias columns
+-- error: this counts something other than the privacy unit
+-- at: user_id
+-- hint: COUNT(DISTINCT ms) counts privacy units
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits AS v(ms, page, country, user_id, note, day) GROUP BY page ORDER BY n DESC LIMIT 2
+
+-- R77 unit hidden by RENAME
+-- error: RENAME is not supported here
+-- at: *
+SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT * RENAME (ms AS user_id, user_id AS ms) FROM visits) GROUP BY page ORDER BY n DESC LIMIT 2
+
+-- R524 unit hidden by REPLACE
+-- error: REPLACE is not supported here
+-- at: *
+SELECT COUNT(DISTINCT user_id) FROM (SELECT * REPLACE (ms AS user_id) FROM visits)
+
+-- R525 unit hidden by an alias
+-- error: this counts something other than the privacy unit
+-- at: user_id
+-- hint: COUNT(DISTINCT ms) counts privacy units
+SELECT COUNT(DISTINCT user_id) FROM (SELECT ms AS user_id, user_id AS ms FROM visits)
+
+-- R78 a table alias is not the unit
+-- error: there is no column user_id
+-- at: user_id
+-- hint: columns here: page
+SELECT COUNT(DISTINCT user_id) FROM (SELECT page FROM visits) AS user_id
+
+-- R79 COUNT(*) after a join that multiplies rows
+-- error: one user_id can have many rows here, so a count of rows
+-- at: COUNT
+-- hint: COUNT(DISTINCT user_id) counts privacy
+SELECT p.category, COUNT(*) AS n FROM (SELECT DISTINCT user_id, page FROM visits) v JOIN pages p USING (page) GROUP BY p.category ORDER BY n DESC LIMIT 1
+
+-- R81 COUNT(*) of unique (unit, page) grouped by an expression of page
+-- error: one user_id can have many rows here, so a count of rows
+-- at: COUNT
+-- hint: COUNT(DISTINCT user_id) counts privacy
+SELECT page > 'a' AS k, COUNT(*) AS n FROM (SELECT DISTINCT user_id, page FROM visits) GROUP BY k ORDER BY n DESC LIMIT 1
+
+-- R527 COUNT(*) of unique (unit, page) without the key
+-- error: one user_id can have many rows here, so a count of rows
+-- at: COUNT
+-- hint: COUNT(DISTINCT user_id) counts privacy
+SELECT COUNT(*) FROM (SELECT DISTINCT user_id, page FROM visits)
+
+-- R528 COUNT(*) of unique rows fixed by an inequality
+-- error: one user_id can have many rows here, so a count of rows
+-- at: COUNT
+-- hint: COUNT(DISTINCT user_id) counts privacy
+SELECT COUNT(*) FROM (SELECT DISTINCT user_id, page FROM visits) WHERE page >= 'a'
+
+-- R529 COUNT(*) of unique rows fixed under OR
+-- error: one user_id can have many rows here, so a count of rows
+-- at: COUNT
+-- hint: COUNT(DISTINCT user_id) counts privacy
+SELECT COUNT(*) FROM (SELECT DISTINCT user_id, page FROM visits) WHERE page = 'a' OR page = 'b'
+
+-- R530 COUNT(*) of a table whose unit is unique, joined with another
+-- error: one user_id can have many rows here, so a count of rows
+-- at: COUNT
+-- hint: COUNT(DISTINCT user_id) counts privacy
+SELECT COUNT(*) FROM users u JOIN visits v ON u.user_id = v.user_id
+
+-- R531 COUNT(*) joined with public on a column that is not unique
+-- error: one user_id can have many rows here, so a count of rows
+-- at: COUNT
+-- hint: COUNT(DISTINCT user_id) counts privacy
+SELECT COUNT(*) FROM users u JOIN pages p ON p.category = u.city
+
+-- R532 COUNT(*) of public LEFT JOIN private
+-- error: one user_id can have many rows here, so a count of rows
+-- at: COUNT
+-- hint: COUNT(DISTINCT user_id) counts privacy
+SELECT COUNT(*) FROM pages p LEFT JOIN users u ON u.city = p.page
+
+-- R82 recursive CTE
+-- error: RECURSIVE is not supported here
+-- at: r
+WITH RECURSIVE r AS (SELECT user_id, ms FROM visits UNION ALL SELECT user_id, ms - 1 FROM r WHERE ms > 0) SELECT COUNT(DISTINCT user_id) FROM r
+
+-- R83 pivot
+-- error: PIVOT is not supported over private data
+-- at: visits
+SELECT COUNT(*) FROM (PIVOT visits ON country USING COUNT(*) GROUP BY page)
+
+-- R533 a CTE that names itself
+-- error: there is no table r
+-- at: r #3
+-- hint: tables are visits, users, pages
+WITH r AS (SELECT user_id FROM r) SELECT COUNT(DISTINCT user_id) FROM r, visits
+
+-- R534 a private table under a public name, read
+-- error: a private table is only counted
+-- at: *
+-- hint: select COUNT(DISTINCT unit), with GROUP
+WITH pages AS (SELECT note AS page, user_id AS category FROM visits) SELECT * FROM pages
+
+-- R535 FOR UPDATE
+-- error: LOCKS is not supported here
+-- at: COUNT
+SELECT COUNT(DISTINCT user_id) FROM visits FOR UPDATE
+
+-- R536 CONNECT BY
+-- error: CONNECT is not supported here
+-- at: ms
+SELECT COUNT(DISTINCT user_id) FROM visits START WITH ms = 1 CONNECT BY PRIOR ms = user_id
+
+-- R537 SELECT INTO
+-- error: INTO is not supported here
+-- at: t
+SELECT COUNT(DISTINCT user_id) INTO t FROM visits
+
+-- R540 a subquery in HAVING
+-- error: HAVING may compare one count with a constant, from below
+-- at: n #2
+-- hint: HAVING n >= 100
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING n > (SELECT COUNT(*) FROM visits) LIMIT 2
+
+-- R542 a CTE nobody uses is still checked for writing
+-- error: a common table expression holds a SELECT: dpsql only reads
+-- at: x
+WITH x AS (DELETE FROM visits RETURNING *) SELECT COUNT(DISTINCT user_id) FROM visits
