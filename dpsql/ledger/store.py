@@ -52,6 +52,8 @@ class Store:
 
     def close(self) -> None:
         """Close the file; nothing but `close` may be called afterwards."""
+        if os.getpid() != self._process:
+            self._inherited()
         with self._lock:
             self._closed = True
             self._drop()

@@ -205,8 +205,13 @@ child = libc.fork()  # Python's own fork hooks do not run
 if child == 0:
     code = 1
     try:
-        reserve(ledger)
-        code = 0 if ledger._store._connection is not before and ledger.check() == [] else 2
+        if sys.argv[2] == "charge":
+            reserve(ledger)
+            code = 0 if ledger._store._connection is not before and ledger.check() == [] else 2
+        ledger.close()  # must not close the parent's connection
+        if sys.argv[2] == "close":
+            before.execute("SELECT 1")
+            code = 0
     finally:
         os._exit(code)
 code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -216,8 +221,9 @@ ledger.close()
 """
 
 
-def test_a_fork_python_was_not_told_of(tmp_path: Path) -> None:
-    assert json.loads(finish(start(UNTOLD_FORK, tmp_path / "ledger.sqlite"))) == [0, 3, []]
+@pytest.mark.parametrize(("what", "entries"), [("charge", 3), ("close", 2)])
+def test_a_fork_python_was_not_told_of(tmp_path: Path, what: str, entries: int) -> None:
+    assert json.loads(finish(start(UNTOLD_FORK, tmp_path / "ledger.sqlite", what))) == [0, entries, []]
 
 
 # --- crashes -----------------------------------------------------------------------------------------
