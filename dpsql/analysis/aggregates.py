@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from dpsql.analysis.candidates import with_domain
 from dpsql.analysis.coerce import cast
-from dpsql.analysis.expressions import check_arguments, function_name, predicate
+from dpsql.analysis.expressions import canonical, check_arguments, function_name, predicate
 from dpsql.analysis.relation import Column, Relation, Scope, fold
 from dpsql.analysis.typed import Typed, UnitRole
 from dpsql.errors import QueryRefused
@@ -194,8 +194,8 @@ class _Group:
             if isinstance(node, exp.Column):
                 raise
             return None  # it may name an aggregate by its alias: its parts are looked up one by one
-        if value.sql in self.keys:
-            return self.keys[value.sql]
+        if canonical(value).sql in self.keys:
+            return self.keys[canonical(value).sql]
         if isinstance(node, exp.Column):
             raise self.compiler.source.refuse(
                 f"{node.name} is neither a group key nor inside an aggregate", node
@@ -245,7 +245,7 @@ def _compiled(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Type
         modifier, arguments = "DISTINCT ", arguments[0].expressions
     if len(arguments) != 1:
         raise compiler.source.refuse(f"{name} takes one argument here", node)
-    value = compiler.expression(arguments[0], scope)
+    value = canonical(compiler.expression(arguments[0], scope))
     if not aggregate.accepts(value.type):
         raise compiler.source.refuse(f"{name} does not take {value.type}", node)
     result = aggregate.form(value, modifier)
@@ -275,7 +275,7 @@ def grouped(
         if not contains(item.node):
             scope.aliases.setdefault(fold(item.name), compiler.expression(item.node, scope))
     nodes = group_nodes(compiler, node, items, scope)
-    keys = [with_domain(compiler.expression(k, scope), scope) for k in nodes]
+    keys = [with_domain(canonical(compiler.expression(k, scope)), scope) for k in nodes]
     if owner is not None and not any(k.unit is UnitRole.EXACT for k in keys):
         at = node.args.get("group") or node
         raise compiler.source.refuse(
@@ -289,7 +289,7 @@ def grouped(
             key.sql, Typed(name, key.type, frozenset({name}), unit=key.unit, candidates=key.candidates)
         )
     outer = Scope(compiler.source, intercept=group.lookup)
-    values = [compiler.expression(item.node, outer) for item in items]
+    values = [canonical(compiler.expression(item.node, outer)) for item in items]
     having = ""
     if node.args.get("having") is not None:
         having = f" WHERE {predicate(compiler, node.args['having'].this, outer).sql}"

@@ -10,7 +10,7 @@ from sqlglot import exp
 from dpsql.analysis import aggregates
 from dpsql.analysis.candidates import with_domain
 from dpsql.analysis.compiler import Cte
-from dpsql.analysis.expressions import check_arguments, common, predicate
+from dpsql.analysis.expressions import canonical, check_arguments, common, predicate
 from dpsql.analysis.joins import From, from_clause
 from dpsql.analysis.relation import Column, Relation, Scope, fold
 from dpsql.analysis.typed import Typed, UnitRole
@@ -121,7 +121,7 @@ def _select(compiler: StatementCompiler, node: exp.Select, outer: tuple[Cte, ...
     scope = source.scope.copy()
     values: list[Typed] = []
     for item in items:
-        value = with_domain(compiler.expression(item.node, scope), scope)
+        value = with_domain(canonical(compiler.expression(item.node, scope)), scope)
         values.append(value)
         scope.aliases.setdefault(fold(item.name), value)
     return _project(compiler, node, source, where, items, values)

@@ -21,7 +21,6 @@ from dpsql.analysis.spellings import rewritten
 from dpsql.analysis.typed import Candidates, Typed, UnitRole
 from dpsql.analysis.writing import Rows
 from dpsql.language import AboveThreshold, AllGroups, Reading, TopK
-from dpsql.types import DOUBLE
 
 if TYPE_CHECKING:
     from dpsql.analysis.compiler import StatementCompiler
@@ -125,8 +124,7 @@ def counting(compiler: StatementCompiler, query: Query) -> Counting:
         reading = replace(reading, spelling=spelled.spelling)
     if spelled.only is not None:
         outputs = (replace(outputs[spelled.only[0]], name=spelled.only[1]),)
-    if keys and not all(domains):
-        keys = tuple(canonical(k) if k.type == DOUBLE else k for k in keys)
+    keys = tuple(canonical(k) for k in keys)
     rows = Rows.of(made, condition, keys, counts)
     return Counting(rows, reading, keys, domains, counts, outputs, made)
 

@@ -306,13 +306,20 @@ def _cast(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
             size=2 * value.size,
         )
     result = cast(value, kind)
-    return canonical(result) if kind == DOUBLE else result
+    return canonical(result)
 
 
 def canonical(value: Typed) -> Typed:
-    """Make equal doubles identical: one zero, one NaN."""
+    """Make equal doubles identical: one zero, one NaN.
+
+    Every stored or compared DOUBLE passes through here: where equal values are merged (DISTINCT, GROUP BY,
+    MIN), the engine keeps the first one's bits, and which is first depends on everybody's rows. Columns are
+    canonical already.
+    """
+    if value.type != DOUBLE or value.reads == {value.sql}:
+        return value
     sql = f"(CASE WHEN isnan({value.sql}) THEN CAST('nan' AS DOUBLE) ELSE {value.sql} + 0.0 END)"
-    return value if value.literal is not None else replace(value, sql=sql, size=2 * value.size)
+    return replace(value, sql=sql, size=2 * value.size)
 
 
 def _neg(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:

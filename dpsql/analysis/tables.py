@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from dpsql.analysis.expressions import check_arguments, common
+from dpsql.analysis.expressions import canonical, check_arguments, common
 from dpsql.analysis.relation import Column, Origin, Owner, Relation, Scope, fold, quote
 from dpsql.analysis.typed import Candidates, Typed, UnitRole
 from dpsql.policy import UnitColumn, UnitRow, UnitVia
@@ -193,7 +193,11 @@ def _values(compiler: StatementCompiler, node: exp.Values) -> Relation:
         raise compiler.source.refuse("the rows of VALUES differ in length", node)
     empty = Scope(compiler.source)
     columns = [
-        common(compiler, [compiler.expression(row[i], empty) for row in rows], [row[i] for row in rows])
+        common(
+            compiler,
+            [canonical(compiler.expression(row[i], empty)) for row in rows],
+            [row[i] for row in rows],
+        )
         for i in range(width)
     ]
     text = ", ".join("(" + ", ".join(columns[i][j].sql for i in range(width)) + ")" for j in range(len(rows)))
