@@ -37,7 +37,7 @@ COLUMNS = ("printed", "laplace", "one-sided", "limited", "auto")
 
 
 def lemma(bar_chance, threshold_epsilon, epsilon):
-    """The threshold of the paper's Algorithm 3: ln(1/x)/(epsilon/2), x the largest with Lemma 3.1 <= chance."""
+    """The paper's threshold, ln(1/x)/(epsilon/2), for the largest x that Lemma 3.1 allows."""
     ratio = 2 * threshold_epsilon / epsilon
 
     def tail(x):
@@ -68,7 +68,9 @@ def limited_share(counts, k, epsilon, delta, trials, entropy):
 
 
 def main():
-    reader = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    reader = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     reader.add_argument("folder", type=Path)
     reader.add_argument("--sets", nargs="+", default=["gowalla10core", "brightkite_sepgcn", "retail"])
     reader.add_argument("--units", nargs="*", default=[], metavar="X=N")
@@ -80,7 +82,9 @@ def main():
     rows = []
     print(f"{'set':<20}{'epsilon':>8}{'k':>4}" + "".join(f"{name:>11}" for name in COLUMNS))
     for name in given.sets:
-        counts = pq.read_table(given.folder / f"{name}_counts.parquet").column("n").to_numpy().astype(np.int64)
+        counts = (
+            pq.read_table(given.folder / f"{name}_counts.parquet").column("n").to_numpy().astype(np.int64)
+        )
         if name not in units:
             units[name] = pc.count_distinct(pq.read_table(given.folder / f"{name}.parquet").column(0)).as_py()
         delta = Fraction(1, units[name])

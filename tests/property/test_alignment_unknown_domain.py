@@ -1,0 +1,206 @@
+"""The mechanisms for unknown domains and stable queries are private: their proofs, run.
+
+As in the alignment of top-k: for random counts, a neighbour and noise H with output omega outside the
+bad event, run(D', phi(H)) = omega; phi costs at most the charge of omega; shifted noise stays in its
+support; phi has an inverse. What the bad event may hold is shown to be rare by the count's place.
+"""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from dpsql.mechanisms.limited_domain import before_the_bar, limited_domain_plan
+from dpsql.mechanisms.stable import first_test, margins, stable_tests, until_unstable
+from dpsql.mechanisms.top_stable import leads
+
+FINE = 64
+CASES = 1500
+BAR = "bar"
+
+
+def sides(seed, c):
+    """A universe of groups on D and D', where empty places are groups of count 0 like any other."""
+    rng = np.random.default_rng(seed)
+    for case in range(CASES):
+        real, k = int(rng.integers(1, 7)), int(rng.integers(1, 4))
+        many = k + int(rng.integers(0, 4))
+        q = rng.integers(0, [2, 4, 9, 100][case % 4], real)
+        p = q + rng.integers(0, c + 1, real)
+        if case % 2:
+            q, p = p, q
+        yield rng, q, p, k, many
+
+
+def candidates(rng, counts, many):
+    """Ids of the candidates, any order of ties, and their counts and one more; empty places are negative."""
+    present = np.flatnonzero(counts > 0)
+    order = present[np.lexsort((rng.random(len(present)), -counts[present]))]
+    kept = np.zeros(many + 1, dtype=np.int64)
+    kept[: len(order[: many + 1])] = counts[order[: many + 1]]
+    empty = -1 - np.arange(many)
+    return np.concatenate([order, empty])[:many], kept
+
+
+def place(ids, values, k):
+    """What is placed: ids in order up to the bar, an empty place or k; and the exact gaps."""
+    order = np.argsort(-values, kind="stable")
+    ended = [(at == len(ids)) or ids[at] < 0 for at in order[:k]]
+    placed = order[: ended.index(True) + 1 if any(ended) else k]
+    names = [BAR if at == len(ids) else int(ids[at]) for at in placed]
+    return placed, names, (values[order][:-1] - values[order][1:])[: len(placed)].tolist()
+
+
+def lift(q, p, won, noise, *, inverse=False):
+    """The alignment of noisy top-k and its inverse; in the latter, `noise` is the aligned one."""
+    m = (q - p)[won].min()
+    if won.all():
+        shift = q - p - m
+    else:
+        losers = np.flatnonzero(~won)
+        best, best_p = (q + noise)[losers].max(), (p + noise)[losers].max()
+        shift = np.zeros_like(q)
+        if best_p >= best - m:
+            shift[won] = (q - p)[won] + best_p - best
+        else:
+            s = losers[np.argmax(((p if inverse else q) + noise)[losers])]
+            shift[won] = (q - p)[won] - m
+            shift[s] = q[s] - p[s] - m
+    return noise - shift if inverse else noise + shift
+
+
+@pytest.mark.parametrize("c", [1, 2])
+def test_limited_domain(c):
+    kinds = []
+    for rng, q, p, k, many in sides(c, c):
+        plan = limited_domain_plan(k, 1, "1e-6", candidates=many, sensitivity=c, resolution=0)
+        clearance, threshold = int(rng.integers(c, 3 * c + 2)), int(rng.choice([0, 0, 3]))
+        (ids, kept), (other, kept_p) = candidates(rng, q, many), candidates(rng, p, many)
+        # Candidates of both sides keep their noise; those that leave lend it to those that come.
+        stay = np.isin(ids, other)
+        paired = ids.copy()
+        paired[~stay] = other[~np.isin(other, ids)]
+        rank_p = {int(name): at for at, name in enumerate(other)}
+        moved_p = np.array([kept_p[rank_p[int(name)]] for name in paired])
+        assert set(np.sign(moved_p - kept[:-1]).tolist()) <= {0, int(np.sign((p - q).sum()))}
+        assert (np.abs(moved_p - kept[:-1]) <= c).all()
+        leaving = kept[:-1][~stay]
+        assert (leaving <= kept[-1] + c).all()
+
+        def values(heights, h, threshold=threshold, clearance=clearance):
+            return np.append(heights, max(h + clearance, threshold)) * FINE
+
+        here, there = values(kept[:-1], kept[-1]), values(moved_p, kept_p[-1])
+        noise = (rng.geometric(rng.choice([0.6, 0.2]), many + 1) - 1) * FINE + rng.permutation(FINE)[
+            : many + 1
+        ]
+        placed, names, gaps = place(ids, here + noise, k)
+        if not stay[[at for at in placed if at < many]].all():
+            # The bad event: a candidate of one side only came before the bar.
+            assert (here + noise)[:many][~stay].max() > (here + noise)[many]
+            continue
+        won = np.zeros(many + 1, dtype=bool)
+        won[placed] = True
+        aligned = lift(here, there, won, noise)
+        again = place(paired, there + aligned, k)
+        assert again[1:] == (names, gaps)
+        assert (aligned >= noise).all()
+        cost = Fraction(int((aligned - noise).sum()), FINE) / plan.scale
+        released = sum(name != BAR and name >= 0 for name in names)
+        assert cost <= plan.charge(released).epsilon
+        assert np.array_equal(lift(here, there, won, aligned, inverse=True), noise)
+        kinds.append((released, names[-1] == BAR, names[-1] != BAR and names[-1] < 0, bool((~stay).any())))
+    assert len(kinds) > CASES // 2
+    assert len(set(kinds)) >= 10
+
+
+def test_the_product_is_the_ideal_limited_domain():
+    """`before_the_bar` on floors and ranks = the same order, cut and floored gaps."""
+    for rng, q, _, k, many in sides(7, 1):
+        ids, kept = candidates(rng, q, many)
+        groups = int((ids >= 0).sum())
+        remainders = rng.permutation(FINE)[: many + 1]
+        values = np.append(kept[:-1], kept[-1] + 2) + rng.geometric(0.4, many + 1)
+        placed, names, gaps = place(ids, values * FINE + remainders, k)
+        index, steps, released = before_the_bar(values, np.argsort(np.argsort(remainders)), k, groups)
+        ended = [name == BAR or name < 0 for name in names]
+        assert released == len(names) - sum(ended)
+        assert np.array_equal(index[: len(placed)], placed)
+        assert steps[: len(placed)].tolist() == [gap // FINE for gap in gaps]
+
+
+@pytest.mark.parametrize("c", [1, 3])
+def test_an_unstable_set_has_distance_0_on_both_sides(c):
+    """And distances move by at most c: what the alignment of Top Stable rests on."""
+    changed = 0
+    for rng, q, p, _, many in sides(20 + c, c):
+        (ids, kept), (other, kept_p) = candidates(rng, q, many), candidates(rng, p, many)
+        distance, distance_p = leads(kept, Fraction(c))[::-1], leads(kept_p, Fraction(c))[::-1]
+        assert (np.abs(distance - distance_p) <= c).all()
+        for i in range(1, many + 1):
+            if set(ids[:i].tolist()) != set(other[:i].tolist()):
+                changed += 1
+                assert distance[i - 1] == distance_p[i - 1] == 0
+    assert changed > 100
+
+
+def stable_instances(seed, c, *, laplace):
+    """Distances on both sides and noise, in whole counts."""
+    rng = np.random.default_rng(seed)
+    for case in range(CASES):
+        m = int(rng.integers(1, 7))
+        d = rng.integers(0, [2, 5, 40][case % 3], m)
+        other = np.maximum(d + rng.integers(-c, c + 1, m), 0)
+        draws = rng.geometric(rng.choice([0.7, 0.2]), m + 1) - 1
+        if laplace:
+            draws -= rng.geometric(0.3, m + 1) - 1
+        yield rng, d, other, draws[:1], draws[1:]
+
+
+@pytest.mark.parametrize("c", [1, 3])
+@pytest.mark.parametrize("noise", ["one-sided", "laplace"])
+def test_first_stable(noise, c):
+    places = set()
+    for rng, d, other, threshold, draws in stable_instances(c, c, laplace=noise == "laplace"):
+        plan = stable_tests(
+            len(d), 1, rng.choice(["1e-9", "0.9"]), share=None, noise=noise, sensitivity=c, resolution=0
+        )
+        at, gap = first_test(margins(d, plan, threshold, draws))
+        moved = draws.copy()
+        if at >= 0:
+            moved[at] += c + d[at] - other[at]
+        lifted = threshold + c
+        assert [int(part) for part in first_test(margins(other, plan, lifted, moved))] == [at, gap]
+        assert (moved >= draws).all()
+        cost = c / plan.threshold_scale + Fraction(int((moved - draws).sum())) / plan.scale
+        assert cost <= plan.threshold_epsilon + (plan.epsilon if at >= 0 else 0)
+        back = moved.copy()
+        if at >= 0:
+            back[at] -= c + d[at] - other[at]
+        assert np.array_equal(back, draws)
+        places.add(int(at))
+    assert len(places) >= 5
+
+
+@pytest.mark.parametrize("c", [1, 3])
+def test_stable_answers(c):
+    ends = set()
+    for rng, d, other, threshold, draws in stable_instances(30 + c, c, laplace=True):
+        k = int(rng.integers(1, len(d) + 1))
+        plan = stable_tests(
+            len(d), 1, "0.9", share=None, noise="laplace", sensitivity=c, resolution=0, paid=k
+        )
+        index, asked = until_unstable(margins(d, plan, threshold, draws), k)
+        failed = np.setdiff1d(np.arange(asked), index)
+        moved = draws.copy()
+        moved[failed] += (d - other)[failed] - c
+        again, asked_again = until_unstable(margins(other, plan, threshold - c, moved), k)
+        assert asked_again == asked
+        assert np.array_equal(again, index)
+        cost = c / plan.threshold_scale + Fraction(int(np.abs(moved - draws).sum())) / plan.scale
+        assert cost <= plan.threshold_epsilon + len(failed) * plan.epsilon
+        assert plan.threshold_epsilon + k * plan.epsilon == 1
+        moved[failed] -= (d - other)[failed] - c
+        assert np.array_equal(moved, draws)
+        ends.add((len(failed) == k, len(index) > 0, asked < len(d)))
+    assert len(ends) == 5
