@@ -1,0 +1,140 @@
+"""Guess and check is private: its proof, run on the production class with its noise given.
+
+For random streams, a neighbour and noise, with omega = run(D, H): run(D', phi(H)) = omega; the cost of
+phi is at most the charge of omega; shifted one-sided noise stays in its support; and phi is injective,
+shown by its inverse.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from dpsql.mechanisms import GuessAndCheck
+from dpsql.mechanisms.guess_and_check import on_grid
+from dpsql.noise import COUNT_LIMIT
+
+CASES = 1500
+
+
+@dataclass
+class Noise:
+    """In grid steps: the threshold's, and by place in the stream the checks' and the answers'."""
+
+    level: int
+    checks: list[int]
+    answers: list[int]
+
+
+class Given(GuessAndCheck):
+    """The mechanism with its noise given."""
+
+    def __init__(self, given, *arguments, **options):
+        self.given, self.place, self.answering = given, None, False
+        super().__init__(*arguments, **options)
+
+    def _draw(self, noise, scale):
+        if self.place is None:
+            self.place = -1
+            return self.given.level
+        if self._used > self.answered:
+            return self.given.answers[self.place]
+        return self.given.checks[self.place]
+
+    def ask(self, place, count, guess):
+        self.place, self.answered = place, self._used
+        return self.check(count, guess)
+
+
+def run(counts, guesser, given, options):
+    """All answers until the misses are used up; and the guesses, which depend on answers alone."""
+    oracle, said, guesses = Given(given, **options), [], []
+    for place, count in enumerate(counts):
+        if oracle.exhausted:
+            break
+        guesses.append(guesser(said))
+        said.append(oracle.ask(place, count, guesses[-1]))
+    return said, guesses, oracle
+
+
+def shifts(q, p, said, guesses, c, bits):
+    """How much each noise moves, from what is released and the counts alone."""
+    level, checks, answers = c << bits, [0] * len(q), [0] * len(q)
+    for i, (answer, guess) in enumerate(zip(said, guesses, strict=True)):
+        if not answer.hit:
+            wanted = on_grid(guess, bits)
+            here, there = (max(-COUNT_LIMIT, min(x[i], COUNT_LIMIT)) << bits for x in (q, p))
+            checks[i] = (c << bits) + abs(here - wanted) - abs(there - wanted)
+            answers[i] = here - there
+    return Noise(level, checks, answers)
+
+
+def moved(given, by, sign):
+    return Noise(
+        given.level + sign * by.level,
+        [a + sign * b for a, b in zip(given.checks, by.checks, strict=True)],
+        [a + sign * b for a, b in zip(given.answers, by.answers, strict=True)],
+    )
+
+
+@pytest.mark.parametrize("bits", [0, 2])
+@pytest.mark.parametrize("c", [1, 3])
+@pytest.mark.parametrize("noise", ["exponential", "laplace"])
+def test_alignment(noise, c, bits):
+    rng = np.random.default_rng(100 * c + 10 * bits + len(noise))
+    seen = {"hit": 0, "miss": 0, "sided": 0, "used up": 0}
+    for case in range(CASES):
+        n, misses = int(rng.integers(1, 8)), int(rng.integers(1, 4))
+        base = [0, 0, 5, COUNT_LIMIT - 2][case % 4]
+        q = [base + int(x) for x in rng.integers(0, [2, 6, 40][case % 3], n)]
+        p = [x + int(d) for x, d in zip(q, rng.integers(-c, c + 1, n), strict=True)]
+        options = {
+            "tolerance": Fraction(int(rng.integers(-2, 20)), 3),
+            "epsilon": 2,
+            "misses": misses,
+            "sensitivity": c,
+            "noise": noise,
+            "resolution": bits,
+        }
+        rate = rng.choice([0.5, 0.1])
+        draws = rng.geometric(rate, 2 * n + 1) - 1
+        if noise == "laplace":
+            draws -= rng.geometric(rate, 2 * n + 1) - 1
+        answers = rng.geometric(0.3, n) - rng.geometric(0.3, n)
+        given = Noise(int(draws[0]), [int(x) for x in draws[1 : n + 1]], [int(x) for x in answers])
+        start = Fraction(int(rng.integers(0, 12)), 3) + base
+
+        def guesser(said, start=start):
+            """Adaptive: moves with earlier answers and gaps."""
+            return start + len(said) + sum((a.gap or 0) / 5 for a in said)
+
+        said, guesses, oracle = run(q, guesser, given, options)
+        by = shifts(q, p, said, guesses, c, bits)
+        aligned = moved(given, by, 1)
+        again, _, other = run(p, guesser, aligned, options)
+        assert again == said
+        assert other.charge == oracle.charge
+        step = Fraction(1, 1 << bits)
+        cost = abs(by.level) * step / oracle.threshold_scale
+        cost += sum(abs(x) for x in by.checks) * step / oracle.scale
+        cost += sum(abs(x) for x in by.answers) * step / oracle.answer_scale
+        assert cost <= oracle.charge.epsilon <= 2
+        assert by.level >= 0
+        assert min(by.checks) >= 0
+        assert moved(aligned, shifts(q, p, again, guesses, c, bits), -1) == given
+        seen["hit"] += any(a.hit for a in said)
+        seen["miss"] += any(not a.hit for a in said)
+        seen["used up"] += oracle.exhausted
+        seen["sided"] += any(
+            (x - g) * (y - g) < 0 and not a.hit for x, y, g, a in zip(q, p, guesses, said, strict=False)
+        )
+    assert min(seen.values()) >= 5, seen
+
+
+def test_the_threshold_is_drawn_once():
+    """Else a lucky threshold would be paid for once and drawn often."""
+    given = Noise(4, [0] * 50, [0] * 50)
+    said, _, oracle = run([9] * 50, lambda _: 9, given, {"tolerance": 3, "epsilon": 1, "misses": 2})
+    assert all(answer.hit for answer in said)
+    assert oracle._level == 4
