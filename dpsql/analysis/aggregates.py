@@ -15,7 +15,7 @@ from sqlglot import exp
 from dpsql.analysis.candidates import with_domain
 from dpsql.analysis.coerce import cast
 from dpsql.analysis.expressions import canonical, check_arguments, function_name, predicate
-from dpsql.analysis.relation import Column, Relation, Scope, fold
+from dpsql.analysis.relation import Block, Column, Relation, Scope, fold
 from dpsql.analysis.typed import Typed, UnitRole
 from dpsql.errors import QueryRefused
 from dpsql.types import BIGINT, BOOLEAN, DOUBLE, SqlType
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dpsql.analysis.compiler import StatementCompiler
     from dpsql.analysis.joins import From
 
-__all__ = ["AGGREGATES", "call_of", "contains", "group_nodes", "grouped"]
+__all__ = ["AGGREGATES", "Group", "call_of", "contains", "group_nodes", "grouped"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +127,8 @@ def call_of(node: exp.Expr) -> str | None:
 def contains(node: exp.Expr) -> bool:
     """Whether an aggregate stands in an expression (not counting subqueries)."""
     return any(
-        call_of(n) is not None
-        for n in node.walk(prune=lambda n: isinstance(n, exp.Query))
+        call_of(n) is not None and not isinstance(n.parent, exp.Window)
+        for n in node.walk(prune=lambda n: isinstance(n, (exp.Query, exp.Subquery)))
         if isinstance(n, exp.Expr)
     )
 
@@ -168,7 +168,7 @@ def group_nodes(
 
 
 @dataclass(slots=True)
-class _Group:
+class Group:
     """One grouped block while it is compiled: keys, aggregates, and where its columns are."""
 
     compiler: StatementCompiler
@@ -178,12 +178,20 @@ class _Group:
     keys: dict[str, Typed] = field(default_factory=dict)
     """By the key's compiled text: its column in the grouped relation."""
     aggregates: list[Typed] = field(default_factory=list)
+    windows: list[Typed] = field(default_factory=list)
+    around: Scope | None = None
+    """Where windows over the groups are compiled."""
     open: set[str] = field(default_factory=set)
 
     def lookup(self, node: exp.Expr) -> Typed | None:
         """Return a key or aggregate as a column of the group; None for what is built from them."""
         if call_of(node) is not None:
             return self._aggregate(node)
+        if isinstance(node, exp.Window) and self.around is not None:
+            value = self.compiler.expression(node, self.around)
+            name = f"{self.alias}.w{len(self.windows)}"
+            self.windows.append(value)
+            return Typed(name, value.type, frozenset({name}))
         if contains(node) or isinstance(node, (exp.Literal, exp.Null, exp.Boolean, exp.Interval)):
             return None
         if isinstance(node, exp.Column) and not node.table and (found := self._alias(node)) is not None:
@@ -202,6 +210,10 @@ class _Group:
             )
         return None
 
+    def inside(self, node: exp.Expr) -> Typed | None:
+        """Look a part of a window up: the window itself is left to its rule."""
+        return None if isinstance(node, exp.Window) else self.lookup(node)
+
     def _alias(self, node: exp.Column) -> Typed | None:
         key = fold(node.name)
         taken = key in self.inner.merged or any(key in map(fold, o.names) for o in self.inner.origins)
@@ -212,7 +224,10 @@ class _Group:
             raise self.compiler.source.refuse(f"{node.name} is defined by itself", node)
         self.open.add(key)
         try:
-            return self.compiler.expression(match, Scope(self.inner.source, intercept=self.lookup))
+            block = replace(self.inner.block, windows=False) if self.inner.block is not None else None
+            return self.compiler.expression(
+                match, Scope(self.inner.source, intercept=self.lookup, block=block)
+            )
         finally:
             self.open.discard(key)
 
@@ -232,6 +247,8 @@ def _compiled(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Type
         node = node.this
     name = (function_name(node) or "").lower()
     aggregate = AGGREGATES.get(name)
+    if name in ORDERED or name in EXTREME:
+        return ordered(compiler, node, name, scope, where)
     if aggregate is None:
         raise compiler.source.refuse(
             f"the result of {name} depends on the order of rows", node, "use MIN, MAX, COUNT or SUM"
@@ -253,6 +270,65 @@ def _compiled(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Type
         # FILTER belongs to the aggregate itself, inside a conversion of its result.
         result = replace(result, sql=_filtered(aggregate, value, modifier, where))
     return replace(result, literal=None, candidates=None)
+
+
+ORDERED = {"first": "FIRST", "last": "LAST", "list": "LIST", "array_agg": "LIST"}
+EXTREME = {
+    "arg_max": "DESC",
+    "max_by": "DESC",
+    "argmax": "DESC",
+    "arg_min": "ASC",
+    "min_by": "ASC",
+    "argmin": "ASC",
+}
+"""Aggregates that are a function of the rows once their order is complete."""
+
+
+def ordered(compiler: StatementCompiler, node: exp.Expr, name: str, scope: Scope, where: str) -> Typed:
+    """Compile an ordered aggregate: its ORDER BY is completed with the aggregated expression itself."""
+    arguments = list(node.expressions)
+    if name in EXTREME:
+        if len(arguments) != 2 or where:
+            raise compiler.source.refuse(f"{name} takes a value and what to order it by", node)
+        x, y = (canonical(compiler.expression(a, scope)) for a in arguments)
+        _orderable(compiler, node, x, y)
+        # Ties go to the smallest value, so that the answer does not depend on how the rows lie.
+        order = f"{y.sql} {EXTREME[name]} NULLS LAST, {x.sql} ASC NULLS LAST"
+        sql = (
+            f"FIRST({x.sql} ORDER BY {order}) FILTER (WHERE ({x.sql} IS NOT NULL) AND ({y.sql} IS NOT NULL))"
+        )
+        return replace(x, sql=sql, unit=UnitRole.NONE, literal=None, candidates=None, size=4 * x.size)
+    if len(arguments) != 1 or not isinstance(arguments[0], exp.Order):
+        raise compiler.source.refuse(
+            f"the result of {name} depends on the order of rows", node, f"{name.upper()}(page ORDER BY day)"
+        )
+    inner = arguments[0]
+    check_arguments(compiler.source, inner, frozenset({"this", "expressions"}))
+    if inner.this is None or isinstance(inner.this, (exp.Distinct, exp.Star)):
+        raise compiler.source.refuse(f"{name} takes one expression with ORDER BY", node)
+    value = canonical(compiler.expression(inner.this, scope))
+    _orderable(compiler, node, value)
+    terms = []
+    for term in inner.expressions:
+        check_arguments(compiler.source, term, frozenset({"this", "desc", "nulls_first"}))
+        by = canonical(compiler.expression(term.this, scope))
+        _orderable(compiler, node, by)
+        nulls = "FIRST" if term.args.get("nulls_first") else "LAST"
+        terms.append(f"{by.sql} {'DESC' if term.args.get('desc') else 'ASC'} NULLS {nulls}")
+    terms.append(f"{value.sql} ASC NULLS LAST")
+    kind = SqlType("LIST", item=value.type) if ORDERED[name] == "LIST" else value.type
+    if kind.name == "LIST" and value.type.name not in ("VARCHAR", "BIGINT", "INTEGER", "DATE"):
+        raise compiler.source.refuse(f"lists of {value.type} are not collected", node)
+    sql = f"{ORDERED[name]}({value.sql} ORDER BY {', '.join(terms)}){where}"
+    return replace(
+        value, sql=sql, type=kind, unit=UnitRole.NONE, literal=None, candidates=None, size=3 * value.size
+    )
+
+
+def _orderable(compiler: StatementCompiler, node: exp.Expr, *values: Typed) -> None:
+    for value in values:
+        if not _ordered(value.type):
+            raise compiler.source.refuse(f"{value.type} has no order here", node)
 
 
 def _filtered(aggregate: Aggregate, value: Typed, modifier: str, where: str) -> str:
@@ -282,17 +358,34 @@ def grouped(
             "private rows are grouped below the count only by their privacy unit", at, "GROUP BY user_id, ..."
         )
     alias = compiler.alias()
-    group = _Group(compiler, scope, items, alias)
+    group = Group(compiler, scope, items, alias)
     for i, key in enumerate(keys):
         name = f"{alias}.k{i}"
         group.keys.setdefault(
             key.sql, Typed(name, key.type, frozenset({name}), unit=key.unit, candidates=key.candidates)
         )
-    outer = Scope(compiler.source, intercept=group.lookup)
+    around = source.scope.block
+    block = Block(
+        owner,
+        f"{alias}.u" if source.unit else None,
+        around.ctes if around is not None else (),
+        around.depth if around is not None else 1,
+        tuple(f"{alias}.k{i}" for i in range(len(keys))),  # with the unit, they tell groups apart
+        around.named if around is not None else {},
+    )
+    outer = Scope(compiler.source, intercept=group.lookup, block=block)
+    group.around = Scope(compiler.source, intercept=group.inside, block=replace(block, windows=True))
     values = [canonical(compiler.expression(item.node, outer)) for item in items]
     having = ""
     if node.args.get("having") is not None:
         having = f" WHERE {predicate(compiler, node.args['having'].this, outer).sql}"
+    qualify = ""
+    if node.args.get("qualify") is not None:
+        qualify = f" WHERE {predicate(compiler, node.args['qualify'].this, outer).sql}"
+    if f"{alias}.w" in having:
+        raise compiler.source.refuse(
+            "a window function stands in QUALIFY, not in HAVING", node.args["having"]
+        )
     parts = [*([f"{source.unit} AS u"] if source.unit else [])]
     parts += [f"{k.sql} AS k{i}" for i, k in enumerate(keys)]
     parts += [f"{a.sql} AS a{i}" for i, a in enumerate(group.aggregates)]
@@ -302,10 +395,18 @@ def grouped(
     listed = ", ".join(f"{v.sql} AS c{i}" for i, v in enumerate(values))
     columns = tuple(Column(i.name, v.type, v.unit, v.candidates) for i, v in zip(items, values, strict=True))
     sql = f"SELECT {hidden}{listed} FROM ({inner}) AS {alias}{having}"
+    if group.windows or qualify:
+        # HAVING first, then the windows over what it left, then QUALIFY: the same alias names each level.
+        kept = [*([f"{alias}.u AS u"] if source.unit else [])]
+        kept += [f"{alias}.k{i} AS k{i}" for i in range(len(keys))]
+        kept += [f"{alias}.a{i} AS a{i}" for i in range(len(group.aggregates))]
+        kept += [f"{w.sql} AS w{i}" for i, w in enumerate(group.windows)]
+        level = f"SELECT {', '.join(kept)} FROM ({inner}) AS {alias}{having}"
+        sql = f"SELECT {hidden}{listed} FROM ({level}) AS {alias}{qualify}"
     return Relation(sql, columns, owner, _unique(keys, group, values))
 
 
-def _unique(keys: list[Typed], group: _Group, values: list[Typed]) -> frozenset[frozenset[int]]:
+def _unique(keys: list[Typed], group: Group, values: list[Typed]) -> frozenset[frozenset[int]]:
     """One row a unit and keys: unique in the keys, if all of them are selected."""
     places = {v.sql: i for i, v in enumerate(values)}
     wanted = {group.keys[k.sql].sql for k in keys if k.unit is not UnitRole.EXACT}

@@ -1,8 +1,8 @@
-"""SELECT blocks below the counting one: projection, WHERE, DISTINCT, GROUP BY the unit, UNION ALL."""
+"""SELECT blocks below the counting one: projection, WHERE, DISTINCT (ON), QUALIFY; LIMIT of public ones."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -10,17 +10,23 @@ from sqlglot import exp
 from dpsql.analysis import aggregates
 from dpsql.analysis.candidates import with_domain
 from dpsql.analysis.compiler import Cte
-from dpsql.analysis.expressions import canonical, check_arguments, common, predicate
+from dpsql.analysis.expressions import canonical, check_arguments, function_name, predicate
+from dpsql.analysis.hoist import Hoist
 from dpsql.analysis.joins import From, from_clause
-from dpsql.analysis.relation import Column, Relation, Scope, fold
-from dpsql.analysis.typed import Typed, UnitRole
+from dpsql.analysis.relation import Block, Column, Relation, Scope, fold
+from dpsql.analysis.setops import combined
+from dpsql.analysis.typed import Candidates, Typed, UnitRole
+from dpsql.language import MARK
 
 if TYPE_CHECKING:
     from dpsql.analysis.compiler import StatementCompiler
 
 __all__ = ["Item", "expand", "query", "with_ctes"]
 
-_KNOWN = frozenset({"expressions", "from_", "joins", "where", "group", "having", "distinct", "with_"})
+_KNOWN = frozenset(
+    {"expressions", "from_", "joins", "where", "group", "having", "distinct", "with_"}
+    | {"qualify", "windows", "order", "limit"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +60,10 @@ def query(compiler: StatementCompiler, node: exp.Expr, ctes: tuple[Cte, ...], de
     match node:
         case exp.Select():
             return _select(compiler, node, ctes, depth)
-        case exp.Union():
-            return _union(compiler, node, with_ctes(compiler, node, ctes), depth)
+        case exp.Union() | exp.Intersect() | exp.Except():
+            inner = with_ctes(compiler, node, ctes)
+            left, right = (query(compiler, n, inner, depth + 1) for n in (node.this, node.expression))
+            return combined(compiler, node, left, right)
         case exp.Subquery():
             check_arguments(compiler.source, node, frozenset({"this"}))
             return query(compiler, node.this, ctes, depth)
@@ -112,19 +120,87 @@ def _select(compiler: StatementCompiler, node: exp.Select, outer: tuple[Cte, ...
     check_arguments(compiler.source, node, _KNOWN)
     ctes = with_ctes(compiler, node, outer)
     source = from_clause(compiler, node, ctes, depth)
+    named = {fold(w.name): w for w in node.args.get("windows") or ()}
+    columns = tuple(c.sql for o in source.scope.origins for c in o.columns)
+    block = Block(source.owner, source.unit, ctes, depth, columns, named)
+    source.scope.block = block
     where = _where(compiler, node, source)
     items = expand(compiler, node, source.scope)
     if node.args.get("group") is not None or any(aggregates.contains(i.node) for i in items):
-        return aggregates.grouped(compiler, node, source, where, items)
+        relation = aggregates.grouped(compiler, node, source, where, items)
+        if node.args.get("distinct") is not None:
+            raise compiler.source.refuse("DISTINCT over groups: put the groups into a subquery", node)
+        return _limited(compiler, node, relation, items)
     if node.args.get("having") is not None:
         raise compiler.source.refuse("HAVING needs a GROUP BY", node.args["having"])
-    scope = source.scope.copy()
+    hoist = Hoist.over(compiler, source, where) if _has_windows(node) else None
+    scope = hoist.scope if hoist is not None else source.scope.copy()
     values: list[Typed] = []
     for item in items:
         value = with_domain(canonical(compiler.expression(item.node, scope)), scope)
         values.append(value)
         scope.aliases.setdefault(fold(item.name), value)
-    return _project(compiler, node, source, where, items, values)
+    relation = _project(compiler, node, source, where, items, values, scope, hoist)
+    return _limited(compiler, node, relation, items)
+
+
+def _has_windows(node: exp.Select) -> bool:
+    distinct = node.args.get("distinct")
+    on = distinct is not None and distinct.args.get("on") is not None
+    return on or node.args.get("qualify") is not None or any(i.find(exp.Window) for i in node.expressions)
+
+
+def _limited(
+    compiler: StatementCompiler, node: exp.Select, relation: Relation, items: list[Item]
+) -> Relation:
+    """Apply LIMIT to a public relation in a total order; ORDER BY alone changes nothing in a subquery."""
+    limit = node.args.get("limit")
+    if limit is None:
+        return relation
+    if relation.owner is not None:
+        raise compiler.source.refuse(
+            "LIMIT over private rows lets one unit push out another",
+            limit,
+            "select per unit: QUALIFY ROW_NUMBER() .. = 1",
+        )
+    check_arguments(compiler.source, limit, frozenset({"expression"}))
+    count = limit.args.get("expression")
+    if not isinstance(count, exp.Literal) or not str(count.this).isdecimal():
+        raise compiler.source.refuse("LIMIT needs a whole number", limit)
+    order = node.args.get("order")
+    if order is None:
+        raise compiler.source.refuse("LIMIT without ORDER BY may keep any rows", limit, "ORDER BY ... LIMIT")
+    terms = []
+    for term in order.expressions:
+        check_arguments(compiler.source, term, frozenset({"this", "desc", "nulls_first"}))
+        place = _item_place(compiler, term.this, items)
+        nulls = "FIRST" if term.args.get("nulls_first") else "LAST"
+        terms.append(f"l.c{place} {'DESC' if term.args.get('desc') else 'ASC'} NULLS {nulls}")
+    listed = [f"l.c{i}" for i in range(len(relation.columns))]
+    total = ", ".join([*terms, *listed])  # completed: which rows stay must not depend on how they are read
+    sql = f"SELECT {', '.join(f'{c} AS c{i}' for i, c in enumerate(listed))} FROM ({relation.sql}) AS l"
+    limited = f"{sql} ORDER BY {total} LIMIT {int(count.this)}"
+    domains = tuple(
+        replace(
+            c,
+            candidates=Candidates(
+                f"SELECT DISTINCT l.c{i} AS v FROM ({limited}) AS l WHERE l.c{i} IS NOT NULL",
+                origin="a public subquery",
+            ),
+        )
+        for i, c in enumerate(relation.columns)
+    )
+    return Relation(limited, domains, None, relation.unique)
+
+
+def _item_place(compiler: StatementCompiler, node: exp.Expr, items: list[Item]) -> int:
+    if isinstance(node, exp.Literal) and str(node.this).isdecimal() and 1 <= int(node.this) <= len(items):
+        return int(node.this) - 1
+    for i, item in enumerate(items):
+        named = isinstance(node, exp.Column) and not node.table and fold(item.name) == fold(node.name)
+        if named or item.node == node:
+            return i
+    raise compiler.source.refuse("ORDER BY names an item of this select list here", node)
 
 
 def _where(compiler: StatementCompiler, node: exp.Select, source: From) -> str:
@@ -154,33 +230,122 @@ def _project(
     where: str,
     items: list[Item],
     values: list[Typed],
+    scope: Scope,
+    hoist: Hoist | None,
 ) -> Relation:
     columns = tuple(Column(i.name, v.type, v.unit, v.candidates) for i, v in zip(items, values, strict=True))
     _storable(compiler, items, values)
     listed = ", ".join(f"{v.sql} AS c{i}" for i, v in enumerate(values))
-    distinct = ""
     places = {v.sql: i for i, v in reversed(list(enumerate(values)))}
-    unique = frozenset(
-        frozenset(places[c] for c in names) for names in source.unique if all(c in places for c in names)
+    facts = hoist.unique if hoist is not None else source.unique
+    unique = {frozenset(places[c] for c in names) for names in facts if all(c in places for c in names)}
+    word, condition = "SELECT", ""
+    distinct = node.args.get("distinct")
+    if distinct is not None and distinct.args.get("on") is not None and hoist is not None:
+        condition, on = _distinct_on(compiler, node, distinct, source, hoist, items)
+        unique |= _kept(on, places)
+    elif distinct is not None:
+        check_arguments(compiler.source, distinct, frozenset())
+        _distinct(compiler, node, source, columns)
+        word = "SELECT DISTINCT"
+        unique.add(frozenset(range(len(columns))) - _unit_places(columns))
+    if node.args.get("qualify") is not None:
+        if condition:
+            raise compiler.source.refuse(
+                "DISTINCT ON and QUALIFY together are not supported", node.args["qualify"]
+            )
+        kept = node.args["qualify"].this
+        condition = f" WHERE {predicate(compiler, kept, scope).sql}"
+        unique |= _kept(_first_of_each(compiler, kept, scope), places)
+    if hoist is None:
+        hidden = f"{source.unit} AS u, " if source.unit is not None else ""
+        sql = f"{word} {hidden}{listed} FROM {source.sql}{where}"
+    else:
+        hidden = f"{hoist.alias}.u AS u, " if source.unit is not None else ""
+        sql = f"{word} {hidden}{listed} FROM {hoist.sql()}{condition}"
+    return Relation(sql, columns, source.owner, frozenset(unique))
+
+
+def _distinct(
+    compiler: StatementCompiler, node: exp.Select, source: From, columns: tuple[Column, ...]
+) -> None:
+    if source.owner is None:
+        return
+    if source.owner.row:
+        raise compiler.source.refuse("DISTINCT would merge rows, and each row is a privacy unit", node)
+    if not any(c.unit is UnitRole.EXACT for c in columns):
+        raise compiler.source.refuse(
+            "DISTINCT over private rows must select their privacy unit",
+            node.args["distinct"],
+            "SELECT DISTINCT user_id, page",
+        )
+
+
+def _distinct_on(
+    compiler: StatementCompiler,
+    node: exp.Select,
+    distinct: exp.Expr,
+    source: From,
+    hoist: Hoist,
+    items: list[Item],
+) -> tuple[str, list[Typed]]:
+    """Write DISTINCT ON as the first row of each partition, in an order completed with all columns."""
+    on = distinct.args["on"]
+    nodes = on.expressions if isinstance(on, exp.Tuple) else [on]
+    order = node.args.get("order")
+    if order is None:
+        raise compiler.source.refuse(
+            "DISTINCT ON without ORDER BY may keep any row", distinct, "ORDER BY user_id, day"
+        )
+    for column in (c for part in [*nodes, *order.expressions] for c in part.find_all(exp.Column)):
+        _no_alias(compiler, column, source.scope, items)
+    if source.owner is not None:
+        values = [compiler.expression(n, source.scope) for n in nodes]
+        if source.owner.row or not any(v.unit is UnitRole.EXACT for v in values):
+            raise compiler.source.refuse(
+                "DISTINCT ON over private rows must name their privacy unit",
+                distinct,
+                "DISTINCT ON (user_id)",
+            )
+    call = exp.Anonymous(this=f"{MARK}row_number", expressions=[])
+    window = exp.Window(this=call, partition_by=[n.copy() for n in nodes], order=order.copy())
+    first = compiler.expression(window, hoist.scope)
+    return f" WHERE ({first.sql} = 1)", [compiler.expression(n, hoist.scope) for n in nodes]
+
+
+def _no_alias(compiler: StatementCompiler, column: exp.Column, scope: Scope, items: list[Item]) -> None:
+    """Refuse a name that is both a column and an alias of something else: the engine would take the alias."""
+    meant = next((i for i in items if fold(i.name) == fold(column.name)), None)
+    same = meant is None or (
+        isinstance(meant.node, exp.Column) and fold(meant.node.name) == fold(column.name)
     )
-    if node.args.get("distinct") is not None:
-        check_arguments(compiler.source, node.args["distinct"], frozenset())
-        distinct = "DISTINCT "
-        if source.owner is not None:
-            if source.owner.row:
-                raise compiler.source.refuse(
-                    "DISTINCT would merge rows, and each row is a privacy unit", node
-                )
-            if not any(c.unit is UnitRole.EXACT for c in columns):
-                raise compiler.source.refuse(
-                    "DISTINCT over private rows must select their privacy unit",
-                    node.args["distinct"],
-                    "SELECT DISTINCT user_id, page",
-                )
-        unique = frozenset({frozenset(range(len(columns))) - _unit_places(columns)})
-    hidden = f"{source.unit} AS u, " if source.unit is not None else ""
-    sql = f"SELECT {distinct}{hidden}{listed} FROM {source.sql}{where}"
-    return Relation(sql, columns, source.owner, unique)
+    known = any(fold(column.name) in map(fold, o.names) for o in scope.origins)
+    if known and not column.table and not same:
+        raise compiler.source.refuse(f"{column.name} is a column and an alias here", column)
+
+
+def _first_of_each(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> list[Typed] | None:
+    """Read ROW_NUMBER() OVER (PARTITION BY a, b ..) = 1: one row for each a, b."""
+    if not (isinstance(node, exp.EQ) and isinstance(node.this, exp.Window)):
+        return None
+    one = isinstance(node.expression, exp.Literal) and str(node.expression.this) == "1"
+    if (
+        not one
+        or (function_name(node.this.this) or "").lower() != "row_number"
+        or node.this.args.get("alias")
+    ):
+        return None
+    return [compiler.expression(p, scope) for p in node.this.args.get("partition_by") or ()]
+
+
+def _kept(values: list[Typed] | None, places: dict[str, int]) -> set[frozenset[int]]:
+    """Return the place set that partitions make unique, if all of them are selected."""
+    if values is None:
+        return set()
+    wanted = [v for v in values if v.unit is not UnitRole.EXACT]
+    if all(v.sql in places for v in wanted):
+        return {frozenset(places[v.sql] for v in wanted)}
+    return set()
 
 
 def _storable(compiler: StatementCompiler, items: list[Item], values: list[Typed]) -> None:
@@ -193,47 +358,3 @@ def _storable(compiler: StatementCompiler, items: list[Item], values: list[Typed
 
 def _unit_places(columns: tuple[Column, ...]) -> frozenset[int]:
     return frozenset(i for i, c in enumerate(columns) if c.unit is UnitRole.EXACT)
-
-
-def _union(compiler: StatementCompiler, node: exp.Union, ctes: tuple[Cte, ...], depth: int) -> Relation:
-    check_arguments(compiler.source, node, frozenset({"this", "expression", "distinct", "with_"}))
-    if node.args.get("distinct") is not False:
-        raise compiler.source.refuse(
-            "UNION without ALL is not supported yet over private data", node, "write UNION ALL"
-        )
-    left = query(compiler, node.this, ctes, depth)
-    right = query(compiler, node.expression, ctes, depth)
-    if len(left.columns) != len(right.columns):
-        raise compiler.source.refuse("the branches of UNION ALL have different numbers of columns", node)
-    owner = left.owner or right.owner
-    if owner is not None and owner.row:
-        raise compiler.source.refuse("each row is a privacy unit, and UNION ALL could repeat it", node)
-    if left.owner is not None and right.owner is not None and left.owner.kind != right.owner.kind:
-        raise compiler.source.refuse("the branches of UNION ALL have different privacy units", node)
-    a, b = compiler.alias(), compiler.alias()
-    pairs = [
-        common(
-            compiler,
-            [Typed(f"{a}.c{i}", x.type), Typed(f"{b}.c{i}", y.type)],
-            [node.this, node.expression],
-        )
-        for i, (x, y) in enumerate(zip(left.columns, right.columns, strict=True))
-    ]
-    columns = tuple(
-        Column(x.name, p[0].type, _union_role(x, y))
-        for x, y, p in zip(left.columns, right.columns, pairs, strict=True)
-    )
-    parts = []
-    for alias, relation, place in ((a, left, 0), (b, right, 1)):
-        unit = f"{alias}.u" if relation.owner is not None else f"CAST(NULL AS {owner.type})" if owner else ""
-        hidden = f"{unit} AS u, " if owner is not None else ""
-        listed = ", ".join(f"{p[place].sql} AS c{i}" for i, p in enumerate(pairs))
-        parts.append(f"SELECT {hidden}{listed} FROM ({relation.sql}) AS {alias}")
-    return Relation(f"{parts[0]} UNION ALL {parts[1]}", columns, owner)
-
-
-def _union_role(left: Column, right: Column) -> UnitRole:
-    """Only the unit in every branch, at that place, is still the unit."""
-    if UnitRole.NONE in (left.unit, right.unit):
-        return UnitRole.NONE
-    return UnitRole.EXACT if left.unit is right.unit is UnitRole.EXACT else UnitRole.NULLABLE

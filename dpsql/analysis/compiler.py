@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from dpsql.analysis.expressions import MAX_NODES, RULES, check_arguments
+from sqlglot import exp
+
+from dpsql.analysis.expressions import MAX_NODES, RULES, Rule, check_arguments
 
 if TYPE_CHECKING:
-    from sqlglot import exp
-
     from dpsql.analysis.catalog import Catalog
     from dpsql.analysis.relation import Scope
     from dpsql.analysis.typed import Typed
@@ -19,7 +20,17 @@ if TYPE_CHECKING:
 __all__ = ["Cte", "StatementCompiler"]
 
 MAX_LEVELS = 16
-_BY_NODE = {rule.node: rule for rule in RULES}
+_BY_NODE: dict[type[exp.Expr], Rule] = {}
+
+
+def all_rules() -> dict[type[exp.Expr], Rule]:
+    """Return every rule by its node type: scalar ones, subqueries, windows."""
+    if not _BY_NODE:
+        from dpsql.analysis.subqueries import SUBQUERY_RULES  # noqa: PLC0415  they compile whole queries
+        from dpsql.analysis.windows import WINDOW_RULES  # noqa: PLC0415
+
+        _BY_NODE.update({rule.node: rule for rule in (*RULES, *SUBQUERY_RULES, *WINDOW_RULES)})
+    return _BY_NODE
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +55,8 @@ class StatementCompiler:
     """Generated aliases given out so far."""
     nodes: int = 0
     """Expression nodes compiled so far."""
+    now: datetime = field(default_factory=lambda: datetime.now(UTC).replace(tzinfo=None))
+    """The clock, read once."""
     used: set[str] = field(default_factory=set)
     """Declared tables that were named."""
 
@@ -69,7 +82,7 @@ class StatementCompiler:
             known = scope.intercept(node)
             if known is not None:
                 return known
-        rule = _BY_NODE.get(type(node))
+        rule = all_rules().get(type(node))
         if rule is None:
             what = type(node).__name__.upper()
             raise self.source.refuse(f"{what} is not supported here over private data", node)

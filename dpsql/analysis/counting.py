@@ -16,7 +16,7 @@ from dpsql.analysis.expressions import canonical, check_arguments, function_name
 from dpsql.analysis.joins import From, conjuncts, from_clause
 from dpsql.analysis.plan import Output
 from dpsql.analysis.readings import read
-from dpsql.analysis.relation import fold
+from dpsql.analysis.relation import Block, fold
 from dpsql.analysis.spellings import rewritten
 from dpsql.analysis.typed import Candidates, Typed, UnitRole
 from dpsql.analysis.writing import Rows
@@ -93,7 +93,9 @@ def counting(compiler: StatementCompiler, query: Query) -> Counting:
     spelled = rewritten(source, select)
     select = spelled.select
     check_arguments(source, select, _KNOWN)
-    made = from_clause(compiler, select, with_ctes(compiler, select, ()), 1)
+    ctes = with_ctes(compiler, select, ())
+    made = from_clause(compiler, select, ctes, 1)
+    made.scope.block = Block(made.owner, made.unit, ctes, 1)
     if made.owner is None:
         raise source.refuse("no private table reaches the outermost SELECT", select)
     items = expand(compiler, select, made.scope)

@@ -18,6 +18,7 @@ from dpsql.language import MARK
 from dpsql.types import (
     BIGINT,
     BOOLEAN,
+    DATE,
     DOUBLE,
     INTEGER,
     INTERVAL,
@@ -31,23 +32,30 @@ from dpsql.types import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from datetime import datetime
 
     from dpsql.analysis.catalog import Catalog
     from dpsql.analysis.relation import Scope
     from dpsql.language import Source
 
 __all__ = [
+    "MAX_NODES",
+    "OPAQUE",
     "RULES",
     "Compiler",
     "Rule",
     "canonical",
     "check_arguments",
     "common",
+    "compile_in_list",
     "function_name",
     "predicate",
 ]
 
 MAX_NODES = 5_000
+
+OPAQUE = "?"
+"""Stands among what an expression reads when that is more than columns of its row: a subquery, a window."""
 
 
 class Compiler(Protocol):
@@ -55,6 +63,7 @@ class Compiler(Protocol):
 
     source: Source
     catalog: Catalog
+    now: datetime
 
     def expression(self, node: exp.Expr, scope: Scope) -> Typed:
         """Compile one expression by the rule of its node type."""
@@ -194,7 +203,8 @@ def _between(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     return _built(f"(({a.sql} >= {low.sql}) AND ({b.sql} <= {high.sql}))", BOOLEAN, a, b, low, high)
 
 
-def _in(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+def compile_in_list(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+    """Compile IN over a list of values."""
     value = compiler.expression(node.this, scope)
     _comparable(compiler, value, node.this)
     if not node.expressions:
@@ -383,6 +393,43 @@ def _extract(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     return functions.call(compiler.source, compiler.catalog, "date_part", [part, value], node)
 
 
+def _json(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+    """Compile x ->> '$.path' on text: NULL where it is not JSON, the path a literal."""
+    value = compiler.expression(node.this, scope)
+    path = node.expression
+    text = path.sql("duckdb").strip("'") if isinstance(path, (exp.JSONPath, exp.Literal)) else ""
+    if not text or "*" in text or "'" in text or len(text) > 1000:
+        raise compiler.source.refuse("a JSON path is a literal without `*`", node, "note ->> '$.a'")
+    if value.type == VARCHAR:
+        value = cast(value, JSON)
+    if value.type != JSON:
+        raise compiler.source.refuse(f"{value.type} is not JSON", node, "CAST it to VARCHAR")
+    literal = literal_sql(text)
+    try:
+        compiler.catalog.evaluate(f"json_extract_string(TRY_CAST('{{}}' AS JSON), {literal})")
+    except ValueError:
+        raise compiler.source.refuse("this is no JSON path", node, "note ->> '$.a'") from None
+    return _built(f"json_extract_string({value.sql}, {literal})", VARCHAR, value)
+
+
+def _clock(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+    """Replace the clock by a literal, once a statement: two rows never see two times."""
+    return _clock_literal(compiler, date=isinstance(node, exp.CurrentDate))
+
+
+def _clock_literal(compiler: Compiler, *, date: bool) -> Typed:
+    now = compiler.now
+    text = now.date().isoformat() if date else now.isoformat(" ", "seconds")
+    kind = DATE if date else TIMESTAMP
+    return Typed(f"TRY_CAST({literal_sql(text)} AS {kind})", kind, literal=Literal(text))
+
+
+def _now(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+    if node.expressions:
+        raise compiler.source.refuse("the clock takes no argument", node)
+    return _clock_literal(compiler, date=(function_name(node) or "").lower() in ("today", "current_date"))
+
+
 def _concat(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     a, b = compiler.expression(node.this, scope), compiler.expression(node.expression, scope)
     return functions.call(compiler.source, compiler.catalog, "||", [a, b], node)
@@ -449,6 +496,10 @@ _SPECIAL: dict[str, Callable[[Compiler, exp.Expr, Scope], Typed]] = {
     "nullif": _nullif,
     "if": _if,
     "concat": _concat_call,
+    "now": _now,
+    "today": _now,
+    "current_date": _now,
+    "current_timestamp": _now,
 }
 
 _BINARY = frozenset({"this", "expression"})
@@ -463,7 +514,6 @@ RULES: tuple[Rule, ...] = (
     Rule(exp.Not, _not, frozenset({"this"})),
     *(Rule(node, _comparison, _BINARY) for node in _COMPARISONS),
     Rule(exp.Between, _between, frozenset({"this", "low", "high"})),
-    Rule(exp.In, _in, frozenset({"this", "expressions"})),
     Rule(exp.Is, _is, _BINARY),
     Rule(exp.Case, _case, frozenset({"this", "ifs", "default"})),
     Rule(exp.Cast, _cast, frozenset({"this", "to"})),
@@ -473,5 +523,9 @@ RULES: tuple[Rule, ...] = (
     Rule(exp.DPipe, _concat, _BINARY | {"safe"}),
     Rule(exp.Interval, _interval, frozenset({"this", "unit"})),
     Rule(exp.Extract, _extract, _BINARY),
+    Rule(exp.JSONExtractScalar, _json, _BINARY | {"only_json_types", "scalar_only", "expressions"}),
+    Rule(exp.JSONExtract, _json, _BINARY | {"only_json_types", "scalar_only", "expressions"}),
+    Rule(exp.CurrentDate, _clock, frozenset()),
+    Rule(exp.CurrentTimestamp, _clock, frozenset()),
     Rule(exp.Anonymous, _call, frozenset({"this", "expressions"})),
 )

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["From", "conjuncts", "from_clause"]
 
+_ITEMS = frozenset({"VARCHAR", "BIGINT", "INTEGER", "SMALLINT", "TINYINT", "DATE", "BOOLEAN", "UUID"})
 _HINT_UNIT = "join on the privacy unit: ON a.{unit} = b.{unit}"
 
 
@@ -94,14 +95,18 @@ def _start(compiler: StatementCompiler, node: exp.Expr, ctes: tuple[Cte, ...], d
 
 def _kind(compiler: StatementCompiler, join: exp.Expr) -> str:
     """Return INNER, CROSS, LEFT, RIGHT, FULL, SEMI or ANTI; other joins are refused."""
-    check_arguments(compiler.source, join, frozenset({"this", "side", "kind", "on", "using"}))
+    check_arguments(compiler.source, join, frozenset({"this", "side", "kind", "on", "using", "method"}))
+    method = (join.args.get("method") or "").upper()
+    if method not in ("", "NATURAL"):
+        raise compiler.source.refuse(f"{method} JOIN is not supported over private data", join)
     side, kind = (join.args.get("side") or "").upper(), (join.args.get("kind") or "").upper()
     if kind in ("SEMI", "ANTI") and not side:
         return kind
     if side in ("LEFT", "RIGHT", "FULL") and kind in ("", "OUTER"):
         return side
     if not side and kind in ("", "INNER"):
-        return "INNER" if join.args.get("on") is not None or join.args.get("using") else "CROSS"
+        conditional = join.args.get("on") is not None or join.args.get("using") or method
+        return "INNER" if conditional else "CROSS"
     if kind == "CROSS" and not side:
         return "CROSS"
     raise compiler.source.refuse(f"{side} {kind} JOIN is not supported".replace("  ", " ").strip(), join)
@@ -116,6 +121,8 @@ def _join(
     depth: int,
 ) -> From:
     kind = _kind(compiler, join)
+    if isinstance(join.this, exp.Unnest):
+        return _unnest(compiler, left, join, kind)
     relation, origin, generated = _item(compiler, join.this, ctes, depth)
     if _nested(join.this):
         raise compiler.source.refuse("write nested joins as subqueries", join)
@@ -125,8 +132,11 @@ def _join(
     merged: dict[str, Typed] = {}
     conditions: list[Typed] = []
     pairs: list[tuple[Typed, Typed]] = []
-    if join.args.get("using"):
-        for name in join.args["using"]:
+    using = list(join.args.get("using") or ())
+    if join.args.get("method"):
+        using = _shared(compiler, left, origin, join)
+    if using:
+        for name in using:
             a, b = _using(compiler, left, origin, name)
             x, y = unify(compiler.source, compiler.catalog, a, b, name)
             conditions.append(Typed(f"({x.sql} = {y.sql})", x.type))
@@ -146,6 +156,30 @@ def _join(
     )
     scope = _visible(compiler, left, origin, kind, merged)
     return From(sql, scope, owner, unit, _unique(left, relation, kind, pairs))
+
+
+def _unnest(compiler: StatementCompiler, left: From, join: exp.Expr, kind: str) -> From:
+    """Repeat each row for the items of its own list; rows are no longer unique then."""
+    node = join.this
+    check_arguments(compiler.source, node, frozenset({"expressions", "alias"}))
+    if kind != "CROSS" or len(node.expressions) != 1:
+        raise compiler.source.refuse(
+            "UNNEST takes one list and no condition", join, "FROM t, UNNEST(t.list) AS i(item)"
+        )
+    if left.owner is not None and left.owner.row:
+        raise compiler.source.refuse("each row is a privacy unit, and UNNEST would repeat it", join)
+    value = compiler.expression(node.expressions[0], left.scope)
+    if value.type.item is None or value.type.item.name not in _ITEMS:
+        raise compiler.source.refuse(f"UNNEST does not take {value.type}", node)
+    alias = node.args.get("alias")
+    name = alias.name if alias is not None and alias.this is not None else "unnest"
+    columns = [c.name for c in alias.args.get("columns") or ()] if alias is not None else []
+    generated = compiler.alias()
+    item = Typed(f"{generated}.c0", value.type.item, frozenset({f"{generated}.c0"}))
+    origin = Origin(name, (columns[0] if columns else "unnest",), (item,))
+    sql = f"{left.sql} CROSS JOIN UNNEST({value.sql}) AS {generated}(c0)"
+    scope = Scope(compiler.source, (*left.scope.origins, origin), dict(left.scope.merged))
+    return From(sql, scope, left.owner, left.unit)
 
 
 def _using(compiler: StatementCompiler, left: From, origin: Origin, name: exp.Expr) -> tuple[Typed, Typed]:
@@ -258,6 +292,17 @@ def _row_join(
         join,
         "join a public table on columns the policy declares unique",
     )
+
+
+def _shared(compiler: StatementCompiler, left: From, origin: Origin, join: exp.Expr) -> list[exp.Expr]:
+    """Return the columns that NATURAL JOIN compares: the names both sides have."""
+    before = {fold(n) for o in left.scope.origins for n in o.names}
+    names = [n for n in origin.names if fold(n) in before]
+    if not names:
+        raise compiler.source.refuse(
+            "NATURAL JOIN of tables without a common column", join, "JOIN .. USING (..)"
+        )
+    return [exp.to_identifier(n, quoted=True) for n in names]
 
 
 def _matched(pairs: list[tuple[Typed, Typed]]) -> set[int]:

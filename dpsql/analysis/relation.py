@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dpsql.language import Source
     from dpsql.types import SqlType
 
-__all__ = ["Column", "Origin", "Owner", "Relation", "Scope", "fold", "quote"]
+__all__ = ["Block", "Column", "Origin", "Owner", "Relation", "Scope", "fold", "quote"]
 
 
 def fold(name: str) -> str:
@@ -74,6 +74,23 @@ class Origin:
     columns: tuple[Typed, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Where in a statement an expression stands: whose row it is about, and what may stand there."""
+
+    owner: Owner | None
+    unit: str | None
+    """The hidden unit of the row."""
+    ctes: tuple[Any, ...] = ()
+    depth: int = 1
+    columns: tuple[str, ...] = ()
+    """All generated columns of the block's rows: they complete an order."""
+    named: dict[str, exp.Expr] = field(default_factory=dict)
+    """The WINDOW clause."""
+    windows: bool = False
+    """Whether window functions may stand here."""
+
+
 @dataclass(slots=True)
 class Scope:
     """The names an expression may use: the FROM clause's columns, then aliases of the select list."""
@@ -85,10 +102,22 @@ class Scope:
     aliases: dict[str, Typed] = field(default_factory=dict)
     intercept: Callable[[exp.Expr], Typed | None] | None = None
     """Asked first for every node: in grouped blocks, keys and aggregates are columns of the group."""
+    block: Block | None = None
+    """None where no subquery and no window may stand."""
+    outer: Scope | None = None
+    """The scope of the row that a correlated subquery stands in."""
 
     def copy(self) -> Scope:
         """Return a scope of the same names that may take aliases of its own."""
-        return Scope(self.source, self.origins, dict(self.merged), dict(self.aliases), self.intercept)
+        return Scope(
+            self.source,
+            self.origins,
+            dict(self.merged),
+            dict(self.aliases),
+            self.intercept,
+            self.block,
+            self.outer,
+        )
 
     def resolve(self, node: exp.Column) -> Typed:
         """Find the column a name means: base columns before aliases, ambiguity refused."""
@@ -120,10 +149,14 @@ class Scope:
             return found[0]
         if key in self.aliases:
             return self.aliases[key]
+        if self.outer is not None:
+            return self.outer.resolve(node)
         raise self._unknown(node, name, [n for o in self.origins for n in o.names] + list(self.aliases))
 
     def _in_table(self, node: exp.Column, table: str, key: str) -> Typed:
         origins = [o for o in self.origins if fold(o.alias) == table]
+        if not origins and self.outer is not None:
+            return self.outer.resolve(node)
         if not origins:
             raise self._unknown(
                 node, f"{table}.{node.name}", [f"{o.alias}.{n}" for o in self.origins for n in o.names]

@@ -71,8 +71,8 @@ class Domains:
             case RangeDomain(start=start, stop=stop):
                 return _range(start, stop, kind), None, kind
             case TableDomain(table=name, column=column):
-                values = _column(where, name, column, kind, readers)
-                return f"SELECT v, o FROM {DOMAIN_SCHEMA}.d{number}", values, kind
+                made = _column(where, name, column, kind, readers)
+                return f"SELECT v, o FROM {DOMAIN_SCHEMA}.d{number}", made, kind
         raise PolicyError(f"{where}: unknown kind of domain")
 
     def _listed(self, texts: list[str], kind: SqlType, number: int) -> tuple[str, pa.Table, SqlType]:

@@ -93,19 +93,26 @@ class DuckDBEngine:
         if not isinstance(compiled, CompiledQuery):
             raise InternalError("an engine counts compiled queries alone")
         outcome: list[pa.Table] = []
+        done = threading.Event()
 
         def work() -> None:
-            with suppress(Exception):  # no engine error may be seen, whatever it is
-                outcome.append(self._con.sql(compiled.sql).to_arrow_table())
+            try:
+                with suppress(Exception):  # no engine error may be seen, whatever it is
+                    outcome.append(self._con.sql(compiled.sql).to_arrow_table())
+            finally:
+                done.set()
 
         worker = threading.Thread(target=work, daemon=True)
-        worker.start()
         try:
-            while worker.is_alive():
-                worker.join(0.05)
+            worker.start()
+            # Not join(): before Python 3.13 a Ctrl-C in it marks the running thread as ended.
+            while not done.wait(0.05):
+                pass
         except BaseException:
-            self.cancel()
-            worker.join()
+            # Again and again: an interrupt that comes before the statement starts is lost. A thread whose
+            # start was cut short may still have to begin.
+            while worker.ident is not None and not done.wait(0.01):
+                self.cancel()
             raise
         if not outcome:
             self._reopen()

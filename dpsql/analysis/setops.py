@@ -1,0 +1,97 @@
+"""Set operations below the count: rows keep their owners, and the unit stands at the same place in both."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from dpsql.analysis.expressions import check_arguments, common
+from dpsql.analysis.relation import Column, Owner, Relation
+from dpsql.analysis.typed import Typed, UnitRole
+
+if TYPE_CHECKING:
+    from dpsql.analysis.compiler import StatementCompiler
+
+__all__ = ["combined"]
+
+
+def combined(compiler: StatementCompiler, node: exp.Expr, left: Relation, right: Relation) -> Relation:
+    """Compile UNION, INTERSECT or EXCEPT (ALL or not) of two compiled branches."""
+    check_arguments(compiler.source, node, frozenset({"this", "expression", "distinct", "with_"}))
+    word = type(node).__name__.upper()
+    everything = node.args.get("distinct") is False
+    name = f"{word} ALL" if everything else word
+    if len(left.columns) != len(right.columns):
+        raise compiler.source.refuse(f"the branches of {name} have different numbers of columns", node)
+    owner = left.owner or right.owner
+    if owner is not None:
+        _check(compiler, node, name, left, right, owner)
+    a, b = compiler.alias(), compiler.alias()
+    pairs = [
+        common(
+            compiler, [Typed(f"{a}.c{i}", x.type), Typed(f"{b}.c{i}", y.type)], [node.this, node.expression]
+        )
+        for i, (x, y) in enumerate(zip(left.columns, right.columns, strict=True))
+    ]
+    columns = tuple(
+        Column(x.name, p[0].type, _role(x, y, word))
+        for x, y, p in zip(left.columns, right.columns, pairs, strict=True)
+    )
+    texts = []
+    for alias, relation, side in ((a, left, 0), (b, right, 1)):
+        listed = ", ".join(f"{p[side].sql} AS c{i}" for i, p in enumerate(pairs))
+        hidden = ""
+        if owner is not None:
+            hidden = f"{_unit(alias, relation, owner, name, left)} AS u, "
+        texts.append(f"SELECT {hidden}{listed} FROM ({relation.sql}) AS {alias}")
+    unique = frozenset[frozenset[int]]()
+    if not everything:
+        units = {i for i, c in enumerate(columns) if c.unit is UnitRole.EXACT}
+        unique = frozenset({frozenset(range(len(columns))) - units})
+    return Relation(f"{texts[0]} {name} {texts[1]}", columns, owner, unique)
+
+
+def _check(
+    compiler: StatementCompiler, node: exp.Expr, name: str, left: Relation, right: Relation, owner: Owner
+) -> None:
+    if owner.row:
+        raise compiler.source.refuse(
+            f"each row is a privacy unit, and {name} could repeat or merge rows", node
+        )
+    if left.owner is not None and right.owner is not None and left.owner.kind != right.owner.kind:
+        raise compiler.source.refuse(f"the branches of {name} have different privacy units", node)
+    if name == "UNION ALL":
+        return
+    if left.owner is None:
+        raise compiler.source.refuse(f"{name} of public and private rows has no owner", node)
+    if right.owner is None and name.startswith("UNION"):
+        raise compiler.source.refuse(f"{name} of private and public rows has no owner", node, "UNION ALL")
+    exact = [i for i, c in enumerate(left.columns) if c.unit is UnitRole.EXACT]
+    if right.owner is not None:
+        exact = [i for i in exact if right.columns[i].unit is UnitRole.EXACT]
+    if not exact:
+        raise compiler.source.refuse(
+            f"both branches of {name} must select the privacy unit at the same place",
+            node,
+            "SELECT user_id, page FROM .. EXCEPT SELECT user_id, page FROM ..",
+        )
+
+
+def _unit(alias: str, relation: Relation, owner: Owner, name: str, left: Relation) -> str:
+    if relation.owner is not None:
+        return f"{alias}.u"
+    if name == "UNION ALL":
+        return f"CAST(NULL AS {owner.type})"
+    # The left unit equals its visible column, so matching that column matches the hidden unit too.
+    place = next(i for i, c in enumerate(left.columns) if c.unit is UnitRole.EXACT)
+    return f"TRY_CAST({alias}.c{place} AS {owner.type})"
+
+
+def _role(left: Column, right: Column, word: str) -> UnitRole:
+    """Only the unit in every branch, at that place, is still the unit; EXCEPT keeps the left's rows."""
+    if word != "UNION" and left.unit is UnitRole.EXACT:
+        return UnitRole.EXACT
+    if UnitRole.NONE in (left.unit, right.unit):
+        return UnitRole.NONE
+    return UnitRole.EXACT if left.unit is right.unit is UnitRole.EXACT else UnitRole.NULLABLE

@@ -1,0 +1,166 @@
+"""Subqueries as values and conditions: IN, EXISTS, scalar aggregates; public, or tied to the row's unit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from dpsql.analysis import aggregates
+from dpsql.analysis.coerce import unify
+from dpsql.analysis.expressions import OPAQUE, Rule, check_arguments, compile_in_list, predicate
+from dpsql.analysis.joins import From, conjuncts, from_clause
+from dpsql.analysis.relation import Block, Scope
+from dpsql.analysis.typed import Typed, UnitRole
+from dpsql.errors import QueryRefused
+from dpsql.types import BOOLEAN
+
+if TYPE_CHECKING:
+    from dpsql.analysis.compiler import StatementCompiler
+
+__all__ = ["SUBQUERY_RULES"]
+
+_HINT = "WHERE inner.user_id = outer.user_id"
+
+
+def _block(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Block:
+    if scope.block is None:
+        raise compiler.source.refuse("a subquery does not stand here", node, "put it into WHERE")
+    return scope.block
+
+
+def _in(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
+    subquery = node.args.get("query")
+    if subquery is None:
+        check_arguments(compiler.source, node, frozenset({"this", "expressions"}))
+        return compile_in_list(compiler, node, scope)
+    from dpsql.analysis.blocks import query  # noqa: PLC0415  expressions contain queries and the reverse
+
+    block = _block(compiler, node, scope)
+    value = compiler.expression(node.this, scope)
+    inner = subquery.this if isinstance(subquery, exp.Subquery) else subquery
+    relation = query(compiler, inner, block.ctes, block.depth + 1)
+    alias = compiler.alias()
+    if len(relation.columns) != 1:
+        raise compiler.source.refuse("IN takes a subquery of one column", subquery)
+    column = relation.columns[0]
+    listed = Typed(f"{alias}.c0", column.type)
+    size = value.size + 2
+    if relation.owner is None:
+        a, b = unify(compiler.source, compiler.catalog, value, listed, node)
+        sql = f"({a.sql} IN (SELECT {b.sql} FROM ({relation.sql}) AS {alias}))"
+        return Typed(sql, BOOLEAN, value.reads | {OPAQUE}, size=size)
+    owner = block.owner
+    if owner is None or owner.kind != relation.owner.kind or owner.row or relation.owner.row:
+        raise compiler.source.refuse("the rows compared have different privacy units", node)
+    if value.unit is not UnitRole.EXACT or column.unit is UnitRole.NONE:
+        raise compiler.source.refuse(
+            "IN over a private table compares privacy units alone",
+            node,
+            "WHERE user_id IN (SELECT user_id FROM ...)",
+        )
+    # Without IS NOT NULL a NULL among other units' rows would turn NOT IN to unknown for everybody.
+    sql = (
+        f"({value.sql} IN (SELECT {alias}.c0 FROM ({relation.sql}) AS {alias} WHERE {alias}.c0 IS NOT NULL))"
+    )
+    return Typed(sql, BOOLEAN, value.reads | {OPAQUE}, size=size)
+
+
+def _inner(
+    compiler: StatementCompiler, select: exp.Expr, scope: Scope, knows: frozenset[str]
+) -> tuple[From, Scope, str]:
+    """Compile a subquery's FROM and WHERE, which may name the row it stands in; check who owns its rows."""
+    block = _block(compiler, select, scope)
+    if not isinstance(select, exp.Select):
+        raise compiler.source.refuse("this subquery must be one SELECT", select)
+    check_arguments(compiler.source, select, knows)
+    compiler.level(block.depth + 1, select)
+    made = from_clause(compiler, select, block.ctes, block.depth + 1)
+    inner = made.scope.copy()
+    inner.outer = scope
+    inner.block = Block(made.owner, made.unit, block.ctes, block.depth + 1)
+    where = select.args.get("where")
+    conditions = []
+    if made.owner is not None:
+        conditions.append(_tied(compiler, select, made, inner, scope, block))
+    if where is not None:
+        conditions.append(predicate(compiler, where.this, inner).sql)
+    text = " AND ".join(conditions)
+    return made, inner, f"{made.sql}{' WHERE ' + text if text else ''}"
+
+
+def _tied(
+    compiler: StatementCompiler, select: exp.Select, made: From, inner: Scope, outer: Scope, block: Block
+) -> str:
+    """Find the conjunct inner.unit = outer.unit that ties private rows to the row they are asked for."""
+    if block.owner is None or made.owner is None or block.owner.row or made.owner.row:
+        raise compiler.source.refuse("private rows are not asked for from public ones", select)
+    if block.owner.kind != made.owner.kind:
+        raise compiler.source.refuse("the subquery's rows have another privacy unit", select)
+    where = select.args.get("where")
+    own = {c.sql for o in made.scope.origins for c in o.columns}
+    for part in conjuncts(where.this if where is not None else None):
+        if not (isinstance(part, exp.EQ) and isinstance(part.this, exp.Column)):
+            continue
+        if not isinstance(part.expression, exp.Column):
+            continue
+        try:
+            a, b = inner.resolve(part.this), inner.resolve(part.expression)
+        except QueryRefused:
+            continue
+        if b.sql in own:
+            a, b = b, a
+        if a.sql in own and b.sql not in own and UnitRole.NONE not in (a.unit, b.unit):
+            outer_columns = {c.sql for o in outer.origins for c in o.columns} | {
+                c.sql for c in outer.merged.values()
+            }
+            if b.sql in outer_columns:
+                return f"({made.unit} = {block.unit})"
+    raise compiler.source.refuse(
+        "a subquery over private rows must be tied to the row's own privacy unit", select, _HINT
+    )
+
+
+def _exists(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
+    select = node.this.this if isinstance(node.this, exp.Subquery) else node.this
+    _, _, text = _inner(compiler, select, scope, frozenset({"expressions", "from_", "joins", "where"}))
+    return Typed(f"EXISTS (SELECT 1 FROM {text})", BOOLEAN, frozenset({OPAQUE}), size=2)
+
+
+def _scalar(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
+    """Compile a subquery as a value: one ungrouped aggregate, so exactly one row whatever the data."""
+    select = node.this
+    _, inner, text = _inner(compiler, select, scope, frozenset({"expressions", "from_", "joins", "where"}))
+    items = select.expressions
+    item = items[0].this if isinstance(items[0], exp.Alias) else items[0]
+    if len(items) != 1 or not aggregates.contains(item):
+        raise compiler.source.refuse(
+            "a subquery used as a value selects one aggregate: any other could have several rows",
+            node,
+            "SELECT MAX(..) or MIN(..)",
+        )
+    alias = compiler.alias()
+    group = aggregates.Group(compiler, inner, [], alias)
+    outer = Scope(compiler.source, intercept=group.lookup, block=inner.block)
+    value = compiler.expression(item, outer)
+    listed = ", ".join(f"{a.sql} AS a{i}" for i, a in enumerate(group.aggregates))
+    sql = f"(SELECT {value.sql} FROM (SELECT {listed} FROM {text}) AS {alias})"
+    return replace(
+        value, sql=sql, reads=frozenset({OPAQUE}), unit=UnitRole.NONE, literal=None, candidates=None
+    )
+
+
+def _refused(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
+    raise compiler.source.refuse(
+        "comparisons with ALL or ANY of a subquery are not supported", node, "IN or EXISTS"
+    )
+
+
+SUBQUERY_RULES = (
+    Rule(exp.In, _in, frozenset({"this", "expressions", "query"})),  # type: ignore[arg-type]
+    Rule(exp.Exists, _exists, frozenset({"this"})),  # type: ignore[arg-type]
+    Rule(exp.Subquery, _scalar, frozenset({"this"})),  # type: ignore[arg-type]
+    Rule(exp.All, _refused, frozenset({"this"})),  # type: ignore[arg-type]
+    Rule(exp.Any, _refused, frozenset({"this"})),  # type: ignore[arg-type]
+)

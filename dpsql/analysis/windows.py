@@ -1,0 +1,228 @@
+"""Window functions below the count: within one unit, and never dependent on how ties happen to lie.
+
+The engine computes windows over hash groups of everybody's rows and orders ties by where they came from.
+So the hidden unit leads every PARTITION BY, functions that depend on order get all columns of the relation
+appended to ORDER BY (tied rows are then identical), and floating-point sums are refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from dpsql.analysis.aggregates import AGGREGATES
+from dpsql.analysis.expressions import OPAQUE, Rule, check_arguments, function_name
+from dpsql.analysis.relation import fold
+from dpsql.analysis.typed import Typed, UnitRole
+from dpsql.types import BIGINT, DOUBLE
+
+if TYPE_CHECKING:
+    from dpsql.analysis.expressions import Compiler
+    from dpsql.analysis.relation import Block, Scope
+
+__all__ = ["WINDOW_RULES"]
+
+_RANKS = {"rank": BIGINT, "dense_rank": BIGINT, "percent_rank": DOUBLE, "cume_dist": DOUBLE}
+_ORDERED = frozenset({"row_number", "ntile", "lag", "lead", "first_value", "last_value", "nth_value"})
+_HINT = "ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY day)"
+MAX_OFFSET = 1_000_000
+
+
+def _window(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+    block = scope.block
+    if block is None or not block.windows:
+        raise compiler.source.refuse(
+            "a window function stands in the select list or QUALIFY of a subquery", node, _HINT
+        )
+    node = _named(compiler, node, block)
+    partition, order, spec = _parts(compiler, node, scope, block)
+    name = (function_name(node.this) or "").lower()
+    frame, by_rows = _frame(compiler, spec)
+    call, reads = _function(compiler, node.this, name, scope)
+    if name in _ORDERED or by_rows:
+        order = [*order, *(f"{column} ASC NULLS LAST" for column in block.columns)]
+    over = f"PARTITION BY {', '.join(partition)}" if partition else ""
+    if order:
+        over += f" ORDER BY {', '.join(order)}"
+    over = f" OVER ({(over + frame).strip()})"
+    sql = _over(call.sql, over)
+    return replace(
+        call,
+        sql=sql,
+        reads=reads | {OPAQUE},
+        unit=UnitRole.NONE,
+        literal=None,
+        candidates=None,
+        size=call.size + 2,
+    )
+
+
+def _over(sql: str, over: str) -> str:
+    """Attach OVER to the call itself, inside a conversion of its result."""
+    if sql.startswith("TRY_CAST("):
+        inner, _, kind = sql.removeprefix("TRY_CAST(").rpartition(" AS ")
+        return f"TRY_CAST({inner}{over} AS {kind}"
+    return f"({sql}{over})"
+
+
+def _named(compiler: Compiler, node: exp.Expr, block: Block) -> exp.Expr:
+    """Write a named window out."""
+    alias = node.args.get("alias")
+    if alias is None:
+        return node
+    base = block.named.get(fold(alias.name))
+    if base is None:
+        raise compiler.source.refuse(f"there is no window {alias.name}", node)
+    if node.args.get("partition_by") or (
+        base.args.get("order") is not None and node.args.get("order") is not None
+    ):
+        raise compiler.source.refuse("a named window is not redefined", node)
+    if base.args.get("spec") is not None and node.args.get("spec") is not None:
+        raise compiler.source.refuse("a named window is not redefined", node)
+    full = node.copy()
+    full.set("alias", None)
+    for part in ("partition_by", "order", "spec"):
+        if base.args.get(part):
+            full.set(part, base.args[part])
+    return full
+
+
+def _parts(
+    compiler: Compiler, node: exp.Expr, scope: Scope, block: Block
+) -> tuple[list[str], list[str], exp.Expr | None]:
+    check_arguments(
+        compiler.source, node, frozenset({"this", "partition_by", "order", "spec", "over", "first"})
+    )
+    inside = replace(block, windows=False)
+    inner = scope.copy()
+    inner.block = inside
+    values = [compiler.expression(p, inner) for p in node.args.get("partition_by") or ()]
+    if block.owner is not None:
+        if block.owner.row:
+            raise compiler.source.refuse("each row is a privacy unit: windows would mix them", node)
+        if not any(v.unit is UnitRole.EXACT for v in values):
+            raise compiler.source.refuse(
+                "a window over private rows must PARTITION BY their privacy unit", node, _HINT
+            )
+    partition = [*([block.unit] if block.unit is not None else []), *(v.sql for v in values)]
+    terms = []
+    order = node.args.get("order")
+    if order is not None:
+        check_arguments(compiler.source, order, frozenset({"expressions"}))
+        for term in order.expressions:
+            check_arguments(compiler.source, term, frozenset({"this", "desc", "nulls_first"}))
+            value = compiler.expression(term.this, inner)
+            if value.literal is not None:
+                raise compiler.source.refuse("a window is not ordered by a constant", term)
+            nulls = "FIRST" if term.args.get("nulls_first") else "LAST"
+            terms.append(f"{value.sql} {'DESC' if term.args.get('desc') else 'ASC'} NULLS {nulls}")
+    return partition, terms, node.args.get("spec")
+
+
+def _frame(compiler: Compiler, spec: exp.Expr | None) -> tuple[str, bool]:
+    """Return the frame's text, and whether it counts rows (then ties matter)."""
+    if spec is None:
+        return "", False
+    check_arguments(compiler.source, spec, frozenset({"kind", "start", "start_side", "end", "end_side"}))
+    kind = str(spec.args.get("kind") or "").upper()
+    if kind not in ("ROWS", "RANGE", "GROUPS"):
+        raise compiler.source.refuse("a frame is by ROWS, RANGE or GROUPS", spec)
+    start = _edge(compiler, spec, "start", kind)
+    if spec.args.get("end") is None:
+        return f" {kind} {start}", kind == "ROWS"
+    return f" {kind} BETWEEN {start} AND {_edge(compiler, spec, 'end', kind)}", kind == "ROWS"
+
+
+def _edge(compiler: Compiler, spec: exp.Expr, name: str, kind: str) -> str:
+    value, side = spec.args.get(name), spec.args.get(f"{name}_side")
+    if isinstance(value, str) and value.upper() in ("UNBOUNDED", "CURRENT ROW"):
+        word = value.upper()
+        return word if word == "CURRENT ROW" else f"{word} {str(side).upper()}"
+    number = _offset(value)
+    if number is None or kind == "RANGE" or str(side).upper() not in ("PRECEDING", "FOLLOWING"):
+        raise compiler.source.refuse(
+            "a frame's offset is a whole number of ROWS or GROUPS",
+            spec,
+            "ROWS BETWEEN 2 PRECEDING AND CURRENT ROW",
+        )
+    return f"{number} {str(side).upper()}"
+
+
+def _offset(value: object) -> int | None:
+    if isinstance(value, exp.Literal) and not value.args.get("is_string") and str(value.this).isdecimal():
+        number = int(value.this)
+        return number if number <= MAX_OFFSET else None
+    return None
+
+
+def _function(compiler: Compiler, node: exp.Expr, name: str, scope: Scope) -> tuple[Typed, frozenset[str]]:
+    """Compile the call itself, without OVER."""
+    if function_name(node) is None:
+        raise compiler.source.refuse("this is no window function", node)
+    check_arguments(compiler.source, node, frozenset({"this", "expressions"}))
+    inner = scope.copy()
+    inner.block = replace(scope.block, windows=False) if scope.block is not None else None
+    arguments = list(node.expressions)
+    if any(isinstance(a, (exp.Distinct, exp.Order, exp.Kwarg)) for a in arguments):
+        raise compiler.source.refuse(f"{name} is not supported like this in a window", node)
+    if name in _RANKS:
+        _exactly(compiler, node, arguments, 0, 0)
+        return Typed(f"{name.upper()}()", _RANKS[name]), frozenset()
+    if name in _ORDERED:
+        return _ordered(compiler, node, name, arguments, inner)
+    aggregate = AGGREGATES.get(name)
+    if aggregate is None or name in ("any_value", "median"):
+        raise compiler.source.refuse(f"{name} is not allowed in a window over private rows", node)
+    if name == "count" and (not arguments or isinstance(arguments[0], exp.Star)):
+        return Typed("COUNT(*)", BIGINT), frozenset()
+    _exactly(compiler, node, arguments, 1, 1)
+    value = compiler.expression(arguments[0], inner)
+    if not aggregate.accepts(value.type):
+        raise compiler.source.refuse(f"{name} does not take {value.type}", node)
+    if value.type == DOUBLE and name in ("sum", "avg", "mean"):
+        raise compiler.source.refuse(
+            "a floating-point sum in a window depends on other units' rows",
+            node,
+            "CAST it to BIGINT or DECIMAL",
+        )
+    return aggregate.form(value, ""), value.reads
+
+
+def _exactly(compiler: Compiler, node: exp.Expr, arguments: list[exp.Expr], low: int, high: int) -> None:
+    if not low <= len(arguments) <= high:
+        raise compiler.source.refuse("wrong number of arguments", node)
+
+
+def _ordered(
+    compiler: Compiler, node: exp.Expr, name: str, arguments: list[exp.Expr], scope: Scope
+) -> tuple[Typed, frozenset[str]]:
+    if name == "row_number":
+        _exactly(compiler, node, arguments, 0, 0)
+        return Typed("ROW_NUMBER()", BIGINT), frozenset()
+    if name == "ntile":
+        _exactly(compiler, node, arguments, 1, 1)
+        buckets = _offset(arguments[0])
+        if not buckets:
+            raise compiler.source.refuse("NTILE takes a positive whole number", node)
+        return Typed(f"NTILE({buckets})", BIGINT), frozenset()
+    least = 2 if name == "nth_value" else 1
+    _exactly(compiler, node, arguments, least, {"lag": 2, "lead": 2, "nth_value": 2}.get(name, 1))
+    value = compiler.expression(arguments[0], scope)
+    sql = value.sql
+    if len(arguments) == 2:
+        offset = _offset(arguments[1])
+        if offset is None or (name == "nth_value" and offset == 0):
+            raise compiler.source.refuse(f"{name.upper()} takes a whole number here", arguments[1])
+        sql += f", {offset}"
+    return replace(value, sql=f"{name.upper()}({sql})"), value.reads
+
+
+WINDOW_RULES = (
+    Rule(
+        exp.Window,
+        _window,
+        frozenset({"this", "partition_by", "order", "spec", "over", "alias", "first"}),
+    ),
+)
