@@ -5,11 +5,19 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from dpsql import mechanisms
 from dpsql.charge import Charge
-from dpsql.mechanisms import first_stable, stable_answers
 from dpsql.noise import SeededEntropy
 
 FAR = 10**6
+
+
+def first_stable(*arguments, **options):
+    return mechanisms.first_stable(*arguments, **{"entropy": SeededEntropy(0), **options})
+
+
+def stable_answers(*arguments, **options):
+    return mechanisms.stable_answers(*arguments, **{"entropy": SeededEntropy(0), **options})
 
 
 @pytest.mark.parametrize("noise", ["one-sided", "laplace"])

@@ -5,8 +5,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from dpsql import mechanisms
 from dpsql.charge import Charge
-from dpsql.mechanisms import limited_domain, top_stable
 from dpsql.mechanisms.candidates import largest
 from dpsql.mechanisms.limited_domain import limited_domain_plan
 from dpsql.noise import SeededEntropy
@@ -16,12 +16,21 @@ QUIET = 10**9
 """An epsilon at which noise is 0: the scale is far below a grid step."""
 
 
+def limited_domain(*arguments, **options):
+    return mechanisms.limited_domain(*arguments, **{"entropy": SeededEntropy(0), **options})
+
+
+def top_stable(*arguments, **options):
+    return mechanisms.top_stable(*arguments, **{"entropy": SeededEntropy(0), **options})
+
+
 def test_largest():
     position, kept = largest(np.array([3, 9, 0, 9, -4, 2**62]), 4)
     assert position.tolist() == [5, 1, 3, 0]
     assert kept.tolist() == [2**40, 9, 9, 3, 0]
     position, kept = largest([], 2)
     assert (position.tolist(), kept.tolist()) == ([], [0, 0, 0])
+    assert largest([5, -(2**63)], 1)[0].tolist() == [0]
     assert largest([5, 4, 3], 2)[0].tolist() == [0, 1]
     assert largest([5, 4, 3], 2)[1].tolist() == [5, 4, 3]
 
@@ -73,6 +82,11 @@ class TestLimitedDomain:
             )
             # A group at the threshold itself ties with the bar: ranks decide.
             assert len(found.index) in ({rows, rows - 1} if threshold == 700 else {rows})
+        for seed in range(10):  # rounded up to the grid, here of whole counts: 700 is not above 700.5
+            found = limited_domain(
+                counts, 4, QUIET, "0.01", threshold="700.5", resolution=0, entropy=SeededEntropy(seed)
+            )
+            assert found.index.tolist() == [0, 1]
         above = limited_domain(counts, 4, QUIET, "0.01", candidates=4, threshold=750)
         assert above.gap[-1] == pytest.approx(50, abs=2**-20)
         assert above.reached_threshold

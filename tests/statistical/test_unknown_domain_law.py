@@ -1,0 +1,287 @@
+"""The law of what is released on an unknown domain, against laws computed or drawn without the product.
+
+Fixed seeds; each test's false-alarm rate over seeds is at most 1e-9, and it must reject noise of 0.7
+and 1.3 times the scale, noise left out, `>` for `>=`, and a delta off by a factor.
+"""
+
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest, chi2, chi2_contingency
+
+from dpsql.mechanisms import first_stable, limited_domain, stable_answers, top_stable
+from dpsql.mechanisms.candidates import largest
+from dpsql.mechanisms.limited_domain import limited_domain_plan
+from dpsql.mechanisms.limited_domain import runs as limited_runs
+from dpsql.mechanisms.stable import stable_tests
+from dpsql.mechanisms.top_stable import runs as stable_runs
+from dpsql.noise import SeededEntropy
+
+ALARM = 1e-9
+TRIALS = 60_000
+CELLS = 6
+
+
+def chi_square(seen, expected):
+    """p-value of counts against expected ones; thin cells are put together."""
+    thin = expected < 50
+    if thin.any():
+        seen = np.append(seen[~thin], seen[thin].sum())
+        expected = np.append(expected[~thin], max(expected[thin].sum(), 1e-9))
+    return chi2.sf(((seen - expected) ** 2 / expected).sum(), len(seen) - 1)
+
+
+# Top Stable: the law in closed form, summed over the threshold's noise.
+
+
+def pass_law(distances, bar, scales, width, *, laplace=False, quiet=False, strict=False):
+    """P(no test passes), then for each test P(it is the first and its gap is in cell g of `width`)."""
+    ratios = [np.exp(-1 / scale) for scale in scales]
+    reach = int(30 * max(scales))
+    steps = np.arange(-reach if laplace else 0, reach)
+    mass = ratios[0] ** np.abs(steps) * ((1 - ratios[0]) / (1 + ratios[0]) if laplace else 1 - ratios[0])
+    if quiet:
+        mass = (steps == 0).astype(float)
+
+    def at_least(m):
+        r = ratios[1]
+        if not laplace:
+            return r ** np.maximum(m, 0)
+        return np.where(m > 0, r ** np.maximum(m, 0), 1 + r - r ** (1 - np.minimum(m, 0))) / (1 + r)
+
+    still, law = mass, []
+    for distance in distances:
+        need = bar + steps - distance + strict
+        tails = [at_least(need + width * g) for g in range(CELLS)] + [np.zeros(len(steps))]
+        law += [(still * (one - next_)).sum() for one, next_ in pairwise(tails)]
+        still = still * (1 - tails[0])
+    return np.array([still.sum(), *law])
+
+
+COUNTS = [14, 12, 7, 7, 0]
+DISTANCES = [6, 0, 4, 1]  # of the 4, 3, 2 and 1 largest
+
+
+def released(plan, width, seed, trials=TRIALS):
+    stable, steps = stable_runs(np.array(COUNTS), Fraction(1), plan, trials, SeededEntropy(seed))
+    code = np.where(
+        stable > 0, 1 + (len(DISTANCES) - stable) * CELLS + np.minimum(steps // width, CELLS - 1), 0
+    )
+    return np.bincount(code, minlength=1 + CELLS * len(DISTANCES))
+
+
+@pytest.mark.parametrize("resolution", [0, 4])
+@pytest.mark.parametrize("noise", ["one-sided", "laplace"])
+def test_top_stable(noise, resolution):
+    plan = stable_tests(4, 1, "1/4", share="1/2", noise=noise, sensitivity=1, resolution=resolution)
+    scales = [float(scale) * 2**resolution for scale in (plan.threshold_scale, plan.scale)]
+    distances = np.array(DISTANCES) * 2**resolution
+    width = max(1, int(scales[1] / 2))
+    seen = released(plan, width, 1)
+    laplace = noise == "laplace"
+
+    def accepted(factors=(1, 1), bar=plan.bar, **options):
+        wrong = [scale * factor for scale, factor in zip(scales, factors, strict=True)]
+        law = pass_law(distances, bar, wrong, width, laplace=laplace, **options)
+        return chi_square(seen, law * TRIALS) > ALARM
+
+    assert accepted()
+    for factor in (0.7, 1.3):
+        assert not accepted((factor, 1))
+        assert not accepted((1, factor))
+    assert not accepted(quiet=True)
+    assert resolution > 0 or not accepted(strict=True)
+    for delta in ("1/8", "1/2"):
+        other = stable_tests(4, 1, delta, share="1/2", noise=noise, sensitivity=1, resolution=resolution)
+        assert not accepted(bar=other.bar)
+
+
+@pytest.mark.parametrize("noise", ["one-sided", "laplace"])
+def test_the_chance_at_distance_0_is_delta(noise):
+    """One test at distance 0 passes with probability delta, by the grid's rounding a little less."""
+    plan = stable_tests(1, 1, "1/20", share=None, noise=noise, sensitivity=1, resolution=None)
+    stable, _ = stable_runs(np.array([5, 4]), Fraction(1), plan, TRIALS, SeededEntropy(2))
+    passed = int((stable > 0).sum())
+    assert binomtest(passed, TRIALS, 0.05).pvalue > ALARM
+    for factor in (0.7, 1.3):
+        assert binomtest(passed, TRIALS, 0.05 * factor).pvalue < ALARM
+
+
+def test_a_single_run_has_the_law_of_many():
+    """The functions themselves, call by call: what was found, and its gap."""
+    entropy, calls = SeededEntropy(3), 8000
+    plan = stable_tests(4, 1, "1/4", share="1/4", noise="one-sided", sensitivity=1, resolution=0)
+    scales = [float(plan.threshold_scale), float(plan.scale)]
+    options = {"share": "1/4", "resolution": 0, "entropy": entropy}
+    sets = [top_stable(COUNTS, 4, 1, "1/4", **options) for _ in range(calls)]
+    firsts = [first_stable(DISTANCES, 1, "1/4", **options) for _ in range(calls)]
+    codes = (
+        [1 + (4 - s.stable) * CELLS + min(int(s.gap // 2), CELLS - 1) if s.stable else 0 for s in sets],
+        [0 if f.query is None else 1 + f.query * CELLS + min(int(f.gap // 2), CELLS - 1) for f in firsts],
+    )
+    for code in codes:
+        seen = np.bincount(code, minlength=1 + CELLS * 4)
+        for factors in ((1, 1), (0.7, 1), (1.3, 1), (1, 0.7), (1, 1.3)):
+            wrong = [scale * factor for scale, factor in zip(scales, factors, strict=True)]
+            law = pass_law(DISTANCES, plan.bar, wrong, 2)
+            assert (chi_square(seen, law * calls) > ALARM) == (factors == (1, 1))
+
+
+def test_gap_and_threshold_estimate_the_lead():
+    """Unbiased where passing is certain."""
+    for noise in ("one-sided", "laplace"):
+        options = {"noise": noise, "sensitivity": 3, "entropy": SeededEntropy(4)}
+        leads = []
+        for _ in range(3000):
+            found = top_stable([4000, 1000], 1, 1, "1e-6", **options)
+            leads.append(found.gap + float(found.threshold))
+        variance = float(found.threshold_scale**2 + found.scale**2) * (2 if noise == "laplace" else 1)
+        # 6.5 deviations of the mean.
+        assert abs(np.mean(leads) - 3000) < 6.5 * np.sqrt(variance / 3000)
+        assert abs(np.std(leads) / np.sqrt(variance) - 1) < 0.2
+
+
+def test_stable_answers():
+    """The stream: how many failed before it stopped, against the law by numpy."""
+    entropy, calls, k = SeededEntropy(5), 5000, 2
+    distances = np.array([6, 30, 12, 20])
+    answers = [
+        stable_answers(distances, k, 1, "1/4", share="1/2", resolution=0, entropy=entropy)
+        for _ in range(calls)
+    ]
+    seen = np.bincount([16 * a.asked + (1 << a.index).sum() for a in answers], minlength=96)
+    plan = stable_tests(4, 1, "1/4", share="1/2", noise="laplace", sensitivity=1, resolution=0, paid=k)
+    assert (answers[0].scale, answers[0].threshold_scale) == (plan.scale, plan.threshold_scale) == (8, 2)
+    rng = np.random.default_rng(6)
+
+    def drawn(scale, shape):
+        p = -np.expm1(-1 / scale)
+        return rng.geometric(p, shape) - rng.geometric(p, shape)
+
+    def law(threshold_scale, scale, bar, trials=400_000):
+        passed = distances + drawn(scale, (trials, 4)) >= bar + drawn(threshold_scale, (trials, 1))
+        asked = np.cumsum(~passed, axis=1) - ~passed < k
+        code = 16 * asked.sum(axis=1) + ((passed & asked) << np.arange(4)).sum(axis=1)
+        return np.bincount(code, minlength=96)
+
+    def accepted(*arguments):
+        table = np.array([seen, law(*arguments)])
+        thin = table.sum(axis=0) < 200
+        table = np.hstack([table[:, ~thin], table[:, thin].sum(axis=1, keepdims=True)])
+        return chi2_contingency(table[:, table.sum(axis=0) > 0], correction=False).pvalue > ALARM
+
+    assert accepted(2, 8, plan.bar)
+    assert not accepted(2, 8 * 0.7, plan.bar)
+    assert not accepted(2, 8 * 1.3, plan.bar)
+    assert not accepted(6, 8, plan.bar)
+    for delta in ("1/16", "0.9"):
+        other = stable_tests(4, 1, delta, share="1/2", noise="laplace", sensitivity=1, resolution=0, paid=k)
+        assert not accepted(2, 8, other.bar)
+
+
+# Limited domain, against continuous noise drawn by numpy and floored at the end.
+
+GROUPS = [40, 38, 38, 30, 21, 20, 9]
+
+
+def ideal(plan, k, *, factor=1.0, bar_factor=1.0, clearance=None, seed=7):
+    """Who is released, how it ended, and the first gap in steps."""
+    rng = np.random.default_rng(seed)
+    shape, step, n = (2 * TRIALS, plan.candidates), 2.0**-plan.bits, plan.candidates
+    _, kept = largest(GROUPS, n)
+    real = min(len(GROUPS), n)
+    bar = kept[-1] + (plan.clearance * step if clearance is None else clearance)
+    noise = rng.exponential(float(plan.scale) * factor, shape)
+    lifted = bar + rng.exponential(float(plan.scale) * factor * bar_factor, (len(noise), 1))
+    values = np.hstack([kept[:-1] + noise, lifted])
+    order = np.argsort(-values, axis=1)[:, : k + 1]
+    gap = np.floor(
+        (np.take_along_axis(values, order[:, :1], 1) - np.take_along_axis(values, order[:, 1:2], 1)) / step
+    )
+    return coded(order[:, :k], gap[:, 0], (np.cumsum(order[:, :k] >= real, axis=1) == 0).sum(axis=1), plan)
+
+
+def coded(index, gap, released, plan):
+    width = max(1, int(plan.scale * 2**plan.bits / 3))
+    code = released + 4 * np.minimum(gap // width, CELLS).astype(np.int64)
+    for place in range(index.shape[1]):
+        code = code * 12 + np.where(
+            place < released, index[:, place], 10 + (index[:, place] == plan.candidates)
+        )
+    return np.where(released > 0, code, -1)
+
+
+def same_law(first, second):
+    names, codes = np.unique(np.concatenate([first, second]), return_inverse=True)
+    parts = (codes[: len(first)], codes[len(first) :])
+    table = np.array([np.bincount(part, minlength=len(names)) for part in parts])
+    thin = table.sum(axis=0) < 60
+    table = np.hstack([table[:, ~thin], table[:, thin].sum(axis=1, keepdims=True)])
+    return chi2_contingency(table[:, table.sum(axis=0) > 0], correction=False).pvalue > ALARM
+
+
+@pytest.mark.parametrize(("candidates", "resolution"), [(4, 0), (4, None), (6, None), (9, 0), (9, None)])
+def test_limited_domain(candidates, resolution):
+    plan = limited_domain_plan(2, "1/4", "1/5", candidates=candidates, resolution=resolution)
+    position, kept = largest(GROUPS, candidates)
+    index, gap, count = limited_runs(kept, len(position), plan, TRIALS, SeededEntropy(8))
+    sample = coded(index, gap[:, 0], count, plan)
+    assert same_law(sample, ideal(plan, 2))
+    for factor in (0.7, 1.3):
+        assert not same_law(sample, ideal(plan, 2, factor=factor))
+    assert not same_law(sample, ideal(plan, 2, bar_factor=1e-9))
+    for delta in ("1/10", "2/5"):
+        other = limited_domain_plan(2, "1/4", delta, candidates=candidates, resolution=resolution)
+        assert not same_law(sample, ideal(plan, 2, clearance=other.clearance * 2.0**-other.bits))
+
+
+@pytest.mark.parametrize("c", [1, 3])
+def test_the_chance_of_a_group_that_may_be_missing_is_delta(c):
+    """One candidate, c above the largest left out: released with probability delta."""
+    plan = limited_domain_plan(1, 1, "1/20", candidates=1, sensitivity=c)
+    _, _, released_ = limited_runs(np.array([10 + c, 10]), 1, plan, TRIALS, SeededEntropy(9))
+    passed = int(released_.sum())
+    assert binomtest(passed, TRIALS, 0.05).pvalue > ALARM
+    for factor in (0.7, 1.3):
+        assert binomtest(passed, TRIALS, 0.05 * factor).pvalue < ALARM
+
+
+def test_a_single_limited_domain_has_the_law_of_many():
+    entropy = SeededEntropy(10)
+    plan = limited_domain_plan(2, "1/4", "1/5", candidates=6, resolution=0)
+    found = [
+        limited_domain(GROUPS, 2, "1/4", "1/5", candidates=6, resolution=0, entropy=entropy)
+        for _ in range(12_000)
+    ]
+    index = np.full((len(found), 2), 0)
+    for row, one in zip(index, found, strict=True):
+        row[: len(one.index)] = one.index
+        row[len(one.index) :] = plan.candidates  # six real groups: only the bar can end it
+        assert one.reached_threshold == (len(one.index) < 2)
+    sample = coded(
+        index,
+        np.array([one.gap[0] if len(one.gap) else 0 for one in found]),
+        np.array([len(one.index) for one in found]),
+        plan,
+    )
+    assert same_law(sample, ideal(plan, 2))
+    for factor in (0.7, 1.3):
+        assert not same_law(sample, ideal(plan, 2, factor=factor))
+
+
+def test_free_p_values_are_valid():
+    """All candidates alike: exp(-gap/scale) of the last group released is at most uniform."""
+    plan = limited_domain_plan(3, 1, "1/2", candidates=30)
+    kept = np.array([500] * 30 + [0])
+    index, gap, released_ = limited_runs(kept, 30, plan, TRIALS, SeededEntropy(11))
+    assert (released_ == 3).all()
+    assert index.max() < 30
+    for place in range(3):
+        p = np.exp(-gap[:, place] * 2.0**-plan.bits / float(plan.scale))
+        for level in (0.01, 0.05, 0.5):
+            below = int((p <= level).sum())
+            assert binomtest(below, TRIALS, level, alternative="greater").pvalue > ALARM
+        if place == 0:
+            assert binomtest(int((p <= 0.05).sum()), TRIALS, 0.05 * 0.7, alternative="greater").pvalue < ALARM
