@@ -10,7 +10,7 @@ from dpsql import info
 from dpsql.analysis import Plan, analyse, complete, is_private, public_sql
 from dpsql.answers import choose, details, rows
 from dpsql.charge import Charge
-from dpsql.engines import FAILED, open_engine
+from dpsql.engines import FAILED, Cancelled, open_engine
 from dpsql.errors import DatabaseError, InternalError, OperationalError
 from dpsql.language import Describe, Explain, Options, Query, Set, Show, Statement, parse
 from dpsql.ledger import Ledger, Reservation
@@ -83,6 +83,11 @@ class Session:
         statement = parse(text, parameters)
         if isinstance(statement, Query):
             return self._prepare(text, statement)
+        if isinstance(statement, Explain):
+            inner = self._prepare(text, statement.query)
+            return replace(inner, statement=statement, private=False, price=Charge())
+        if isinstance(statement, Describe):
+            info.describe(statement, self.policy, self.shell)
         return Prepared(text, statement, private=False, price=Charge())
 
     def _prepare(self, text: str, query: Query) -> Prepared:
@@ -99,7 +104,9 @@ class Session:
         plan = analyse(query, self.policy, self.shell, options)
         method = choose(plan)
         key = reuse_key(plan, self.policy, data_version(self.policy))
-        return Prepared(text, query, True, method.terms.charge, plan, method, key)
+        asked_before = not options.fresh and self.ledger.find(key, self.analyst) is not None
+        price = Charge() if asked_before else method.terms.charge
+        return Prepared(text, query, True, price, plan, method, key)
 
     def execute(self, prepared: Prepared) -> Answer:
         """Charge and run what was prepared."""
@@ -109,10 +116,8 @@ class Session:
             case Query():
                 return Answer(self.shell.run(prepared.public))
             case Explain() as statement:
-                inner = self._prepare(prepared.text, statement.query)
-                return Answer(
-                    info.explain(inner.plan, inner.method, self.budget(), inner.public, json=statement.json)
-                )
+                plan, method, budget = prepared.plan, prepared.method, self.budget()
+                return Answer(info.explain(plan, method, budget, prepared.public, json=statement.json))
             case Show() as statement:
                 return Answer(info.show(statement, self.policy, self.ledger, self.analyst))
             case Describe() as statement:
@@ -161,7 +166,7 @@ class Session:
                 scale=method.terms.scale,
                 **info.words(plan, method),
             )
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, Cancelled):
             self.ledger.cancel(reservation)
             raise
         except Exception:  # noqa: BLE001  whatever it is, its text may carry data

@@ -15,7 +15,7 @@
 from dpsql.analysis.analyse import analyse, complete, is_private
 from dpsql.analysis.binder import DOMAIN_SCHEMA
 from dpsql.analysis.catalog import Catalog
-from dpsql.analysis.plan import CompiledQuery, Output, Plan
+from dpsql.analysis.plan import CompiledQuery, Output, Plan, candidates_of, unknown_mechanism
 from dpsql.analysis.public import public_sql
 from dpsql.analysis.relation import fold, quote
 
@@ -26,9 +26,11 @@ __all__ = [
     "Output",
     "Plan",
     "analyse",
+    "candidates_of",
     "complete",
     "fold",
     "is_private",
     "public_sql",
     "quote",
+    "unknown_mechanism",
 ]

@@ -196,11 +196,11 @@ class _Walk:
     def cast(self, node: dict[str, Any]) -> None:
         if (node.get("function_data") or {}).get("try_cast") is True:
             return
-        before, after = node["arguments"][0], node["return_type"]
+        child, after = node["children"][0], node["return_type"]
+        value = child.get("value") or {}
+        before = value.get("type") or child.get("return_type") or node["arguments"][0]
         if lossless(before, after):
             return
-        child = node["children"][0]
-        value = child.get("value") or {}
         if child["expression_class"] == "BOUND_CONSTANT" and isinstance(value.get("value"), str):
             try:
                 self.catalog.evaluate(f"CAST({literal_sql(value['value'])} AS {after['id']})")

@@ -233,7 +233,10 @@ def _project(
     scope: Scope,
     hoist: Hoist | None,
 ) -> Relation:
-    columns = tuple(Column(i.name, v.type, v.unit, v.candidates) for i, v in zip(items, values, strict=True))
+    columns = tuple(
+        Column(i.name, v.type, v.unit, v.candidates, v.link if v.reads == {v.sql} else "")
+        for i, v in zip(items, values, strict=True)
+    )
     _storable(compiler, items, values)
     listed = ", ".join(f"{v.sql} AS c{i}" for i, v in enumerate(values))
     places = {v.sql: i for i, v in reversed(list(enumerate(values)))}

@@ -20,16 +20,27 @@ if TYPE_CHECKING:
 __all__ = ["Cte", "StatementCompiler"]
 
 MAX_LEVELS = 16
+_NODES = {
+    "Dot": "access to a field",
+    "Bracket": "access to an element",
+    "AtTimeZone": "AT TIME ZONE",
+    "PropertyEQ": "`:=`",
+    "PositionalColumn": "a column by its number",
+    "Star": "`*`",
+    "Tuple": "a tuple",
+    "Select": "a subquery",
+}
 _BY_NODE: dict[type[exp.Expr], Rule] = {}
 
 
 def all_rules() -> dict[type[exp.Expr], Rule]:
     """Return every rule by its node type: scalar ones, subqueries, windows."""
     if not _BY_NODE:
+        from dpsql.analysis.calls import CALL_RULES  # noqa: PLC0415  rules are built of rules
         from dpsql.analysis.subqueries import SUBQUERY_RULES  # noqa: PLC0415  they compile whole queries
         from dpsql.analysis.windows import WINDOW_RULES  # noqa: PLC0415
 
-        _BY_NODE.update({rule.node: rule for rule in (*RULES, *SUBQUERY_RULES, *WINDOW_RULES)})
+        _BY_NODE.update({rule.node: rule for rule in (*RULES, *CALL_RULES, *SUBQUERY_RULES, *WINDOW_RULES)})
     return _BY_NODE
 
 
@@ -84,7 +95,7 @@ class StatementCompiler:
                 return known
         rule = all_rules().get(type(node))
         if rule is None:
-            what = type(node).__name__.upper()
+            what = _NODES.get(type(node).__name__, type(node).__name__.upper())
             raise self.source.refuse(f"{what} is not supported here over private data", node)
         check_arguments(self.source, node, rule.knows)
         value = rule.compile(self, node, scope)

@@ -281,10 +281,8 @@ def _with_order(
     made: From,
 ) -> Reading:
     """Let the reading name the keys it is ordered by, by their places."""
-    if not isinstance(reading, (AboveThreshold, AllGroups)):
-        return reading
     found = []
-    for term in order:
+    for term in order[1:] if isinstance(reading, TopK) else order:
         node = term.this
         if isinstance(node, exp.Literal) and str(node.this).isdecimal() and 1 <= int(node.this) <= len(items):
             node = items[int(node.this) - 1].node
@@ -293,7 +291,9 @@ def _with_order(
         if place is None:
             raise compiler.source.refuse("ORDER BY may name a count of the select list or a key", term)
         found.append((place, bool(term.args.get("desc"))))
-    return replace(reading, order=tuple(found))
+    return (
+        replace(reading, order=tuple(found)) if isinstance(reading, (AboveThreshold, AllGroups)) else reading
+    )
 
 
 def _with_count(reading: Reading, places: dict[int, int]) -> Reading:

@@ -18,7 +18,6 @@ from dpsql.language import MARK
 from dpsql.types import (
     BIGINT,
     BOOLEAN,
-    DATE,
     DOUBLE,
     INTEGER,
     INTERVAL,
@@ -44,11 +43,13 @@ __all__ = [
     "RULES",
     "Compiler",
     "Rule",
+    "built",
     "canonical",
     "check_arguments",
     "common",
     "compile_in_list",
     "function_name",
+    "literal_domain",
     "predicate",
 ]
 
@@ -78,11 +79,30 @@ class Rule:
     knows: frozenset[str]
 
 
+_WORDS = {
+    "method": "this kind of JOIN",
+    "locks": "FOR UPDATE",
+    "connect": "CONNECT BY",
+    "windows": "a WINDOW clause",
+    "query": "a subquery",
+    "grouping_sets": "GROUPING SETS",
+    "when": "AT (VERSION ..)",
+    "sample": "SAMPLE",
+    "pivots": "PIVOT",
+    "ordinality": "WITH ORDINALITY",
+    "hint": "a hint",
+    "into": "INTO",
+    "by_name": "BY NAME",
+    "laterals": "LATERAL",
+}
+"""Parts of a statement in the words of SQL, where the parser has others."""
+
+
 def check_arguments(source: Source, node: exp.Expr, knows: frozenset[str]) -> None:
     """Refuse a node with a populated argument that its rule does not name."""
     for name, value in node.args.items():
         if name not in knows and value is not None and value is not False and value != []:
-            word = name.strip("_").replace("_", " ").upper()
+            word = _WORDS.get(name, name.strip("_").replace("_", " ").upper())
             raise source.refuse(
                 f"{word} is not supported here", value if isinstance(value, exp.Expr) else node
             )
@@ -111,7 +131,8 @@ def _reads(*values: Typed) -> frozenset[str]:
     return frozenset[str]().union(*(v.reads for v in values))
 
 
-def _built(sql: str, kind: SqlType, *parts: Typed, candidates: Candidates | None = None) -> Typed:
+def built(sql: str, kind: SqlType, *parts: Typed, candidates: Candidates | None = None) -> Typed:
+    """Make an expression of its parts: what they read, and their sizes together."""
     return Typed(sql, kind, _reads(*parts), candidates=candidates, size=1 + sum(p.size for p in parts))
 
 
@@ -162,12 +183,12 @@ def _paren(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
 def _and_or(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     word = "AND" if isinstance(node, exp.And) else "OR"
     a, b = predicate(compiler, node.this, scope), predicate(compiler, node.expression, scope)
-    return _built(f"({a.sql} {word} {b.sql})", BOOLEAN, a, b)
+    return built(f"({a.sql} {word} {b.sql})", BOOLEAN, a, b)
 
 
 def _not(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     a = predicate(compiler, node.this, scope)
-    return _built(f"(NOT {a.sql})", BOOLEAN, a)
+    return built(f"(NOT {a.sql})", BOOLEAN, a)
 
 
 _COMPARISONS: dict[type[exp.Expr], str] = {
@@ -192,7 +213,7 @@ def _comparison(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     _comparable(compiler, a, node.this)
     _comparable(compiler, b, node.expression)
     a, b = unify(compiler.source, compiler.catalog, a, b, node)
-    return _built(f"({a.sql} {_COMPARISONS[type(node)]} {b.sql})", BOOLEAN, a, b)
+    return built(f"({a.sql} {_COMPARISONS[type(node)]} {b.sql})", BOOLEAN, a, b)
 
 
 def _between(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
@@ -200,7 +221,7 @@ def _between(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     low, high = compiler.expression(node.args["low"], scope), compiler.expression(node.args["high"], scope)
     a, low = unify(compiler.source, compiler.catalog, value, low, node)
     b, high = unify(compiler.source, compiler.catalog, value, high, node)
-    return _built(f"(({a.sql} >= {low.sql}) AND ({b.sql} <= {high.sql}))", BOOLEAN, a, b, low, high)
+    return built(f"(({a.sql} >= {low.sql}) AND ({b.sql} <= {high.sql}))", BOOLEAN, a, b, low, high)
 
 
 def compile_in_list(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
@@ -217,17 +238,17 @@ def compile_in_list(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
             unify(compiler.source, compiler.catalog, value, item, at)
             raise compiler.source.refuse(f"this is no {value.type}", at)
         parts.append(fitted)
-    return _built(f"({value.sql} IN ({', '.join(p.sql for p in parts)}))", BOOLEAN, value, *parts)
+    return built(f"({value.sql} IN ({', '.join(p.sql for p in parts)}))", BOOLEAN, value, *parts)
 
 
 def _is(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     what = node.expression
     if isinstance(what, exp.Null):
         value = compiler.expression(node.this, scope)
-        return _built(f"({value.sql} IS NULL)", BOOLEAN, value)
+        return built(f"({value.sql} IS NULL)", BOOLEAN, value)
     if isinstance(what, exp.Boolean):
         value = predicate(compiler, node.this, scope)
-        return _built(f"({value.sql} IS {'TRUE' if what.this else 'FALSE'})", BOOLEAN, value)
+        return built(f"({value.sql} IS {'TRUE' if what.this else 'FALSE'})", BOOLEAN, value)
     raise compiler.source.refuse("IS takes NULL, TRUE or FALSE", node)
 
 
@@ -245,7 +266,7 @@ def common(compiler: Compiler, values: Sequence[Typed], nodes: Sequence[exp.Expr
     return out
 
 
-def _literal_domain(values: Sequence[Typed]) -> Candidates | None:
+def literal_domain(values: Sequence[Typed]) -> Candidates | None:
     """Return the values of a choice among literals: a public domain of its own."""
     if any(v.literal is None for v in values):
         return None
@@ -275,15 +296,15 @@ def _case(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
                 compiler.expression(branch.this, scope),
                 branch.this,
             )
-            conditions.append(_built(f"({a.sql} = {b.sql})", BOOLEAN, a, b))
+            conditions.append(built(f"({a.sql} = {b.sql})", BOOLEAN, a, b))
     nodes = [branch.args["true"] for branch in node.args["ifs"]]
     default = node.args.get("default")
     nodes.append(default if default is not None else exp.Null())
     raw = [compiler.expression(n, scope) for n in nodes]
     results = common(compiler, raw, nodes)
-    domain = _literal_domain([replace(r, literal=v.literal) for r, v in zip(results, raw, strict=True)])
+    domain = literal_domain([replace(r, literal=v.literal) for r, v in zip(results, raw, strict=True)])
     text = " ".join(f"WHEN {c.sql} THEN {r.sql}" for c, r in zip(conditions, results, strict=False))
-    return _built(
+    return built(
         f"(CASE {text} ELSE {results[-1].sql} END)", results[0].type, *conditions, *results, candidates=domain
     )
 
@@ -371,7 +392,7 @@ def _interval_arithmetic(compiler: Compiler, node: exp.Expr, name: str, a: Typed
         a, b = b, a
     if b.type != INTERVAL or name not in ("+", "-") or a.type.name not in ("DATE", "TIMESTAMP"):
         raise compiler.source.refuse("an INTERVAL is added to a DATE or TIMESTAMP, or taken from one", node)
-    return _built(f"TRY({a.sql} {name} {b.sql})", TIMESTAMP, a, b)
+    return built(f"TRY({a.sql} {name} {b.sql})", TIMESTAMP, a, b)
 
 
 def _interval(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
@@ -393,114 +414,10 @@ def _extract(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     return functions.call(compiler.source, compiler.catalog, "date_part", [part, value], node)
 
 
-def _json(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
-    """Compile x ->> '$.path' on text: NULL where it is not JSON, the path a literal."""
-    value = compiler.expression(node.this, scope)
-    path = node.expression
-    text = path.sql("duckdb").strip("'") if isinstance(path, (exp.JSONPath, exp.Literal)) else ""
-    if not text or "*" in text or "'" in text or len(text) > 1000:
-        raise compiler.source.refuse("a JSON path is a literal without `*`", node, "note ->> '$.a'")
-    if value.type == VARCHAR:
-        value = cast(value, JSON)
-    if value.type != JSON:
-        raise compiler.source.refuse(f"{value.type} is not JSON", node, "CAST it to VARCHAR")
-    literal = literal_sql(text)
-    try:
-        compiler.catalog.evaluate(f"json_extract_string(TRY_CAST('{{}}' AS JSON), {literal})")
-    except ValueError:
-        raise compiler.source.refuse("this is no JSON path", node, "note ->> '$.a'") from None
-    return _built(f"json_extract_string({value.sql}, {literal})", VARCHAR, value)
-
-
-def _clock(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
-    """Replace the clock by a literal, once a statement: two rows never see two times."""
-    return _clock_literal(compiler, date=isinstance(node, exp.CurrentDate))
-
-
-def _clock_literal(compiler: Compiler, *, date: bool) -> Typed:
-    now = compiler.now
-    text = now.date().isoformat() if date else now.isoformat(" ", "seconds")
-    kind = DATE if date else TIMESTAMP
-    return Typed(f"TRY_CAST({literal_sql(text)} AS {kind})", kind, literal=Literal(text))
-
-
-def _now(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
-    if node.expressions:
-        raise compiler.source.refuse("the clock takes no argument", node)
-    return _clock_literal(compiler, date=(function_name(node) or "").lower() in ("today", "current_date"))
-
-
 def _concat(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     a, b = compiler.expression(node.this, scope), compiler.expression(node.expression, scope)
     return functions.call(compiler.source, compiler.catalog, "||", [a, b], node)
 
-
-def _call(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
-    name = function_name(node)
-    if name is None:
-        raise compiler.source.refuse("this function is not allowed over private data", node)
-    special = _SPECIAL.get(name.lower())
-    for argument in node.expressions:
-        if isinstance(argument, (exp.Distinct, exp.Order, exp.Star, exp.Kwarg, exp.Lambda, exp.Query)):
-            raise compiler.source.refuse(f"{name} is not allowed like this over private data", node)
-    if special is not None:
-        return special(compiler, node, scope)
-    arguments = [compiler.expression(argument, scope) for argument in node.expressions]
-    return functions.call(compiler.source, compiler.catalog, name, arguments, node)
-
-
-def _choice(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
-    """COALESCE, IFNULL, GREATEST, LEAST: any number of arguments of one type."""
-    name = (function_name(node) or "").lower()
-    values = [compiler.expression(argument, scope) for argument in node.expressions]
-    if len(values) < (1 if name == "coalesce" else 2):
-        raise compiler.source.refuse(f"{name} needs more arguments", node)
-    values = common(compiler, values, node.expressions)
-    return _built(f"{name}({', '.join(v.sql for v in values)})", values[0].type, *values)
-
-
-def _nullif(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
-    if len(node.expressions) != 2:
-        raise compiler.source.refuse("nullif takes two arguments", node)
-    first, second = (compiler.expression(argument, scope) for argument in node.expressions)
-    a, b = unify(compiler.source, compiler.catalog, first, second, node)
-    return _built(f"(CASE WHEN {a.sql} = {b.sql} THEN NULL ELSE {first.sql} END)", first.type, a, b, first)
-
-
-def _if(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
-    if len(node.expressions) not in (2, 3):
-        raise compiler.source.refuse("if takes a condition and one or two results", node)
-    condition = predicate(compiler, node.expressions[0], scope)
-    nodes = [*node.expressions[1:], *([exp.Null()] if len(node.expressions) == 2 else [])]
-    raw = [compiler.expression(n, scope) for n in nodes]
-    yes, no = common(compiler, raw, nodes)
-    domain = _literal_domain([replace(r, literal=v.literal) for r, v in zip((yes, no), raw, strict=True)])
-    sql = f"(CASE WHEN {condition.sql} THEN {yes.sql} ELSE {no.sql} END)"
-    return _built(sql, yes.type, condition, yes, no, candidates=domain)
-
-
-def _concat_call(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
-    values = [compiler.expression(argument, scope) for argument in node.expressions]
-    if not values or any(v.type not in (VARCHAR, NULL) for v in values):
-        raise compiler.source.refuse("concat takes VARCHAR arguments", node, "write CAST(... AS VARCHAR)")
-    length = " + ".join(f"coalesce(strlen({v.sql}), 0)" for v in values)
-    sql = f"(CASE WHEN {length} <= 65536 THEN concat({', '.join(v.sql for v in values)}) END)"
-    return _built(sql, VARCHAR, *values, *values)
-
-
-_SPECIAL: dict[str, Callable[[Compiler, exp.Expr, Scope], Typed]] = {
-    "coalesce": _choice,
-    "ifnull": _choice,
-    "greatest": _choice,
-    "least": _choice,
-    "nullif": _nullif,
-    "if": _if,
-    "concat": _concat_call,
-    "now": _now,
-    "today": _now,
-    "current_date": _now,
-    "current_timestamp": _now,
-}
 
 _BINARY = frozenset({"this", "expression"})
 RULES: tuple[Rule, ...] = (
@@ -523,9 +440,4 @@ RULES: tuple[Rule, ...] = (
     Rule(exp.DPipe, _concat, _BINARY | {"safe"}),
     Rule(exp.Interval, _interval, frozenset({"this", "unit"})),
     Rule(exp.Extract, _extract, _BINARY),
-    Rule(exp.JSONExtractScalar, _json, _BINARY | {"only_json_types", "scalar_only", "expressions"}),
-    Rule(exp.JSONExtract, _json, _BINARY | {"only_json_types", "scalar_only", "expressions"}),
-    Rule(exp.CurrentDate, _clock, frozenset()),
-    Rule(exp.CurrentTimestamp, _clock, frozenset()),
-    Rule(exp.Anonymous, _call, frozenset({"this", "expressions"})),
 )

@@ -15,9 +15,9 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from dpsql.analysis.coerce import to_type
+from dpsql.analysis.coerce import cast, to_type
 from dpsql.analysis.typed import Candidates, Typed
-from dpsql.types import INTERVAL, VARCHAR, SqlType, column_type
+from dpsql.types import BIGINT, HUGEINT, INTERVAL, VARCHAR, SqlType, column_type
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -160,7 +160,10 @@ def compile_form(catalog: Catalog, form: Function, arguments: Sequence[Typed]) -
     kind = catalog.type_of(form.form.format(*nulls))
     reads = frozenset[str]().union(*(a.reads for a in arguments))
     size = 1 + sum(a.size * max(1, form.form.count(f"{{{i}}}")) for i, a in enumerate(arguments))
-    return Typed(sql, kind, reads, size=size)
+    typed = Typed(sql, kind, reads, size=size)
+    if kind.name == "DECIMAL" and kind.precision > 18:
+        return cast(typed, SqlType("DECIMAL", 18, min(kind.scale, 18)))
+    return cast(typed, BIGINT) if kind == HUGEINT else typed
 
 
 def _fit(catalog: Catalog, form: Function, arguments: Sequence[Typed]) -> list[Typed] | None:
@@ -235,7 +238,8 @@ def _with_part_domain(form: Function, typed: Typed) -> Typed:
 def _unlisted(source: Source, name: str, at: exp.Expr) -> Exception:
     if name.lower() in REFUSED:
         return source.refuse(f"{name} is not allowed over private data: {REFUSED[name.lower()]}", at)
-    close = difflib.get_close_matches(name.lower(), [n for n in listed() if n.isidentifier()], 1)
+    names = [n for n in listed() if n.isidentifier() and len(n) > 3]
+    close = difflib.get_close_matches(name.lower(), names, 1, 0.75) if len(name) > 4 else []
     hint = f"did you mean {close[0]}?" if close else None
     return source.refuse(f"{name} is not among the functions allowed over private data", at, hint)
 

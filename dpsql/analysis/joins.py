@@ -259,11 +259,13 @@ def _owned(
         )
     if kind in ("INNER", "CROSS"):
         pairs = [*pairs, *_equalities(compiler, filters, left, origin)]
-    if not any(UnitRole.NONE not in (a.unit, b.unit) for a, b in pairs):
-        unit = next((c.name for c in right.columns if c.unit is not UnitRole.NONE), "the unit")
-        raise compiler.source.refuse(
-            "two private tables meet only on their privacy unit", join, _HINT_UNIT.format(unit=unit)
+    tied = any(UnitRole.NONE not in (a.unit, b.unit) for a, b in pairs)
+    if not tied and not any(a.link and a.link == b.link for a, b in pairs):
+        unit = next((c.name for c in right.columns if c.unit is not UnitRole.NONE), "")
+        hint = (
+            _HINT_UNIT.format(unit=unit) if unit else "select the privacy unit on both sides and join on it"
         )
+        raise compiler.source.refuse("two private tables meet only on their privacy unit", join, hint)
     same = f"({left.unit} = {here})"
     if kind == "RIGHT":
         return right.owner, here, [same]

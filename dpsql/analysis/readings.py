@@ -42,7 +42,7 @@ class _Reader:
         place = self.maybe_count(node)
         if place is None:
             raise self.source.refuse(
-                f"{what} must be a count of the select list", node, "ORDER BY n DESC LIMIT 10"
+                f"what {what} must be a count of the select list", node, "ORDER BY n DESC LIMIT 10"
             )
         return place
 

@@ -50,6 +50,7 @@ class Column:
     type: SqlType
     unit: UnitRole = UnitRole.NONE
     candidates: Candidates | None = None
+    link: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +139,8 @@ class Scope:
             for visible, column in zip(origin.names, origin.columns, strict=True)
             if fold(visible) == key
         ]
+        if len(found) > 1 and len({o.alias for o in self.origins if key in map(fold, o.names)}) == 1:
+            raise self.source.refuse(f"column {name} is there twice", node, "give one of them another name")
         if len(found) > 1:
             aliases = [o.alias for o in self.origins if key in map(fold, o.names)]
             raise self.source.refuse(
@@ -166,7 +169,11 @@ class Scope:
             for visible, column in zip(origins[0].names, origins[0].columns, strict=True)
             if fold(visible) == key
         ]
-        if len(found) != 1:
+        if len(found) > 1:
+            raise self.source.refuse(
+                f"column {node.name} is there twice", node, "give one of them another name"
+            )
+        if not found:
             raise self._unknown(node, f"{origins[0].alias}.{node.name}", list(origins[0].names))
         return found[0]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -64,9 +65,7 @@ def rename(compiler: StatementCompiler, relation: Relation, names: Sequence[str]
     """Give the first columns of a relation other visible names; what they are does not change."""
     if len(names) > len(relation.columns):
         raise compiler.source.refuse(f"{len(names)} column names for {len(relation.columns)} columns", at)
-    new = [
-        Column(name, c.type, c.unit, c.candidates) for name, c in zip(names, relation.columns, strict=False)
-    ]
+    new = [replace(c, name=name) for name, c in zip(names, relation.columns, strict=False)]
     return Relation(relation.sql, (*new, *relation.columns[len(names) :]), relation.owner, relation.unique)
 
 
@@ -115,7 +114,10 @@ def base_table(compiler: StatementCompiler, table: Table, at: exp.Expr) -> Relat
         )
         return Relation(f"SELECT {listed} FROM {source}", columns, None, unique)
     columns = tuple(
-        Column(name, kind, candidates=_declared(compiler, table.name, name)) for name, kind in declared
+        Column(
+            name, kind, candidates=_declared(compiler, table.name, name), link=_link(compiler, table, name)
+        )
+        for name, kind in declared
     )
     match table.unit:
         case UnitRow(kind=kind):
@@ -125,8 +127,7 @@ def base_table(compiler: StatementCompiler, table: Table, at: exp.Expr) -> Relat
             place = places[fold(column)]
             unit = f"b.{quote(declared[place][0])}"
             columns = tuple(
-                Column(c.name, c.type, UnitRole.EXACT, c.candidates) if i == place else c
-                for i, c in enumerate(columns)
+                replace(c, unit=UnitRole.EXACT) if i == place else c for i, c in enumerate(columns)
             )
             unique = frozenset(fact - {place} for fact in unique)
             owner = Owner(kind, columns[place].type)
@@ -165,11 +166,30 @@ def _child(
     key = f"p.{quote(unit.column)}"
     rows = f"main.{quote(parent.name)} AS p WHERE {up} IS NOT NULL"
     parents = f"SELECT {key} AS k, MIN({up}) AS u FROM {rows} GROUP BY {key}"
+    kind = kinds[fold(parent.unit.column)]
+    if fold(parent.unit.column) not in {fold(c.name) for c in columns}:
+        # The unit is shown under its name in the parent, so that it can be counted and joined on.
+        listed += f", q.u AS c{len(columns)}"
+        columns = (*columns, Column(parent.unit.column, kind, UnitRole.EXACT))
     return Relation(
         f"SELECT q.u AS u, {listed} FROM {source} JOIN ({parents}) AS q ON b.{quote(unit.via)} = q.k",
         columns,
         owner,
     )
+
+
+def _link(compiler: StatementCompiler, table: Table, column: str) -> str:
+    """Name the parent key that a column is, or leads to."""
+    if isinstance(table.unit, UnitVia) and fold(column) == fold(table.unit.via):
+        return fold(f"{table.unit.table}.{table.unit.column}")
+    for other in compiler.policy.tables.values():
+        unit = other.unit
+        if isinstance(unit, UnitVia) and (fold(unit.table), fold(unit.column)) == (
+            fold(table.name),
+            fold(column),
+        ):
+            return fold(f"{table.name}.{column}")
+    return ""
 
 
 def _public_values(table: str, column: str) -> Candidates:
@@ -226,6 +246,7 @@ def origin_of(relation: Relation, generated: str, alias: str) -> Origin:
             c.type,
             frozenset({f"{generated}.c{i}"}),
             unit=c.unit,
+            link=c.link,
             candidates=c.candidates,
         )
         for i, c in enumerate(relation.columns)

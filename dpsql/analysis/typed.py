@@ -57,6 +57,8 @@ class Typed:
     reads: frozenset[str] = frozenset()
     literal: Literal | None = None
     unit: UnitRole = UnitRole.NONE
+    link: str = ""
+    """Names the parent's key if this column is one or leads to one: equal keys have one owner."""
     candidates: Candidates | None = None
     size: int = 1
 

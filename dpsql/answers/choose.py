@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dpsql.analysis import unknown_mechanism
 from dpsql.answers.all_groups import LaplaceGroups
 from dpsql.answers.hybrid import HybridTopK
 from dpsql.answers.scalar import LaplaceCounts
 from dpsql.answers.threshold import SparseVectors
 from dpsql.answers.top_k import NoisyTopK
+from dpsql.answers.unknown import LimitedDomain, TopStable
 from dpsql.language import AboveThreshold, AllGroups, Scalar, TopK
 
 if TYPE_CHECKING:
@@ -42,6 +44,13 @@ def choose(plan: Plan) -> Method:
 
 def _method(plan: Plan) -> Method | None:
     asked, reading = plan.options.mechanism or "AUTO", plan.reading
+    if plan.domain_size is None and isinstance(reading, TopK):
+        match unknown_mechanism(reading.k, plan.options):
+            case "LIMITED_DOMAIN":
+                return LimitedDomain.of(plan, reading)
+            case "TOP_STABLE":
+                return TopStable.of(plan, reading)
+        return None
     match reading:
         case TopK(threshold=None):
             if asked in ("AUTO", "NOISY_TOP_K") or (asked == "NOISY_MAX" and reading.k == 1):
@@ -76,16 +85,20 @@ def _check_options(plan: Plan) -> None:
             raise source.refuse(
                 f"option {name} has no meaning for this selection", options.at.get(name), "leave it out"
             )
-    if options.candidates is not None:
+    if options.candidates is not None and plan.domain_size is not None:
         raise source.refuse(
             "option candidates is for keys without a public domain",
             options.at.get("candidates"),
             "leave it out",
         )
+    if options.candidates is not None and isinstance(reading, TopK) and options.candidates < reading.k:
+        raise source.refuse("candidates must be at least k", options.at.get("candidates"))
     for output in plan.outputs:
         if output.kind in ("gap", "p_value", "rank") and isinstance(reading, (Scalar, AllGroups)):
             raise source.refuse(f"{output.name}: nothing is selected here, so there is no such thing", None)
-        if output.kind == "p_value" and not (isinstance(reading, TopK) and reading.threshold is None):
+        if output.kind == "p_value" and not (
+            isinstance(reading, TopK) and (reading.threshold is None or plan.domain_size is None)
+        ):
             raise source.refuse("DP_PVALUE goes with ORDER BY n DESC LIMIT k", None)
         if output.kind == "p_value" and (options.noise or "EXPONENTIAL") != "EXPONENTIAL":
             raise source.refuse("p-values are valid with exponential noise alone", options.at.get("noise"))

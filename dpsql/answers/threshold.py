@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dpsql import mechanisms
 from dpsql.answers import measuring
 from dpsql.answers.method import Answer, Terms
-from dpsql.answers.top_k import Noise
+from dpsql.answers.top_k import NOISE, Noise
 from dpsql.charge import Charge
 from dpsql.estimates import Combined, choose_strategy, from_threshold, sparse_vector_error
 
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from dpsql.language import AboveThreshold
 
 __all__ = ["SparseVectors"]
-
-_NOISE: dict[str, Noise] = {"EXPONENTIAL": "exponential", "LAPLACE": "laplace", "GEOMETRIC": "geometric"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +50,7 @@ class SparseVectors:
         asked = plan.options.measure not in (None, "AUTO")
         selection = plan.epsilon * (1 - share)
         parts = measuring.divide(plan, shown if asked else others, plan.epsilon - selection)
-        noise = _NOISE[plan.options.noise or "EXPONENTIAL"]
+        noise = NOISE[plan.options.noise or "EXPONENTIAL"]
         made = cls(plan, reading, branches, noise, selection, parts, _NOTHING)
         return cls(plan, reading, branches, noise, selection, parts, made._terms())
 

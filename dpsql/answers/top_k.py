@@ -27,9 +27,10 @@ if TYPE_CHECKING:
     from dpsql.engines import Counts
     from dpsql.language import TopK
 
-__all__ = ["Noise", "NoisyTopK", "budgeted", "significance", "terms_of"]
+__all__ = ["NOISE", "Noise", "NoisyTopK", "budgeted", "significance", "terms_of"]
 
 Noise = Literal["exponential", "laplace", "geometric"]
+NOISE: dict[str, Noise] = {"EXPONENTIAL": "exponential", "LAPLACE": "laplace", "GEOMETRIC": "geometric"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +119,7 @@ def significance(gap: np.ndarray, scale: Fraction, noise: Noise) -> np.ndarray |
 def budgeted(plan: Plan, reading: TopK) -> tuple[Noise, MeasuringPlan, dict[int, Fraction]]:
     """Divide epsilon between selecting and measuring, and the latter among the counts shown."""
     options = plan.options
-    words: dict[str, Noise] = {"EXPONENTIAL": "exponential", "LAPLACE": "laplace", "GEOMETRIC": "geometric"}
-    noise = words[options.noise or "EXPONENTIAL"]
+    noise = NOISE[options.noise or "EXPONENTIAL"]
     ordering = plan.counts[reading.count]
     shown = measuring.wanted(plan, reading.count)
     share = measuring.share_of(plan)

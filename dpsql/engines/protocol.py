@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from dpsql.errors import OperationalError
+
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
@@ -12,10 +14,17 @@ if TYPE_CHECKING:
 
     from dpsql.analysis import CompiledQuery
 
-__all__ = ["FAILED", "Counts", "Engine"]
+__all__ = ["CANCELLED", "FAILED", "Cancelled", "Counts", "Engine"]
 
 FAILED = "the engine could not finish the statement; its charge is kept"
 """All an analyst learns of a failure at run time: whether it depends on data must not be told."""
+
+
+CANCELLED = "the statement was cancelled; its charge is kept"
+
+
+class Cancelled(OperationalError):  # noqa: N818  what happened, as `KeyboardInterrupt`
+    """Another thread of the analyst's stopped the statement: no failure, but charged all the same."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -187,7 +187,7 @@ class _Lifter:
             raise self.source.refuse("TOP needs a positive whole number", at, "for example TOP 10")
         if self.word() in ("PERCENT", "%") or (self.word() == "WITH" and self.word(1) == "TIES"):
             raise self.source.refuse(
-                f"TOP k {self.word()} depends on how many groups the data has",
+                f"TOP k {'WITH TIES' if self.word() == 'WITH' else 'PERCENT'} depends on the data",
                 self.tokens[self.i].start,
                 "TOP 10 names the number of groups",
             )

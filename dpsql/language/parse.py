@@ -83,11 +83,13 @@ def _explain(source: Source, match: re.Match[str], parameters: Parameters) -> Ex
     rest = re.sub(r"[^\n]", " ", match[0]) + source.text[match.end() :]
     if _first_word(rest) == "ANALYZE":
         raise source.refuse(
-            "EXPLAIN ANALYZE would run the statement", len(match[0]), "EXPLAIN shows the price and plan, free"
+            "EXPLAIN ANALYZE would run the statement",
+            len(rest) - len(rest.lstrip()),
+            "EXPLAIN shows the price and plan, free",
         )
     query = parse(rest, parameters)
     if not isinstance(query, Query):
-        raise source.refuse("EXPLAIN takes a SELECT", len(match[0]))
+        raise source.refuse("EXPLAIN takes a SELECT", len(rest) - len(rest.lstrip()))
     return Explain(source, query, form == "JSON")
 
 

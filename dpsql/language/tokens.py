@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from sqlglot.dialects.duckdb import DuckDB
@@ -47,6 +48,9 @@ def tokenize(source: Source) -> list[Token]:
     if len(tokens) > MAX_TOKENS:
         raise source.refuse(f"the statement has more than {MAX_TOKENS:,} tokens")
     depth = 0
+    for before, token in pairwise(tokens):
+        if before.token_type == token.token_type == TokenType.COMMA:
+            raise source.syntax("an item is missing between two commas", token.start)
     for token in tokens:
         if token.token_type in (TokenType.L_PAREN, TokenType.L_BRACKET):
             depth += 1

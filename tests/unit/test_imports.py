@@ -18,7 +18,11 @@ ROOT = "dpsql"
 LONGEST = 500
 
 GROUND = {"errors", "charge", "types", "release"}
-CORE = GROUND | {"policy", "noise", "mechanisms", "estimates", "ledger", "language", "analysis", "engines"}
+CORE = (
+    GROUND
+    | {"policy", "noise", "mechanisms", "estimates", "ledger", "language", "analysis", "engines"}
+    | {"answers", "info", "reuse"}
+)
 
 MAY_IMPORT: dict[str, set[str]] = {
     # The ground floor.
@@ -35,6 +39,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "mechanisms": {"charge", "noise"},
     "estimates": {"charge"},
     "ledger": {"errors", "charge"},
+    "answers": GROUND | {"analysis", "language", "engines", "mechanisms", "estimates"},
+    "reuse": {"policy", "analysis"},
+    "info": GROUND | {"analysis", "answers", "language", "ledger", "policy"},
     "session": CORE,
     # The front ends.
     "dbapi": GROUND | {"session", "policy", "language", "ledger"},

@@ -14,7 +14,7 @@ from dpsql.engines.duckdb import settings
 from dpsql.engines.duckdb.domains import Domains
 from dpsql.engines.duckdb.shell import Shell
 from dpsql.engines.duckdb.sources import Reader, read_sources
-from dpsql.engines.protocol import FAILED, Counts
+from dpsql.engines.protocol import CANCELLED, FAILED, Cancelled, Counts
 from dpsql.errors import InternalError, OperationalError, PolicyError
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ class DuckDBEngine:
         self._policy = policy
         self.readers: dict[str, Reader] = {}
         self.public: dict[str, pa.Table] = {}
+        self._cancelled = False
         self._con = self._open()
 
     def _open(self) -> duckdb.DuckDBPyConnection:
@@ -93,6 +94,7 @@ class DuckDBEngine:
         if not isinstance(compiled, CompiledQuery):
             raise InternalError("an engine counts compiled queries alone")
         outcome: list[pa.Table] = []
+        self._cancelled = False
         done = threading.Event()
 
         def work() -> None:
@@ -114,6 +116,8 @@ class DuckDBEngine:
             while worker.ident is not None and not done.wait(0.01):
                 self.cancel()
             raise
+        if not outcome and self._cancelled:
+            raise Cancelled(CANCELLED)
         if not outcome:
             self._reopen()
             raise OperationalError(FAILED)
@@ -126,6 +130,7 @@ class DuckDBEngine:
 
     def cancel(self) -> None:
         """Stop what runs."""
+        self._cancelled = True
         self._con.interrupt()
 
     def close(self) -> None:

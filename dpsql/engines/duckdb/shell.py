@@ -7,6 +7,7 @@ queries run here, so none of them can show anything of private data.
 from __future__ import annotations
 
 import json
+import re
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,20 @@ if TYPE_CHECKING:
 __all__ = ["Shell"]
 
 _INNER = {"HUGEINT": HUGEINT, "INTERVAL": INTERVAL, "JSON": JSON, '"NULL"': NULL, "NULL": NULL}
+
+
+_WIDE = re.compile(r"DECIMAL\((19|2\d|3\d),(\d+)\)")
+_BARE = re.compile(r"(:\s*-?)(nan|inf)\b")
+
+
+def _read(text: str) -> dict[str, Any]:
+    """Read the engine's JSON, which writes NaN and infinity bare."""
+    found: dict[str, Any]
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = json.loads(_BARE.sub(lambda m: m[1] + {"nan": "NaN", "inf": "Infinity"}[m[2]], text))
+    return found
 
 
 class Shell:
@@ -58,7 +73,11 @@ class Shell:
         """See `Catalog`."""
         if expression not in self._types:
             text = self._rows(f"SELECT typeof({expression})")[0][0]
-            self._types[expression] = _INNER.get(text) or column_type(text)
+            wide = _WIDE.fullmatch(text)
+            if wide:  # a DECIMAL beyond 18 digits: the rules narrow it
+                self._types[expression] = SqlType("DECIMAL", int(wide[1]), int(wide[2]))
+            else:
+                self._types[expression] = _INNER.get(text) or column_type(text)
         return self._types[expression]
 
     def evaluate(self, expression: str) -> object:
@@ -74,7 +93,7 @@ class Shell:
     def plan(self, sql: str) -> object:
         """See `Catalog`."""
         literal = "'" + sql.replace("'", "''") + "'"
-        bound = json.loads(self._rows(f"SELECT json_serialize_plan({literal}, optimize := false)")[0][0])
+        bound = _read(self._rows(f"SELECT json_serialize_plan({literal}, optimize := false)")[0][0])
         if bound.get("error"):
             raise ValueError("the compiled statement does not bind")
         return bound["plans"]

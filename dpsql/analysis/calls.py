@@ -1,0 +1,136 @@
+"""Function calls: those of the list by their form, a few by rules of their own; the clock; JSON paths."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from dpsql.analysis import functions
+from dpsql.analysis.coerce import cast, literal_sql, unify
+from dpsql.analysis.expressions import Rule, built, common, function_name, literal_domain, predicate
+from dpsql.analysis.typed import Literal, Typed
+from dpsql.types import DATE, JSON, NULL, TIMESTAMP, VARCHAR
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dpsql.analysis.expressions import Compiler
+    from dpsql.analysis.relation import Scope
+
+__all__ = ["CALL_RULES"]
+
+
+def _json(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+    """Compile x ->> '$.path' on text: NULL where it is not JSON, the path a literal."""
+    value = compiler.expression(node.this, scope)
+    path = node.expression
+    text = path.sql("duckdb").strip("'") if isinstance(path, (exp.JSONPath, exp.Literal)) else ""
+    if not text or "*" in text or "'" in text or len(text) > 1000:
+        raise compiler.source.refuse("a JSON path is a literal without `*`", node, "note ->> '$.a'")
+    if value.type == VARCHAR:
+        value = cast(value, JSON)
+    if value.type != JSON:
+        raise compiler.source.refuse(f"{value.type} is not JSON", node, "CAST it to VARCHAR")
+    literal = literal_sql(text)
+    try:
+        compiler.catalog.evaluate(f"json_extract_string(TRY_CAST('{{}}' AS JSON), {literal})")
+    except ValueError:
+        raise compiler.source.refuse("this is no JSON path", node, "note ->> '$.a'") from None
+    return built(f"json_extract_string({value.sql}, {literal})", VARCHAR, value)
+
+
+def _clock(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+    """Replace the clock by a literal, once a statement: two rows never see two times."""
+    return _clock_literal(compiler, date=isinstance(node, exp.CurrentDate))
+
+
+def _clock_literal(compiler: Compiler, *, date: bool) -> Typed:
+    now = compiler.now
+    text = now.date().isoformat() if date else now.isoformat(" ", "seconds")
+    kind = DATE if date else TIMESTAMP
+    return Typed(f"TRY_CAST({literal_sql(text)} AS {kind})", kind, literal=Literal(text))
+
+
+def _now(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+    if node.expressions:
+        raise compiler.source.refuse("the clock takes no argument", node)
+    return _clock_literal(compiler, date=(function_name(node) or "").lower() in ("today", "current_date"))
+
+
+def _call(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+    name = function_name(node)
+    if name is None:
+        raise compiler.source.refuse("this function is not allowed over private data", node)
+    special = _SPECIAL.get(name.lower())
+    for argument in node.expressions:
+        if isinstance(argument, (exp.Distinct, exp.Order, exp.Star, exp.Kwarg, exp.Lambda, exp.Query)):
+            raise compiler.source.refuse(f"{name} is not allowed like this over private data", node)
+    if special is not None:
+        return special(compiler, node, scope)
+    arguments = [compiler.expression(argument, scope) for argument in node.expressions]
+    return functions.call(compiler.source, compiler.catalog, name, arguments, node)
+
+
+def _choice(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+    """COALESCE, IFNULL, GREATEST, LEAST: any number of arguments of one type."""
+    name = (function_name(node) or "").lower()
+    values = [compiler.expression(argument, scope) for argument in node.expressions]
+    if len(values) < (1 if name == "coalesce" else 2):
+        raise compiler.source.refuse(f"{name} needs more arguments", node)
+    values = common(compiler, values, node.expressions)
+    return built(f"{name}({', '.join(v.sql for v in values)})", values[0].type, *values)
+
+
+def _nullif(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+    if len(node.expressions) != 2:
+        raise compiler.source.refuse("nullif takes two arguments", node)
+    first, second = (compiler.expression(argument, scope) for argument in node.expressions)
+    a, b = unify(compiler.source, compiler.catalog, first, second, node)
+    return built(f"(CASE WHEN {a.sql} = {b.sql} THEN NULL ELSE {first.sql} END)", first.type, a, b, first)
+
+
+def _if(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+    if len(node.expressions) not in (2, 3):
+        raise compiler.source.refuse("if takes a condition and one or two results", node)
+    condition = predicate(compiler, node.expressions[0], scope)
+    nodes = [*node.expressions[1:], *([exp.Null()] if len(node.expressions) == 2 else [])]
+    raw = [compiler.expression(n, scope) for n in nodes]
+    yes, no = common(compiler, raw, nodes)
+    domain = literal_domain([replace(r, literal=v.literal) for r, v in zip((yes, no), raw, strict=True)])
+    sql = f"(CASE WHEN {condition.sql} THEN {yes.sql} ELSE {no.sql} END)"
+    return built(sql, yes.type, condition, yes, no, candidates=domain)
+
+
+def _concat_call(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+    values = [compiler.expression(argument, scope) for argument in node.expressions]
+    if not values or any(v.type not in (VARCHAR, NULL) for v in values):
+        raise compiler.source.refuse("concat takes VARCHAR arguments", node, "write CAST(... AS VARCHAR)")
+    length = " + ".join(f"coalesce(strlen({v.sql}), 0)" for v in values)
+    sql = f"(CASE WHEN {length} <= 65536 THEN concat({', '.join(v.sql for v in values)}) END)"
+    return built(sql, VARCHAR, *values, *values)
+
+
+_SPECIAL: dict[str, Callable[[Compiler, exp.Expr, Scope], Typed]] = {
+    "coalesce": _choice,
+    "ifnull": _choice,
+    "greatest": _choice,
+    "least": _choice,
+    "nullif": _nullif,
+    "if": _if,
+    "concat": _concat_call,
+    "now": _now,
+    "today": _now,
+    "current_date": _now,
+    "current_timestamp": _now,
+}
+
+_PATH = frozenset({"this", "expression", "only_json_types", "scalar_only", "expressions"})
+CALL_RULES = (
+    Rule(exp.Anonymous, _call, frozenset({"this", "expressions"})),
+    Rule(exp.JSONExtractScalar, _json, _PATH),
+    Rule(exp.JSONExtract, _json, _PATH),
+    Rule(exp.CurrentDate, _clock, frozenset()),
+    Rule(exp.CurrentTimestamp, _clock, frozenset()),
+)

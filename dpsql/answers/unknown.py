@@ -1,0 +1,264 @@
+"""Top-k over keys that nobody declared: limited domain, or Top Stable, each at (epsilon, delta)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow.compute as pc
+
+from dpsql import mechanisms
+from dpsql.analysis import candidates_of
+from dpsql.answers import measuring
+from dpsql.answers.method import Answer, Terms
+from dpsql.answers.top_k import NOISE, Noise, significance
+from dpsql.charge import Charge
+from dpsql.estimates import (
+    Combined,
+    MeasuringPlan,
+    choose_measuring,
+    choose_strategy,
+    distinguishable_gap,
+    from_measurements,
+    from_top_k,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dpsql.analysis import Plan
+    from dpsql.engines import Counts
+    from dpsql.language import TopK
+
+__all__ = ["LimitedDomain", "TopStable"]
+
+_NOTE = "fewer rows than asked for may come: a key is shown only when no single unit can have put it there"
+
+
+def _delta(plan: Plan) -> Fraction:
+    delta = plan.options.delta
+    if delta is None:
+        raise plan.query.source.refuse(
+            "nobody declared which values the keys can have, so a delta is needed",
+            plan.query.tree.args.get("group"),
+            "OPTIONS (delta = 1e-6), or the owner declares the keys in [tables.NAME.domain]",
+        )
+    return delta
+
+
+def _phases(plan: Plan, reading: TopK, noise: Noise, *, gaps: bool) -> tuple[MeasuringPlan, list[int]]:
+    """Divide epsilon between selecting and measuring, as on a public domain."""
+    ordering = plan.counts[reading.count]
+    shown = measuring.wanted(plan, reading.count)
+    share = measuring.share_of(plan)
+    if not shown:
+        share = share or Fraction(0)
+    elif share == 0:
+        raise plan.query.source.refuse(
+            "measure = 0 pays for no count, and a count is selected",
+            plan.options.at.get("measure"),
+            "leave it out",
+        )
+    elif len(shown) > 1 and share is None:
+        share = Fraction(1, 2)
+    asked = plan.options.measure_strategy or "AUTO"
+    phases = choose_measuring(
+        reading.k,
+        plan.epsilon,
+        sensitivity=ordering.bound,
+        noise=noise,
+        measure=share,
+        strategy=asked,  # type: ignore[arg-type]  # one of the three words
+        gaps=gaps,
+    )
+    return phases, shown
+
+
+def _split(phases: MeasuringPlan, parts: dict[int, Fraction]) -> str:
+    if not parts:
+        return "all for selecting"
+    return f"{float(phases.selection_epsilon):g} for selecting, {float(phases.measuring_epsilon):g} for measuring"
+
+
+def _descending(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.argsort(-counts, kind="stable")
+
+
+@dataclass(frozen=True, slots=True)
+class LimitedDomain:
+    """Selects by limited-domain top-k with gap: ordered, with free gaps."""
+
+    plan: Plan
+    reading: TopK
+    phases: MeasuringPlan
+    delta: Fraction
+    parts: dict[int, Fraction]
+    terms: Terms
+
+    @classmethod
+    def of(cls, plan: Plan, reading: TopK) -> LimitedDomain:
+        """Divide the statement's epsilon; the delta is spent whatever comes."""
+        if (plan.options.noise or "EXPONENTIAL") == "LAPLACE":
+            raise plan.query.source.refuse(
+                "the limited domain mechanism has exponential noise",
+                plan.options.at.get("noise"),
+                "leave noise out",
+            )
+        delta = _delta(plan)
+        phases, shown = _phases(plan, reading, "exponential", gaps=True)
+        parts = measuring.divide(plan, shown, phases.measuring_epsilon)
+        scale = phases.selection_scale
+        confidence = measuring.confidence_of(plan)
+        split = _split(phases, parts)
+        terms = Terms(
+            Charge(plan.epsilon, delta),
+            "limited-domain top-k with gap",
+            float(scale),
+            split,
+            phases.predicted_stddev if len(parts) == 1 else None,
+            phases.half_width(confidence) if len(parts) == 1 else None,
+            distinguishable_gap("exponential", scale, confidence),
+            (_NOTE,),
+        )
+        return cls(plan, reading, phases, delta, parts, terms)
+
+    def run(self, counts: Counts) -> Answer:
+        """Select among the largest groups alone, then measure those released."""
+        ordering = self.plan.counts[self.reading.count]
+        order = _descending(counts.n[self.reading.count])
+        found = mechanisms.limited_domain(
+            counts.n[self.reading.count][order],
+            self.reading.k,
+            self.phases.selection_epsilon,
+            self.delta,
+            candidates=candidates_of(self.reading.k, self.plan.options),
+            threshold=self.reading.threshold,
+            sensitivity=ordering.bound,
+            resolution=0 if self.plan.options.noise == "GEOMETRIC" else None,
+        )
+        index = order[found.index]
+        size = len(index)
+
+        def strategy(scale: Fraction) -> str:
+            asked = self.plan.options.measure_strategy or "AUTO"
+            if size < 2 or asked != "AUTO":
+                return "EACH" if size < 2 else asked
+            return choose_strategy("exponential", found.scale, size, measuring_scale=scale)
+
+        def combine(each: mechanisms.Laplace | None, anchor: mechanisms.Anchor | None) -> Combined:
+            measured = each or anchor
+            if measured is None:
+                return from_measurements([], scale=1, confidence=measuring.confidence_of(self.plan))
+            if size < 2 and each is not None:
+                return measuring.plain(self.plan, each)
+            # The last gap leads to a bar nobody may know, which is as good as the next group.
+            return from_top_k(
+                found.gap,
+                size,
+                scale=found.scale,
+                resolution=found.resolution,
+                each=None if each is None else each.value,
+                anchor_total=None if anchor is None else anchor.total,
+                measuring_scale=measured.scale,
+                measuring_resolution=measured.resolution,
+                confidence=measuring.confidence_of(self.plan),
+            )
+
+        estimates, charge = measuring.measure(
+            self.plan, counts, index, self.parts, self.reading.count, strategy, combine
+        )
+        return Answer(
+            index,
+            found.charge + charge,
+            estimates,
+            found.gap,
+            significance(found.gap, found.scale, "exponential"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TopStable:
+    """Selects by Top Stable: an unordered set, shown sorted by key."""
+
+    plan: Plan
+    reading: TopK
+    phases: MeasuringPlan
+    delta: Fraction
+    parts: dict[int, Fraction]
+    terms: Terms
+
+    @classmethod
+    def of(cls, plan: Plan, reading: TopK) -> TopStable:
+        """Divide the statement's epsilon; the delta is spent whatever comes."""
+        source, options = plan.query.source, plan.options
+        if reading.threshold is not None:
+            raise source.refuse(
+                "Top Stable knows no threshold", options.at.get("mechanism"), "mechanism = LIMITED_DOMAIN"
+            )
+        for output in plan.outputs:
+            if output.kind in ("gap", "p_value", "rank"):
+                raise source.refuse(
+                    f"{output.name}: Top Stable releases a set without order", options.at.get("mechanism")
+                )
+        delta = _delta(plan)
+        phases, shown = _phases(plan, reading, "exponential", gaps=False)
+        parts = measuring.divide(plan, shown, phases.measuring_epsilon)
+        found = _stable(plan, reading, np.zeros(0, dtype=np.int64), phases.selection_epsilon, delta)
+        split = _split(phases, parts)
+        terms = Terms(
+            Charge(plan.epsilon, delta),
+            "Top Stable",
+            float(found.scale),
+            split,
+            phases.predicted_stddev if len(parts) == 1 else None,
+            phases.half_width(measuring.confidence_of(plan)) if len(parts) == 1 else None,
+            None,
+            (_NOTE,),
+        )
+        return cls(plan, reading, phases, delta, parts, terms)
+
+    def run(self, counts: Counts) -> Answer:
+        """Select the largest stable set, then measure its groups."""
+        order = _descending(counts.n[self.reading.count])
+        found = _stable(
+            self.plan,
+            self.reading,
+            counts.n[self.reading.count][order],
+            self.phases.selection_epsilon,
+            self.delta,
+        )
+        index = order[found.index]
+        # By key: the order of the counts is no part of what was paid for.
+        by = [(name, "ascending") for name in counts.keys.column_names]
+        index = (
+            index[pc.sort_indices(counts.keys.take(index), sort_keys=by).to_numpy()] if len(index) else index
+        )
+
+        def combine(each: mechanisms.Laplace | None, anchor: mechanisms.Anchor | None) -> Combined:
+            del anchor
+            if each is None:
+                return from_measurements([], scale=1, confidence=measuring.confidence_of(self.plan))
+            return measuring.plain(self.plan, each)
+
+        estimates, charge = measuring.measure(
+            self.plan, counts, index, self.parts, self.reading.count, lambda _: "EACH", combine
+        )
+        return Answer(index, found.charge + charge, estimates)
+
+
+def _stable(
+    plan: Plan, reading: TopK, counts: NDArray[np.int64], epsilon: Fraction, delta: Fraction
+) -> mechanisms.Stable:
+    noise = NOISE[plan.options.noise or "EXPONENTIAL"]
+    return mechanisms.top_stable(
+        counts,
+        reading.k,
+        epsilon,
+        delta,
+        candidates=candidates_of(reading.k, plan.options),
+        sensitivity=plan.counts[reading.count].bound,
+        noise="laplace" if noise == "laplace" else "one-sided",
+        resolution=0 if noise == "geometric" else None,
+    )
