@@ -1,0 +1,218 @@
+"""Compile a statement, count it on a database and all its neighbours, and say where the claim fails.
+
+The claim: the candidate groups are the same everywhere; a unit adds to each count what it adds when it is
+alone, which is between nothing and the count's bound; and neither threads, nor the optimizer, nor the order
+of rows change anything.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+
+import duckdb
+
+from dpsql.analysis import Plan, analyse
+from dpsql.errors import QueryRefused, QuerySyntaxError
+from dpsql.language import AllGroups, Query, parse
+
+from fuzz.stage import Stage
+from fuzz.statements import Statement
+from fuzz.world import World
+
+__all__ = ["Finding", "Tried", "compile_statement", "run_all"]
+
+ROWS = 3_000_000
+"""Pairs of rows of one unit that a join may make, at most: a database with a giant unit is left out beyond."""
+
+Counts = dict[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that must not be: the claim broken, an engine error, or an exception that is no refusal."""
+
+    what: str
+    text: str
+    sql: str = ""
+    where: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.what} [{self.where}]\n  {self.text}\n  {self.sql[:4000]}"
+
+
+@dataclass
+class Tried:
+    """Figures of a campaign."""
+
+    generated: int = 0
+    accepted: int = 0
+    removals: int = 0
+    alone: int = 0
+    """How often the units' own counts were added up."""
+    refused: Counter[str] = field(default_factory=Counter)
+    shapes: set[str] = field(default_factory=set)
+    saw: Counter[str] = field(default_factory=Counter)
+    findings: list[Finding] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        share = self.accepted / max(1, self.generated)
+        return (
+            f"{self.generated} statements, {self.accepted} accepted ({share:.0%}), {len(self.shapes)} shapes, "
+            f"{self.removals} removals, {self.alone} sums of units alone, {len(self.findings)} findings"
+        )
+
+
+def compile_statement(world: World, made: Statement, tried: Tried) -> Plan | None:
+    """Compile; a refusal is counted, any other exception is a finding."""
+    tried.generated += 1
+    try:
+        query = parse(made.text)
+        if not isinstance(query, Query):
+            raise TypeError("not a query")
+        plan = analyse(query, world.policy, world.shell, replace(query.options, epsilon=Fraction(1)))
+    except (QueryRefused, QuerySyntaxError) as refusal:
+        tried.refused[str(refusal).split("\n")[0]] += 1
+        return None
+    except Exception as error:  # noqa: BLE001  whatever it is, it is a finding
+        tried.findings.append(Finding(f"{type(error).__name__}: {str(error)[:200]}", made.text, "", world.name))
+        return None
+    tried.accepted += 1
+    tried.saw.update(made.saw)
+    return plan
+
+
+def counting_sql(plan: Plan) -> str:
+    """Return what is run: on an unknown domain all groups, not the largest alone."""
+    if plan.domain_size is not None or not plan.key_types:
+        return plan.compiled.sql
+    sql, cut = re.subn(r" ORDER BY g\.n\d+ DESC LIMIT \d+$", "", plan.compiled.sql)
+    if cut != 1:
+        raise ValueError("the counting SQL of an unknown domain is not what it was")
+    return sql
+
+
+def counts(connection: duckdb.DuckDBPyConnection, plan: Plan) -> Counts:
+    """Run the counting SQL: counts by candidate group."""
+    keys = len(plan.compiled.keys)
+    rows = connection.execute(counting_sql(plan)).fetchall()
+    found = {repr(row[:keys]): tuple(row[keys:]) for row in rows}
+    if len(found) != len(rows):
+        raise ValueError("a candidate group comes twice")
+    if any(n is None for row in found.values() for n in row):
+        raise ValueError("a count is missing")
+    return found
+
+
+def run_all(stage: Stage, plans: list[tuple[Statement, Plan]], tried: Tried, *, alone: bool) -> None:
+    """Count every plan on the whole and its neighbours, and compare."""
+    plans = [p for p in plans if _bearable(stage, p[1])]
+    names = ["whole", *(f"minus{i}" for i in range(len(stage.data.units))), "shuffled", "nobody"]
+    if alone and not stage.data.big:
+        names += [f"only{i}" for i in range(len(stage.data.units))]
+    found: list[dict[str, Counts]] = [{} for _ in plans]
+    for name in names:
+        stage.enter(name)
+        for (made, plan), seen in zip(plans, found, strict=True):
+            _count(stage, stage.connection, name, made, plan, seen, tried)
+    stage.enter("whole")
+    for name, connection in (("plain", stage.plain), ("twin", stage.twin)):
+        for (made, plan), seen in zip(plans, found, strict=True):
+            if not (stage.data.big and name == "plain"):  # without the optimizer its joins never end
+                _count(stage, connection, name, made, plan, seen, tried)
+    for (made, plan), seen in zip(plans, found, strict=True):
+        for what, where in _broken(plan, seen, tried):
+            tried.findings.append(Finding(what, made.text, plan.compiled.sql, f"{stage.world.name} {where}"))
+
+
+def _count(
+    stage: Stage,
+    connection: duckdb.DuckDBPyConnection,
+    name: str,
+    made: Statement,
+    plan: Plan,
+    seen: dict[str, Counts],
+    tried: Tried,
+) -> None:
+    try:
+        seen[name] = counts(connection, plan)
+    except (duckdb.Error, ValueError) as error:
+        what = f"the engine raised {type(error).__name__}: {str(error)[:300]}"
+        tried.findings.append(Finding(what, made.text, plan.compiled.sql, f"{stage.world.name} {name}"))
+
+
+def _bearable(stage: Stage, plan: Plan) -> bool:
+    pairs = 1
+    for table, rows in stage.data.big.items():
+        pairs *= rows ** plan.compiled.sql.count(f'main."{table}"')
+    return pairs <= ROWS
+
+
+def _broken(plan: Plan, seen: dict[str, Counts], tried: Tried) -> list[tuple[str, str]]:
+    whole = seen.get("whole")
+    if whole is None:
+        return []
+    for name, other in seen.items():
+        if plan.domain_size is not None and other.keys() != whole.keys():
+            return [("the candidate groups differ", name)]
+        if name in ("shuffled", "plain", "twin") and other != whole:
+            return [(f"counts differ: {_difference(whole, other)}", name)]
+        if name.startswith("minus"):
+            tried.removals += 1
+            broken = _moved(plan, whole, other)
+            if broken:
+                return [(broken, name)]
+    return _sums(plan, seen, tried)
+
+
+def _moved(plan: Plan, whole: Counts, other: Counts) -> str:
+    """Compare with a neighbour: each count goes down by at most its bound, in at most so many groups."""
+    touched = 0
+    for group in whole.keys() | other.keys():
+        before, after = (_row(plan, seen, group) for seen in (whole, other))
+        moved = False
+        for place, (count, n, m) in enumerate(zip(plan.counts, before, after, strict=True)):
+            if n is None or m is None:
+                if plan.reading.count != place:  # type: ignore[union-attr]  # only a top-k has no public domain
+                    continue
+                n, m = n or 0, m or 0
+            moved |= n != m
+            low = 0 if count.monotone else -count.bound
+            if not low <= n - m <= count.bound:
+                return f"group {group} goes from {n} to {m}, bound {count.bound}"
+        touched += moved
+    if isinstance(plan.reading, AllGroups) and touched > (plan.options.max_groups_contributed or 1):
+        return f"one unit moves {touched} groups"
+    return ""
+
+
+def _row(plan: Plan, seen: Counts, group: str) -> tuple[int | None, ...]:
+    """A group's counts; on an unknown domain one without any is absent."""
+    return seen.get(group, (None,) * len(plan.counts))
+
+
+def _sums(plan: Plan, seen: dict[str, Counts], tried: Tried) -> list[tuple[str, str]]:
+    """Ownership itself: what a unit adds does not depend on who else is there."""
+    if any(n for row in seen.get("nobody", {}).values() for n in row):
+        return [("rows without a unit are counted", "nobody")]
+    places = range(len(plan.counts))
+    if plan.domain_size is None and plan.key_types:
+        places = range(plan.reading.count, plan.reading.count + 1)  # type: ignore[union-attr]  # a top-k
+    for name, alone in seen.items():
+        if not name.startswith("only") or f"minus{name[4:]}" not in seen:
+            continue
+        tried.alone += 1
+        without, whole = seen[f"minus{name[4:]}"], seen["whole"]
+        for group in whole.keys() | without.keys() | alone.keys():
+            a, b, c = (_row(plan, s, group) for s in (without, alone, whole))
+            for i in places:
+                if (a[i] or 0) + (b[i] or 0) != (c[i] or 0):
+                    return [(f"group {group} has {c[i]}, but {a[i]} without the unit and {b[i]} of it", name)]
+    return []
+
+
+def _difference(whole: Counts, other: Counts) -> str:
+    groups = whole.keys() | other.keys()
+    return "; ".join(f"{g}: {whole.get(g)} or {other.get(g)}" for g in groups if other.get(g) != whole.get(g))[:300]

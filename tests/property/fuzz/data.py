@@ -1,0 +1,97 @@
+"""Random rows for every private table of a world, with the facts the policy declares kept true."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from random import Random
+
+from fuzz.values import UNITS, cell
+from fuzz.world import World, kind_of
+
+__all__ = ["GIANT", "PERSONAL", "PLACE", "TABLES", "TIMES", "Data", "big_data", "small_data"]
+
+PERSONAL = ("visits", "users", "orders", "likes")
+TABLES = (*PERSONAL, "items", "devices", "logs")
+PLACE = {"visits": 0, "users": 0, "orders": 1, "likes": 0, "devices": 0}
+"""Where each table's unit column is."""
+
+
+GIANT = 60
+TIMES = 40
+"""A unit that outnumbers all others has so many different rows, each of them so many times."""
+
+
+@dataclass(frozen=True)
+class Data:
+    """Rows by table, each cell a SQL literal, and the units that can be removed."""
+
+    rows: dict[str, list[list[str]]]
+    units: tuple[str, ...]
+    orphans: bool
+    """Whether child rows stay when their parent goes."""
+    big: dict[str, int] = field(default_factory=dict)
+    """Rows of a unit that outnumber everybody else's, by table."""
+
+
+def small_data(rng: Random, world: World, size: int = 5) -> Data:
+    """Draw a small database: skewed or even, tables empty at times, units without rows here and there."""
+    pool = rng.sample(UNITS[world.units], k=size)
+    nasty = rng.choice([0.0, 0.1, 0.1, 0.4])
+    heavy = rng.random() < 0.4
+    rows: dict[str, list[list[str]]] = {}
+    for table in TABLES:
+        count = 0 if rng.random() < 0.06 else rng.randint(1, 11)
+        rows[table] = [_row(rng, world, table, pool, nasty, heavy=heavy) for _ in range(count)]
+    _keep_facts(rng, rows)
+    return Data(rows, tuple(pool), rng.random() < 0.5)
+
+
+def big_data(rng: Random, world: World, people: int = 90) -> Data:
+    """Draw a database in which one unit has more rows in one table than all others have together."""
+    named = {
+        "integer": [str(i) for i in range(1, people)],
+        "VARCHAR": [f"'p{i}'" for i in range(people)],
+        "UUID": [f"UUID '00000000-0000-0000-0000-{i:012d}'" for i in range(people)],
+        "DATE": [f"DATE '2000-01-01' + {i}" for i in range(people)],
+    }[world.units]
+    giant = named[-1]
+    rows: dict[str, list[list[str]]] = {table: [] for table in TABLES}
+    where = rng.choice(["visits", "orders", "items"])
+    for unit in named[:-1]:
+        for table in ("visits", "visits", "orders", "likes", "devices"):
+            rows[table].append(_row(rng, world, table, [unit], 0.02, heavy=False))
+        if rng.random() < 0.7:
+            rows["users"].append(_row(rng, world, "users", [unit], 0.02, heavy=False))
+        rows["items"] += [_row(rng, world, "items", [unit], 0.02, heavy=False) for _ in range(2)]
+    rows["orders"].append(_row(rng, world, "orders", [giant], 0.0, heavy=False))
+    rows[where] += [_row(rng, world, where, [giant], 0.02, heavy=False) for _ in range(GIANT)]
+    _keep_facts(rng, rows)
+    if where == "items":
+        number = next(row[0] for row in rows["orders"] if row[1] == giant)
+        for row in rows["items"][-GIANT:]:
+            row[0] = number
+    return Data(rows, (giant, named[0]), orphans=False, big={where: GIANT * TIMES})
+
+
+def _row(rng: Random, world: World, table: str, pool: list[str], nasty: float, *, heavy: bool) -> list[str]:
+    row = []
+    for name, declared in world.columns[table].items():
+        if name in ("user_id", "device_id"):
+            draw = rng.random()
+            unit = pool[0] if heavy and draw < 0.7 else rng.choice(pool)
+            fits = declared != "TINYINT" or len(unit) < 4
+            row.append("NULL" if (draw > 0.93 and len(pool) > 1) or not fits else unit)
+        else:
+            row.append(cell(rng, kind_of(declared), declared, nasty))
+    return row
+
+
+def _keep_facts(rng: Random, rows: dict[str, list[list[str]]]) -> None:
+    """Make the declared facts true: NULL counts as a value in them."""
+    for number, row in enumerate(rows["orders"]):
+        row[0] = "NULL" if number == 0 and rng.random() < 0.2 else str(number)
+    known = ["NULL", "12345", *(o[0] for o in rows["orders"])]
+    for row in rows["items"]:
+        row[0] = rng.choice(known)
+    rows["users"] = list({row[0]: row for row in rows["users"]}.values())
+    rows["likes"] = list({(row[0], row[1]): row for row in rows["likes"]}.values())

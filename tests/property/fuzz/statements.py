@@ -1,0 +1,193 @@
+"""Whole private statements: keys with public domains, counts of every form, every spelling of a selection."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+from fuzz.blocks import from_clause, query
+from fuzz.expressions import condition, value
+from fuzz.scope import Item, Maker, Scope
+from fuzz.world import PERSON, World
+
+__all__ = ["Statement", "statement"]
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A statement as typed, and the rules its maker says it reaches."""
+
+    text: str
+    saw: frozenset[str]
+
+
+def statement(rng: Random, world: World, focus: frozenset[str] = frozenset()) -> Statement:
+    """Make one private statement."""
+    maker = Maker(rng, world, focus)
+    kind = rng.choices([PERSON, "row", "device"], [20, 1.5, 0.7])[0]
+    maker.note(f"unit {kind}")
+    head = ""
+    if kind == PERSON and maker.chance(0.25, "WITH"):
+        head = _ctes(maker)
+    for _ in range(4):  # what shows no unit can rarely be counted
+        source, scope, extra = from_clause(maker, kind, rng.choice([0, 1, 1, 2]), rng.choice([0, 0, 1, 1, 1, 2]))
+        if scope.units() or kind == "row" or rng.random() < 0.1:
+            break
+    wheres = list(extra)
+    if maker.chance(0.45, "WHERE of the count"):
+        wheres.append(condition(maker, scope, 2))
+    keys, known = _keys(maker, scope, wheres)
+    single = _single(scope, [k for k, _ in keys])
+    counts = [_count(maker, scope, single) for _ in range(rng.choice([1, 1, 2, 3]))]
+    if known and maker.chance(0.1, "difference of counts"):
+        counts[0] = f"{counts[0]} - {_count(maker, scope, single)}"
+    items = [*(text for text, _ in keys), *(f"{c} AS n{i}" for i, c in enumerate(counts))]
+    options = ""
+    if keys and known and maker.chance(0.08, "all groups"):
+        options = "WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 2) "
+    text = f"{head}SELECT {options}{', '.join(items)} FROM {source}"
+    if wheres:
+        text += f" WHERE {' AND '.join(wheres)}"
+    if keys:
+        by = ", ".join(str(i + 1) for i in range(len(keys)))
+        if rng.random() < 0.6:
+            by = ", ".join(e for _, e in keys)
+        text += f" GROUP BY {by}"
+        if not options:
+            text += _selection(maker, len(counts), known=known)
+    return Statement(text, frozenset(maker.saw))
+
+
+def _ctes(maker: Maker) -> str:
+    parts = []
+    for i in range(maker.rng.choice([1, 1, 2])):
+        text, columns, owner, _ = query(maker, maker.rng.choice([PERSON, PERSON, None]), 1)
+        name = f"cte{i}"
+        maker.ctes.append((name, text, Item(name, columns), owner))
+        parts.append(f"{name} AS ({text})")
+    return f"WITH {', '.join(parts)} "
+
+
+def _keys(maker: Maker, scope: Scope, wheres: list[str]) -> tuple[list[tuple[str, str]], bool]:
+    """Draw group keys: (select item, its expression), and whether a public domain is known for all."""
+    rng = maker.rng
+    keys: list[tuple[str, str]] = []
+    for _ in range(rng.choice([0, 1, 1, 1, 2])):
+        made = _key(maker, scope, wheres)
+        if made is not None and made not in [e for _, e in keys]:
+            keys.append((f"{made} AS g{len(keys)}", made))
+    if maker.chance(0.12, "unknown domain"):
+        kind = rng.choice(["text", "int", "dbl", "date", "uuid"])
+        names = [n for n in scope.of(kind) if not _is_unit(scope, n)]
+        if names:
+            made = rng.choice(names) if rng.random() < 0.5 else value(maker, scope, kind, 1)
+            return [*keys, (f"{made} AS gu", made)], False
+    return keys, True
+
+
+def _key(maker: Maker, scope: Scope, wheres: list[str]) -> str | None:
+    rng = maker.rng
+    known = [(n, c) for n, c in scope.references() if c.domain and not c.unit]
+    ways = {"key column": 5.0 if known else 0.0, "key IN list": 2.0, "key boolean": 1.5, "key CASE": 1.0}
+    ways |= {"key coalesce": 1.0 if known else 0.0, "key expression": 1.5 if known else 0.0, "key part": 0.8}
+    match maker.pick(ways):
+        case "key column":
+            return rng.choice(known)[0]
+        case "key IN list":
+            kind, values = rng.choice(
+                [("text", "('a', 'b', 'DE')"), ("int", "(1, 2, 3)"), ("date", "('2024-01-01', '2024-01-05')")]
+            )
+            names = [n for n in scope.of(kind) if not _is_unit(scope, n)]
+            if not names:
+                return None
+            key = rng.choice(names) if rng.random() < 0.6 else value(maker, scope, kind, 1)
+            wheres.append(f"{key} IN {values}")
+            return key
+        case "key boolean":
+            return condition(maker, scope, 1)
+        case "key CASE":
+            return f"CASE WHEN {condition(maker, scope, 1)} THEN 'p' WHEN {condition(maker, scope, 0)} THEN 'q' ELSE 'r' END"
+        case "key coalesce":
+            name, column = rng.choice(known)
+            word = {"text": "'none'", "int": "0", "bool": "FALSE", "date": "DATE '2024-01-01'"}.get(column.kind)
+            return f"COALESCE({name}, {word})" if word else name
+        case "key expression":
+            name, column = rng.choice(known)
+            ways_of = {
+                "text": [f"upper({name})", f"{name} || '-'", f"left({name}, 1)", f"length({name})"],
+                "int": [f"{name} // 2", f"{name} % 3", f"(-{name})", f"{name} * 1e0", f"abs({name})"],
+                "date": [f"date_trunc('month', {name})", f"month({name})", f"{name} + 1"],
+                "dbl": [f"round({name})", f"(-{name})"],
+                "dec": [f"round({name}, 0)"],
+            }.get(column.kind, [name])
+            return rng.choice(ways_of)
+    dates = scope.of("date")
+    return f"EXTRACT({rng.choice(['month', 'dow'])} FROM {rng.choice(dates)})" if dates else None
+
+
+def _is_unit(scope: Scope, name: str) -> bool:
+    return any(n == name and c.unit for n, c in scope.references())
+
+
+def _single(scope: Scope, keys: list[str]) -> bool:
+    bare = {k.rpartition(" AS ")[0] for k in keys}
+    return any(fact <= bare for fact in scope.single)
+
+
+def _count(maker: Maker, scope: Scope, single: bool) -> str:
+    """Write one count: of units in all forms, of rows where the generator believes them single."""
+    rng = maker.rng
+    rows = single or scope.owner == "row"
+    units = scope.units()
+    ways = {"COUNT DISTINCT": 4.0, "FILTER": 1.5, "CASE in COUNT": 1.2, "IF in COUNT": 0.8}
+    if not units:
+        ways = {"COUNT(*)": 0.3}
+    if rows:
+        ways |= {"COUNT(*)": 3.0, "COUNT(x)": 1.5, "COUNT_IF": 1.5, "COUNT(*) FILTER": 1.5}
+    elif rng.random() < 0.04:
+        ways["COUNT(*)"] = 4.0
+    if not rows and scope.owner != "row":
+        ways["clamped rows"] = 0.8 if units else 8.0
+    unit = (units[0][0] if rng.random() < 0.7 else rng.choice(units)[0]) if units else ""
+    sides = [n for n, c in units if c.unit == "maybe"]
+    if len(sides) >= 2 and maker.chance(0.3, "COALESCE of units"):
+        unit = f"COALESCE({', '.join(rng.sample(sides, 2))})"
+    match maker.pick(ways):
+        case "COUNT DISTINCT":
+            return f"COUNT(DISTINCT {unit})"
+        case "FILTER":
+            return f"COUNT(DISTINCT {unit}) FILTER (WHERE {condition(maker, scope, 1)})"
+        case "CASE in COUNT":
+            return f"COUNT(DISTINCT CASE WHEN {condition(maker, scope, 1)} THEN {unit} END)"
+        case "IF in COUNT":
+            return f"COUNT(DISTINCT IF({condition(maker, scope, 1)}, {unit}, NULL))"
+        case "clamped rows":
+            bound = f"contribution_bounds_per_group => (0, {rng.randint(1, 3)})"
+            what = rng.choice(["*", value(maker, scope, "int", 1)])
+            return f"COUNT({what}, {bound})"
+        case "COUNT(x)":
+            return f"COUNT({value(maker, scope, rng.choice(['int', 'text', 'date']), 1)})"
+        case "COUNT_IF":
+            return f"COUNT_IF({condition(maker, scope, 1)})"
+        case "COUNT(*) FILTER":
+            return f"COUNT(*) FILTER (WHERE {condition(maker, scope, 1)})"
+    return "COUNT(*)"
+
+
+def _selection(maker: Maker, counts: int, *, known: bool) -> str:
+    by = f"n{maker.rng.randrange(counts)}"
+    ways = {"ORDER BY LIMIT": 4.0, "TOP BY": 1.0, "HAVING ORDER": 1.0, "QUALIFY selection": 0.5}
+    if known:
+        ways |= {"HAVING LIMIT": 1.0, "lowest": 0.6}
+    match maker.pick(ways):
+        case "TOP BY":
+            return f" TOP 2 BY {by}"
+        case "HAVING LIMIT":
+            return f" HAVING {by} >= 2 LIMIT 2"
+        case "HAVING ORDER":
+            return f" HAVING {by} > 1 ORDER BY {by} DESC LIMIT 2"
+        case "QUALIFY selection":
+            return f" QUALIFY ROW_NUMBER() OVER (ORDER BY {by} DESC) <= 2"
+        case "lowest":
+            return f" ORDER BY {by} LIMIT 2"
+    return f" ORDER BY {by} DESC LIMIT 2"
