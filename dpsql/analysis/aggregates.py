@@ -351,7 +351,7 @@ def grouped(
         if not contains(item.node):
             scope.aliases.setdefault(fold(item.name), compiler.expression(item.node, scope))
     nodes = group_nodes(compiler, node, items, scope)
-    keys = [with_domain(canonical(compiler.expression(k, scope)), scope) for k in nodes]
+    keys = [with_domain(compiler.catalog, canonical(compiler.expression(k, scope)), scope) for k in nodes]
     if owner is not None and not any(k.unit is UnitRole.EXACT for k in keys):
         at = node.args.get("group") or node
         raise compiler.source.refuse(

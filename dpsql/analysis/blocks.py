@@ -137,7 +137,7 @@ def _select(compiler: StatementCompiler, node: exp.Select, outer: tuple[Cte, ...
     scope = hoist.scope if hoist is not None else source.scope.copy()
     values: list[Typed] = []
     for item in items:
-        value = with_domain(canonical(compiler.expression(item.node, scope)), scope)
+        value = with_domain(compiler.catalog, canonical(compiler.expression(item.node, scope)), scope)
         values.append(value)
         scope.aliases.setdefault(fold(item.name), value)
     relation = _project(compiler, node, source, where, items, values, scope, hoist)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 from typing import TYPE_CHECKING
 
 from dpsql.analysis.typed import Candidates, Typed
@@ -11,6 +12,7 @@ from dpsql.types import BOOLEAN
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from dpsql.analysis.catalog import Catalog
     from dpsql.analysis.relation import Scope
 
 __all__ = ["BOOLEANS", "image", "listed_values", "with_domain"]
@@ -20,13 +22,25 @@ BOOLEANS = Candidates(
 )
 
 
-def with_domain(value: Typed, scope: Scope) -> Typed:
+MAX_IMAGE = 1_000_000
+"""Most combinations of several columns' domains that an expression is computed over."""
+
+
+def with_domain(catalog: Catalog, value: Typed, scope: Scope) -> Typed:
     """Give an expression its public domain: its own, its type's, or the image of its columns' domains."""
     if value.candidates is not None:
         return value
     if value.type == BOOLEAN:
         return replace(value, candidates=BOOLEANS)
     columns = {c.sql: c for origin in scope.origins for c in origin.columns}
+    if len(value.reads) > 1:
+        sizes = [
+            catalog.count(d.sql) + 1
+            for name in value.reads
+            if name in columns and (d := columns[name].candidates) is not None
+        ]
+        if len(sizes) == len(value.reads) and prod(sizes) > MAX_IMAGE:
+            return value
     return replace(value, candidates=image(value, columns))
 
 

@@ -156,7 +156,7 @@ def _keys(
     for node in nodes:
         if is_count(node) or _free(node) is not None:
             raise compiler.source.refuse("a count cannot be a group key", node)
-        key = with_domain(compiler.expression(node, made.scope), made.scope)
+        key = with_domain(compiler.catalog, compiler.expression(node, made.scope), made.scope)
         if key.unit is not UnitRole.NONE:
             raise compiler.source.refuse(
                 "the privacy unit cannot be a group key: it would name single units", node

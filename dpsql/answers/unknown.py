@@ -79,7 +79,8 @@ def _phases(plan: Plan, reading: TopK, noise: Noise, *, gaps: bool) -> tuple[Mea
 def _split(phases: MeasuringPlan, parts: dict[int, Fraction]) -> str:
     if not parts:
         return "all for selecting"
-    return f"{float(phases.selection_epsilon):g} for selecting, {float(phases.measuring_epsilon):g} for measuring"
+    selecting, measured = float(phases.selection_epsilon), float(phases.measuring_epsilon)
+    return f"{selecting:g} for selecting, {measured:g} for measuring"
 
 
 def _descending(counts: NDArray[np.int64]) -> NDArray[np.int64]:

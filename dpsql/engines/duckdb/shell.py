@@ -88,7 +88,7 @@ class Shell:
 
     def count(self, relation: str) -> int:
         """See `Catalog`."""
-        return int(self._rows(f"SELECT COUNT(*) FROM ({relation}) AS r")[0][0])
+        return int(str(self.evaluate(f"(SELECT COUNT(*) FROM ({relation}) AS r)")))
 
     def plan(self, sql: str) -> object:
         """See `Catalog`."""
