@@ -172,7 +172,6 @@ def surviving(
     off = abs(guess - value)
     least = max(math.ceil(value - tolerance), math.floor(value - off) + 1)
     most = min(math.floor(value + tolerance), math.ceil(value + off) - 1)
-    # Answers lie within 0 and 2^40; so do the bounds that matter.
-    least, most = max(least, 0), min(most, _LARGEST)
-    kept: NDArray[np.bool_] = (answers >= least) & (answers <= most) if least <= most else answers < 0
+    # Python integers, maybe beyond int64: numpy compares them as they are.
+    kept: NDArray[np.bool_] = (answers >= least) & (answers <= most)
     return kept

@@ -1,6 +1,7 @@
 """Guess and check: what it says, what it charges, when it refuses; its privacy on tiny instances."""
 
 import threading
+import time
 from fractions import Fraction
 from itertools import product
 
@@ -11,6 +12,14 @@ from dpsql.charge import Charge
 from dpsql.mechanisms import Checked, GuessAndCheck
 from dpsql.mechanisms.guess_and_check import best_threshold_share, judge, on_grid
 from dpsql.noise import COUNT_LIMIT, SeededEntropy
+
+
+class Slow(SeededEntropy):
+    """Lets every other thread run while it draws."""
+
+    def words(self, n):
+        time.sleep(0.001)
+        return super().words(n)
 
 
 class TestChecking:
@@ -67,6 +76,13 @@ class TestChecking:
         assert 3 / oracle.answer_scale == each / 4
         assert GuessAndCheck(5, 1, 4).scale == GuessAndCheck(5, 1, 4).answer_scale
 
+    @pytest.mark.parametrize("shares", [("0.9", "1/3"), ("0.1", "0.9"), ("0.1", "0.1")])
+    def test_one_grid_fine_enough_for_the_smallest_scale(self, shares):
+        """Each of the three noises in turn has the smallest scale."""
+        oracle = GuessAndCheck(5, "0.05", 2, share=shares[0], answer_share=shares[1])
+        smallest = min(oracle.threshold_scale, oracle.scale, oracle.answer_scale)
+        assert smallest / 2 < 1024 / Fraction(2**oracle.resolution) <= smallest
+
     def test_guesses_of_any_kind(self):
         oracle = GuessAndCheck(10**6, 1, 1, resolution=2, entropy=SeededEntropy(3))
         for guess, value in ((5, 5), ("5.25", Fraction(21, 4)), (Fraction(16, 3), Fraction(21, 4)), (0.1, 0)):
@@ -88,7 +104,7 @@ class TestChecking:
         assert oracle.check(np.int64(7), 7).hit
 
     def test_threads_share_the_misses(self):
-        oracle = GuessAndCheck(10, 1, 3)
+        oracle = GuessAndCheck(10, 1, 3, entropy=Slow(1))
         answered, refused = [], []
 
         def ask():

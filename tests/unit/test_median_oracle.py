@@ -1,6 +1,7 @@
 """The median oracle: few misses for many counts, and each discards at least half of the hypotheses."""
 
 import threading
+import time
 from fractions import Fraction
 from itertools import product
 
@@ -95,9 +96,17 @@ def test_misses_by_default(hypotheses, misses):
     assert hypotheses >> misses <= 1
 
 
+class Slow(SeededEntropy):
+    """Lets every other thread run while it draws."""
+
+    def words(self, n):
+        time.sleep(0.001)
+        return super().words(n)
+
+
 def test_threads():
     """Asked from several threads, hypotheses and misses stay in step."""
-    oracle, failed = MedianOracle(worlds(), 200, 1, 6, entropy=SeededEntropy(6)), []
+    oracle, failed = MedianOracle(worlds(), 200, 1, 6, entropy=Slow(6)), []
 
     def ask():
         for mask in queries():
