@@ -69,7 +69,9 @@ def query(maker: Maker, wanted: str | None, depth: int) -> Subquery:
     source, scope, extra = from_clause(maker, wanted, depth, rng.choice([0, 0, 1, 1, 2]))
     where = _where(maker, scope, extra)
     unit = next((n for n, c in scope.units() if c.unit == "exact"), None)
-    if unit is None and scope.owner is not None and way != "star":
+    if unit is not None and maker.slip("unit in a block"):
+        unit = None
+    elif unit is None and scope.owner is not None and way != "star":
         way = "select"
     tail = f"FROM {source}{where}"
     match way:
@@ -113,7 +115,7 @@ def _windowed(
     """Select windows beside columns, or keep rows by one in QUALIFY."""
     rng = maker.rng
     unit = next((text for text, c in picked if c.unit == "exact"), None)
-    if unit is None and scope.owner is not None:
+    if unit is None and scope.owner is not None and "without unit in a block" not in maker.saw:
         return f"SELECT {_listed(picked)} {tail}", _columns(picked), scope.owner, single
     for _ in range(rng.choice([0, 1, 1, 2])):
         text, kind = window(maker, scope, unit)

@@ -34,6 +34,8 @@ def base(maker: Maker, table: str) -> tuple[str, Item, str | None, Facts]:
         )
         for name, kind in world.columns[table].items()
     )
+    if table == "items":  # a child shows the unit of its parent under the parent's name for it
+        columns = (*columns, Column("user_id", kind_of(world.columns["orders"]["user_id"]), "exact"))
     owner = None if declared.public else getattr(declared.unit, "kind", None)
     facts = frozenset(frozenset(f"{alias}.{c}" for c in fact) for fact in FACTS.get(table, ()))
     maker.note(f"table {table}")
@@ -130,6 +132,8 @@ def _join(
         kinds = {"INNER": 1.0, "LEFT": 1.0, "SEMI": 2.0, "ANTI": 2.0}
     sides = "public" if left.owner is None and owner is None else "owned-public" if owner is None else "public-owned"
     kind = maker.pick(kinds)
+    if sides == "public-owned" and maker.slip("owner of SEMI"):
+        kind = maker.rng.choice(["SEMI", "ANTI"])
     maker.note(f"{sides} {kind}")
     if kind in ("CROSS", "comma"):
         joined = f"{text} CROSS JOIN {right_text}" if kind == "CROSS" else f"{text}, {right_text}"
@@ -175,7 +179,7 @@ def equality(maker: Maker, left: Scope, right: Item, both: Scope) -> str:
 
 
 def _using(
-    maker: Maker, text: str, left: Scope, right_text: str, right: Item, both: Scope
+    maker: Maker, text: str, left: Scope, right_text: str, right: Item, both: Scope, only: str = ""
 ) -> tuple[str, Scope]:
     """Join on columns both sides have under one name; without one, on a condition."""
     names = [name.rpartition(".")[2] for name, _ in left.references()]
@@ -183,6 +187,7 @@ def _using(
         c
         for c in right.columns
         if names.count(c.name) == 1
+        and (not only or c.name == only)
         and any(l.kind == c.kind for n, l in left.references() if n.rpartition(".")[2] == c.name)
     ]
     if not shared:
@@ -215,12 +220,19 @@ def _owned_join(
     )
     maker.note(f"owned-owned {kind}")
     mine, theirs = left.units(), [c for c in right.columns if c.unit]
+    if maker.slip("unit equality"):
+        mine = []
     if not mine or not theirs:  # the statement will be refused
         return f"{text} JOIN {right_text} ON {equality(maker, left, right, both)}", both
-    if kind == "USING":
-        return _using(maker, text, left, right_text, right, both)
+    shared = {c.name for c in theirs if c.unit == "exact"} & {n.rpartition(".")[2] for n, c in mine if c.unit == "exact"}
+    if kind == "USING" and shared:
+        return _using(maker, text, left, right_text, right, both, sorted(shared)[0])
+    kind = "INNER" if kind == "USING" else kind
     a = mine[0][0] if maker.rng.random() < 0.8 else maker.rng.choice(mine)[0]
     b = f"{right.alias}.{maker.rng.choice(theirs).name}"
+    links = [n for n in left.of("int") if n.endswith(".order_id")]
+    if links and any(c.name == "order_id" for c in right.columns) and maker.chance(0.5, "join on the parent key"):
+        a, b = links[0], f"{right.alias}.order_id"
     on = f"{a} = {b}" if maker.rng.random() < 0.5 else f"{b} = {a}"
     if kind == "comma":
         extra.append(on)

@@ -90,10 +90,14 @@ class Maker:
 
     def chance(self, p: float, feature: str = "") -> bool:
         """Flip a coin; a feature in focus comes up far more often, and is noted when it does."""
-        hit = self.rng.random() < (max(p, 0.75) if feature in self.focus else p)
+        hit = self.rng.random() < (max(p, 0.7) if feature in self.focus else p)
         if hit and feature:
             self.note(feature)
         return hit
+
+    def slip(self, feature: str) -> bool:
+        """Break a rule on purpose, rarely: what should be refused must stay within reach of the generator."""
+        return self.chance(0.015, f"without {feature}")
 
     def pick(self, weights: dict[str, float]) -> str:
         """Draw one of several named ways, noting it."""

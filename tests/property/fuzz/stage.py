@@ -70,7 +70,8 @@ class Stage:
             if not data.big:
                 self._neighbour(f"only{i}", unit, i, keep=True)
         self._neighbour("nobody", "NULL", -1, keep=True)
-        self._copy("shuffled", lambda table: f"SELECT * FROM whole.main.{table} ORDER BY hash(rowid * 7919)")
+        every = (*TABLES, *self.world.public)
+        self._copy("shuffled", lambda t: f"SELECT * FROM whole.main.{t} ORDER BY hash(rowid * 7919)", every)
 
     def _table(self, connection: duckdb.DuckDBPyConnection, table: str, rows: list[list[str]]) -> None:
         columns = self.world.columns[table]
@@ -127,8 +128,10 @@ class Stage:
             return any(row[PLACE["orders"]] == unit for row in self.data.rows["orders"])
         return any(row[PLACE[table]] == unit for row in rows)
 
-    def _copy(self, name: str, source: Callable[[str], str | None]) -> None:
-        for table in TABLES:
+    def _copy(
+        self, name: str, source: Callable[[str], str | None], tables: tuple[str, ...] = TABLES
+    ) -> None:
+        for table in tables:
             sql = source(table)
             if sql is None:
                 self.connection.execute(f"DROP TABLE IF EXISTS {name}.main.{table}")

@@ -78,6 +78,8 @@ def _tied(maker: Maker, scope: Scope, unit: str) -> tuple[str, Scope, str]:
     else:
         return source, inner, ""  # shows no unit: the statement will be refused
     mine = inner.units()[0][0] if maker.rng.random() < 0.8 else maker.rng.choice(inner.units())[0]
+    if maker.slip("tie"):
+        return source, inner, _where(maker, extra, _both(inner, scope))
     tie = f"{mine} = {unit}" if maker.rng.random() < 0.5 else f"{unit} = {mine}"
     return source, inner, _where(maker, [*extra, tie], _both(inner, scope))
 
@@ -114,6 +116,9 @@ def _units(maker: Maker, scope: Scope) -> str:
     else:
         return f"SELECT NULL FROM {source}"
     name, column = maker.rng.choice(inner.units())
+    same = [(n, c) for n, c in inner.references() if c.kind == column.kind]
+    if maker.slip("unit in IN"):
+        name, column = maker.rng.choice(same)
     where = _where(maker, extra, inner)
     if column.unit == "exact" and maker.chance(0.3, "IN grouped"):
         return f"SELECT {name} FROM {source}{where} GROUP BY {name} HAVING {aggregate(maker, inner, 'int')} >= 2"
