@@ -127,10 +127,16 @@ def call_of(node: exp.Expr) -> str | None:
 def contains(node: exp.Expr) -> bool:
     """Whether an aggregate stands in an expression (not counting subqueries)."""
     return any(
-        call_of(n) is not None and not isinstance(n.parent, exp.Window)
+        call_of(n) is not None and not _windowed(n)
         for n in node.walk(prune=lambda n: isinstance(n, (exp.Query, exp.Subquery)))
         if isinstance(n, exp.Expr)
     )
+
+
+def _windowed(node: exp.Expr) -> bool:
+    """Whether a call is a window's own function, not an aggregate of the block."""
+    parent = node.parent.parent if isinstance(node.parent, exp.Filter) else node.parent
+    return isinstance(parent, exp.Window)
 
 
 def group_nodes(
@@ -313,9 +319,12 @@ def ordered(compiler: StatementCompiler, node: exp.Expr, name: str, scope: Scope
         check_arguments(compiler.source, term, frozenset({"this", "desc", "nulls_first"}))
         by = canonical(compiler.expression(term.this, scope))
         _orderable(compiler, node, by)
+        if by.literal is not None:
+            raise compiler.source.refuse("an aggregate is not ordered by a constant", term)
         nulls = "FIRST" if term.args.get("nulls_first") else "LAST"
         terms.append(f"{by.sql} {'DESC' if term.args.get('desc') else 'ASC'} NULLS {nulls}")
-    terms.append(f"{value.sql} ASC NULLS LAST")
+    if value.literal is None:
+        terms.append(f"{value.sql} ASC NULLS LAST")
     kind = SqlType("LIST", item=value.type) if ORDERED[name] == "LIST" else value.type
     if kind.name == "LIST" and value.type.name not in ("VARCHAR", "BIGINT", "INTEGER", "DATE"):
         raise compiler.source.refuse(f"lists of {value.type} are not collected", node)
@@ -388,7 +397,7 @@ def grouped(
         )
     parts = [*([f"{source.unit} AS u"] if source.unit else [])]
     parts += [f"{k.sql} AS k{i}" for i, k in enumerate(keys)]
-    parts += [f"{a.sql} AS a{i}" for i, a in enumerate(group.aggregates)]
+    parts += [f"{canonical(a).sql} AS a{i}" for i, a in enumerate(group.aggregates)]
     by = ", ".join([*([source.unit] if source.unit else []), *(k.sql for k in keys)])
     inner = f"SELECT {', '.join(parts)} FROM {source.sql}{where}" + (f" GROUP BY {by}" if by else "")
     hidden = f"{alias}.u AS u, " if source.unit else ""
@@ -400,7 +409,7 @@ def grouped(
         kept = [*([f"{alias}.u AS u"] if source.unit else [])]
         kept += [f"{alias}.k{i} AS k{i}" for i in range(len(keys))]
         kept += [f"{alias}.a{i} AS a{i}" for i in range(len(group.aggregates))]
-        kept += [f"{w.sql} AS w{i}" for i, w in enumerate(group.windows)]
+        kept += [f"{canonical(w).sql} AS w{i}" for i, w in enumerate(group.windows)]
         level = f"SELECT {', '.join(kept)} FROM ({inner}) AS {alias}{having}"
         sql = f"SELECT {hidden}{listed} FROM ({level}) AS {alias}{qualify}"
     return Relation(sql, columns, owner, _unique(keys, group, values))

@@ -96,7 +96,10 @@ def _text(block: Counting, options: Options) -> str:
         assert isinstance(block.reading, TopK)  # noqa: S101  _domain_size refuses the others
         return largest(block.rows, block.reading.count, candidates_of(block.reading.k, options))
     if isinstance(block.reading, AllGroups):
-        rows = block.rows.bounded(options.max_groups_contributed or 1, domains)
+        rows = block.rows
+        owner = block.source.owner
+        if owner is None or not owner.row:  # a row that is a unit is in one group anyway
+            rows = rows.bounded(options.max_groups_contributed or 1, domains)
         return all_candidates(rows, domains, block.reading.order)
     order = block.reading.order if isinstance(block.reading, AboveThreshold) else None
     return all_candidates(block.rows, domains, order)
@@ -105,7 +108,8 @@ def _text(block: Counting, options: Options) -> str:
 def _domain_size(compiler: StatementCompiler, query: Query, block: Counting, options: Options) -> int | None:
     """Return how many candidate groups there are, None if nobody declared them; refuse what needs them."""
     reading = block.reading
-    if isinstance(reading, AllGroups) and options.max_groups_contributed is None:
+    by_row = block.source.owner is not None and block.source.owner.row
+    if isinstance(reading, AllGroups) and options.max_groups_contributed is None and not by_row:
         raise query.source.refuse(
             "releasing all groups needs a bound on how many of them one unit may touch",
             query.tree.args.get("group"),

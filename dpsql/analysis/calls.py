@@ -65,7 +65,7 @@ def _call(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
         raise compiler.source.refuse("this function is not allowed over private data", node)
     special = _SPECIAL.get(name.lower())
     for argument in node.expressions:
-        if isinstance(argument, (exp.Distinct, exp.Order, exp.Star, exp.Kwarg, exp.Lambda, exp.Query)):
+        if isinstance(argument, (exp.Distinct, exp.Order, exp.Star, exp.Kwarg, exp.Lambda, exp.Select)):
             raise compiler.source.refuse(f"{name} is not allowed like this over private data", node)
     if special is not None:
         return special(compiler, node, scope)

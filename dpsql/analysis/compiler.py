@@ -69,6 +69,8 @@ class StatementCompiler:
     now: datetime = field(default_factory=lambda: datetime.now(UTC).replace(tzinfo=None))
     """The clock, read once."""
     used: set[str] = field(default_factory=set)
+    kept: list[exp.Expr] = field(default_factory=list)
+    """Keeps compiled nodes alive, so that no other node gets the identity of one."""
     """Declared tables that were named."""
 
     def alias(self) -> str:
@@ -89,6 +91,14 @@ class StatementCompiler:
 
     def expression(self, node: exp.Expr, scope: Scope) -> Typed:
         """Compile one expression by the rule of its node type; without a rule it is refused."""
+        if id(node) in scope.memo:
+            return scope.memo[id(node)]
+        value = self._compiled(node, scope)
+        scope.memo[id(node)] = value
+        self.kept.append(node)
+        return value
+
+    def _compiled(self, node: exp.Expr, scope: Scope) -> Typed:
         if scope.intercept is not None:
             known = scope.intercept(node)
             if known is not None:

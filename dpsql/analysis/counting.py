@@ -118,7 +118,10 @@ def counting(compiler: StatementCompiler, query: Query) -> Counting:
     places = {place: i for i, (place, _) in enumerate(nodes)}
     domains = tuple(_domain(compiler, key, filters, made) for key in keys)
     outputs = tuple(
-        _output(compiler, item, keys, places, i, items, scope_keys=keys, made=made)
+        replace(
+            _output(compiler, item, keys, places, i, items, scope_keys=keys, made=made),
+            at=source.position(item.node),
+        )
         for i, item in enumerate(items)
     )
     reading = _with_count(_with_order(compiler, reading, order, keys, items, made), places)

@@ -154,10 +154,10 @@ def _literal(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
             raise compiler.source.refuse("this number is beyond BIGINT", node)
         return Typed(str(value), INTEGER if value < 2**31 else BIGINT, literal=Literal(value))
     fixed = re.fullmatch(r"(\d*)\.(\d*)", text)
-    if fixed and (fixed[1] or fixed[2]) and len(fixed[1].lstrip("0")) + len(fixed[2]) <= 18:
+    if fixed and (fixed[1] or fixed[2]) and max(1, len(fixed[1].lstrip("0"))) + len(fixed[2]) <= 18:
         digits = fixed[2]
         whole = fixed[1] or "0"
-        kind = SqlType("DECIMAL", max(1, len(whole.lstrip("0")) + len(digits)), len(digits))
+        kind = SqlType("DECIMAL", max(1, len(whole.lstrip("0"))) + len(digits), len(digits))
         return Typed(f"CAST({whole}.{digits or 0} AS {kind})", kind, literal=Literal(float(text)))
     try:
         number = float(text)
@@ -232,13 +232,22 @@ def compile_in_list(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
         raise compiler.source.refuse("IN takes a list of values here", node)
     items = [compiler.expression(item, scope) for item in node.expressions]
     parts = []
-    for item, at in zip(items, node.expressions, strict=True):
+    for item in items:
         fitted = to_type(compiler.catalog, item, value.type)
         if fitted is None:
-            unify(compiler.source, compiler.catalog, value, item, at)
-            raise compiler.source.refuse(f"this is no {value.type}", at)
+            return _any_of(compiler, node, value, items)
         parts.append(fitted)
     return built(f"({value.sql} IN ({', '.join(p.sql for p in parts)}))", BOOLEAN, value, *parts)
+
+
+def _any_of(compiler: Compiler, node: exp.Expr, value: Typed, items: Sequence[Typed]) -> Typed:
+    """Write IN as single comparisons, each in a type of its own."""
+    pairs = [
+        unify(compiler.source, compiler.catalog, value, item, at)
+        for item, at in zip(items, node.expressions, strict=True)
+    ]
+    text = " OR ".join(f"({a.sql} = {b.sql})" for a, b in pairs)
+    return built(f"({text})", BOOLEAN, *(v for pair in pairs for v in pair))
 
 
 def _is(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
@@ -328,7 +337,8 @@ def _cast(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
         converted = to_type(compiler.catalog, value, kind)
         if converted is None:
             raise compiler.source.refuse(f"this text is no {kind}", node)
-        return replace(converted, literal=value.literal)
+        # A constant still, but no text any more that could become something else.
+        return replace(converted, literal=Literal((kind.name, value.literal.value)))
     if value.type == TIMESTAMP and kind == VARCHAR:
         value = replace(
             value,
@@ -384,6 +394,9 @@ def _operator(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     name = _OPERATORS[type(node)]
     if INTERVAL in (a.type, b.type):
         return _interval_arithmetic(compiler, node, name, a, b)
+    if node.args.get("negate"):
+        found = functions.call(compiler.source, compiler.catalog, name, [a, b], node)
+        return replace(found, sql=f"(NOT {found.sql})")
     return functions.call(compiler.source, compiler.catalog, name, [a, b], node)
 
 
@@ -392,6 +405,7 @@ def _interval_arithmetic(compiler: Compiler, node: exp.Expr, name: str, a: Typed
         a, b = b, a
     if b.type != INTERVAL or name not in ("+", "-") or a.type.name not in ("DATE", "TIMESTAMP"):
         raise compiler.source.refuse("an INTERVAL is added to a DATE or TIMESTAMP, or taken from one", node)
+    functions.check_try(compiler.source, [a], node)
     return built(f"TRY({a.sql} {name} {b.sql})", TIMESTAMP, a, b)
 
 
@@ -436,7 +450,7 @@ RULES: tuple[Rule, ...] = (
     Rule(exp.Cast, _cast, frozenset({"this", "to"})),
     Rule(exp.TryCast, _cast, frozenset({"this", "to", "safe"})),
     Rule(exp.Neg, _neg, frozenset({"this"})),
-    *(Rule(node, _operator, _BINARY | {"typed", "safe"}) for node in _OPERATORS),
+    *(Rule(node, _operator, _BINARY | {"typed", "safe", "negate"}) for node in _OPERATORS),
     Rule(exp.DPipe, _concat, _BINARY | {"safe"}),
     Rule(exp.Interval, _interval, frozenset({"this", "unit"})),
     Rule(exp.Extract, _extract, _BINARY),

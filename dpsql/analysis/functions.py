@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from dpsql.analysis.catalog import Catalog
     from dpsql.language import Source
 
-__all__ = ["REFUSED", "Function", "call", "listed"]
+__all__ = ["REFUSED", "Function", "call", "check_try", "listed"]
 
 _SAMPLES = {
     "BIGINT": "0::BIGINT",
@@ -144,10 +144,22 @@ def call(source: Source, catalog: Catalog, name: str, arguments: Sequence[Typed]
     if best is None:
         raise _mismatch(source, name, forms, arguments, at)
     _, form, fitted = best
+    if "TRY(" in form.form:
+        check_try(source, fitted, at)
     if any(a.startswith("#") for a in form.arguments):
         _try_literals(source, catalog, form, fitted, at)
     typed = compile_form(catalog, form, fitted)
     return typed if typed.candidates else _with_part_domain(form, typed)
+
+
+def check_try(source: Source, arguments: Sequence[Typed], at: exp.Expr) -> None:
+    """Refuse a subquery under TRY, which the engine does not bind."""
+    if any("(SELECT " in a.sql for a in arguments):
+        raise source.refuse(
+            "this calculation does not take a subquery directly",
+            at,
+            "select the value in a subquery of FROM first",
+        )
 
 
 def compile_form(catalog: Catalog, form: Function, arguments: Sequence[Typed]) -> Typed:

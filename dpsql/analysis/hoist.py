@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from dpsql.analysis.expressions import canonical
 from dpsql.analysis.relation import Block, Origin, Scope
 from dpsql.analysis.typed import Typed
 
@@ -81,5 +82,5 @@ class Hoist:
         """Write the inner block."""
         parts = [*([f"{self.source.unit} AS u"] if self.source.unit is not None else [])]
         parts += [f"{c.sql} AS x{i}" for i, c in enumerate(self.columns)]
-        parts += [f"{w.sql} AS w{i}" for i, w in enumerate(self.windows)]
+        parts += [f"{canonical(w).sql} AS w{i}" for i, w in enumerate(self.windows)]
         return f"(SELECT {', '.join(parts)} FROM {self.source.sql}{self.where}) AS {self.alias}"

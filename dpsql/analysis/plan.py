@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
@@ -79,6 +79,8 @@ class Output:
     name: str
     kind: Literal["key", "count", "gap", "stddev", "low", "high", "p_value", "rank"]
     of: int = -1
+    at: int = field(default=0, compare=False, repr=False)
+    """Where it stands in the statement."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,6 +105,8 @@ class Scope:
     """Asked first for every node: in grouped blocks, keys and aggregates are columns of the group."""
     block: Block | None = None
     """None where no subquery and no window may stand."""
+    memo: dict[int, Typed] = field(default_factory=dict)
+    """What was compiled here, by node: compiled again, a subquery would get other generated names."""
     outer: Scope | None = None
     """The scope of the row that a correlated subquery stands in."""
 
@@ -117,7 +119,7 @@ class Scope:
             dict(self.aliases),
             self.intercept,
             self.block,
-            self.outer,
+            outer=self.outer,
         )
 
     def resolve(self, node: exp.Column) -> Typed:

@@ -35,7 +35,7 @@ def combined(compiler: StatementCompiler, node: exp.Expr, left: Relation, right:
         for i, (x, y) in enumerate(zip(left.columns, right.columns, strict=True))
     ]
     columns = tuple(
-        Column(x.name, p[0].type, _role(x, y, word))
+        Column(x.name, p[0].type, _role(x, y, word) if _same(x, y, p[0]) else UnitRole.NONE)
         for x, y, p in zip(left.columns, right.columns, pairs, strict=True)
     )
     texts = []
@@ -86,6 +86,11 @@ def _unit(alias: str, relation: Relation, owner: Owner, name: str, left: Relatio
     # The left unit equals its visible column, so matching that column matches the hidden unit too.
     place = next(i for i, c in enumerate(left.columns) if c.unit is UnitRole.EXACT)
     return f"TRY_CAST({alias}.c{place} AS {owner.type})"
+
+
+def _same(left: Column, right: Column, merged: Typed) -> bool:
+    """Whether neither branch was converted but for an integer's width: else two units could become one."""
+    return all(c.type == merged.type or (c.type.integer and merged.type.integer) for c in (left, right))
 
 
 def _role(left: Column, right: Column, word: str) -> UnitRole:

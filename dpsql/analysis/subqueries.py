@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from dpsql.analysis import aggregates
 from dpsql.analysis.coerce import unify
-from dpsql.analysis.expressions import OPAQUE, Rule, check_arguments, compile_in_list, predicate
+from dpsql.analysis.expressions import OPAQUE, Rule, canonical, check_arguments, compile_in_list, predicate
 from dpsql.analysis.joins import From, conjuncts, from_clause
 from dpsql.analysis.relation import Block, Scope
 from dpsql.analysis.typed import Typed, UnitRole
@@ -60,10 +60,10 @@ def _in(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
             node,
             "WHERE user_id IN (SELECT user_id FROM ...)",
         )
-    # Without IS NOT NULL a NULL among other units' rows would turn NOT IN to unknown for everybody.
-    sql = (
-        f"({value.sql} IN (SELECT {alias}.c0 FROM ({relation.sql}) AS {alias} WHERE {alias}.c0 IS NOT NULL))"
-    )
+    # Hidden units are compared, not the columns that show them, which may have been converted. Without
+    # IS NOT NULL a NULL among other units' rows would turn NOT IN to unknown for everybody.
+    there = f"{alias}.u IS NOT NULL AND {alias}.c0 IS NOT NULL"
+    sql = f"({block.unit} IN (SELECT {alias}.u FROM ({relation.sql}) AS {alias} WHERE {there}))"
     return Typed(sql, BOOLEAN, value.reads | {OPAQUE}, size=size)
 
 
@@ -144,7 +144,11 @@ def _scalar(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     group = aggregates.Group(compiler, inner, [], alias)
     outer = Scope(compiler.source, intercept=group.lookup, block=inner.block)
     value = compiler.expression(item, outer)
-    listed = ", ".join(f"{a.sql} AS a{i}" for i, a in enumerate(group.aggregates))
+    own = {c.sql for o in inner.origins for c in o.columns}
+    for found in group.aggregates:
+        if found.reads and not found.reads & own and OPAQUE not in found.reads:
+            raise compiler.source.refuse("this aggregate reads nothing of its own subquery", node)
+    listed = ", ".join(f"{canonical(a).sql} AS a{i}" for i, a in enumerate(group.aggregates))
     sql = f"(SELECT {value.sql} FROM (SELECT {listed} FROM {text}) AS {alias})"
     return replace(
         value, sql=sql, reads=frozenset({OPAQUE}), unit=UnitRole.NONE, literal=None, candidates=None

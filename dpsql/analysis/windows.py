@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from dpsql.analysis.aggregates import AGGREGATES
-from dpsql.analysis.expressions import OPAQUE, Rule, check_arguments, function_name
+from dpsql.analysis.expressions import OPAQUE, Rule, canonical, check_arguments, function_name
 from dpsql.analysis.relation import fold
 from dpsql.analysis.typed import Typed, UnitRole
 from dpsql.types import BIGINT, DOUBLE
@@ -178,7 +178,7 @@ def _function(compiler: Compiler, node: exp.Expr, name: str, scope: Scope) -> tu
     if name == "count" and (not arguments or isinstance(arguments[0], exp.Star)):
         return Typed("COUNT(*)", BIGINT), frozenset()
     _exactly(compiler, node, arguments, 1, 1)
-    value = compiler.expression(arguments[0], inner)
+    value = canonical(compiler.expression(arguments[0], inner))
     if not aggregate.accepts(value.type):
         raise compiler.source.refuse(f"{name} does not take {value.type}", node)
     if value.type == DOUBLE and name in ("sum", "avg", "mean"):
@@ -209,7 +209,7 @@ def _ordered(
         return Typed(f"NTILE({buckets})", BIGINT), frozenset()
     least = 2 if name == "nth_value" else 1
     _exactly(compiler, node, arguments, least, {"lag": 2, "lead": 2, "nth_value": 2}.get(name, 1))
-    value = compiler.expression(arguments[0], scope)
+    value = canonical(compiler.expression(arguments[0], scope))
     sql = value.sql
     if len(arguments) == 2:
         offset = _offset(arguments[1])

@@ -40,7 +40,7 @@ class LaplaceGroups:
         places = measuring.wanted(plan, 0)
         if not places:
             raise source.refuse("every group of the domain would be shown: select a count", plan.query.tree)
-        groups = options.max_groups_contributed or 1
+        groups = 1 if plan.owner.row else options.max_groups_contributed or 1
         parts = measuring.divide(plan, places, plan.epsilon)
         scales = {p: groups * Fraction(plan.counts[p].bound) / epsilon for p, epsilon in parts.items()}
         widest = max(scales.values())

@@ -95,10 +95,12 @@ def _check_options(plan: Plan) -> None:
         raise source.refuse("candidates must be at least k", options.at.get("candidates"))
     for output in plan.outputs:
         if output.kind in ("gap", "p_value", "rank") and isinstance(reading, (Scalar, AllGroups)):
-            raise source.refuse(f"{output.name}: nothing is selected here, so there is no such thing", None)
+            raise source.refuse(
+                f"{output.name}: nothing is selected here, so there is no such thing", output.at
+            )
         if output.kind == "p_value" and not (
             isinstance(reading, TopK) and (reading.threshold is None or plan.domain_size is None)
         ):
-            raise source.refuse("DP_PVALUE goes with ORDER BY n DESC LIMIT k", None)
+            raise source.refuse("DP_PVALUE goes with ORDER BY n DESC LIMIT k", output.at)
         if output.kind == "p_value" and (options.noise or "EXPONENTIAL") != "EXPONENTIAL":
             raise source.refuse("p-values are valid with exponential noise alone", options.at.get("noise"))

@@ -146,7 +146,7 @@ def closing(tokens: Sequence[Token], opening: int) -> int:
 def mark_functions(tokens: Sequence[Token]) -> list[Token]:
     """Put `MARK` before the name of every function call (not before aliases or CTE names with columns).
 
-    >>> [t.text for t in mark_functions(tokenize(Source("WITH v(a) AS (SELECT lower(x)) FROM v")))][7:9]
+    >>> [t.text for t in mark_functions(tokenize(Source("WITH v(a) AS (SELECT lower(x)) FROM v")))][8:10]
     ['dpsql_fn_lower', '(']
     """
     return [

@@ -30,7 +30,7 @@ _INNER = {"HUGEINT": HUGEINT, "INTERVAL": INTERVAL, "JSON": JSON, '"NULL"': NULL
 
 
 _WIDE = re.compile(r"DECIMAL\((19|2\d|3\d),(\d+)\)")
-_BARE = re.compile(r"(:\s*-?)(nan|inf)\b")
+_BARE = re.compile(r"(:\s*-?)(nan|inf)(inity)?\b", re.IGNORECASE)
 
 
 def _read(text: str) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def _read(text: str) -> dict[str, Any]:
     try:
         found = json.loads(text)
     except ValueError:
-        found = json.loads(_BARE.sub(lambda m: m[1] + {"nan": "NaN", "inf": "Infinity"}[m[2]], text))
+        found = json.loads(_BARE.sub(lambda m: m[1] + {"nan": "NaN", "inf": "Infinity"}[m[2].lower()], text))
     return found
 
 

@@ -12,7 +12,7 @@ import duckdb
 from dpsql.analysis import fold, quote
 from dpsql.errors import PolicyError
 from dpsql.policy import CsvSource, DatabaseSource, ParquetSource, UnitColumn
-from dpsql.types import DOUBLE, SqlType, column_type
+from dpsql.types import DOUBLE, VARCHAR, SqlType, column_type
 
 if TYPE_CHECKING:
     from dpsql.policy import Policy, Table
@@ -41,6 +41,7 @@ def read_sources(
 
 
 def _reader(connection: duckdb.DuckDBPyConnection, table: Table, catalog: str | None) -> Reader:
+    collated = False
     match table.source:
         case ParquetSource(path=path):
             scan, physical = f"read_parquet({_text(path)})", None
@@ -50,6 +51,7 @@ def _reader(connection: duckdb.DuckDBPyConnection, table: Table, catalog: str | 
             paths = (Path(path),)
         case DatabaseSource(schema=schema, table=name):
             scan, physical = _attached(connection, table, catalog, schema or "main", name), None
+            collated = _collated(connection, catalog)
             paths = ()
         case _:
             raise PolicyError(f"tables.{table.name}.source: unknown kind of source")
@@ -57,7 +59,11 @@ def _reader(connection: duckdb.DuckDBPyConnection, table: Table, catalog: str | 
         physical = _describe(connection, table, scan)
     columns = _columns(table, physical)
     where = {fold(name): (name, kind) for name, kind in physical}
-    listed = ", ".join(_cell(*where[fold(name)], kind) + f" AS {quote(name)}" for name, kind in columns)
+    if collated and any(_holds(kind, "VARCHAR") for _, kind in columns):
+        raise PolicyError(f"tables.{table.name}: lists of texts with a collation are not supported")
+    listed = ", ".join(
+        _cell(*where[fold(name)], kind, collated=collated) + f" AS {quote(name)}" for name, kind in columns
+    )
     return Reader(table, columns, f"SELECT {listed} FROM {scan}", paths)
 
 
@@ -100,6 +106,12 @@ def _attached(
     return f"{catalog}.{quote(found[0][0])}.{quote(found[0][1])}"
 
 
+def _collated(connection: duckdb.DuckDBPyConnection, catalog: str | None) -> bool:
+    """Whether any table of the database has a collation: then equal texts need not be identical."""
+    rows = connection.execute("SELECT sql FROM duckdb_tables() WHERE database_name = ?", [catalog]).fetchall()
+    return any("collate" in str(row[0]).lower() for row in rows)
+
+
 def _describe(connection: duckdb.DuckDBPyConnection, table: Table, scan: str) -> list[tuple[str, str]]:
     failed = False
     try:
@@ -134,8 +146,28 @@ def _columns(table: Table, physical: list[tuple[str, str]]) -> tuple[tuple[str, 
                     hint=f"declare [tables.{table.name}.columns] with the columns to show",
                 ) from None
         columns = tuple(derived)
+    columns = tuple((name, _shown(table, name, kind)) for name, kind in columns)
     _check_names(table, {fold(name): kind for name, kind in columns})
     return columns
+
+
+def _shown(table: Table, name: str, kind: SqlType) -> SqlType:
+    """Return the type a column is shown with; refuse what cannot be made canonical."""
+    if kind.name in ("LIST", "STRUCT"):
+        for inner in ("DOUBLE", "ENUM"):
+            if _holds(kind, inner):
+                raise PolicyError(
+                    f"tables.{table.name}: column {name} is a {kind.name} of {inner}, which is not supported",
+                    hint=f"declare [tables.{table.name}.columns] without it, or with VARCHAR items",
+                )
+    if kind.name == "ENUM" and not table.public and fold(name) not in {fold(c) for c in table.domain}:
+        return VARCHAR  # its dictionary comes from the data and was not declared public
+    return kind
+
+
+def _holds(kind: SqlType, name: str) -> bool:
+    inner = [kind.item] if kind.item is not None else [field for _, field in kind.fields]
+    return any(i.name == name or _holds(i, name) for i in inner)
 
 
 def _check_names(table: Table, kinds: dict[str, SqlType]) -> None:
@@ -156,13 +188,20 @@ def _check_names(table: Table, kinds: dict[str, SqlType]) -> None:
             )
 
 
-def _cell(name: str, physical: str, kind: SqlType) -> str:
+def _known(text: str) -> SqlType | None:
+    """Read a physical type; None if it is not one of the closed set."""
+    try:
+        return column_type(text)
+    except ValueError:
+        return None
+
+
+def _cell(name: str, physical: str, kind: SqlType, *, collated: bool) -> str:
     """Write one column's conversion to its declared type, canonical where equal values could differ."""
     cell = quote(name)
-    try:
-        same = column_type(physical) == kind and physical.upper() not in ("FLOAT", "REAL")
-    except ValueError:
-        same = False
+    if collated and _known(physical) == VARCHAR:
+        cell = f'({cell} COLLATE "C")'
+    same = _known(physical) == kind and physical.upper() not in ("FLOAT", "REAL")
     if not same:
         cell = f"TRY_CAST({cell} AS {kind})"
     if kind == DOUBLE:
