@@ -68,7 +68,19 @@ class Release:
     number: int | None = None
     reused: datetime | None = None
     properties: dict[str, str] = field(default_factory=dict)
-    """Further facts shown by front ends: the split, the unit, the domain's size."""
+    """Further facts shown by front ends: the split, the unit, the domain's size, the count that orders."""
+
+    def __repr__(self) -> str:
+        # Imported when drawn: this module stays light for those that only name the type.
+        from dpsql.drawing.plain import release_text  # noqa: PLC0415
+
+        return release_text(self)
+
+    def _repr_html_(self) -> str:
+        """Show the answer in a notebook: a table with bars and intervals, no script, nothing fetched."""
+        from dpsql.drawing.html import release_html  # noqa: PLC0415  as above
+
+        return release_html(self)
 
 
 def to_bytes(release: Release) -> bytes:

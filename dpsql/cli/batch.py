@@ -11,8 +11,8 @@ from dpsql.cli.exits import ExitCode, exit_code
 from dpsql.cli.output import ONE_RESULT, UnwritableError
 from dpsql.cli.render_footer import footer
 from dpsql.cli.render_grid import Style
-from dpsql.dbapi.figures import charged, left
-from dpsql.dbapi.readable import price
+from dpsql.drawing.figures import charged, left
+from dpsql.drawing.readable import price
 from dpsql.errors import BudgetExceeded, Error
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from dpsql.cli import narrate
 from dpsql.cli.exits import ExitCode
 from dpsql.cli.render_chart import chart
 from dpsql.cli.render_grid import Column, Style, box, fit
-from dpsql.cli.render_text import neutral
-from dpsql.dbapi.figures import charged, left
+from dpsql.drawing.cells import neutral
+from dpsql.drawing.figures import charged, left
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import sys
 
-from dpsql.cli.render_text import neutral
+from dpsql.drawing.cells import neutral
 from dpsql.errors import Error, InternalError
 
 __all__ = ["bug", "error", "interrupted", "note", "say", "warning"]

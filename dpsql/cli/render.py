@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, TypeGuard
 from dpsql.cli.render_bars import NARROWEST, bars
 from dpsql.cli.render_footer import footer
 from dpsql.cli.render_grid import Column, Style, box, fit, markdown, span
-from dpsql.cli.render_text import neutral, pad, width
-from dpsql.dbapi.figures import Estimate, at_unit, unit_of
-from dpsql.dbapi.readable import Estimates, counts, ordering
-from dpsql.dbapi.values import text, values
+from dpsql.drawing.cells import neutral, pad, width
+from dpsql.drawing.figures import Estimate, at_unit, unit_of
+from dpsql.drawing.readable import Estimates, counts, ordering, orders
+from dpsql.drawing.values import text, values
 from dpsql.errors import ProgrammingError
 
 if TYPE_CHECKING:
@@ -71,8 +71,9 @@ def as_chart(rows: pa.Table, release: Release | None, style: Style) -> str:
 
     Raises `ProgrammingError` when there is nothing to draw.
     """
-    if _untouched(release, rows) and release.counts:
-        name, estimates = release.counts[0], ordering(release)
+    name = orders(release) if _untouched(release, rows) else None
+    if release is not None and name is not None:
+        estimates = ordering(release)
     else:
         drawable = next((i for i, column in enumerate(rows.columns) if _is_numeric(column)), None)
         if drawable is None:
@@ -141,7 +142,8 @@ def _free(release: Release) -> dict[str, tuple[pa.ChunkedArray, int]]:
         for name, estimates in counts(release).items()
     }
     found = {f"{name}_{kind}": place for name, place in places.items() for kind in ("low", "high", "stddev")}
-    found["gap"] = next(iter(places.values()), unit_of(release.scale))
+    name = orders(release)
+    found["gap"] = unit_of(release.scale) if name is None else places[name]
     table = release.table
     return {
         name: (table.column(name), place)

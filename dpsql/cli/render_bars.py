@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dpsql.cli.render_grid import Column, Style
-from dpsql.dbapi.figures import at_unit, number
+from dpsql.drawing.figures import at_unit, number
 
 if TYPE_CHECKING:
-    from dpsql.dbapi.figures import Estimate
-    from dpsql.dbapi.readable import Estimates
+    from dpsql.drawing.figures import Estimate
+    from dpsql.drawing.readable import Estimates
 
 __all__ = ["NARROWEST", "bars"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from dpsql.dbapi.figures import left
+from dpsql.drawing.figures import left
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,7 +8,7 @@ import math
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from dpsql.dbapi.values import values
+from dpsql.drawing.values import values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dpsql.cli.render_text import neutral, width
-from dpsql.dbapi.readable import summary
+from dpsql.drawing.cells import neutral, width
+from dpsql.drawing.readable import summary
 
 if TYPE_CHECKING:
     from dpsql.charge import Charge

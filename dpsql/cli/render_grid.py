@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 
-from dpsql.cli.render_text import cut, pad, width
+from dpsql.drawing.cells import cut, pad, width
 
 __all__ = ["Column", "Style", "box", "fit", "markdown", "span"]
 

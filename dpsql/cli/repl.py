@@ -13,8 +13,8 @@ from dpsql.cli.exits import ExitCode, exit_code
 from dpsql.cli.output import FORMATS, Output, OutputFailedError, UnwritableError
 from dpsql.cli.repl_complete import Names
 from dpsql.cli.repl_input import complete
-from dpsql.dbapi.figures import left
-from dpsql.dbapi.readable import price
+from dpsql.drawing.figures import left
+from dpsql.drawing.readable import price
 from dpsql.errors import Error
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dpsql.cli import narrate
 from dpsql.cli.output import FORMATS, Output
-from dpsql.cli.render_text import neutral
+from dpsql.drawing.cells import neutral
 from dpsql.errors import ProgrammingError
 
 if TYPE_CHECKING:

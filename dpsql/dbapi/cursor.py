@@ -162,7 +162,7 @@ class Cursor:
         if self._closed or self._release is None:
             return None
         # Imported here: only notebooks draw.
-        from dpsql.dbapi.html import release_html  # noqa: PLC0415
+        from dpsql.drawing.html import release_html  # noqa: PLC0415
 
         return release_html(self._release, self._channel.budget().total)
 

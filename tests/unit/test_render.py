@@ -17,9 +17,9 @@ from dpsql.cli.render import as_markdown, as_table
 from dpsql.cli.render_bars import bars
 from dpsql.cli.render_footer import footer
 from dpsql.cli.render_grid import Column, Style, box, fit, markdown
-from dpsql.cli.render_text import cut, neutral, pad, width
-from dpsql.dbapi.figures import Estimate, at_unit, charged, left, number, unit_of
-from dpsql.dbapi.readable import price
+from dpsql.drawing.cells import cut, neutral, pad, width
+from dpsql.drawing.figures import Estimate, at_unit, charged, left, number, unit_of
+from dpsql.drawing.readable import price
 
 TEN = Charge(Fraction(10), Fraction(1, 10**6))
 

@@ -7,7 +7,7 @@ import json
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from dpsql.dbapi.figures import number
+from dpsql.drawing.figures import number
 
 if TYPE_CHECKING:
     import pyarrow as pa

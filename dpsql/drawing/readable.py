@@ -4,30 +4,39 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dpsql.dbapi.figures import Estimate, charged, half_text, left, number, unit_of
-from dpsql.dbapi.values import values
+from dpsql.drawing.figures import Estimate, charged, half_text, left, number, unit_of
+from dpsql.drawing.values import values
 
 if TYPE_CHECKING:
     from dpsql.charge import Charge
-    from dpsql.release import Release
+    from dpsql.drawing.released import Released
 
-__all__ = ["Estimates", "certainty", "counts", "ordering", "price", "summary"]
+__all__ = ["Estimates", "certainty", "counts", "ordering", "orders", "price", "summary"]
 
 Estimates = list[Estimate | None]
 """One a released group; None where the count is NULL."""
 
 
-def counts(release: Release) -> dict[str, Estimates]:
+def counts(release: Released) -> dict[str, Estimates]:
     """Return the estimates of every count in the select list."""
     return {name: _estimates(release, name) for name in release.counts}
 
 
-def ordering(release: Release) -> Estimates:
+def orders(release: Released) -> str | None:
+    """Return the name of the count that orders the groups; None if no count was asked for."""
+    named = release.properties.get("ordering")
+    if named in release.counts:
+        return named
+    return release.counts[0] if release.counts else None
+
+
+def ordering(release: Released) -> Estimates:
     """Return the estimates of the count that orders the groups; none if only keys were asked for."""
-    return _estimates(release, release.counts[0]) if release.counts else []
+    name = orders(release)
+    return [] if name is None else _estimates(release, name)
 
 
-def _estimates(release: Release, name: str) -> Estimates:
+def _estimates(release: Released, name: str) -> Estimates:
     table = release.table
 
     def bounds(suffix: str) -> list[Any]:
@@ -50,7 +59,7 @@ def price(charge: Charge, total: Charge | None = None) -> str:
     return text
 
 
-def certainty(release: Release, *, pm: str = "±") -> str:
+def certainty(release: Released, *, pm: str = "±") -> str:
     """Write how sure the counts are (`95% ± 41`), or without counts the scale of the selection's noise."""
     halves = [estimate.half for estimate in ordering(release) if estimate is not None]
     known = [half for half in halves if half is not None and unit_of(half) is not None]
@@ -61,7 +70,7 @@ def certainty(release: Release, *, pm: str = "±") -> str:
     return f"{level}% {pm} {' to '.join(dict.fromkeys(texts))}"
 
 
-def summary(release: Release, total: Charge | None, *, pm: str = "±") -> list[str]:
+def summary(release: Released, total: Charge | None, *, pm: str = "±") -> list[str]:
     """Write what it cost, how it was made, how sure it is; each a part of the line below an answer."""
     if release.reused is not None:
         cost = f"asked before, on {release.reused:%Y-%m-%d %H:%M}: nothing spent"

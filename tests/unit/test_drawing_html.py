@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pyarrow as pa
 
 from dpsql.charge import Charge
-from dpsql.dbapi.html import release_html
+from dpsql.drawing.html import release_html
 from dpsql.release import Release
 
 TEN = Charge(Fraction(10))

@@ -1,0 +1,36 @@
+"""A release as lines of text, as Python's prompt and logs show it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dpsql.drawing.cells import cut, neutral, pad, width
+from dpsql.drawing.columns import columns
+from dpsql.drawing.readable import summary
+
+if TYPE_CHECKING:
+    from dpsql.drawing.released import Released
+
+__all__ = ["release_text"]
+
+_ROWS = 20
+"""Rows that are written; the others are counted below."""
+_CELLS = 60
+"""Where a long value is cut."""
+
+
+def release_text(release: Released) -> str:
+    """Write a release: the reading, its rows with noise and gaps, what it cost and how sure it is."""
+    texts = []
+    for column in columns(release, _ROWS):
+        cells = [column.name, *("NULL" if cell is None else cell for cell in column.cells)]
+        short = [cut(neutral(cell), _CELLS) for cell in cells]
+        widest = max(map(width, short))
+        texts.append([pad(cell, widest, right=column.right) for cell in short])
+    lines = ["  ".join(cells).rstrip() for cells in zip(*texts, strict=True)]
+    more = release.rows.num_rows - _ROWS
+    if more > 0:
+        lines.append(f"({more} more rows)")
+    if not release.rows.num_rows:
+        lines.append("(no rows)")
+    return "\n".join([f"<Release: {release.reading}>", *lines, neutral(" · ".join(summary(release, None)))])
