@@ -10,6 +10,7 @@ from dpsql import info
 from dpsql.analysis import Plan, analyse, complete, is_private, public_sql
 from dpsql.answers import choose, details, rows
 from dpsql.charge import Charge
+from dpsql.checked import CheckedCounts, MedianCounts
 from dpsql.engines import FAILED, Cancelled, open_engine
 from dpsql.errors import DatabaseError, InternalError, OperationalError
 from dpsql.language import Describe, Explain, Options, Query, Set, Show, Statement, parse
@@ -19,8 +20,10 @@ from dpsql.reuse import data_version, reuse_key
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from numpy.typing import ArrayLike
 
     from dpsql.answers import Method
+    from dpsql.charge import Number
     from dpsql.language import Parameters
     from dpsql.ledger import Budget
     from dpsql.policy import Policy
@@ -173,6 +176,21 @@ class Session:
             known = OperationalError(FAILED)
         self.ledger.fail(reservation)
         raise known
+
+    def checked(self, *, tolerance: Number, epsilon: Number, misses: int) -> CheckedCounts:
+        """Open a stream of counts answered by guesses; its largest charge is reserved now."""
+        return CheckedCounts(self, tolerance, epsilon, misses)
+
+    def median_oracle(
+        self,
+        hypotheses: ArrayLike,
+        *,
+        tolerance: Number,
+        epsilon: Number,
+        misses: int | None = None,
+    ) -> MedianCounts:
+        """Open a stream of counts guessed by the median of hypotheses."""
+        return MedianCounts(self, hypotheses, tolerance, epsilon, misses)
 
     def budget(self) -> Budget:
         """Return what the analyst may still spend."""

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from dpsql.analysis import unknown_mechanism
 from dpsql.answers.all_groups import LaplaceGroups
+from dpsql.answers.exponential import ExponentialMechanism
 from dpsql.answers.hybrid import HybridTopK
 from dpsql.answers.scalar import LaplaceCounts
-from dpsql.answers.threshold import SparseVectors
+from dpsql.answers.threshold import HybridVector, SparseVectors
 from dpsql.answers.top_k import NoisyTopK
 from dpsql.answers.unknown import LimitedDomain, TopStable
 from dpsql.language import AboveThreshold, AllGroups, Scalar, TopK
@@ -55,9 +56,13 @@ def _method(plan: Plan) -> Method | None:
         case TopK(threshold=None):
             if asked in ("AUTO", "NOISY_TOP_K") or (asked == "NOISY_MAX" and reading.k == 1):
                 return NoisyTopK.of(plan, reading)
+            if asked == "EXPONENTIAL" and reading.k == 1:
+                return ExponentialMechanism.of(plan, reading)
         case TopK():
             if asked in ("AUTO", "HYBRID_TOP_K"):
                 return HybridTopK.of(plan, reading)
+            if asked == "HYBRID_SPARSE_VECTOR":
+                return HybridVector.of(plan, reading)
         case AboveThreshold():
             if asked in ("AUTO", "ADAPTIVE_SPARSE_VECTOR", "SPARSE_VECTOR"):
                 return SparseVectors.of(plan, reading, 1 if asked == "SPARSE_VECTOR" else BRANCHES)
@@ -72,7 +77,6 @@ def _method(plan: Plan) -> Method | None:
 
 _USES = {
     "base_hits": AboveThreshold,
-    "threshold_share": AboveThreshold,
     "max_groups_contributed": AllGroups,
 }
 
@@ -85,6 +89,13 @@ def _check_options(plan: Plan) -> None:
             raise source.refuse(
                 f"option {name} has no meaning for this selection", options.at.get(name), "leave it out"
             )
+    above = isinstance(reading, AboveThreshold) or options.mechanism == "HYBRID_SPARSE_VECTOR"
+    if options.threshold_share is not None and not above:
+        raise source.refuse(
+            "option threshold_share has no meaning for this selection",
+            options.at.get("threshold_share"),
+            "leave it out",
+        )
     if options.candidates is not None and plan.domain_size is not None:
         raise source.refuse(
             "option candidates is for keys without a public domain",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from dpsql import mechanisms
 from dpsql.answers import measuring
@@ -12,21 +12,23 @@ from dpsql.answers.method import Answer, Terms
 from dpsql.answers.top_k import NOISE, Noise
 from dpsql.charge import Charge
 from dpsql.estimates import Combined, choose_strategy, from_threshold, sparse_vector_error
+from dpsql.language import AboveThreshold, TopK
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
     from dpsql.analysis import Plan
     from dpsql.engines import Counts
-    from dpsql.language import AboveThreshold
 
-__all__ = ["SparseVectors"]
+__all__ = ["HybridVector", "SparseVectors"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SparseVectors:
     """Selects by sparse vector with `branches` branches (1: plain); `parts` as in top-k."""
 
     plan: Plan
-    reading: AboveThreshold
+    reading: AboveThreshold | TopK
     branches: int
     noise: Noise
     selection: Fraction
@@ -34,7 +36,7 @@ class SparseVectors:
     terms: Terms
 
     @classmethod
-    def of(cls, plan: Plan, reading: AboveThreshold, branches: int) -> SparseVectors:
+    def of(cls, plan: Plan, reading: AboveThreshold | TopK, branches: int = 1) -> Self:
         """Divide the statement's epsilon; counts come free from the gaps unless `measure` asks for more."""
         shown = measuring.wanted(plan, reading.count)
         others = [p for p in shown if plan.counts[p] != plan.counts[reading.count]]
@@ -54,17 +56,23 @@ class SparseVectors:
         made = cls(plan, reading, branches, noise, selection, parts, _NOTHING)
         return cls(plan, reading, branches, noise, selection, parts, made._terms())
 
-    def _base_hits(self) -> int:
-        return self.plan.options.base_hits or self.reading.limit or 1
+    @property
+    def _threshold(self) -> Fraction:
+        return self.reading.threshold or Fraction(0)
 
-    def _select(self, counts: object) -> mechanisms.SparseVector:
+    @property
+    def _words(self) -> str:
+        return "sparse vector with gap" if self.branches == 1 else "adaptive sparse vector with gap"
+
+    def _select(self, counts: ArrayLike) -> mechanisms.SparseVector:
         count = self.plan.counts[self.reading.count]
+        limit = self.reading.limit if isinstance(self.reading, AboveThreshold) else None
         return mechanisms.adaptive_sparse_vector(
-            counts,  # type: ignore[arg-type]  # int64 array
-            self.reading.threshold,
-            self._base_hits(),
+            counts,
+            self._threshold,
+            self.plan.options.base_hits or limit or 1,
             self.selection,
-            limit=self.reading.limit,
+            limit=limit,
             branches=self.branches,
             share=self.plan.options.threshold_share,
             sensitivity=count.bound,
@@ -85,13 +93,12 @@ class SparseVectors:
             branches=self.branches,
             confidence=confidence,
         )
-        words = "sparse vector with gap" if self.branches == 1 else "adaptive sparse vector with gap"
         threshold = self.selection * empty.share
         rest = self.selection - threshold
         split = f"{float(threshold):.4g} for the threshold, {float(rest):.4g} for the groups"
         if self.parts:
             split += f", {float(self.plan.epsilon - self.selection):.4g} for measuring"
-        return Terms(Charge(self.plan.epsilon), words, float(base), split, spread, None, apart)
+        return Terms(Charge(self.plan.epsilon), self._words, float(base), split, spread, None, apart)
 
     def run(self, counts: Counts) -> Answer:
         """Scan the groups in the domain's order; measure if that was paid for."""
@@ -114,7 +121,7 @@ class SparseVectors:
             measured = each or anchor
             return from_threshold(
                 found.gap,
-                self.reading.threshold,
+                self._threshold,
                 scale=scales,
                 threshold_scale=found.threshold_scale,
                 noise=self.noise,
@@ -133,6 +140,29 @@ class SparseVectors:
         if estimates[place] is None:
             estimates = (*estimates[:place], combine(None, None), *estimates[place + 1 :])
         return Answer(found.index, found.charge + charge, estimates, found.gap)
+
+
+class HybridVector(SparseVectors):
+    """The largest groups above a threshold by the hybrid sparse vector (Algorithm 20): best first."""
+
+    @property
+    def _words(self) -> str:
+        return "hybrid sparse vector with gap"
+
+    def _select(self, counts: ArrayLike) -> mechanisms.SparseVector:
+        if not isinstance(self.reading, TopK):
+            raise ValueError("a hybrid selects the top k")  # noqa: TRY004  the caller reads ValueError
+        count = self.plan.counts[self.reading.count]
+        return mechanisms.hybrid_sparse_vector(
+            counts,
+            self._threshold,
+            self.reading.k,
+            self.selection,
+            share=self.plan.options.threshold_share,
+            sensitivity=count.bound,
+            monotone=count.monotone,
+            noise=self.noise,
+        )
 
 
 _NOTHING = Terms(Charge(), "", 0.0, "", None, None, None)

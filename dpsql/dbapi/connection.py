@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     import os
     from types import TracebackType
 
+    from dpsql.charge import Number
+    from dpsql.checked import CheckedCounts
     from dpsql.dbapi.channel import Parameters
     from dpsql.ledger import Budget
     from dpsql.policy import Policy
@@ -75,6 +77,20 @@ class Connection:
     def execute(self, operation: str, parameters: Parameters | None = None) -> Cursor:
         """Run one statement on a new cursor and return the cursor; see `Cursor.execute`."""
         return self.cursor().execute(operation, parameters)
+
+    def checked(self, *, tolerance: Number, epsilon: Number, misses: int) -> CheckedCounts:
+        """Open a stream of counts that are answered by guesses; only guesses that are off are paid for.
+
+        Parameters
+        ----------
+        tolerance
+            A guess is good while it is off by less, in counts (up to noise).
+        epsilon
+            The most the stream can cost, reserved now; what is not spent is given back on `close`.
+        misses
+            How many bad guesses it pays for.
+        """
+        return self._channel.open_session().checked(tolerance=tolerance, epsilon=epsilon, misses=misses)
 
     def budget(self) -> Budget:
         """Return what may be spent in total, what is spent and what is left, each an exact `Charge`."""

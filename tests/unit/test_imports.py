@@ -43,7 +43,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "answers": GROUND | {"analysis", "language", "engines", "mechanisms", "estimates"},
     "reuse": {"policy", "analysis"},
     "info": GROUND | {"analysis", "answers", "language", "ledger", "policy"},
-    "checked": GROUND | {"engines", "language", "ledger", "mechanisms", "session"},
+    "checked": GROUND | {"analysis", "engines", "language", "ledger", "mechanisms"},
     "session": CORE,
     "owner": {"errors", "charge", "types", "policy", "analysis", "engines", "session"},
     # The front ends.

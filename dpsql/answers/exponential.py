@@ -1,0 +1,89 @@
+"""Argmax by the exponential mechanism, with its gap; measured by a count of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpsql import mechanisms
+from dpsql.answers import measuring
+from dpsql.answers.method import Answer, Terms
+from dpsql.charge import Charge
+from dpsql.estimates import Combined, exponential_mechanism_p_value
+
+if TYPE_CHECKING:
+    from dpsql.analysis import Plan
+    from dpsql.engines import Counts
+    from dpsql.language import TopK
+
+__all__ = ["ExponentialMechanism"]
+
+
+@dataclass(frozen=True, slots=True)
+class ExponentialMechanism:
+    """Selects one group; `selection` is its epsilon, `parts` the rest by count."""
+
+    plan: Plan
+    reading: TopK
+    selection: Fraction
+    parts: dict[int, Fraction]
+    terms: Terms
+
+    @classmethod
+    def of(cls, plan: Plan, reading: TopK) -> ExponentialMechanism:
+        """Divide the statement's epsilon: one half measures, if a count is shown."""
+        shown = measuring.wanted(plan, reading.count)
+        share = measuring.share_of(plan)
+        if share is None:
+            share = Fraction(1, 2) if shown else Fraction(0)
+        if shown and share == 0:
+            raise plan.query.source.refuse(
+                "measure = 0 pays for no count, and a count is selected",
+                plan.options.at.get("measure"),
+                "leave it out",
+            )
+        count = plan.counts[reading.count]
+        selection = plan.epsilon * (1 - share)
+        parts = measuring.divide(plan, shown, plan.epsilon - selection)
+        scale = count.bound * (1 if count.monotone else 2) / selection
+        predicted = float(count.bound / parts[reading.count]) * 2**0.5 if len(parts) == 1 else None
+        split = f"{float(selection):g} for selecting, {float(plan.epsilon - selection):g} for measuring"
+        terms = Terms(
+            Charge(plan.epsilon),
+            "exponential mechanism with gap",
+            float(scale),
+            split if parts else "all for selecting",
+            predicted,
+            None,
+            None,
+        )
+        return cls(plan, reading, selection, parts, terms)
+
+    def run(self, counts: Counts) -> Answer:
+        """Select, then measure the one group."""
+        count = self.plan.counts[self.reading.count]
+        found = mechanisms.exponential(
+            counts.n[self.reading.count],
+            self.selection,
+            sensitivity=count.bound,
+            monotone=count.monotone,
+            lowest=self.reading.lowest,
+        )
+
+        def combine(each: mechanisms.Laplace | None, anchor: mechanisms.Anchor | None) -> Combined:
+            if each is None or anchor is not None:
+                raise ValueError("one group is measured by itself")
+            return measuring.plain(self.plan, each)
+
+        estimates, charge = measuring.measure(
+            self.plan, counts, found.index, self.parts, self.reading.count, lambda _: "EACH", combine
+        )
+        gap = np.full(len(found.index), np.nan)
+        gap[: len(found.gap)] = found.gap
+        significance = gap.copy()
+        if len(found.gap):
+            significance[: len(found.gap)] = exponential_mechanism_p_value(found.gap, found.scale)
+        return Answer(found.index, found.charge + charge, estimates, gap, significance)
