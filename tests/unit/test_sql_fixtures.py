@@ -18,7 +18,7 @@ from dpsql.session import Session
 
 FOLDER = Path(__file__).parents[1] / "sql"
 UNITS = (1, 3, 5, 6, 7, 13, 20)
-"""Privacy units to remove: 1 is no user, 13 visits nothing, 5 to 7 have odd values, 20 has most of the rows."""
+"""Privacy units to remove: 1 is no user, 13 visits nothing, 5 to 7 have odd values, 20 most rows."""
 
 
 @dataclass(frozen=True)
@@ -121,6 +121,8 @@ def meant(raw: duckdb.DuckDBPyConnection, fixture: Fixture, plan: Plan) -> dict[
     rows = {row[:width]: row[width:] for row in zip(*(c.to_pylist() for c in table.columns), strict=True)}
     if not width:
         return rows
+    if fixture.notes["candidates"] == "unknown":
+        return {key: n for key, n in rows.items() if None not in key and n[0]}
     zero = (0,) * len(plan.counts)
     candidates = [tuple(row) for row in raw.sql(fixture.notes["candidates"]).fetchall()]
     return {candidate: rows.get(candidate, zero) for candidate in candidates}
@@ -130,7 +132,14 @@ def meant(raw: duckdb.DuckDBPyConnection, fixture: Fixture, plan: Plan) -> dict[
 def test_accepted_counts_what_the_sql_means(fixture, session, raw):
     plan = proved(session, fixture.statement)
     expected = meant(raw, fixture, plan)
-    assert counted(session.engine, plan) == expected
+    found = counted(session.engine, plan)
+    if fixture.notes.get("candidates") == "unknown":  # the largest groups alone, any of equal ones at the cut
+        assert plan.domain_size is None
+        least = min(n for (n,) in found.values())
+        assert found.items() <= expected.items()
+        assert all(n <= least for key, (n,) in expected.items() if key not in found)
+    else:
+        assert found == expected
     assert any(any(row) for row in expected.values()), "a fixture that counts nothing shows nothing"
 
 
@@ -139,11 +148,13 @@ def test_accepted_changes_by_one_at_most_when_a_unit_goes(fixture, session, neig
     plan = proved(session, fixture.statement)
     whole = counted(session.engine, plan)
     bounds = np.array([c.bound for c in plan.counts])
+    monotone = np.array([c.monotone for c in plan.counts])
     for unit, engine in neighbours.items():
         less = counted(engine, plan)
-        assert less.keys() == whole.keys(), f"the candidates depend on unit {unit}"
-        lost = np.array([np.subtract(whole[key], less[key]) for key in whole])
-        assert (lost >= 0).all(), f"a count falls by adding unit {unit}"
+        if plan.domain_size is not None or not plan.key_types:
+            assert less.keys() == whole.keys(), f"the candidates depend on unit {unit}"
+        lost = np.array([np.subtract(whole[key], less[key]) for key in whole.keys() & less.keys()])
+        assert (lost >= np.where(monotone, 0, -bounds)).all(), f"a count falls by adding unit {unit}"
         assert (lost <= bounds).all(), f"unit {unit} changes a count by {lost.max()}"
 
 

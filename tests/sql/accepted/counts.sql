@@ -79,3 +79,14 @@ SELECT COUNT(DISTINCT (user_id)) FROM visits
 -- A130 several counts without GROUP BY
 -- expect: SELECT COUNT(DISTINCT user_id), COUNT(DISTINCT user_id) FILTER (WHERE ms > 50), COUNT(DISTINCT CASE WHEN ms <= 50 THEN user_id END) FROM visits
 SELECT COUNT(DISTINCT user_id), COUNT(DISTINCT user_id) FILTER (WHERE ms > 50), COUNT(DISTINCT CASE WHEN ms <= 50 THEN user_id END) FROM visits
+
+-- A261 difference of counts on a public domain
+-- candidates: FROM page_domain
+-- expect: itself
+SELECT page, COUNT(DISTINCT user_id) FILTER (WHERE country = 'DE') - COUNT(DISTINCT user_id) FILTER (WHERE country = 'FR') AS d FROM visits GROUP BY page
+ORDER BY d DESC LIMIT 2
+
+-- A262 rows clamped to two a unit
+-- candidates: FROM page_domain
+-- expect: SELECT page, SUM(LEAST(c, 2))::BIGINT FROM (SELECT page, user_id, COUNT(*) AS c FROM visits WHERE user_id IS NOT NULL GROUP BY ALL) GROUP BY page
+SELECT page, COUNT(*, contribution_bounds_per_group => (0, 2)) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2

@@ -95,3 +95,17 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE ms * 0.1 > 4.9 AND ms * 0.25 < 
 -- A217 TRY_CAST and CAST to several types
 -- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE TRY_CAST(note AS DOUBLE) > 1 OR CAST(ms AS VARCHAR) LIKE '1%' OR CAST(day AS VARCHAR) < '2024-02' OR (ms > 5)::INTEGER = 0
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE TRY_CAST(note AS DOUBLE) > 1 OR CAST(ms AS VARCHAR) LIKE '1%' OR CAST(day AS VARCHAR) < '2024-02' OR (ms > 5)::INTEGER = 0
+
+-- A69 JSON with a literal path on text that may not be JSON
+-- candidates: FROM page_domain
+-- expect: itself
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE TRY_CAST(note AS JSON) ->> '$.a' = 'x' GROUP BY page
+ORDER BY n DESC LIMIT 2
+
+-- A301 the clock is a literal
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE day >= current_date - INTERVAL 30 DAY
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE day >= current_date - INTERVAL 30 DAY
+
+-- A302 the clock as a function
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE day >= today() - 30
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE day >= today() - 30

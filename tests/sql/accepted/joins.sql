@@ -139,3 +139,15 @@ ORDER BY n DESC LIMIT 1
 -- expect: itself
 SELECT u.city, COUNT(DISTINCT v.user_id) AS n FROM visits v, visits w, users u WHERE v.user_id = w.user_id AND w.user_id = u.user_id AND v.page = 'b' AND w.page = 'e' GROUP BY u.city
 ORDER BY n DESC LIMIT 1
+
+-- A31 NATURAL JOIN whose only shared column is the unit
+-- candidates: FROM page_domain
+-- expect: itself
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits NATURAL JOIN users GROUP BY page
+ORDER BY n DESC LIMIT 2
+
+-- A251 NATURAL JOIN with a public table
+-- candidates: FROM category_domain
+-- expect: itself
+SELECT category, COUNT(DISTINCT user_id) AS n FROM visits NATURAL JOIN pages GROUP BY category
+ORDER BY n DESC LIMIT 1

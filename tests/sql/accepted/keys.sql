@@ -99,3 +99,13 @@ ORDER BY n DESC LIMIT 1
 -- expect: itself
 SELECT day, COUNT(DISTINCT user_id) AS n FROM visits WHERE day IN ('2024-01-01', DATE '2024-01-14', '2030-01-01') GROUP BY day
 ORDER BY n DESC LIMIT 1
+
+-- A61 lateral UNNEST, unknown domain (TOP_STABLE)
+-- candidates: unknown
+-- expect: SELECT t.w, COUNT(DISTINCT v.user_id) FROM visits v, UNNEST(string_split(v.note, ' ')) AS t(w) GROUP BY t.w
+SELECT t.w, COUNT(DISTINCT v.user_id) AS n FROM visits v, UNNEST(string_split(v.note, ' ')) AS t(w) GROUP BY t.w ORDER BY n DESC LIMIT 2
+
+-- A303 unknown domain: the k largest
+-- candidates: unknown
+-- expect: SELECT note, COUNT(DISTINCT user_id) FROM visits GROUP BY note
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (delta = 1e-6) note, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY note ORDER BY n DESC LIMIT 2

@@ -149,3 +149,13 @@ ORDER BY 2 DESC LIMIT 2
 -- expect: itself
 SELECT page AS "the ""page""; --", COUNT(DISTINCT user_id) AS "n'umber" FROM visits GROUP BY 1
 ORDER BY "n'umber" DESC LIMIT 2
+
+-- A10 argmax, ARG_MAX spelling
+-- candidates: FROM page_domain
+-- expect: SELECT page, COUNT(DISTINCT user_id) FROM visits GROUP BY page
+SELECT ARG_MAX(page, n) FROM (SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page)
+
+-- A77 QUALIFY spelling of top-k
+-- candidates: FROM page_domain
+-- expect: SELECT page, COUNT(DISTINCT user_id) FROM visits GROUP BY page
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page QUALIFY ROW_NUMBER() OVER (ORDER BY n DESC) <= 2

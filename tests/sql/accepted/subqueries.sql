@@ -109,3 +109,82 @@ ORDER BY n DESC LIMIT 1
 -- A177 HAVING by the alias of an aggregate
 -- expect: SELECT COUNT(*) FROM (SELECT user_id FROM visits WHERE user_id IS NOT NULL GROUP BY user_id HAVING SUM(ms) > 10 AND COUNT(DISTINCT page) >= 1)
 SELECT COUNT(*) FROM (SELECT user_id, SUM(ms) AS s, COUNT(DISTINCT page) AS p FROM visits GROUP BY user_id HAVING s > 10 AND p >= 1)
+
+-- A34 cohort by IN
+-- candidates: FROM page_domain
+-- expect: itself
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE user_id IN (SELECT user_id FROM users WHERE age < 40) GROUP BY page
+ORDER BY n DESC LIMIT 2
+
+-- A35 NOT IN (compiled with the inner unit IS NOT NULL)
+-- candidates: FROM city_domain
+-- expect: SELECT city, COUNT(DISTINCT user_id) FROM users WHERE user_id NOT IN (SELECT user_id FROM visits WHERE country = 'DE' AND user_id IS NOT NULL) GROUP BY city
+SELECT city, COUNT(DISTINCT user_id) AS n FROM users WHERE user_id NOT IN (SELECT user_id FROM visits WHERE country = 'DE') GROUP BY city ORDER BY n DESC LIMIT 2
+
+-- A37 NOT EXISTS with another correlation as well
+-- candidates: FROM page_domain
+-- expect: itself
+SELECT v.page, COUNT(DISTINCT v.user_id) AS n FROM visits v WHERE NOT EXISTS (SELECT 1 FROM visits w WHERE w.user_id = v.user_id AND w.page = v.page AND w.day < v.day) GROUP BY v.page
+ORDER BY n DESC LIMIT 2
+
+-- A38 IN with GROUP BY unit HAVING
+-- candidates: FROM page_domain
+-- expect: itself
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE user_id IN (SELECT user_id FROM visits GROUP BY user_id HAVING COUNT(*) >= 2) GROUP BY page
+ORDER BY n DESC LIMIT 2
+
+-- A39 IN over public
+-- candidates: FROM page_domain
+-- expect: itself
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE page IN (SELECT page FROM pages WHERE category = 'news') GROUP BY page
+ORDER BY n DESC LIMIT 1
+
+-- A40 EXISTS over public, correlated with the private row
+-- candidates: FROM country_domain
+-- expect: itself
+SELECT country, COUNT(DISTINCT user_id) AS n FROM visits v WHERE NOT EXISTS (SELECT 1 FROM pages p WHERE p.page = v.page) GROUP BY country
+ORDER BY n DESC LIMIT 2
+
+-- A41 scalar aggregate subquery correlated by the unit
+-- candidates: FROM city_domain
+-- expect: itself
+SELECT city, COUNT(DISTINCT user_id) AS n FROM users u WHERE (SELECT COUNT(*) FROM visits v WHERE v.user_id = u.user_id) >= 2 GROUP BY city
+ORDER BY n DESC LIMIT 2
+
+-- A58 private EXCEPT public
+-- candidates: FROM page_domain
+-- expect: itself
+SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT DISTINCT user_id, page FROM visits) WHERE page NOT IN (SELECT page FROM pages WHERE category = 'news') GROUP BY page
+ORDER BY n DESC LIMIT 1
+
+-- A82 public subquery with a total order and LIMIT
+-- candidates: FROM page_domain
+-- expect: itself
+SELECT v.page, COUNT(DISTINCT v.user_id) AS n FROM visits v JOIN (SELECT page FROM (SELECT DISTINCT page FROM pages) ORDER BY page LIMIT 2) p ON p.page = v.page GROUP BY v.page
+ORDER BY n DESC LIMIT 1
+
+-- A241 NOT IN over units that an outer join left NULL (C4)
+-- expect: SELECT COUNT(DISTINCT user_id) FROM users WHERE user_id NOT IN (SELECT user_id FROM visits WHERE page IN (SELECT page FROM pages) AND user_id IS NOT NULL)
+SELECT COUNT(DISTINCT user_id) FROM users WHERE user_id NOT IN (SELECT v.user_id FROM pages p LEFT JOIN visits v ON p.page = v.page)
+
+-- A242 a visit longer than the unit's average
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits v WHERE ms > (SELECT AVG(w.ms) FROM visits w WHERE w.user_id = v.user_id)
+SELECT COUNT(DISTINCT user_id) FROM visits v WHERE ms > (SELECT AVG(w.ms) FROM visits w WHERE w.user_id = v.user_id)
+
+-- A243 EXISTS within EXISTS, each tied to the row it stands in
+-- candidates: FROM city_domain
+-- expect: SELECT city, COUNT(DISTINCT user_id) FROM users u WHERE EXISTS (SELECT 1 FROM visits v WHERE v.user_id = u.user_id AND v.ms > u.age) GROUP BY city
+SELECT city, COUNT(DISTINCT user_id) AS n FROM users u WHERE EXISTS (SELECT 1 FROM visits v WHERE v.user_id = u.user_id AND EXISTS (SELECT 1 FROM visits z WHERE z.user_id = v.user_id AND z.ms > u.age)) GROUP BY city ORDER BY n DESC LIMIT 2
+
+-- A244 two aggregates of one subquery
+-- expect: SELECT COUNT(DISTINCT user_id) FROM users u WHERE (SELECT COUNT(*) + COUNT(DISTINCT page) FROM visits v WHERE v.user_id = u.user_id) > 8
+SELECT COUNT(DISTINCT user_id) FROM users u WHERE (SELECT COUNT(*) + COUNT(DISTINCT page) FROM visits v WHERE v.user_id = u.user_id) > 8
+
+-- A245 no visit at all
+-- expect: SELECT COUNT(DISTINCT user_id) FROM users u WHERE NOT EXISTS (SELECT 1 FROM visits v WHERE v.user_id = u.user_id)
+SELECT COUNT(DISTINCT user_id) FROM users u WHERE (SELECT COUNT(*) FROM visits v WHERE v.user_id = u.user_id) = 0
+
+-- A246 public NOT IN with a NULL in the list is never true
+-- candidates: FROM page_domain
+-- expect: SELECT page, COUNT(DISTINCT user_id) FROM visits WHERE page NOT IN (SELECT page FROM pages) OR ms > 100 GROUP BY page
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE page NOT IN (SELECT page FROM pages) OR ms > 100 GROUP BY page ORDER BY n DESC LIMIT 2

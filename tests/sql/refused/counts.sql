@@ -104,6 +104,12 @@ SELECT page, COUNT_IF(ms > 3) AS n FROM visits GROUP BY page ORDER BY n DESC LIM
 -- hint: columns here: user_id, page, country,
 SELECT page, COUNT(DISTINCT user_id) FILTER (WHERE nobody > 3) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
 
+-- R40 a count over a window
+-- error: a window function stands in the select list or QUALIFY of a
+-- at: COUNT
+-- hint: ROW_NUMBER() OVER (PARTITION BY user_id
+SELECT page, COUNT(DISTINCT user_id) OVER () AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
+
 -- R44 a count within a function
 -- error: COUNT is not allowed like this over private data
 -- at: COUNT

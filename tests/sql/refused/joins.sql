@@ -41,7 +41,7 @@ SELECT v.page, COUNT(DISTINCT v.user_id) AS n FROM visits v LEFT JOIN users u ON
 SELECT v.page, COUNT(DISTINCT v.user_id) AS n FROM visits v, users u WHERE u.age > 60 GROUP BY v.page ORDER BY n DESC LIMIT 2
 
 -- R34 positional join
--- error: METHOD is not supported here
+-- error: POSITIONAL JOIN is not supported over private data
 -- at: pages
 SELECT v.page, COUNT(DISTINCT v.user_id) AS n FROM visits v POSITIONAL JOIN pages p WHERE p.category = 'news' GROUP BY v.page ORDER BY n DESC LIMIT 2
 
@@ -102,7 +102,7 @@ SELECT COUNT(DISTINCT v.user_id) FROM visits v JOIN users u ON v.user_id = v.use
 -- R409 the unit computed in a subquery
 -- error: two private tables meet only on their privacy unit
 -- at: user_id #2
--- hint: join on the privacy unit: ON a.the unit
+-- hint: select the privacy unit on both sides
 SELECT COUNT(DISTINCT v.user_id) FROM visits v JOIN (SELECT user_id + 0 AS user_id, age FROM users) u ON u.user_id = v.user_id
 
 -- R410 MAX of the unit in a subquery
@@ -111,13 +111,8 @@ SELECT COUNT(DISTINCT v.user_id) FROM visits v JOIN (SELECT user_id + 0 AS user_
 -- hint: join on the privacy unit: ON a.g = b.g
 SELECT COUNT(DISTINCT v.user_id) FROM visits v JOIN (SELECT user_id AS g, MAX(user_id) AS user_id FROM users GROUP BY user_id) u ON u.user_id = v.user_id
 
--- R411 natural join
--- error: METHOD is not supported here
--- at: pages
-SELECT COUNT(DISTINCT user_id) FROM visits NATURAL JOIN pages
-
 -- R412 ASOF join
--- error: METHOD is not supported here
+-- error: ASOF JOIN is not supported over private data
 -- at: users
 SELECT COUNT(DISTINCT v.user_id) FROM visits v ASOF JOIN users u ON v.user_id = u.user_id AND v.ms >= u.age
 
@@ -204,7 +199,7 @@ SELECT COUNT(DISTINCT user_id) FROM visits, range(3) AS r(i)
 SELECT COUNT(DISTINCT user_id) FROM visits JOIN 'pages.parquet' AS p ON p.page = visits.page
 
 -- R428 time travel
--- error: WHEN is not supported here
+-- error: AT (VERSION ..) is not supported here
 -- at: 1
 SELECT COUNT(DISTINCT user_id) FROM visits AT (VERSION => 1)
 

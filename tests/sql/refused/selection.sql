@@ -182,13 +182,13 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page TOP 1.5
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page TOP -3
 
 -- R325 TOP percent
--- error: TOP k PERCENT depends on how many groups the data has
+-- error: TOP k PERCENT depends on the data
 -- at: PERCENT
 -- hint: TOP 10 names the number of groups
 SELECT TOP 10 PERCENT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page
 
 -- R326 TOP with ties
--- error: TOP k WITH depends on how many groups the data has
+-- error: TOP k WITH TIES depends on the data
 -- at: WITH
 -- hint: TOP 10 names the number of groups
 SELECT TOP 3 WITH TIES page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page
@@ -205,7 +205,7 @@ SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id FROM visits GROUP BY user_id
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits TOP 3 GROUP BY page
 
 -- R329 TOP BY a key
--- error: orders must be a count of the select list
+-- error: what orders must be a count of the select list
 -- at: page #3
 -- hint: ORDER BY n DESC LIMIT 10
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page TOP 3 BY page
@@ -333,7 +333,7 @@ SELECT COUNT(DISTINCT user_id) FROM visits UNION ALL SELECT COUNT(DISTINCT user_
 
 -- R352 a gap without groups
 -- error: dp_gap: nothing is selected here, so there is no such thing
--- at: SELECT
+-- at: DP_GAP
 SELECT COUNT(DISTINCT user_id) AS n, DP_GAP() FROM visits
 
 -- R353 DP_STDDEV of a key
@@ -356,3 +356,9 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE DP_RANK() < 3 GROUP 
 -- error: the keys have more than 10,000,000 candidate groups together
 -- at: day
 SELECT day, page, country, a.x, b.x, c.x, COUNT(DISTINCT user_id) AS n FROM visits, (VALUES (1),(2),(3),(4),(5),(6),(7),(8),(9),(10)) AS a(x), (VALUES (1),(2),(3),(4),(5),(6),(7),(8),(9),(10)) AS b(x), (VALUES (1),(2),(3),(4),(5),(6),(7),(8),(9),(10),(11),(12),(13),(14),(15),(16),(17),(18),(19),(20)) AS c(x) GROUP BY ALL ORDER BY n DESC LIMIT 2
+
+-- R539 a tie-breaker that is no key
+-- error: a subquery over private rows must be tied to the row's own
+-- at: MAX
+-- hint: WHERE inner.user_id = outer.user_id
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC, (SELECT MAX(note) FROM visits) LIMIT 2

@@ -59,6 +59,18 @@ SELECT COUNT(*) FROM (SELECT user_id FROM visits WHERE COUNT(*) > 3 GROUP BY use
 -- at: ms
 SELECT COUNT(*) FROM (SELECT user_id FROM visits HAVING ms > 3)
 
+-- R61 DISTINCT ON another column
+-- error: DISTINCT ON over private rows must name their privacy unit
+-- at: country
+-- hint: DISTINCT ON (user_id)
+SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT DISTINCT ON (country) user_id, page FROM visits ORDER BY country, ms, user_id, page) GROUP BY page ORDER BY n DESC LIMIT 2
+
+-- R509 DISTINCT ON an alias that is not the unit
+-- error: DISTINCT ON without ORDER BY may keep any row
+-- at: user_id
+-- hint: ORDER BY user_id, day
+SELECT COUNT(DISTINCT u) FROM (SELECT DISTINCT ON (user_id) user_id AS u, country AS user_id FROM visits)
+
 -- R62 DISTINCT without the unit
 -- error: DISTINCT over private rows must select their privacy unit
 -- at: page #2
@@ -74,13 +86,13 @@ SELECT COUNT(DISTINCT user_id) FROM (SELECT DISTINCT v.user_id, u.city FROM user
 -- R63 order-dependent aggregate without an order
 -- error: the result of first depends on the order of rows
 -- at: FIRST
--- hint: use MIN, MAX, COUNT or SUM
+-- hint: FIRST(page ORDER BY day)
 SELECT f, COUNT(*) AS n FROM (SELECT user_id, FIRST(page) AS f FROM visits GROUP BY user_id) GROUP BY f ORDER BY n DESC LIMIT 2
 
 -- R511 LIST
 -- error: the result of list depends on the order of rows
 -- at: LIST
--- hint: use MIN, MAX, COUNT or SUM
+-- hint: LIST(page ORDER BY day)
 SELECT COUNT(*) FROM (SELECT user_id, LIST(page) AS f FROM visits GROUP BY user_id)
 
 -- R512 STRING_AGG
@@ -95,12 +107,6 @@ SELECT COUNT(*) FROM (SELECT user_id, STRING_AGG(page, ',') AS f FROM visits GRO
 -- hint: use MIN, MAX, COUNT or SUM
 SELECT COUNT(*) FROM (SELECT user_id, MODE(page) AS f FROM visits GROUP BY user_id)
 
--- R514 ARG_MAX ties
--- error: the result of arg_max depends on the order of rows
--- at: ARG_MAX
--- hint: use MIN, MAX, COUNT or SUM
-SELECT COUNT(*) FROM (SELECT user_id, ARG_MAX(page, ms) AS f FROM visits GROUP BY user_id)
-
 -- R515 SUM of text
 -- error: sum does not take VARCHAR
 -- at: SUM
@@ -112,22 +118,51 @@ SELECT COUNT(*) FROM (SELECT user_id, SUM(note) AS f FROM visits GROUP BY user_i
 -- hint: use MIN, MAX, COUNT or SUM
 SELECT f, COUNT(*) AS n FROM (SELECT user_id, reservoir_quantile(ms, 0.5) AS f FROM visits GROUP BY user_id) GROUP BY f ORDER BY n DESC LIMIT 2
 
+-- R67 public DISTINCT ON without a total order
+-- error: DISTINCT ON without ORDER BY may keep any row
+-- at: category #2
+-- hint: ORDER BY user_id, day
+SELECT p.category, COUNT(DISTINCT v.user_id) AS n FROM visits v JOIN (SELECT DISTINCT ON (category) category, page FROM pages) p ON p.page = v.page GROUP BY p.category ORDER BY n DESC LIMIT 2
+
 -- R516 public ANY_VALUE of unordered rows joined
 -- error: the result of first depends on the order of rows
 -- at: FIRST
--- hint: use MIN, MAX, COUNT or SUM
+-- hint: FIRST(page ORDER BY day)
 SELECT COUNT(DISTINCT v.user_id) FROM visits v JOIN (SELECT category, FIRST(page) AS page FROM pages GROUP BY category) p ON p.page = v.page
+
+-- R517 public LIMIT
+-- error: LIMIT without ORDER BY may keep any rows
+-- at: 2
+-- hint: ORDER BY ... LIMIT
+SELECT COUNT(DISTINCT v.user_id) FROM visits v JOIN (SELECT page FROM pages LIMIT 2) p ON p.page = v.page
 
 -- R519 public random
 -- error: random is not allowed over private data: its result changes
 -- at: random
 SELECT COUNT(DISTINCT v.user_id) FROM visits v JOIN (SELECT page FROM pages WHERE random() < 0.5) p ON p.page = v.page
 
+-- R69 LIMIT over private rows
+-- error: LIMIT over private rows lets one unit push out another
+-- at: 5
+-- hint: select per unit: QUALIFY ROW_NUMBER()
+SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT * FROM visits ORDER BY ms, user_id, page LIMIT 5) GROUP BY page ORDER BY n DESC LIMIT 2
+
 -- R70 UNION ALL with the columns the other way round
 -- error: this counts something other than the privacy unit
 -- at: user_id
 -- hint: COUNT(DISTINCT unit) counts privacy
 SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, ms FROM visits UNION ALL SELECT ms, user_id FROM visits)
+
+-- R71 EXCEPT with the columns the other way round
+-- error: both branches of EXCEPT must select the privacy unit at the
+-- at: user_id #2
+-- hint: SELECT user_id, page FROM .. EXCEPT
+SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, ms FROM visits EXCEPT SELECT ms, user_id FROM visits)
+
+-- R73 public EXCEPT private
+-- error: EXCEPT of public and private rows has no owner
+-- at: u #2
+SELECT COUNT(DISTINCT u) FROM (SELECT u FROM (VALUES (1),(2),(3),(4)) t(u) EXCEPT SELECT user_id FROM visits)
 
 -- R520 UNION ALL BY NAME
 -- error: BY NAME is not supported here
@@ -256,12 +291,12 @@ WITH r AS (SELECT user_id FROM r) SELECT COUNT(DISTINCT user_id) FROM r, visits
 WITH pages AS (SELECT note AS page, user_id AS category FROM visits) SELECT * FROM pages
 
 -- R535 FOR UPDATE
--- error: LOCKS is not supported here
+-- error: FOR UPDATE is not supported here
 -- at: COUNT
 SELECT COUNT(DISTINCT user_id) FROM visits FOR UPDATE
 
 -- R536 CONNECT BY
--- error: CONNECT is not supported here
+-- error: CONNECT BY is not supported here
 -- at: ms
 SELECT COUNT(DISTINCT user_id) FROM visits START WITH ms = 1 CONNECT BY PRIOR ms = user_id
 
@@ -270,13 +305,103 @@ SELECT COUNT(DISTINCT user_id) FROM visits START WITH ms = 1 CONNECT BY PRIOR ms
 -- at: t
 SELECT COUNT(DISTINCT user_id) INTO t FROM visits
 
+-- R538 a subquery in the select list
+-- error: a subquery over private rows must be tied to the row's own
+-- at: MAX
+-- hint: WHERE inner.user_id = outer.user_id
+SELECT COUNT(DISTINCT user_id), (SELECT MAX(note) FROM visits) FROM visits
+
 -- R540 a subquery in HAVING
 -- error: HAVING may compare one count with a constant, from below
 -- at: n #2
 -- hint: HAVING n >= 100
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING n > (SELECT COUNT(*) FROM visits) LIMIT 2
 
+-- R541 a subquery as a key
+-- error: a subquery over private rows must be tied to the row's own
+-- at: MAX
+-- hint: WHERE inner.user_id = outer.user_id
+SELECT (SELECT MAX(page) FROM visits) AS k, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY k ORDER BY n DESC LIMIT 1
+
 -- R542 a CTE nobody uses is still checked for writing
 -- error: a common table expression holds a SELECT: dpsql only reads
 -- at: x
 WITH x AS (DELETE FROM visits RETURNING *) SELECT COUNT(DISTINCT user_id) FROM visits
+
+-- R37 unmatched rows of an outer join decide about others
+-- error: a subquery over private rows must be tied to the row's own
+-- at: 1
+-- hint: WHERE inner.user_id = outer.user_id
+SELECT city, COUNT(DISTINCT u.user_id) AS n FROM users u WHERE EXISTS (SELECT 1 FROM pages p LEFT JOIN visits v ON v.page = p.page WHERE v.user_id IS NULL) GROUP BY city ORDER BY n DESC LIMIT 2
+
+-- R38 IN on another column
+-- error: IN over a private table compares privacy units alone
+-- at: page #2
+-- hint: WHERE user_id IN (SELECT user_id FROM
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE page IN (SELECT page FROM visits WHERE country = 'DE') GROUP BY page ORDER BY n DESC LIMIT 2
+
+-- R39 IN: the inner column is not the unit
+-- error: IN over a private table compares privacy units alone
+-- at: user_id #2
+-- hint: WHERE user_id IN (SELECT user_id FROM
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE user_id IN (SELECT age FROM users) GROUP BY page ORDER BY n DESC LIMIT 2
+
+-- R41 IN: an aggregate of units
+-- error: private rows are grouped below the count only by their
+-- at: page #2
+-- hint: GROUP BY user_id, ...
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE user_id IN (SELECT MAX(user_id) FROM visits GROUP BY page) GROUP BY page ORDER BY n DESC LIMIT 2
+
+-- R42 IN with LIMIT
+-- error: LIMIT over private rows lets one unit push out another
+-- at: 3
+-- hint: select per unit: QUALIFY ROW_NUMBER()
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE user_id IN (SELECT user_id FROM visits ORDER BY ms DESC, user_id LIMIT 3) GROUP BY page ORDER BY n DESC LIMIT 2
+
+-- R43 quantified comparison that is not equality
+-- error: comparisons with ALL or ANY of a subquery are not supported
+-- at: user_id #3
+-- hint: IN or EXISTS
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE user_id >= ALL (SELECT user_id FROM users) GROUP BY page ORDER BY n DESC LIMIT 2
+
+-- R45 EXISTS correlated by another column
+-- error: a subquery over private rows must be tied to the row's own
+-- at: 1
+-- hint: WHERE inner.user_id = outer.user_id
+SELECT v.page, COUNT(DISTINCT v.user_id) AS n FROM visits v WHERE NOT EXISTS (SELECT 1 FROM visits w WHERE w.page = v.page AND w.user_id <> v.user_id) GROUP BY v.page ORDER BY n DESC LIMIT 2
+
+-- R46 correlation under OR
+-- error: a subquery over private rows must be tied to the row's own
+-- at: 1
+-- hint: WHERE inner.user_id = outer.user_id
+SELECT city, COUNT(DISTINCT u.user_id) AS n FROM users u WHERE EXISTS (SELECT 1 FROM visits v WHERE v.user_id = u.user_id OR v.ms > 100) GROUP BY city ORDER BY n DESC LIMIT 2
+
+-- R47 correlation in the ON of an outer join does not filter
+-- error: there is no column o.user_id
+-- at: o #3
+-- hint: did you mean w.user_id?
+SELECT city, COUNT(DISTINCT o.user_id) AS n FROM users o WHERE EXISTS (SELECT 1 FROM visits w LEFT JOIN users u ON w.user_id = o.user_id AND u.user_id = o.user_id) GROUP BY city ORDER BY n DESC LIMIT 2
+
+-- R49 uncorrelated scalar subquery over private
+-- error: a subquery over private rows must be tied to the row's own
+-- at: AVG
+-- hint: WHERE inner.user_id = outer.user_id
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE ms > (SELECT AVG(ms) FROM visits) GROUP BY page ORDER BY n DESC LIMIT 2
+
+-- R50 scalar subquery correlated by another column
+-- error: a subquery over private rows must be tied to the row's own
+-- at: COUNT #2
+-- hint: WHERE inner.user_id = outer.user_id
+SELECT v.country, COUNT(DISTINCT v.user_id) AS n FROM visits v WHERE (SELECT COUNT(*) FROM visits w WHERE w.page = v.page) > 3 GROUP BY v.country ORDER BY n DESC LIMIT 2
+
+-- R51 scalar subquery that may return two rows (raises), even over public
+-- error: a subquery used as a value selects one aggregate: any other
+-- at: category
+-- hint: SELECT MAX(..) or MIN(..)
+SELECT v.country, COUNT(DISTINCT v.user_id) AS n FROM visits v WHERE (SELECT category FROM pages p WHERE p.page <> v.page) = 'news' GROUP BY v.country ORDER BY n DESC LIMIT 2
+
+-- R526 two columns called like the unit
+-- error: column user_id is there twice
+-- at: user_id
+-- hint: give one of them another name
+SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, ms AS user_id FROM visits)

@@ -1,0 +1,71 @@
+-- A49 each unit's latest visit (the compiler completes the order with the other columns)
+-- candidates: FROM page_domain
+-- expect: itself
+SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, page FROM visits QUALIFY ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY day DESC, ms, page, country, note) = 1) GROUP BY page
+ORDER BY n DESC LIMIT 2
+
+-- A50 each unit's favourite page
+-- candidates: FROM page_domain
+-- expect: itself
+SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, page, ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY COUNT(*) DESC, page) AS r FROM visits GROUP BY user_id, page) WHERE r = 1 GROUP BY page
+ORDER BY n DESC LIMIT 2
+
+-- A51 gaps between visits
+-- candidates: FROM country_domain
+-- expect: itself
+SELECT country, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, country, day - LAG(day) OVER (PARTITION BY user_id ORDER BY day, ms, page, country, note) AS gap FROM visits) WHERE gap > 2 GROUP BY country
+ORDER BY n DESC LIMIT 2
+
+-- A52 running total of integers
+-- candidates: FROM page_domain
+-- expect: itself
+SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, page, SUM(ms) OVER (PARTITION BY user_id ORDER BY day RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS total FROM visits) WHERE total > 100 GROUP BY page
+ORDER BY n DESC LIMIT 2
+
+-- A53 named window with the unit
+-- candidates: FROM page_domain
+-- expect: itself
+SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, page, RANK() OVER w AS r FROM visits WINDOW w AS (PARTITION BY user_id ORDER BY ms DESC)) WHERE r = 1 GROUP BY page
+ORDER BY n DESC LIMIT 2
+
+-- A59 DISTINCT ON the unit with a total order
+-- candidates: FROM page_domain
+-- expect: itself
+SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT DISTINCT ON (user_id) user_id, page FROM visits ORDER BY user_id, day, ms, page, country, note) GROUP BY page
+ORDER BY n DESC LIMIT 2
+
+-- A75 ordered aggregate in a subquery
+-- candidates: SELECT unnest(['a', 'b', 'c'])
+-- expect: SELECT f, COUNT(*) FROM (SELECT user_id, FIRST(page ORDER BY day, ms, page) AS f FROM visits WHERE user_id IS NOT NULL GROUP BY user_id) GROUP BY f
+SELECT f, COUNT(*) AS n FROM (SELECT user_id, FIRST(page ORDER BY day, ms, page) AS f FROM visits GROUP BY user_id) WHERE f IN ('a','b','c') GROUP BY f ORDER BY n DESC LIMIT 2
+
+-- A221 the first row of each unit, ties broken by the other columns
+-- candidates: FROM page_domain
+-- expect: SELECT page, COUNT(DISTINCT user_id) FROM (SELECT user_id, page FROM visits QUALIFY ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY country, user_id, page, ms, note, day) = 1) GROUP BY page
+SELECT page, COUNT(*) AS n FROM (SELECT user_id, page FROM visits QUALIFY ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY country) = 1) GROUP BY page ORDER BY n DESC LIMIT 2
+
+-- A222 the page of the longest visit; of equal ones the first by name
+-- candidates: SELECT unnest(['a', 'b', 'c', 'd'])
+-- expect: SELECT f, COUNT(DISTINCT user_id) FROM (SELECT user_id, FIRST(page ORDER BY ms DESC, page) FILTER (WHERE page IS NOT NULL AND ms IS NOT NULL) AS f FROM visits GROUP BY user_id) GROUP BY f
+SELECT f, COUNT(*) AS n FROM (SELECT user_id, ARG_MAX(page, ms) AS f FROM visits GROUP BY user_id) WHERE f IN ('a', 'b', 'c', 'd') GROUP BY f ORDER BY n DESC LIMIT 2
+
+-- A223 ranks by an aggregate
+-- expect: SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, page FROM visits GROUP BY user_id, page QUALIFY RANK() OVER (PARTITION BY user_id ORDER BY COUNT(*) DESC) = 1) WHERE page = 'a'
+SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, page FROM visits GROUP BY user_id, page QUALIFY RANK() OVER (PARTITION BY user_id ORDER BY COUNT(*) DESC) = 1) WHERE page = 'a'
+
+-- A224 a moving sum over rows
+-- candidates: FROM page_domain
+-- expect: SELECT page, COUNT(DISTINCT user_id) FROM (SELECT user_id, page, SUM(ms) OVER (PARTITION BY user_id ORDER BY day, user_id, page, country, ms, note ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS s FROM visits) WHERE s > 100 GROUP BY page
+SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, page, SUM(ms) OVER (PARTITION BY user_id ORDER BY day ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS s FROM visits) WHERE s > 100 GROUP BY page ORDER BY n DESC LIMIT 2
+
+-- A225 the merged column of a FULL JOIN is the unit
+-- expect: SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, COUNT(*) OVER (PARTITION BY user_id) AS c FROM visits v FULL JOIN users u USING (user_id)) WHERE c > 5
+SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, COUNT(*) OVER (PARTITION BY user_id) AS c FROM visits v FULL JOIN users u USING (user_id)) WHERE c > 5
+
+-- A226 shares and quantiles of a partition
+-- expect: SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, PERCENT_RANK() OVER (PARTITION BY user_id ORDER BY ms) AS p, CUME_DIST() OVER (PARTITION BY user_id ORDER BY ms) AS c FROM visits) WHERE p * 2 > 1 AND c < 1
+SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, PERCENT_RANK() OVER (PARTITION BY user_id ORDER BY ms) AS p, CUME_DIST() OVER (PARTITION BY user_id ORDER BY ms) AS c FROM visits) WHERE p * 2 > 1 AND c < 1
+
+-- A227 a list of each unit's pages
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE page = 'a'
+SELECT COUNT(*) FROM (SELECT user_id, LIST(page ORDER BY day) AS l FROM visits GROUP BY user_id) WHERE list_contains(l, 'a')
