@@ -10,29 +10,29 @@ from dpsql.policy import CsvSource, ParquetSource
 
 if TYPE_CHECKING:
     from dpsql.analysis import Plan
-    from dpsql.policy import Policy
+    from dpsql.policy import Policy, Table
 
-__all__ = ["data_version", "reuse_key"]
+__all__ = ["data_version", "reuse_key", "source_version"]
 
 
 def data_version(policy: Policy) -> str:
     """Return the owner's data version, else one derived from the sources' size and time: never shown."""
     if policy.data_version is not None:
         return f"declared {policy.data_version}"
-    paths = [
-        t.source.path for t in policy.tables.values() if isinstance(t.source, (ParquetSource, CsvSource))
-    ]
-    if policy.database is not None:
-        paths.append(policy.database)
-    seen = []
-    for path in sorted(set(paths)):
-        try:
-            stat = path.stat()
-        except OSError:
-            seen.append(f"{path}: gone")
-        else:
-            seen.append(f"{path}: {stat.st_size} {stat.st_mtime_ns}")
-    return hashlib.sha256("\n".join(seen).encode()).hexdigest()
+    versions = [source_version(policy, table) for table in policy.tables.values()]
+    return hashlib.sha256("\n".join(versions).encode()).hexdigest()
+
+
+def source_version(policy: Policy, table: Table) -> str:
+    """Return what changes when a table's data or declared types may have changed: never shown."""
+    path = table.source.path if isinstance(table.source, (ParquetSource, CsvSource)) else policy.database
+    try:
+        stat = path.stat() if path is not None else None
+    except OSError:
+        stat = None
+    seen = f"{stat.st_size} {stat.st_mtime_ns}" if stat is not None else "gone"
+    parts = [policy.fingerprint, policy.data_version, str(path), seen]
+    return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
 def reuse_key(plan: Plan, policy: Policy, data: str) -> str:
@@ -50,7 +50,7 @@ def reuse_key(plan: Plan, policy: Policy, data: str) -> str:
         plan.compiled.sql,
         repr(plan.reading),
         repr(sorted(options.items())),
-        repr(plan.outputs),
+        repr([(o.name, o.kind, o.of) for o in plan.outputs]),
         repr([(type(p).__name__, p) for p in plan.query.parameters]),
         policy.fingerprint,
         data,

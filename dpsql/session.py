@@ -16,7 +16,7 @@ from dpsql.errors import DatabaseError, InternalError, OperationalError
 from dpsql.language import Describe, Explain, Options, Query, Set, Show, Statement, parse
 from dpsql.ledger import Ledger, Reservation
 from dpsql.release import Release, from_bytes, to_bytes
-from dpsql.reuse import data_version, reuse_key
+from dpsql.reuse import data_version, reuse_key, source_version
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -140,6 +140,7 @@ class Session:
             if stored is not None:
                 release = replace(from_bytes(stored.payload), reused=stored.when, number=stored.number)
                 return Answer(release.rows, release)
+        self._vet(plan)
         reservation = self.ledger.reserve(
             analyst=self.analyst,
             statement=prepared.text,
@@ -153,6 +154,20 @@ class Session:
         )
         release = replace(release, number=number)
         return Answer(release.rows, release)
+
+    def _vet(self, plan: Plan) -> None:
+        """Read a source once per data version before the first statement does, as the owner declared it."""
+        for name in plan.compiled.tables:
+            table = self.policy.table(name)
+            if table is None or table.public or table.trust_source:
+                continue
+            version = source_version(self.policy, table)
+            if not self.ledger.vetted(name, version):
+                if not self.engine.vet(name):
+                    raise OperationalError(
+                        f"table {name} cannot be read as declared: the owner runs `dpsql check`"
+                    )
+                self.ledger.vet(name, version)
 
     def _release(self, prepared: Prepared, plan: Plan, method: Method, reservation: Reservation) -> Release:
         """From here on the charge is written: whatever happens, it stays, and no error tells why."""

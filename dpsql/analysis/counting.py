@@ -155,7 +155,7 @@ def _keys(
     nodes = group_nodes(compiler, select, items, made.scope)
     if len(nodes) > MAX_KEYS:
         raise compiler.source.refuse(f"a statement has at most {MAX_KEYS} group keys", nodes[-1])
-    keys = []
+    keys: list[Typed] = []
     for node in nodes:
         if is_count(node) or _free(node) is not None:
             raise compiler.source.refuse("a count cannot be a group key", node)
@@ -166,7 +166,8 @@ def _keys(
             )
         if key.type.name in _UNSTORABLE:
             raise compiler.source.refuse(f"a group key cannot be a {key.type}", node)
-        keys.append(key)
+        if key.sql not in {k.sql for k in keys}:
+            keys.append(key)
     return tuple(keys)
 
 

@@ -150,13 +150,16 @@ def _child(
 ) -> Relation:
     """Compile a table without the unit: its owner is found through its parent, one parent row a child row."""
     parent = compiler.policy.table(unit.table)
+    if parent is not None:
+        compiler.used.add(parent.name)
     if parent is None or not isinstance(parent.unit, UnitColumn):
         raise compiler.source.refuse(
             f"the unit of {table.name} goes through a table without a unit column", at
         )
     kinds = {fold(name): kind for name, kind in compiler.catalog.columns(parent.name)}
     link = {fold(name): kind for name, kind in compiler.catalog.columns(table.name)}[fold(unit.via)]
-    if link != kinds[fold(unit.column)]:
+    parent_key = kinds[fold(unit.column)]
+    if link != parent_key and not (link.integer and parent_key.integer):
         raise compiler.source.refuse(
             f"{unit.via} of {table.name} and {unit.column} of {unit.table} differ in type", at
         )

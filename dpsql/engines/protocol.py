@@ -44,6 +44,9 @@ class Engine(Protocol):
     def count(self, compiled: CompiledQuery) -> Counts:
         """Run the counting SQL; any engine error becomes one constant `OperationalError`."""
 
+    def vet(self, table: str) -> bool:
+        """Read a private table once, through its declared types and vouched facts; False if it fails."""
+
     def cancel(self) -> None:
         """Stop what runs, from another thread."""
 

@@ -88,11 +88,15 @@ def _literal(source: Source, value: object, at: Token) -> list[Token]:
             return [token(TokenType.NULL, "NULL")]
         case bool():
             return [token(TokenType.TRUE, "TRUE") if value else token(TokenType.FALSE, "FALSE")]
-        case int():
+        case int() if -(2**63) <= value < 2**63:
             return number(str(int(value)))
+        case int():
+            raise source.refuse("a whole number beyond 64 bits", at.start, "pass it as a text")
         case float() if math.isfinite(value):
             return number(repr(float(value)))
-        case Decimal() if value.is_finite():
+        case Decimal() if (
+            value.is_finite() and abs(value.adjusted()) < 300 and len(value.as_tuple().digits) < 300
+        ):
             return number(format(value, "f"))
         case Fraction():
             raise source.refuse("a Fraction is no SQL value", at.start, "pass a Decimal or a text")

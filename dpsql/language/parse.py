@@ -100,7 +100,8 @@ def _query(source: Source, tokens: list[Token], parameters: Parameters) -> Query
         head = part[0]
         select = Token(TokenType.SELECT, "SELECT", head.line, head.col, head.start, head.start)
         tree = _tree(source, [select, *mark_functions(part)])
-        if not isinstance(tree, exp.Select) or len(tree.expressions) != 1:
+        populated = [n for n, v in tree.args.items() if v not in (None, False, [])]
+        if not isinstance(tree, exp.Select) or len(tree.expressions) != 1 or populated != ["expressions"]:
             raise source.syntax("expected one expression", head.start)
         found: exp.Expr = tree.expressions[0]
         return found

@@ -19,6 +19,7 @@ __all__ = ["MARK", "closing", "mark_functions", "split", "tokenize"]
 MAX_TEXT = 100_000
 MAX_TOKENS = 20_000
 MAX_DEPTH = 64
+MAX_DIGITS = 400
 
 MARK = "dpsql_fn_"
 """Prefix of a function's name in the parsed tree. The parser knows none of these names, so every call
@@ -47,6 +48,9 @@ def tokenize(source: Source) -> list[Token]:
         ) from None
     if len(tokens) > MAX_TOKENS:
         raise source.refuse(f"the statement has more than {MAX_TOKENS:,} tokens")
+    for token in tokens:
+        if token.token_type == TokenType.NUMBER and len(token.text) > MAX_DIGITS:
+            raise source.refuse(f"a number has more than {MAX_DIGITS} characters", token.start)
     depth = 0
     for before, token in pairwise(tokens):
         if before.token_type == token.token_type == TokenType.COMMA:

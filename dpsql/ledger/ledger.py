@@ -228,6 +228,19 @@ class Ledger:
         with self._store.write() as connection:
             charging.clear_failures(connection, analyst)
 
+    def vetted(self, source: str, version: str) -> bool:
+        """Whether a source was read through its declared types before, in this version."""
+        with self._store.read() as connection:
+            row = connection.execute(
+                "SELECT value FROM meta WHERE name = ?", (f"vetted {source}",)
+            ).fetchone()
+        return row is not None and row[0] == version
+
+    def vet(self, source: str, version: str) -> None:
+        """Write down that a source was read through its declared types, in this version."""
+        with self._store.write() as connection:
+            connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (f"vetted {source}", version))
+
     def check(self) -> list[str]:
         """Verify every invariant; return a sentence for each violation, none if all is well."""
         with self._store.read() as connection:

@@ -47,7 +47,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "session": CORE,
     "owner": {"errors", "charge", "types", "policy", "analysis", "engines", "session"},
     # The front ends.
-    "dbapi": GROUND | {"drawing", "session", "policy", "language", "ledger"},
+    "dbapi": GROUND | {"checked", "drawing", "session", "policy", "language", "ledger"},
     "sqlalchemy": GROUND | {"dbapi"},
     "audit": {"errors", "charge", "noise", "mechanisms"},
     # `import dpsql` is the connector's front door; only the command line goes through it.

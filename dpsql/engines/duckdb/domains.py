@@ -91,6 +91,8 @@ def _range(start: int | date, stop: int | date, kind: SqlType) -> str:
         return f"SELECT TRY_CAST({day} AS {kind}) AS v, i AS o FROM range(0, {days}) AS r(i)"
     if isinstance(start, date) or isinstance(stop, date):
         raise PolicyError("a range has two dates or two integers")
+    if not -(2**63) <= start <= stop < 2**63 - 1:
+        raise PolicyError("a range of integers must lie within BIGINT")
     return f"SELECT TRY_CAST(i AS {kind}) AS v, i AS o FROM range({start}, {stop + 1}) AS r(i)"
 
 

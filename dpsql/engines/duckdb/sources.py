@@ -42,6 +42,13 @@ def read_sources(
 
 def _reader(connection: duckdb.DuckDBPyConnection, table: Table, catalog: str | None) -> Reader:
     collated = False
+    path = getattr(table.source, "path", None)
+    if path is not None and any(c in str(path) for c in "*?["):
+        raise PolicyError(f"tables.{table.name}.source: its path has one of * ? [, which name many files")
+    if path is not None and str(path).endswith((".gz", ".zst", ".bz2")):
+        raise PolicyError(
+            f"tables.{table.name}.source: compressed text is not read", hint="decompress it, or use Parquet"
+        )
     match table.source:
         case ParquetSource(path=path):
             scan, physical = f"read_parquet({_text(path)})", None
@@ -74,8 +81,9 @@ def _text(path: object) -> str:
 def _csv(table: Table, path: Path) -> tuple[str, list[tuple[str, str]]]:
     """Read a CSV by its header line and as text alone: nothing is guessed from its rows."""
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            header = next(csv.reader(file), None)
+        with path.open("rb") as file:
+            line = file.readline(1_000_000)
+        header = next(csv.reader([line.decode("utf-8-sig").rstrip("\r\n")]), None)
     except (OSError, UnicodeDecodeError):
         raise PolicyError(f"tables.{table.name}.source: {path.name} cannot be read") from None
     if not header:
