@@ -1,0 +1,258 @@
+"""The SQLAlchemy dialect: `dpsql:///dpsql.toml`, for pandas, notebooks and BI tools.
+
+::
+
+    engine = sqlalchemy.create_engine("dpsql:///dpsql.toml?analyst=alice")
+    pandas.read_sql("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) page, ...", engine)
+
+Three slashes lead to a path relative to the current folder, four to an absolute one. What tools send by
+themselves (`SELECT 1`, listing tables and columns, commit, rollback) reads nothing private and costs nothing.
+In SQLAlchemy's own language the options go before the columns::
+
+    select(...).prefix_with("WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1)")
+
+`result.cursor.release` is the `dpsql.Release`, until all rows are fetched.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import exc, types
+from sqlalchemy.engine import default, reflection
+
+from dpsql import dbapi
+from dpsql.types import SqlType, column_type
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import ModuleType
+
+    from sqlalchemy.engine import URL, Connection, interfaces
+
+__all__ = ["Dialect"]
+
+_SCHEMA = "main"
+
+_PROBE = re.compile(
+    r"""\s*SELECT\s+\*\s+FROM\s+(?:main\s*\.\s*)?(?:"(?P<quoted>(?:[^"]|"")+)"|(?P<plain>\w+))
+    \s+(?:WHERE\s+(?:1\s*=\s*0|0\s*=\s*1|FALSE)|LIMIT\s+0)\s*;?\s*""",
+    re.IGNORECASE | re.VERBOSE | re.ASCII,
+)
+"""How tools find out a table's columns, or whether it exists: no row can come back."""
+
+_TYPES: dict[str, type[types.TypeEngine[Any]]] = {
+    "BOOLEAN": types.BOOLEAN,
+    "TINYINT": types.SMALLINT,
+    "UTINYINT": types.SMALLINT,
+    "SMALLINT": types.SMALLINT,
+    "USMALLINT": types.INTEGER,
+    "INTEGER": types.INTEGER,
+    "UINTEGER": types.BIGINT,
+    "BIGINT": types.BIGINT,
+    "UBIGINT": types.BIGINT,
+    "DOUBLE": types.DOUBLE,
+    "VARCHAR": types.VARCHAR,
+    "ENUM": types.VARCHAR,
+    "DATE": types.DATE,
+    "TIME": types.TIME,
+    "TIMESTAMP": types.TIMESTAMP,
+    "UUID": types.UUID,
+    "BLOB": types.BLOB,
+}
+
+
+class Dialect(default.DefaultDialect):
+    """Speaks dpsql's SQL over `dpsql.dbapi`."""
+
+    name = "dpsql"
+    driver = "dpsql"
+    supports_statement_cache = True
+    supports_alter = False
+    supports_comments = True
+    supports_default_values = False
+    supports_native_boolean = True
+    supports_native_decimal = True
+    supports_native_uuid = True
+    returns_native_bytes = True
+    div_is_floordiv = False
+    postfetch_lastrowid = False
+
+    # -- connecting
+
+    @classmethod
+    def import_dbapi(cls) -> ModuleType:
+        """Return dpsql's connector."""
+        return dbapi
+
+    def create_connect_args(self, url: URL) -> tuple[list[str], dict[str, str]]:
+        """Read the URL: the path of the policy, and who asks (`?analyst=NAME`)."""
+        if url.host or url.port or url.password:
+            raise exc.ArgumentError("a dpsql URL names a file: dpsql:///dpsql.toml (three slashes)")
+        unknown = sorted(set(url.query) - {"analyst"})
+        if unknown:
+            raise exc.ArgumentError(f"a dpsql URL takes analyst=NAME, not {unknown[0]}")
+        analyst = url.query.get("analyst", url.username)
+        if isinstance(analyst, tuple):
+            raise exc.ArgumentError("a dpsql URL names one analyst")
+        return [url.database or "dpsql.toml"], {} if analyst is None else {"analyst": analyst}
+
+    def is_disconnect(self, e: Exception, connection: object, cursor: object) -> bool:
+        """Say whether the connection is of no more use: only when it was closed."""
+        return isinstance(e, dbapi.InterfaceError) and "connection is closed" in str(e)
+
+    def get_isolation_level_values(self, dbapi_conn: object) -> Sequence[interfaces.IsolationLevel]:
+        """Name the one level: there are no transactions, a charge is durable as soon as it is made."""
+        return ["AUTOCOMMIT"]
+
+    def get_isolation_level(self, dbapi_connection: object) -> interfaces.IsolationLevel:
+        """Return the one level."""
+        return "AUTOCOMMIT"
+
+    def set_isolation_level(self, dbapi_connection: object, level: interfaces.IsolationLevel) -> None:
+        """Keep the one level, which tools ask for again."""
+
+    def _get_default_schema_name(self, connection: Connection) -> str:
+        return _SCHEMA
+
+    def _get_server_version_info(self, connection: Connection) -> None:
+        return None
+
+    def do_execute(
+        self,
+        cursor: dbapi.Cursor,  # type: ignore[override]  # it is always the connector's
+        statement: str,
+        parameters: Any,  # noqa: ANN401  what SQLAlchemy hands over
+        context: object = None,
+    ) -> None:
+        """Run a statement; a tool's probe for the columns of a private table is answered without rows."""
+        probe = _PROBE.fullmatch(statement)
+        if probe is not None:
+            statement = _without_rows(cursor.connection, probe) or statement
+        cursor.execute(statement, parameters)
+
+    def do_execute_no_params(
+        self,
+        cursor: dbapi.Cursor,  # type: ignore[override]  # it is always the connector's
+        statement: str,
+        context: object = None,
+    ) -> None:
+        """Run a statement without parameters, as `do_execute`."""
+        self.do_execute(cursor, statement, None, context)
+
+    # -- reflection: what the policy declares, as SHOW TABLES and DESCRIBE tell it
+
+    def get_schema_names(self, connection: Connection, **kw: object) -> list[str]:
+        """List the one schema."""
+        return [_SCHEMA]
+
+    @reflection.cache
+    def get_table_names(self, connection: Connection, schema: str | None = None, **kw: object) -> list[str]:
+        """List the declared tables, private and public."""
+        return list(_tables(connection)) if schema in (None, _SCHEMA) else []
+
+    def get_view_names(self, connection: Connection, schema: str | None = None, **kw: object) -> list[str]:
+        """List no views: there are none."""
+        return []
+
+    def has_table(
+        self, connection: Connection, table_name: str, schema: str | None = None, **kw: object
+    ) -> bool:
+        """Say whether a table is declared; names are compared without case."""
+        return table_name.lower() in {name.lower() for name in self.get_table_names(connection, schema, **kw)}
+
+    @reflection.cache
+    def get_columns(
+        self, connection: Connection, table_name: str, schema: str | None = None, **kw: object
+    ) -> list[interfaces.ReflectedColumn]:
+        """List a table's declared columns."""
+        self._must_exist(connection, table_name, schema)
+        rows = connection.exec_driver_sql(f"DESCRIBE {_quoted(table_name)}").fetchall()
+        return [
+            {"name": column, "type": _type(text), "nullable": True, "default": None}
+            for column, text, *_ in rows
+        ]
+
+    def get_table_comment(
+        self, connection: Connection, table_name: str, schema: str | None = None, **kw: object
+    ) -> interfaces.ReflectedTableComment:
+        """Say what is protected in a table."""
+        self._must_exist(connection, table_name, schema)
+        units = {name.lower(): unit for name, unit in _tables(connection).items()}
+        unit = units[table_name.lower()]
+        return {"text": "public" if unit == "public" else f"private, the privacy unit is {unit}"}
+
+    def get_pk_constraint(
+        self, connection: Connection, table_name: str, schema: str | None = None, **kw: object
+    ) -> interfaces.ReflectedPrimaryKeyConstraint:
+        """Name no primary key: a policy declares none."""
+        self._must_exist(connection, table_name, schema)
+        return {"constrained_columns": [], "name": None}
+
+    def get_foreign_keys(
+        self, connection: Connection, table_name: str, schema: str | None = None, **kw: object
+    ) -> list[interfaces.ReflectedForeignKeyConstraint]:
+        """List no foreign keys: a policy declares none."""
+        self._must_exist(connection, table_name, schema)
+        return []
+
+    def get_indexes(
+        self, connection: Connection, table_name: str, schema: str | None = None, **kw: object
+    ) -> list[interfaces.ReflectedIndex]:
+        """List no indexes."""
+        self._must_exist(connection, table_name, schema)
+        return []
+
+    def get_unique_constraints(
+        self, connection: Connection, table_name: str, schema: str | None = None, **kw: object
+    ) -> list[interfaces.ReflectedUniqueConstraint]:
+        """List no constraints."""
+        self._must_exist(connection, table_name, schema)
+        return []
+
+    def get_check_constraints(
+        self, connection: Connection, table_name: str, schema: str | None = None, **kw: object
+    ) -> list[interfaces.ReflectedCheckConstraint]:
+        """List no constraints."""
+        self._must_exist(connection, table_name, schema)
+        return []
+
+    def _must_exist(self, connection: Connection, table_name: str, schema: str | None) -> None:
+        if not self.has_table(connection, table_name, schema):
+            raise exc.NoSuchTableError(table_name)
+
+
+def _tables(connection: Connection) -> dict[str, str]:
+    """Return each declared table with its privacy unit, or "public"."""
+    return {name: unit for name, unit, *_ in connection.exec_driver_sql("SHOW TABLES")}
+
+
+def _without_rows(connection: dbapi.Connection, probe: re.Match[str]) -> str | None:
+    """Write a public statement with a private table's columns and no rows; None for other tables."""
+    name = (probe["quoted"] or "").replace('""', '"') or probe["plain"]
+    private = [t for t, unit, *_ in connection.execute("SHOW TABLES") if unit != "public"]
+    if name.lower() not in [t.lower() for t in private]:
+        return None
+    rows = connection.execute(f"DESCRIBE {_quoted(name)}").fetchall()
+    typed = [(_quoted(column), "VARCHAR" if kind == "ENUM" else kind) for column, kind, *_ in rows]
+    return (
+        "SELECT " + ", ".join(f"CAST(NULL AS {kind}) AS {column}" for column, kind in typed) + " WHERE 1 = 0"
+    )
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _type(text: str) -> types.TypeEngine[Any]:
+    """Translate a column's type as DESCRIBE writes it; an ENUM's values are not shown there."""
+    return _translated(SqlType("ENUM") if text == "ENUM" else column_type(text))
+
+
+def _translated(kind: SqlType) -> types.TypeEngine[Any]:
+    if kind.name == "DECIMAL":
+        return types.DECIMAL(kind.precision, kind.scale)
+    if kind.name == "LIST" and kind.item is not None:
+        return types.ARRAY(_translated(kind.item))
+    return _TYPES.get(kind.name, types.NullType)()
