@@ -10,6 +10,7 @@ from sqlglot import exp
 from dpsql.analysis import functions
 from dpsql.analysis.coerce import cast, literal_sql, unify
 from dpsql.analysis.expressions import Rule, built, common, function_name, literal_domain, predicate
+from dpsql.analysis.syntax import lambda_call
 from dpsql.analysis.typed import Literal, Typed
 from dpsql.types import DATE, JSON, NULL, TIMESTAMP, VARCHAR
 
@@ -63,6 +64,8 @@ def _call(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     name = function_name(node)
     if name is None:
         raise compiler.source.refuse("this function is not allowed over private data", node)
+    if name.lower() in ("list_filter", "list_transform"):
+        return lambda_call(compiler, node, scope)
     special = _SPECIAL.get(name.lower())
     for argument in node.expressions:
         if isinstance(argument, (exp.Distinct, exp.Order, exp.Star, exp.Kwarg, exp.Lambda, exp.Select)):

@@ -38,9 +38,12 @@ def all_rules() -> dict[type[exp.Expr], Rule]:
     if not _BY_NODE:
         from dpsql.analysis.calls import CALL_RULES  # noqa: PLC0415  rules are built of rules
         from dpsql.analysis.subqueries import SUBQUERY_RULES  # noqa: PLC0415  they compile whole queries
+        from dpsql.analysis.syntax import SYNTAX_RULES  # noqa: PLC0415
         from dpsql.analysis.windows import WINDOW_RULES  # noqa: PLC0415
 
-        _BY_NODE.update({rule.node: rule for rule in (*RULES, *CALL_RULES, *SUBQUERY_RULES, *WINDOW_RULES)})
+        _BY_NODE.update(
+            {rule.node: rule for rule in (*RULES, *CALL_RULES, *SYNTAX_RULES, *SUBQUERY_RULES, *WINDOW_RULES)}
+        )
     return _BY_NODE
 
 

@@ -212,6 +212,18 @@ def _literal_fits(given: Typed, kind: str) -> bool:
     match kind:
         case "INTEGER":
             return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**31
+        case "LENGTH":  # of a padded text
+            return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 1000
+        case "PAD":
+            return isinstance(value, str) and given.type == VARCHAR and 0 < len(value) <= 1000
+        case "REWRITE":  # of a regular expression: groups in it could be unknown, or repeat the input
+            return (
+                isinstance(value, str) and given.type == VARCHAR and "\\" not in value and len(value) <= 1000
+            )
+        case "PATH":  # of JSON: with `*` the result is a list
+            return isinstance(value, str) and given.type == VARCHAR and "*" not in value
+        case "SPAN":  # an interval longer than nothing
+            return given.type == INTERVAL and bool(re.search(r"'[1-9]", str(value)))
         case "VARCHAR":
             return isinstance(value, str) and given.type == VARCHAR
         case "INTERVAL":

@@ -31,6 +31,7 @@ _SYNTAX = frozenset(
 _KEYWORD_FUNCTIONS = frozenset(
     {"left", "right", "replace", "first", "last", "list", "format", "range", "glob", "if", "truncate"}
 )
+_SPELLED = frozenset({"position", "substring", "trim", "overlay"})
 _STAR_MODIFIERS = frozenset({"replace", "exclude", "except", "rename"})
 
 
@@ -163,6 +164,16 @@ def _with_text(token: Token, text: str) -> Token:
     return Token(TokenType.VAR, text, token.line, token.col, token.start, token.end)
 
 
+def _spelled(tokens: Sequence[Token], opening: int) -> bool:
+    """Whether a call is written with words: SUBSTRING(x FROM 2), POSITION(a IN b)."""
+    depth = 0
+    for token in tokens[opening : closing(tokens, opening)]:
+        depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
+        if depth == 1 and token.text.upper() in ("FROM", "IN", "PLACING", "BOTH", "LEADING", "TRAILING"):
+            return token.token_type != TokenType.STRING
+    return False
+
+
 def _is_call(tokens: Sequence[Token], i: int) -> bool:
     token = tokens[i]
     name = token.text.lower()
@@ -173,6 +184,8 @@ def _is_call(tokens: Sequence[Token], i: int) -> bool:
     ):
         return False
     if name in _SYNTAX:
+        return False
+    if name in _SPELLED and _spelled(tokens, i + 1):
         return False
     before = tokens[i - 1] if i else None
     if before is not None:

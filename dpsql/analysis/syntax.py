@@ -1,0 +1,204 @@
+"""Expressions with a syntax of their own: elements, ESCAPE, SIMILAR TO, SUBSTRING FROM, TRIM, lambdas."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from dpsql.analysis import functions
+from dpsql.analysis.coerce import literal_sql, to_type
+from dpsql.analysis.expressions import Rule, built, function_name, predicate
+from dpsql.analysis.relation import Scope, fold
+from dpsql.analysis.typed import Literal, Typed
+from dpsql.types import BIGINT, BOOLEAN, INTEGER, VARCHAR, SqlType
+
+if TYPE_CHECKING:
+    from dpsql.analysis.expressions import Compiler
+
+__all__ = ["SYNTAX_RULES", "lambda_call"]
+
+_ITEMS = frozenset({"VARCHAR", "BIGINT", "INTEGER", "DATE", "BOOLEAN"})
+
+
+def _integer(node: exp.Expr | None) -> int | None:
+    """Read a whole number literal, with its sign."""
+    if isinstance(node, exp.Neg):
+        inner = _integer(node.this)
+        return None if inner is None else -inner
+    if isinstance(node, exp.Literal) and not node.args.get("is_string") and str(node.this).isdecimal():
+        return int(node.this) if len(str(node.this)) < 10 else None
+    return None
+
+
+def _bracket(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+    value = compiler.expression(node.this, scope)
+    if value.type != VARCHAR and value.type.name != "LIST":
+        raise compiler.source.refuse(f"{value.type} has no elements", node)
+    if len(node.expressions) != 1:
+        raise compiler.source.refuse("one index at a time", node)
+    index = node.expressions[0]
+    if isinstance(index, exp.Slice):
+        low, high = _integer(index.this), _integer(index.args.get("expression"))
+        if low is None or high is None or index.args.get("step") is not None:
+            raise compiler.source.refuse("a slice has two whole numbers", node, "a[1:3]")
+        return built(f"({value.sql}[{low}:{high}])", value.type, value)
+    kind = value.type.item if value.type.item is not None else VARCHAR
+    literal = _integer(index)
+    if literal is not None:
+        place = Typed(str(literal + 1), BIGINT)  # the parser counts literal places from 0
+    else:
+        found = to_type(compiler.catalog, compiler.expression(index, scope), BIGINT)
+        if found is None:
+            raise compiler.source.refuse("an index is a whole number", node)
+        place = found
+    sql = f"{value.sql}[{place.sql}]"
+    if value.type == VARCHAR:
+        functions.check_try(compiler.source, [value, place], node)
+        sql = f"TRY({sql})"
+    return built(f"({sql})", kind, value, place)
+
+
+def _pattern(compiler: Compiler, node: exp.Expr, what: str) -> str:
+    if not isinstance(node, exp.Literal) or not node.args.get("is_string"):
+        raise compiler.source.refuse(f"{what} is a literal text here", node)
+    return literal_sql(str(node.this))
+
+
+def _text(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+    value = compiler.expression(node, scope)
+    if value.type != VARCHAR:
+        raise compiler.source.refuse(f"this is {value.type}, not VARCHAR", node, "CAST(... AS VARCHAR)")
+    return value
+
+
+def _escape(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+    like = node.this
+    if not isinstance(like, (exp.Like, exp.ILike)):
+        raise compiler.source.refuse("ESCAPE goes with LIKE", node)
+    value = _text(compiler, like.this, scope)
+    pattern = _pattern(compiler, like.expression, "a pattern with ESCAPE")
+    mark = _pattern(compiler, node.expression, "ESCAPE")
+    word = "LIKE" if isinstance(like, exp.Like) else "ILIKE"
+    negated = "NOT " if like.args.get("negate") else ""
+    probe = f"('a' {word} {pattern} ESCAPE {mark})"
+    try:
+        compiler.catalog.evaluate(probe)
+    except ValueError:
+        raise compiler.source.refuse("the engine does not take this pattern", node) from None
+    return built(f"({negated}({value.sql} {word} {pattern} ESCAPE {mark}))", BOOLEAN, value)
+
+
+def _similar(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+    value = _text(compiler, node.this, scope)
+    pattern = _pattern(compiler, node.expression, "the pattern of SIMILAR TO")
+    try:
+        compiler.catalog.evaluate(f"('a' SIMILAR TO {pattern})")
+    except ValueError:
+        raise compiler.source.refuse("the engine does not take this pattern", node) from None
+    return built(f"({value.sql} SIMILAR TO {pattern})", BOOLEAN, value)
+
+
+def _position(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+    arguments = [compiler.expression(node.this, scope), compiler.expression(node.args["substr"], scope)]
+    return functions.call(compiler.source, compiler.catalog, "strpos", arguments, node)
+
+
+def _substring(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+    parts = [node.this, node.args.get("start"), node.args.get("length")]
+    arguments = [compiler.expression(p, scope) for p in parts if p is not None]
+    return functions.call(compiler.source, compiler.catalog, "substring", arguments, node)
+
+
+def _trim(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+    name = {"": "trim", "BOTH": "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}.get(
+        str(node.args.get("position") or "").upper()
+    )
+    if name is None:
+        raise compiler.source.refuse("TRIM takes BOTH, LEADING or TRAILING", node)
+    parts = [node.this, node.args.get("expression")]
+    arguments = [compiler.expression(p, scope) for p in parts if p is not None]
+    return functions.call(compiler.source, compiler.catalog, name, arguments, node)
+
+
+def _overlay(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+    value = _text(compiler, node.this, scope)
+    put = _pattern(compiler, node.expression, "the text of OVERLAY")
+    start, length = _integer(node.args.get("from_")), _integer(node.args.get("for_"))
+    if (
+        start is None
+        or start < 1
+        or (node.args.get("for_") is not None and length is None)
+        or len(put) > 1000
+    ):
+        raise compiler.source.refuse("OVERLAY takes whole numbers and a short text", node)
+    tail = f" FOR {length}" if length is not None else ""
+    return built(f"overlay({value.sql} PLACING {put} FROM {start}{tail})", VARCHAR, value)
+
+
+def _not_bits(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+    return functions.call(
+        compiler.source, compiler.catalog, "~", [compiler.expression(node.this, scope)], node
+    )
+
+
+def _identifier(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+    """Resolve a lambda's parameter."""
+    if fold(node.name) in scope.aliases and not scope.origins:
+        return scope.aliases[fold(node.name)]
+    raise compiler.source.refuse("a lambda uses its own parameter alone", node)
+
+
+def lambda_call(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+    """Compile list_filter and list_transform: the lambda sees its own parameter alone."""
+    name = (function_name(node) or "").lower()
+    hint = f"{name}(items, lambda x: x > 1)"
+    if len(node.expressions) != 2 or not isinstance(node.expressions[1], exp.Lambda):
+        raise compiler.source.refuse(f"{name} takes a list and a lambda", node, hint)
+    value = compiler.expression(node.expressions[0], scope)
+    item = value.type.item
+    function = node.expressions[1]
+    if item is None or item.name not in _ITEMS:
+        raise compiler.source.refuse(f"{name} does not take {value.type}", node)
+    if len(function.expressions) != 1 or not isinstance(function.expressions[0], exp.Identifier):
+        raise compiler.source.refuse("a lambda has one parameter", node, hint)
+    parameter = Typed("p", item)
+    inner = Scope(compiler.source, aliases={fold(function.expressions[0].name): parameter})
+    if name == "list_filter":
+        body = predicate(compiler, function.this, inner)
+        kind = value.type
+    else:
+        body = compiler.expression(function.this, inner)
+        if body.type.name not in _ITEMS:
+            raise compiler.source.refuse(f"a list of {body.type} is not made", node)
+        kind = SqlType("LIST", item=body.type)
+    result = built(f"{name}({value.sql}, lambda p: {body.sql})", kind, value)
+    return replace(result, size=result.size + body.size)
+
+
+def _array(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+    """Compile a list of literals, as an argument of list functions."""
+    values = [compiler.expression(e, scope) for e in node.expressions]
+    if not values or any(v.literal is None or v.type not in (VARCHAR, INTEGER, BIGINT) for v in values):
+        raise compiler.source.refuse("a list holds literal numbers or texts here", node)
+    kind = VARCHAR if values[0].type == VARCHAR else BIGINT
+    fitted = [to_type(compiler.catalog, v, kind) for v in values]
+    if any(f is None for f in fitted):
+        raise compiler.source.refuse("the items of a list have one type", node)
+    text = ", ".join(f.sql for f in fitted if f is not None)
+    return Typed(f"[{text}]", SqlType("LIST", item=kind), literal=Literal(("LIST", text)))
+
+
+SYNTAX_RULES = (
+    Rule(exp.Bracket, _bracket, frozenset({"this", "expressions", "offset", "safe"})),
+    Rule(exp.Escape, _escape, frozenset({"this", "expression"})),
+    Rule(exp.SimilarTo, _similar, frozenset({"this", "expression"})),
+    Rule(exp.StrPosition, _position, frozenset({"this", "substr"})),
+    Rule(exp.Substring, _substring, frozenset({"this", "start", "length"})),
+    Rule(exp.Trim, _trim, frozenset({"this", "expression", "position"})),
+    Rule(exp.Overlay, _overlay, frozenset({"this", "expression", "from_", "for_"})),
+    Rule(exp.BitwiseNot, _not_bits, frozenset({"this"})),
+    Rule(exp.Identifier, _identifier, frozenset({"this", "quoted"})),
+    Rule(exp.Array, _array, frozenset({"expressions", "value_constructor", "bracket_notation"})),
+)
