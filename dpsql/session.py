@@ -15,6 +15,7 @@ from dpsql.engines import FAILED, Cancelled, open_engine
 from dpsql.errors import DatabaseError, InternalError, OperationalError
 from dpsql.language import Describe, Explain, Options, Query, Set, Show, Statement, parse
 from dpsql.ledger import Ledger, Reservation
+from dpsql.present import check_wrapper, present
 from dpsql.release import Release, from_bytes, to_bytes
 from dpsql.reuse import data_version, reuse_key, source_version
 
@@ -106,6 +107,7 @@ class Session:
             )
         plan = analyse(query, self.policy, self.shell, options)
         method = choose(plan)
+        check_wrapper(query, [o.name for o in plan.outputs])
         key = reuse_key(plan, self.policy, data_version(self.policy))
         asked_before = not options.fresh and self.ledger.find(key, self.analyst) is not None
         price = Charge() if asked_before else method.terms.charge
@@ -139,7 +141,7 @@ class Session:
                 stored = self.ledger.share(prepared.key, self.analyst)
             if stored is not None:
                 release = replace(from_bytes(stored.payload), reused=stored.when, number=stored.number)
-                return Answer(release.rows, release)
+                return Answer(present(prepared.statement, release.rows), release)
         self._vet(plan)
         reservation = self.ledger.reserve(
             analyst=self.analyst,
@@ -153,7 +155,7 @@ class Session:
             reservation, release.charge, release=to_bytes(release), reuse_key=prepared.key
         )
         release = replace(release, number=number)
-        return Answer(release.rows, release)
+        return Answer(present(prepared.statement, release.rows), release)
 
     def _vet(self, plan: Plan) -> None:
         """Read a source once per data version before the first statement does, as the owner declared it."""
@@ -175,7 +177,7 @@ class Session:
         try:
             counts = self.engine.count(plan.compiled)
             answer = method.run(counts)
-            shown = rows(plan, answer, counts)
+            shown = rows(plan, answer, counts, self.shell.calculate)
             return Release(
                 rows=shown,
                 table=details(plan, answer, shown),

@@ -42,7 +42,8 @@ FUNCTIONS = frozenset(
     strip_accents strlen strpos substr substring suffix sum tan tanh to_base64 translate trim trunc
     try_strptime ucase unhex unicode upper url_decode url_encode week weekday weekofyear xor year
     yearweek | || ~ ~~ ~~* ~~~
-    list list_value error row_number regexp_replace regexp_extract_all string_split_regex time_bucket lpad rpad
+    list list_value error row_number
+    regexp_replace regexp_extract_all string_split_regex time_bucket lpad rpad
     concat_ws json_exists json_type json_array_length json_keys list_slice array_slice overlay datetrunc
     str_split_regex regexp_split_to_array like_escape ilike_escape not_like_escape not_ilike_escape
     """.split()  # noqa: SIM905  a table of words, read as one

@@ -16,11 +16,12 @@ from dpsql.analysis.expressions import canonical, check_arguments, function_name
 from dpsql.analysis.joins import From, conjuncts, from_clause
 from dpsql.analysis.plan import Output
 from dpsql.analysis.readings import read
-from dpsql.analysis.relation import Block, fold
+from dpsql.analysis.relation import Block, Scope, fold
 from dpsql.analysis.spellings import rewritten
 from dpsql.analysis.typed import Candidates, Typed, UnitRole
 from dpsql.analysis.writing import Rows
 from dpsql.language import AboveThreshold, AllGroups, Reading, TopK
+from dpsql.types import DOUBLE
 
 if TYPE_CHECKING:
     from dpsql.analysis.compiler import StatementCompiler
@@ -103,7 +104,7 @@ def counting(compiler: StatementCompiler, query: Query) -> Counting:
     reading, hidden, order = read(query, select, items)
     scope = made.scope
     for item in items:
-        if not is_count(item.node) and _free(item.node) is None and call_of(item.node) is None:
+        if _plain(item, items):
             scope.aliases.setdefault(fold(item.name), compiler.expression(item.node, scope))
     keys = _keys(compiler, select, items, made)
     where = select.args.get("where")
@@ -132,6 +133,14 @@ def counting(compiler: StatementCompiler, query: Query) -> Counting:
     keys = tuple(canonical(k) for k in keys)
     rows = Rows.of(made, condition, keys, counts)
     return Counting(rows, reading, keys, domains, counts, outputs, made)
+
+
+def _plain(item: Item, items: list[Item]) -> bool:
+    """Whether an item is an expression of the row: no count, nothing free, no calculation with counts."""
+    counts = {i: i for i, other in enumerate(items) if is_count(other.node)}
+    return (
+        _free(item.node) is None and call_of(item.node) is None and not _over_counts(item.node, counts, items)
+    )
 
 
 def _only_counts(compiler: StatementCompiler, items: list[Item]) -> None:
@@ -229,11 +238,8 @@ def _output(
     free = _free(item.node)
     if free is not None:
         return _free_output(compiler, item, free, places, items)
-    for node in item.node.walk():
-        if isinstance(node, exp.Expr) and (is_count(node) or _free(node) is not None):
-            raise source.refuse(
-                "arithmetic over released counts is not supported yet", item.node, "select the counts"
-            )
+    if _over_counts(item.node, places, items):
+        return _derived(compiler, item, keys, places, items, made)
     value = compiler.expression(item.node, made.scope)
     for i, key in enumerate(scope_keys):
         if key.sql == value.sql:
@@ -243,6 +249,55 @@ def _output(
     else:
         hint = "select the keys of GROUP BY and counts"
     raise source.refuse("this is neither a group key nor a count", item.node, hint)
+
+
+def _over_counts(node: exp.Expr, places: dict[int, int], items: list[Item]) -> bool:
+    """Whether an expression calculates with counts, written out or by their aliases."""
+    names = {fold(items[p].name) for p in places if p < len(items)}
+    return any(
+        is_count(n) or (isinstance(n, exp.Column) and not n.table and fold(n.name) in names)
+        for n in node.walk()
+    )
+
+
+def _derived(
+    compiler: StatementCompiler,
+    item: Item,
+    keys: tuple[Typed, ...],
+    places: dict[int, int],
+    items: list[Item],
+    made: From,
+) -> Output:
+    """Compile a calculation with released counts and keys: it costs nothing, it sees nothing else."""
+    uses: set[int] = set()
+
+    def lookup(node: exp.Expr) -> Typed | None:
+        for place, i in places.items():
+            if place >= len(items):
+                continue
+            named = (
+                isinstance(node, exp.Column) and not node.table and fold(items[place].name) == fold(node.name)
+            )
+            if named or items[place].node == node:
+                uses.add(i)
+                return Typed(f"r.n{i}", DOUBLE, frozenset({f"r.n{i}"}))
+        if is_count(node):
+            raise compiler.source.refuse(
+                "a calculation names counts of the select list", node, "COUNT(..) AS n, COUNT(..) AS m, n / m"
+            )
+        if isinstance(node, exp.Column):
+            value = compiler.expression(node, made.scope)
+            for i, key in enumerate(keys):
+                if key.sql == value.sql:
+                    return Typed(f"r.k{i}", key.type, frozenset({f"r.k{i}"}))
+            raise compiler.source.refuse("a calculation uses keys and counts that are released", node)
+        return None
+
+    scope = Scope(compiler.source, intercept=lookup)
+    value = compiler.expression(item.node, scope)
+    if value.type.name in _UNSTORABLE:
+        raise compiler.source.refuse(f"a {value.type} is not released", item.node)
+    return Output(item.name, "derived", sql=value.sql, uses=tuple(sorted(uses)))
 
 
 def _name(item: Item, word: str) -> str:

@@ -77,8 +77,12 @@ class Output:
     """One column of the answer: a key, a count, or something free about a count (`of`)."""
 
     name: str
-    kind: Literal["key", "count", "gap", "stddev", "low", "high", "p_value", "rank"]
+    kind: Literal["key", "count", "gap", "stddev", "low", "high", "p_value", "rank", "derived"]
     of: int = -1
+    sql: str = ""
+    """Of a derived column: its calculation over the released keys `r.k0`, .. and counts `r.n0`, .."""
+    uses: tuple[int, ...] = ()
+    """The counts it is calculated from."""
     at: int = field(default=0, compare=False, repr=False)
     """Where it stands in the statement."""
 

@@ -165,7 +165,9 @@ def public_sql(query: Query, policy: Policy) -> str:
             at,
             "leave the clause out",
         )
-    tree = query.tree.copy()
+    if query.wrapper is not None and query.whole is None:
+        raise source.refuse("this statement does not parse as a whole")
+    tree = (query.whole or query.tree).copy()
     _check(query, policy, tree)
     for node in tree.find_all(exp.Anonymous):
         name = function_name(node)

@@ -32,6 +32,7 @@ def confidence_of(plan: Plan) -> Fraction:
 def wanted(plan: Plan, ordering: int) -> list[int]:
     """Return the places of the distinct counts that are shown in any form, the ordering one first."""
     shown = {o.of for o in plan.outputs if o.kind in ("count", "stddev", "low", "high")}
+    shown |= {place for o in plan.outputs for place in o.uses}
     distinct: dict[object, int] = {}
     for place in sorted(shown, key=lambda p: (plan.counts[p] != plan.counts[ordering], p)):
         distinct.setdefault(plan.counts[place], place)

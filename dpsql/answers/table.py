@@ -7,19 +7,35 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from dpsql.errors import InternalError
+
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from numpy.typing import NDArray
 
     from dpsql.analysis import Output, Plan
     from dpsql.answers.method import Answer
     from dpsql.engines import Counts
 
+    Calculate = Callable[[pa.Table, Sequence[str]], Sequence[pa.Array]]
+
 __all__ = ["details", "rows"]
 
 
-def rows(plan: Plan, answer: Answer, counts: Counts) -> pa.Table:
-    """Build the columns of the select list, in its order."""
-    columns = [_column(plan, output, answer, counts) for output in plan.outputs]
+def rows(plan: Plan, answer: Answer, counts: Counts, calculate: Calculate) -> pa.Table:
+    """Build the columns of the select list, in its order; `calculate` runs SQL over released values alone."""
+    derived = [o for o in plan.outputs if o.kind == "derived"]
+    found: dict[str, pa.Array] = {}
+    if derived:
+        sources = {f"k{i}": _key(counts, i, answer) for i in range(len(plan.key_types))}
+        for place in sorted({p for o in derived for p in o.uses}):
+            sources[f"n{place}"] = _doubles(_estimate(plan, answer, place)[0])
+        made = calculate(pa.table(sources), [o.sql for o in derived])
+        found = {o.sql: column for o, column in zip(derived, made, strict=True)}
+    columns = [
+        found[o.sql] if o.kind == "derived" else _column(plan, o, answer, counts) for o in plan.outputs
+    ]
     return pa.Table.from_arrays(columns, names=[o.name for o in plan.outputs])
 
 
@@ -63,11 +79,15 @@ def _estimate(plan: Plan, answer: Answer, place: int) -> tuple[NDArray[np.float6
     return found.value, found.stddev, found.low, found.high
 
 
+def _key(counts: Counts, place: int, answer: Answer) -> pa.Array:
+    return counts.keys.column(f"k{place}").take(pa.array(answer.rows)).combine_chunks()
+
+
 def _column(plan: Plan, output: Output, answer: Answer, counts: Counts) -> pa.Array:
     size = len(answer.rows)
     match output.kind:
         case "key":
-            return counts.keys.column(f"k{output.of}").take(pa.array(answer.rows)).combine_chunks()
+            return _key(counts, output.of, answer)
         case "count" | "stddev" | "low" | "high":
             place = ("count", "stddev", "low", "high").index(output.kind)
             return _doubles(_estimate(plan, answer, output.of)[place])
@@ -77,3 +97,5 @@ def _column(plan: Plan, output: Output, answer: Answer, counts: Counts) -> pa.Ar
             return _doubles(answer.p_value if answer.p_value is not None else np.full(size, np.nan))
         case "rank":
             return pa.array(range(1, size + 1), pa.int64())
+        case "derived":
+            raise InternalError("calculations are made together")

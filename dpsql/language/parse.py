@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -11,12 +12,14 @@ from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import ErrorLevel, ParseError, SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
+from dpsql.errors import QueryRefused, QuerySyntaxError
 from dpsql.language import parameters as params
 from dpsql.language.clauses import lift
 from dpsql.language.options import read_value
 from dpsql.language.source import Source
 from dpsql.language.statement import Describe, Explain, Query, Set, Show, Statement
 from dpsql.language.tokens import MARK, mark_functions, tokenize
+from dpsql.language.wrapping import Wrapper, unwrap
 
 if TYPE_CHECKING:
     from dpsql.language.parameters import Parameters
@@ -106,11 +109,20 @@ def _query(source: Source, tokens: list[Token], parameters: Parameters) -> Query
         found: exp.Expr = tree.expressions[0]
         return found
 
-    lifted = lift(source, bound, expression)
-    tree = _tree(source, mark_functions(lifted.tokens))
-    if not isinstance(tree, exp.Query):
-        raise source.refuse("only SELECT statements are run", tokens[0].start)
-    return Query(source, tree, lifted.options, lifted.clause, lifted.has_options, used)
+    def read(part: list[Token], wrapper: Wrapper | None, whole: exp.Query | None) -> Query:
+        lifted = lift(source, part, expression)
+        tree = _tree(source, mark_functions(lifted.tokens))
+        if not isinstance(tree, exp.Query):
+            raise source.refuse("only SELECT statements are run", part[0].start)
+        return Query(source, tree, lifted.options, lifted.clause, lifted.has_options, used, wrapper, whole)
+
+    wrapped = unwrap(bound)
+    if wrapped is None:
+        return read(bound, None, None)
+    whole: exp.Query | None = None
+    with suppress(QuerySyntaxError, QueryRefused):  # with options inside it is no plain SQL as a whole
+        whole = read(bound, None, None).tree
+    return read(wrapped[0], wrapped[1], whole)
 
 
 def _tree(source: Source, tokens: list[Token]) -> exp.Expr:

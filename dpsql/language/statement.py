@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
     from dpsql.language.source import Source
+    from dpsql.language.wrapping import Wrapper
 
 __all__ = [
     "AboveThreshold",
@@ -116,6 +117,10 @@ class Query:
     clause: Clause
     has_options: bool
     parameters: tuple[object, ...] = ()
+    wrapper: Wrapper | None = None
+    """A plain SELECT around the statement; its own tree is then without it."""
+    whole: exp.Query | None = None
+    """The statement with its wrapper, for public ones."""
 
 
 @dataclass(frozen=True, slots=True)

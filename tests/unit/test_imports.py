@@ -21,7 +21,7 @@ GROUND = {"errors", "charge", "types", "release"}
 CORE = (
     GROUND
     | {"policy", "noise", "mechanisms", "estimates", "ledger", "language", "analysis", "engines"}
-    | {"answers", "checked", "info", "reuse"}
+    | {"answers", "checked", "info", "present", "reuse"}
 )
 
 MAY_IMPORT: dict[str, set[str]] = {
@@ -42,6 +42,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "ledger": {"errors", "charge"},
     "answers": GROUND | {"analysis", "language", "engines", "mechanisms", "estimates"},
     "reuse": {"policy", "analysis"},
+    "present": {"analysis", "language"},
     "info": GROUND | {"analysis", "answers", "language", "ledger", "policy"},
     "checked": GROUND | {"analysis", "engines", "language", "ledger", "mechanisms"},
     "session": CORE,

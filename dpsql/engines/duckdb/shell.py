@@ -19,6 +19,8 @@ from dpsql.errors import OperationalError, ProgrammingError
 from dpsql.types import HUGEINT, INTERVAL, JSON, NULL, SqlType, column_type
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pyarrow as pa
 
     from dpsql.engines.duckdb.domains import Domains
@@ -134,6 +136,17 @@ class Shell:
                 "the engine cannot bind this public statement: check the names and types of its columns"
             )
         raise OperationalError("the engine could not finish this public statement")
+
+    def calculate(self, table: pa.Table, expressions: Sequence[str]) -> list[pa.Array]:
+        """Calculate over released rows (`r`): post-processing, which costs nothing."""
+        listed = ", ".join(f"{sql} AS x{i}" for i, sql in enumerate(expressions))
+        with self._lock:
+            self._con.register("dpsql_incoming", table)
+            try:
+                made = self._con.sql(f"SELECT {listed} FROM dpsql_incoming AS r").to_arrow_table()
+            finally:
+                self._con.unregister("dpsql_incoming")
+        return [made.column(i).combine_chunks() for i in range(made.num_columns)]
 
     def close(self) -> None:
         """Let go of the database."""
