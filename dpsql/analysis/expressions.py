@@ -156,7 +156,7 @@ def _literal(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     fixed = re.fullmatch(r"(\d*)\.(\d*)", text)
     if fixed and (fixed[1] or fixed[2]) and max(1, len(fixed[1].lstrip("0"))) + len(fixed[2]) <= 18:
         digits = fixed[2]
-        whole = fixed[1] or "0"
+        whole = fixed[1].lstrip("0") or "0"
         kind = SqlType("DECIMAL", max(1, len(whole.lstrip("0"))) + len(digits), len(digits))
         return Typed(f"CAST({whole}.{digits or 0} AS {kind})", kind, literal=Literal(float(text)))
     try:
@@ -233,6 +233,10 @@ def compile_in_list(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     items = [compiler.expression(item, scope) for item in node.expressions]
     parts = []
     for item in items:
+        if value.type.integer and item.type.integer and item.type.bits > value.type.bits:
+            return _any_of(
+                compiler, node, value, items
+            )  # beyond the column's width: equal to nothing, not NULL
         fitted = to_type(compiler.catalog, item, value.type)
         if fitted is None:
             return _any_of(compiler, node, value, items)

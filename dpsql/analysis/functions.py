@@ -192,6 +192,8 @@ def _fit(catalog: Catalog, form: Function, arguments: Sequence[Typed]) -> list[T
             value = given if given.literal is not None and _literal_fits(given, kind) else None
         elif want == "DECIMAL":
             value = given if given.type.name == "DECIMAL" else None
+        elif want == "BIGINT" and given.type.name == "UBIGINT":
+            value = given if "I" in form.guard.split("+") else None  # those forms widen it themselves
         else:
             value = to_type(catalog, given, column_type(want))
             if (

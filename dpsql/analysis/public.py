@@ -119,6 +119,7 @@ _NODES = frozenset(
     }
 )
 _TABLE_FUNCTIONS = frozenset({"range", "generate_series"})
+_CATALOG = frozenset({"tables", "columns", "schemata"})
 _MORE = frozenset(
     {
         *(
@@ -179,10 +180,9 @@ def public_sql(query: Query, policy: Policy) -> str:
 
 def _check(query: Query, policy: Policy, tree: exp.Expr) -> None:
     source = query.source
-    ctes = {fold(cte.alias) for cte in tree.find_all(exp.CTE)}
     for node in tree.walk():
         if type(node).__name__ not in _NODES:
-            raise source.refuse(f"{type(node).__name__.upper()} is not supported", node)
+            raise source.refuse("this is not supported in a public statement", node)
         if isinstance(node, exp.CTE) and not isinstance(node.this, exp.Query):
             raise source.refuse("a common table expression holds a SELECT: dpsql only reads", node)
         if isinstance(node, exp.With) and node.args.get("recursive"):
@@ -190,12 +190,12 @@ def _check(query: Query, policy: Policy, tree: exp.Expr) -> None:
         if isinstance(node, exp.Select) and node.args.get("into") is not None:
             raise source.refuse("SELECT INTO writes: dpsql only reads", node.args["into"])
         if isinstance(node, exp.Table):
-            _table(query, policy, node, ctes)
+            _table(query, policy, node)
         elif isinstance(node, exp.Anonymous):
             _function(query, node)
 
 
-def _table(query: Query, policy: Policy, node: exp.Table, ctes: set[str]) -> None:
+def _table(query: Query, policy: Policy, node: exp.Table) -> None:
     source = query.source
     for name, value in node.args.items():
         if name not in ("this", "alias", "db", "catalog", "joins") and value:
@@ -207,15 +207,29 @@ def _table(query: Query, policy: Policy, node: exp.Table, ctes: set[str]) -> Non
         return
     if not isinstance(node.this, exp.Identifier):
         raise source.refuse("this is not supported in FROM", node)
-    if node.args.get("db") is None and fold(node.name) in ctes:
-        return
     database = node.args.get("db")
+    if database is None and fold(node.name) in _visible_ctes(node):
+        return
+    if database is not None and fold(database.name) == "information_schema" and fold(node.name) in _CATALOG:
+        return  # of the shell database, where private tables are empty
     table = policy.table(node.name) if node.name.isascii() else None
     if table is None or node.args.get("catalog") or (database is not None and fold(database.name) != "main"):
         known = [t.name for t in policy.tables.values()]
         close = difflib.get_close_matches(node.name, known, 1)
         hint = f"did you mean {close[0]}?" if close else "tables are " + ", ".join(known)[:200]
         raise source.refuse(f"there is no table {node.name[:60]}", node, hint)
+
+
+def _visible_ctes(node: exp.Expr) -> set[str]:
+    """Collect the common table expressions of the queries around a table."""
+    found: set[str] = set()
+    parent = node.parent
+    while parent is not None:
+        clause = parent.args.get("with_")
+        if clause is not None:
+            found |= {fold(cte.alias) for cte in clause.expressions}
+        parent = parent.parent
+    return found
 
 
 def _function(query: Query, node: exp.Anonymous) -> None:
