@@ -143,7 +143,7 @@ def test_explain_says_how_it_was_read(session):
     "text",
     [
         "SELECT ARG_MAX(page, n) FROM (SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page)",
-        "SELECT argmax(page, n) AS x FROM (SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page) t",
+        "SELECT argmax(page, n) AS x FROM (SELECT page, COUNT(DISTINCT user_id) n FROM visits GROUP BY page) t",
         "SELECT MAX_BY(page, n) FROM (SELECT COUNT(DISTINCT user_id) AS n, page FROM visits GROUP BY page)",
     ],
 )
