@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from functools import cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,11 @@ def source_version(policy: Policy, table: Table) -> str:
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
+@cache
+def _versions() -> tuple[str, str]:
+    return version("dpsql"), version("duckdb")
+
+
 def reuse_key(plan: Plan, policy: Policy, data: str) -> str:
     """Hash everything that changes the answer: not the text, but all that it came to mean.
 
@@ -54,7 +60,6 @@ def reuse_key(plan: Plan, policy: Policy, data: str) -> str:
         repr([(type(p).__name__, p) for p in plan.query.parameters]),
         policy.fingerprint,
         data,
-        version("dpsql"),
-        version("duckdb"),
+        *_versions(),
     ]
     return hashlib.sha256(repr(parts).encode()).hexdigest()
