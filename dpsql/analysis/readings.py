@@ -155,7 +155,7 @@ def _threshold(reader: _Reader, select: exp.Select, clause: Clause) -> tuple[Fra
     if having is None:
         if clause.threshold is None:
             return None
-        return clause.threshold, reader.count_of(None, clause.at, "is compared"), "ABOVE THRESHOLD"
+        return clause.threshold, reader.count_of(clause.by, clause.at, "is compared"), "ABOVE THRESHOLD"
     if clause.threshold is not None:
         raise reader.source.refuse("the threshold is given twice", having)
     node = having.this

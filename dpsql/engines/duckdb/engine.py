@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import tempfile
 import threading
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -19,8 +21,6 @@ from dpsql.errors import InternalError, OperationalError, PolicyError
 from dpsql.policy import UnitColumn
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import pyarrow as pa
 
     from dpsql.policy import Policy
@@ -47,6 +47,7 @@ class DuckDBEngine:
         self.readers: dict[str, Reader] = {}
         self.public: dict[str, pa.Table] = {}
         self._cancelled = False
+        self._spill = tempfile.TemporaryDirectory(prefix="dpsql-", ignore_cleanup_errors=True)
         self._con = self._open()
 
     def _open(self) -> duckdb.DuckDBPyConnection:
@@ -65,7 +66,7 @@ class DuckDBEngine:
                 else:
                     connection.execute(f"CREATE VIEW main.{quote(name)} AS {reader.sql}")
             self.domains.create(connection)
-            settings.lock(connection, paths, spill=True)
+            settings.lock(connection, paths, Path(self._spill.name))
         except duckdb.Error:
             failed = True
         except BaseException:
@@ -156,6 +157,7 @@ class DuckDBEngine:
     def close(self) -> None:
         """Let go of the data."""
         self._con.close()
+        self._spill.cleanup()
 
 
 def _counts(table: pa.Table, compiled: CompiledQuery) -> Counts:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -36,8 +34,9 @@ _PINNED = {
     "order_by_non_integer_literal": "false",
     "regex_match_operator_semantics": "'partial'",
     "max_execution_time": "0",  # a timeout of the engine would depend on data
-    # It computes functions of a column's minimum and maximum while planning, where no TRY catches an error.
-    "disabled_optimizers": "'statistics_propagation'",
+    # The first computes functions of a column's minimum and maximum while planning, where no TRY catches an
+    # error; the second moves a TRY_CAST into the CSV reader, where it raises.
+    "disabled_optimizers": "'statistics_propagation,type_pushdown'",
     "enable_logging": "false",
     "enable_progress_bar": "false",
 }
@@ -51,14 +50,10 @@ def connect() -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def lock(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path], *, spill: bool) -> None:
-    """Allow reading exactly these files, and nothing else from now on; `spill` allows temporary files."""
-    if spill:
-        folder = tempfile.mkdtemp(prefix="dpsql-")
-        os.chmod(folder, 0o700)
-        connection.execute("SET temp_directory = '" + folder.replace("'", "''") + "'")
-    else:
-        connection.execute("SET temp_directory = ''")
+def lock(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path], spill: Path | None) -> None:
+    """Allow reading exactly these files, and nothing else from now on; `spill` is for temporary files."""
+    folder = str(spill) if spill is not None else ""
+    connection.execute("SET temp_directory = '" + folder.replace("'", "''") + "'")
     listed = ", ".join("'" + str(p).replace("'", "''") + "'" for p in paths)
     connection.execute(f"SET allowed_paths = [{listed}]")
     connection.execute("SET enable_external_access = false")

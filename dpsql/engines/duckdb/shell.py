@@ -65,7 +65,7 @@ class Shell:
                 self._con.execute(f"INSERT INTO main.{quote(name)} SELECT * FROM dpsql_incoming")
                 self._con.unregister("dpsql_incoming")
         domains.create(self._con)
-        settings.lock(self._con, (), spill=False)
+        settings.lock(self._con, (), None)
 
     def columns(self, table: str) -> tuple[tuple[str, SqlType], ...]:
         """See `Catalog`."""

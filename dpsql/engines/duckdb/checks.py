@@ -1,0 +1,143 @@
+"""The owner's own look at the data: whether what a policy declares is so. Its results are private."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+
+from dpsql.analysis import fold, quote
+from dpsql.engines.duckdb.engine import DuckDBEngine
+from dpsql.errors import InternalError
+from dpsql.policy import UnitColumn, UnitVia
+
+if TYPE_CHECKING:
+    from dpsql.engines.duckdb.sources import Reader
+
+__all__ = ["Inspector", "UnreadableError"]
+
+
+class UnreadableError(Exception):
+    """The engine could not read a source. Its text is the engine's own and may quote private values."""
+
+
+class Inspector(DuckDBEngine):
+    """A private database that answers the owner; no analyst's session ever makes one."""
+
+    def read(self, table: str) -> tuple[int, dict[str, int]]:
+        """Read every column once through its declared type.
+
+        Returns the number of rows, and for each column how many values its type does not hold (they are
+        read as NULL). Raises `UnreadableError`.
+        """
+        reader = self.readers[table]
+        listed, scan = _parts(reader)
+        physical = {fold(row[0]): row[0] for row in self._all(f"DESCRIBE SELECT * FROM {scan}")}
+        # A declared name is ASCII, so these names are free.
+        raw = ", ".join(
+            f"{quote(physical[fold(name)])} AS {quote(f'§{i}')}" for i, (name, _) in enumerate(reader.columns)
+        )
+        wanted = ", ".join(
+            f"bit_xor(hash({quote(name)})), "
+            f"COUNT(*) FILTER (WHERE {quote(f'§{i}')} IS NOT NULL AND {quote(name)} IS NULL)"
+            for i, (name, _) in enumerate(reader.columns)
+        )
+        row = self._one(f"SELECT COUNT(*), {wanted} FROM (SELECT {listed}, {raw} FROM {scan}) AS r")
+        return row[0], {name: row[2 + 2 * i] for i, (name, _) in enumerate(reader.columns)}
+
+    def unreadable(self, table: str) -> dict[str, str]:
+        """Read each column alone; return those that cannot be read, with the engine's words."""
+        problems = {}
+        for name, _ in self.readers[table].columns:
+            try:
+                self._one(f"SELECT bit_xor(hash({quote(name)})) FROM main.{quote(table)}")
+            except UnreadableError as problem:
+                problems[name] = str(problem)
+        return problems
+
+    def repeated(self, table: str, fact: tuple[str, ...]) -> tuple[int, int]:
+        """Return how many values of a fact's columns occur more than once, and in how many rows."""
+        listed = ", ".join(quote(column) for column in fact)
+        row = self._one(
+            f"SELECT COUNT(*), COALESCE(SUM(n), 0) FROM (SELECT COUNT(*) AS n FROM main.{quote(table)}"
+            f"{self._owned(table)} GROUP BY {listed} HAVING COUNT(*) > 1) AS r"
+        )
+        return row[0], int(row[1])
+
+    def outside(self, table: str, column: str) -> tuple[int, int]:
+        """Return how many values lie outside a column's declared domain, and in how many rows."""
+        domain, cell = self.domains.sql(table, column), quote(column)
+        owned = self._owned(table)
+        row = self._one(
+            f"SELECT COUNT(DISTINCT {cell}), COUNT(*) FROM main.{quote(table)}"
+            f"{owned}{' AND' if owned else ' WHERE'} {cell} IS NOT NULL "
+            f"AND {cell} NOT IN (SELECT v FROM ({domain}) AS d WHERE v IS NOT NULL)"
+        )
+        return row[0], row[1]
+
+    def ownerless(self, table: str) -> int:
+        """Return how many rows belong to no unit."""
+        unit = self.readers[table].table.unit
+        if isinstance(unit, UnitColumn):
+            where = f"main.{quote(table)} WHERE {quote(unit.column)} IS NULL"
+        elif isinstance(unit, UnitVia):
+            parent = self._reader(unit.table)
+            owner = parent.table.unit
+            if not isinstance(owner, UnitColumn):
+                return 0
+            where = (
+                f"main.{quote(table)} AS c LEFT JOIN main.{quote(parent.table.name)} AS p "
+                f"ON c.{quote(unit.via)} = p.{quote(unit.column)} WHERE p.{quote(owner.column)} IS NULL"
+            )
+        else:
+            return 0
+        return int(self._one(f"SELECT COUNT(*) FROM {where}")[0])
+
+    def units(self, kind: str) -> int:
+        """Return how many units of a kind there are."""
+        return int(self._one(f"SELECT COUNT(DISTINCT u) FROM ({self._all_units(kind)}) AS r")[0])
+
+    def like_units(self, table: str, column: str, kind: str) -> tuple[int, int]:
+        """Return how many distinct values a column has, and how many of them are units of a kind."""
+        row = self._one(
+            f"SELECT COUNT(DISTINCT v), COUNT(DISTINCT v) FILTER (WHERE v IN ({self._all_units(kind)})) "
+            f"FROM (SELECT {quote(column)} AS v FROM main.{quote(table)}) AS r"
+        )
+        return row[0], row[1]
+
+    def _all_units(self, kind: str) -> str:
+        parts = []
+        for name, reader in self.readers.items():
+            unit = reader.table.unit
+            if isinstance(unit, UnitColumn) and unit.kind == kind:
+                parts.append(f"SELECT {quote(unit.column)} AS u FROM main.{quote(name)}")
+        return " UNION ALL ".join(parts)
+
+    def _owned(self, table: str) -> str:
+        """Write the condition that leaves out rows of no unit, which are never counted."""
+        unit = self.readers[table].table.unit
+        return f" WHERE {quote(unit.column)} IS NOT NULL" if isinstance(unit, UnitColumn) else ""
+
+    def _reader(self, table: str) -> Reader:
+        return next(reader for name, reader in self.readers.items() if fold(name) == fold(table))
+
+    def _one(self, sql: str) -> tuple[Any, ...]:
+        return self._all(sql)[0]
+
+    def _all(self, sql: str) -> list[tuple[Any, ...]]:
+        try:
+            return self._con.execute(sql).fetchall()
+        except duckdb.Error as problem:
+            words = str(problem).strip().split("\n", 1)[0][:200]
+        # After some errors the database is of no more use.
+        self._reopen()
+        raise UnreadableError(words)
+
+
+def _parts(reader: Reader) -> tuple[str, str]:
+    """Cut a reader's SELECT into its list and what it is from."""
+    marker = f" AS {quote(reader.columns[-1][0])} FROM "
+    listed, found, scan = reader.sql.removeprefix("SELECT ").partition(marker)
+    if not found:
+        raise InternalError("a reader's SELECT ends its list with its last column")
+    return listed + marker.removesuffix(" FROM "), scan

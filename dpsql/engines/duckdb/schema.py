@@ -1,0 +1,202 @@
+"""What a file or database declares of itself: names, types and enforced keys; no row is read.
+
+For the owner who writes a policy. A CSV file declares names alone, so its types are the owner's to say:
+guessing them would need the rows, and what was guessed would stand in a public policy.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+
+from dpsql.engines.duckdb import settings
+from dpsql.errors import PolicyError
+from dpsql.types import SqlType, column_type
+
+__all__ = ["Found", "FoundColumn", "look"]
+
+
+@dataclass(frozen=True, slots=True)
+class FoundColumn:
+    """One column of a source.
+
+    `kind` is the type to declare (a near one where the source's own is not supported), None where there is
+    none; `physical` is the source's own, None for CSV.
+    """
+
+    name: str
+    kind: SqlType | None
+    physical: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One table of a source.
+
+    Attributes
+    ----------
+    name
+        A plain name for it, made from the file's or the table's.
+    source
+        As a policy names it: a file's path, or `schema.table` of the database.
+    database
+        The database it is a table of; None for files.
+    columns
+        In the source's order.
+    unique
+        Sets of columns that the database itself keeps unique and not NULL.
+    parents
+        Foreign keys of one column: column, parent's `source`, parent's column.
+    """
+
+    name: str
+    source: str
+    database: Path | None
+    columns: tuple[FoundColumn, ...]
+    unique: tuple[tuple[str, ...], ...] = ()
+    parents: tuple[tuple[str, str, str], ...] = ()
+
+
+_NEAR = {
+    "HUGEINT": "BIGINT",
+    "UHUGEINT": "BIGINT",
+    "TIMESTAMP WITH TIME ZONE": "TIMESTAMP",
+    "TIMESTAMP_S": "TIMESTAMP",
+    "TIMESTAMP_MS": "TIMESTAMP",
+    "TIMESTAMP_NS": "TIMESTAMP",
+    "TIME WITH TIME ZONE": "TIME",
+    "JSON": "VARCHAR",
+    "BIT": "VARCHAR",
+    "INTERVAL": "VARCHAR",
+}
+
+
+def look(path: Path) -> list[Found]:
+    """Return the tables of a Parquet file, a CSV file or a DuckDB database; raises `PolicyError`."""
+    if not path.is_file():
+        raise PolicyError(f"there is no file {path}")
+    suffix = path.suffix.lower()
+    if suffix in (".parquet", ".pq"):
+        return [Found(_plain(path.stem), str(path), None, _parquet(path))]
+    if suffix == ".csv":
+        return [Found(_plain(path.stem), str(path), None, _csv(path))]
+    return _database(path)
+
+
+def _plain(name: str) -> str:
+    made = re.sub(r"[^A-Za-z0-9_]+", "_", name).strip("_") or "data"
+    return f"t_{made}" if made[0].isdigit() else made
+
+
+def _parquet(path: Path) -> tuple[FoundColumn, ...]:
+    text = str(path).replace("'", "''")
+    found: list[tuple[str, str]] | None = None
+    if not any(character in text for character in "*?["):  # these would name other files
+        with settings.connect() as connection:
+            try:
+                rows = connection.execute(f"DESCRIBE SELECT * FROM read_parquet('{text}')").fetchall()
+                found = [(row[0], row[1]) for row in rows]
+            except duckdb.Error:
+                found = None
+    if found is None:
+        raise PolicyError(f"{path} cannot be read", hint="is it a Parquet file?")
+    return tuple(FoundColumn(name, _near(kind), kind) for name, kind in found)
+
+
+def _csv(path: Path) -> tuple[FoundColumn, ...]:
+    try:
+        with path.open("rb") as file:
+            line = file.readline(1_000_000).decode("utf-8-sig").rstrip("\r\n")
+    except (OSError, UnicodeDecodeError):
+        raise PolicyError(f"{path} cannot be read", hint="is it UTF-8 text with a header line?") from None
+    header = next(csv.reader([line]), [])
+    if not header:
+        raise PolicyError(f"{path} has no header line")
+    return tuple(FoundColumn(name, SqlType("VARCHAR")) for name in header)
+
+
+_COLUMNS = """
+SELECT schema_name, table_name, column_name, data_type, is_nullable FROM duckdb_columns()
+WHERE database_name = 'own' AND (schema_name, table_name) IN
+  (SELECT (schema_name, table_name) FROM duckdb_tables() WHERE database_name = 'own' AND NOT temporary)
+ORDER BY schema_name <> 'main', schema_name, table_name, column_index
+"""
+_KEYS = """
+SELECT schema_name, table_name, constraint_type, constraint_column_names, referenced_table,
+  referenced_column_names
+FROM duckdb_constraints()
+WHERE database_name = 'own' AND constraint_type IN ('PRIMARY KEY', 'UNIQUE', 'FOREIGN KEY')
+ORDER BY ALL
+"""
+
+
+def _database(path: Path) -> list[Found]:
+    rows, keys = None, []
+    text = str(path).replace("'", "''")
+    with settings.connect() as connection:
+        try:
+            connection.execute(f"ATTACH '{text}' AS own (READ_ONLY)")
+            rows = connection.execute(_COLUMNS).fetchall()
+            keys = connection.execute(_KEYS).fetchall()
+        except duckdb.Error:
+            rows = None
+    if rows is None:
+        raise PolicyError(f"{path} is no Parquet file, CSV file or DuckDB database that can be read")
+    columns: dict[tuple[str, str], list[FoundColumn]] = {}
+    never_null = set()
+    for schema, table, column, kind, nullable in rows:
+        columns.setdefault((schema, table), []).append(FoundColumn(column, _near(kind), kind))
+        if not nullable:
+            never_null.add((schema, table, column))
+    unique: dict[tuple[str, str], list[tuple[str, ...]]] = {}
+    parents: dict[tuple[str, str], list[tuple[str, str, str]]] = {}
+    for schema, table, kind, own, parent, theirs in keys:
+        if kind == "FOREIGN KEY" and len(own) == 1:
+            parents.setdefault((schema, table), []).append((own[0], _named(schema, parent), theirs[0]))
+        elif kind != "FOREIGN KEY" and all((schema, table, column) in never_null for column in own):
+            # Two NULLs would satisfy the database's UNIQUE, and not dpsql's.
+            unique.setdefault((schema, table), []).append(tuple(own))
+    return [
+        Found(
+            name=_plain(table if schema == "main" else f"{schema}_{table}"),
+            source=_named(schema, table),
+            database=path,
+            columns=tuple(found),
+            unique=tuple(dict.fromkeys(unique.get((schema, table), ()))),
+            parents=tuple(parents.get((schema, table), ())),
+        )
+        for (schema, table), found in columns.items()
+    ]
+
+
+def _named(schema: str, table: str) -> str:
+    parts = [table] if schema == "main" else [schema, table]
+    plain = r"[A-Za-z_][A-Za-z0-9_]*"
+    return ".".join(
+        part if re.fullmatch(plain, part) else '"' + part.replace('"', '""') + '"' for part in parts
+    )
+
+
+def _near(text: str) -> SqlType | None:
+    """Return the type to declare for a physical one; None if its values cannot be shown to analysts."""
+    wide = re.fullmatch(r"DECIMAL\((\d+),(\d+)\)", text)
+    if wide and int(wide[1]) > 18:
+        text = f"DECIMAL(18,{wide[2]})" if int(wide[2]) <= 18 else "DOUBLE"
+    try:
+        kind = column_type(_NEAR.get(text, text))
+    except ValueError:
+        return None
+    if kind.name == "ENUM":
+        # Its values may come from the rows; the owner declares them a domain or not.
+        return SqlType("VARCHAR")
+    return None if _mixed(kind) else kind
+
+
+def _mixed(kind: SqlType) -> bool:
+    """Whether it is a list or struct with parts that cannot be made canonical."""
+    inner = [kind.item] if kind.item is not None else [field for _, field in kind.fields]
+    return any(part.name in ("DOUBLE", "ENUM") or _mixed(part) for part in inner)
