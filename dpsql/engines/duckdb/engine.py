@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 import threading
+import weakref
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -47,7 +49,8 @@ class DuckDBEngine:
         self.readers: dict[str, Reader] = {}
         self.public: dict[str, pa.Table] = {}
         self._cancelled = False
-        self._spill = tempfile.TemporaryDirectory(prefix="dpsql-", ignore_cleanup_errors=True)
+        self._spill = Path(tempfile.mkdtemp(prefix="dpsql-"))  # readable by its owner alone
+        self._cleanup = weakref.finalize(self, shutil.rmtree, self._spill, ignore_errors=True)
         self._con = self._open()
 
     def _open(self) -> duckdb.DuckDBPyConnection:
@@ -66,7 +69,7 @@ class DuckDBEngine:
                 else:
                     connection.execute(f"CREATE VIEW main.{quote(name)} AS {reader.sql}")
             self.domains.create(connection)
-            settings.lock(connection, paths, Path(self._spill.name))
+            settings.lock(connection, paths, self._spill)
         except duckdb.Error:
             failed = True
         except BaseException:
@@ -157,7 +160,7 @@ class DuckDBEngine:
     def close(self) -> None:
         """Let go of the data."""
         self._con.close()
-        self._spill.cleanup()
+        self._cleanup()
 
 
 def _counts(table: pa.Table, compiled: CompiledQuery) -> Counts:
