@@ -1,0 +1,447 @@
+"""The private engine: reads every kind of source as declared, is locked down, and tells nothing of errors."""
+
+from __future__ import annotations
+
+import datetime
+import threading
+from decimal import Decimal
+
+import duckdb
+import pytest
+
+from dpsql.analysis import CompiledQuery, analyse, complete
+from dpsql.engines import FAILED, open_engine
+from dpsql.errors import InternalError, OperationalError, PolicyError, QueryRefused
+from dpsql.language import Options, parse
+from dpsql.policy import load
+
+HEAD = '[budget]\nepsilon = 100\ndefault_epsilon = 1\nledger = "ledger.sqlite"\n'
+VISITS = """
+[tables.visits]
+source = "{source}"
+unit = "user_id"
+columns = {{ user_id = "BIGINT", page = "VARCHAR", ms = "INTEGER" }}
+"""
+CSV = "user_id,page,ms\n1,a,5\n1,b,x\n2,a,\n,a,7\n3,,9\n"
+PAGES = (
+    "SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE page IN ('a', 'b', 'z') GROUP BY page TOP 3"
+)
+
+
+class Opened:
+    """Both databases of one policy, and the exact counts of a statement."""
+
+    def __init__(self, folder, toml: str) -> None:
+        (folder / "dpsql.toml").write_text(HEAD + toml)
+        self.policy = load(folder / "dpsql.toml")
+        self.shell, self.engine = open_engine(self.policy)
+
+    def compiled(self, statement: str) -> CompiledQuery:
+        query = parse(statement)
+        options = complete(query.options, Options(epsilon=self.policy.budget.default_epsilon))
+        return analyse(query, self.policy, self.shell, options).compiled
+
+    def count(self, statement: str) -> dict:
+        counts = self.engine.count(self.compiled(statement))
+        keys = [column.to_pylist() for column in counts.keys.columns] or [[None]]
+        rows = zip(zip(*keys, strict=True), zip(*(n.tolist() for n in counts.n), strict=True), strict=True)
+        return {k if len(k) > 1 else k[0]: n if len(n) > 1 else n[0] for k, n in rows}
+
+    def close(self) -> None:
+        self.engine.close()
+        self.shell.close()
+
+
+@pytest.fixture
+def opened(tmp_path):
+    made = []
+
+    def make(toml: str, files: dict[str, str] | None = None, sql: str = "") -> Opened:
+        for name, text in (files or {}).items():
+            (tmp_path / name).parent.mkdir(exist_ok=True)
+            (tmp_path / name).write_text(text)
+        if sql:
+            with duckdb.connect(str(tmp_path / "own.duckdb")) as connection:
+                connection.execute(sql)
+        made.append(Opened(tmp_path, toml))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def parquet(path, select: str) -> str:
+    duckdb.sql(f"COPY ({select}) TO '{str(path).replace(chr(39), chr(39) * 2)}'")
+    return path.name
+
+
+ROWS = """SELECT * FROM (VALUES (1, 'a', 5), (1, 'b', NULL), (2, 'a', NULL), (NULL, 'a', 7), (3, NULL, 9))
+AS t(user_id, page, ms)"""
+
+
+def test_every_kind_of_source_gives_the_same_counts(opened, tmp_path):
+    parquet(tmp_path / "visits.parquet", ROWS)
+    database = '[database]\npath = "own.duckdb"\n'
+    in_schema = f"CREATE SCHEMA s; CREATE TABLE s.t AS {ROWS}"
+    for made in (
+        opened(VISITS.format(source="visits.parquet")),
+        opened(VISITS.format(source="visits.csv"), {"visits.csv": CSV}),
+        opened(database + VISITS.format(source="t"), sql=f"CREATE TABLE t AS {ROWS}; {in_schema}"),
+        opened(database + VISITS.format(source="S.T")),
+    ):
+        assert made.count(PAGES) == {"a": 2, "b": 1, "z": 0}
+        assert made.count("SELECT COUNT(DISTINCT user_id) FROM visits WHERE ms > 0") == {None: 2}
+
+
+def test_values_that_are_not_of_the_declared_type_are_null(opened):
+    made = opened(VISITS.format(source="visits.csv"), {"visits.csv": CSV})
+    assert made.count("SELECT COUNT(DISTINCT user_id) FROM visits WHERE page = 'b' AND ms IS NULL") == {
+        None: 1
+    }
+
+
+def test_a_conversion_is_not_pushed_into_the_reader_of_a_csv(opened):
+    """The optimiser would turn a TRY_CAST into one that raises, where nothing else reads the column."""
+    files = {"visits.csv": CSV}
+    made = opened(VISITS.format(source="visits.csv").replace('unit = "user_id"', 'unit = "ROW"'), files)
+    text = "SELECT ms, COUNT(*) AS n FROM visits WHERE ms IN (5, 9) GROUP BY ms TOP 2"
+    assert made.count(text) == {5: 1, 9: 1}
+    text = "SELECT page::INTEGER > 3 AS k, COUNT(*) AS n FROM visits GROUP BY k TOP 2"
+    assert made.count(text) == {False: 0, True: 0}
+    public = opened(VISITS.format(source="visits.csv").replace('unit = "user_id"', "public = true"), files)
+    assert public.shell.run("SELECT ms FROM visits ORDER BY 1").column(0).to_pylist() == [5, 7, 9, None, None]
+
+
+@pytest.mark.parametrize("name", ["it's.csv", "a b.csv", "ä€.csv", "x;y.csv", '"q".csv'])
+def test_a_path_is_only_a_path(opened, name):
+    made = opened(VISITS.format(source=name.replace('"', '\\"')), {name: CSV})
+    assert made.count(PAGES)["a"] == 2
+
+
+def test_columns_are_those_declared_and_no_others(opened, tmp_path):
+    parquet(tmp_path / "visits.parquet", f"SELECT *, 'secret' AS name FROM ({ROWS})")
+    made = opened(VISITS.format(source="visits.parquet"))
+    assert [name for name, _ in made.shell.columns("visits")] == ["user_id", "page", "ms"]
+    with pytest.raises(QueryRefused, match="there is no column name"):
+        made.count("SELECT COUNT(DISTINCT user_id) FROM visits WHERE name = 'secret'")
+
+
+HOSTILE = f"""
+CREATE TABLE t AS {ROWS};
+CREATE MACRO "+"(a, b) AS 1000;
+CREATE MACRO "*"(a, b) AS (SELECT MAX(page) FROM t);
+CREATE MACRO "~~"(a, b) AS TRUE;
+CREATE MACRO lower(x) AS (SELECT MAX(page) FROM t);
+CREATE MACRO count(x) AS 77;
+CREATE MACRO coalesce(a, b) AS 5;
+CREATE MACRO hash(x) AS 1;
+"""
+
+
+def test_macros_of_the_owners_database_are_not_found(opened):
+    made = opened('[database]\npath = "own.duckdb"\n' + VISITS.format(source="t"), sql=HOSTILE)
+    assert made.count(PAGES) == {"a": 2, "b": 1, "z": 0}
+    for condition, users in (
+        ("ms + 1 = 1000", 0),
+        ("ms * 2 = 10", 1),
+        ("page LIKE 'zzz'", 0),
+        ("lower(page) = 'a'", 2),
+        ("lower(page) LIKE 'a%' AND ms + 1 = 6", 1),
+    ):
+        found = made.count(f"SELECT COUNT(DISTINCT user_id) FROM visits WHERE {condition}")
+        assert found == {None: users}, condition
+
+
+def test_a_collation_of_the_owners_database_merges_no_units(opened):
+    sql = (
+        "CREATE TABLE t(user_id VARCHAR COLLATE NOCASE, page VARCHAR COLLATE NOCASE);"
+        "INSERT INTO t VALUES ('Ann', 'x'), ('ANN', 'X'), ('ann', 'x')"
+    )
+    toml = '[database]\npath = "own.duckdb"\n[tables.visits]\nsource = "t"\nunit = "user_id"\n'
+    made = opened(toml, sql=sql)
+    assert made.count("SELECT COUNT(DISTINCT user_id) FROM visits") == {None: 3}
+    assert made.count("SELECT COUNT(DISTINCT user_id) FROM visits WHERE page = 'x'") == {None: 2}
+    joined = (
+        "SELECT COUNT(DISTINCT a.user_id) FROM visits a JOIN visits b "
+        "ON a.user_id = b.user_id AND b.page = 'X'"
+    )
+    assert made.count(joined) == {None: 1}
+
+
+@pytest.mark.parametrize("source", ["v", "missing", "main.v", "other.t", "temp.t", "own.t"])
+def test_views_and_what_is_not_there_are_no_sources(opened, source):
+    with pytest.raises(PolicyError, match="has no table"):
+        opened(
+            '[database]\npath = "own.duckdb"\n' + VISITS.format(source=source),
+            sql=f"CREATE TABLE t AS {ROWS}; CREATE VIEW v AS SELECT * FROM t",
+        )
+
+
+@pytest.mark.parametrize(
+    ("toml", "files", "message"),
+    [
+        (VISITS.format(source="visits.parquet"), {"visits.parquet": "no Parquet"}, "cannot be read"),
+        (VISITS.format(source="visits.csv"), {"visits.csv": ""}, "no header line"),
+        (VISITS.format(source="visits.csv"), {"visits.csv": "user_id,page\n"}, "no such column"),
+        (VISITS.format(source="visits.csv"), {"visits.csv": "user_id,page,ms,Page\n"}, "the same name"),
+        (
+            '[database]\npath = "own.duckdb"\n' + VISITS.format(source="t"),
+            {"own.duckdb": "none"},
+            "not a DuckDB database",
+        ),
+    ],
+)
+def test_sources_that_cannot_be_opened_are_the_owners_error(opened, toml, files, message):
+    with pytest.raises(PolicyError, match=message):
+        opened(toml, files)
+
+
+ATTEMPTS = [
+    "SELECT * FROM read_text('{folder}/other.txt')",
+    "SELECT * FROM '{folder}/other.csv'",
+    "SELECT * FROM read_csv('{folder}/other.csv')",
+    "SELECT * FROM glob('{folder}/*')",
+    "COPY (SELECT 1) TO '{folder}/out.csv'",
+    "EXPORT DATABASE '{folder}/out'",
+    "ATTACH '{folder}/new.duckdb'",
+    "INSTALL httpfs",
+    "LOAD httpfs",
+    "SET enable_external_access = true",
+    "SET allowed_paths = ['{folder}/other.csv']",
+    "SET threads = 1",
+    "SET TimeZone = 'Europe/Berlin'",
+    "SET lock_configuration = false",
+    "RESET ieee_floating_point_ops",
+    "PRAGMA enable_profiling",
+    "CREATE PERSISTENT SECRET s (TYPE s3, KEY_ID 'a', SECRET 'b')",
+]
+
+
+def test_both_databases_are_locked_down(opened, tmp_path):
+    made = opened(
+        VISITS.format(source="visits.csv"), {"visits.csv": CSV, "other.csv": CSV, "other.txt": "secret"}
+    )
+    for connection in (made.engine._con, made.shell._con):
+        for attempt in ATTEMPTS:
+            with pytest.raises(duckdb.Error):
+                connection.execute(attempt.format(folder=tmp_path)).fetchall()
+    assert not (tmp_path / "out.csv").exists()
+    assert not (tmp_path / "new.duckdb").exists()
+
+
+PINNED = {
+    "TimeZone": "UTC",
+    "Calendar": "gregorian",
+    "default_collation": "",
+    "ieee_floating_point_ops": True,
+    "integer_division": False,
+    "scalar_subquery_error_on_multiple_rows": True,
+    "lock_configuration": True,
+    "enable_external_access": False,
+    "autoload_known_extensions": False,
+    "autoinstall_known_extensions": False,
+    "allow_community_extensions": False,
+    "allow_persistent_secrets": False,
+    "python_enable_replacements": False,
+    "enable_progress_bar": False,
+}
+
+
+def test_settings_are_pinned(opened):
+    made = opened(VISITS.format(source="visits.csv"), {"visits.csv": CSV})
+    for connection in (made.engine._con, made.shell._con):
+        for name, value in PINNED.items():
+            assert connection.execute(f"SELECT current_setting('{name}')").fetchone()[0] == value, name
+
+
+def test_python_values_are_no_tables(opened):
+    made = opened(VISITS.format(source="visits.csv"), {"visits.csv": CSV})
+    secret = duckdb.sql("SELECT 1 AS x").to_arrow_table()
+    for connection in (made.engine._con, made.shell._con):
+        with pytest.raises(duckdb.Error):
+            connection.execute("SELECT * FROM secret").fetchall()
+    assert secret.num_rows == 1
+
+
+def test_only_what_the_analysis_sealed_is_counted(opened):
+    made = opened(VISITS.format(source="visits.csv"), {"visits.csv": CSV})
+    with pytest.raises(InternalError):
+        made.engine.count("SELECT 1 AS n0")  # type: ignore[arg-type]  # that is the test
+    with pytest.raises(InternalError):
+        CompiledQuery("SELECT 1 AS n0", (), 1, (), object())
+    compiled = made.compiled(PAGES)
+    with pytest.raises(InternalError):
+        compiled.sql = "SELECT 1"
+
+
+def test_the_shell_has_no_private_row_and_every_public_one(opened):
+    made = opened(
+        VISITS.format(source="visits.csv") + '[tables.pages]\nsource = "pages.csv"\npublic = true\n'
+        'columns = { page = "VARCHAR", kind = "VARCHAR" }\n',
+        {"visits.csv": CSV, "pages.csv": "page,kind\na,x\nb,y\n"},
+    )
+    counted = "SELECT (SELECT COUNT(*) FROM visits), (SELECT COUNT(*) FROM pages)"
+    assert made.shell._con.execute(counted).fetchone() == (0, 2)
+    assert made.engine._con.execute(counted).fetchone() == (5, 2)
+
+
+DOMAINS = [
+    ("VARCHAR", '["b", "a", "b", ""]', ["b", "a", ""]),
+    ("VARCHAR", '["it\'s", "{0}", "ä"]', ["it's", "{0}", "ä"]),
+    ("INTEGER", "[3, 1, 2]", [3, 1, 2]),
+    ("INTEGER", "{ from = -1, to = 1 }", [-1, 0, 1]),
+    ("TINYINT", "{ from = 126, to = 127 }", [126, 127]),
+    ("UBIGINT", "[18446744073709551615, 0]", [2**64 - 1, 0]),
+    ("DOUBLE", "[0.1, -0.0, 3]", [0.1, 0.0, 3.0]),
+    ("DECIMAL(6,2)", "[0.5, 3]", [Decimal("0.50"), Decimal("3.00")]),
+    ("BOOLEAN", '"boolean"', [False, True]),
+    ("ENUM('y', 'x')", '"enum"', ["y", "x"]),
+    (
+        "DATE",
+        "{ from = 2024-02-28, to = 2024-03-01 }",
+        [datetime.date(2024, 2, d) for d in (28, 29)] + [datetime.date(2024, 3, 1)],
+    ),
+    ("DATE", "[2024-02-28]", [datetime.date(2024, 2, 28)]),
+    ("TIMESTAMP", "[2024-02-28T10:00:00]", [datetime.datetime(2024, 2, 28, 10)]),
+    ("TIME", "[10:30:00]", [datetime.time(10, 30)]),
+    ("UUID", '["00000000-0000-0000-0000-00000000000A"]', ["00000000-0000-0000-0000-00000000000a"]),
+]
+
+
+@pytest.mark.parametrize(("kind", "domain", "values"), DOMAINS)
+def test_a_domain_is_counted_value_by_value_in_its_order(opened, kind, domain, values):
+    toml = (
+        VISITS.format(source="visits.csv").replace("INTEGER", kind)
+        + f"[tables.visits.domain]\nms = {domain}\n"
+    )
+    made = opened(toml, {"visits.csv": "user_id,page,ms\n"})
+    found = made.count("SELECT ms, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY ms HAVING n > 1 LIMIT 1")
+    assert [str(v) if kind == "UUID" else v for v in found] == values
+    assert set(found.values()) == {0}
+
+
+def test_a_domain_may_be_a_public_column(opened):
+    made = opened(
+        VISITS.format(source="visits.csv")
+        + '[tables.visits.domain]\npage = { table = "pages", column = "name" }\n'
+        '[tables.pages]\nsource = "pages.csv"\npublic = true\ncolumns = { name = "VARCHAR" }\n',
+        {"visits.csv": CSV, "pages.csv": 'name\nz\na\na\n""\n'},
+    )
+    text = "SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING n > 1 LIMIT 1"
+    assert list(made.count(text).items()) == [("a", 2), ("z", 0)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "domain"),
+    [
+        ("INTEGER", "[300000000000]"),
+        ("INTEGER", '["a"]'),
+        ("DATE", "[1]"),
+        ("BOOLEAN", "[1]"),
+        ("VARCHAR", "[1]"),
+    ],
+)
+def test_a_domain_is_of_the_columns_type(opened, kind, domain):
+    toml = (
+        VISITS.format(source="visits.csv").replace("INTEGER", kind)
+        + f"[tables.visits.domain]\nms = {domain}\n"
+    )
+    with pytest.raises(PolicyError):
+        opened(toml, {"visits.csv": CSV})
+
+
+@pytest.mark.parametrize(("pages", "single"), [("page\na\nb\n", True), ("page\na\na\n", False)])
+def test_a_public_fact_counts_only_if_it_holds(opened, pages, single):
+    made = opened(
+        VISITS.format(source="visits.csv") + '[tables.pages]\nsource = "pages.csv"\npublic = true\n'
+        'columns = { page = "VARCHAR" }\nunique = [["page"]]\n',
+        {"visits.csv": CSV, "pages.csv": pages},
+    )
+    text = (
+        "SELECT COUNT(*) FROM (SELECT DISTINCT user_id, page FROM visits) v "
+        "JOIN pages p USING (page) WHERE v.page = 'a'"
+    )
+    if single:
+        assert made.count(text) == {None: 2}
+    else:
+        with pytest.raises(QueryRefused, match="can have many rows"):
+            made.count(text)
+
+
+def test_rows_without_a_unit_are_never_counted(opened):
+    made = opened(VISITS.format(source="visits.csv"), {"visits.csv": CSV})
+    assert made.count("SELECT COUNT(DISTINCT user_id) FROM visits") == {None: 3}
+    assert made.count("SELECT COUNT(DISTINCT user_id) FROM visits WHERE ms = 7") == {None: 0}
+
+
+def test_equal_doubles_are_one_value(opened, tmp_path):
+    values = "'nan'::DOUBLE, 0.0::DOUBLE, '-nan'::DOUBLE, -0.0::DOUBLE"
+    parquet(
+        tmp_path / "visits.parquet",
+        f"SELECT i AS user_id, 'a' AS page, [{values}][1 + i % 4] AS ms FROM range(8) t(i)",
+    )
+    made = opened(VISITS.format(source="visits.parquet").replace("INTEGER", "DOUBLE"))
+    assert made.count("SELECT COUNT(DISTINCT user_id) FROM visits WHERE signbit(ms)") == {None: 0}
+    assert made.count("SELECT COUNT(DISTINCT user_id) FROM visits WHERE 1 / ms > 0") == {None: 8}
+
+
+MALFORMED = CSV + "4,a\n"
+
+
+def test_a_failure_says_nothing_and_the_next_statement_runs(opened, capfd):
+    made = opened(
+        VISITS.format(source="visits.csv") + VISITS.replace("visits]", "good]").format(source="good.csv"),
+        {"visits.csv": CSV + "secret-4711,a\n", "good.csv": CSV},
+    )
+    compiled = made.compiled(PAGES)
+    for _ in range(2):
+        with pytest.raises(OperationalError) as caught:
+            made.engine.count(compiled)
+        assert str(caught.value) == FAILED
+        assert caught.value.__cause__ is None
+        assert caught.value.__context__ is None
+        assert made.count(PAGES.replace("visits", "good")) == {"a": 2, "b": 1, "z": 0}
+    assert "secret" not in "".join(capfd.readouterr())
+
+
+def test_vetting_reads_every_column_and_tests_every_fact(opened):
+    def vetted(text: str, unique: str = "") -> bool:
+        return opened(VISITS.format(source="visits.csv") + unique, {"visits.csv": text}).engine.vet("visits")
+
+    assert vetted(CSV)
+    assert not vetted(MALFORMED)
+    assert not vetted(CSV + '4,"a,1\n')
+    assert vetted(CSV, 'unique = [["user_id", "page"]]\n')
+    assert not vetted(CSV + "1,a,9\n", 'unique = [["user_id", "page"]]\n')
+    assert not vetted(
+        "user_id,page,ms\n1,,1\n1,,2\n", 'unique = [["user_id", "page"]]\n'
+    )  # NULL is a value here
+    assert vetted("user_id,page,ms\n,a,1\n,a,2\n", 'unique = [["user_id", "page"]]\n')  # nobody's rows
+
+
+def test_another_thread_stops_a_count(opened, tmp_path):
+    parquet(
+        tmp_path / "visits.parquet",
+        "SELECT 1 AS user_id, 'a' AS page, i::INTEGER AS ms FROM range(60000) t(i)",
+    )
+    made = opened(VISITS.format(source="visits.parquet"))
+    heavy = made.compiled(
+        "SELECT COUNT(DISTINCT a.user_id) FROM visits a JOIN visits b ON a.user_id = b.user_id "
+        "JOIN visits c ON b.user_id = c.user_id WHERE a.ms + b.ms + c.ms < 0"
+    )
+    ended = threading.Event()
+
+    def stop() -> None:
+        while not ended.wait(0.05):
+            made.engine.cancel()
+
+    stopper = threading.Thread(target=stop)
+    stopper.start()
+    try:
+        with pytest.raises(OperationalError, match="cancelled"):
+            made.engine.count(heavy)
+    finally:
+        ended.set()
+        stopper.join()
+    assert made.count("SELECT COUNT(DISTINCT user_id) FROM visits") == {None: 1}
