@@ -25,11 +25,6 @@ if TYPE_CHECKING:
 __all__ = ["CheckedCounts", "MedianCounts"]
 
 
-class _Prepared(Protocol):
-    @property
-    def plan(self) -> Plan | None: ...
-
-
 class _Session(Protocol):
     """What of a session a stream needs."""
 
@@ -37,7 +32,8 @@ class _Session(Protocol):
     ledger: Ledger
     engine: Engine
 
-    def prepare(self, text: str, parameters: Parameters = None) -> _Prepared: ...
+    def plan_count(self, text: str, parameters: Parameters = None) -> Plan:
+        """Analyse a count that the stream pays for."""
 
 
 class _Stream:
@@ -77,14 +73,13 @@ class _Stream:
     def _answer(self, text: str, parameters: Parameters, ask: Callable[[int], Checked]) -> Checked:
         if not self._open:
             raise InterfaceError("the stream of checked counts is closed")
-        prepared = self._session.prepare(text, parameters)
-        _one_count(prepared)
+        plan = self._session.plan_count(text, parameters)
+        _one_count(plan)
         if self._mechanism.exhausted:
             raise OperationalError("the misses are used up: open another stream")
-        assert prepared.plan is not None  # noqa: S101  _one_count looked
         failed = False
         try:
-            exact_count = int(self._session.engine.count(prepared.plan.compiled).n[0][0])
+            exact_count = int(self._session.engine.count(plan.compiled).n[0][0])
             return ask(exact_count)
         except (KeyboardInterrupt, Cancelled):
             self._open = False
@@ -98,9 +93,8 @@ class _Stream:
         raise OperationalError(FAILED)
 
 
-def _one_count(prepared: _Prepared) -> None:
-    plan = prepared.plan
-    if plan is None or not isinstance(plan.reading, Scalar) or len(plan.counts) != 1:
+def _one_count(plan: Plan) -> None:
+    if not isinstance(plan.reading, Scalar) or len(plan.counts) != 1:
         raise ProgrammingError("a checked count is one count of a private table without GROUP BY")
     if plan.counts[0].bound != 1:
         raise ProgrammingError("a checked count may change by 1 with one unit: COUNT(DISTINCT unit)")

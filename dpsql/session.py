@@ -12,7 +12,7 @@ from dpsql.answers import choose, details, rows
 from dpsql.charge import Charge
 from dpsql.checked import CheckedCounts, MedianCounts
 from dpsql.engines import FAILED, Cancelled, open_engine
-from dpsql.errors import DatabaseError, InternalError, OperationalError
+from dpsql.errors import DatabaseError, InternalError, OperationalError, ProgrammingError
 from dpsql.language import Describe, Explain, Options, Query, Set, Show, Statement, parse
 from dpsql.ledger import Ledger, Reservation
 from dpsql.present import check_wrapper, present
@@ -193,6 +193,18 @@ class Session:
             known = OperationalError(FAILED)
         self.ledger.fail(reservation)
         raise known
+
+    def plan_count(self, text: str, parameters: Parameters = None) -> Plan:
+        """Analyse a count for a stream, which pays for it itself; its source is vetted."""
+        query = parse(text, parameters)
+        if not isinstance(query, Query) or not is_private(query, self.policy):
+            raise ProgrammingError("a checked count is one count of a private table without GROUP BY")
+        options = complete(
+            query.options, replace(self.defaults, epsilon=self.defaults.epsilon or Fraction(1))
+        )
+        plan = analyse(query, self.policy, self.shell, options)
+        self._vet(plan)
+        return plan
 
     def checked(self, *, tolerance: Number, epsilon: Number, misses: int) -> CheckedCounts:
         """Open a stream of counts answered by guesses; its largest charge is reserved now."""
