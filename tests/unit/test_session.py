@@ -1,0 +1,412 @@
+"""The walk of a statement: charged before data is read, silent when it fails, free when asked before."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from dpsql.charge import Charge
+from dpsql.engines import FAILED
+from dpsql.errors import BudgetExceeded, Error, OperationalError, QueryRefused
+from dpsql.policy import load
+from dpsql.session import Session
+
+POLICY = """
+[budget]
+epsilon = 5
+delta = 1e-6
+default_epsilon = 0.5
+max_epsilon_per_query = 2
+max_failures = 2
+ledger = "ledger.sqlite"
+[analysts.bob]
+epsilon = 1
+[tables.visits]
+source = "visits.parquet"
+unit = "user_id"
+unit_kind = "person"
+[tables.visits.domain]
+page = ["a", "b", "c"]
+[tables.pages]
+source = "pages.parquet"
+public = true
+"""
+CANARY = "canary-4711"
+TOP = "SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2"
+COUNT = "SELECT COUNT(DISTINCT user_id) AS n FROM visits"
+
+
+def spends(epsilon: str, rest: str = "COUNT(DISTINCT user_id) AS n FROM visits") -> str:
+    return f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = {epsilon}) {rest}"
+
+
+class Recorder:
+    """Stands before an object and writes down what is called, in one list for all of them."""
+
+    def __init__(self, inner: object, calls: list[str], error: BaseException | None = None) -> None:
+        self.inner, self.calls, self.error = inner, calls, error
+
+    def __getattr__(self, name: str):
+        found = getattr(self.inner, name)
+        if not callable(found):
+            return found
+
+        def call(*args, **kwargs):
+            self.calls.append(name)
+            if name == "count" and self.error is not None:
+                raise self.error
+            return found(*args, **kwargs)
+
+        return call
+
+
+@pytest.fixture
+def folder(tmp_path):
+    duckdb.sql(
+        f"COPY (SELECT i // 3 AS user_id, ['a', 'b', 'c'][1 + i % 3] AS page, '{CANARY}' AS note, i AS ms "
+        f"FROM range(60) t(i)) TO '{tmp_path}/visits.parquet'"
+    )
+    duckdb.sql(f"COPY (SELECT 'a' AS page, 'news' AS kind) TO '{tmp_path}/pages.parquet'")
+    (tmp_path / "dpsql.toml").write_text(POLICY)
+    return tmp_path
+
+
+@pytest.fixture
+def sessions(folder):
+    made = []
+
+    def open_one(analyst: str = "alice", toml: str = POLICY) -> Session:
+        (folder / "dpsql.toml").write_text(toml)
+        made.append(Session(load(folder / "dpsql.toml"), analyst))
+        return made[-1]
+
+    yield open_one
+    for session in made:
+        session.close()
+
+
+@pytest.fixture
+def session(sessions):
+    return sessions()
+
+
+def recorded(session: Session, error: BaseException | None = None) -> list[str]:
+    """Record what the session asks of its ledger and its engine; `error` is what counting raises."""
+    calls: list[str] = []
+    session.ledger = Recorder(session.ledger, calls)
+    session.engine = Recorder(session.engine, calls, error)
+    return calls
+
+
+def spent(session: Session) -> Fraction:
+    return session.budget().spent.epsilon
+
+
+def test_the_charge_is_written_before_data_is_read_and_settled_before_rows_are_shown(session):
+    session.run(COUNT)  # the source is vetted once
+    calls = recorded(session)
+    answer = session.run(TOP)
+    assert [c for c in calls if c in ("reserve", "count", "settle", "fail", "cancel")] == [
+        "reserve",
+        "count",
+        "settle",
+    ]
+    assert spent(session) == 1
+    assert answer.release.charge == Charge(Fraction(1, 2))
+    assert answer.release.number is not None
+
+
+def test_a_source_is_vetted_before_anything_is_charged_and_once(session):
+    calls = recorded(session)
+    session.run(COUNT)
+    assert calls.index("vet") < calls.index("reserve") < calls.index("count")
+    calls.clear()
+    session.run(spends("0.7"))
+    assert "vet" not in calls
+
+
+def test_a_source_that_cannot_be_read_as_declared_costs_nothing(folder, sessions):
+    duckdb.sql(f"COPY (SELECT 1 AS user_id, 'a' AS page FROM range(2)) TO '{folder}/visits.parquet'")
+    session = sessions(toml=POLICY.replace('unit = "user_id"', 'unit = "user_id"\nunique = [["user_id"]]'))
+    for _ in range(3):
+        with pytest.raises(OperationalError, match="cannot be read as declared"):
+            session.run(COUNT)
+    assert spent(session) == 0
+
+
+@pytest.mark.parametrize(
+    "error", [RuntimeError(CANARY), OperationalError(CANARY), duckdb.Error(CANARY), MemoryError()]
+)
+def test_a_failure_keeps_the_charge_and_says_nothing(session, error):
+    session.run(COUNT)
+    calls = recorded(session, error)
+    with pytest.raises(OperationalError) as caught:
+        session.run(TOP)
+    assert str(caught.value) == FAILED
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None
+    assert calls[-3:] == ["reserve", "count", "fail"]
+    assert spent(session) == 1
+    assert len(session.ledger.releases("alice")) == 1
+
+
+def test_a_failure_of_the_mechanism_is_one_too(session, monkeypatch):
+    prepared = session.prepare(COUNT)
+
+    def fails(self, counts):
+        raise ValueError(CANARY, counts)
+
+    monkeypatch.setattr(type(prepared.method), "run", fails)
+    with pytest.raises(OperationalError) as caught:
+        session.execute(prepared)
+    assert str(caught.value) == FAILED
+    assert spent(session) == Fraction(1, 2)
+
+
+def test_after_too_many_failures_the_owner_is_asked(session):
+    session.run(COUNT)
+    calls = recorded(session, RuntimeError(CANARY))
+    for _ in range(2):
+        with pytest.raises(OperationalError, match="could not finish"):
+            session.run(spends("0.1"))
+    calls.clear()
+    with pytest.raises(OperationalError) as caught:
+        session.run(spends("0.1"))
+    assert "count" not in calls
+    assert str(caught.value) != FAILED
+    assert spent(session) == Fraction(7, 10)
+    assert session.run(COUNT).release.reused is not None, "what was released stays readable"
+
+
+def test_an_interrupt_keeps_the_charge_and_is_no_failure(session):
+    session.run(COUNT)
+    calls = recorded(session, KeyboardInterrupt())
+    for _ in range(3):
+        with pytest.raises(KeyboardInterrupt):
+            session.run(spends("0.1"))
+    assert calls[-3:] == ["reserve", "count", "cancel"]
+    assert spent(session) == Fraction(8, 10)
+    session.engine.error = None
+    assert session.run(spends("0.1")).release.charge.epsilon == Fraction(1, 10)
+
+
+def test_without_budget_no_data_is_read(session):
+    calls = recorded(session)
+    with pytest.raises(BudgetExceeded) as caught:
+        session.run(spends("2.5"))
+    assert (caught.value.requested[0], caught.value.scope) == (Fraction(5, 2), "query")
+    for _ in range(2):
+        session.run(spends("2, fresh = TRUE"))
+    with pytest.raises(BudgetExceeded) as caught:
+        session.run(spends("1.5"))
+    assert caught.value.remaining[0] == 1
+    assert calls.count("count") == 2
+    assert spent(session) == 4
+
+
+def test_an_analyst_has_a_cap_of_his_own(sessions):
+    bob = sessions("bob")
+    bob.run(spends("0.9"))
+    with pytest.raises(BudgetExceeded) as caught:
+        bob.run(spends("0.2"))
+    assert "bob" in caught.value.scope
+    assert sessions("alice").run(spends("0.2")).release.charge.epsilon == Fraction(1, 5)
+
+
+def test_preparing_prices_and_neither_charges_nor_reads(session):
+    calls = recorded(session)
+    prepared = session.prepare(TOP)
+    assert (prepared.private, prepared.price) == (True, Charge(Fraction(1, 2)))
+    assert session.prepare("SELECT * FROM pages").private is False
+    assert session.prepare("SHOW TABLES").price == Charge()
+    assert not {"reserve", "count", "vet", "settle"} & set(calls)
+    assert spent(session) == 0
+
+
+def test_what_was_asked_before_costs_nothing(session):
+    first = session.run(TOP)
+    calls = recorded(session)
+    for text in (TOP, f"  {TOP}  ", TOP.replace("visits", "Visits"), f"-- again\n{TOP}"):
+        again = session.run(text)
+        assert again.table.equals(first.table)
+        assert again.release.reused is not None
+        assert again.release.number == first.release.number
+        assert session.prepare(text).price == Charge()
+    assert "count" not in calls
+    assert spent(session) == Fraction(1, 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "parameters"),
+    [
+        (TOP.replace("LIMIT 2", "LIMIT 1"), None),
+        (TOP.replace("AS n", "AS m").replace("BY n", "BY m"), None),
+        (TOP.replace("'", '"').replace("FROM visits", "FROM visits WHERE note = 'x'"), None),
+        (TOP.replace("SELECT", "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (fresh = TRUE)"), None),
+        (TOP.replace("SELECT", "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.6)"), None),
+        (TOP.replace("SELECT", "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (noise = LAPLACE)"), None),
+        (TOP.replace("SELECT", "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (confidence = 0.9)"), None),
+    ],
+)
+def test_another_question_has_another_answer(session, text, parameters):
+    session.run(TOP)
+    answer = session.run(text, parameters)
+    assert answer.release.reused is None
+    assert spent(session) > Fraction(1, 2)
+
+
+def test_texts_are_compared_letter_by_letter_and_values_by_their_type(session):
+    text = COUNT + " WHERE note = ?"
+    for value in ("A", "a", "a "):
+        assert session.run(text, [value]).release.reused is None
+    for value in (1, 1.0, "1", True):
+        assert session.run(f"{COUNT} WHERE ? IS NOT NULL", [value]).release.reused is None
+    assert session.run(text, ["a"]).release.reused is not None
+
+
+def test_defaults_of_the_connection_are_part_of_the_question(session):
+    session.run(COUNT)
+    session.run("SET dp_epsilon = 0.25")
+    assert session.run(COUNT).release.charge.epsilon == Fraction(1, 4)
+    assert session.run(spends("0.5")).release.reused is not None
+
+
+def test_a_release_is_the_analysts_own(sessions):
+    alice, bob = sessions("alice"), sessions("bob")
+    first = alice.run(COUNT)
+    assert bob.run(COUNT).release.reused is None
+    assert bob.budget().spent.epsilon == Fraction(1, 2)
+    assert sessions("alice").run(COUNT).table.equals(first.table), "another session of hers"
+    assert [r.statement for r in bob.ledger.releases("bob")] == [COUNT]
+
+
+def test_new_data_has_new_answers(folder, sessions):
+    first = sessions()
+    first.run(COUNT)
+    fewer = "SELECT i AS user_id, 'a' AS page, '' AS note, i AS ms FROM range(7) t(i)"
+    duckdb.sql(f"COPY ({fewer}) TO '{folder}/visits.parquet'")
+    assert sessions().run(COUNT).release.reused is None
+
+
+def test_an_epsilon_is_said_or_has_a_default(sessions):
+    session = sessions(toml=POLICY.replace("default_epsilon = 0.5\n", ""))
+    with pytest.raises(QueryRefused, match="says no epsilon") as caught:
+        session.prepare(COUNT)
+    assert "OPTIONS (epsilon = 1)" in caught.value.hint
+    session.run("SET dp_epsilon = 1")
+    assert session.run(COUNT).release.charge.epsilon == 1
+
+
+def test_settings_are_the_connections(session, sessions):
+    assert session.run("SET dp_epsilon = 1.5").table.num_columns == 0
+    assert session.prepare(COUNT).price.epsilon == Fraction(3, 2)
+    assert sessions().prepare(COUNT).price.epsilon == Fraction(1, 2)
+    session.run("SET dp_measure = 0.3")
+    assert session.prepare(TOP).plan.options.measure == Fraction(3, 10)
+    session.run("SET dp_confidence = 0.9")
+    assert session.run(COUNT).release.confidence == Fraction(9, 10)
+
+
+def test_explain_reads_and_costs_nothing(session):
+    calls = recorded(session)
+    plain = session.run(f"EXPLAIN {TOP}")
+    assert plain.release is None
+    assert plain.table.column_names == ["property", "value"]
+    facts = json.loads(session.run(f"EXPLAIN (FORMAT JSON) {TOP}").table.column(0)[0].as_py())
+    assert {
+        "reading", "mechanism", "unit", "guarantee", "epsilon", "delta", "split", "noise_scale",
+        "predicted_stddev", "domain", "domain_size", "budget_left", "compiled_sql",
+    } <= facts.keys()  # fmt: skip
+    assert facts["domain_size"] == 3
+    assert facts["epsilon"] == "0.5"
+    assert facts["compiled_sql"] == session.prepare(TOP).plan.compiled.sql
+    public = json.loads(session.run("EXPLAIN (FORMAT JSON) SELECT * FROM pages").table.column(0)[0].as_py())
+    assert public["epsilon"] == "0"
+    assert not {"reserve", "count", "vet", "settle"} & set(calls)
+    assert spent(session) == 0
+
+
+def test_explain_is_the_same_whatever_the_data(folder, sessions):
+    whole = sessions().run(f"EXPLAIN {TOP}").table
+    duckdb.sql(f"COPY (SELECT * FROM '{folder}/visits.parquet' WHERE user_id = 3) TO '{folder}/one.parquet'")
+    (folder / "one.parquet").rename(folder / "visits.parquet")
+    assert sessions().run(f"EXPLAIN {TOP}").table.equals(whole)
+
+
+def test_show_and_describe(session):
+    assert session.run("SHOW TABLES").table.to_pylist() == [
+        {"table": "visits", "unit": "user_id"},
+        {"table": "pages", "unit": "public"},
+    ]
+    assert session.run("DESCRIBE visits").table.to_pylist() == [
+        {"column": "user_id", "type": "BIGINT", "domain": ""},
+        {"column": "page", "type": "VARCHAR", "domain": "declared"},
+        {"column": "note", "type": "VARCHAR", "domain": ""},
+        {"column": "ms", "type": "BIGINT", "domain": ""},
+    ]
+    assert {row["domain"] for row in session.run("DESCRIBE pages").table.to_pylist()} == {"public"}
+    session.run(COUNT)
+    budget = session.run("SHOW PRIVACY BUDGET").table.to_pylist()[0]
+    assert (budget["total"], budget["spent"], budget["remaining"]) == ("5", "0.5", "4.5")
+    released = session.run("SHOW RELEASES").table.to_pylist()
+    assert [(r["statement"], r["epsilon"]) for r in released] == [(COUNT, "0.5")]
+
+
+def test_public_statements_are_free_and_never_meet_private_rows(session):
+    calls = recorded(session)
+    assert session.run("SELECT page, kind FROM pages").table.to_pylist() == [{"page": "a", "kind": "news"}]
+    assert session.run("SELECT 1 AS x").release is None
+    assert not {"reserve", "count"} & set(calls)
+    assert session.shell.run("SELECT COUNT(*) FROM visits").column(0).to_pylist() == [0]
+
+
+def test_a_release_holds_what_was_asked_and_what_is_free(session):
+    release = session.run(TOP).release
+    assert (release.keys, release.counts) == (("page",), ("n",))
+    assert release.rows.column_names == ["page", "n"]
+    assert release.rows.schema.types == [pa.string(), pa.float64()]
+    assert {"gap", "n_stddev", "n_low", "n_high"} <= set(release.table.column_names)
+    assert release.statement == TOP
+    assert "all rows of one person" in release.guarantee
+    assert "e^0.5" in release.guarantee
+
+
+FAULTS = [
+    "SELECT * FROM visits",
+    "SELECT note, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY note HAVING n > 1 LIMIT 2",
+    "SELECT COUNT(DISTINCT user_id) FROM visits WHERE note = 5",
+    "SELECT COUNT(DISTINCT user_id) FROM visits WHERE note::INTEGER = 'x'",
+    "SELECT COUNT(DISTINCT user_id) FROM visits WHERE error(note)",
+    "SELECT COUNT(*) FROM visits",
+    "SELECT MAX(note) FROM visits",
+    "SELECT (SELECT MAX(note) FROM visits) FROM pages",
+    "SELECT * FROM query('SELECT note FROM visits')",
+    "SELECT * FROM 'visits.parquet'",
+    "DESCRIBE visits",
+    "SHOW TABLES",
+    "SUMMARIZE visits",
+    f"EXPLAIN {TOP}",
+    "EXPLAIN ANALYZE SELECT COUNT(DISTINCT user_id) FROM visits",
+    "EXPLAIN SELECT COUNT(DISTINCT user_id) FROM visits WHERE user_id = 3",
+    "SELECT estimated_size FROM duckdb_tables()",
+    TOP,
+]
+
+
+def test_no_private_value_is_ever_shown(session, capfd):
+    shown = []
+    for text in FAULTS:
+        try:
+            shown.append(str(session.run(text).table.to_pylist()))
+        except Error as error:
+            shown += [str(error), repr(error), str(error.__cause__), str(error.__context__)]
+    session.engine = Recorder(session.engine, [], RuntimeError(CANARY))
+    with pytest.raises(OperationalError) as caught:
+        session.run(spends("0.1"))
+    shown += [str(caught.value), *capfd.readouterr()]
+    assert len(shown) > len(FAULTS)
+    assert CANARY not in "\n".join(shown)
