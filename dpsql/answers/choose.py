@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dpsql.analysis import unknown_mechanism
+from dpsql.analysis import candidates_of, unknown_mechanism
 from dpsql.answers.all_groups import LaplaceGroups
 from dpsql.answers.exponential import ExponentialMechanism
 from dpsql.answers.hybrid import HybridTopK
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["choose"]
 
+MAX_CANDIDATES = 1_000_000
 BRANCHES = 4
 """Of the adaptive sparse vector: each further one pays less for groups far above the threshold."""
 
@@ -46,6 +47,12 @@ def choose(plan: Plan) -> Method:
 def _method(plan: Plan) -> Method | None:
     asked, reading = plan.options.mechanism or "AUTO", plan.reading
     if plan.domain_size is None and isinstance(reading, TopK):
+        if candidates_of(reading.k, plan.options) > MAX_CANDIDATES:
+            raise plan.query.source.refuse(
+                f"over keys that nobody declared at most {MAX_CANDIDATES:,} groups take part",
+                plan.options.at.get("candidates"),
+                "a smaller k, or fewer candidates",
+            )
         match unknown_mechanism(reading.k, plan.options):
             case "LIMITED_DOMAIN":
                 return LimitedDomain.of(plan, reading)
