@@ -103,7 +103,8 @@ def explain(plan: Plan | None, method: Method | None, budget: Budget, public: st
             "compiled_sql": plan.compiled.sql,
         }
     if json:
-        text = json_text.dumps(found)
+        numbers = {name: float(str(found[name])) for name in ("epsilon", "delta", "budget_left")}
+        text = json_text.dumps({**found, **numbers})
         return pa.table({"explain": pa.array([text], pa.string())})
     shown = {name: _number(value) for name, value in found.items() if value is not None}
     return pa.table(
