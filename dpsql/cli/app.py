@@ -16,7 +16,7 @@ from dpsql import __version__
 from dpsql.cli import narrate
 from dpsql.cli.exits import ExitCode, exit_code, legend
 from dpsql.cli.output import FORMATS, Output, OutputFailedError, UnwritableError
-from dpsql.cli.sources import META, InOrder, Piece, read, statements
+from dpsql.cli.sources import META, InOrder, read, statements
 from dpsql.errors import Error
 
 if TYPE_CHECKING:
@@ -228,21 +228,92 @@ def budget_check(settings: Settings) -> int:
         return budget.check(ledger)
 
 
+@app.command("init")
+@click.argument("sources", metavar="SOURCE...", nargs=-1, required=True)
+@click.option(
+    "--unit",
+    "units",
+    metavar="[TABLE=]COLUMN",
+    multiple=True,
+    help="The column that names whom to protect; ROW if each row is a unit of its own.",
+)
+@click.option("--unit-kind", metavar="WORD", help="What a unit is, such as patient.")
+@click.option("--public", metavar="TABLE", multiple=True, help="A table that everybody may see.")
+@click.option(
+    "--column",
+    "columns",
+    metavar="[TABLE.]COLUMN=TYPE",
+    multiple=True,
+    help="A column's type; a CSV file has none, and dpsql never guesses them from the rows.",
+)
+@click.option(
+    "--domain",
+    "domains",
+    metavar="[TABLE.]COLUMN=VALUES",
+    multiple=True,
+    help="A column's public values: a,b,c or 0..23 or TABLE.COLUMN of a public table.",
+)
+@click.option("--epsilon", metavar="X", help="All that can ever be spent. [default: 1]")
+@click.option("--delta", metavar="X", help="The same for delta, which undeclared keys need.")
+@click.option("--max-epsilon-per-query", metavar="X", help="The most one statement may take.")
+@click.option("--default-epsilon", metavar="X", help="What a statement takes that names none.")
+@click.option("--default-delta", metavar="X", help="The same for delta.")
+@click.pass_obj
+def init_command(
+    settings: Settings,
+    /,
+    *,
+    sources: tuple[str, ...],
+    units: tuple[str, ...],
+    unit_kind: str | None,
+    public: tuple[str, ...],
+    columns: tuple[str, ...],
+    domains: tuple[str, ...],
+    **amounts: str | None,
+) -> int:
+    """Write a commented policy for Parquet and CSV files or a DuckDB database.
+
+    Looks at names and types alone, reads no row, and asks what the flags leave open. The policy is written
+    to the file that -p names, which must not be there yet.
+    """
+    from dpsql.cli import init
+    from dpsql.cli.init_tables import Wishes
+
+    given = tuple((name, text) for name, text in amounts.items() if text is not None)
+    return init.run(settings.policy, Wishes(sources, units, unit_kind, public, columns, domains, given))
+
+
+@app.command("check")
+@click.pass_obj
+def check_command(settings: Settings) -> int:
+    """For the owner: verify the policy against the data. Prints private facts.
+
+    Reads every column once through its declared type, and looks whether unique facts hold, domains cover,
+    and every row belongs to somebody. Exit code 2 when something is wrong.
+    """
+    from dataclasses import replace
+
+    from dpsql.cli import check
+    from dpsql.policy import load
+
+    out = replace(settings, format=settings.format or "table").output()
+    with closing(out):
+        return check.run(load(settings.policy), out)
+
+
 @app.command("demo")
 @click.pass_obj
 def demo_command(settings: Settings) -> int:
-    """Ask a private question on data that comes with dpsql."""
+    """Take a tour of two minutes on data that comes with dpsql."""
     from dataclasses import replace
 
     from dpsql.cli import demo
-    from dpsql.cli.batch import Batch
 
     folder = demo.copy_data()
     policy = str(folder / demo.POLICY)
     out = replace(settings, format=settings.format or "table").output()
     with _opened(replace(settings, policy=policy)) as session, closing(out):
-        narrate.say(demo.QUESTION + ";\n")
-        code = Batch(session, out).run([Piece(demo.QUESTION, "-c", 1)])
+        code = demo.tour(session, out)
     narrate.say(f"\nData, policy and ledger are in {folder}. Go on with:\n  dpsql -p {policy}")
     return code
 
@@ -255,7 +326,8 @@ def main(args: Sequence[str] | None = None) -> int:
         return int(result or 0)
     except click.UsageError as problem:
         command = problem.ctx.command_path if problem.ctx is not None else "dpsql"
-        narrate.error(f"{problem.format_message()}\nHint: {command} --help")
+        text = problem.format_message()
+        narrate.error(text if "\nHint: " in text else f"{text}\nHint: {command} --help")
         return ExitCode.USAGE
     except (click.Abort, KeyboardInterrupt):
         narrate.interrupted()

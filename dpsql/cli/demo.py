@@ -1,23 +1,136 @@
-"""`dpsql demo`: a private question on shipped data, with no set-up."""
+"""`dpsql demo`: a guided tour on shipped data, with no set-up."""
 
 from __future__ import annotations
 
 import shutil
+import sys
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from dpsql.errors import OperationalError
+from dpsql.cli import narrate
+from dpsql.cli.batch import tell
+from dpsql.cli.exits import ExitCode, exit_code
+from dpsql.errors import Error, OperationalError, QueryRefused
 
-__all__ = ["POLICY", "QUESTION", "copy_data"]
+if TYPE_CHECKING:
+    from dpsql.cli.output import Output
+    from dpsql.session import Session
+
+__all__ = ["POLICY", "TOUR", "Stop", "copy_data", "tour"]
 
 POLICY = "clinic.toml"
-QUESTION = """\
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """One stop of the tour: what is asked in words, the statement, what to see in its answer."""
+
+    words: str
+    statement: str
+    seen: str = ""
+
+
+TOUR = (
+    Stop(
+        """\
+A synthetic clinic: 400,000 visits of 50,000 patients. What is protected is a
+patient: whether all visits of any one of them are in the data or not must
+hardly change what you see.
+
+Which diagnoses do most patients have, and how many patients is that?""",
+        """\
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1)
        d.diagnosis, COUNT(DISTINCT v.patient_id) AS patients
 FROM visits v JOIN diagnoses d ON d.code = v.diagnosis_code
 GROUP BY d.diagnosis
-TOP 5"""
-"""Which diagnoses do most patients have? The privacy unit is the patient."""
+TOP 5""",
+        """\
+Behind ± stands how far noise may have moved a count (95%). The gap to the
+next group came free with the choice. The last line says what the answer
+cost: an epsilon of 1, out of the 10 that the policy gives.""",
+    ),
+    Stop(
+        "At which clinics were at least 4,000 patients? Five of them will do.",
+        """\
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5)
+       clinic, COUNT(DISTINCT patient_id) AS patients
+FROM visits
+GROUP BY clinic
+ABOVE THRESHOLD 4000 LIMIT 5""",
+        """\
+How far each is above the threshold came free, and with it the count. What
+clinics far above do not need of the 0.5 was not charged.""",
+    ),
+    Stop(
+        """\
+In which month did most patients come with a respiratory illness? How many is
+not asked, so all of epsilon goes into the choice.""",
+        """\
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.25)
+       date_trunc('month', v.visit_date) AS month
+FROM visits v JOIN diagnoses d ON d.code = v.diagnosis_code
+WHERE d.chapter = 'Respiratory'
+GROUP BY month
+ARGMAX BY COUNT(DISTINCT v.patient_id)""",
+        "The gap says how far ahead of the next month it is.",
+    ),
+    Stop(
+        """\
+What would a statement cost, and how precise would its answer be? EXPLAIN is
+free: it reads nothing private.""",
+        """\
+EXPLAIN SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.1)
+       region, COUNT(DISTINCT patient_id) AS patients
+FROM patients
+GROUP BY region
+ORDER BY patients DESC LIMIT 3""",
+    ),
+    Stop(
+        "What is left?",
+        "SHOW PRIVACY BUDGET",
+        """\
+A charge is on disk before its answer is shown. A statement asked again is
+answered as before, and costs nothing.""",
+    ),
+    Stop(
+        "And the notes of single patients?",
+        "SELECT patient_id, note FROM visits WHERE diagnosis_code = 'F32'",
+        """\
+It was refused before any row was read, and cost nothing: a row is one
+patient's, and no noise makes it private. dpsql answers what it can prove;
+of all else it says where it is wrong, and what to write instead.""",
+    ),
+)
+"""What is seen on the way; the main question first."""
+
+
+def tour(session: Session, out: Output) -> ExitCode:
+    """Go from stop to stop; on a terminal, waits to be sent on (`q` ends the tour)."""
+    waits = sys.stdin.isatty() and sys.stdout.isatty()
+    for i, stop in enumerate(TOUR):
+        if i and waits and not _goes_on():
+            break
+        narrate.say(f"{chr(10) if i else ''}[{i + 1} of {len(TOUR)}] {stop.words}\n")
+        narrate.say(stop.statement + ";\n")
+        try:
+            tell(session, out, session.run(stop.statement))
+        except QueryRefused as problem:
+            narrate.error(problem)
+        except Error as problem:
+            narrate.error(problem)
+            return exit_code(problem)
+        if stop.seen:
+            narrate.say("\n" + stop.seen)
+    return ExitCode.OK
+
+
+def _goes_on() -> bool:
+    sys.stderr.write("\nEnter goes on, q leaves: ")
+    sys.stderr.flush()
+    answer = sys.stdin.readline()
+    return bool(answer) and answer.strip().lower() not in ("q", "quit", "exit")
 
 
 def copy_data() -> Path:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeGuard
 from dpsql.cli.render_bars import NARROWEST, bars
 from dpsql.cli.render_footer import footer
 from dpsql.cli.render_grid import Column, Style, box, fit, markdown, span
-from dpsql.drawing.cells import neutral, pad, width
+from dpsql.drawing.cells import folded, neutral, pad, width
 from dpsql.drawing.figures import Estimate, at_unit, unit_of
 from dpsql.drawing.readable import Estimates, counts, ordering, orders
 from dpsql.drawing.values import text, values
@@ -41,6 +41,8 @@ def as_table(rows: pa.Table, release: Release | None, style: Style, *, total: Ch
         room = (style.columns or 80) - span([column.width for column in columns]) - 3
         bar = bars(ordering(release), room, style) if room >= NARROWEST else None
         columns += [bar] if bar else []
+    if rows.column_names == _EXPLAINED:
+        columns = _wrapped(columns, style)
     fitted, left_out = fit(columns, style)
     drawn = box(fitted, style)
     if left_out:
@@ -52,6 +54,29 @@ def as_table(rows: pa.Table, release: Release | None, style: Style, *, total: Ch
     if release is not None:
         drawn += style.paint(footer(release, total, style), "2") + "\n"
     return drawn
+
+
+_EXPLAINED = ["property", "value"]
+"""The columns of EXPLAIN, whose values (a guarantee, SQL) are of no use when cut."""
+_NARROWEST_TEXT = 20
+"""Cells below which text is not folded."""
+
+
+def _wrapped(columns: list[Column], style: Style) -> list[Column]:
+    """Lay long values on as many lines as they take."""
+    names, found = columns
+    room = (style.columns or 0) - span([names.width, 0])
+    if room < _NARROWEST_TEXT:
+        return columns
+    pairs = [
+        (name if i == 0 else "", line)
+        for name, value in zip(names.cells, found.cells, strict=True)
+        for i, line in enumerate(folded(value, room))
+    ]
+    return [
+        Column(names.name, [name for name, _ in pairs]),
+        Column(found.name, [line for _, line in pairs]),
+    ]
 
 
 def as_markdown(rows: pa.Table, release: Release | None, style: Style, *, total: Charge | None = None) -> str:

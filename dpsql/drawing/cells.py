@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 
-__all__ = ["cut", "neutral", "pad", "width"]
+__all__ = ["cut", "folded", "neutral", "pad", "width"]
 
 _JOINERS = "\u200c\u200d"
 """Zero-width joiners: format characters that scripts need, and that do no harm."""
@@ -63,6 +63,30 @@ def cut(text: str, cells: int, ellipsis: str = "…") -> str:
             break
         kept.append(char)
     return "".join(kept) + mark
+
+
+def folded(text: str, cells: int) -> list[str]:
+    """Break a text into lines of at most so many cells, at blanks where there are some.
+
+    >>> folded("one of two or three", 8)
+    ['one of', 'two or', 'three']
+    """
+    lines = [""]
+    for word in text.split(" "):
+        rest = word
+        joined = f"{lines[-1]} {rest}" if lines[-1] else rest
+        if width(joined) <= cells:
+            lines[-1] = joined
+            continue
+        if lines[-1]:
+            lines.append("")
+        while width(rest) > cells:
+            piece = cut(rest, cells, "") or rest[0]
+            lines[-1] = piece
+            rest = rest[len(piece) :]
+            lines.append("")
+        lines[-1] = rest
+    return lines
 
 
 def pad(text: str, cells: int, *, right: bool = False) -> str:

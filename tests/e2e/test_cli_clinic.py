@@ -236,11 +236,24 @@ def test_ctrl_c_stops_the_statement_and_keeps_the_charge(shell: Shell, *, as_she
 def test_the_demo(shell: Shell) -> None:
     done = shell("demo", COLUMNS="100")
     assert done.returncode == 0, done.stderr
-    assert "SELECT WITH DIFFERENTIAL_PRIVACY" in done.stderr
-    assert len(done.stdout.splitlines()) == 4 + 5 + 1
-    assert "±" in done.stdout
-    assert "█" in done.stdout
-    assert "epsilon 9 of 10 left" in done.stderr
+    answers = [part.splitlines() for part in done.stdout.split("\n\n")]
+    assert len(answers) == 5
+    # The main answer comes first.
+    assert len(answers[0]) == 3 + 5 + 1 + 1
+    assert "│ diagnosis " in answers[0][1]
+    assert "±" in answers[0][3]
+    assert "█" in answers[0][3]
+    assert answers[0][-1].startswith("epsilon 1 of 10 · noisy top-k with gap")
+    assert answers[1][-1].endswith("adaptive sparse vector with gap")
+    assert re.search(r"2023-\d\d-01|2024-\d\d-01", answers[2][3])
+    assert "noisy max" in answers[2][-1]
+    assert any("compiled_sql" in line for line in answers[3])
+    assert all("…" not in line for line in answers[3])
+    assert "remaining" in answers[4][1]
+    assert [f"[{i} of 6]" in done.stderr for i in range(8)] == [False, *[True] * 6, False]
+    assert "dpsql: error: a private table is only counted" in done.stderr
+    assert "cost nothing" in done.stderr
+    assert "q leaves" not in done.stderr
     (folder,) = shell.folder.glob("dpsql-demo-*")
     assert f"dpsql -p {folder / 'clinic.toml'}" in done.stderr
     assert {"clinic.toml", "visits.parquet", "clinic-ledger.sqlite"} <= {

@@ -46,7 +46,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "info": GROUND | {"analysis", "answers", "language", "ledger", "policy"},
     "checked": GROUND | {"analysis", "engines", "language", "ledger", "mechanisms"},
     "session": CORE,
-    "owner": {"errors", "charge", "types", "policy", "analysis", "engines", "session"},
+    "owner": {"errors", "types", "policy", "analysis", "engines", "reuse"},
     # The front ends.
     "dbapi": GROUND | {"checked", "drawing", "session", "policy", "language", "ledger"},
     "sqlalchemy": GROUND | {"dbapi"},

@@ -87,7 +87,8 @@ class Inspector(DuckDBEngine):
                 return 0
             where = (
                 f"main.{quote(table)} AS c LEFT JOIN main.{quote(parent.table.name)} AS p "
-                f"ON c.{quote(unit.via)} = p.{quote(unit.column)} WHERE p.{quote(owner.column)} IS NULL"
+                f"ON {_text(f'c.{quote(unit.via)}')} = {_text(f'p.{quote(unit.column)}')} "
+                f"WHERE p.{quote(owner.column)} IS NULL"
             )
         else:
             return 0
@@ -101,7 +102,7 @@ class Inspector(DuckDBEngine):
         """Return how many distinct values a column has, and how many of them are units of a kind."""
         row = self._one(
             f"SELECT COUNT(DISTINCT v), COUNT(DISTINCT v) FILTER (WHERE v IN ({self._all_units(kind)})) "
-            f"FROM (SELECT {quote(column)} AS v FROM main.{quote(table)}) AS r"
+            f"FROM (SELECT {_text(quote(column))} AS v FROM main.{quote(table)}) AS r"
         )
         return row[0], row[1]
 
@@ -110,7 +111,7 @@ class Inspector(DuckDBEngine):
         for name, reader in self.readers.items():
             unit = reader.table.unit
             if isinstance(unit, UnitColumn) and unit.kind == kind:
-                parts.append(f"SELECT {quote(unit.column)} AS u FROM main.{quote(name)}")
+                parts.append(f"SELECT {_text(quote(unit.column))} AS u FROM main.{quote(name)}")
         return " UNION ALL ".join(parts)
 
     def _owned(self, table: str) -> str:
@@ -132,6 +133,11 @@ class Inspector(DuckDBEngine):
         # After some errors the database is of no more use.
         self._reopen()
         raise UnreadableError(words)
+
+
+def _text(cell: str) -> str:
+    """Write a cell so that it compares with one of another type, which a wrong policy may bring together."""
+    return f"CAST({cell} AS VARCHAR)"
 
 
 def _parts(reader: Reader) -> tuple[str, str]:

@@ -1,0 +1,193 @@
+"""The commented policy that `dpsql init` writes."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dpsql.drawing.cells import neutral
+from dpsql.policy.names import joined, name_problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from dpsql.owner import Found, FoundColumn
+    from dpsql.types import SqlType
+
+__all__ = ["Declared", "Via", "policy_text", "quoted"]
+
+_HEAD = """\
+# What analysts may ask of this data, and how much. Written by `dpsql init` from names and types alone: no row
+# was read. What is not declared here does not exist for them, and all that is written here is public to them.
+#
+# Next: delete what they need not see, state the public values of the columns they group by, and let
+# `dpsql check` verify it all against the data. What check prints is private: it is for you alone.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Via:
+    """A child table's link to its parent: `column` here equals `parent_column` of the parent table."""
+
+    column: str
+    parent: str
+    parent_column: str
+
+
+@dataclass(slots=True)
+class Declared:
+    """One table as it will be declared.
+
+    Attributes
+    ----------
+    found
+        What its source declares of itself.
+    unit
+        A column, "ROW", a link to the parent, or None for a public table.
+    kinds
+        The types that differ from those found: the owner's for a CSV file.
+    domains
+        Column -> its public values, as TOML.
+    """
+
+    found: Found
+    unit: str | Via | None
+    kinds: dict[str, SqlType] = field(default_factory=dict)
+    domains: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The table's name."""
+        return self.found.name
+
+    def kind(self, column: FoundColumn) -> SqlType | None:
+        """Return the type to declare; None if the column cannot be shown."""
+        if name_problem(column.name):
+            return None
+        return self.kinds.get(column.name, column.kind)
+
+
+def policy_text(
+    tables: list[Declared], amounts: Mapping[str, str], unit_kind: str | None, policy: Path
+) -> str:
+    """Write the text for the file `policy`; `amounts` holds the budget's numbers as the owner wrote them."""
+    base = policy.absolute().parent
+    databases = {table.found.database for table in tables if table.found.database is not None}
+    paths = [f"path = {quoted(_relative(database, base))}" for database in databases]
+    parts = [
+        _HEAD,
+        *(_section("database", [(path, "only ever read")]) for path in paths),
+        _section("budget", list(_budget(amounts, f"{policy.stem}-ledger.sqlite"))),
+        *(_table(table, unit_kind, base) for table in tables),
+    ]
+    return "\n".join(parts)
+
+
+def quoted(text: str) -> str:
+    r"""Write a TOML string.
+
+    >>> print(quoted('say "hi"\n'))
+    "say \"hi\"\n"
+    """
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _relative(path: str | Path, base: Path) -> str:
+    return Path(os.path.relpath(path, base)).as_posix()
+
+
+def _section(key: str, lines: list[tuple[str, str]], above: str = "") -> str:
+    """Write a table's lines, their comments in one column."""
+    widest = max((len(line) for line, comment in lines if comment and len(line) <= 50), default=0)
+    texts = [f"{line.ljust(widest)}  # {comment}" if comment else line for line, comment in lines]
+    return "\n".join([f"{above}[{key}]", *texts]) + "\n"
+
+
+_BUDGET = (
+    ("epsilon", "5", "all that can ever be spent, by everybody together"),
+    ("delta", "1e-6", "for keys whose values nobody declared; far below one over the number of units"),
+    ("max_epsilon_per_query", "1", "the most one statement may take"),
+    ("default_epsilon", "0.5", "for statements that name none"),
+    ("default_delta", "1e-9", "the same for delta"),
+)
+
+
+def _budget(amounts: Mapping[str, str], ledger: str) -> Iterator[tuple[str, str]]:
+    for name, example, comment in _BUDGET:
+        yield f"{name} = {amounts[name]}" if name in amounts else f"# {name} = {example}", comment
+    yield f"ledger = {quoted(ledger)}", "beside this file: what was spent and what was answered"
+
+
+def _table(table: Declared, unit_kind: str | None, base: Path) -> str:
+    key, found = joined("tables", table.name), table.found
+    lines = [(f"source = {quoted(found.source if found.database else _relative(found.source, base))}", "")]
+    if table.unit is None:
+        lines.append(("public = true", "free and exact for everybody"))
+    elif isinstance(table.unit, Via):
+        via = table.unit
+        parts = {"via": via.column, "table": via.parent, "column": via.parent_column}
+        link = ", ".join(f"{name} = {quoted(value)}" for name, value in parts.items())
+        lines.append((f"unit = {{ {link} }}", "whom to protect: the parent row's unit"))
+    else:
+        what = "each row" if table.unit == "ROW" else f"all rows of one {table.unit} together"
+        lines.append((f"unit = {quoted(table.unit)}", f"whom to protect: {what}"))
+    if unit_kind and isinstance(table.unit, str):
+        lines.append((f"unit_kind = {quoted(unit_kind)}", "tables of different kinds never join"))
+    lines += _unique(table)
+    sections = [_section(key, lines), _section(f"{key}.columns", list(_columns(table)))]
+    if table.unit is not None:
+        sections.append(_section(f"{key}.domain", list(_domains(table)), _ABOUT_DOMAINS))
+    return "\n".join(sections)
+
+
+def _unique(table: Declared) -> list[tuple[str, str]]:
+    facts = [fact for fact in table.found.unique if not any(map(name_problem, fact))]
+    if facts:
+        return [(f"unique = {json.dumps(facts)}", "the database's own keys")]
+    if table.unit is None:
+        return []
+    return [('# unique = [["a", "b"]]', "sets of columns you vouch are unique; COUNT(*) can then count rows")]
+
+
+def _columns(table: Declared) -> Iterator[tuple[str, str]]:
+    for column in table.found.columns:
+        kind, name = table.kind(column), neutral(column.name)
+        if kind is None:
+            what = "its name is not plain ASCII" if name_problem(column.name) else f"it is {column.physical}"
+            yield f"# {name[:60]} is left out:", f"{neutral(what)[:80]}, which is not supported"
+            continue
+        comment = ""
+        if column.physical is None and column.name not in table.kinds:
+            comment = "a CSV file has no types: say BIGINT, DOUBLE, DATE, ... where it is no text"
+        elif column.physical is not None and column.physical.startswith("ENUM") and str(kind) == "VARCHAR":
+            comment = "an ENUM; its values are public only where you declare them"
+        elif column.physical is not None and column.physical not in (str(kind), "FLOAT"):
+            comment = f"{column.physical} in the source"
+        yield f"{joined(column.name)} = {quoted(str(kind))}", neutral(comment)[:100]
+
+
+_ABOUT_DOMAINS = """\
+# Public values of columns that analysts group by, never to be looked up in the rows: what is written here is
+# known without them. A column without: grouping by it costs some delta as well.
+"""
+
+
+def _domains(table: Declared) -> Iterator[tuple[str, str]]:
+    for column in table.found.columns:
+        kind = table.kind(column)
+        if kind is None or column.name == table.unit:
+            continue
+        name = joined(column.name)
+        if column.name in table.domains:
+            yield f"{name} = {table.domains[column.name]}", ""
+        elif kind.name == "BOOLEAN":
+            yield f'{name} = "BOOLEAN"', ""
+        elif kind.integer:
+            yield f"# {name} = {{ from = ..., to = ... }}", ""
+        elif kind.name == "DATE":
+            yield f"# {name} = {{ from = 2024-01-01, to = ... }}", ""
+        elif kind.name == "VARCHAR":
+            yield f'# {name} = ["...", "..."]', 'or { table = "a public table", column = "its column" }'

@@ -1,0 +1,37 @@
+"""What sources declare of themselves, for the owner who writes a policy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dpsql.analysis import fold
+from dpsql.engines.duckdb.schema import look as look_at
+from dpsql.errors import PolicyError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from dpsql.engines.duckdb.schema import Found
+
+__all__ = ["look"]
+
+
+def look(sources: Iterable[str | Path]) -> list[Found]:
+    """Return the tables that Parquet files, CSV files and a DuckDB database declare; reads no row.
+
+    Raises `PolicyError` for a file that cannot be read, for a second database, and for two tables that would
+    have one name.
+    """
+    found = [table for source in sources for table in look_at(Path(source))]
+    if not found:
+        raise PolicyError("the database has no tables", hint="views are not read")
+    if len({table.database for table in found if table.database is not None}) > 1:
+        raise PolicyError("a policy has one database", hint="copy the other one's tables to Parquet files")
+    first: dict[str, str] = {}
+    for table in found:
+        name = fold(table.name)
+        if name in first:
+            raise PolicyError(f"{first[name]} and {table.source} would both be table {table.name}")
+        first[name] = table.source
+    return found

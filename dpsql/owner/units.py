@@ -1,0 +1,114 @@
+"""Whether the privacy units are what the owner thinks: rows of nobody, other columns that name units."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from dpsql.analysis import fold
+from dpsql.owner.findings import times
+from dpsql.policy import Policy, Table, UnitColumn, UnitVia
+from dpsql.policy.names import joined
+
+if TYPE_CHECKING:
+    from dpsql.engines.duckdb.checks import Inspector
+    from dpsql.owner.findings import Report
+    from dpsql.types import SqlType
+
+__all__ = ["looks_like_units", "verify_kinds", "verify_unit"]
+
+_NAMING = re.compile(
+    r"(^|_)(user|person|people|customer|client|patient|member|account|employee|sender|receiver|recipient|from|to|"
+    r"by|owner|author|parent|child|friend|partner|spouse|referrer|payer|payee|buyer|seller|caller|callee|"
+    r"driver|rider|follower|email|phone)(_|$)",
+    re.IGNORECASE,
+)
+"""Words in a column's name that say it names somebody."""
+
+
+def verify_unit(report: Report, inspector: Inspector, table: Table, rows: int) -> None:
+    """Tell of rows that belong to nobody, and of further columns that name units."""
+    unit = table.unit
+    if isinstance(unit, (UnitColumn, UnitVia)):
+        _tell_ownerless(report, inspector, table, unit, rows)
+        _tell_second_units(report, inspector, table, unit)
+
+
+def _tell_ownerless(
+    report: Report, inspector: Inspector, table: Table, unit: UnitColumn | UnitVia, rows: int
+) -> None:
+    place, nobody = joined("tables", table.name, "unit"), inspector.ownerless(table.name)
+    if isinstance(unit, UnitColumn):
+        every, how = f"every row has a {unit.column}", f"no {unit.column}"
+    else:
+        every, how = f"every row finds its unit through {unit.table}", f"no unit through {unit.table}"
+    if nobody:
+        report.note(place, f"{times(nobody, 'row')} of {rows:,} have {how}: they are never counted")
+    else:
+        report.ok(place, every)
+
+
+def _tell_second_units(
+    report: Report, inspector: Inspector, table: Table, unit: UnitColumn | UnitVia
+) -> None:
+    expected = _unit_type(inspector, unit.kind)
+    own = unit.column if isinstance(unit, UnitColumn) else unit.via
+    units = inspector.units(unit.kind)
+    for column, kind in inspector.readers[table.name].columns:
+        # Where the owner has listed a column's values, they are known to be public.
+        if fold(column) == fold(own) or column in table.domain or _comparable(kind) != expected:
+            continue
+        values, shared = inspector.like_units(table.name, column, unit.kind)
+        if looks_like_units(column, values, shared, units):
+            text = (
+                f"{shared:,} of its {times(values, 'value')} are units as well; a row protects only the unit "
+                f"that {own} names, not the one named here"
+            )
+            report.note(joined("tables", table.name, "columns", column), text)
+
+
+def looks_like_units(column: str, values: int, shared: int, units: int) -> bool:
+    """Whether a column seems to name units: most of its values are units, and it says so or holds many.
+
+    A column of small numbers shares its values with a unit that is numbered from 1, hence the last condition.
+
+    >>> looks_like_units("receiver_id", 50, 50, 1000), looks_like_units("hour", 24, 24, 1000)
+    (True, False)
+    """
+    return (
+        values >= 2 and 2 * shared >= values and (_NAMING.search(column) is not None or 5 * shared >= units)
+    )
+
+
+def verify_kinds(report: Report, inspector: Inspector, policy: Policy) -> None:
+    """Tell what the tables show together: units of one kind in two types, public tables that name units."""
+    types: dict[str, tuple[str, str]] = {}
+    columns: dict[str, str] = {}
+    for name, table in policy.tables.items():
+        if isinstance(table.unit, UnitColumn):
+            kinds = {fold(column): kind for column, kind in inspector.readers[name].columns}
+            found = _comparable(kinds[fold(table.unit.column)])
+            first, expected = types.setdefault(table.unit.kind, (name, found))
+            columns[fold(table.unit.column)] = name
+            if found != expected:
+                text = f"is {found}, but units of the same kind in {first} are {expected}: they never match"
+                report.bad(joined("tables", name, "unit"), text)
+    for name, table in policy.tables.items():
+        for column, _ in inspector.readers[name].columns if table.public else ():
+            if fold(column) in columns:
+                text = f"is the unit in {columns[fold(column)]}: is it right that all may see it here?"
+                report.note(joined("tables", name, "columns", column), text)
+
+
+def _unit_type(inspector: Inspector, kind: str) -> str:
+    """Return the type that the units of a kind are compared in."""
+    for reader in inspector.readers.values():
+        unit = reader.table.unit
+        if isinstance(unit, UnitColumn) and unit.kind == kind:
+            return _comparable({fold(name): k for name, k in reader.columns}[fold(unit.column)])
+    return ""
+
+
+def _comparable(kind: SqlType) -> str:
+    """Integers of any width are compared with each other."""
+    return "integer" if kind.integer else str(kind)

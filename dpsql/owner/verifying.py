@@ -1,0 +1,111 @@
+"""Whether a policy is true of its data: every column reads, vouched facts hold, domains cover."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dpsql.engines.duckdb.checks import Inspector, UnreadableError
+from dpsql.errors import PolicyError
+from dpsql.owner.findings import Report, times
+from dpsql.owner.units import verify_kinds, verify_unit
+from dpsql.policy import EnumDomain, Policy, Table
+from dpsql.policy.names import joined
+from dpsql.reuse import source_version
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["verify"]
+
+
+def verify(policy: Policy, tell: Callable[[str], None] = lambda table: None) -> Report:
+    """Verify a policy against its data, reading every column of it once.
+
+    Parameters
+    ----------
+    policy
+        The owner's policy.
+    tell
+        Called with each table's name before its rows are read.
+    """
+    if policy.engine != "duckdb":
+        raise PolicyError(
+            f"database.engine: data in {policy.engine} cannot be verified, only what DuckDB reads can"
+        )
+    report = Report()
+    try:
+        inspector = Inspector(policy)
+    except PolicyError as problem:
+        report.bad("policy", problem.message + (f" ({problem.hint})" if problem.hint else ""))
+        return report
+    try:
+        for table in policy.tables.values():
+            tell(table.name)
+            if table.trust_source and not table.public:
+                text = "trust_source is set: its rows were not read, nothing about them was verified"
+                report.note(joined("tables", table.name), text)
+            else:
+                _verify_table(report, inspector, policy, table)
+        verify_kinds(report, inspector, policy)
+    finally:
+        inspector.close()
+    return report
+
+
+def _verify_table(report: Report, inspector: Inspector, policy: Policy, table: Table) -> None:
+    place = joined("tables", table.name)
+    # Taken before the rows are read: if they change meanwhile, the version read is an old one.
+    version, before = source_version(policy, table), report.wrong
+    try:
+        rows, lost = inspector.read(table.name)
+        report.ok(place, f"{'public' if table.public else 'private'}, {times(rows, 'row')}, all readable")
+        _verify_values(report, inspector, table, lost)
+        for i, fact in enumerate(table.unique):
+            _verify_fact(report, inspector, table, i, fact)
+        if report.wrong == before and not table.public:
+            report.passed[table.name] = version
+        for column, domain in table.domain.items():
+            if not isinstance(domain, EnumDomain):
+                _verify_domain(report, inspector, table, column)
+        verify_unit(report, inspector, table, rows)
+    except UnreadableError as problem:
+        _tell_unreadable(report, inspector, table, str(problem))
+
+
+def _verify_values(report: Report, inspector: Inspector, table: Table, lost: dict[str, int]) -> None:
+    for column, kind in inspector.readers[table.name].columns:
+        if lost[column]:
+            text = f"{times(lost[column], 'value')} not readable as {kind}, so read as NULL"
+            report.bad(joined("tables", table.name, "columns", column), text)
+
+
+def _verify_fact(report: Report, inspector: Inspector, table: Table, i: int, fact: tuple[str, ...]) -> None:
+    place = f"{joined('tables', table.name)}.unique[{i}]"
+    values, rows = inspector.repeated(table.name, fact)
+    if values:
+        text = f"{times(values, 'value')} of {', '.join(fact)} stand in more than one row ({rows:,} rows)"
+        report.bad(place, text)
+    else:
+        report.ok(place, f"{', '.join(fact)} is unique")
+
+
+def _verify_domain(report: Report, inspector: Inspector, table: Table, column: str) -> None:
+    place = joined("tables", table.name, "domain", column)
+    values, rows = inspector.outside(table.name, column)
+    if values:
+        text = (
+            f"{times(values, 'value')} outside, in {times(rows, 'row')}: where {column} is a group key, "
+            "these rows are in no group"
+        )
+        report.bad(place, text)
+    else:
+        report.ok(place, "covers every value")
+
+
+def _tell_unreadable(report: Report, inspector: Inspector, table: Table, words: str) -> None:
+    problems = inspector.unreadable(table.name)
+    if 0 < len(problems) < len(inspector.readers[table.name].columns):
+        for column, text in problems.items():
+            report.bad(joined("tables", table.name, "columns", column), f"cannot be read: {text}")
+    else:
+        report.bad(joined("tables", table.name, "source"), f"cannot be read: {words}")

@@ -1,0 +1,296 @@
+"""`dpsql check`: what is wrong with a policy, told to its owner alone."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from dpsql.cli import main
+from dpsql.cli.exits import ExitCode
+from dpsql.owner import Report, verify
+from dpsql.owner.units import looks_like_units
+from dpsql.policy import load
+from dpsql.session import Session
+
+POLICY = """
+[budget]
+epsilon = 1
+[tables.visits]
+source = "visits.parquet"
+unit = "user_id"
+unique = [["visit_id"]]
+[tables.visits.domain]
+page = { table = "pages", column = "page" }
+hour = { from = 0, to = 23 }
+mobile = "BOOLEAN"
+[tables.pages]
+source = "pages.parquet"
+public = true
+unique = [["page"]]
+"""
+FROM_CSV = (
+    POLICY.replace("visits.parquet", "visits.csv").replace('mobile = "BOOLEAN"', "")
+    + """
+[tables.visits.columns]
+visit_id = "BIGINT"
+user_id = "BIGINT"
+page = "VARCHAR"
+hour = "TINYINT"
+"""
+)
+VISITS = """
+SELECT i AS visit_id, i % 50 AS user_id, CASE WHEN i % 2 = 0 THEN 'home' ELSE 'news' END AS page,
+  (i % 24)::INTEGER AS hour, i % 3 = 0 AS mobile
+FROM range(1000) AS r(i)
+"""
+PAGES = "SELECT * FROM (VALUES ('home'), ('news')) AS r(page)"
+
+
+@dataclass
+class Done:
+    code: int
+    out: str
+    err: str
+
+    def lines(self, level: str) -> dict[str, str]:
+        found = [line.split("  ", 1) for line in self.out.splitlines() if line.startswith(level + " ")]
+        return {place: text.strip() for place, _, text in (rest.strip().partition("  ") for _, rest in found)}
+
+
+class Owner:
+    """Keeps the sources and asks for a check."""
+
+    def __init__(self, folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+        self.folder, self._capfd = folder, capfd
+        self.put("visits", VISITS)
+        self.put("pages", PAGES)
+        self.policy = POLICY
+
+    def put(self, table: str, sql: str) -> None:
+        with duckdb.connect() as connection:
+            connection.execute(f"COPY ({sql}) TO '{self.folder / table}.parquet' (FORMAT parquet)")
+
+    def check(self, *args: str) -> Done:
+        path = self.folder / "dpsql.toml"
+        path.write_text(self.policy)
+        code = main(["-p", str(path), *args, "check"])
+        out, err = self._capfd.readouterr()
+        return Done(code, out, err)
+
+    def report(self) -> Report:
+        path = self.folder / "dpsql.toml"
+        path.write_text(self.policy)
+        return verify(load(path))
+
+
+@pytest.fixture
+def owner(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Owner:
+    return Owner(tmp_path, capfd)
+
+
+def test_a_policy_that_is_true_of_its_data(owner: Owner) -> None:
+    done = owner.check()
+    assert done.code == ExitCode.OK, done.out + done.err
+    assert done.out.startswith("for the owner alone: this report holds exact private facts")
+    assert done.lines("ok")["tables.visits"] == "private, 1,000 rows, all readable"
+    assert done.lines("ok")["tables.visits.domain.page"] == "covers every value"
+    assert done.lines("ok")["tables.visits.unique[0]"] == "visit_id is unique"
+    assert done.lines("ok")["tables.visits.unit"] == "every row has a user_id"
+    assert done.lines("note") == done.lines("wrong") == {}
+
+
+def test_what_passed_is_not_read_again_before_the_first_statement(
+    owner: Owner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert owner.check().code == ExitCode.OK
+    session = Session(load(owner.folder / "dpsql.toml"))
+
+    def read_again(table: str) -> bool:
+        raise AssertionError(table)
+
+    monkeypatch.setattr(session.engine, "vet", read_again)
+    asked = (
+        "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5) COUNT(DISTINCT user_id) AS n FROM visits"
+    )
+    assert session.run(asked).release is not None
+    session.close()
+
+
+def test_a_fact_that_does_not_hold(owner: Owner) -> None:
+    owner.put("visits", f"{VISITS} UNION ALL {VISITS} WHERE i < 3")
+    done = owner.check()
+    assert done.code == ExitCode.USAGE
+    assert done.lines("wrong") == {
+        "tables.visits.unique[0]": "3 values of visit_id stand in more than one row (6 rows)"
+    }
+    assert "dpsql: error: the policy is not true of its data: 1 of" in done.err
+    # What failed is not remembered as read.
+    with Session(load(owner.folder / "dpsql.toml")).ledger._store.read() as connection:
+        assert connection.execute("SELECT * FROM meta WHERE name LIKE 'vetted%'").fetchall() == []
+
+
+def test_rows_of_nobody_are_told_and_may_repeat(owner: Owner) -> None:
+    owner.put("visits", f"{VISITS} UNION ALL SELECT 1, NULL, 'home', 1, NULL FROM range(7)")
+    done = owner.check()
+    assert done.code == ExitCode.OK, done.out
+    assert done.lines("note") == {
+        "tables.visits.unit": "7 rows of 1,007 have no user_id: they are never counted"
+    }
+
+
+def test_a_domain_that_does_not_cover(owner: Owner) -> None:
+    owner.policy = POLICY.replace("to = 23", "to = 20")
+    owner.put("pages", f"{PAGES} WHERE page = 'home'")
+    done = owner.check()
+    assert done.code == ExitCode.USAGE
+    wrong = done.lines("wrong")
+    assert set(wrong) == {"tables.visits.domain.hour", "tables.visits.domain.page"}
+    assert wrong["tables.visits.domain.hour"].startswith("3 values outside, in 123 rows")
+    assert wrong["tables.visits.domain.page"].startswith("1 value outside, in 500 rows")
+
+
+def test_values_that_their_declared_type_does_not_hold(owner: Owner) -> None:
+    (owner.folder / "visits.csv").write_text(
+        "visit_id,user_id,page,hour\n1,7,home,3\n2,x,news,12s\n3,,home,\n"
+    )
+    owner.policy = FROM_CSV
+    done = owner.check()
+    assert done.code == ExitCode.USAGE
+    assert done.lines("wrong") == {
+        "tables.visits.columns.user_id": "1 value not readable as BIGINT, so read as NULL",
+        "tables.visits.columns.hour": "1 value not readable as TINYINT, so read as NULL",
+    }
+    assert done.lines("note") == {"tables.visits.unit": "2 rows of 3 have no user_id: they are never counted"}
+
+
+def test_a_file_that_ends_in_the_middle(owner: Owner) -> None:
+    (owner.folder / "visits.csv").write_text("visit_id,user_id,page,hour\n1,7,home,3\n2,8\n")
+    owner.policy = FROM_CSV
+    done = owner.check()
+    assert done.code == ExitCode.USAGE
+    assert done.lines("wrong")["tables.visits.source"].startswith("cannot be read: ")
+    assert "tables.pages" in done.lines("ok"), "the other tables are verified all the same"
+
+
+def test_one_column_that_cannot_be_read(owner: Owner) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    broken = pa.Array.from_buffers(
+        pa.string(), 1, [None, pa.py_buffer(b"\x00\x00\x00\x00\x02\x00\x00\x00"), pa.py_buffer(b"\xff\xfe")]
+    )
+    table = pq.read_table(owner.folder / "visits.parquet").slice(0, 1)
+    pq.write_table(table.append_column("note", broken), owner.folder / "visits.parquet")
+    wrong = {f.place: f.text for f in owner.report().findings if f.level == "wrong"}
+    assert set(wrong) == {"tables.visits.columns.note"}
+    assert wrong["tables.visits.columns.note"].startswith("cannot be read: ")
+
+
+def test_a_policy_that_cannot_be_opened(owner: Owner) -> None:
+    owner.policy = POLICY.replace('unit = "user_id"', 'unit = "client_id"')
+    done = owner.check()
+    assert done.code == ExitCode.USAGE
+    assert "there is no column client_id" in done.lines("wrong")["policy"]
+
+
+def test_a_public_table_that_is_a_view(owner: Owner) -> None:
+    with duckdb.connect(str(owner.folder / "shop.duckdb")) as connection:
+        connection.execute("CREATE TABLE notes (user_id BIGINT, note VARCHAR)")
+        connection.execute("CREATE VIEW pages AS SELECT note AS page FROM notes")
+    owner.policy = POLICY.replace('"pages.parquet"', '"pages"') + '[database]\npath = "shop.duckdb"\n'
+    done = owner.check()
+    assert done.code == ExitCode.USAGE
+    assert "views are not read" in done.lines("wrong")["policy"]
+
+
+def test_a_second_column_of_units(owner: Owner) -> None:
+    owner.put(
+        "messages",
+        "SELECT i % 50 AS sender_id, (i * 7) % 50 AS receiver_id, i % 9 AS size FROM range(500) AS r(i)",
+    )
+    owner.policy = POLICY + '[tables.messages]\nsource = "messages.parquet"\nunit = "sender_id"\n'
+    done = owner.check()
+    assert done.code == ExitCode.OK
+    notes = done.lines("note")
+    assert set(notes) == {"tables.messages.columns.receiver_id"}
+    assert notes["tables.messages.columns.receiver_id"].startswith("50 of its 50 values are units as well")
+    assert (
+        "the unit that sender_id names, not the one named here"
+        in notes["tables.messages.columns.receiver_id"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "shared", "units", "alike"),
+    [
+        ("receiver_id", 40, 40, 1000, True),
+        ("x", 400, 300, 1000, True),
+        ("x", 199, 199, 1000, False),
+        ("hour", 24, 24, 1000, False),
+        ("receiver_id", 40, 19, 1000, False),
+        ("visit_id", 400_000, 50_000, 50_000, False),
+        ("sender_id", 1, 1, 1000, False),
+        ("total", 24, 24, 1000, False),
+    ],
+)
+def test_what_looks_like_a_second_unit(
+    column: str, values: int, shared: int, units: int, *, alike: bool
+) -> None:
+    assert looks_like_units(column, values, shared, units) is alike
+
+
+def test_children_find_their_unit_through_the_parent(owner: Owner) -> None:
+    owner.put("clicks", "SELECT i AS visit_id, 1 AS x FROM range(990, 1010) AS r(i)")
+    owner.policy = POLICY + (
+        '[tables.clicks]\nsource = "clicks.parquet"\n'
+        'unit = { via = "visit_id", table = "visits", column = "visit_id" }\n'
+    )
+    assert owner.check().lines("note") == {
+        "tables.clicks.unit": "10 rows of 20 have no unit through visits: they are never counted"
+    }
+
+
+def test_units_of_one_kind_have_one_type(owner: Owner) -> None:
+    owner.put("people", "SELECT i::VARCHAR AS user_id FROM range(50) AS r(i)")
+    owner.policy = POLICY + '[tables.people]\nsource = "people.parquet"\nunit = "user_id"\n'
+    wrong = {f.place: f.text for f in owner.report().findings if f.level == "wrong"}
+    assert wrong == {
+        "tables.people.unit": "is VARCHAR, but units of the same kind in visits are integer: they never match"
+    }
+
+
+def test_public_tables_that_name_units(owner: Owner) -> None:
+    owner.put("pages", "SELECT 'home' AS page, 7 AS User_Id UNION ALL SELECT 'news', 8")
+    notes = {f.place: f.text for f in owner.report().findings if f.level == "note"}
+    assert set(notes) == {"tables.pages.columns.User_Id"}
+    assert "is the unit in visits" in notes["tables.pages.columns.User_Id"]
+
+
+def test_what_the_owner_trusts_is_not_read(owner: Owner) -> None:
+    owner.put("visits", f"{VISITS} UNION ALL {VISITS} WHERE i < 3")
+    owner.policy = POLICY.replace('unit = "user_id"', 'unit = "user_id"\ntrust_source = true')
+    report = owner.report()
+    assert report.wrong == 0
+    assert report.passed == {}
+    assert [f.place for f in report.findings if f.level == "note"] == ["tables.visits"]
+
+
+def test_the_report_as_data(owner: Owner) -> None:
+    rows = list(csv.DictReader(io.StringIO(owner.check("--format", "csv").out)))
+    assert {row["level"] for row in rows} == {"ok"}
+    done = owner.check("--format", "json")
+    assert json.loads(done.out) == rows
+    assert "for the owner alone" in done.err
+
+
+def test_other_engines_are_not_verified(owner: Owner) -> None:
+    owner.policy = POLICY + '[database]\nengine = "spark"\n'
+    done = owner.check()
+    assert done.code == ExitCode.USAGE
+    assert "data in spark cannot be verified" in done.err

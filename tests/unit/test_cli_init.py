@@ -1,0 +1,318 @@
+"""`dpsql init`: a policy from names and types alone."""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from dpsql.cli import init, main
+from dpsql.cli.exits import ExitCode
+from dpsql.policy import (
+    BooleanDomain,
+    RangeDomain,
+    TableDomain,
+    UnitColumn,
+    UnitRow,
+    UnitVia,
+    ValuesDomain,
+    load,
+)
+
+SECRET = "canary-4711"
+
+
+@dataclass
+class Done:
+    code: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Done]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DPSQL_POLICY", raising=False)
+    with duckdb.connect() as connection:
+        connection.execute(
+            f"COPY (SELECT 1 AS user_id, '{SECRET}' AS page, 7::TINYINT AS hour, DATE '2024-02-29' AS day, "
+            "TRUE AS mobile, 1.5::FLOAT AS price, 1::HUGEINT AS big, INTERVAL 1 DAY AS span, "
+            "MAP {'a': 1} AS tags) TO 'visits.parquet' (FORMAT parquet)"
+        )
+        connection.execute("COPY (SELECT 'home' AS page) TO 'pages.parquet' (FORMAT parquet)")
+    Path("people.csv").write_text(f"user_id,name,born\n1,{SECRET},1990\nx,y\n")
+    return tmp_path
+
+
+@pytest.fixture
+def run(here: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
+    def go(*args: str, answers: list[str] | None = None) -> Done:
+        given = iter(answers or [])
+        if answers is not None:
+            terminal = io.StringIO()
+            terminal.isatty = lambda: True  # type: ignore[method-assign]  # somebody is there to be asked
+            monkeypatch.setattr(sys, "stdin", terminal)
+            monkeypatch.setattr(init, "_asked", lambda question, default="": next(given) or default)
+        else:
+            monkeypatch.setattr(sys, "stdin", io.StringIO())
+        code = main(list(args))
+        out, err = capfd.readouterr()
+        assert list(given) == [], "everything typed was asked for"
+        return Done(code, out, err)
+
+    return go
+
+
+def test_a_commented_policy_that_loads(run: Run, here: Path) -> None:
+    done = run(
+        "init", "visits.parquet", "pages.parquet", "--unit", "user_id", "--public", "pages", "--epsilon", "5"
+    )
+    assert (done.code, done.out) == (ExitCode.OK, ""), done.err
+    assert "no row was read" in done.err
+    text = Path("dpsql.toml").read_text("utf-8")
+    policy = load("dpsql.toml")
+    assert policy.budget.epsilon == 5
+    assert policy.budget.ledger == here / "dpsql-ledger.sqlite"
+    assert policy.tables["visits"].unit == UnitColumn("user_id")
+    assert policy.tables["pages"].public
+    columns = policy.tables["visits"].columns
+    assert columns is not None
+    assert {name: str(kind) for name, kind in columns.items()} == {
+        "user_id": "INTEGER",
+        "page": "VARCHAR",
+        "hour": "TINYINT",
+        "day": "DATE",
+        "mobile": "BOOLEAN",
+        "price": "DOUBLE",
+        "big": "BIGINT" if "HUGEINT" in text else "DOUBLE",
+        "span": "VARCHAR",
+    }
+    assert "# tags is left out:" in text
+    # What its type alone makes public is a domain; what the rows hold is not.
+    assert dict(policy.tables["visits"].domain) == {"mobile": BooleanDomain()}
+    assert SECRET not in text
+    assert "2024-02-29" not in text
+    assert not Path("dpsql-ledger.sqlite").exists()
+
+
+def test_domains_are_the_owners(run: Run) -> None:
+    done = run(
+        *("init", "visits.parquet", "pages.parquet", "--unit", "user_id", "--public", "pages"),
+        *(
+            "--domain",
+            "visits.page=pages.page",
+            "--domain",
+            "hour=0..23",
+            "--domain",
+            "day=2024-01-01..2024-12-31",
+        ),
+        *("--domain", "price=1, 2.5", "--domain", 'span=["1 day", "a, b"]'),
+        *(
+            "--delta",
+            "1e-6",
+            "--default-delta",
+            "1e-9",
+            "--default-epsilon",
+            "0.1",
+            "--max-epsilon-per-query",
+            "0.5",
+        ),
+        *("--unit-kind", "person"),
+    )
+    assert done.code == ExitCode.OK, done.err
+    policy = load("dpsql.toml")
+    domain = policy.tables["visits"].domain
+    assert domain["page"] == TableDomain("pages", "page")
+    assert domain["hour"] == RangeDomain(0, 23)
+    assert isinstance(domain["day"], RangeDomain)
+    assert domain["day"].size == 366
+    assert domain["span"] == ValuesDomain(("1 day", "a, b"))
+    assert domain["price"] == ValuesDomain((Decimal("1.0"), Decimal("2.5")))
+    assert policy.budget.default_epsilon is not None
+    assert policy.tables["visits"].unit == UnitColumn("user_id", "person")
+
+
+def test_a_domain_may_not_come_from_a_private_table(run: Run) -> None:
+    done = run(
+        *("init", "visits.parquet", "pages.parquet", "--unit", "pages=ROW", "--unit", "user_id"),
+        *("--domain", "visits.page=pages.page"),
+    )
+    assert done.code == ExitCode.USAGE
+    assert "may not be derived from private data" in done.err
+    assert not Path("dpsql.toml").exists()
+
+
+def test_a_csv_file_has_no_types(run: Run) -> None:
+    assert run("init", "people.csv", "--unit", "user_id").code == ExitCode.OK
+    columns = load("dpsql.toml").tables["people"].columns
+    assert columns is not None
+    assert {str(kind) for kind in columns.values()} == {"VARCHAR"}
+    assert "a CSV file has no types" in Path("dpsql.toml").read_text()
+    done = run(
+        "-p",
+        "b.toml",
+        "init",
+        "people.csv",
+        "--unit",
+        "ROW",
+        "--column",
+        "people.born=int",
+        "--column",
+        "user_id=BIGINT",
+    )
+    assert done.code == ExitCode.OK, done.err
+    policy = load("b.toml")
+    assert policy.tables["people"].unit == UnitRow()
+    assert [str(kind) for kind in (policy.tables["people"].columns or {}).values()] == [
+        "BIGINT",
+        "VARCHAR",
+        "INTEGER",
+    ]
+    assert policy.budget.ledger.name == "b-ledger.sqlite"
+
+
+def test_a_database_tells_its_keys(run: Run) -> None:
+    with duckdb.connect("shop.duckdb") as connection:
+        connection.execute(
+            "CREATE TABLE orders (order_id BIGINT PRIMARY KEY, user_id BIGINT, state ENUM ('a', 'b'))"
+        )
+        connection.execute(
+            "CREATE TABLE items (item BIGINT UNIQUE, order_id BIGINT REFERENCES orders (order_id))"
+        )
+        connection.execute('CREATE SCHEMA "old stock"')
+        connection.execute(
+            'CREATE TABLE "old stock".prices (item BIGINT, price DECIMAL(38, 2), PRIMARY KEY (item))'
+        )
+        connection.execute("CREATE VIEW v AS SELECT * FROM orders")
+    done = run("init", "shop.duckdb", "--unit", "user_id", "--public", "old_stock_prices")
+    assert done.code == ExitCode.OK, done.err
+    policy = load("dpsql.toml")
+    assert set(policy.tables) == {"orders", "items", "old_stock_prices"}
+    assert policy.tables["items"].unit == UnitVia("order_id", "orders", "order_id")
+    assert policy.tables["orders"].unique == (("order_id",),)
+    # Two NULLs are unique to the database, and a value as any other to dpsql.
+    assert policy.tables["items"].unique == ()
+    assert str((policy.tables["orders"].columns or {})["state"]) == "VARCHAR"
+    assert str((policy.tables["old_stock_prices"].columns or {})["price"]) == "DECIMAL(18,2)"
+    checked = run("check")
+    assert checked.code == ExitCode.OK, checked.out + checked.err
+
+
+def test_nothing_is_ever_overwritten(run: Run) -> None:
+    Path("dpsql.toml").write_text("mine")
+    done = run("init", "visits.parquet", "--unit", "user_id")
+    assert done.code == ExitCode.USAGE
+    assert "never overwrites" in done.err
+    assert Path("dpsql.toml").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (("visits.parquet",), "whose rows are those of visits? nothing says"),
+        (("visits.parquet", "pages.parquet", "--unit", "user_id"), "--public pages"),
+        (
+            ("visits.parquet", "--unit", "visits=client_id"),
+            "visits has no column client_id; it has user_id, page",
+        ),
+        (("visits.parquet", "--unit", "a", "--unit", "b"), "write --unit TABLE=COLUMN for one"),
+        (
+            ("visits.parquet", "--unit", "visits=page", "--public", "Visits"),
+            "cannot be public and have a unit",
+        ),
+        (("visits.parquet", "--public", "nurses"), "there is no table nurses; there are visits"),
+        (("none.parquet", "--unit", "a"), "there is no file none.parquet"),
+        (
+            ("people.csv", "visits.parquet", "--unit", "user_id", "--domain", "user_id=1,2"),
+            "is in several tables",
+        ),
+        (("visits.parquet", "--unit", "user_id", "--domain", "page"), "takes TABLE.COLUMN=VALUES"),
+        (("visits.parquet", "--unit", "user_id", "--domain", "x=1"), "x is no column here"),
+        (("visits.parquet", "--unit", "user_id", "--domain", "hour=a,b"), "is no TINYINT"),
+        (("visits.parquet", "--unit", "user_id", "--domain", "page=[1"), "not a JSON list"),
+        (
+            ("visits.parquet", "--public", "visits", "--domain", "hour=0..1"),
+            "is public, which needs no domain",
+        ),
+        (
+            ("people.csv", "--unit", "user_id", "--column", "born=YEAR"),
+            "columns of type YEAR are not supported",
+        ),
+        (("people.csv", "--unit", "user_id", "--column", "born"), "takes TABLE.COLUMN=TYPE"),
+        (("visits.parquet", "visits.parquet", "--unit", "user_id"), "would both be table visits"),
+        (("visits.parquet", "--unit", "user_id", "--epsilon", "much"), "epsilon: "),
+        (
+            ("visits.parquet", "--unit", "user_id", "--epsilon", "1", "--default-epsilon", "2"),
+            "default_epsilon",
+        ),
+        (("visits.parquet", "--unit", "price"), "cannot name privacy units"),
+    ],
+)
+def test_what_is_wrong_is_said_and_nothing_written(
+    run: Run, here: Path, args: tuple[str, ...], words: str
+) -> None:
+    before = sorted(here.iterdir())
+    done = run("init", *args)
+    assert (done.code, done.out) == (ExitCode.USAGE, "")
+    assert words in done.err
+    assert sorted(here.iterdir()) == before
+
+
+def test_what_flags_leave_open_is_asked(run: Run) -> None:
+    answers = [
+        *("nonsense", "user_id"),  # whose rows are visits'? once more after an error
+        "public",  # pages
+        "user_id",  # people
+        *("BIGINT", "", "year", "INTEGER"),  # the CSV's types, one of them twice
+        *("page hour", "pages.page", "0..23"),  # what visits are grouped by
+        *("born", ""),  # a domain the owner has no values for
+        "2.5",  # epsilon
+    ]
+    done = run("init", "visits.parquet", "pages.parquet", "people.csv", answers=answers)
+    assert done.code == ExitCode.OK, done.err
+    assert "visits has no column nonsense" in done.err
+    assert "visits: user_id INTEGER, page VARCHAR" in done.err
+    policy = load("dpsql.toml")
+    assert policy.budget.epsilon == 2.5
+    assert policy.tables["visits"].domain["page"] == TableDomain("pages", "page")
+    assert policy.tables["visits"].domain["hour"] == RangeDomain(0, 23)
+    assert policy.tables["pages"].public
+    assert [str(k) for k in (policy.tables["people"].columns or {}).values()] == [
+        "BIGINT",
+        "VARCHAR",
+        "INTEGER",
+    ]
+    assert dict(policy.tables["people"].domain) == {}
+
+
+def test_names_that_no_policy_can_hold_are_left_out(run: Run) -> None:
+    with duckdb.connect() as connection:
+        connection.execute(
+            'COPY (SELECT 1 AS user_id, 2 AS "größe", 3 AS "a\nb", 4 AS "say ""x""") '
+            "TO '2024 visits.parquet'"
+        )
+    done = run("init", "2024 visits.parquet", "--unit", "user_id")
+    assert done.code == ExitCode.OK, done.err
+    assert list(load("dpsql.toml").tables["t_2024_visits"].columns or {}) == ["user_id", 'say "x"']
+    assert re.search(r"^# a\\nb is left out:", Path("dpsql.toml").read_text(), re.MULTILINE)
+
+
+def test_the_real_question_goes_to_the_terminal(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(" 3 \n\n"))
+    assert init._asked("how many", "1") == "3"
+    assert init._asked("how many", "1") == "1"
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert "how many [1]: " in err
