@@ -52,7 +52,6 @@ AGGREGATES = {
 }
 
 
-
 Subquery = tuple[str, tuple[Column, ...], str | None, Facts]
 """Text, columns, owner, and sets of columns known to be unique within a unit."""
 
@@ -69,6 +68,8 @@ def query(maker: Maker, wanted: str | None, depth: int) -> Subquery:
     source, scope, extra = from_clause(maker, wanted, depth, rng.choice([0, 0, 1, 1, 2]))
     where = _where(maker, scope, extra)
     unit = next((n for n, c in scope.units() if c.unit == "exact"), None)
+    if scope.units() and maker.slip("exact unit"):
+        unit = rng.choice(scope.units())[0]
     if unit is not None and maker.slip("unit in a block"):
         unit = None
     elif unit is None and scope.owner is not None and way != "star":
@@ -82,7 +83,9 @@ def query(maker: Maker, wanted: str | None, depth: int) -> Subquery:
             return _grouped(maker, scope, source, where, unit)
     picked = _picked(maker, scope, unit)
     names = {text: c.name for text, c in picked}
-    single = frozenset(frozenset(names[n] for n in fact) for fact in scope.single if all(n in names for n in fact))
+    single = frozenset(
+        frozenset(names[n] for n in fact) for fact in scope.single if all(n in names for n in fact)
+    )
     match way:
         case "window":
             return _windowed(maker, scope, tail, picked, single)
@@ -91,13 +94,20 @@ def query(maker: Maker, wanted: str | None, depth: int) -> Subquery:
             single |= {frozenset(names[k] for k in keys if k != unit)}
             by = rng.choice([n for n, _ in scope.references()])
             order = f" ORDER BY {', '.join(keys)}, {by} DESC"
-            return f"SELECT DISTINCT ON ({', '.join(keys)}) {_listed(picked)} {tail}{order}", _columns(picked), scope.owner, single
+            return (
+                f"SELECT DISTINCT ON ({', '.join(keys)}) {_listed(picked)} {tail}{order}",
+                _columns(picked),
+                scope.owner,
+                single,
+            )
         case "DISTINCT":
             single |= {frozenset(c.name for _, c in picked if c.unit != "exact")}
             return f"SELECT DISTINCT {_listed(picked)} {tail}", _columns(picked), scope.owner, single
     text = f"SELECT {_listed(picked)} {tail}"
     if scope.owner is None and maker.chance(0.3, "public LIMIT"):
-        text += f" ORDER BY {rng.randint(1, len(picked))}{rng.choice(['', ' DESC'])} LIMIT {rng.randint(1, 3)}"
+        text += (
+            f" ORDER BY {rng.randint(1, len(picked))}{rng.choice(['', ' DESC'])} LIMIT {rng.randint(1, 3)}"
+        )
     return text, _columns(picked), scope.owner, single
 
 
@@ -169,9 +179,7 @@ def _picked(maker: Maker, scope: Scope, unit: str | None) -> list[tuple[str, Col
     return picked
 
 
-def _grouped(
-    maker: Maker, scope: Scope, source: str, where: str, unit: str | None
-) -> Subquery:
+def _grouped(maker: Maker, scope: Scope, source: str, where: str, unit: str | None) -> Subquery:
     """Group by the unit and further keys; aggregates without an order; HAVING."""
     rng = maker.rng
     keys: list[tuple[str, Column]] = []
@@ -194,7 +202,8 @@ def _grouped(
     having = ""
     if maker.chance(0.35, "HAVING in a subquery"):
         kind = rng.choice(["int", "int", "dbl", "text"])
-        having = f" HAVING {aggregate(maker, scope, kind)} {rng.choice(['>', '=', '<>', '<='])} {literal(maker, kind)}"
+        compared = rng.choice([">", "=", "<>", "<="])
+        having = f" HAVING {aggregate(maker, scope, kind)} {compared} {literal(maker, kind)}"
     by = ", ".join(str(i + 1) if rng.random() < 0.3 else text for i, (text, _) in enumerate(keys))
     if maker.chance(0.1, "GROUP BY ALL"):
         by = "ALL"
@@ -202,7 +211,12 @@ def _grouped(
     fact = frozenset(c.name for _, c in keys if c.unit != "exact")
     columns = tuple(c for _, c in picked)
     maker.note("public GROUP BY" if scope.owner is None else "owned GROUP BY")
-    return f"SELECT {listed} FROM {source}{where} GROUP BY {by}{having}", columns, scope.owner, frozenset({fact})
+    return (
+        f"SELECT {listed} FROM {source}{where} GROUP BY {by}{having}",
+        columns,
+        scope.owner,
+        frozenset({fact}),
+    )
 
 
 def aggregate(maker: Maker, scope: Scope, kind: str) -> str:
@@ -210,7 +224,13 @@ def aggregate(maker: Maker, scope: Scope, kind: str) -> str:
     maker.note(f"aggregate {template}")
     if argument == "any":
         argument = maker.rng.choice(["int", "text", "dbl", "date"])
-    inner = "" if not argument else condition(maker, scope, 1) if argument == "bool" else value(maker, scope, argument, 1)
+    inner = (
+        ""
+        if not argument
+        else condition(maker, scope, 1)
+        if argument == "bool"
+        else value(maker, scope, argument, 1)
+    )
     other = value(maker, scope, maker.rng.choice(["int", "dbl", "date"]), 0) if "{1}" in template else ""
     return template.format(inner, other)
 
@@ -218,7 +238,14 @@ def aggregate(maker: Maker, scope: Scope, kind: str) -> str:
 def _combined(maker: Maker, wanted: str | None, depth: int) -> Subquery:
     """Put two branches with columns of the same kinds together; the right one may be public at times."""
     rng = maker.rng
-    words = {"UNION ALL": 3.0, "UNION": 1.0, "EXCEPT": 1.0, "INTERSECT": 1.0, "EXCEPT ALL": 0.6, "INTERSECT ALL": 0.6}
+    words = {
+        "UNION ALL": 3.0,
+        "UNION": 1.0,
+        "EXCEPT": 1.0,
+        "INTERSECT": 1.0,
+        "EXCEPT ALL": 0.6,
+        "INTERSECT ALL": 0.6,
+    }
     word = maker.pick(words)
     kinds = [rng.choice(["int", "text", "date", "dbl"]) for _ in range(rng.randint(1, 3))]
     other = rng.random() < (0.25 if word == "UNION ALL" else 0.2 if word[0] != "U" else 0.0)
@@ -231,6 +258,9 @@ def _combined(maker: Maker, wanted: str | None, depth: int) -> Subquery:
         if side is None and wanted is not None and word != "UNION ALL":
             source, scope, extra = "vips AS y9", Scope((Item("y9", VIPS),), None), []
             first = ["y9.user_id"]
+        if unit is not None and maker.slip("unit in a branch"):
+            kind = next(c.kind for n, c in scope.references() if n == unit)
+            first = [rng.choice(scope.of(kind))]
         units.append(unit is not None)
         parts = [*(first if wanted is not None else []), *(value(maker, scope, k, 1) for k in kinds)]
         named = ", ".join(f"{p} AS c{i}" for i, p in enumerate(parts))

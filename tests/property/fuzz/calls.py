@@ -9,14 +9,26 @@ import duckdb
 
 from dpsql.analysis.functions import Function, listed
 from dpsql.engines.duckdb import settings
-
 from fuzz.world import kind_of
 
 __all__ = ["Call", "by_result", "literals"]
 
 OPERATORS = {"NOT_LIKE": "NOT LIKE", "IS_DISTINCT_FROM": "IS DISTINCT FROM"}
 INFIX = {"+", "-", "*", "/", "//", "%", "**", "&", "|", ">>", "LIKE", "ILIKE", "GLOB", "~", "^@", "||"}
-SKIP = {"=", "<>", "<", "<=", ">", ">=", "IS_DISTINCT_FROM", "IS_NOT_DISTINCT_FROM", "neg", "~", "^", "NOT_LIKE"}
+SKIP = {
+    "=",
+    "<>",
+    "<",
+    "<=",
+    ">",
+    ">=",
+    "IS_DISTINCT_FROM",
+    "IS_NOT_DISTINCT_FROM",
+    "neg",
+    "~",
+    "^",
+    "NOT_LIKE",
+}
 """Names that are typed as operators of other rules."""
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
@@ -17,7 +18,6 @@ import duckdb
 from dpsql.analysis import Plan, analyse
 from dpsql.errors import QueryRefused, QuerySyntaxError
 from dpsql.language import AllGroups, Query, parse
-
 from fuzz.stage import Stage
 from fuzz.statements import Statement
 from fuzz.world import World
@@ -25,7 +25,11 @@ from fuzz.world import World
 __all__ = ["Finding", "Tried", "compile_statement", "run_all"]
 
 ROWS = 3_000_000
-"""Pairs of rows of one unit that a join may make, at most: a database with a giant unit is left out beyond."""
+"""Pairs of rows of one unit that a join may make, at most: beyond it a giant unit is left out."""
+
+EXTRA = ("shuffled", "nobody", "only", "plain", "twin")
+"""What a count is compared with beside the removals: rows in another order, of nobody, of one unit alone;
+the optimizer off; several threads."""
 
 Counts = dict[str, tuple[int, ...]]
 
@@ -60,7 +64,8 @@ class Tried:
     def __str__(self) -> str:
         share = self.accepted / max(1, self.generated)
         return (
-            f"{self.generated} statements, {self.accepted} accepted ({share:.0%}), {len(self.shapes)} shapes, "
+            f"{self.generated} statements, {self.accepted} accepted ({share:.0%}), "
+            f"{len(self.shapes)} shapes, "
             f"{self.removals} removals, {self.alone} sums of units alone, {len(self.findings)} findings"
         )
 
@@ -70,14 +75,15 @@ def compile_statement(world: World, made: Statement, tried: Tried) -> Plan | Non
     tried.generated += 1
     try:
         query = parse(made.text)
-        if not isinstance(query, Query):
-            raise TypeError("not a query")
+        assert isinstance(query, Query)
         plan = analyse(query, world.policy, world.shell, replace(query.options, epsilon=Fraction(1)))
     except (QueryRefused, QuerySyntaxError) as refusal:
         tried.refused[str(refusal).split("\n")[0]] += 1
         return None
     except Exception as error:  # noqa: BLE001  whatever it is, it is a finding
-        tried.findings.append(Finding(f"{type(error).__name__}: {str(error)[:200]}", made.text, "", world.name))
+        tried.findings.append(
+            Finding(f"{type(error).__name__}: {str(error)[:200]}", made.text, "", world.name)
+        )
         return None
     tried.accepted += 1
     tried.saw.update(made.saw)
@@ -106,12 +112,16 @@ def counts(connection: duckdb.DuckDBPyConnection, plan: Plan) -> Counts:
     return found
 
 
-def run_all(stage: Stage, plans: list[tuple[Statement, Plan]], tried: Tried, *, alone: bool) -> None:
-    """Count every plan on the whole and its neighbours, and compare."""
+def run_all(
+    stage: Stage, plans: list[tuple[Statement, Plan]], tried: Tried, also: Collection[str] = EXTRA
+) -> None:
+    """Count every plan on the whole and its neighbours, and compare; `also` says with what else."""
     plans = [p for p in plans if _bearable(stage, p[1])]
-    names = ["whole", *(f"minus{i}" for i in range(len(stage.data.units))), "shuffled", "nobody"]
-    if alone and not stage.data.big:
-        names += [f"only{i}" for i in range(len(stage.data.units))]
+    numbers = range(len(stage.data.units))
+    names = ["whole", *(f"minus{i}" for i in numbers)]
+    names += [name for name in ("shuffled", "nobody") if name in also]
+    if "only" in also and not stage.data.big:
+        names += [f"only{i}" for i in numbers]
     found: list[dict[str, Counts]] = [{} for _ in plans]
     for name in names:
         stage.enter(name)
@@ -119,8 +129,9 @@ def run_all(stage: Stage, plans: list[tuple[Statement, Plan]], tried: Tried, *, 
             _count(stage, stage.connection, name, made, plan, seen, tried)
     stage.enter("whole")
     for name, connection in (("plain", stage.plain), ("twin", stage.twin)):
+        # Without the optimizer the joins of a giant unit never end.
         for (made, plan), seen in zip(plans, found, strict=True):
-            if not (stage.data.big and name == "plain"):  # without the optimizer its joins never end
+            if name in also and not (stage.data.big and name == "plain"):
                 _count(stage, connection, name, made, plan, seen, tried)
     for (made, plan), seen in zip(plans, found, strict=True):
         for what, where in _broken(plan, seen, tried):
@@ -173,11 +184,10 @@ def _moved(plan: Plan, whole: Counts, other: Counts) -> str:
     for group in whole.keys() | other.keys():
         before, after = (_row(plan, seen, group) for seen in (whole, other))
         moved = False
-        for place, (count, n, m) in enumerate(zip(plan.counts, before, after, strict=True)):
-            if n is None or m is None:
-                if plan.reading.count != place:  # type: ignore[union-attr]  # only a top-k has no public domain
-                    continue
-                n, m = n or 0, m or 0
+        for place, (count, old, new) in enumerate(zip(plan.counts, before, after, strict=True)):
+            if (old is None or new is None) and plan.reading.count != place:
+                continue  # absent from an unknown domain for want of the count that orders
+            n, m = old or 0, new or 0
             moved |= n != m
             low = 0 if count.monotone else -count.bound
             if not low <= n - m <= count.bound:
@@ -199,7 +209,7 @@ def _sums(plan: Plan, seen: dict[str, Counts], tried: Tried) -> list[tuple[str, 
         return [("rows without a unit are counted", "nobody")]
     places = range(len(plan.counts))
     if plan.domain_size is None and plan.key_types:
-        places = range(plan.reading.count, plan.reading.count + 1)  # type: ignore[union-attr]  # a top-k
+        places = range(plan.reading.count, plan.reading.count + 1)
     for name, alone in seen.items():
         if not name.startswith("only") or f"minus{name[4:]}" not in seen:
             continue
@@ -215,4 +225,6 @@ def _sums(plan: Plan, seen: dict[str, Counts], tried: Tried) -> list[tuple[str, 
 
 def _difference(whole: Counts, other: Counts) -> str:
     groups = whole.keys() | other.keys()
-    return "; ".join(f"{g}: {whole.get(g)} or {other.get(g)}" for g in groups if other.get(g) != whole.get(g))[:300]
+    return "; ".join(
+        f"{g}: {whole.get(g)} or {other.get(g)}" for g in groups if other.get(g) != whole.get(g)
+    )[:300]

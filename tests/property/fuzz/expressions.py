@@ -47,7 +47,10 @@ def value(maker: Maker, scope: Scope, kind: str, depth: int = 2) -> str:
     if depth <= 0 or rng.random() < 0.35:
         return rng.choice(names) if names and rng.random() < 0.85 else literal(maker, kind)
     ways = {"call": 4.0, "CASE": 1.0, "choice": 1.0, "cast": 1.0 if kind in CASTS else 0.0}
-    ways |= {"interval": 1.0 if kind == "ts" else 0.0, "negation": 0.5 if kind in ("int", "dbl", "dec") else 0.0}
+    ways |= {
+        "interval": 1.0 if kind == "ts" else 0.0,
+        "negation": 0.5 if kind in ("int", "dbl", "dec") else 0.0,
+    }
     ways |= {"extract": 0.6 if kind == "int" else 0.0, "json": 0.5 if kind == "text" else 0.0}
     ways["condition"] = 6.0 if kind == "bool" else 0.0
     ways["scalar subquery"] = 0.25 if kind in AGGREGATED and subqueries.possible(maker, scope) else 0.0
@@ -62,7 +65,8 @@ def value(maker: Maker, scope: Scope, kind: str, depth: int = 2) -> str:
             return _cast(maker, scope, kind, depth)
         case "interval":
             base = value(maker, scope, rng.choice(["date", "ts"]), depth - 1)
-            return f"({base} {rng.choice('+-')} INTERVAL {rng.randint(0, 400)} {rng.choice(['DAY', 'MONTH', 'HOUR'])})"
+            part = rng.choice(["DAY", "MONTH", "HOUR"])
+            return f"({base} {rng.choice('+-')} INTERVAL {rng.randint(0, 400)} {part})"
         case "negation":
             return f"(- {value(maker, scope, kind, depth - 1)})"
         case "extract":
@@ -90,9 +94,8 @@ def _call(maker: Maker, scope: Scope, kind: str, depth: int) -> str:
     if not calls:
         return literal(maker, kind)
     # Forms of one name (every date part is one) share that name's chance.
-    name = maker.rng.choice(sorted({c.name for c in calls}))
-    call = maker.rng.choice([c for c in calls if c.name == name])
-    maker.note(f"function {call.name}")
+    name = maker.pick(dict.fromkeys(sorted({f"function {c.name}" for c in calls}), 1.0))
+    call = maker.rng.choice([c for c in calls if f"function {c.name}" == name])
     parts = [
         maker.rng.choice(a[1:].split("\n")) if a.startswith("#") else value(maker, scope, a, depth - 1)
         for a in call.arguments
@@ -146,7 +149,9 @@ def condition(maker: Maker, scope: Scope, depth: int = 2) -> str:
         case "IN":
             if kind not in LITERALS:
                 return f"({a} IS NULL)"
-            items = [literal(maker, kind) if rng.random() < 0.8 else value(maker, scope, kind, 0) for _ in range(3)]
+            items = [
+                literal(maker, kind) if rng.random() < 0.8 else value(maker, scope, kind, 0) for _ in range(3)
+            ]
             return f"({a} {rng.choice(['', 'NOT '])}IN ({', '.join(items)}))"
         case "BETWEEN":
             low, high = value(maker, scope, kind, depth - 1), value(maker, scope, kind, depth - 1)
@@ -156,7 +161,8 @@ def condition(maker: Maker, scope: Scope, depth: int = 2) -> str:
         case "boolean":
             return value(maker, scope, "bool", depth - 1)
         case "IS TRUE":
-            return f"({condition(maker, scope, depth - 1)} IS {rng.choice(['', 'NOT '])}{rng.choice(['TRUE', 'FALSE'])})"
+            word = rng.choice(["TRUE", "FALSE", "NOT TRUE", "NOT FALSE"])
+            return f"({condition(maker, scope, depth - 1)} IS {word})"
         case "predicate call":
             return _call(maker, scope, "bool", depth)
         case "LIKE":

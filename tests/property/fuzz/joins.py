@@ -50,7 +50,9 @@ def relation(
     `beside` another owned one it must show its unit, or they cannot meet.
     """
     rng = maker.rng
-    usable = [c for c in maker.ctes if c[3] == wanted and not (beside and not any(x.unit for x in c[2].columns))]
+    usable = [
+        c for c in maker.ctes if c[3] == wanted and not (beside and not any(x.unit for x in c[2].columns))
+    ]
     if usable and maker.chance(0.6, "CTE reference"):
         name, _, item, owner = rng.choice(usable)
         alias = maker.alias()
@@ -78,7 +80,7 @@ def relation(
         if maker.chance(0.2, "VALUES"):
             return _values(maker)
         return base(maker, rng.choices(list(PUBLIC), list(PUBLIC.values()))[0])
-    tables = {t: w for t, w in PRIVATE.items() if not (beside and t == "items")}
+    tables = {t: w * (9 if f"table {t}" in maker.focus else 1) for t, w in PRIVATE.items()}
     return base(maker, rng.choices(list(tables), list(tables.values()))[0])
 
 
@@ -92,7 +94,7 @@ def _values(maker: Maker) -> tuple[str, Item, None, Facts]:
 
 
 def from_clause(maker: Maker, wanted: str | None, depth: int, joins: int) -> tuple[str, Scope, list[str]]:
-    """Write FROM with joins; return its text, its scope, and conditions that WHERE must hold (comma joins)."""
+    """Write FROM with joins; return text, scope, and what WHERE must hold (of comma joins)."""
     rng = maker.rng
     first = wanted if wanted is None or rng.random() < 0.8 or joins == 0 else None
     text, item, owner, facts = relation(maker, first, depth)
@@ -130,7 +132,13 @@ def _join(
         kinds |= {"SEMI": 1.0, "ANTI": 1.0}
     if left.owner == "row" or owner == "row":
         kinds = {"INNER": 1.0, "LEFT": 1.0, "SEMI": 2.0, "ANTI": 2.0}
-    sides = "public" if left.owner is None and owner is None else "owned-public" if owner is None else "public-owned"
+    sides = (
+        "public"
+        if left.owner is None and owner is None
+        else "owned-public"
+        if owner is None
+        else "public-owned"
+    )
     kind = maker.pick(kinds)
     if sides == "public-owned" and maker.slip("owner of SEMI"):
         kind = maker.rng.choice(["SEMI", "ANTI"])
@@ -188,7 +196,7 @@ def _using(
         for c in right.columns
         if names.count(c.name) == 1
         and (not only or c.name == only)
-        and any(l.kind == c.kind for n, l in left.references() if n.rpartition(".")[2] == c.name)
+        and any(x.kind == c.kind for n, x in left.references() if n.rpartition(".")[2] == c.name)
     ]
     if not shared:
         return f"{text} JOIN {right_text} ON {condition(maker, both, 1)}", both
@@ -202,7 +210,9 @@ def _using(
         one = column if kind == "RIGHT" else a
         if kind == "FULL":
             one = replace(a, unit="exact" if a.unit == column.unit == "exact" else "")
-        merged = [c for c in merged if c.name != column.name] + [replace(one, domain=one.domain and kind != "FULL")]
+        merged = [c for c in merged if c.name != column.name] + [
+            replace(one, domain=one.domain and kind != "FULL")
+        ]
     common = {n for n in names if n in {c.name for c in right.columns}}
     if kind == "INNER" and common == {shared[0].name} and maker.chance(0.5, "NATURAL JOIN"):
         return f"{text} NATURAL JOIN {right_text}", replace(after, merged=tuple(merged))
@@ -216,7 +226,16 @@ def _owned_join(
 ) -> tuple[str, Scope]:
     """Join two owned relations on their unit."""
     kind = maker.pick(
-        {"INNER": 3.0, "LEFT": 2.5, "RIGHT": 2.0, "FULL": 2.5, "SEMI": 1.2, "ANTI": 1.2, "comma": 1.2, "USING": 2.0}
+        {
+            "INNER": 3.0,
+            "LEFT": 2.5,
+            "RIGHT": 2.0,
+            "FULL": 2.5,
+            "SEMI": 1.2,
+            "ANTI": 1.2,
+            "comma": 1.2,
+            "USING": 2.0,
+        }
     )
     maker.note(f"owned-owned {kind}")
     mine, theirs = left.units(), [c for c in right.columns if c.unit]
@@ -224,14 +243,20 @@ def _owned_join(
         mine = []
     if not mine or not theirs:  # the statement will be refused
         return f"{text} JOIN {right_text} ON {equality(maker, left, right, both)}", both
-    shared = {c.name for c in theirs if c.unit == "exact"} & {n.rpartition(".")[2] for n, c in mine if c.unit == "exact"}
+    shared = {c.name for c in theirs if c.unit == "exact"} & {
+        n.rpartition(".")[2] for n, c in mine if c.unit == "exact"
+    }
     if kind == "USING" and shared:
         return _using(maker, text, left, right_text, right, both, sorted(shared)[0])
     kind = "INNER" if kind == "USING" else kind
     a = mine[0][0] if maker.rng.random() < 0.8 else maker.rng.choice(mine)[0]
     b = f"{right.alias}.{maker.rng.choice(theirs).name}"
     links = [n for n in left.of("int") if n.endswith(".order_id")]
-    if links and any(c.name == "order_id" for c in right.columns) and maker.chance(0.5, "join on the parent key"):
+    if (
+        links
+        and any(c.name == "order_id" for c in right.columns)
+        and maker.chance(0.5, "join on the parent key")
+    ):
         a, b = links[0], f"{right.alias}.order_id"
     on = f"{a} = {b}" if maker.rng.random() < 0.5 else f"{b} = {a}"
     if kind == "comma":

@@ -102,8 +102,6 @@ class Maker:
     def pick(self, weights: dict[str, float]) -> str:
         """Draw one of several named ways, noting it."""
         names = list(weights)
-        chosen = self.rng.choices(
-            names, [w * (12 if n in self.focus else 1) for n, w in weights.items()]
-        )[0]
+        chosen = self.rng.choices(names, [w * (12 if n in self.focus else 1) for n, w in weights.items()])[0]
         self.note(chosen)
         return chosen

@@ -11,7 +11,6 @@ from collections.abc import Callable
 import duckdb
 
 from dpsql.engines.duckdb import settings
-
 from fuzz.data import GIANT, PERSONAL, PLACE, TABLES, TIMES, Data
 from fuzz.world import World
 
@@ -45,6 +44,7 @@ class Stage:
         for connection in (self.plain, self.twin):
             connection.execute("SET search_path = 'whole.main,whole.dpsql_domain'")
         self.data = Data({}, (), orphans=False)
+        self.fills = 0
 
     def close(self) -> None:
         """Let go of the databases."""
@@ -71,7 +71,9 @@ class Stage:
                 self._neighbour(f"only{i}", unit, i, keep=True)
         self._neighbour("nobody", "NULL", -1, keep=True)
         every = (*TABLES, *self.world.public)
-        self._copy("shuffled", lambda t: f"SELECT * FROM whole.main.{t} ORDER BY hash(rowid * 7919)", every)
+        self.fills += 1
+        order = "rowid DESC" if self.fills % 2 else "hash(rowid * 7919)"
+        self._copy("shuffled", lambda t: f"SELECT * FROM whole.main.{t} ORDER BY {order}", every)
 
     def _table(self, connection: duckdb.DuckDBPyConnection, table: str, rows: list[list[str]]) -> None:
         columns = self.world.columns[table]
@@ -87,7 +89,9 @@ class Stage:
             names = ", ".join(columns)
             source = f"(VALUES {values}) AS r({names})"
             typed = ", ".join(f"{c}::{t} AS {c}" for c, t in columns.items())
-            connection.execute(f"INSERT INTO whole.main.{table} SELECT {cells} FROM (SELECT {typed} FROM {source})")
+            connection.execute(
+                f"INSERT INTO whole.main.{table} SELECT {cells} FROM (SELECT {typed} FROM {source})"
+            )
 
     def _repeat(self, connection: duckdb.DuckDBPyConnection, table: str) -> None:
         """Repeat the rows of the unit that outnumbers all others; order numbers stay unique."""
@@ -128,9 +132,7 @@ class Stage:
             return any(row[PLACE["orders"]] == unit for row in self.data.rows["orders"])
         return any(row[PLACE[table]] == unit for row in rows)
 
-    def _copy(
-        self, name: str, source: Callable[[str], str | None], tables: tuple[str, ...] = TABLES
-    ) -> None:
+    def _copy(self, name: str, source: Callable[[str], str | None], tables: tuple[str, ...] = TABLES) -> None:
         for table in tables:
             sql = source(table)
             if sql is None:

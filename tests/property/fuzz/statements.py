@@ -24,13 +24,17 @@ class Statement:
 def statement(rng: Random, world: World, focus: frozenset[str] = frozenset()) -> Statement:
     """Make one private statement."""
     maker = Maker(rng, world, focus)
-    kind = rng.choices([PERSON, "row", "device"], [20, 1.5, 0.7])[0]
+    kind = rng.choices([PERSON, "row", "device"], [20, 40 if "unit row" in focus else 1.5, 0.7])[0]
     maker.note(f"unit {kind}")
     head = ""
     if kind == PERSON and maker.chance(0.25, "WITH"):
         head = _ctes(maker)
+    before = set(maker.saw)
     for _ in range(4):  # what shows no unit can rarely be counted
-        source, scope, extra = from_clause(maker, kind, rng.choice([0, 1, 1, 2]), rng.choice([0, 0, 1, 1, 1, 2]))
+        maker.saw = set(before)
+        source, scope, extra = from_clause(
+            maker, kind, rng.choice([0, 1, 1, 2]), rng.choice([0, 0, 1, 1, 1, 2])
+        )
         if scope.units() or kind == "row" or rng.random() < 0.1:
             break
     wheres = list(extra)
@@ -106,10 +110,13 @@ def _key(maker: Maker, scope: Scope, wheres: list[str]) -> str | None:
         case "key boolean":
             return condition(maker, scope, 1)
         case "key CASE":
-            return f"CASE WHEN {condition(maker, scope, 1)} THEN 'p' WHEN {condition(maker, scope, 0)} THEN 'q' ELSE 'r' END"
+            a, b = condition(maker, scope, 1), condition(maker, scope, 0)
+            return f"CASE WHEN {a} THEN 'p' WHEN {b} THEN 'q' ELSE 'r' END"
         case "key coalesce":
             name, column = rng.choice(known)
-            word = {"text": "'none'", "int": "0", "bool": "FALSE", "date": "DATE '2024-01-01'"}.get(column.kind)
+            word = {"text": "'none'", "int": "0", "bool": "FALSE", "date": "DATE '2024-01-01'"}.get(
+                column.kind
+            )
             return f"COALESCE({name}, {word})" if word else name
         case "key expression":
             name, column = rng.choice(known)
@@ -144,8 +151,8 @@ def _count(maker: Maker, scope: Scope, single: bool) -> str:
         ways = {"COUNT(*)": 0.3}
     if rows:
         ways |= {"COUNT(*)": 3.0, "COUNT(x)": 1.5, "COUNT_IF": 1.5, "COUNT(*) FILTER": 1.5}
-    elif rng.random() < 0.04:
-        ways["COUNT(*)"] = 4.0
+    elif maker.slip("single rows"):
+        ways["COUNT(*)"] = 8.0
     if not rows and scope.owner != "row":
         ways["clamped rows"] = 0.8 if units else 8.0
     unit = (units[0][0] if rng.random() < 0.7 else rng.choice(units)[0]) if units else ""

@@ -28,7 +28,7 @@ def subquery_condition(maker: Maker, scope: Scope) -> str:
     if way == "IN public":
         return _in_public(maker, scope, word)
     if way == "EXISTS public":
-        source, inner, where = _tied_public(maker, scope)
+        source, _, where = _tied_public(maker, scope)
         return f"({word}EXISTS (SELECT 1 FROM {source}{where}))"
     if way in ("IN unit", "NOT IN unit"):
         return f"({unit} {'NOT ' if way.startswith('NOT') else ''}IN ({_units(maker, scope)}))"
@@ -101,7 +101,8 @@ def _in_public(maker: Maker, scope: Scope, word: str) -> str:
         return expressions.condition(maker, scope, 0)
     kind = maker.rng.choice(kinds)
     listed = maker.rng.choice(inner.of(kind))
-    return f"({expressions.value(maker, scope, kind, 1)} {word}IN (SELECT {listed} FROM {source}{_where(maker, extra, inner)}))"
+    value, where = expressions.value(maker, scope, kind, 1), _where(maker, extra, inner)
+    return f"({value} {word}IN (SELECT {listed} FROM {source}{where}))"
 
 
 def _units(maker: Maker, scope: Scope) -> str:
@@ -121,6 +122,8 @@ def _units(maker: Maker, scope: Scope) -> str:
         name, column = maker.rng.choice(same)
     where = _where(maker, extra, inner)
     if column.unit == "exact" and maker.chance(0.3, "IN grouped"):
-        return f"SELECT {name} FROM {source}{where} GROUP BY {name} HAVING {aggregate(maker, inner, 'int')} >= 2"
+        return (
+            f"SELECT {name} FROM {source}{where} GROUP BY {name} HAVING {aggregate(maker, inner, 'int')} >= 2"
+        )
     distinct = "DISTINCT " if column.unit == "exact" and maker.rng.random() < 0.2 else ""
     return f"SELECT {distinct}{name} FROM {source}{where}"

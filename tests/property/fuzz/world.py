@@ -114,7 +114,10 @@ def _tables(unit: dict[str, str]) -> dict[str, tuple[dict[str, str], dict[str, A
                 "note": "VARCHAR",
                 "nums": "BIGINT[]",
             },
-            person(unique=(("user_id",),), domain={"city": EnumDomain(), "age": RangeDomain(-1, 10), "joined": days}),
+            person(
+                unique=(("user_id",),),
+                domain={"city": EnumDomain(), "age": RangeDomain(-1, 10), "joined": days},
+            ),
         ),
         "orders": (
             {
@@ -157,7 +160,13 @@ def _tables(unit: dict[str, str]) -> dict[str, tuple[dict[str, str], dict[str, A
             },
         ),
         "pages": (
-            {"page": "VARCHAR", "category": "VARCHAR", "rank": "INTEGER", "fee": "DECIMAL(9,2)", "w": "DOUBLE"},
+            {
+                "page": "VARCHAR",
+                "category": "VARCHAR",
+                "rank": "INTEGER",
+                "fee": "DECIMAL(9,2)",
+                "w": "DOUBLE",
+            },
             {"public": True, "unique": (("page",),)},
         ),
         "vips": (
@@ -250,7 +259,13 @@ def _typed(values: pa.Table, columns: dict[str, str]) -> pa.Table:
 def worlds() -> list[World]:
     """Make the worlds: unit columns of every allowed type, facts about public tables that hold or fail."""
     same = ("visits", "users", "orders", "likes", "devices")
-    mixed = {"visits": "BIGINT", "users": "BIGINT", "orders": "UBIGINT", "likes": "TINYINT", "devices": "BIGINT"}
+    mixed = {
+        "visits": "BIGINT",
+        "users": "BIGINT",
+        "orders": "UBIGINT",
+        "likes": "TINYINT",
+        "devices": "BIGINT",
+    }
     return [
         _world("integers", "integer", "single", mixed),
         _world("texts", "VARCHAR", "double", dict.fromkeys(same, "VARCHAR")),

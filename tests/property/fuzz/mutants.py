@@ -1,0 +1,445 @@
+# ruff: noqa: E501  an edit's text stands on one line, as it does in the rule
+"""Rules of the analysis made wrong on purpose; a campaign must notice each, or it would not notice a slip.
+
+A mutant is one edit of one function's text. `focus` names what the generator should write more often, so
+that few statements are enough; `by` says who notices: the counts, or the engine's binder before any run.
+"""
+
+from __future__ import annotations
+import __future__
+
+import importlib
+import inspect
+import sys
+import textwrap
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import pytest
+
+__all__ = ["MUTANTS", "Mutant"]
+
+Edit = tuple[str, str, str, str]
+"""Module (below `dpsql`), function, the text that goes and the text that comes."""
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One rule made wrong, by edits of the text of its functions."""
+
+    name: str
+    edits: tuple[Edit, ...]
+    focus: tuple[str, ...] = ()
+    statement: str = ""
+    """A fixture, where chance alone would need too many statements."""
+    by: str = "counts"
+
+    def apply(self, patch: pytest.MonkeyPatch) -> None:
+        """Put the wrong rule in the right one's place, wherever the room has it."""
+        for holder, name, wrong in _places(self):
+            if isinstance(holder, dict):
+                patch.setitem(holder, name, wrong)
+            else:
+                patch.setattr(holder, name, wrong)
+
+
+@cache
+def _places(mutant: Mutant) -> list[tuple[Any, Any, Any]]:
+    """Edit the functions, and find every place that holds one of them."""
+    edited: dict[tuple[str, str], str] = {}
+    for place, function, old, new in mutant.edits:
+        text = edited.get((place, function)) or textwrap.dedent(inspect.getsource(_find(place, function)))
+        if old not in text:
+            raise LookupError(f"mutant {mutant.name!r}: {place}.{function} has changed, edit the mutant too")
+        edited[place, function] = text.replace(old, new)
+    found: list[tuple[Any, Any, Any]] = []
+    for (place, function), text in edited.items():
+        right, wrong = _find(place, function), _made(place, function, text)
+        owner, _, name = function.rpartition(".")
+        if owner:
+            found.append((_find(place, owner), name, wrong))
+            continue
+        modules = [m for n, m in sys.modules.items() if n.startswith("dpsql.")]
+        found += [(m, name, wrong) for m in modules if getattr(m, name, None) is right]
+        found += _in_tables(right, wrong)
+    return found
+
+
+def _find(place: str, function: str) -> Any:
+    found: Any = importlib.import_module(f"dpsql.{place}")
+    for name in function.split("."):
+        found = getattr(found, name)
+    return found
+
+
+def _made(place: str, function: str, text: str) -> object:
+    made: dict[str, object] = {}
+    flags = __future__.annotations.compiler_flag
+    names = importlib.import_module(f"dpsql.{place}").__dict__
+    exec(compile(text, "<mutant>", "exec", flags, dont_inherit=True), names, made)
+    return made[function.rpartition(".")[2]]
+
+
+def _in_tables(right: object, wrong: Any) -> list[tuple[Any, Any, Any]]:
+    """Find a function in the visible tables of rules and aggregates."""
+    from dpsql.analysis import aggregates, compiler
+
+    rules, forms = compiler._BY_NODE, aggregates.AGGREGATES
+    found: list[tuple[Any, Any, Any]] = []
+    found += [(rules, n, replace(r, compile=wrong)) for n, r in rules.items() if r.compile is right]
+    found += [(forms, n, replace(a, form=wrong)) for n, a in forms.items() if a.form is right]
+    return found
+
+
+ROWS = ("COUNT(*)", "without single rows")
+UNTIED = '    raise compiler.source.refuse(\n        "a subquery over private rows must be tied'
+DISTINCT = 'sql = f"{word} {hidden}{listed} FROM {source.sql}{where}"'
+MERGED = """sql = (f"SELECT MIN({source.unit}) AS u, {listed} FROM {source.sql}{where} GROUP BY ALL"
+            if word != "SELECT" and source.unit else f"{word} {hidden}{listed} FROM {source.sql}{where}")"""
+
+MUTANTS = (
+    Mutant(
+        "private tables meet on anything",
+        (
+            (
+                "analysis.joins",
+                "_owned",
+                "if not tied and not any(a.link and a.link == b.link for a, b in pairs):",
+                "if False:",
+            ),
+            ("analysis.joins", "_owned", 'same = f"({left.unit} = {here})"', 'same = "TRUE"'),
+        ),
+        ("without unit equality",),
+    ),
+    Mutant(
+        "public rows are kept by private ones",
+        (
+            ("analysis.joins", "_owned", 'if kind in ("SEMI", "ANTI"):', "if False:"),
+            (
+                "analysis.joins",
+                "_owned",
+                "        return right.owner, here, []",
+                '        return (None, None, []) if kind in ("SEMI", "ANTI") else (right.owner, here, [])',
+            ),
+        ),
+        ("without owner of SEMI",),
+        statement="SELECT COUNT(DISTINCT v.user_id) AS n FROM visits v JOIN (SELECT p.page FROM pages p SEMI JOIN orders o ON o.page = p.page) x ON x.page = v.page",
+    ),
+    Mutant(
+        "COUNT DISTINCT counts rows",
+        (("analysis.counts", "_units", "rows=False", "rows=True"),),
+    ),
+    Mutant(
+        "a join keeps rows single",
+        (("analysis.joins", "_unique", "return frozenset()", "return left.unique"),),
+        ROWS,
+    ),
+    Mutant(
+        "UNNEST keeps rows single",
+        (
+            (
+                "analysis.joins",
+                "_unnest",
+                "From(sql, scope, left.owner, left.unit)",
+                "From(sql, scope, left.owner, left.unit, left.unique)",
+            ),
+        ),
+        ("UNNEST", *ROWS),
+    ),
+    Mutant(
+        "UNION ALL keeps rows single",
+        (("analysis.setops", "combined", "unique = frozenset[frozenset[int]]()", "unique = left.unique"),),
+        ("UNION ALL", "set operation", "subquery", *ROWS),
+    ),
+    Mutant(
+        "EXCEPT ALL makes rows single",
+        (("analysis.setops", "combined", "if not everything:", "if True:"),),
+        ("UNION ALL", "set operation", "subquery", *ROWS),
+        statement="SELECT page, COUNT(*) AS n FROM (SELECT user_id, page FROM visits UNION ALL SELECT user_id, page FROM orders) x GROUP BY page ORDER BY n DESC LIMIT 2",
+    ),
+    Mutant(
+        "a unit's rows are always single",
+        (("analysis.counting", "_single", "any(names <= fixed for names in made.unique)", "True"),),
+        ROWS,
+    ),
+    Mutant(
+        "groups are single whatever else they are grouped by",
+        (
+            (
+                "analysis.aggregates",
+                "_unique",
+                "frozenset({frozenset(places[name] for name in wanted)})",
+                "frozenset({frozenset()})",
+            ),
+        ),
+        ("GROUP BY unit", "subquery", *ROWS),
+    ),
+    Mutant(
+        "the first of each by any window",
+        (
+            (
+                "analysis.blocks",
+                "_first_of_each",
+                '(function_name(node.this.this) or "").lower() != "row_number"',
+                "not function_name(node.this.this)",
+            ),
+        ),
+        ("window", "QUALIFY", "rank", "subquery", *ROWS),
+        statement="SELECT country, COUNT(*) AS n FROM (SELECT user_id, country FROM visits QUALIFY RANK() OVER (PARTITION BY user_id, country ORDER BY flag) = 1) x GROUP BY country ORDER BY n DESC LIMIT 2",
+    ),
+    Mutant(
+        "facts about public tables are believed",
+        (("engines.duckdb.shell", "Shell.unique", "if not repeated:", "if True:"),),
+        ("INNER", "owned-public INNER", *ROWS),
+        statement="SELECT v.country, COUNT(*) AS n FROM (SELECT DISTINCT user_id, country, page FROM visits) v JOIN pages p ON p.page = v.page WHERE v.page = 'a' GROUP BY v.country ORDER BY n DESC LIMIT 2",
+    ),
+    Mutant(
+        "the nullable side's unit is exact",
+        (
+            (
+                "analysis.joins",
+                "_visible",
+                "if c.unit is UnitRole.EXACT else c for c in side.columns",
+                "if False else c for c in side.columns",
+            ),
+        ),
+        ("LEFT", "FULL", "more in ON of owned", "DISTINCT", "subquery", "without exact unit", *ROWS),
+        statement="SELECT country, COUNT(*) AS n FROM (SELECT DISTINCT o.user_id, v.country FROM visits v LEFT JOIN orders o ON o.user_id = v.user_id AND o.page = v.page) x GROUP BY country ORDER BY n DESC LIMIT 2",
+    ),
+    Mutant(
+        "the unit of one branch is the unit of both",
+        (
+            (
+                "analysis.setops",
+                "_role",
+                "if UnitRole.NONE in (left.unit, right.unit):",
+                "if left.unit is right.unit is UnitRole.NONE:",
+            ),
+            (
+                "analysis.setops",
+                "_role",
+                "if left.unit is right.unit is UnitRole.EXACT else UnitRole.NULLABLE",
+                "if True else None",
+            ),
+        ),
+        (
+            "UNION ALL",
+            "set operation",
+            "subquery",
+            "DISTINCT",
+            "without unit in a branch",
+            "without exact unit",
+            *ROWS,
+        ),
+        statement="SELECT page, COUNT(*) AS n FROM (SELECT DISTINCT who, page FROM (SELECT user_id AS who, page FROM visits UNION ALL SELECT order_id, page FROM orders) x) y GROUP BY page ORDER BY n DESC LIMIT 2",
+    ),
+    Mutant(
+        "public rows of UNION ALL have an owner",
+        (
+            (
+                "analysis.setops",
+                "_unit",
+                'f"CAST(NULL AS {owner.type})"',
+                "f\"TRY_CAST('1' AS {owner.type})\"",
+            ),
+        ),
+        ("UNION ALL", "set operation", "subquery", "public branch of UNION ALL"),
+        statement="SELECT page, COUNT(*, contribution_bounds_per_group => (0, 1)) AS n FROM (SELECT page FROM visits UNION ALL SELECT page FROM pages) x GROUP BY page ORDER BY n DESC LIMIT 2",
+    ),
+    Mutant(
+        "DISTINCT over everybody",
+        (
+            (
+                "analysis.blocks",
+                "_distinct",
+                "if not any(c.unit is UnitRole.EXACT for c in columns):",
+                "if False:",
+            ),
+            ("analysis.blocks", "_project", DISTINCT, MERGED),
+        ),
+        ("DISTINCT", "subquery", "without unit in a block"),
+        statement="SELECT page, COUNT(*, contribution_bounds_per_group => (0, 1)) AS n FROM (SELECT DISTINCT page FROM visits) x GROUP BY page ORDER BY n DESC LIMIT 2",
+    ),
+    Mutant(
+        "GROUP BY over everybody",
+        (
+            (
+                "analysis.aggregates",
+                "grouped",
+                "if owner is not None and not any(k.unit is UnitRole.EXACT for k in keys):",
+                "if False:",
+            ),
+            (
+                "analysis.aggregates",
+                "grouped",
+                'parts = [*([f"{source.unit} AS u"]',
+                'parts = [*([f"MIN({source.unit}) AS u"]',
+            ),
+            (
+                "analysis.aggregates",
+                "grouped",
+                "[*([source.unit] if source.unit else []), *(k.sql for k in keys)]",
+                "[k.sql for k in keys]",
+            ),
+        ),
+        ("GROUP BY unit", "subquery", "without unit in a block"),
+        statement="SELECT s > 3 AS k, COUNT(*, contribution_bounds_per_group => (0, 1)) AS n FROM (SELECT page, SUM(ms) AS s FROM visits GROUP BY page) x GROUP BY k ORDER BY n DESC LIMIT 2",
+    ),
+    Mutant(
+        "windows over everybody",
+        (
+            (
+                "analysis.windows",
+                "_parts",
+                "if not any(v.unit is UnitRole.EXACT for v in values):",
+                "if False:",
+            ),
+            (
+                "analysis.windows",
+                "_parts",
+                "[*([block.unit] if block.unit is not None else []), *(v.sql for v in values)]",
+                "[v.sql for v in values]",
+            ),
+        ),
+        ("window", "subquery", "without unit in a block"),
+        statement="SELECT r = 1 AS k, COUNT(*, contribution_bounds_per_group => (0, 1)) AS n FROM (SELECT RANK() OVER (PARTITION BY page ORDER BY ms) AS r FROM visits) x GROUP BY k ORDER BY n DESC LIMIT 2",
+    ),
+    Mutant(
+        "ties in a window lie as they come",
+        (("analysis.windows", "_window", "if name in _ORDERED or by_rows:", "if False:"),),
+        ("window", "subquery", "ROW_NUMBER", "neighbour"),
+        statement="SELECT page, COUNT(*) AS n FROM (SELECT user_id, page FROM visits QUALIFY ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY flag) = 1) x GROUP BY page ORDER BY n DESC LIMIT 2",
+    ),
+    Mutant(
+        "ties in FIRST and LIST lie as they come",
+        (("analysis.aggregates", "ordered", 'terms.append(f"{value.sql} ASC NULLS LAST")', "pass"),),
+        ("GROUP BY unit", "subquery", "aggregate FIRST({0} ORDER BY {1})"),
+        statement="SELECT f, COUNT(*) AS n FROM (SELECT user_id, FIRST(page ORDER BY flag) AS f FROM visits GROUP BY user_id) x GROUP BY f ORDER BY n DESC LIMIT 2",
+    ),
+    Mutant(
+        "ties in ARG_MAX lie as they come",
+        (("analysis.aggregates", "ordered", "NULLS LAST, {x.sql} ASC NULLS LAST", "NULLS LAST"),),
+        ("GROUP BY unit", "subquery"),
+        statement="SELECT f, COUNT(*) AS n FROM (SELECT user_id, ARG_MAX(page, flag) AS f FROM visits GROUP BY user_id) x GROUP BY f ORDER BY n DESC LIMIT 2",
+    ),
+    Mutant(
+        "floating-point sums add up as they come",
+        (
+            (
+                "analysis.aggregates",
+                "_sum",
+                "SUM({modifier}{x.sql} ORDER BY {x.sql})",
+                "SUM({modifier}{x.sql})",
+            ),
+        ),
+        ("GROUP BY unit", "subquery", "HAVING in a subquery"),
+        statement="SELECT s, COUNT(*) AS n FROM (SELECT user_id, SUM(score) AS s FROM visits GROUP BY user_id) x GROUP BY s ORDER BY n DESC LIMIT 2",
+    ),
+    Mutant(
+        "a public LIMIT keeps what comes first",
+        (("analysis.blocks", "_limited", '", ".join([*terms, *listed])', '", ".join(terms)'),),
+        ("subquery", "select", "public LIMIT"),
+        statement="SELECT x.category, COUNT(DISTINCT v.user_id) AS n FROM visits v JOIN (SELECT page, category, 1 AS same FROM pages ORDER BY same LIMIT 1) x ON x.page = v.page GROUP BY x.category ORDER BY n DESC LIMIT 2",
+    ),
+    Mutant(
+        "NOT IN sees rows without a unit",
+        (
+            (
+                "analysis.subqueries",
+                "_in",
+                'there = f"{alias}.u IS NOT NULL AND {alias}.c0 IS NOT NULL"',
+                'there = "TRUE"',
+            ),
+        ),
+        ("subquery in a condition", "NOT IN unit", "WHERE of the count", "RIGHT", "FULL"),
+        statement="SELECT COUNT(DISTINCT u.user_id) AS n FROM users u WHERE u.user_id NOT IN (SELECT v.user_id FROM (SELECT DISTINCT page FROM pages WHERE page = 'a') p LEFT JOIN visits v ON p.page = v.page)",
+    ),
+    Mutant(
+        "EXISTS asks about everybody",
+        (("analysis.subqueries", "_tied", UNTIED, '    return "TRUE"\n' + UNTIED),),
+        ("subquery in a condition", "EXISTS tied", "NOT EXISTS tied", "WHERE of the count", "without tie"),
+    ),
+    Mutant(
+        "contributions are not clamped",
+        (("analysis.writing", "Rows._clamped", "LEAST(w.r{i}, {p.clamp})", "w.r{i}"),),
+        ("clamped rows",),
+    ),
+    Mutant(
+        "one group too many",
+        (("analysis.writing", "Rows.bounded", "z.r <= {groups}", "z.r <= {groups} + 1"),),
+        ("all groups",),
+        statement="SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 2) page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page",
+    ),
+    Mutant(
+        "groups are bounded in everybody's order",
+        (("analysis.writing", "Rows.bounded", "PARTITION BY x.u ORDER BY", "ORDER BY"),),
+        ("all groups",),
+    ),
+    Mutant(
+        "candidates come from the data",
+        (("analysis.writing", "all_candidates", "LEFT JOIN ({rows.grouped()})", "JOIN ({rows.grouped()})"),),
+    ),
+    Mutant(
+        "a child has every parent before its own",
+        (("analysis.tables", "_child", "= q.k", ">= q.k"),),
+        ("table items",),
+    ),
+    Mutant(
+        "rows that are units may be repeated",
+        (("analysis.joins", "_row_join", "any(places <= matched for places in right.unique)", "True"),),
+        ("unit row", "INNER", "LEFT"),
+    ),
+    Mutant(
+        "functions raise",
+        (
+            (
+                "analysis.functions",
+                "compile_form",
+                "sql = form.form.format(",
+                'sql = form.form.replace("TRY(", "(").format(',
+            ),
+        ),
+        ("call",),
+    ),
+    Mutant(
+        "integers overflow",
+        (
+            (
+                "analysis.functions",
+                "compile_form",
+                "sql = form.form.format(",
+                'sql = form.form.replace("::HUGEINT", "").format(',
+            ),
+        ),
+        ("call",),
+        statement="SELECT big + 1 > 0 AS k, COUNT(DISTINCT user_id) AS n FROM orders GROUP BY k ORDER BY n DESC LIMIT 2",
+    ),
+    Mutant(
+        "equal doubles keep their bits",
+        (
+            (
+                "analysis.expressions",
+                "canonical",
+                "if value.type != DOUBLE",
+                "if True or value.type != DOUBLE",
+            ),
+        ),
+        statement="SELECT signbit(x) AS k, COUNT(DISTINCT user_id) AS n FROM (SELECT DISTINCT user_id, "
+        "CASE WHEN flag THEN 0e0 ELSE -(0e0) END AS x FROM visits) y GROUP BY k ORDER BY n DESC LIMIT 2",
+    ),
+    Mutant(
+        "conversions raise",
+        (("analysis.coerce", "cast", 'word = "CAST" if lossless else "TRY_CAST"', 'word = "CAST"'),),
+        ("cast",),
+        by="binder",
+    ),
+    Mutant(
+        "the engine converts on its own",
+        (("analysis.coerce", "unify", "if left.type == right.type:", "if True:"),),
+        ("number kinds",),
+        by="binder",
+        statement="SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE note = ms",
+    ),
+)
+"""Every mutant must be noticed within the ordinary run."""

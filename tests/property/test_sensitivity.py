@@ -1,0 +1,94 @@
+"""The privacy claim itself, on random statements over random databases.
+
+For each accepted statement: the candidate groups are the same with and without any privacy unit; each count
+changes by at most its bound, all groups the same way; what a unit adds does not depend on who else is there;
+and the counts depend neither on the order of rows nor on threads nor on the optimizer.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from random import Random
+
+import pytest
+from fuzz.campaign import Campaign
+from fuzz.mutants import MUTANTS, Mutant
+
+SEED = 20240229
+ROUNDS = 30
+REACHED = """
+    AND, OR, NOT, comparison, BETWEEN, IN, IS NULL, IS TRUE, IS DISTINCT FROM, LIKE, number kinds, CASE, cast,
+    call, choice, interval, extract, negation, predicate call,
+    owned-public INNER, owned-public LEFT, owned-public RIGHT, owned-public FULL, owned-public CROSS,
+    owned-public comma, owned-public USING, owned-public SEMI, owned-public ANTI, public-owned INNER,
+    public-owned LEFT, public-owned RIGHT, public-owned FULL, owned-owned INNER, owned-owned LEFT,
+    owned-owned RIGHT, owned-owned FULL, owned-owned SEMI, owned-owned ANTI, owned-owned comma,
+    owned-owned USING, join on the parent key, UNNEST, VALUES, WITH, CTE reference, subquery, star,
+    column list, DISTINCT, GROUP BY unit, owned GROUP BY, public GROUP BY, HAVING in a subquery, DISTINCT ON,
+    window, QUALIFY,
+    rank, ROW_NUMBER, neighbour, running, UNION ALL, UNION, EXCEPT, INTERSECT, public LIMIT,
+    public branch of UNION ALL, owned branch of UNION ALL,
+    subquery in a condition, IN unit, NOT IN unit, EXISTS tied, IN public, EXISTS public, scalar subquery,
+    COUNT DISTINCT, FILTER, CASE in COUNT, IF in COUNT, COUNT(*), COUNT(x), COUNT_IF, COUNT(*) FILTER,
+    clamped rows, COALESCE of units, difference of counts, all groups,
+    key column, key IN list, key boolean, key CASE, key coalesce, key expression, key part, unknown domain,
+    ORDER BY LIMIT, TOP BY, HAVING LIMIT, HAVING ORDER, QUALIFY selection, lowest,
+    unit person, unit row, unit device, table visits, table users, table orders, table items, table likes
+"""
+"""Rules that the ordinary run must reach with accepted statements."""
+
+
+@pytest.fixture(scope="module")
+def campaign() -> Iterator[Campaign]:
+    made = Campaign(SEED)
+    yield made
+    made.close()
+
+
+def test_no_unit_moves_a_count_by_more_than_its_bound(campaign: Campaign):
+    for _ in range(ROUNDS):
+        campaign.round()
+    tried = campaign.tried
+    print(tried)
+    assert not tried.findings, "\n\n".join(map(str, tried.findings[:3]))
+    assert tried.accepted >= 0.6 * tried.generated
+    assert tried.removals >= 2_000
+
+
+def test_the_generator_reaches_every_rule(campaign: Campaign):
+    wanted = {name.strip() for name in REACHED.split(",")} - {""}
+    for _ in range(40):
+        if not wanted - set(campaign.tried.saw):
+            break
+        campaign.generate(50)
+    assert not wanted - set(campaign.tried.saw)
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda m: m.name)
+def test_a_wrong_rule_is_noticed(campaign: Campaign, mutant: Mutant):
+    campaign.rng = Random(mutant.name)
+    found = campaign.hunt(mutant, batches=40)
+    assert found is not None
+    assert (mutant.by == "binder") == found.what.startswith("InternalError")
+
+
+def test_the_fixtures_of_wrong_rules_are_sound_under_the_right_ones(campaign: Campaign):
+    assert campaign.sound([m.statement for m in MUTANTS if m.statement]) > 0
+
+
+@pytest.mark.slow
+def test_campaign():
+    """A million removals by default; `DPSQL_REMOVALS` sizes it, `DPSQL_SEED` repeats one that failed."""
+    wanted = int(os.environ.get("DPSQL_REMOVALS", "1000000"))
+    seed = int(os.environ.get("DPSQL_SEED", Random().randrange(2**32)))
+    campaign = Campaign(seed)
+    try:
+        while campaign.tried.removals < wanted and not campaign.tried.findings:
+            campaign.round()
+            if campaign.rounds % 200 == 0:
+                print(seed, campaign.rounds, campaign.tried, flush=True)
+    finally:
+        campaign.close()
+    print(seed, campaign.tried)
+    assert not campaign.tried.findings, f"seed {seed}: " + "\n\n".join(map(str, campaign.tried.findings[:3]))
