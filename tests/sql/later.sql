@@ -1,26 +1,26 @@
--- A304 a ratio of released counts
-SELECT page, COUNT(DISTINCT user_id) AS n, COUNT(DISTINCT user_id) FILTER (WHERE ms > 50) / COUNT(DISTINCT user_id) AS share FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
+-- A331 a ratio of two counts written out
+SELECT page, COUNT(DISTINCT user_id) FILTER (WHERE ms > 50) / COUNT(DISTINCT user_id) AS share FROM visits GROUP BY page ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 2
 
--- A305 a wrapping SELECT over a release
-SELECT * FROM (SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2) AS t ORDER BY page LIMIT 1
+-- A332 a join of two releases
+SELECT a.n, b.n FROM (SELECT COUNT(DISTINCT user_id) AS n FROM visits) AS a, (SELECT COUNT(DISTINCT user_id) AS n FROM users) AS b
 
--- A306 an element of a list
-SELECT COUNT(DISTINCT user_id) FROM visits WHERE string_split(note, ' ')[1] = 'a'
+-- A333 a SELECT around a release that calculates
+SELECT page, n * 2 AS twice FROM (SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2) AS t
 
--- A307 a part of a text by its position
-SELECT COUNT(DISTINCT user_id) FROM visits WHERE note[1:2] = 'a '
+-- A334 ASOF JOIN by the unit
+SELECT u.city, COUNT(DISTINCT v.user_id) AS n FROM visits v ASOF JOIN users u ON v.user_id = u.user_id AND v.ms >= u.age GROUP BY u.city ORDER BY n DESC LIMIT 1
 
--- A308 a list of constants
-SELECT COUNT(DISTINCT user_id) FROM visits WHERE list_contains([1, 2, 3], ms)
+-- A335 LATERAL over a public table
+SELECT p.category, COUNT(DISTINCT v.user_id) AS n FROM visits v, LATERAL (SELECT category FROM pages WHERE pages.page = v.page) AS p GROUP BY p.category ORDER BY n DESC LIMIT 1
 
--- A309 LIKE with a literal escape
-SELECT COUNT(DISTINCT user_id) FROM visits WHERE note LIKE '%$%%' ESCAPE '$'
+-- A336 a window that builds on a named one
+SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, RANK() OVER (w ORDER BY ms) AS r FROM visits WINDOW w0 AS (PARTITION BY user_id), w AS (w0)) WHERE r = 1
 
--- A310 SIMILAR TO
-SELECT COUNT(DISTINCT user_id) FROM visits WHERE note SIMILAR TO '[a-c].*'
+-- A337 a quantile of each unit's values
+SELECT COUNT(*) FROM (SELECT user_id, quantile_cont(ms, 0.5) AS q FROM visits GROUP BY user_id) WHERE q > 50
 
--- A311 position of a text
-SELECT COUNT(DISTINCT user_id) FROM visits WHERE position('a' IN note) > 0
+-- A338 texts put together, in a given order
+SELECT COUNT(*) FROM (SELECT user_id, STRING_AGG(page, ',' ORDER BY day) AS pages FROM visits GROUP BY user_id) WHERE pages LIKE 'a,%'
 
--- A312 substring in the standard's spelling
-SELECT COUNT(DISTINCT user_id) FROM visits WHERE substring(note FROM 1 FOR 2) = 'a '
+-- A339 comparison of tuples
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE (page, country) = ('a', 'DE')

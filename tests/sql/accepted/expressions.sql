@@ -109,3 +109,55 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE day >= current_date - INTERVAL 
 -- A302 the clock as a function
 -- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE day >= today() - 30
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE day >= today() - 30
+
+-- A306 an element of a list
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE string_split(note, ' ')[1] = 'a'
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE string_split(note, ' ')[1] = 'a'
+
+-- A307 a part of a text by its position
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE note[1:2] = 'a '
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE note[1:2] = 'a '
+
+-- A308 a list of constants
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE list_contains([1, 2, 3], ms)
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE list_contains([1, 2, 3], ms)
+
+-- A309 LIKE with a literal escape
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE note LIKE '%$%%' ESCAPE '$'
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE note LIKE '%$%%' ESCAPE '$'
+
+-- A310 SIMILAR TO
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE note SIMILAR TO '[a-c].*'
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE note SIMILAR TO '[a-c].*'
+
+-- A311 position of a text
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE position('a' IN note) > 0
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE position('a' IN note) > 0
+
+-- A312 substring in the standard's spelling
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE substring(note FROM 1 FOR 2) = 'a '
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE substring(note FROM 1 FOR 2) = 'a '
+
+-- A321 an element from the end, and by a column's value
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE string_split(note, ' ')[-1] = 'b' OR string_split(note, ' ')[user_id] = 'x'
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE string_split(note, ' ')[-1] = 'b' OR string_split(note, ' ')[user_id] = 'x'
+
+-- A322 lambdas
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE len(list_filter(string_split(note, ' '), lambda w: w > 'a')) = 1 AND list_contains(list_transform(string_split(note, ' '), lambda w: length(w)), 1)
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE len(list_filter(string_split(note, ' '), lambda w: w > 'a')) = 1 AND list_contains(list_transform(string_split(note, ' '), lambda w: length(w)), 1)
+
+-- A323 an item beyond the column's width is equal to nothing
+-- expect: SELECT COUNT(DISTINCT user_id) FILTER (WHERE ms NOT IN (3000000000)), COUNT(DISTINCT user_id) FILTER (WHERE ms IN (7, 3000000000)), COUNT(DISTINCT user_id) FILTER (WHERE ms NOT IN (7, 3000000000, 0.5)) FROM visits
+SELECT COUNT(DISTINCT user_id) FILTER (WHERE ms NOT IN (3000000000)), COUNT(DISTINCT user_id) FILTER (WHERE ms IN (7, 3000000000)), COUNT(DISTINCT user_id) FILTER (WHERE ms NOT IN (7, 3000000000, 0.5)) FROM visits
+
+-- A324 TRIM, LPAD, OVERLAY
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE trim(BOTH 'a' FROM note) = ' b' OR lpad(note, 3, '-') = '--x' OR note NOT LIKE '%a%'
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE trim(BOTH 'a' FROM note) = ' b' OR lpad(note, 3, '-') = '--x' OR note NOT LIKE '%a%'
+
+-- A325 a pattern with ESCAPE
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE note LIKE '%50$%%' ESCAPE '$' AND note NOT ILIKE 'x$%' ESCAPE '$'
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE note LIKE '%50$%%' ESCAPE '$' AND note NOT ILIKE 'x$%' ESCAPE '$'
+
+-- A326 numbers with leading zeros
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE ms <= 0100.50 AND ms > 00.5 AND ms <> 007
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE ms <= 0100.50 AND ms > 00.5 AND ms <> 007

@@ -111,8 +111,9 @@ SELECT page, COUNT(DISTINCT user_id) FILTER (WHERE nobody > 3) AS n FROM visits 
 SELECT page, COUNT(DISTINCT user_id) OVER () AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R44 a count within a function
--- error: COUNT is not allowed like this over private data
+-- error: a calculation names counts of the select list
 -- at: COUNT
+-- hint: COUNT(..) AS n, COUNT(..) AS m, n / m
 SELECT page, CASE WHEN COUNT(DISTINCT user_id) > 5 THEN 1 ELSE 0 END AS n FROM visits GROUP BY page LIMIT 2
 
 -- R48 the key of another group
@@ -151,6 +152,11 @@ SELECT COUNT(DISTINCT user_id) AS n FROM visits GROUP BY n ORDER BY n DESC LIMIT
 -- error: COUNT(DISTINCT ...) takes the privacy unit alone
 -- at: COUNT
 SELECT page, COUNT(DISTINCT) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
+
+-- R76 ordered aggregate
+-- error: ORDER is not supported here over private data
+-- at: user_id
+SELECT page, COUNT(DISTINCT user_id ORDER BY ms) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R80 a unit that is not one after UNION ALL with public
 -- error: this counts something other than the privacy unit

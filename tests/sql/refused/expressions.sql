@@ -30,8 +30,9 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE length(repeat(note, 
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE len(range(ms)) > 0 GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R92 padding to any length
--- error: lpad is not among the functions allowed over private data
+-- error: lpad is not allowed with (VARCHAR, INTEGER, VARCHAR)
 -- at: lpad
+-- hint: allowed: lpad(VARCHAR, literal LENGTH,
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE length(lpad(note, ms, 'x')) > 0
 
 -- R93 text column against a date column
@@ -58,9 +59,20 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE regexp_matches(count
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE regexp_matches(country, '(')
 
 -- R97 LIKE ESCAPE with a pattern from the data
--- error: ESCAPE is not supported here over private data
--- at: country
+-- error: a pattern with ESCAPE is a literal text here
+-- at: note
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE country LIKE note ESCAPE '$' GROUP BY page ORDER BY n DESC LIMIT 2
+
+-- R98 window arguments from the data
+-- error: NTILE takes a positive whole number
+-- at: NTILE
+SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, page, NTILE(ms) OVER (PARTITION BY user_id ORDER BY day) AS t FROM visits) GROUP BY page ORDER BY n DESC LIMIT 2
+
+-- R99 window frame from the data
+-- error: a frame's offset is a whole number of ROWS or GROUPS
+-- at: ms #3
+-- hint: ROWS BETWEEN 2 PRECEDING AND CURRENT ROW
+SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, page, SUM(ms) OVER (PARTITION BY user_id ORDER BY ms RANGE BETWEEN ms PRECEDING AND CURRENT ROW) AS t FROM visits) GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R601 text against a number
 -- error: VARCHAR and INTEGER are not compared without a conversion
@@ -153,8 +165,9 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE lowr(note) = 'x'
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE note COLLATE NOCASE = 'x'
 
 -- R617 a lambda
--- error: list_filter is not allowed like this over private data
--- at: list_filter
+-- error: there is no column ms
+-- at: ms
+-- hint: columns here: x
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE len(list_filter([1, 2], x -> x > ms)) > 0
 
 -- R618 COLUMNS
@@ -281,3 +294,78 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE lower(DISTINCT note) = 'a'
 -- at: date_part
 -- hint: allowed: date_part(century, DATE);
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE date_part(note, day) = 1
+
+-- R651 ESCAPE that ends a pattern raises on some rows only
+-- error: the escape is one character, and something follows it
+-- at: note
+-- hint: LIKE '50$%' ESCAPE '$'
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE note LIKE 'b$' ESCAPE '$'
+
+-- R652 the same behind a wildcard
+-- error: the escape is one character, and something follows it
+-- at: note
+-- hint: LIKE '50$%' ESCAPE '$'
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE note NOT ILIKE '%b$' ESCAPE '$'
+
+-- R653 an ESCAPE of two letters
+-- error: the escape is one character, and something follows it
+-- at: note
+-- hint: LIKE '50$%' ESCAPE '$'
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE note LIKE 'b' ESCAPE '$$'
+
+-- R654 a lambda that grows its items
+-- error: a lambda may not make longer texts
+-- at: x #2
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE len(list_transform(string_split(note, ''), lambda x: x || 'yyyyyyyyyy')) > 5
+
+-- R655 a lambda that pads its items
+-- error: a lambda may not make longer texts
+-- at: lpad
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE len(list_transform(string_split(note, ''), lambda x: lpad(x, 1000, 'z'))) > 5
+
+-- R656 a lambda over another list of the row
+-- error: there is no column page
+-- at: page
+-- hint: columns here: x
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE len(list_filter(string_split(note, ' '), lambda x: list_contains(string_split(page, ' '), x))) > 0
+
+-- R657 an aggregate of the outer row alone
+-- error: this aggregate reads nothing of its own subquery
+-- at: MAX
+SELECT COUNT(DISTINCT user_id) FROM visits v WHERE (SELECT MAX(v.ms) FROM pages p) > 5
+
+-- R658 a calculation around a subquery
+-- error: this calculation does not take a subquery directly
+-- at: MAX
+-- hint: select the value in a subquery of FROM
+SELECT COUNT(DISTINCT user_id) FROM users u WHERE (SELECT MAX(day) FROM visits v WHERE v.user_id = u.user_id) + 7 > DATE '2024-01-01'
+
+-- R659 a rewrite that repeats what it found
+-- error: regexp_replace is not allowed with (VARCHAR, VARCHAR,
+-- at: regexp_replace
+-- hint: allowed: regexp_replace(VARCHAR,
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE regexp_replace(note, '(.*)', '\1\1\1') = 'x'
+
+-- R660 padding by nothing
+-- error: lpad is not allowed with (VARCHAR, INTEGER, VARCHAR)
+-- at: lpad
+-- hint: allowed: lpad(VARCHAR, literal LENGTH,
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE lpad(note, 10, '') = 'x'
+
+-- R661 padding beyond measure
+-- error: lpad is not allowed with (VARCHAR, INTEGER, VARCHAR)
+-- at: lpad
+-- hint: allowed: lpad(VARCHAR, literal LENGTH,
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE lpad(note, 100000, 'x') = 'x'
+
+-- R662 a JSON path with a wildcard
+-- error: a JSON path is a literal without `*`
+-- at: note
+-- hint: note ->> '$.a'
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE note ->> '$.*' = 'x'
+
+-- R663 a JSON path from the data
+-- error: a JSON path is a literal without `*`
+-- at: note
+-- hint: note ->> '$.a'
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE note ->> page = 'x'

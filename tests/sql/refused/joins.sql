@@ -198,6 +198,11 @@ SELECT COUNT(DISTINCT user_id) FROM visits, range(3) AS r(i)
 -- hint: tables are visits, users, pages
 SELECT COUNT(DISTINCT user_id) FROM visits JOIN 'pages.parquet' AS p ON p.page = visits.page
 
+-- R427 sample of a private table
+-- error: SAMPLE is not supported here
+-- at: 10
+SELECT COUNT(DISTINCT user_id) FROM visits TABLESAMPLE 10%
+
 -- R428 time travel
 -- error: AT (VERSION ..) is not supported here
 -- at: 1

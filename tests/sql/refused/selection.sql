@@ -34,6 +34,11 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n D
 -- hint: ask for the top k
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2 OFFSET 1
 
+-- R21 sample at the end
+-- error: SAMPLE is not supported here
+-- at: 2
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page USING SAMPLE 2
+
 -- R22 grouping sets
 -- error: CUBE is not supported here over private data
 -- at: page #2
@@ -362,3 +367,31 @@ SELECT day, page, country, a.x, b.x, c.x, COUNT(DISTINCT user_id) AS n FROM visi
 -- at: MAX
 -- hint: WHERE inner.user_id = outer.user_id
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC, (SELECT MAX(note) FROM visits) LIMIT 2
+
+-- R361 what follows BY
+-- error: expected one expression
+-- at: n #2
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page TOP 3 BY n WHERE ms > 5
+
+-- R362 a tie-breaker that is no key, a column
+-- error: ORDER BY may name a count of the select list or a key
+-- at: ms
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC, ms LIMIT 2
+
+-- R363 a number of thousands of digits in LIMIT
+-- error: LIMIT needs a positive whole number of at most 1,000,000,000
+-- at: 99999999999999999999999999999999999999999999999999
+-- hint: LIMIT 10
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 99999999999999999999999999999999999999999999999999
+
+-- R364 a wrapper that names what is not released
+-- error: there is no column m
+-- at: SELECT
+-- hint: released are page, n
+SELECT page, m FROM (SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2) AS t
+
+-- R365 a wrapper around rows
+-- error: a private table is only counted
+-- at: page #2
+-- hint: select COUNT(DISTINCT unit), with GROUP
+SELECT page FROM (SELECT page, user_id FROM visits) AS t LIMIT 3

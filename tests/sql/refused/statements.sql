@@ -271,3 +271,36 @@ SELECT nextval('s')
 -- error: the function write_log is not supported
 -- at: write_log
 SELECT write_log('x')
+
+-- R751 a name that is a CTE's elsewhere
+-- error: there is no table duckdb_tables
+-- at: duckdb_tables
+-- hint: tables are visits, users, pages
+SELECT table_name FROM duckdb_tables, (WITH duckdb_tables AS (SELECT 1 AS a) SELECT * FROM duckdb_tables) AS x
+
+-- R752 a file by a CTE's name elsewhere
+-- error: there is no table visits.parquet
+-- at: "visits.parquet"
+-- hint: did you mean visits?
+SELECT * FROM "visits.parquet", (WITH "visits.parquet" AS (SELECT 1 AS a) SELECT * FROM "visits.parquet") AS x
+
+-- R753 a function by its schema
+-- error: this is not supported in a public statement
+-- at: main
+SELECT main.lower('X')
+
+-- R754 a function as a method
+-- error: this is not supported in a public statement
+-- at: 'X'
+SELECT 'X'.lower()
+
+-- R755 a quoted function
+-- error: the function "read_text" is not supported
+-- at: "read_text"
+SELECT "read_text"('/etc/passwd')
+
+-- R756 a domain's own table
+-- error: there is no table d0
+-- at: dpsql_domain
+-- hint: tables are visits, users, pages
+SELECT * FROM dpsql_domain.d0

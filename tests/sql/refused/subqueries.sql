@@ -59,6 +59,24 @@ SELECT COUNT(*) FROM (SELECT user_id FROM visits WHERE COUNT(*) > 3 GROUP BY use
 -- at: ms
 SELECT COUNT(*) FROM (SELECT user_id FROM visits HAVING ms > 3)
 
+-- R57 named window without the unit
+-- error: a window over private rows must PARTITION BY their privacy
+-- at: RANK
+-- hint: ROW_NUMBER() OVER (PARTITION BY user_id
+SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, page, RANK() OVER w AS r FROM visits WINDOW w AS (PARTITION BY country ORDER BY ms)) WHERE r = 1 GROUP BY page ORDER BY n DESC LIMIT 2
+
+-- R58 window over an expression of the unit
+-- error: a window over private rows must PARTITION BY their privacy
+-- at: COUNT #2
+-- hint: ROW_NUMBER() OVER (PARTITION BY user_id
+SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, page, COUNT(*) OVER (PARTITION BY user_id % 2) AS c FROM visits) WHERE c < 6 GROUP BY page ORDER BY n DESC LIMIT 2
+
+-- R59 window over one side's unit after FULL JOIN
+-- error: a window over private rows must PARTITION BY their privacy
+-- at: COUNT #2
+-- hint: ROW_NUMBER() OVER (PARTITION BY user_id
+SELECT c, COUNT(DISTINCT u) AS n FROM (SELECT COALESCE(v.user_id, u.user_id) AS u, COUNT(*) OVER (PARTITION BY v.user_id) AS c FROM visits v FULL JOIN users u ON u.user_id = v.user_id) GROUP BY c ORDER BY n DESC LIMIT 2
+
 -- R61 DISTINCT ON another column
 -- error: DISTINCT ON over private rows must name their privacy unit
 -- at: country
@@ -112,6 +130,12 @@ SELECT COUNT(*) FROM (SELECT user_id, MODE(page) AS f FROM visits GROUP BY user_
 -- at: SUM
 SELECT COUNT(*) FROM (SELECT user_id, SUM(note) AS f FROM visits GROUP BY user_id)
 
+-- R65 floating-point running sum (segment tree crosses units)
+-- error: a floating-point sum in a window depends on other units'
+-- at: SUM
+-- hint: CAST it to BIGINT or DECIMAL
+SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, page, SUM(ms / 7) OVER (PARTITION BY user_id ORDER BY day) AS s FROM visits) WHERE s > 10.3 GROUP BY page ORDER BY n DESC LIMIT 2
+
 -- R66 sampling aggregate
 -- error: the result of reservoir_quantile depends on the order of
 -- at: reservoir_quantile
@@ -135,6 +159,11 @@ SELECT COUNT(DISTINCT v.user_id) FROM visits v JOIN (SELECT category, FIRST(page
 -- at: 2
 -- hint: ORDER BY ... LIMIT
 SELECT COUNT(DISTINCT v.user_id) FROM visits v JOIN (SELECT page FROM pages LIMIT 2) p ON p.page = v.page
+
+-- R518 public sample
+-- error: SAMPLE is not supported here
+-- at: 2
+SELECT COUNT(DISTINCT v.user_id) FROM visits v JOIN (SELECT page FROM pages USING SAMPLE 2) p ON p.page = v.page
 
 -- R519 public random
 -- error: random is not allowed over private data: its result changes
@@ -405,3 +434,78 @@ SELECT v.country, COUNT(DISTINCT v.user_id) AS n FROM visits v WHERE (SELECT cat
 -- at: user_id
 -- hint: give one of them another name
 SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, ms AS user_id FROM visits)
+
+-- R551 an uncorrelated subquery among calculations of counts
+-- error: a subquery over private rows must be tied to the row's own
+-- at: MAX
+-- hint: WHERE inner.user_id = outer.user_id
+SELECT page, COUNT(DISTINCT user_id) AS n, (SELECT MAX(note) FROM visits) || 'x' AS h FROM visits GROUP BY page TOP 2
+
+-- R552 a window beside the unit but by another column
+-- error: a window over private rows must PARTITION BY their privacy
+-- at: RANK
+-- hint: ROW_NUMBER() OVER (PARTITION BY user_id
+SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, RANK() OVER (PARTITION BY page ORDER BY COUNT(*) DESC) AS r, page FROM visits GROUP BY user_id, page) WHERE r = 1
+
+-- R553 a window in HAVING
+-- error: a window function stands in QUALIFY, not in HAVING
+-- at: RANK
+SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, page FROM visits GROUP BY user_id, page HAVING RANK() OVER (PARTITION BY user_id ORDER BY COUNT(*) DESC) = 1)
+
+-- R554 a window in WHERE
+-- error: a window function stands in the select list or QUALIFY of a
+-- at: RANK
+-- hint: ROW_NUMBER() OVER (PARTITION BY user_id
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE RANK() OVER (PARTITION BY user_id ORDER BY ms) = 1
+
+-- R555 a row further out
+-- error: a subquery over private rows must be tied to the row's own
+-- at: 1 #2
+-- hint: WHERE inner.user_id = outer.user_id
+SELECT COUNT(DISTINCT user_id) FROM users u WHERE EXISTS (SELECT 1 FROM visits v WHERE v.user_id = u.user_id AND EXISTS (SELECT 1 FROM visits z WHERE z.user_id = u.user_id AND z.ms > v.ms))
+
+-- R556 a unit that equals itself
+-- error: a subquery over private rows must be tied to the row's own
+-- at: 1
+-- hint: WHERE inner.user_id = outer.user_id
+SELECT COUNT(DISTINCT user_id) FROM visits v WHERE EXISTS (SELECT 1 FROM users WHERE user_id = user_id)
+
+-- R557 private rows within public ones
+-- error: private rows are not asked for from public ones
+-- at: 1
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE page IN (SELECT page FROM pages p WHERE EXISTS (SELECT 1 FROM visits w WHERE w.page = p.page))
+
+-- R558 NTILE of nothing
+-- error: NTILE takes a positive whole number
+-- at: NTILE
+SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, NTILE(0) OVER (PARTITION BY user_id ORDER BY day) AS t FROM visits) WHERE t = 1
+
+-- R559 a window over private rows without any partition
+-- error: a window over private rows must PARTITION BY their privacy
+-- at: ROW_NUMBER
+-- hint: ROW_NUMBER() OVER (PARTITION BY user_id
+SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, ROW_NUMBER() OVER () AS r FROM visits) WHERE r < 5
+
+-- R560 DISTINCT ON without the unit in a CTE
+-- error: DISTINCT ON over private rows must name their privacy unit
+-- at: page
+-- hint: DISTINCT ON (user_id)
+WITH v AS (SELECT DISTINCT ON (page) user_id, page FROM visits ORDER BY page, day) SELECT COUNT(DISTINCT user_id) FROM v
+
+-- R561 a list without an order
+-- error: the result of list depends on the order of rows
+-- at: LIST
+-- hint: LIST(page ORDER BY day)
+SELECT COUNT(*) FROM (SELECT user_id, LIST(DISTINCT page) AS l FROM visits GROUP BY user_id)
+
+-- R562 UNION of public and private
+-- error: UNION of private and public rows has no owner
+-- at: user_id #2
+-- hint: UNION ALL
+SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, page FROM visits UNION SELECT 1, page FROM pages)
+
+-- R563 LIMIT of a private CTE
+-- error: LIMIT over private rows lets one unit push out another
+-- at: 3
+-- hint: select per unit: QUALIFY ROW_NUMBER()
+WITH v AS (SELECT user_id FROM visits ORDER BY user_id LIMIT 3) SELECT COUNT(DISTINCT user_id) FROM v
