@@ -118,12 +118,17 @@ def _number(value: object) -> str:
 
 def _down(value: Fraction) -> str:
     """Show what is left, rounded against the analyst."""
-    return f"{int(value * 10**6) / 10**6:g}"
+    return _decimal(value * 10**9 // 1)
 
 
 def _up(value: Fraction) -> str:
     """Show what is spent, rounded against the analyst."""
-    return f"{-int(-value * 10**6 // 1) / 10**6:g}"
+    return _decimal(-(-value * 10**9 // 1))
+
+
+def _decimal(billionths: int) -> str:
+    whole, rest = divmod(int(billionths), 10**9)
+    return f"{whole}.{rest:09d}".rstrip("0").rstrip(".")
 
 
 def empty() -> pa.Table:

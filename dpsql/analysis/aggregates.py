@@ -299,7 +299,10 @@ def ordered(compiler: StatementCompiler, node: exp.Expr, name: str, scope: Scope
         x, y = (canonical(compiler.expression(a, scope)) for a in arguments)
         _orderable(compiler, node, x, y)
         # Ties go to the smallest value, so that the answer does not depend on how the rows lie.
-        order = f"{y.sql} {EXTREME[name]} NULLS LAST, {x.sql} ASC NULLS LAST"
+        terms = [f"{y.sql} {EXTREME[name]} NULLS LAST", f"{x.sql} ASC NULLS LAST"]
+        order = ", ".join(t for t, v in zip(terms, (y, x), strict=True) if v.literal is None)
+        if not order:
+            raise compiler.source.refuse(f"{name} of constants is a constant", node)
         sql = (
             f"FIRST({x.sql} ORDER BY {order}) FILTER (WHERE ({x.sql} IS NOT NULL) AND ({y.sql} IS NOT NULL))"
         )

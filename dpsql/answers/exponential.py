@@ -49,7 +49,10 @@ class ExponentialMechanism:
         selection = plan.epsilon * (1 - share)
         parts = measuring.divide(plan, shown, plan.epsilon - selection)
         scale = count.bound * (1 if count.monotone else 2) / selection
-        predicted = float(count.bound / parts[reading.count]) * 2**0.5 if len(parts) == 1 else None
+        predicted = None
+        if len(parts) == 1:
+            place, share_of_one = next(iter(parts.items()))
+            predicted = float(plan.counts[place].bound / share_of_one) * 2**0.5
         split = f"{float(selection):g} for selecting, {float(plan.epsilon - selection):g} for measuring"
         terms = Terms(
             Charge(plan.epsilon),
