@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from dpsql.cli import narrate, repl_commands
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from dpsql.session import Answer, Prepared, Session
 
 __all__ = ["Shell", "names_of"]
+
+_MOST_VALUES = 500
+"""Public values offered for one column."""
 
 _GREETING = "dpsql: statements end with ;  .help lists commands, .quit leaves"
 
@@ -182,4 +185,27 @@ def names_of(session: Session) -> Names:
     except Error:
         # Completion is a convenience: without names there are still the keywords.
         pass
-    return Names(tables, tuple(repl_commands.COMMANDS), FORMATS)
+    return Names(tables, tuple(repl_commands.COMMANDS), FORMATS, cache(partial(_values, session, tables)))
+
+
+def _values(session: Session, tables: dict[str, tuple[str, ...]], column: str) -> tuple[str, ...]:
+    """Return a column's public values: those the policy declares, or those of a public table."""
+    from dpsql.policy import TableDomain, ValuesDomain
+
+    places = []
+    for table in session.policy.tables.values():
+        domain = table.domain.get(column)
+        if isinstance(domain, ValuesDomain):
+            return tuple(value for value in domain.values if isinstance(value, str))
+        if isinstance(domain, TableDomain):
+            places.append((domain.table, domain.column))
+        elif table.public and column.lower() in (name.lower() for name in tables.get(table.name, ())):
+            places.append((table.name, column))
+    for place in places:
+        name, of = ('"' + part.replace('"', '""') + '"' for part in place)
+        try:
+            found = session.run(f"SELECT DISTINCT {of} FROM {name} ORDER BY {of} LIMIT {_MOST_VALUES}")
+        except Error:
+            continue
+        return tuple(value for value in found.table.column(0).to_pylist() if isinstance(value, str))
+    return ()

@@ -1,4 +1,4 @@
-"""What a word in the shell may become: tables, columns, keywords, options, dot commands."""
+"""What a word in the shell may become: tables, columns, public values, keywords, options, dot commands."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 __all__ = ["Names", "candidates"]
 
@@ -45,17 +45,22 @@ _SETTINGS = ("dp_epsilon", "dp_delta", "dp_measure", "dp_confidence")
 _INSIDE_OPTIONS = re.compile(r"\bOPTIONS\s*\(((?:[^()']|'[^']*')*)$", re.IGNORECASE)
 _AFTER_TABLE_WORD = re.compile(r"\b(?:FROM|JOIN|DESCRIBE)\s+\w*$", re.IGNORECASE)
 _AFTER_SET = re.compile(r"\bSET\s+\w*$", re.IGNORECASE)
+_IN_QUOTES = re.compile(
+    r"(\w+)\"?\s*(?:=|<>|!=|\bIN\s*\(|\bLIKE\b)\s*(?:'(?:[^']|'')*'\s*,\s*)*'((?:[^']|'')*)$", re.IGNORECASE
+)
+"""A column compared with a text that is not closed yet."""
 _QUALIFIED = re.compile(r"(\w+)\.(\w*)$")
 _ALIAS = r"\b{table}\s+(?:AS\s+)?{alias}\b"
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What there is to be named: tables with their columns, dot commands, formats."""
+    """What there is to be named: tables with columns, dot commands, formats; a column's public values."""
 
     tables: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     commands: tuple[str, ...] = ()
     modes: tuple[str, ...] = ()
+    values: Callable[[str], Iterable[str]] = lambda column: ()
 
 
 def candidates(text: str, names: Names) -> tuple[int, list[str]]:
@@ -66,6 +71,11 @@ def candidates(text: str, names: Names) -> tuple[int, list[str]]:
     """
     if text.startswith("."):
         return _command(text, names)
+    if text.count("'") % 2:
+        quoted = _IN_QUOTES.search(text)
+        values = names.values(quoted[1]) if quoted else ()
+        begun = quoted[2] if quoted else ""
+        return len(begun), _starting(begun, [value.replace("'", "''") + "'" for value in values])
     qualified = _QUALIFIED.search(text)
     if qualified:
         return len(qualified[2]), _starting(qualified[2], _columns_of(qualified[1], text, names))

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from dpsql.cli import narrate
 from dpsql.cli.repl_complete import Names, candidates
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ def reader(names: Callable[[], Names]) -> Reader:
     try:
         return _Toolkit(names)
     except ImportError:
+        narrate.note("editing over several lines, colours and menus come with: pip install 'dpsql[repl]'")
         return _Readline(names)
 
 

@@ -268,3 +268,27 @@ def test_a_pipe_of_statements_and_commands(shell: Shell) -> None:
     assert len(answers) == 2 + 2 + 1
     assert answers[-1] == {"a": 1}
     assert answers[2]["remaining"] == "9"
+
+
+def test_a_file_of_two_hundred_statements_works_unattended(shell: Shell) -> None:
+    script = shell.folder / "nightly.sql"
+    asked = [
+        "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.05) clinic, COUNT(DISTINCT patient_id) AS n "
+        f"FROM visits WHERE minutes >= {i} GROUP BY clinic TOP 1"
+        if i % 2
+        else f"SELECT {i} AS i, COUNT(*) AS n FROM diagnoses -- the {i}th; free"
+        for i in range(200)
+    ]
+    script.write_text("\n;\n".join(asked))
+    answers = shell.folder / "answers.jsonl"
+    done = shell("--format", "jsonl", "-o", str(answers), "-f", str(script))
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr[-500:]
+    found = [json.loads(line) for line in answers.read_text().splitlines()]
+    assert len(found) == 200
+    assert [one["i"] for one in found[::2]] == list(range(0, 200, 2))
+    assert "dpsql: statement 200 of 200" in done.stderr
+    assert shell.budget()["spent"]["exact"]["epsilon"] == "5"
+    # Once more it is free, and the same.
+    again = shell("--format", "jsonl", "-f", str(script))
+    assert again.stdout == answers.read_text()
+    assert shell.budget()["spent"]["exact"]["epsilon"] == "5"

@@ -21,7 +21,7 @@ SECONDS = 60
 class Terminal:
     """`dpsql` at the other end of a pseudo-terminal."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *args: str) -> None:
         text = (DATA / "clinic.toml").read_text("utf-8")
         policy = folder / "clinic.toml"
         policy.write_text(re.sub(r'source = "(.+?)"', rf'source = "{DATA.as_posix()}/\1"', text), "utf-8")
@@ -31,13 +31,14 @@ class Terminal:
             "COLUMNS": "100",
             "LINES": "40",
             "HOME": str(folder),
+            "TMPDIR": str(folder),
             "PYTHONIOENCODING": "utf-8",
             "PROMPT_TOOLKIT_NO_CPR": "1",
         }
         self.seen = ""
         self.fd, other = pty.openpty()
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "dpsql.cli", "-p", str(policy)],
+            [sys.executable, "-m", "dpsql.cli", "-p", str(policy), *args],
             stdin=other,
             stdout=other,
             stderr=other,
@@ -97,6 +98,10 @@ def test_a_session_at_the_terminal(terminal: Terminal) -> None:
     terminal.wait("diagnoses")
     terminal.type(" ORDER BY code LIMIT 1;\r")
     terminal.wait(r"│ [A-Z]\d+\S* +│(?s:.)*left\)>")
+    terminal.type("SELECT 1 FROM diagnoses WHERE chapter='Resp\t")
+    terminal.wait("Respiratory'")
+    terminal.type(";\r")
+    terminal.wait(r"left\)>")
     terminal.type("SET dp_epsilon = 2;\rSELECT 41 + 1 AS answer;\r")
     assert "answer" in terminal.wait(r"│ +42 │")
     terminal.wait(r"left\)>")
@@ -104,3 +109,27 @@ def test_a_session_at_the_terminal(terminal: Terminal) -> None:
     assert "did you mean SELECT" in terminal.wait(r"Hint.*(?s:.)*left\)>")
     terminal.type("\x04")
     assert terminal.end() == 0
+
+
+@pytest.fixture
+def guide(tmp_path: Path) -> Iterator[Terminal]:
+    made = Terminal(tmp_path, "demo")
+    yield made
+    made.process.kill()
+    made.process.wait(SECONDS)
+    os.close(made.fd)
+
+
+def test_the_tour_waits_for_its_visitor(guide: Terminal) -> None:
+    seen = guide.wait("q leaves: ")
+    assert "│ diagnosis" in seen
+    assert "[1 of 6]" in seen
+    assert "[2 of 6]" not in seen
+    guide.type("\r")
+    seen = guide.wait("q leaves: ")
+    assert "[2 of 6]" in seen
+    assert "│ clinic" in seen
+    guide.type("q\r")
+    seen = guide.wait("dpsql -p ")
+    assert "[3 of 6]" not in seen
+    assert guide.end() == 0

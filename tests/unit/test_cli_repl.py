@@ -22,6 +22,7 @@ NAMES = Names(
     {"visits": ("patient_id", "diagnosis_code", "minutes"), "diagnoses": ("code", "diagnosis")},
     tuple(COMMANDS),
     FORMATS,
+    lambda column: ("Coast Road", "Dune Park", "Abbot's Gate") if column == "clinic" else (),
 )
 
 
@@ -290,6 +291,12 @@ def test_parquet_needs_a_file(desk: Desk, tmp_path: Path) -> None:
     ("text", "found"),
     [
         ("SELECT * FROM vi", ["visits"]),
+        ("WHERE clinic = 'Co", ["Coast Road'"]),
+        ("WHERE v.clinic IN ('Coast Road', '", ["Coast Road'", "Dune Park'", "Abbot''s Gate'"]),
+        ("WHERE clinic = 'Abbot''s", ["Abbot''s Gate'"]),
+        ("WHERE note = 'Co", []),
+        ("SELECT 'vi", []),
+        ("SELECT 'a', vi", ["visits"]),
         ("SELECT * FROM ", ["visits", "diagnoses"]),
         ("sel", ["select"]),
         ("SEL", ["SELECT"]),

@@ -107,6 +107,11 @@ def test_without_prompt_toolkit_python_reads_the_line(plain: Reader, monkeypatch
     assert prompts == ["dpsql> ", "  ...> "]
 
 
+def test_what_is_missing_is_told_in_one_line(plain: Reader, capfd: pytest.CaptureFixture[str]) -> None:
+    reader(lambda: NAMES)
+    assert capfd.readouterr().err.splitlines()[-1].endswith("pip install 'dpsql[repl]'")
+
+
 def test_readline_completes(plain: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
     import readline
 

@@ -23,6 +23,21 @@ from dpsql.drawing.readable import price
 
 TEN = Charge(Fraction(10), Fraction(1, 10**6))
 
+# -- what EXPLAIN says is never cut
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_an_explanation_is_folded(columns: int) -> None:
+    sql = "SELECT d0.v AS k0 FROM dpsql_domain.d2 AS d0 " * 5
+    rows = pa.table({"property": ["epsilon", "compiled_sql"], "value": ["0.1", sql]})
+    lines = as_table(rows, None, Style(columns)).splitlines()
+    assert columns - 12 < len(lines[0]) <= columns
+    assert {len(line) for line in lines} == {len(lines[0])}
+    cells = [line.split("│")[1:3] for line in lines[3:-1]]
+    assert " ".join(value.strip() for _, value in cells[1:]).split() == sql.split()
+    assert [name.strip() for name, _ in cells].count("compiled_sql") == 1
+
+
 # -- numbers
 
 
