@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 __all__ = ["InOrder", "Piece", "Source", "read", "statements"]
+
+_COMMENTS = re.compile(r"(?:\s+|--[^\n]*\n|/\*.*?\*/)*", re.DOTALL)
 
 META = "dpsql.sources"
 """Key in click's context under which the sources wait, in order."""
@@ -28,7 +31,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One statement and its place: the file and line it starts in, or "-c"."""
+    """One statement and its place: the file and the line its text starts in, or "-c"."""
 
     text: str
     origin: str
@@ -36,8 +39,11 @@ class Piece:
 
     @property
     def where(self) -> str:
-        """The place as errors show it."""
-        return self.origin if self.origin == "-c" else f"{self.origin}:{self.line}"
+        """The place as people look it up: where the statement itself begins, behind comments of its text."""
+        if self.origin == "-c":
+            return self.origin
+        comments = _COMMENTS.match(self.text)
+        return f"{self.origin}:{self.line + (comments[0].count(chr(10)) if comments else 0)}"
 
 
 class InOrder(click.Group):

@@ -79,7 +79,7 @@ def test_commands_and_files_run_in_the_order_given(run: Run, session: Any, tmp_p
 
 def test_a_statement_knows_its_file_and_line() -> None:
     pieces = statements([Source("SELECT 1;\n\n-- c\nSELECT 2; SELECT 3", "a.sql"), Source("SELECT 4")])
-    assert [piece.where for piece in pieces] == ["a.sql:1", "a.sql:3", "a.sql:4", "-c"]
+    assert [piece.where for piece in pieces] == ["a.sql:1", "a.sql:4", "a.sql:4", "-c"]
 
 
 def test_nothing_to_run_is_fine(run: Run, session: Any) -> None:
