@@ -81,6 +81,7 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE day + 7 > DATE '2024-02-01' AND
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE NOT ms > 50 AND country = 'DE' OR page = 'b' AND ms - 10 - 5 > 2 * (3 + 4)
 
 -- A214 the unit itself may be compared
+-- units: differ
 -- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE user_id > 3 AND user_id % 2 = 1
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE user_id > 3 AND user_id % 2 = 1
 
@@ -139,6 +140,7 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE position('a' IN note) > 0
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE substring(note FROM 1 FOR 2) = 'a '
 
 -- A321 an element from the end, and by a column's value
+-- units: differ
 -- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE string_split(note, ' ')[-1] = 'b' OR string_split(note, ' ')[user_id] = 'x'
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE string_split(note, ' ')[-1] = 'b' OR string_split(note, ' ')[user_id] = 'x'
 

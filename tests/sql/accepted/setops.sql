@@ -14,10 +14,12 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, page FROM visits
 ORDER BY n DESC LIMIT 2
 
 -- A231 a private branch less a public one
+-- units: differ
 -- expect: SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, page FROM visits EXCEPT SELECT x, page FROM pages, (VALUES (1), (2)) AS t(x))
 SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, page FROM visits EXCEPT SELECT x, page FROM pages, (VALUES (1), (2)) AS t(x))
 
 -- A232 a private branch and a public one
+-- units: differ
 -- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE user_id IN (1, 2) AND page IN (SELECT page FROM pages)
 SELECT COUNT(DISTINCT user_id) FROM (SELECT page, user_id FROM visits INTERSECT SELECT page, x FROM pages, (VALUES (1), (2)) AS t(x))
 

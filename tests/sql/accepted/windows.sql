@@ -69,3 +69,20 @@ SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, PERCENT_RANK() OVER (PARTIT
 -- A227 a list of each unit's pages
 -- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE page = 'a'
 SELECT COUNT(*) FROM (SELECT user_id, LIST(page ORDER BY day) AS l FROM visits GROUP BY user_id) WHERE list_contains(l, 'a')
+
+-- A341 two orders over rows that repeat
+-- expect: SELECT COUNT(*) FROM (SELECT user_id FROM visits WHERE user_id IS NOT NULL GROUP BY user_id HAVING COUNT(*) > 1)
+SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY ms) AS a, ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY ms DESC) AS b FROM visits) WHERE a <> b
+
+-- A342 two orders over rows that repeat, by other columns
+-- candidates: SELECT unnest([-1, 0, 1])
+-- expect: SELECT a - b, COUNT(DISTINCT user_id) FROM (SELECT user_id, ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY country, user_id, page, ms, note, day) AS a, ROW_NUMBER() OVER (PARTITION BY user_id, page ORDER BY day DESC, user_id, page, country, ms, note) AS b FROM visits) GROUP BY 1
+SELECT a - b AS d, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY country) AS a, ROW_NUMBER() OVER (PARTITION BY user_id, page ORDER BY day DESC) AS b FROM visits) WHERE a - b IN (-1, 0, 1) GROUP BY d ORDER BY n DESC LIMIT 1
+
+-- A343 of zeros with and without a sign, none is the least
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits
+SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, MIN(CASE WHEN ms % 2 = 0 THEN -((ms - ms) / 1) ELSE (ms - ms) / 1 END) OVER (PARTITION BY user_id) AS m FROM visits) WHERE NOT signbit(m)
+
+-- A344 the same by GROUP BY, and the sum of doubles in any order
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits
+SELECT COUNT(*) FROM (SELECT user_id, MIN(CASE WHEN ms % 2 = 0 THEN -((ms - ms) / 1) ELSE (ms - ms) / 1 END) AS m, SUM(CASE WHEN ms < 1000 THEN ms / 10 END) AS s FROM visits GROUP BY user_id) WHERE NOT signbit(m) AND s > -1e12
