@@ -42,26 +42,33 @@ class Call:
     """A generator's kind for each place, or the literals to choose from, after `#`."""
 
 
-def literals(name: str, want: str) -> list[str]:
+LITERALS = {
+    "INTEGER": ["0", "1", "2", "-1", "5"],
+    "INTERVAL": ["INTERVAL 1 DAY", "INTERVAL 3 MONTH", "INTERVAL 7 HOUR"],
+    "SPAN": ["INTERVAL 1 DAY", "INTERVAL 3 MONTH", "INTERVAL 7 HOUR"],
+    "PATH": ["'$.a'", "'$.b[0]'", "'a'"],
+    "LENGTH": ["0", "3", "1000"],
+    "PAD": ["'-'", "'ab'"],
+    "REWRITE": ["''", "'x'", "'é-'"],
+}
+TEXTS = {
+    "strptime": ["'%Y-%m-%d'", "'%d/%m/%y'"],
+    "try_strptime": ["'%Y-%m-%d'"],
+    "strftime": ["'%Y-%m'", "'%H:%M'", "'%A %j'"],
+    "json_extract_string": ["'$.a'", "'$.b[0]'", "'a'"],
+}
+PATTERNS = ["'a+'", "'^[a-c]'", "'([A-Z])|x'", "''"]
+
+
+def literals(name: str, want: str, place: int = 1) -> list[str]:
     """Return literals that a form takes in a place of the list's `#TYPE` or `=text`."""
     if want.startswith("="):
         return [f"'{want[1:]}'"]
-    kind = want[1:]
-    if kind == "INTEGER":
-        return ["0", "1", "2", "-1", "5"] if "extract" not in name else ["0"]
-    if kind == "INTERVAL":
-        return ["INTERVAL 1 DAY", "INTERVAL 3 MONTH", "INTERVAL 7 HOUR"]
-    if kind == "VARCHAR":
-        if "strptime" in name:
-            return ["'%Y-%m-%d'", "'%d/%m/%y'"]
-        if "strftime" in name:
-            return ["'%Y-%m'", "'%H:%M'", "'%A %j'"]
-        if "json" in name or name in ("->", "->>"):
-            return ["'$.a'", "'$.b[0]'", "'a'"]
-        if "regexp" in name or name in ("~", "SIMILAR TO"):
-            return ["'a+'", "'^[a-c]'", "'([A-Z])|x'", "''"]
-        return ["'a'", "'%a_'", "''"]
-    return ["NULL"]
+    if want[1:] != "VARCHAR":
+        return ["0"] if name == "regexp_extract" else LITERALS[want[1:]]
+    if "regexp" in name or name in ("~", "SIMILAR TO", "string_split_regex"):
+        return PATTERNS if place == 1 else ["'i'", "'g'"] if name == "regexp_replace" else ["'i'"]
+    return TEXTS.get(name, ["'a'", "'%a_'", "''"])
 
 
 @cache
@@ -80,7 +87,8 @@ def by_result() -> dict[str, list[Call]]:
 
 def _call(form: Function) -> Call | None:
     arguments = tuple(
-        "#" + "\n".join(literals(form.name, a)) if a[0] in "=#" else _kind(a) for a in form.arguments
+        "#" + "\n".join(literals(form.name, a, i)) if a[0] in "=#" else _kind(a)
+        for i, a in enumerate(form.arguments)
     )
     if form.name in SKIP or "" in arguments:
         return None
@@ -97,10 +105,10 @@ def _kind(argument: str) -> str:
 
 def _result(connection: duckdb.DuckDBPyConnection, form: Function) -> str | None:
     nulls = [
-        literals(form.name, a)[0]
+        literals(form.name, a, i)[0]
         if a[0] in "=#"
         else f"CAST(NULL AS {'DECIMAL(9,2)' if a == 'DECIMAL' else a})"
-        for a in form.arguments
+        for i, a in enumerate(form.arguments)
     ]
     try:
         row = connection.execute(f"SELECT typeof({form.form.format(*nulls)})").fetchone()

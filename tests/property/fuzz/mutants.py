@@ -319,7 +319,14 @@ MUTANTS = (
     ),
     Mutant(
         "ties in ARG_MAX lie as they come",
-        (("analysis.aggregates", "ordered", "NULLS LAST, {x.sql} ASC NULLS LAST", "NULLS LAST"),),
+        (
+            (
+                "analysis.aggregates",
+                "ordered",
+                'terms = [f"{y.sql} {EXTREME[name]} NULLS LAST", f"{x.sql} ASC NULLS LAST"]',
+                'terms = [f"{y.sql} {EXTREME[name]} NULLS LAST", "1 ASC"]',
+            ),
+        ),
         ("GROUP BY unit", "subquery"),
         statement="SELECT f, COUNT(*) AS n FROM (SELECT user_id, ARG_MAX(page, flag) AS f FROM visits GROUP BY user_id) x GROUP BY f ORDER BY n DESC LIMIT 2",
     ),
