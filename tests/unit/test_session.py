@@ -322,10 +322,10 @@ def test_explain_reads_and_costs_nothing(session):
         "predicted_stddev", "domain", "domain_size", "budget_left", "compiled_sql",
     } <= facts.keys()  # fmt: skip
     assert facts["domain_size"] == 3
-    assert facts["epsilon"] == "0.5"
+    assert facts["epsilon"] == 0.5
     assert facts["compiled_sql"] == session.prepare(TOP).plan.compiled.sql
     public = json.loads(session.run("EXPLAIN (FORMAT JSON) SELECT * FROM pages").table.column(0)[0].as_py())
-    assert public["epsilon"] == "0"
+    assert public["epsilon"] == 0
     assert not {"reserve", "count", "vet", "settle"} & set(calls)
     assert spent(session) == 0
 
