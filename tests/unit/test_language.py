@@ -155,7 +155,7 @@ def test_an_unknown_option_comes_with_the_nearest_known_one():
         ("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1 x FROM t", "OPTIONS"),
         ("SELECT x, WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) y FROM t", "WITH"),
         ("SELECT x FROM t WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1)", "WITH"),
-        ("SELECT x FROM (SELECT WITH DIFFERENTIAL_PRIVACY y FROM t)", "WITH"),
+        ("SELECT x FROM u JOIN (SELECT WITH DIFFERENTIAL_PRIVACY y FROM t)", "WITH"),
     ],
 )
 def test_the_options_clause_has_one_place(text, points_at):
