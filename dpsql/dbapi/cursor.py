@@ -157,6 +157,12 @@ class Cursor:
             raise StopIteration
         return row
 
+    def __repr__(self) -> str:
+        if self._release is not None:
+            return repr(self._release)
+        state = "closed" if self._closed else "no result" if self._rows is None else f"{self.rowcount} rows"
+        return f"<dpsql cursor: {state}>"
+
     def _repr_html_(self) -> str | None:
         """Show a private answer in a notebook, with its noise, gaps and bars."""
         if self._closed or self._release is None:
