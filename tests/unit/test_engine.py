@@ -445,3 +445,76 @@ def test_another_thread_stops_a_count(opened, tmp_path):
         ended.set()
         stopper.join()
     assert made.count("SELECT COUNT(DISTINCT user_id) FROM visits") == {None: 1}
+
+
+def test_an_enums_words_are_no_part_of_what_is_shown(opened):
+    sql = (
+        "CREATE TYPE who AS ENUM ('ann', 'secret');"
+        "CREATE TABLE t AS SELECT 1 AS user_id, 'ann'::who AS page, 1 AS ms"
+    )
+    made = opened(
+        '[database]\npath = "own.duckdb"\n[tables.visits]\nsource = "t"\nunit = "user_id"\n', sql=sql
+    )
+    assert "secret" not in str([str(kind) for _, kind in made.shell.columns("visits")])
+    for value in ("'secret'", "'nobody'", "'ann'"):
+        found = made.count(f"SELECT COUNT(DISTINCT user_id) FROM visits WHERE page = {value}")
+        assert found == {None: int(value == "'ann'")}
+        compiled = made.compiled(f"SELECT COUNT(DISTINCT user_id) FROM visits WHERE page > {value}")
+        assert "secret" not in compiled.sql.replace(value, "")
+    with pytest.raises(QueryRefused) as caught:
+        made.compiled("SELECT COUNT(DISTINCT user_id) FROM visits WHERE page = 5")
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "kind", ["DOUBLE[]", "STRUCT(a DOUBLE)", "ENUM('a')[]", "HUGEINT", "TIMESTAMPTZ", "MAP(INT, INT)"]
+)
+def test_types_whose_equal_values_differ_are_no_columns(opened, kind):
+    sql = f"CREATE TABLE t(user_id BIGINT, page {kind})"
+    with pytest.raises(PolicyError):
+        opened('[database]\npath = "own.duckdb"\n[tables.visits]\nsource = "t"\nunit = "user_id"\n', sql=sql)
+
+
+def test_units_of_other_widths_do_not_meet_as_doubles(opened):
+    """2^53 and 2^53 + 1 are one DOUBLE."""
+    sql = (
+        "CREATE TABLE v AS SELECT * FROM (VALUES (9007199254740992), (9007199254740993)) AS t(user_id);"
+        "CREATE TABLE u AS SELECT 9007199254740992::UBIGINT AS user_id"
+    )
+    tables = "".join(f'[tables.{n}]\nsource = "{n}"\nunit = "user_id"\n' for n in "vu")
+    made = opened('[database]\npath = "own.duckdb"\n' + tables, sql=sql)
+    met = "SELECT COUNT(DISTINCT user_id) FROM v WHERE user_id IN "
+    assert made.count(f"{met} (SELECT user_id FROM u)") == {None: 1}
+    with pytest.raises(QueryRefused, match="privacy units alone"):
+        made.count(f"{met} (SELECT user_id FROM v INTERSECT SELECT user_id FROM u)")
+    assert made.count("SELECT COUNT(DISTINCT v.user_id) FROM v JOIN u ON v.user_id = u.user_id") == {None: 1}
+
+
+CHILDREN = """
+[tables.orders]
+source = "orders.csv"
+unit = "user_id"
+columns = { order_id = "BIGINT", user_id = "BIGINT" }
+unique = [["order_id"]]
+[tables.items]
+source = "items.csv"
+unit = { via = "order_id", table = "orders", column = "order_id" }
+columns = { order_id = "BIGINT", item = "VARCHAR" }
+[tables.items.domain]
+item = ["x", "y"]
+"""
+
+
+def test_a_child_table_belongs_to_its_parents_unit(opened):
+    orders = "order_id,user_id\n1,1\n2,1\n3,2\n4,\n"
+    items = "order_id,item\n1,x\n1,x\n2,x\n3,x\n3,y\n4,y\n9,y\n,x\n"
+    made = opened(CHILDREN, {"orders.csv": orders, "items.csv": items})
+    assert made.count("SELECT item, COUNT(DISTINCT user_id) AS n FROM items GROUP BY item TOP 2") == {
+        "x": 2,
+        "y": 1,
+    }
+    joined = "items i JOIN orders o ON i.order_id = o.order_id WHERE i.item = 'y'"
+    joined = f"SELECT COUNT(DISTINCT o.user_id) FROM {joined}"
+    assert made.count(joined) == {None: 1}
+    compiled = made.compiled("SELECT COUNT(DISTINCT user_id) FROM items")
+    assert set(compiled.tables) == {"items", "orders"}, "the parent is vetted too"
