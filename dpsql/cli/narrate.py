@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
+import shutil
 import sys
 
-from dpsql.drawing.cells import neutral
+from dpsql.drawing.cells import folded, neutral
 from dpsql.errors import Error, InternalError
 
 __all__ = ["bug", "error", "interrupted", "note", "say", "warning"]
@@ -47,7 +48,16 @@ def error(problem: Exception | str, *, where: str = "", line: int = 1) -> None:
     text = str(problem) or type(problem).__name__
     if isinstance(problem, InternalError) and "bug" not in text:
         text += "\nHint: this is a bug of dpsql; please report it"
-    say(f"dpsql: error: {where + ': ' if where else ''}{text}")
+    say(_fitted(f"dpsql: error: {where + ': ' if where else ''}{text}"))
+
+
+def _fitted(text: str) -> str:
+    """Break hints, which are plain words, at the terminal's width; carets must stay below their place."""
+    if not sys.stderr.isatty():
+        return text
+    cells = shutil.get_terminal_size().columns
+    lines = [folded(line, cells) if line.startswith("Hint: ") else [line] for line in text.split("\n")]
+    return "\n".join(part for parts in lines for part in parts)
 
 
 def interrupted() -> None:

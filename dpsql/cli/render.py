@@ -91,6 +91,10 @@ def as_markdown(rows: pa.Table, release: Release | None, style: Style, *, total:
     return drawn
 
 
+_CHART = 20
+"""Cells that a chart's bars get before names are shown in full."""
+
+
 def as_chart(rows: pa.Table, release: Release | None, style: Style) -> str:
     """Draw an answer as bars alone: one for each row, by its count or its first numeric column.
 
@@ -111,7 +115,11 @@ def as_chart(rows: pa.Table, release: Release | None, style: Style) -> str:
         if not _is_numeric(column)
     ]
     columns = [*labels[:2], _count(name, estimates, style)]
-    room = (style.columns or 80) - span([min(column.width, 30) for column in columns]) - 3
+    # Long names are cut where they would leave no room for bars.
+    widths = [column.width for column in columns]
+    room = (style.columns or 80) - span(widths) - 3
+    if room < _CHART:
+        room = min(_CHART, (style.columns or 80) - span([min(cells, 30) for cells in widths]) - 3)
     drawn = bars(estimates, room, style, widest=100)
     if drawn is None:
         raise ProgrammingError("there is nothing positive to draw, or no room for it")

@@ -1,7 +1,8 @@
-"""A count drawn as a bar: solid up to where its interval starts, shaded to where it ends."""
+"""A count drawn as a bar: solid up to its interval, shaded in every cell that the interval touches."""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from dpsql.cli.render_grid import Column, Style
@@ -33,13 +34,22 @@ def bars(estimates: Estimates, room: int, style: Style, *, widest: int = 40) -> 
         if estimate is None:
             drawn.append("")
             continue
-        start = estimate.value if estimate.low is None else estimate.low
-        full = round(max(start, 0.0) / top * cells)
-        drawn.append(solid * full + shade * (round(max(_end(estimate), 0.0) / top * cells) - full))
+        full, end = _extent(estimate, top / cells)
+        drawn.append(solid * full + shade * (end - full))
     unit = max((e.unit for e in estimates if e is not None and e.unit is not None), default=None)
     limit = number(top) if unit is None else at_unit(top, unit)
     axis = "0" + limit.rjust(cells - 1) if len(limit) < cells - 1 else ""
     return Column(axis, drawn, firm=True, code="36")
+
+
+def _extent(estimate: Estimate, cell: float) -> tuple[int, int]:
+    """Return how many cells lie wholly below the interval, and how many it reaches."""
+    if estimate.low is None and estimate.high is None:
+        full = round(max(estimate.value, 0.0) / cell)
+        return full, full
+    start = estimate.value if estimate.low is None else estimate.low
+    # The hair keeps rounding from adding a cell where an interval ends at a cell's edge.
+    return math.floor(max(start, 0.0) / cell + 1e-9), math.ceil(max(_end(estimate), 0.0) / cell - 1e-9)
 
 
 def _end(estimate: Estimate) -> float:

@@ -38,6 +38,29 @@ def test_an_explanation_is_folded(columns: int) -> None:
     assert [name.strip() for name, _ in cells].count("compiled_sql") == 1
 
 
+# -- intervals are always seen
+
+
+@pytest.mark.parametrize(
+    ("low", "value", "high", "drawn"),
+    [
+        (999.0, 1000.0, 1001.0, "#" * 39 + "-"),
+        (0.0, 500.0, 1001.0, "-" * 40),
+        (500.5, 501.0, 525.525, "#" * 20 + "-"),
+        (None, 500.5, None, "#" * 20),
+        (None, 500.5, 505.0, "#" * 20 + "-"),
+        (500.4, 505.0, None, "#" * 19 + "--"),
+        (-30.0, -10.0, 10.0, "-"),
+    ],
+)
+def test_every_interval_is_shaded_however_small(
+    low: float | None, value: float, high: float | None, drawn: str
+) -> None:
+    column = bars([Estimate(1000.0, None, 1001.0), Estimate(value, low, high)], 40, Style(encoding="ascii"))
+    assert column is not None
+    assert column.cells[1] == drawn
+
+
 # -- numbers
 
 
