@@ -133,7 +133,8 @@ def _select(compiler: StatementCompiler, node: exp.Select, outer: tuple[Cte, ...
         return _limited(compiler, node, relation, items)
     if node.args.get("having") is not None:
         raise compiler.source.refuse("HAVING needs a GROUP BY", node.args["having"])
-    hoist = Hoist.over(compiler, source, where) if _has_windows(node) else None
+    windows = _windows(node)
+    hoist = Hoist.over(compiler, source, where, windows) if windows else None
     scope = hoist.scope if hoist is not None else source.scope.copy()
     values: list[Typed] = []
     for item in items:
@@ -144,10 +145,19 @@ def _select(compiler: StatementCompiler, node: exp.Select, outer: tuple[Cte, ...
     return _limited(compiler, node, relation, items)
 
 
-def _has_windows(node: exp.Select) -> bool:
+def _windows(node: exp.Select) -> int:
+    """Count the windows a block needs; DISTINCT ON is one."""
     distinct = node.args.get("distinct")
     on = distinct is not None and distinct.args.get("on") is not None
-    return on or node.args.get("qualify") is not None or any(i.find(exp.Window) for i in node.expressions)
+    qualify = node.args.get("qualify")
+    parts = [*node.expressions, *([qualify] if qualify is not None else [])]
+    found = sum(
+        1
+        for part in parts
+        for n in part.walk(prune=lambda n: isinstance(n, exp.Query))
+        if isinstance(n, exp.Window)
+    )
+    return max(found + on, 1 if qualify is not None else 0)
 
 
 def _limited(

@@ -27,16 +27,17 @@ class Hoist:
     where: str
     alias: str
     inner: Scope
-    """Where windows are compiled: over the FROM clause itself."""
+    """Where windows are compiled: over the rows."""
     columns: list[Typed]
     scope: Scope
     """Where everything around them is compiled: columns, and windows as columns."""
+    numbered: bool = False
     unique: frozenset[frozenset[str]] = frozenset()
     windows: list[Typed] = field(default_factory=list)
 
     @classmethod
-    def over(cls, compiler: StatementCompiler, source: From, where: str) -> Hoist:
-        """Start from a compiled FROM and WHERE."""
+    def over(cls, compiler: StatementCompiler, source: From, where: str, windows: int) -> Hoist:
+        """Start from a compiled FROM and WHERE; `windows` says how many windows will stand over it."""
         alias = compiler.alias()
         columns: list[Typed] = []
         names: dict[str, str] = {}
@@ -52,20 +53,23 @@ class Hoist:
             Origin(o.alias, o.names, tuple(moved(c) for c in o.columns)) for o in source.scope.origins
         )
         merged = {name: moved(c) for name, c in source.scope.merged.items()}
-        inner = source.scope.copy()
         around = source.scope.block
         if around is None:
             around = Block(source.owner, source.unit)
-        inner.block = replace(around, windows=True)
+        order = [f"{alias}.x{i}" for i in range(len(columns))]
+        # Over rows that repeat, which of two identical ones comes first in two orders would depend on how
+        # everybody's rows lie. Numbered, they are no longer identical.
+        numbered = windows > 1
         block = replace(
             around,
             unit=f"{alias}.u" if source.unit is not None else None,
-            columns=tuple(f"{alias}.x{i}" for i in range(len(columns))),
+            columns=(*order, f"{alias}.i") if numbered else tuple(order),
         )
         unique = frozenset(
             frozenset(names[n] for n in fact) for fact in source.unique if all(n in names for n in fact)
         )
-        made = cls(compiler, source, where, alias, inner, columns, Scope(compiler.source), unique)
+        scope = Scope(compiler.source, origins, merged, block=replace(block, windows=True))
+        made = cls(compiler, source, where, alias, scope, columns, scope, numbered, unique)
         made.scope = Scope(compiler.source, origins, merged, intercept=made.lookup, block=block)
         return made
 
@@ -79,8 +83,19 @@ class Hoist:
         return Typed(name, value.type, frozenset({name}))
 
     def sql(self) -> str:
-        """Write the inner block."""
-        parts = [*([f"{self.source.unit} AS u"] if self.source.unit is not None else [])]
-        parts += [f"{c.sql} AS x{i}" for i, c in enumerate(self.columns)]
-        parts += [f"{canonical(w).sql} AS w{i}" for i, w in enumerate(self.windows)]
-        return f"(SELECT {', '.join(parts)} FROM {self.source.sql}{self.where}) AS {self.alias}"
+        """Write the rows, then the windows over them: the same alias names both levels."""
+        unit = self.source.unit
+        rows = [*([f"{unit} AS u"] if unit is not None else [])]
+        rows += [f"{c.sql} AS x{i}" for i, c in enumerate(self.columns)]
+        inner = f"(SELECT {', '.join(rows)} FROM {self.source.sql}{self.where}) AS {self.alias}"
+        kept = [*([f"{self.alias}.u AS u"] if unit is not None else [])]
+        kept += [f"{self.alias}.x{i} AS x{i}" for i in range(len(self.columns))]
+        if self.numbered:
+            over = [f"PARTITION BY {self.alias}.u"] if unit is not None else []
+            if self.columns:
+                by = ", ".join(f"{self.alias}.x{i} ASC NULLS LAST" for i in range(len(self.columns)))
+                over.append(f"ORDER BY {by}")
+            number = f"ROW_NUMBER() OVER ({' '.join(over)}) AS i"
+            inner = f"(SELECT {', '.join([*kept, number])} FROM {inner}) AS {self.alias}"
+        kept += [f"{canonical(w).sql} AS w{i}" for i, w in enumerate(self.windows)]
+        return f"(SELECT {', '.join(kept)} FROM {inner}) AS {self.alias}"

@@ -36,6 +36,10 @@ def from_item(
         case exp.Values():
             check_arguments(compiler.source, node, frozenset({"expressions", "alias"}))
             return _aliased(compiler, node, _values(compiler, node), "")
+    if isinstance(node, exp.Paren):
+        raise compiler.source.refuse(
+            "write the joins in parentheses as a subquery", node, "(SELECT ... FROM a JOIN b ...)"
+        )
     raise compiler.source.refuse("this is not supported in FROM over private data", node)
 
 

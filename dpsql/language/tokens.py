@@ -29,7 +29,7 @@ _SYNTAX = frozenset(
     {"cast", "try_cast", "extract", "exists", "values", "unnest", "filter", "over", "within", "top"}
 )
 _KEYWORD_FUNCTIONS = frozenset(
-    {"left", "right", "replace", "first", "last", "list", "format", "range", "glob", "if", "truncate"}
+    {"left", "right", "replace", "first", "last", "list", "format", "range", "glob", "if", "truncate", "xor"}
 )
 _SPELLED = frozenset({"position", "substring", "trim", "overlay"})
 _STAR_MODIFIERS = frozenset({"replace", "exclude", "except", "rename"})
