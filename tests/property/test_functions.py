@@ -58,6 +58,7 @@ DECIMALS = {
     (18, 4): "99999999999999.9999, -99999999999999.9999, 0, 0.0001, 2.5",
     (18, 18): "0.999999999999999999, -0.999999999999999999, 0, 0.5",
 }
+INTERVALS = ("1 DAY", "170000000 YEAR", "999999999 MONTH", "7 HOUR", "0 SECOND")
 LONG = "repeat('ab', 40000), repeat('ß', 35000), repeat('{', 3000), repeat('[', 70000)"
 """Texts beyond the length guards, for functions of one text."""
 
@@ -338,6 +339,43 @@ def test_no_conversion_raises(compiled: Compiled):
                 except QueryRefused:  # the CAST to write is another of these ways
                     continue
     assert ran > 700
+
+
+def test_no_special_syntax_raises(compiled: Compiled):
+    texts = [
+        *(
+            f'"VARCHAR 0"[{i}] IS NULL'
+            for i in ("1", "-3", "0", '"BIGINT 0"', '"INTEGER 1"', "2:3", "3:-1", "-9:9")
+        ),
+        *(
+            f'"VARCHAR[] 0"[{i}] IS NULL'
+            for i in ("1", "-3", "0", '"BIGINT 0"', '"INTEGER 1"', "2:3", "3:-1")
+        ),
+        *(f'"BIGINT[] 0"[{i}] IS NULL' for i in ("1", '"BIGINT 0"', "2:3")),
+        "\"VARCHAR 0\" LIKE 'a$%' ESCAPE '$'",
+        "\"VARCHAR 0\" NOT ILIKE '$_%' ESCAPE '$'",
+        "\"VARCHAR 0\" SIMILAR TO '(a|b)+'",
+        "SUBSTRING(\"VARCHAR 0\" FROM 2 FOR 3) = 'x'",
+        'SUBSTRING("VARCHAR 0" FROM "BIGINT 0" FOR "BIGINT 1") IS NULL',
+        "TRIM(TRAILING 'a' FROM \"VARCHAR 0\") = 'x'",
+        'TRIM(BOTH "VARCHAR 0" FROM "VARCHAR 1") IS NULL',
+        "OVERLAY(\"VARCHAR 0\" PLACING 'xy' FROM 3 FOR 900000000) = ''",
+        "OVERLAY(\"VARCHAR 0\" PLACING 'xy' FROM 900000000 FOR -899999999) = ''",
+        'POSITION("VARCHAR 0" IN "VARCHAR 1") = 0',
+        "\"VARCHAR 0\" ->> '$.a[0]' = 'x'",
+        "\"VARCHAR 0\" -> 'a' = 'x'",
+        'len(list_transform("VARCHAR[] 0", lambda p: CAST(p AS BIGINT))) = 1',
+        'len(list_filter("BIGINT[] 0", lambda p: p * p > p + 1)) = 1',
+        "list_max(list_transform(\"VARCHAR[] 0\", lambda p: upper(p))) = 'A'",
+        *(
+            f'"{k} 0" {op} INTERVAL {n} IS NULL'
+            for k in ("DATE", "TIMESTAMP")
+            for op in "+-"
+            for n in INTERVALS
+        ),
+    ]
+    for text in texts:
+        compiled.run(text)
 
 
 def test_no_aggregate_or_window_raises(few: Compiled):

@@ -199,6 +199,9 @@ def _grouped(maker: Maker, scope: Scope, source: str, where: str, unit: str | No
     for _ in range(rng.randint(1, 3)):
         kind = rng.choice(list(AGGREGATES))
         picked.append((aggregate(maker, scope, kind), Column(f"a{len(picked)}", kind)))
+    if unit is not None and maker.chance(0.12, "window over groups"):
+        by = rng.choice([text for text, c in picked if c.unit != "exact"] or [unit])
+        picked.append((f"RANK() OVER (PARTITION BY {unit} ORDER BY {by})", Column(f"w{len(picked)}", "int")))
     having = ""
     if maker.chance(0.35, "HAVING in a subquery"):
         kind = rng.choice(["int", "int", "dbl", "text"])

@@ -31,6 +31,38 @@ CASTS = {
     "ts": (("text", "date"), ("TIMESTAMP",)),
     "time": (("text", "ts"), ("TIME",)),
 }
+SYNTAX = {
+    "text": [
+        ("{0}[1]", "text"),
+        ("{0}[{1}]", "text"),
+        ("{0}[2:3]", "text"),
+        ("SUBSTRING({0} FROM 2 FOR 1)", "text"),
+        ("TRIM(LEADING 'a' FROM {0})", "text"),
+        ("OVERLAY({0} PLACING 'b' FROM 2 FOR 1)", "text"),
+        ("({0} ->> '$.a')", "text"),
+        ("{0}[1]", "texts"),
+        ("{0}[{1}]", "texts"),
+    ],
+    "int": [
+        ("POSITION('a' IN {0})", "text"),
+        ("{0}[1]", "ints"),
+        ("len(list_filter({0}, lambda p: p > 1))", "ints"),
+    ],
+    "texts": [
+        ("list_transform({0}, lambda p: upper(p))", "texts"),
+        ("list_filter({0}, lambda p: p <> 'a')", "texts"),
+        ("{0}[1:2]", "texts"),
+    ],
+    "bool": [
+        ("({0} LIKE 'a$%' ESCAPE '$')", "text"),
+        ("({0} NOT ILIKE 'A%' ESCAPE '$')", "text"),
+        ("({0} SIMILAR TO '[a-c]+')", "text"),
+        ("({0} < current_date)", "date"),
+        ("list_contains(list_transform({0}, lambda p: p + 1), 2)", "ints"),
+    ],
+}
+"""Expressions with a syntax of their own, and the kind of what they are about."""
+
 AGGREGATED = ("int", "text", "date", "dbl", "dec", "bool")
 COMPARED = ("int", "int", "text", "text", "dbl", "dec", "date", "ts", "time", "bool", "enum", "uuid", "texts")
 
@@ -53,6 +85,7 @@ def value(maker: Maker, scope: Scope, kind: str, depth: int = 2) -> str:
     }
     ways |= {"extract": 0.6 if kind == "int" else 0.0, "json": 0.5 if kind == "text" else 0.0}
     ways["condition"] = 6.0 if kind == "bool" else 0.0
+    ways["syntax"] = 1.0 if kind in SYNTAX else 0.0
     ways["scalar subquery"] = 0.25 if kind in AGGREGATED and subqueries.possible(maker, scope) else 0.0
     match maker.pick(ways):
         case "call":
@@ -75,6 +108,9 @@ def value(maker: Maker, scope: Scope, kind: str, depth: int = 2) -> str:
         case "json":
             inner = value(maker, scope, "text", depth - 1)
             return f"json_extract_string({inner}, '$.{rng.choice('ab')}')"
+        case "syntax":
+            template, of = rng.choice(SYNTAX[kind])
+            return template.format(value(maker, scope, of, depth - 1), value(maker, scope, "int", 0))
         case "scalar subquery":
             return subqueries.scalar(maker, scope, kind)
     return condition(maker, scope, depth - 1)
