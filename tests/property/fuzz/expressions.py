@@ -48,6 +48,7 @@ SYNTAX = {
         ("{0}[1]", "ints"),
         ("len(list_filter({0}, lambda p: p > 1))", "ints"),
     ],
+    "dbl": [("{0}[1]", "dbls")],
     "texts": [
         ("list_transform({0}, lambda p: upper(p))", "texts"),
         ("list_filter({0}, lambda p: p <> 'a')", "texts"),
@@ -64,7 +65,22 @@ SYNTAX = {
 """Expressions with a syntax of their own, and the kind of what they are about."""
 
 AGGREGATED = ("int", "text", "date", "dbl", "dec", "bool")
-COMPARED = ("int", "int", "text", "text", "dbl", "dec", "date", "ts", "time", "bool", "enum", "uuid", "texts")
+COMPARED = (
+    "int",
+    "int",
+    "text",
+    "text",
+    "dbl",
+    "dec",
+    "date",
+    "ts",
+    "time",
+    "bool",
+    "enum",
+    "uuid",
+    "texts",
+    "dbls",
+)
 
 
 def literal(maker: Maker, kind: str) -> str:

@@ -11,6 +11,8 @@ from collections.abc import Callable
 import duckdb
 
 from dpsql.engines.duckdb import settings
+from dpsql.engines.duckdb.sources import _cell
+from dpsql.types import column_type
 from fuzz.data import GIANT, PERSONAL, PLACE, TABLES, TIMES, Data
 from fuzz.world import World
 
@@ -79,11 +81,8 @@ class Stage:
         columns = self.world.columns[table]
         listed = ", ".join(f"{c} {t}" for c, t in columns.items())
         connection.execute(f"CREATE OR REPLACE TABLE whole.main.{table} ({listed})")
-        # A declared DOUBLE column comes canonical from its scan: one zero, one NaN.
-        cells = ", ".join(
-            f"CASE WHEN isnan({c}) THEN 'nan'::DOUBLE ELSE {c} + 0.0 END" if t == "DOUBLE" else c
-            for c, t in columns.items()
-        )
+        # As the scan of a declared column gives it: one zero, one NaN.
+        cells = ", ".join(_cell(c, t, column_type(t), collated=False) for c, t in columns.items())
         for begin in range(0, len(rows), 400):
             values = ", ".join("(" + ", ".join(row) + ")" for row in rows[begin : begin + 400])
             names = ", ".join(columns)

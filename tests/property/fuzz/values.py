@@ -18,6 +18,7 @@ COMMON: dict[str, list[str]] = {
     "enum": ["'X'", "'Y'", "'Z'"],
     "texts": ["['a', 'b']", "['a']", "[]", "['b', 'b', NULL]"],
     "ints": ["[1, 2]", "[1]", "[]", "[3, 3, NULL]"],
+    "dbls": ["[0.0]", "[-0.0::DOUBLE]", "[0.0, 1.5]", "[-0.0::DOUBLE, 1.5]"],
 }
 """Values that are likely to be equal to those of other rows, and to be inside declared domains."""
 
@@ -81,6 +82,7 @@ NASTY: dict[str, list[str]] = {
     "time": ["TIME '24:00:00'", "TIME '00:00:00.000001'"],
     "enum": ["NULL"],
     "texts": ["['']", "[NULL]", "['%', 'É', repeat('z', 300)]"],
+    "dbls": ["['nan'::DOUBLE]", "[sqrt(-1)]", "[NULL]", "['-inf'::DOUBLE]"],
     "ints": ["[-9223372036854775808, 9223372036854775807]", "[NULL]", "[0, -1]"],
 }
 """Values at the ends of types, equal but not identical ones, and ones that do not convert."""

@@ -33,6 +33,7 @@ KINDS = {
     "UUID": "uuid",
     "VARCHAR[]": "texts",
     "BIGINT[]": "ints",
+    "DOUBLE[]": "dbls",
 }
 
 
