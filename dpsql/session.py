@@ -225,6 +225,10 @@ class Session:
         """Return what the analyst may still spend."""
         return self.ledger.budget(self.analyst)
 
+    def release(self, number: int) -> Release:
+        """Read one of the analyst's own releases back, by the number it was given; it costs nothing."""
+        return replace(from_bytes(self.ledger.release(number, self.analyst)), number=number)
+
     def cancel(self) -> None:
         """Stop the statement that runs, from another thread; its charge is kept."""
         self.engine.cancel()

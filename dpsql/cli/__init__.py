@@ -1,7 +1,7 @@
 """The command line: stdout is data, stderr is narration.
 
 ========================  ==================================================================
-``app``                   the click application; ``main`` is the console entry point
+``app``                   the click application; ``__main__`` is the process around it
 ``exits``                 exit codes, and which error ends in which
 ``sources``, ``batch``    ``-c`` and ``-f``: read in order, priced before the first one runs
 ``repl*``                 the interactive shell

@@ -1,7 +1,31 @@
-"""`python -m dpsql.cli` is `dpsql`."""
+"""The process `dpsql`, also as `python -m dpsql.cli`."""
+
+from __future__ import annotations
 
 import sys
 
 from dpsql.cli.app import main
 
-sys.exit(main())
+__all__ = ["start"]
+
+
+class _WithoutPandas:
+    """Keeps pandas out of the process.
+
+    Arrow looks for it whenever it makes an array, and loading it takes as long as an answer, for nothing.
+    """
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        """Say that there is no pandas; leave all else to the other finders."""
+        if name == "pandas":
+            raise ModuleNotFoundError(name, name=name)
+
+
+def start() -> int:
+    """Run the command line in a process of its own."""
+    sys.meta_path.insert(0, _WithoutPandas())
+    return main()
+
+
+if __name__ == "__main__":
+    sys.exit(start())

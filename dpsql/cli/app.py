@@ -228,6 +228,24 @@ def budget_check(settings: Settings) -> int:
         return budget.check(ledger)
 
 
+@app.command("release")
+@click.argument("number", type=click.IntRange(min=1))
+@click.pass_obj
+def release_command(settings: Settings, /, *, number: int) -> int:
+    """Show an earlier answer again, by its number in SHOW RELEASES."""
+    from dpsql.cli import budget
+    from dpsql.policy import load
+    from dpsql.release import from_bytes
+
+    out = settings.output()
+    out.check()
+    with budget.open_ledger(load(settings.policy)) as ledger:
+        found = from_bytes(ledger.release(number, settings.analyst or "analyst"))
+    out.write(found.rows, found)
+    out.close()
+    return ExitCode.OK
+
+
 @app.command("init")
 @click.argument("sources", metavar="SOURCE...", nargs=-1, required=True)
 @click.option(

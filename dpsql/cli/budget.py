@@ -47,6 +47,8 @@ def report(ledger: Ledger, analyst: str | None, style: Style) -> str:
     text = _amounts(budget, style)
     text += chart([(e.when, e.charged.epsilon) for e in reversed(entries)], budget.total.epsilon, style)
     if entries:
+        text += _shares("analyst", [(e.analyst, e) for e in entries], style)
+        text += _shares("mechanism", [(e.mechanism, e) for e in entries], style)
         text += _list(entries[:_SHOWN], style)
         if len(entries) > _SHOWN:
             text += f"the latest {_SHOWN} of {len(entries)} entries; --json has all\n"
@@ -70,6 +72,22 @@ def _amounts(budget: Budget, style: Style) -> str:
         Column(name, list(cell), right=i > 0) for i, (name, cell) in enumerate(zip(heads, cells, strict=True))
     ]
     return box(columns, style)
+
+
+def _shares(what: str, entries: Sequence[tuple[str, Entry]], style: Style) -> str:
+    """Show what was spent by analyst or by mechanism, the most first."""
+    spent: dict[str, Fraction] = {}
+    asked: dict[str, int] = {}
+    for name, entry in entries:
+        spent[name] = spent.get(name, entry.charged.epsilon * 0) + entry.charged.epsilon
+        asked[name] = asked.get(name, 0) + 1
+    names = sorted(spent, key=lambda name: (-spent[name], name))
+    columns = [
+        Column(f"by {what}", [neutral(name, style.encoding) for name in names]),
+        Column("statements", [str(asked[name]) for name in names], right=True, firm=True),
+        Column("epsilon", [charged(spent[name]) for name in names], right=True, firm=True),
+    ]
+    return box(fit(columns, style)[0], style)
 
 
 def _list(entries: Sequence[Entry], style: Style) -> str:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from dpsql.dbapi.channel import Parameters
     from dpsql.ledger import Budget
     from dpsql.policy import Policy
+    from dpsql.release import Release
     from dpsql.session import Session
 
 __all__ = ["Connection", "connect"]
@@ -91,6 +92,10 @@ class Connection:
             How many bad guesses it pays for.
         """
         return self._channel.open_session().checked(tolerance=tolerance, epsilon=epsilon, misses=misses)
+
+    def release(self, number: int) -> Release:
+        """Read one of the analyst's own releases back, by its number in SHOW RELEASES; it costs nothing."""
+        return self._channel.open_session().release(number)
 
     def budget(self) -> Budget:
         """Return what may be spent in total, what is spent and what is left, each an exact `Charge`."""
