@@ -1,13 +1,16 @@
 """`Statement` + `Policy` to `Plan`: what is private, why it is, and the SQL that counts it.
 
 =================  ===========================================================================
-``analyse``        the whole analysis of one private statement
-``counting``       the outermost block: keys, counts, what is free
-``readings``       all spellings of a selection, one reading
-``blocks``         SELECTs below it; ``aggregates`` their GROUP BY; ``tables``, ``joins`` their FROM
-``expressions``    scalar rules; ``functions`` the list of allowed ones; ``coerce`` conversions
+``analyse``        the whole analysis of one private statement, in the order of its proof
+``counting``       the outermost block: keys, counts (``counts``), what is free
+``readings``       all spellings of a selection (``spellings``), one reading
+``blocks``         SELECTs below it; ``hoist`` and ``windows`` their windows, ``aggregates`` their
+                   GROUP BY, ``setops`` UNION and its kin; ``tables`` and ``joins`` their FROM
+``expressions``    scalar rules; ``calls``, ``syntax`` and ``subqueries`` more of them; ``functions``
+                   the list of allowed ones; ``coerce`` conversions, all written out
 ``candidates``     public domains of keys
-``binder``         the engine's binder as second wall
+``writing``        the forms of the counting SQL
+``binder``         the engine's own binder as second wall
 ``public``         statements over public tables
 =================  ===========================================================================
 """
