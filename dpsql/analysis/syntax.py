@@ -38,6 +38,8 @@ def _bracket(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
         raise compiler.source.refuse(f"{value.type} has no elements", node)
     if len(node.expressions) != 1:
         raise compiler.source.refuse("one index at a time", node)
+    if value.type.item is not None and value.type.item.name not in _ITEMS:
+        raise compiler.source.refuse(f"elements of {value.type} are not taken", node)
     index = node.expressions[0]
     if isinstance(index, exp.Slice):
         low, high = _integer(index.this), _integer(index.args.get("expression"))
