@@ -270,6 +270,33 @@ def test_a_pipe_of_statements_and_commands(shell: Shell) -> None:
     assert answers[2]["remaining"] == "9"
 
 
+def test_an_answer_does_not_wait_for_pandas(shell: Shell) -> None:
+    command = [
+        sys.executable,
+        "-X",
+        "importtime",
+        "-m",
+        "dpsql.cli",
+        "-p",
+        str(shell.policy),
+        "-c",
+        top(1, "1"),
+    ]
+    done = subprocess.run(
+        command, capture_output=True, encoding="utf-8", env=shell.env, timeout=120, check=False
+    )
+    assert done.returncode == 0
+    assert len(rows(done.stdout)) == 1
+    loaded = {
+        line.rpartition("|")[2].strip()
+        for line in done.stderr.splitlines()
+        if line.startswith("import time:")
+    }
+    assert {"duckdb", "pyarrow", "numpy", "sqlglot"} <= loaded
+    # That pandas was looked for is listed as well, so what counts are its parts.
+    assert not [name for name in loaded if name.startswith(("pandas.", "sqlalchemy.", "prompt_toolkit."))]
+
+
 def test_a_file_of_two_hundred_statements_works_unattended(shell: Shell) -> None:
     script = shell.folder / "nightly.sql"
     asked = [
