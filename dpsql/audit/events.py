@@ -1,0 +1,107 @@
+"""Events: sets of outputs that a counterexample compares the probability of."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dpsql.audit.features import LabelFeature, NumberFeature
+    from dpsql.audit.outputs import Outputs
+
+__all__ = ["Charged", "Condition", "Event", "Labelled", "Within"]
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """A label is one of some values."""
+
+    feature: LabelFeature
+    values: tuple[Any, ...]
+
+    def holds(self, outputs: Outputs) -> NDArray[np.bool_]:
+        """Tell for each run whether it is so."""
+        label = self.feature.of(outputs)
+        found = np.zeros(outputs.trials, dtype=np.bool_)
+        for value in self.values:
+            same = label == np.asarray(value)
+            found |= same.all(axis=1) if same.ndim == 2 else same
+        return found
+
+    def words(self) -> str:
+        """Say it."""
+        return self.feature.words(self.values)
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """A number is at least `low` and below `high`; equal to `low` if `high` is None."""
+
+    feature: NumberFeature
+    low: float
+    high: float | None
+
+    def holds(self, outputs: Outputs) -> NDArray[np.bool_]:
+        """Tell for each run whether it is so."""
+        value = self.feature.of(outputs)
+        if self.high is None:
+            return np.asarray(value == self.low)
+        with np.errstate(invalid="ignore"):
+            return np.asarray((value >= self.low) & (value < self.high))
+
+    def words(self) -> str:
+        """Say it."""
+        name = self.feature.name
+        if self.high is None:
+            return f"{name} = {self.low:g}"
+        if math.isinf(self.low) and math.isinf(self.high):
+            return f"there is {name}"
+        if math.isinf(self.low):
+            return f"{name} < {self.high:g}"
+        if math.isinf(self.high):
+            return f"{name} ≥ {self.low:g}"
+        return f"{self.low:g} ≤ {name} < {self.high:g}"
+
+
+@dataclass(frozen=True, slots=True)
+class Charged:
+    """The run charged this epsilon."""
+
+    epsilon: float
+
+    def holds(self, outputs: Outputs) -> NDArray[np.bool_]:
+        """Tell for each run whether it is so."""
+        if outputs.epsilon is None:
+            return np.zeros(outputs.trials, dtype=np.bool_)
+        return np.asarray(np.abs(outputs.epsilon - self.epsilon) < 1e-9)
+
+    def words(self) -> str:
+        """Say it."""
+        return f"epsilon {self.epsilon:g} is charged"
+
+
+Condition = Labelled | Within | Charged
+"""What an event demands of an output."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """All conditions hold at once; none: any output."""
+
+    conditions: tuple[Condition, ...] = ()
+
+    def count(self, outputs: Outputs) -> int:
+        """Count the runs in which it happened."""
+        found = np.ones(outputs.trials, dtype=np.bool_)
+        for condition in self.conditions:
+            found &= condition.holds(outputs)
+        return int(np.count_nonzero(found))
+
+    def words(self) -> str:
+        """Say it."""
+        return " and ".join(condition.words() for condition in self.conditions) or "any output"

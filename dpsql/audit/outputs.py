@@ -1,0 +1,143 @@
+"""What a batch of runs gave, in one form whatever the mechanism: labels, numbers, and what it charged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpsql.charge import Charge
+from dpsql.errors import ProgrammingError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+__all__ = ["CHARGE", "Outputs", "read"]
+
+CHARGE = "charge"
+"""The name under which a mechanism tells what it charged: a `Charge`, or an epsilon for each run."""
+
+_NUMBER = "a number"
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Outputs:
+    """Runs side by side.
+
+    Attributes
+    ----------
+    trials
+        How many runs.
+    labels
+        Categorical parts by name: integers or text, of shape (trials, width). Negative or empty: none
+        there.
+    values
+        Numeric parts by name: float64, of shape (trials, width). NaN: none there.
+    epsilon
+        What each run says it cost, float64 of shape (trials,); None if it does not say.
+    delta
+        The delta they all cost; None if they do not say.
+    """
+
+    trials: int
+    labels: Mapping[str, NDArray[Any]]
+    values: Mapping[str, NDArray[np.float64]]
+    epsilon: NDArray[np.float64] | None = None
+    delta: float | None = None
+
+    def label(self, part: str, width: int) -> NDArray[Any]:
+        """Return a part's labels of each run in so many columns, with none where it has fewer."""
+        found = self.labels.get(part)
+        if found is None:
+            return np.full((self.trials, width), -1)
+        if found.shape[1] < width:
+            none = np.full((self.trials, width - found.shape[1]), -1 if found.dtype.kind == "i" else "")
+            return np.concatenate([found, none], axis=1)
+        return found[:, :width]
+
+    def value(self, part: str, width: int) -> NDArray[np.float64]:
+        """Return a part's numbers of each run in so many columns, with NaN where it has fewer."""
+        found = self.values.get(part, np.empty((self.trials, 0)))
+        missing = width - found.shape[1]
+        return np.pad(found, ((0, 0), (0, missing)), constant_values=np.nan) if missing > 0 else found
+
+
+def read(result: object, trials: int) -> Outputs:
+    """Read what a mechanism returned for so many runs.
+
+    Parameters
+    ----------
+    result
+        An array with one entry or row a run (floats are numbers, all else labels); or a mapping from
+        names to such arrays, perhaps with `CHARGE`; or a sequence with one output a run, each output a
+        single item or a sequence of any length, whose floats are numbers and all else labels.
+    trials
+        How many runs it holds.
+
+    Raises
+    ------
+    ProgrammingError
+        If it does not hold one output for each run.
+
+    >>> read([[False, 2.5], [True]], 2).labels["output"].tolist()
+    [['False', 'a number'], ['True', '']]
+    """
+    if isinstance(result, Mapping):
+        parts = dict(result)
+    elif isinstance(result, np.ndarray):
+        parts = {"output": result}
+    else:
+        parts = _rows(result)  # type: ignore[arg-type]  # checked there
+    charge = parts.pop(CHARGE, None)
+    labels: dict[str, NDArray[Any]] = {}
+    values: dict[str, NDArray[np.float64]] = {}
+    for name, part in parts.items():
+        array = np.asarray(part)
+        if array.ndim not in (1, 2) or len(array) != trials:
+            raise ProgrammingError(f"{name} does not hold one output for each of {trials} runs")
+        array = array.reshape(trials, -1)
+        if array.shape[1] == 0:
+            continue
+        if array.dtype.kind == "f":
+            values[name] = array.astype(np.float64, copy=False)
+        elif array.dtype.kind in "biu":
+            labels[name] = array.astype(np.int64, copy=False)
+        else:
+            labels[name] = array.astype(np.str_)
+    epsilon, delta = _charge(charge, trials)
+    return Outputs(trials, labels, values, epsilon, delta)
+
+
+def _charge(charge: object, trials: int) -> tuple[NDArray[np.float64] | None, float | None]:
+    if charge is None:
+        return None, None
+    if isinstance(charge, Charge):
+        return np.full(trials, float(charge.epsilon)), float(charge.delta)
+    array = np.asarray(charge, dtype=np.float64)
+    if array.shape not in ((), (trials,)):
+        raise ProgrammingError(f"the charge is neither one nor one for each of {trials} runs")
+    return np.broadcast_to(array, (trials,)), None
+
+
+def _rows(result: Sequence[object]) -> dict[str, NDArray[Any]]:
+    """Lay out single outputs of any length as labels and numbers by position."""
+    rows = [list(row) if isinstance(row, (list, tuple, np.ndarray)) else [row] for row in result]
+    width = max((len(row) for row in rows), default=0)
+    values = np.full((len(rows), width), np.nan)
+    labels = np.full((len(rows), width), "", dtype=object)
+    for i, row in enumerate(rows):
+        for j, item in enumerate(row):
+            if isinstance(item, (float, np.floating)):
+                values[i, j], labels[i, j] = item, _NUMBER
+            else:
+                labels[i, j] = str(item)
+    parts: dict[str, NDArray[Any]] = {}
+    if (labels != _NUMBER).any():
+        parts["output"] = labels.astype(np.str_)
+    if not np.isnan(values).all():
+        parts["number"] = values
+    return parts

@@ -1,0 +1,357 @@
+"""The event selector: among many events, the one that most clearly tells two inputs apart."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpsql.audit.events import Charged, Event, Labelled, Within
+from dpsql.audit.features import label_features, number_features
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
+
+    from dpsql.audit.events import Condition
+    from dpsql.audit.features import LabelFeature, NumberFeature
+    from dpsql.audit.outputs import Outputs
+
+__all__ = ["CAUTIONS", "Found", "best_events", "evidence", "excess"]
+
+_GROUPS = 24
+"""Labels looked at, the most frequent ones."""
+
+_UNION = 6
+"""Most labels in one event: people have to read it."""
+
+_BINS = 28
+_QUICK_BINS = 12
+_ATOMS = 40
+_CONTEXTS = 8
+_QUICK_CONTEXTS = 3
+_LEVELS = 6
+_SAMPLE = 1 << 13
+_QUICK = 1 << 12
+"""Samples up to this size are looked at less finely: they have less to show."""
+
+_SEEN = 24
+"""Labels that occurred less often in both samples together are passed over."""
+
+CAUTIONS = (2.5, 4.5)
+"""Standard deviations of doubt: few, for rare events with a high ratio, and as many as the best of 10^5
+events is off by chance."""
+
+_RAREST = 0.001
+"""Events less frequent than this are passed over, as in the dissertation: the test would not settle them."""
+
+_HOPELESS = 100.0
+
+_LEAST_CLAIM = 0.05
+"""Unit of the score for claims smaller than this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An event that may be a counterexample.
+
+    Attributes
+    ----------
+    score
+        How far its probability's log-ratio is above the claim, less what chance may explain, relative
+        to the claim.
+    caution
+        Standard deviations that chance may explain.
+    event
+        The event.
+    swapped
+        Whether it is likelier on the second input.
+    epsilon, delta
+        What is claimed for it.
+    """
+
+    score: float
+    caution: float
+    event: Event
+    swapped: bool
+    epsilon: float
+    delta: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Groups:
+    """A label feature of both samples as small numbers: a place in `values`, or beyond them."""
+
+    feature: LabelFeature
+    values: list[Any]
+    sides: tuple[NDArray[np.intp], NDArray[np.intp]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Bins:
+    """A number feature of both samples by bins between edges; the last bin is for none."""
+
+    feature: NumberFeature
+    edges: NDArray[np.float64]
+    atoms: bool
+    sides: tuple[NDArray[np.intp], NDArray[np.intp]]
+
+
+def evidence(
+    c1: NDArray[np.int64], c2: NDArray[np.int64], trials: int, delta: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the log-ratio of events' probabilities, after delta, and its standard deviation.
+
+    A guide for the search alone: what it picks is tested afterwards, on fresh runs.
+    """
+    beside = delta * trials
+    rare = c1 + c2 < _RAREST * trials
+    a, b = np.maximum(c1 - beside, 0.0) + 0.5, c2 + 0.5
+    variance = (a + 2 * min(beside, trials / 4)) / a**2 + 1 / b - 2 / (trials + 1)
+    return np.where(rare, -_HOPELESS, np.log(a / b)), np.sqrt(np.maximum(variance, 0.0))
+
+
+def excess(
+    found: tuple[NDArray[np.float64], NDArray[np.float64]],
+    epsilon: NDArray[np.float64] | float,
+    caution: float,
+) -> NDArray[np.float64]:
+    """Score what `evidence` gives: how far it is above epsilon, less so many standard deviations.
+
+    In units of epsilon, for claims of different size to compare.
+    """
+    ratio, deviation = found
+    return np.asarray((ratio - caution * deviation - epsilon) / np.maximum(epsilon, _LEAST_CLAIM))
+
+
+def best_events(first: Outputs, second: Outputs, epsilon: float, delta: float, *, most: int) -> list[Found]:
+    """Find events that clearly violate the claim in two samples of outputs.
+
+    Parameters
+    ----------
+    first, second
+        Outputs on the two inputs, as many of each.
+    epsilon, delta
+        The claim, where the outputs do not tell their charge.
+    most
+        How many events at each of `CAUTIONS`.
+
+    Notes
+    -----
+    The search space is that of the dissertation (section 4.3.3) and more: values of each label, of all
+    labels together, how often one occurs; sets of such values; intervals of each number, of their
+    least, greatest and average; and every pairing of a label with an interval. Where runs charge
+    different amounts, events are looked for among runs of equal charge, each against its own claim.
+    """
+    space = _Space(first, second, epsilon, first.delta if first.delta is not None else delta)
+    found = list(space.found())
+    best: list[Found] = []
+    for caution in CAUTIONS:
+        mine = (one for one in found if one.caution == caution)
+        best += sorted(mine, key=lambda one: -one.score)[:most]
+    return best
+
+
+class _Space:
+    """All events that two samples are searched for."""
+
+    def __init__(self, first: Outputs, second: Outputs, epsilon: float, delta: float) -> None:
+        quick = first.trials <= _QUICK
+        self.trials, self.delta = first.trials, delta
+        self.claims, self.level = _levels(first, second, epsilon)
+        self.groups = [_group(feature, first, second) for feature in label_features(first, second)]
+        numbers = number_features(first, second)
+        self.bins = [_bin(number, first, second, _QUICK_BINS if quick else _BINS) for number in numbers]
+        count = _QUICK_CONTEXTS if quick else _CONTEXTS
+        self.contexts: list[_Groups | None] = [None, *self.groups[::-1][:count]]
+
+    def found(self) -> Iterator[Found]:
+        """Yield the best event of each kind."""
+        if len(self.claims) > 1:
+            c1, c2 = self._counts(None, None, 1)
+            yield from self._best(c1, c2, self.claims, lambda row, _: (row, ()))
+        for group in self.groups:
+            yield from self._labels(group)
+        for bin_ in self.bins:
+            for context in self.contexts:
+                yield from self._intervals(bin_, context)
+
+    def _labels(self, group: _Groups) -> Iterator[Found]:
+        """Look at the labels of a feature, and at sets of them."""
+        size = len(group.values)
+        c1, c2 = self._counts(group, None, 1)
+        # Behind each other: the labels of one charge, then the rest of that charge.
+        alone = [counts.reshape(-1, size + 1)[:, :size] for counts in (c1, c2)]
+        for sign in (1, -1):
+            order = np.argsort(sign * np.log((alone[1] + 0.5) / (alone[0] + 0.5)), axis=1)[:, :_UNION]
+            sums = [np.cumsum(np.take_along_axis(part, order, axis=1), axis=1) for part in alone]
+
+            def event(row: int, column: int, order: NDArray[np.intp] = order) -> tuple[int, Any]:
+                return row, (
+                    Labelled(group.feature, tuple(group.values[i] for i in order[row, : column + 1])),
+                )
+
+            yield from self._best(sums[0], sums[1], self.claims, event)
+        yield from self._best(
+            alone[0],
+            alone[1],
+            self.claims,
+            lambda row, column: (row, (Labelled(group.feature, (group.values[column],)),)),
+        )
+
+    def _intervals(self, bin_: _Bins, context: _Groups | None) -> Iterator[Found]:
+        """Look at intervals of a number, beside each label of a context."""
+        width = len(bin_.edges) + 2
+        start, end = np.triu_indices(width, 1)
+        c1, c2 = (part.reshape(-1, width)[:, :-1] for part in self._counts(context, bin_, width))
+        size = len(context.values) + 1 if context is not None else 1
+        rows = np.arange(len(c1))
+        seen = c1.sum(axis=1) + c2.sum(axis=1) >= _SEEN
+        rows = rows[seen & ((rows % size < size - 1) | (context is None))]
+        sums = []
+        for part in (c1, c2):
+            running = np.zeros((len(rows), width), dtype=np.int64)
+            np.cumsum(part[rows], axis=1, out=running[:, 1:])
+            sums.append(running[:, end] - running[:, start])
+
+        def event(row: int, pair: int) -> tuple[int, Any]:
+            level, label = divmod(int(rows[row]), size)
+            within = _interval(bin_, int(start[pair]), int(end[pair]))
+            return level, (within,) if context is None else (
+                Labelled(context.feature, (context.values[label],)),
+                within,
+            )
+
+        yield from self._best(sums[0], sums[1], self.claims[rows // size], event)
+
+    def _counts(
+        self, group: _Groups | None, bin_: _Bins | None, width: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Count each sample's runs by charge, label and bin."""
+        labels = 1 if group is None else len(group.values) + 1
+        counts = []
+        for side in (0, 1):
+            cell = self.level[side]
+            if group is not None:
+                cell = group.sides[side] if cell is None else cell * labels + group.sides[side]
+            if bin_ is not None:
+                cell = bin_.sides[side] if cell is None else cell * width + bin_.sides[side]
+            size = len(self.claims) * labels * width
+            if cell is None:
+                counts.append(np.full(1, self.trials))
+            else:
+                # Runs of a charge beyond those looked at count behind all others.
+                counts.append(np.bincount(cell, minlength=size)[:size])
+        return counts[0], counts[1]
+
+    def _best(
+        self,
+        c1: NDArray[np.int64],
+        c2: NDArray[np.int64],
+        claims: NDArray[np.float64],
+        event: Callable[[int, int], tuple[int, tuple[Condition, ...]]],
+    ) -> Iterator[Found]:
+        """Yield the best of events laid out in rows, one claim a row, in either direction."""
+        if c1.size == 0:
+            return
+        c1, c2 = c1.reshape(len(claims), -1), c2.reshape(len(claims), -1)
+        for one, other, swapped in ((c1, c2, False), (c2, c1, True)):
+            found = evidence(one, other, self.trials, self.delta)
+            for caution in CAUTIONS:
+                score = excess(found, claims[:, None], caution)
+                row, column = divmod(int(np.argmax(score)), score.shape[1])
+                level, conditions = event(row, column)
+                claim = float(self.claims[level])
+                if len(self.claims) > 1:
+                    conditions = (Charged(claim), *conditions)
+                chosen = Event(conditions)
+                yield Found(float(score[row, column]), caution, chosen, swapped, claim, self.delta)
+
+
+def _levels(
+    first: Outputs, second: Outputs, epsilon: float
+) -> tuple[NDArray[np.float64], tuple[NDArray[np.intp] | None, NDArray[np.intp] | None]]:
+    """Return the charges that occur, the most frequent ones, and the place of each run's among them."""
+    if first.epsilon is None or second.epsilon is None:
+        return np.array([epsilon]), (None, None)
+    charges = [np.round(outputs.epsilon, 9) for outputs in (first, second) if outputs.epsilon is not None]
+    seen, count = np.unique(np.concatenate(charges), return_counts=True)
+    if len(seen) == 1:
+        return seen, (None, None)
+    kept = np.sort(seen[np.argsort(-count, kind="stable")[:_LEVELS]])
+    places = []
+    for charge in charges:
+        place = np.minimum(np.searchsorted(kept, charge), len(kept) - 1)
+        places.append(np.where(kept[place] == charge, place, len(kept)))
+    return kept, (places[0], places[1])
+
+
+def _interval(bin_: _Bins, start: int, end: int) -> Within:
+    edges = bin_.edges
+    low = float(edges[start - 1]) if start else -math.inf
+    high = float(edges[end - 1]) if end <= len(edges) else math.inf
+    single = bin_.atoms and end == start + 1 and start > 0
+    return Within(bin_.feature, low, None if single else high)
+
+
+def _group(feature: LabelFeature, first: Outputs, second: Outputs) -> _Groups:
+    """Number a feature's values, the most frequent ones first."""
+    a, b = feature.of(first), feature.of(second)
+    pooled = np.concatenate([a, b])
+    codes = _dense(pooled)
+    count = np.bincount(codes)
+    frequent = np.argsort(-count, kind="stable")[:_GROUPS]
+    where = np.empty(len(count), dtype=np.intp)
+    where[codes] = np.arange(len(codes))
+    place = np.full(len(count), len(frequent), dtype=np.intp)
+    place[frequent] = np.arange(len(frequent))
+    values = [pooled[where[code]] for code in frequent]
+    shown = [tuple(value.tolist()) if value.ndim else value.item() for value in values]
+    placed = place[codes]
+    return _Groups(feature, shown, (placed[: len(a)], placed[len(a) :]))
+
+
+def _dense(pooled: NDArray[Any]) -> NDArray[np.intp]:
+    """Number the distinct entries, or rows, of an array."""
+    if pooled.dtype.kind == "i":
+        columns = pooled.reshape(len(pooled), -1)
+        low = columns.min(axis=0)
+        extent = [int(wide) + 1 for wide in columns.max(axis=0) - low]
+        if math.prod(extent) < 1 << 62:
+            code = np.zeros(len(columns), dtype=np.int64)
+            for j, wide in enumerate(extent):
+                code = code * wide + (columns[:, j] - low[j])
+            if math.prod(extent) <= 1 << 16:
+                seen = np.flatnonzero(np.bincount(code))
+                number = np.zeros(int(seen[-1]) + 1, dtype=np.intp)
+                number[seen] = np.arange(len(seen))
+                return number[code]
+            pooled = code
+    axis = 0 if pooled.ndim == 2 else None
+    return np.unique(pooled, axis=axis, return_inverse=True)[1].reshape(-1)
+
+
+def _bin(feature: NumberFeature, first: Outputs, second: Outputs, most: int) -> _Bins:
+    """Cut a feature's range at its quantiles, rounded for people, or at its values if they are few."""
+    a, b = feature.of(first), feature.of(second)
+    sample = np.concatenate([a[:_SAMPLE], b[:_SAMPLE]])
+    sample = sample[np.isfinite(sample)]
+    edges, atoms = np.unique(sample), True
+    if len(edges) > (_ATOMS if most == _BINS else most):
+        edges, atoms = _rounded(np.quantile(sample, np.linspace(0, 1, most + 1)[1:-1])), False
+    sides = []
+    for side in (a, b):
+        cell = np.searchsorted(edges, side, side="right")
+        sides.append(np.where(np.isnan(side), len(edges) + 1, cell))
+    return _Bins(feature, edges, atoms, (sides[0], sides[1]))
+
+
+def _rounded(edges: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Round to few digits, and add the small whole numbers, where supports tend to end."""
+    spread = float(np.max(edges) - np.min(edges)) or 1.0
+    digits = 2 - math.floor(math.log10(spread))
+    wholes = np.array([value for value in (-1.0, 0.0, 1.0, 2.0) if edges[0] < value < edges[-1]])
+    return np.unique(np.concatenate([np.round(edges, digits), wholes]))

@@ -1,0 +1,190 @@
+"""The statistics of an audit: Fisher's exact test on thinned counts, and the bound on epsilon it gives."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dpsql.noise import Entropy
+
+__all__ = [
+    "binomial_quantiles",
+    "fisher",
+    "lower_bound",
+    "p_value",
+    "poisson_excess",
+    "strata",
+    "uniforms",
+]
+
+_STRATA = 32
+_REACH = 9.0
+"""Standard deviations beyond which a tail is nothing beside the rest: e^-40."""
+
+_LARGEST_EPSILON = 64.0
+"""No count of trials shows more."""
+
+
+def uniforms(size: int, entropy: Entropy) -> NDArray[np.float64]:
+    """Draw numbers uniform on (0, 1): the middles of 2^53 cells."""
+    words = entropy.words(size) >> np.uint64(11)
+    return (words.astype(np.float64) + 0.5) * 2.0**-53
+
+
+def strata(entropy: Entropy, size: int = _STRATA) -> NDArray[np.float64]:
+    """Draw `size` numbers, one in each part of [0, 1), by a single shift; in random order each is uniform.
+
+    An average over them varies far less than one over independent numbers.
+    """
+    return (np.arange(size) + uniforms(1, entropy)[0]) / size
+
+
+def binomial_quantiles(n: int, p: float, at: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return the quantiles of Binomial(n, p): uniform numbers in, binomial draws out.
+
+    >>> binomial_quantiles(10, 0.5, np.array([0.01, 0.5, 0.99]))
+    array([1, 5, 9])
+    """
+    if n == 0 or p >= 1.0:
+        return np.full(at.shape, n, dtype=np.int64)
+    mode = int((n + 1) * p)
+    width = int(_REACH * math.sqrt(n * p * (1 - p)) + 40)
+    low, high = max(0, mode - width), min(n, mode + width)
+    k = np.arange(low, high, dtype=np.float64)
+    log = np.concatenate([[0.0], np.cumsum(np.log((n - k) / (k + 1)) + math.log(p) - math.log1p(-p))])
+    mass = np.cumsum(np.exp(log - log.max()))
+    return low + np.searchsorted(mass, at * mass[-1]).astype(np.int64)
+
+
+def fisher(c1: NDArray[np.int64], c2: int, n: int) -> NDArray[np.float64]:
+    """Test whether an event is likelier in the first of two samples: P(X >= c1), X hypergeometric.
+
+    Parameters
+    ----------
+    c1
+        How often it happened in the first sample; one test for each.
+    c2
+        How often in the second.
+    n
+        Size of each sample.
+
+    Returns
+    -------
+    numpy.ndarray
+        p-values of the hypothesis that it is no likelier in the first.
+
+    Notes
+    -----
+    X has the law of c1 given c1 + c2, if both samples have one probability. The tail is summed from
+    c1 upwards, each term from the one before; the first by logarithms of factorials.
+
+    >>> fisher(np.array([3]), 1, 4).round(4)
+    array([0.2429])
+    """
+    c1 = np.asarray(c1, dtype=np.int64)
+    total = c1 + c2
+    mean = total / 2.0
+    spread = np.sqrt(np.maximum(total * (2.0 * n - total) / (4.0 * (2 * n - 1)), 0.25))
+    result = np.ones(c1.shape)
+    # Far below the mean the tail is 1 to the last digit.
+    near = np.flatnonzero(c1 > mean - _REACH * spread)
+    if len(near) == 0:
+        return result
+    x, s = c1[near].astype(np.float64), total[near].astype(np.float64)
+    end = int(np.ceil(np.max(np.maximum(mean[near] + _REACH * spread[near] - x, _REACH * spread[near])))) + 40
+    j = np.arange(end, dtype=np.float64)
+    at = x[:, None] + j
+    with np.errstate(over="ignore"):
+        ratio = (n - at) * (s[:, None] - at) / ((at + 1) * (n - s[:, None] + at + 1))
+        terms = np.cumprod(np.where((at < n) & (at < s[:, None]), ratio, 0.0), axis=1)
+    first = np.array([_log_mass(int(a), c2, n) for a in c1[near]])
+    result[near] = np.exp(np.minimum(first + np.log1p(terms.sum(axis=1)), 0.0))
+    return result
+
+
+def _log_mass(c1: int, c2: int, n: int) -> float:
+    return _choose(n, c1) + _choose(n, c2) - _choose(2 * n, c1 + c2)
+
+
+def _choose(n: int, k: int) -> float:
+    return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
+
+
+def p_value(
+    c1: int, c2: int, n: int, epsilon: float, at: NDArray[np.float64], *, delta: float = 0.0
+) -> float:
+    """Test P(event on D1) <= e^epsilon P(event on D2) + delta from how often it happened in n runs of each.
+
+    Parameters
+    ----------
+    c1, c2
+        How often the event happened on D1 and on D2.
+    n
+        Runs of each.
+    epsilon, delta
+        What is claimed.
+    at
+        The numbers of `strata` that do the thinning. The same ones for several epsilon make the
+        p-value rise with epsilon.
+
+    Notes
+    -----
+    Dissertation, Algorithm 2: Z ~ Binomial(c1, e^-epsilon) has the law of a count whose probability
+    is e^-epsilon times as large (Lemma 4.1), so Fisher's test compares it with c2. An average of
+    p-values, over several Z, is not a p-value, but twice the average is. With delta, c1 is at most
+    such a count and a Binomial(n, delta) one beside it: what that exceeds with chance e^-25 alone is
+    subtracted first, and the chance added.
+    """
+    beside, chance = poisson_excess(n * delta) if delta else (0, 0.0)
+    thinned = binomial_quantiles(max(c1 - beside, 0), math.exp(-epsilon), at)
+    if epsilon <= 0:
+        return min(1.0, float(fisher(thinned[:1], c2, n)[0]) + chance)
+    values, times = np.unique(thinned, return_counts=True)
+    return min(1.0, 2.0 * float(fisher(values, c2, n) @ times) / len(at) + chance)
+
+
+def poisson_excess(mean: float) -> tuple[int, float]:
+    """Return a number that a Binomial count of this mean exceeds with a small chance, and that chance.
+
+    By the Chernoff bound, P(X >= q) <= e^(q - mean - q ln(q/mean)).
+    """
+    chance = math.exp(-25)
+    q = max(1, math.ceil(mean))
+    step = 1 << 40
+    while step:
+        if _chernoff(q + step, mean) > chance:
+            q += step
+        step >>= 1
+    return q, chance
+
+
+def _chernoff(q: int, mean: float) -> float:
+    return math.exp(q - mean - q * math.log(q / mean)) if q > mean else 1.0
+
+
+def lower_bound(
+    c1: int, c2: int, n: int, alpha: float, at: NDArray[np.float64], *, delta: float = 0.0
+) -> float:
+    """Return the largest epsilon that the counts reject at level alpha: all below it is rejected too.
+
+    The true epsilon is at least as large with confidence 1 - alpha; 0 if nothing is rejected. Other
+    parameters as in `p_value`.
+    """
+
+    def rejected(epsilon: float) -> bool:
+        return p_value(c1, c2, n, epsilon, at, delta=delta) <= alpha
+
+    if not rejected(0.0):
+        return 0.0
+    low, high = 0.0, 0.25
+    while high < _LARGEST_EPSILON and rejected(high):
+        low, high = high, 2 * high
+    for _ in range(16):
+        middle = (low + high) / 2
+        low, high = (middle, high) if rejected(middle) else (low, middle)
+    return low

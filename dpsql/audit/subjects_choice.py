@@ -1,0 +1,152 @@
+"""dpsql's mechanisms that choose the largest groups of a public domain, in batches of runs."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpsql import mechanisms
+from dpsql import noise as exact_noise
+from dpsql.audit.outputs import CHARGE
+from dpsql.audit.subject import Subject, levels, repeated
+from dpsql.mechanisms import grid, top_k
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dpsql.mechanisms import Noise
+    from dpsql.noise import Entropy
+
+__all__ = ["SUBJECTS", "choose_one", "choose_top_k", "hybrid_top_k"]
+
+
+def choose_top_k(
+    counts: NDArray[np.int64], trials: int, entropy: Entropy, k: int, *, epsilon: Fraction, **options: Any
+) -> dict[str, Any]:
+    """Run noisy top-k."""
+    found = mechanisms.noisy_top_k(repeated(counts, trials), k, epsilon, entropy=entropy, **options)
+    return {"index": found.index, "gap": found.gap, CHARGE: found.charge}
+
+
+def choose_one(
+    counts: NDArray[np.int64],
+    trials: int,
+    entropy: Entropy,
+    *,
+    epsilon: Fraction,
+    mechanism: str,
+    **options: Any,
+) -> dict[str, Any]:
+    """Run noisy max or the exponential mechanism."""
+    run = getattr(mechanisms, mechanism)
+    found = run(repeated(counts, trials), epsilon, entropy=entropy, **options)
+    return {"index": found.index, "gap": found.gap, CHARGE: found.charge}
+
+
+def hybrid_top_k(
+    counts: NDArray[np.int64],
+    trials: int,
+    entropy: Entropy,
+    k: int,
+    threshold: int,
+    *,
+    epsilon: Fraction,
+    monotone: bool = True,
+    noise: Noise = "exponential",
+) -> dict[str, Any]:
+    """Run `hybrid_top_k` many times, from its own parts: noisy top-k with the threshold as item 0."""
+    paid = min(k, len(counts))
+    scale = paid * (1 if monotone else 2) / epsilon
+    bits = grid.grid_of(noise, None, scale)
+    values = grid.placed(np.concatenate([[threshold], counts]), bits, negated=False)
+    noisy = values + grid.draw(noise, scale, bits, (trials, len(values)), entropy)
+    items, gaps = top_k.select(noisy, exact_noise.ranks(len(values), trials=trials, entropy=entropy), paid)
+    before = np.cumsum(items == 0, axis=1) == 0
+    reached = (items == 0).any(axis=1)
+    placed = before.sum(axis=1) + reached
+    gap = grid.in_counts(gaps, bits)
+    # The threshold's own gap is released too: `rest`.
+    shown = np.cumsum(items == 0, axis=1) - (items == 0) == 0
+    return {
+        "index": np.where(before, items - 1, -1),
+        "threshold reached": reached,
+        "gap": np.where(shown, gap, np.nan),
+        CHARGE: float(epsilon) * placed / paid,
+    }
+
+
+def _k(*values: int) -> Any:
+    return lambda _: {"k": values}
+
+
+def _around(epsilon: Fraction) -> dict[str, list[int]]:
+    return {"k": [1, 2, 3], "threshold": levels(epsilon, -2, -1, 0, 1, 2, 4)}
+
+
+SUBJECTS = (
+    *(
+        Subject(
+            f"noisy top-k, {noise}, {words}",
+            "dpsql",
+            "the k largest groups in order, with gaps (Free Gap, Algorithm 1)",
+            partial(choose_top_k, monotone=words == "monotone", noise=noise),
+            "monotone" if words == "monotone" else "general",
+            arguments=_k(2, 3),
+        )
+        for noise in ("exponential", "laplace", "geometric")
+        for words in ("monotone", "general")
+    ),
+    Subject(
+        "noisy lowest-k, exponential, monotone",
+        "dpsql",
+        "the k smallest groups",
+        partial(choose_top_k, lowest=True),
+        "monotone",
+        arguments=_k(1, 2),
+    ),
+    Subject(
+        "noisy max, exponential, monotone",
+        "dpsql",
+        "the largest group, with its gap: permute-and-flip",
+        partial(choose_one, mechanism="noisy_max"),
+        "monotone",
+    ),
+    Subject(
+        "noisy max, laplace, general",
+        "dpsql",
+        "the largest group, with its gap",
+        partial(choose_one, mechanism="noisy_max", monotone=False, noise="laplace"),
+    ),
+    Subject(
+        "exponential mechanism, monotone",
+        "dpsql",
+        "one group in proportion to e^(epsilon count), with gap (dissertation, Algorithm 21)",
+        partial(choose_one, mechanism="exponential"),
+        "monotone",
+    ),
+    Subject(
+        "exponential mechanism, general",
+        "dpsql",
+        "one group in proportion to e^(epsilon count / 2), with gap",
+        partial(choose_one, mechanism="exponential", monotone=False),
+    ),
+    Subject(
+        "hybrid top-k, exponential, monotone",
+        "dpsql",
+        "top-k as far as above a threshold, charged by what is found (dissertation, Algorithm 19)",
+        hybrid_top_k,
+        "monotone",
+        arguments=_around,
+    ),
+    Subject(
+        "hybrid top-k, laplace, general",
+        "dpsql",
+        "top-k as far as above a threshold, charged by what is found",
+        partial(hybrid_top_k, monotone=False, noise="laplace"),
+        arguments=_around,
+    ),
+)
+"""All of them."""

@@ -1,0 +1,154 @@
+"""What an audit says: a verdict with its p-values, and the counterexample in words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from dpsql.audit.events import Event
+
+__all__ = ["Counterexample", "Tested", "Verdict"]
+
+
+@dataclass(frozen=True, slots=True)
+class Tested:
+    """The p-values at one epsilon.
+
+    Attributes
+    ----------
+    epsilon
+        What is tested: that the event's probabilities differ by at most a factor e^epsilon (and delta).
+    forward
+        p-value of "no more than e^epsilon times as likely on the first input": small ones refute it.
+    backward
+        The same with the inputs exchanged.
+    """
+
+    epsilon: float
+    forward: float
+    backward: float
+
+
+@dataclass(frozen=True, slots=True)
+class Counterexample:
+    """Two adjacent inputs and the event that tells them apart; `first` is where it is likelier.
+
+    Attributes
+    ----------
+    pattern
+        How the inputs differ.
+    first, second
+        The inputs.
+    arguments
+        The mechanism's arguments.
+    event
+        The event.
+    epsilon, delta
+        What is claimed for it.
+    times_first, times_second
+        How often it happened in `trials` fresh runs on each.
+    trials
+        Runs on each input.
+    """
+
+    pattern: str
+    first: Any
+    second: Any
+    arguments: Mapping[str, Any]
+    event: Event
+    epsilon: float
+    delta: float
+    times_first: int
+    times_second: int
+    trials: int
+
+    def words(self) -> str:
+        """Say it so that it can be checked by hand."""
+        p1, p2 = (_percent(times / self.trials) for times in (self.times_first, self.times_second))
+        how = "" if not self.arguments else f" ({_arguments(self.arguments)})"
+        allowed = f"e^{self.epsilon:.4g} = {math.exp(self.epsilon):.4g} times as often"
+        allowed += f", and {_percent(self.delta)} more" if self.delta else ""
+        if self.times_second:
+            often = f"{self.times_first / self.times_second:.4g} times as often"
+        else:
+            often = "and never there"
+        return (
+            f"D1 = {_input(self.first)}, D2 = {_input(self.second)}{how}: the event "
+            f"'{self.event.words()}' has {p1} on D1 and {p2} on D2, {often}; allowed is {allowed}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The outcome of an audit.
+
+    Attributes
+    ----------
+    name
+        The mechanism.
+    epsilon, delta
+        What is claimed for the event that was tested.
+    violated
+        Whether the claim is refuted, with the confidence below.
+    p_value
+        Of the claim, on fresh runs; below 1 - confidence: refuted.
+    lower_bound
+        The true epsilon is at least this, with the same confidence (for the given delta).
+    confidence
+        Chance that a correct mechanism is not accused, and that the bound holds.
+    counterexample
+        The event that was tested and its inputs. Where nothing is violated: the closest found.
+    curve
+        p-values for a range of epsilon, all from the same fresh runs.
+    trials
+        Runs of the final test, on each input.
+    runs
+        Runs altogether, search included.
+    candidates
+        Inputs with arguments that were searched.
+    seconds
+        Time it took.
+    """
+
+    name: str
+    epsilon: float
+    delta: float
+    violated: bool
+    p_value: float
+    lower_bound: float
+    confidence: float
+    counterexample: Counterexample
+    curve: tuple[Tested, ...]
+    trials: int
+    runs: int
+    candidates: int
+    seconds: float
+
+    def words(self) -> str:
+        """Say the outcome and why."""
+        sure = f"with confidence {self.confidence:.6g}"
+        claim = f"epsilon {self.epsilon:.4g}" + (f", delta {self.delta:.3g}" if self.delta else "")
+        if self.violated:
+            head = f"{self.name} is not private at {claim}: epsilon is at least {self.lower_bound:.4g} {sure}"
+        else:
+            head = f"{self.name}: no counterexample at {claim}; epsilon is at least {self.lower_bound:.4g} {sure}"
+        return f"{head}. {self.counterexample.words()}."
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.4g}%"
+
+
+def _arguments(arguments: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in arguments.items())
+
+
+def _input(value: Any) -> str:
+    if isinstance(value, (tuple, list, np.ndarray)):
+        return "[" + ", ".join(str(item) for item in value) + "]"
+    return str(value)

@@ -1,0 +1,195 @@
+"""Test subjects that choose or count: private ones from the literature, and well-known mistakes."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpsql import noise as exact_noise
+from dpsql.audit.inputs import Pair
+from dpsql.audit.outputs import CHARGE
+from dpsql.audit.subject import Subject, levels
+from dpsql.audit.subjects_choice import hybrid_top_k
+from dpsql.audit.wrong_noise import exponential, geometric, laplace, textbook_laplace
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dpsql.noise import Entropy
+
+__all__ = ["SUBJECTS"]
+
+_DRAW = {"laplace": laplace, "exponential": exponential}
+
+
+def noisy_max(
+    counts: NDArray[np.int64], trials: int, entropy: Entropy, *, epsilon: Fraction, noise: str, value: bool
+) -> NDArray[Any]:
+    """Return the index of the largest noisy count, or wrongly that count itself."""
+    noisy = counts + _DRAW[noise](2 / epsilon, (trials, len(counts)), entropy)
+    return np.asarray(noisy.max(axis=1) if value else np.argmax(noisy, axis=1))
+
+
+def noisy_min(
+    counts: NDArray[np.int64], trials: int, entropy: Entropy, *, epsilon: Fraction
+) -> NDArray[np.int64]:
+    """Return the index of the smallest count after adding one-sided noise, rather than subtracting it."""
+    return np.argmin(counts + exponential(1 / epsilon, (trials, len(counts)), entropy), axis=1)
+
+
+def histogram(
+    counts: NDArray[np.int64], trials: int, entropy: Entropy, *, epsilon: Fraction, inverted: bool = False
+) -> NDArray[np.float64]:
+    """Return all counts with Laplace noise of scale 1/epsilon, or wrongly epsilon."""
+    scale = epsilon if inverted else 1 / epsilon
+    return counts + laplace(scale, (trials, len(counts)), entropy)
+
+
+def floating_count(
+    counts: NDArray[np.int64], trials: int, entropy: Entropy, *, epsilon: Fraction
+) -> NDArray[np.float64]:
+    """Return a count with Laplace noise computed in floating point."""
+    return counts[:1] + textbook_laplace(float(1 / epsilon), (trials, 1), entropy)
+
+
+def geometric_count(
+    counts: NDArray[np.int64], trials: int, entropy: Entropy, *, epsilon: Fraction
+) -> dict[str, Any]:
+    """Return a count with two-sided geometric noise that stops with probability epsilon a step."""
+    ratio = max(1 - float(epsilon), 0.01)
+    drawn = geometric(ratio, (2, trials), entropy)
+    return {"count": (counts[0] + drawn[0] - drawn[1]).astype(np.float64)}
+
+
+def discrete_top_k(
+    counts: NDArray[np.int64], trials: int, entropy: Entropy, k: int, *, epsilon: Fraction
+) -> dict[str, Any]:
+    """Return the k largest of whole noisy counts with their gaps, equal ones in the order of the groups."""
+    scale = min(k, len(counts) - 1) / epsilon
+    drawn = exact_noise.geometric(1 / scale, (trials, len(counts)), entropy=entropy)
+    return _largest(counts + drawn, k)
+
+
+def unscaled_top_k(
+    counts: NDArray[np.int64], trials: int, entropy: Entropy, k: int, *, epsilon: Fraction
+) -> dict[str, Any]:
+    """Return the k largest of noisy counts with their gaps, with noise for one of them."""
+    return _largest(counts + exponential(1 / epsilon, (trials, len(counts)), entropy), k)
+
+
+def _largest(noisy: NDArray[Any], k: int) -> dict[str, Any]:
+    order = np.argsort(-noisy, axis=1, kind="stable")[:, : k + 1]
+    value = np.take_along_axis(noisy, order, axis=1).astype(np.float64)
+    return {"index": order[:, :k], "gap": value[:, :-1] - value[:, 1:]}
+
+
+def generous_hybrid(
+    counts: NDArray[np.int64], trials: int, entropy: Entropy, k: int, threshold: int, *, epsilon: Fraction
+) -> dict[str, Any]:
+    """Run hybrid top-k, but charge for the groups alone: reaching the threshold is called free."""
+    found = hybrid_top_k(counts, trials, entropy, k, threshold, epsilon=epsilon)
+    return {**found, CHARGE: float(epsilon) * (found["index"] >= 0).sum(axis=1) / min(k, len(counts))}
+
+
+def _replaced(_: Fraction) -> list[Pair]:
+    return [
+        Pair("one moves to the next cell", (1, 1, 1, 1, 1), (2, 0, 1, 1, 1)),
+        Pair("one moves to the last cell", (1, 0, 3, 2, 1), (0, 0, 3, 2, 2)),
+    ]
+
+
+def _k(*values: int) -> Any:
+    return lambda _: {"k": values}
+
+
+SUBJECTS = (
+    *(
+        Subject(
+            f"report noisy max, {noise}",
+            "reference",
+            f"index of the largest count with {noise} noise of scale 2/epsilon (dissertation, Alg. 5 and 6)",
+            partial(noisy_max, noise=noise, value=False),
+        )
+        for noise in ("laplace", "exponential")
+    ),
+    Subject(
+        "histogram",
+        "reference",
+        "counts with Laplace noise of scale 1/epsilon, a unit in one cell (dissertation, Algorithm 9)",
+        histogram,
+        "one",
+    ),
+    *(
+        Subject(
+            f"noisy max with its value, {noise}",
+            "incorrect",
+            "returns the largest noisy count instead of its index (dissertation, Algorithms 7 and 8)",
+            partial(noisy_max, noise=noise, value=True),
+        )
+        for noise in ("laplace", "exponential")
+    ),
+    Subject(
+        "noisy min with one-sided noise added",
+        "incorrect",
+        "adds exponential noise where the smallest count is wanted: it must be subtracted",
+        noisy_min,
+        "monotone",
+    ),
+    Subject(
+        "histogram, scale inverted",
+        "incorrect",
+        "noise of scale epsilon instead of 1/epsilon (dissertation, Algorithm 10); safe from 1 on",
+        partial(histogram, inverted=True),
+        "one",
+        wrong_at=1.0,
+    ),
+    Subject(
+        "histogram, units that move",
+        "incorrect",
+        "noise of scale 1/epsilon, but a unit leaves one cell for another",
+        histogram,
+        inputs=_replaced,
+    ),
+    Subject(
+        "geometric noise, wrong parameter",
+        "incorrect",
+        "takes epsilon for the probability of stopping, which is 1 - e^-epsilon",
+        geometric_count,
+        "one",
+    ),
+    Subject(
+        "floating-point Laplace",
+        "incorrect",
+        "noise computed in doubles: some outputs are possible on one side only (Mironov 2012)",
+        floating_count,
+        "one",
+    ),
+    Subject(
+        "top-k, discrete noise, ties by position",
+        "incorrect",
+        "whole noise with gaps, and equal noisy counts in a fixed order",
+        discrete_top_k,
+        "monotone",
+        arguments=_k(1, 2),
+    ),
+    Subject(
+        "top-k, noise of scale 1 instead of k",
+        "incorrect",
+        "the noise of noisy max for k groups and their gaps",
+        unscaled_top_k,
+        "monotone",
+        arguments=_k(2, 3),
+    ),
+    Subject(
+        "hybrid top-k, threshold refunded",
+        "incorrect",
+        "gives back too much: that the threshold was reached is told for nothing",
+        generous_hybrid,
+        "monotone",
+        arguments=lambda epsilon: {"k": [1, 2, 3], "threshold": levels(epsilon, -2, -1, 0, 1, 2, 4)},
+    ),
+)
+"""All of them."""

@@ -1,0 +1,45 @@
+"""Noise for the test subjects: as their authors write it, on a fine grid but for the floating-point one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpsql import noise as exact_noise
+from dpsql.audit.statistics import uniforms
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from numpy.typing import NDArray
+
+    from dpsql.noise import Entropy
+
+__all__ = ["exponential", "geometric", "laplace", "textbook_laplace"]
+
+Shape = int | tuple[int, ...]
+
+
+def laplace(scale: Fraction, shape: Shape, entropy: Entropy) -> NDArray[np.float64]:
+    """Draw Laplace noise of this scale."""
+    bits = exact_noise.resolution(scale)
+    return exact_noise.laplace(exact_noise.rate(scale, bits), shape, entropy=entropy) * 0.5**bits
+
+
+def exponential(scale: Fraction, shape: Shape, entropy: Entropy) -> NDArray[np.float64]:
+    """Draw exponential noise of this scale."""
+    bits = exact_noise.resolution(scale)
+    return exact_noise.geometric(exact_noise.rate(scale, bits), shape, entropy=entropy) * 0.5**bits
+
+
+def geometric(ratio: float, shape: Shape, entropy: Entropy) -> NDArray[np.int64]:
+    """Draw geometric noise with P(Y >= m) = ratio^m, for a ratio no mechanism of dpsql would use."""
+    drawn = uniforms(int(np.prod(shape)), entropy).reshape(shape)
+    return np.floor(np.log(drawn) / np.log(ratio)).astype(np.int64)
+
+
+def textbook_laplace(scale: float, shape: Shape, entropy: Entropy) -> NDArray[np.float64]:
+    """Draw Laplace noise as textbooks do, in doubles: -scale sign(u) ln(1 - 2|u|), u in (-1/2, 1/2)."""
+    drawn = uniforms(int(np.prod(shape)), entropy).reshape(shape) - 0.5
+    return np.asarray(-scale * np.sign(drawn) * np.log1p(-2 * np.abs(drawn)))

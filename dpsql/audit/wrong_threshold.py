@@ -1,0 +1,191 @@
+"""Test subjects of the sparse vector family: two private ones from the literature, and their mistakes.
+
+Lyu, Su, Li (2017) compare six: their own and that of Dwork and Roth are private, the dissertation's
+iSVT 1 to 4 are not. A seventh is the generalised private threshold test, an eighth the lecture's
+exercise 1; the ninth is ours.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpsql.audit.inputs import Pair
+from dpsql.audit.outputs import CHARGE
+from dpsql.audit.subject import Subject, first_hits, levels
+from dpsql.audit.wrong_noise import exponential, laplace
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dpsql.audit.subject import Kind
+    from dpsql.noise import Entropy
+
+__all__ = ["SUBJECTS"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Scales:
+    """Noise of a variant, in 1/epsilon: of the threshold, and of a query (and n times as much)."""
+
+    threshold: Fraction = Fraction(2)
+    query: Fraction = Fraction(0)
+    query_n: Fraction = Fraction(0)
+    bounded: bool = True
+    value: bool = False
+    renewed: bool = False
+
+
+def sparse_vector(
+    counts: NDArray[np.int64],
+    trials: int,
+    entropy: Entropy,
+    threshold: int,
+    n: int = 1,
+    *,
+    epsilon: Fraction,
+    scales: _Scales,
+) -> dict[str, Any]:
+    """Say of each count whether it is above the threshold, until n are, in one of the variants."""
+    shape = (trials, len(counts))
+    width = (scales.query + n * scales.query_n) / epsilon
+    noisy = counts + (laplace(width, shape, entropy) if width else np.zeros(shape))
+    level = threshold + _thresholds(scales, shape, n, epsilon, entropy)
+    above = _above(noisy, level) if scales.renewed else noisy >= level[:, :1]
+    asked = np.cumsum(above, axis=1) - above < n if scales.bounded else np.ones(shape, dtype=np.bool_)
+    parts: dict[str, Any] = {"above": np.where(asked, above, -1)}
+    if scales.value:
+        parts["value"] = first_hits(asked & above, n, value=noisy)[1]["value"]
+    return parts
+
+
+def _thresholds(
+    scales: _Scales, shape: tuple[int, int], n: int, epsilon: Fraction, entropy: Entropy
+) -> NDArray[np.float64]:
+    if not scales.threshold:
+        return np.zeros((shape[0], 1))
+    width = scales.threshold * (n if scales.renewed else 1) / epsilon
+    return laplace(width, (shape[0], shape[1] + 1 if scales.renewed else 1), entropy)
+
+
+def _above(noisy: NDArray[np.float64], level: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Compare count by count, with a fresh threshold after each one above it."""
+    above = np.zeros(noisy.shape, dtype=np.bool_)
+    used = np.zeros(len(noisy), dtype=np.int64)
+    for j in range(noisy.shape[1]):
+        above[:, j] = noisy[:, j] >= np.take_along_axis(level, used[:, None], axis=1)[:, 0]
+        used += above[:, j]
+    return above
+
+
+def reusing_ladder(
+    counts: NDArray[np.int64], trials: int, entropy: Entropy, threshold: int, *, epsilon: Fraction
+) -> dict[str, Any]:
+    """Try two branches with one draw of noise, twice as wide in the first, which needs a margin.
+
+    Half of epsilon for the threshold; the first branch costs a quarter, the second one half.
+    """
+    shape = (trials, len(counts))
+    drawn = exponential(2 / epsilon, shape, entropy)
+    level = threshold + exponential(2 / epsilon, (trials, 1), entropy)
+    margin = float(4 / epsilon)
+    wide, narrow = counts + 2 * drawn - level, counts + drawn - level
+    branch = np.where(wide >= margin, 1, np.where(narrow >= 0, 0, -1))
+    gap = np.where(branch == 1, wide, narrow)
+    index, parts = first_hits(branch >= 0, 1, branch=branch, gap=gap)
+    spent = float(epsilon) * np.where(parts["branch"][:, 0] == 1, 0.75, np.where(index[:, 0] < 0, 0.5, 1.0))
+    return {"index": index, **parts, CHARGE: spent}
+
+
+def _tall(epsilon: Fraction) -> list[Pair]:
+    """Make monotone pairs with one count far above the others, last in the stream."""
+    found = []
+    for multiple in (2, 4, 6, 8):
+        tall = 1 + round(multiple / epsilon)
+        for many in (1, 4, 9):
+            others = (1,) * many
+            found += [
+                Pair("the tall one falls", (*others, tall), (*others, tall - 1)),
+                Pair("all fall", (*others, tall), (*(0,) * many, tall - 1)),
+                Pair("the others fall", (*others, tall), (*(0,) * many, tall)),
+            ]
+    return found
+
+
+def _around(epsilon: Fraction) -> dict[str, list[int]]:
+    return {"threshold": levels(epsilon, -4, -2, -1, 0, 1, 2, 4)}
+
+
+def _variant(name: str, kind: Kind, about: str, scales: _Scales, *, ns: tuple[int, ...] = (1,)) -> Subject:
+    def arguments(epsilon: Fraction) -> dict[str, list[int]]:
+        # Between the counts, where the noise decides (dissertation, section 4.3.4), and around.
+        return {"threshold": levels(epsilon, -1, 0, 1, 2), "n": list(ns)}
+
+    return Subject(name, kind, about, partial(sparse_vector, scales=scales), arguments=arguments)
+
+
+SUBJECTS = (
+    _variant(
+        "SVT of Lyu et al.",
+        "reference",
+        "noise 2/epsilon on the threshold, 4n/epsilon on each query (their Algorithm 1)",
+        _Scales(query_n=Fraction(4)),
+    ),
+    _variant(
+        "SVT of Dwork and Roth",
+        "reference",
+        "a fresh threshold, 2n/epsilon, after each answer above; 4n/epsilon on each query (Lyu et al., 2)",
+        _Scales(query_n=Fraction(4), renewed=True),
+    ),
+    _variant(
+        "iSVT 1",
+        "incorrect",
+        "no noise on the queries, no bound on the answers above (Stoddard et al.; dissertation, Alg. 12)",
+        _Scales(bounded=False),
+    ),
+    _variant(
+        "iSVT 2",
+        "incorrect",
+        "no bound on the answers above (Chen et al.; dissertation, Algorithm 13)",
+        _Scales(query=Fraction(2), bounded=False),
+    ),
+    _variant(
+        "iSVT 3",
+        "incorrect",
+        "noise on the queries that does not grow with n (Lee and Clifton; dissertation, Algorithm 14)",
+        _Scales(threshold=Fraction(4), query=Fraction(4, 3)),
+        ns=(1, 2, 3),
+    ),
+    _variant(
+        "iSVT 4",
+        "incorrect",
+        "returns the noisy count that is above (Roth's lecture notes; dissertation, Algorithm 15)",
+        _Scales(query_n=Fraction(2), value=True),
+    ),
+    _variant(
+        "generalised private threshold test",
+        "incorrect",
+        "a quarter of epsilon on the threshold, the rest on each query, no bound (Chen, Machanavajjhala)",
+        _Scales(threshold=Fraction(4), query=Fraction(4, 3), bounded=False),
+    ),
+    _variant(
+        "SVT without noise on the threshold",
+        "incorrect",
+        "compares with the threshold itself, and spends all on the queries (lecture, exercise 1)",
+        _Scales(threshold=Fraction(0), query_n=Fraction(2)),
+    ),
+    Subject(
+        "adaptive sparse vector, noise reused",
+        "incorrect",
+        "one draw of noise for both branches and the gap, rather than a fresh one in each",
+        reusing_ladder,
+        "monotone",
+        arguments=_around,
+        inputs=_tall,
+    ),
+)
+"""All of them."""
