@@ -72,7 +72,7 @@ class Campaign:
             plans = self._changed(mutant, stage, tried)
             for _ in range(3 if plans else 0):
                 stage.fill(small_data(self.rng, stage.world))
-                run_all(stage, plans, tried)
+                run_all(stage, plans, tried, ("shuffled", "nobody", "only"))
                 if tried.findings:
                     break
             if tried.findings:

@@ -111,6 +111,7 @@ MUTANTS = (
             ("analysis.joins", "_owned", 'same = f"({left.unit} = {here})"', 'same = "TRUE"'),
         ),
         ("without unit equality",),
+        statement="SELECT COUNT(DISTINCT v.user_id) AS n FROM visits v JOIN orders o ON o.page = v.page",
     ),
     Mutant(
         "public rows are kept by private ones",
@@ -134,6 +135,7 @@ MUTANTS = (
         "a join keeps rows single",
         (("analysis.joins", "_unique", "return frozenset()", "return left.unique"),),
         ROWS,
+        statement="SELECT l.page, COUNT(*) AS n FROM likes l JOIN vips p ON p.rank IS NOT NULL GROUP BY l.page ORDER BY n DESC LIMIT 2",
     ),
     Mutant(
         "UNNEST keeps rows single",
@@ -146,11 +148,13 @@ MUTANTS = (
             ),
         ),
         ("UNNEST", *ROWS),
+        statement="SELECT COUNT(*) AS n FROM users u, UNNEST(u.nums) AS x(i)",
     ),
     Mutant(
         "UNION ALL keeps rows single",
         (("analysis.setops", "combined", "unique = frozenset[frozenset[int]]()", "unique = left.unique"),),
         ("UNION ALL", "set operation", "subquery", *ROWS),
+        statement="SELECT page, COUNT(*) AS n FROM (SELECT user_id, page FROM likes UNION ALL SELECT user_id, page FROM likes) x GROUP BY page ORDER BY n DESC LIMIT 2",
     ),
     Mutant(
         "EXCEPT ALL makes rows single",
@@ -174,6 +178,7 @@ MUTANTS = (
             ),
         ),
         ("GROUP BY unit", "subquery", *ROWS),
+        statement="SELECT c, COUNT(*) AS n FROM (SELECT user_id, page, COUNT(*) AS c FROM visits GROUP BY user_id, page) x WHERE c IN (1, 2) GROUP BY c ORDER BY n DESC LIMIT 2",
     ),
     Mutant(
         "the first of each by any window",
@@ -366,11 +371,13 @@ MUTANTS = (
         "EXISTS asks about everybody",
         (("analysis.subqueries", "_tied", UNTIED, '    return "TRUE"\n' + UNTIED),),
         ("subquery in a condition", "EXISTS tied", "NOT EXISTS tied", "WHERE of the count", "without tie"),
+        statement="SELECT COUNT(DISTINCT u.user_id) AS n FROM users u WHERE EXISTS (SELECT 1 FROM visits v WHERE v.page = 'a')",
     ),
     Mutant(
         "contributions are not clamped",
         (("analysis.writing", "Rows._clamped", "LEAST(w.r{i}, {p.clamp})", "w.r{i}"),),
         ("clamped rows",),
+        statement="SELECT page, COUNT(*, contribution_bounds_per_group => (0, 1)) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2",
     ),
     Mutant(
         "one group too many",
@@ -382,6 +389,7 @@ MUTANTS = (
         "groups are bounded in everybody's order",
         (("analysis.writing", "Rows.bounded", "PARTITION BY x.u ORDER BY", "ORDER BY"),),
         ("all groups",),
+        statement="SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 1) page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page",
     ),
     Mutant(
         "candidates come from the data",
@@ -391,11 +399,13 @@ MUTANTS = (
         "a child has every parent before its own",
         (("analysis.tables", "_child", "= q.k", ">= q.k"),),
         ("table items",),
+        statement="SELECT sku, COUNT(DISTINCT user_id) AS n FROM items GROUP BY sku ORDER BY n DESC LIMIT 2",
     ),
     Mutant(
         "rows that are units may be repeated",
         (("analysis.joins", "_row_join", "any(places <= matched for places in right.unique)", "True"),),
         ("unit row", "INNER", "LEFT"),
+        statement="SELECT l.level, COUNT(*) AS n FROM logs l JOIN vips p ON p.page IS NOT NULL GROUP BY l.level ORDER BY n DESC LIMIT 2",
     ),
     Mutant(
         "functions raise",
@@ -408,6 +418,7 @@ MUTANTS = (
             ),
         ),
         ("call",),
+        statement="SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE year(date_trunc('year', moment)) > week(day + ms)",
     ),
     Mutant(
         "integers overflow",
@@ -420,7 +431,7 @@ MUTANTS = (
             ),
         ),
         ("call",),
-        statement="SELECT big + 1 > 0 AS k, COUNT(DISTINCT user_id) AS n FROM orders GROUP BY k ORDER BY n DESC LIMIT 2",
+        statement="SELECT big * 3 > 5 AS k, COUNT(DISTINCT user_id) AS n FROM orders GROUP BY k ORDER BY n DESC LIMIT 2",
     ),
     Mutant(
         "equal doubles keep their bits",
