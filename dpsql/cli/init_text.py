@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -76,14 +77,23 @@ def policy_text(
     """Write the text for the file `policy`; `amounts` holds the budget's numbers as the owner wrote them."""
     base = policy.absolute().parent
     databases = {table.found.database for table in tables if table.found.database is not None}
+    kinds = _kinds(tables)
     paths = [f"path = {quoted(_relative(database, base))}" for database in databases]
     parts = [
         _HEAD,
         *(_section("database", [(path, "only ever read")]) for path in paths),
         _section("budget", list(_budget(amounts, f"{policy.stem}-ledger.sqlite"))),
-        *(_table(table, unit_kind, base) for table in tables),
+        *(_table(table, unit_kind or kinds.get(str(table.unit).lower()), base) for table in tables),
     ]
     return "\n".join(parts)
+
+
+def _kinds(tables: list[Declared]) -> dict[str, str]:
+    """Name the kind of each unit column: columns of different names may count different things."""
+    columns = {unit.lower() for table in tables if isinstance(unit := table.unit, str) and unit != "ROW"}
+    if len(columns) < 2:
+        return {}
+    return {column: re.sub(r"_?(?:id|key|number|uuid)$", "", column) or column for column in columns}
 
 
 def quoted(text: str) -> str:
@@ -135,7 +145,12 @@ def _table(table: Declared, unit_kind: str | None, base: Path) -> str:
         what = "each row" if table.unit == "ROW" else f"all rows of one {table.unit} together"
         lines.append((f"unit = {quoted(table.unit)}", f"whom to protect: {what}"))
     if unit_kind and isinstance(table.unit, str):
-        lines.append((f"unit_kind = {quoted(unit_kind)}", "tables of different kinds never join"))
+        lines.append(
+            (
+                f"unit_kind = {quoted(unit_kind)}",
+                "one word for the same people; tables of different kinds never join",
+            )
+        )
     lines += _unique(table)
     sections = [_section(key, lines), _section(f"{key}.columns", list(_columns(table)))]
     if table.unit is not None:

@@ -295,6 +295,28 @@ def test_what_flags_leave_open_is_asked(run: Run) -> None:
     assert dict(policy.tables["people"].domain) == {}
 
 
+def test_units_by_different_names_are_different_kinds(run: Run) -> None:
+    Path("staff.csv").write_text("nurse_id,ward\n1,a\n")
+    done = run(
+        *(
+            "init",
+            "visits.parquet",
+            "people.csv",
+            "staff.csv",
+            "--unit",
+            "user_id",
+            "--unit",
+            "staff=nurse_id",
+        ),
+        *("--column", "people.user_id=BIGINT"),
+    )
+    assert done.code == ExitCode.OK, done.err
+    tables = load("dpsql.toml").tables
+    assert tables["visits"].unit == UnitColumn("user_id", "user")
+    assert tables["people"].unit == UnitColumn("user_id", "user")
+    assert tables["staff"].unit == UnitColumn("nurse_id", "nurse")
+
+
 def test_names_that_no_policy_can_hold_are_left_out(run: Run) -> None:
     with duckdb.connect() as connection:
         connection.execute(
