@@ -52,6 +52,12 @@ TWO = """
 """
 """A thousand units with four rows in each of two tables, and one with more in one table than all of them."""
 
+PAIRS = """
+    INSERT INTO raw.visits SELECT i // 2, 'p', 1, NULL, NULL, NULL FROM range(2000) r(i);
+    INSERT INTO raw.visits SELECT 999999, 'p', 1, NULL, NULL, NULL FROM range(5000) r(i);
+"""
+"""A thousand units with two identical rows each, and one with more than all of them."""
+
 FAR = """
     INSERT INTO raw.visits SELECT 1 + i % 1000, NULL, 0, 290000 + i // 1000, NULL, NULL FROM range(7000) r(i);
     INSERT INTO raw.visits VALUES (999999, NULL, 0, 5, NULL, NULL);
@@ -121,14 +127,19 @@ SOUND = {
         "SELECT d, COUNT(DISTINCT user_id) AS n FROM (SELECT v.user_id, LAG(b.q) OVER (PARTITION BY v.user_id "
         f"ORDER BY v.ms) AS d FROM {JOINED}) AS s WHERE d IN (0, 1, 2, 3) GROUP BY d{TOP}",
     ),
+    "two windows": (
+        PAIRS,
+        "SELECT COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY "
+        "ms) AS a, ROW_NUMBER() OVER (PARTITION BY user_id, page ORDER BY pid DESC) AS b FROM visits) AS s WHERE a = b",
+    ),
     # Equal doubles that are not identical.
+    "windowed zeros": (
+        TWO,
+        "SELECT signbit(m) AS s, COUNT(DISTINCT user_id) AS n FROM (SELECT v.user_id, MIN(CASE WHEN (v.ms + b.q) % 2 "
+        f"= 0 THEN -(0e0) ELSE 0e0 END) OVER (PARTITION BY v.user_id) AS m FROM {JOINED}) AS t GROUP BY s{TOP}",
+    ),
     "distinct of zeros": (TWO, deduplicated(ZEROS)),
     "distinct of windows": (TWO, deduplicated("v.w", FIRST_ZERO)),
-    "distinct of lists": (
-        TWO,
-        "SELECT signbit(x[1]) AS s, COUNT(DISTINCT user_id) AS n FROM (SELECT DISTINCT v.user_id, v.xs AS x "
-        f"FROM {JOINED}) AS t GROUP BY s{TOP}",
-    ),
     "group of zeros": (
         TWO,
         f"SELECT signbit(x) AS s, COUNT(DISTINCT user_id) AS n FROM (SELECT v.user_id, {ZEROS} AS x, COUNT(*) AS c "
@@ -174,6 +185,12 @@ SOUND = {
 }
 
 REFUSED = {
+    "elements of equal lists": "SELECT signbit(x[1]) AS s, COUNT(DISTINCT user_id) AS n FROM (SELECT DISTINCT "
+    f"v.user_id, v.xs AS x FROM {JOINED}) AS t GROUP BY s{TOP}",
+    "text of equal lists": "SELECT s, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, CAST(x AS VARCHAR) AS s FROM "
+    f"(SELECT DISTINCT v.user_id, v.xs AS x FROM {JOINED}) AS t) AS w GROUP BY s{TOP}",
+    "hash of equal lists": "SELECT s, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, hash(x) AS s FROM "
+    f"(SELECT DISTINCT v.user_id, v.xs AS x FROM {JOINED}) AS t) AS w GROUP BY s{TOP}",
     "first without order": grouped("FIRST(v.page)"),
     "mode": grouped("MODE(v.page)"),
     "histogram": grouped("HISTOGRAM(v.ms)"),
@@ -312,6 +329,7 @@ def test_one_unit_moves_each_count_by_its_bound_at_most(house: House, name: str)
         ("ties in a window lie as they come", "row_number"),
         ("equal doubles keep their bits", "distinct of zeros"),
         ("NOT IN sees rows without a unit", "not in"),
+        ("identical rows are not told apart", "two windows"),
     ],
 )
 def test_an_attack_succeeds_where_its_rule_is_wrong(house: House, rule: str, name: str):

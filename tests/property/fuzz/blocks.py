@@ -7,7 +7,7 @@ from dataclasses import replace
 from fuzz.expressions import condition, literal, value
 from fuzz.joins import Facts, from_clause
 from fuzz.scope import Column, Item, Maker, Scope
-from fuzz.windows import window
+from fuzz.windows import over, window
 
 __all__ = ["AGGREGATES", "aggregate", "query"]
 
@@ -130,6 +130,10 @@ def _windowed(
     for _ in range(rng.choice([0, 1, 1, 2])):
         text, kind = window(maker, scope, unit)
         picked.append((text, Column(f"w{len(picked)}", kind)))
+    if maker.chance(0.2, "two windows"):
+        a, b = (over(maker, scope, unit, frames=False) for _ in range(2))
+        text = f"ROW_NUMBER() OVER ({a}) = ROW_NUMBER() OVER ({b})"
+        picked.append((text, Column(f"w{len(picked)}", "bool", domain=True)))
     qualify = ""
     if maker.chance(0.4, "QUALIFY"):
         names = {text: c.name for text, c in picked}

@@ -42,6 +42,8 @@ def small_data(rng: Random, world: World, size: int = 5) -> Data:
     for table in TABLES:
         count = 0 if rng.random() < 0.06 else rng.randint(1, 11)
         rows[table] = [_row(rng, world, table, pool, nasty, heavy=heavy) for _ in range(count)]
+        if rng.random() < 0.3:  # rows that repeat
+            rows[table] += [list(row) for row in rows[table][:5]]
     _keep_facts(rng, rows)
     return Data(rows, tuple(pool), rng.random() < 0.5)
 

@@ -48,7 +48,6 @@ SYNTAX = {
         ("{0}[1]", "ints"),
         ("len(list_filter({0}, lambda p: p > 1))", "ints"),
     ],
-    "dbl": [("{0}[1]", "dbls")],
     "texts": [
         ("list_transform({0}, lambda p: upper(p))", "texts"),
         ("list_filter({0}, lambda p: p <> 'a')", "texts"),

@@ -447,6 +447,12 @@ MUTANTS = (
         "CASE WHEN flag THEN 0e0 ELSE -(0e0) END AS x FROM visits) y GROUP BY k ORDER BY n DESC LIMIT 2",
     ),
     Mutant(
+        "identical rows are not told apart",
+        (("analysis.hoist", "Hoist.over", "numbered = windows > 1", "numbered = False"),),
+        statement="",
+        by="attack",
+    ),
+    Mutant(
         "conversions raise",
         (("analysis.coerce", "cast", 'word = "CAST" if lossless else "TRY_CAST"', 'word = "CAST"'),),
         ("cast",),

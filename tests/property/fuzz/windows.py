@@ -5,7 +5,7 @@ from __future__ import annotations
 from fuzz.expressions import value
 from fuzz.scope import Maker, Scope
 
-__all__ = ["window"]
+__all__ = ["over", "window"]
 
 RANKS = {"RANK()": "int", "DENSE_RANK()": "int", "PERCENT_RANK()": "dbl", "CUME_DIST()": "dbl"}
 PLACED = ["LAG({0})", "LEAD({0}, 2)", "FIRST_VALUE({0})", "LAST_VALUE({0})", "NTH_VALUE({0}, 2)"]
