@@ -62,12 +62,20 @@ def words(plan: Plan, method: Method) -> dict[str, Any]:
         "confidence": plan.options.confidence or Fraction(95, 100),
         "warnings": method.terms.notes,
         "properties": {
+            **_ordering(plan),
             "unit": plan.unit,
             "split": method.terms.split,
             "domain": plan.domain,
             "domain_size": str(plan.domain_size),
         },
     }
+
+
+def _ordering(plan: Plan) -> dict[str, str]:
+    """Name the shown count that orders or is compared, for those who draw it."""
+    place = getattr(plan.reading, "count", -1)
+    name = next((o.name for o in plan.outputs if o.kind == "count" and o.of == place), None)
+    return {} if name is None else {"ordering": name}
 
 
 def explain(plan: Plan | None, method: Method | None, budget: Budget, public: str, *, json: bool) -> pa.Table:

@@ -7,8 +7,6 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from dpsql import mechanisms
 from dpsql.answers import measuring
@@ -17,6 +15,8 @@ from dpsql.charge import Charge
 from dpsql.estimates import Combined, count_offset
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from dpsql.analysis import Plan
     from dpsql.engines import Counts
     from dpsql.language import AllGroups
@@ -52,7 +52,7 @@ class LaplaceGroups:
             float(widest) * 2**0.5,
             count_offset(widest, measuring.confidence_of(plan)),
             None,
-            (f"of each unit at most {groups} groups are counted, chosen by a hash",),
+            (f"of each unit at most {groups} group{'s' * (groups > 1)} counted, chosen by a hash",),
         )
         return cls(plan, reading, scales, terms)
 
@@ -72,6 +72,8 @@ class LaplaceGroups:
         if not self.reading.order:
             order = np.arange(keys.num_rows)
         else:
+            import pyarrow.compute as pc  # noqa: PLC0415  it takes a tenth of a cold start
+
             by = [(f"k{i}", "descending" if down else "ascending") for i, down in self.reading.order]
             order = pc.sort_indices(keys, sort_keys=by).to_numpy()
         return order if self.reading.limit is None else order[: self.reading.limit]

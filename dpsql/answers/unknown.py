@@ -7,7 +7,6 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow.compute as pc
 
 from dpsql import mechanisms
 from dpsql.analysis import candidates_of
@@ -231,6 +230,8 @@ class TopStable:
             self.delta,
         )
         index = order[found.index]
+        import pyarrow.compute as pc  # noqa: PLC0415  it takes a tenth of a cold start
+
         # By key: the order of the counts is no part of what was paid for.
         by = [(name, "ascending") for name in counts.keys.column_names]
         index = (

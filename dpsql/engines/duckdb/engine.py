@@ -54,8 +54,13 @@ class DuckDBEngine:
         self._con = self._open()
 
     def _open(self) -> duckdb.DuckDBPyConnection:
-        connection = settings.connect()
         failed = False
+        try:
+            connection = settings.connect()
+        except duckdb.Error:
+            failed = True
+        if failed:
+            raise OperationalError("the engine cannot be started with its settings pinned")
         try:
             catalog = self._attach(connection)
             self.readers = read_sources(connection, self._policy, catalog)

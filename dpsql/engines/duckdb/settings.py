@@ -38,7 +38,6 @@ _PINNED = {
     # error; the second moves a TRY_CAST into the CSV reader, where it raises.
     "disabled_optimizers": "'statistics_propagation,type_pushdown'",
     "enable_logging": "false",
-    "enable_progress_bar": "false",
 }
 
 
@@ -47,6 +46,9 @@ def connect() -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect(":memory:", config=dict(_AT_START))
     for name, value in _PINNED.items():
         connection.execute(f"SET {name} = {value}")
+    # Only where it is on: in a notebook without widgets the engine refuses even to switch it off.
+    if connection.execute("SELECT current_setting('enable_progress_bar')").fetchone() != (False,):
+        connection.execute("SET enable_progress_bar = false")
     return connection
 
 
