@@ -247,6 +247,7 @@ def _world(name: str, units: str, public: str, unit: dict[str, str]) -> World:
 def _typed(values: pa.Table, columns: dict[str, str]) -> pa.Table:
     """Read public values through their declared types, as the engine does."""
     with settings.connect() as connection:
+        connection.execute("SET threads = 1")
         connection.register("incoming", values)
         listed = ", ".join(
             f"CASE WHEN isnan({c}) THEN 'nan'::DOUBLE ELSE {c} + 0.0 END AS {c}"
