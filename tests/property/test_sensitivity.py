@@ -16,10 +16,12 @@ import pyarrow as pa
 import pytest
 from fuzz.campaign import Campaign
 from fuzz.check import Tried, compile_statement
+from fuzz.crowd import Crowd
 from fuzz.data import small_data
 from fuzz.mutants import MUTANTS, Mutant
 from fuzz.real import open_session
 from fuzz.statements import statement
+from fuzz.world import worlds
 
 SEED = 20240229
 ROUNDS = 30
@@ -126,3 +128,15 @@ def test_the_real_engine_counts_as_the_campaign_does(campaign: Campaign, tmp_pat
 def rows_of(table: pa.Table) -> list[str]:
     texts = [column.cast(pa.string()).to_pylist() for column in table.columns]
     return sorted(map(repr, zip(*texts, strict=True)))
+
+
+@pytest.mark.slow
+def test_a_crowd_counts_alike_on_any_number_of_threads():
+    tried = Tried()
+    crowd = Crowd(Random(SEED), worlds()[0])
+    try:
+        crowd.run(int(os.environ.get("DPSQL_STATEMENTS", "150")), tried)
+    finally:
+        crowd.close()
+    print(tried)
+    assert not tried.findings, "\n\n".join(map(str, tried.findings[:3]))

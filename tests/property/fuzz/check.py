@@ -22,7 +22,17 @@ from fuzz.stage import Stage
 from fuzz.statements import Statement
 from fuzz.world import World
 
-__all__ = ["Finding", "Tried", "compile_statement", "run_all"]
+__all__ = [
+    "EXTRA",
+    "Counts",
+    "Finding",
+    "Tried",
+    "compile_statement",
+    "counting_sql",
+    "counts",
+    "moved",
+    "run_all",
+]
 
 ROWS = 3_000_000
 """Pairs of rows of one unit that a join may make, at most: beyond it a giant unit is left out."""
@@ -172,27 +182,27 @@ def _broken(plan: Plan, seen: dict[str, Counts], tried: Tried) -> list[tuple[str
             return [(f"counts differ: {_difference(whole, other)}", name)]
         if name.startswith("minus"):
             tried.removals += 1
-            broken = _moved(plan, whole, other)
+            broken = moved(plan, whole, other)
             if broken:
                 return [(broken, name)]
     return _sums(plan, seen, tried)
 
 
-def _moved(plan: Plan, whole: Counts, other: Counts) -> str:
+def moved(plan: Plan, whole: Counts, other: Counts) -> str:
     """Compare with a neighbour: each count goes down by at most its bound, in at most so many groups."""
     touched = 0
     for group in whole.keys() | other.keys():
         before, after = (_row(plan, seen, group) for seen in (whole, other))
-        moved = False
+        touches = False
         for place, (count, old, new) in enumerate(zip(plan.counts, before, after, strict=True)):
             if (old is None or new is None) and plan.reading.count != place:
                 continue  # absent from an unknown domain for want of the count that orders
             n, m = old or 0, new or 0
-            moved |= n != m
+            touches |= n != m
             low = 0 if count.monotone else -count.bound
             if not low <= n - m <= count.bound:
                 return f"group {group} goes from {n} to {m}, bound {count.bound}"
-        touched += moved
+        touched += touches
     if isinstance(plan.reading, AllGroups) and touched > (plan.options.max_groups_contributed or 1):
         return f"one unit moves {touched} groups"
     return ""

@@ -8,7 +8,7 @@ from random import Random
 from fuzz.values import UNITS, cell
 from fuzz.world import World, kind_of
 
-__all__ = ["GIANT", "PERSONAL", "PLACE", "TABLES", "TIMES", "Data", "big_data", "small_data"]
+__all__ = ["GIANT", "PERSONAL", "PLACE", "TABLES", "TIMES", "Data", "big_data", "random_row", "small_data"]
 
 PERSONAL = ("visits", "users", "orders", "likes")
 TABLES = (*PERSONAL, "items", "devices", "logs")
@@ -41,7 +41,7 @@ def small_data(rng: Random, world: World, size: int = 5) -> Data:
     rows: dict[str, list[list[str]]] = {}
     for table in TABLES:
         count = 0 if rng.random() < 0.06 else rng.randint(1, 11)
-        rows[table] = [_row(rng, world, table, pool, nasty, heavy=heavy) for _ in range(count)]
+        rows[table] = [random_row(rng, world, table, pool, nasty, heavy=heavy) for _ in range(count)]
         if rng.random() < 0.3:  # rows that repeat
             rows[table] += [list(row) for row in rows[table][:5]]
     _keep_facts(rng, rows)
@@ -61,12 +61,12 @@ def big_data(rng: Random, world: World, people: int = 90) -> Data:
     where = rng.choice(["visits", "orders", "items"])
     for unit in named[:-1]:
         for table in ("visits", "visits", "orders", "likes", "devices"):
-            rows[table].append(_row(rng, world, table, [unit], 0.02, heavy=False))
+            rows[table].append(random_row(rng, world, table, [unit], 0.02))
         if rng.random() < 0.7:
-            rows["users"].append(_row(rng, world, "users", [unit], 0.02, heavy=False))
-        rows["items"] += [_row(rng, world, "items", [unit], 0.02, heavy=False) for _ in range(2)]
-    rows["orders"].append(_row(rng, world, "orders", [giant], 0.0, heavy=False))
-    rows[where] += [_row(rng, world, where, [giant], 0.02, heavy=False) for _ in range(GIANT)]
+            rows["users"].append(random_row(rng, world, "users", [unit], 0.02))
+        rows["items"] += [random_row(rng, world, "items", [unit], 0.02) for _ in range(2)]
+    rows["orders"].append(random_row(rng, world, "orders", [giant], 0.0))
+    rows[where] += [random_row(rng, world, where, [giant], 0.02) for _ in range(GIANT)]
     _keep_facts(rng, rows)
     if where == "items":
         number = next(row[0] for row in rows["orders"] if row[1] == giant)
@@ -75,7 +75,10 @@ def big_data(rng: Random, world: World, people: int = 90) -> Data:
     return Data(rows, (giant, named[0]), orphans=False, big={where: GIANT * TIMES})
 
 
-def _row(rng: Random, world: World, table: str, pool: list[str], nasty: float, *, heavy: bool) -> list[str]:
+def random_row(
+    rng: Random, world: World, table: str, pool: list[str], nasty: float, *, heavy: bool = False
+) -> list[str]:
+    """Draw one row; `heavy`: most rows are the first unit's."""
     row = []
     for name, declared in world.columns[table].items():
         if name in ("user_id", "device_id"):
