@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from dpsql.analysis import Plan
-from fuzz.check import EXTRA, Finding, Tried, compile_statement, run_all
+from fuzz.check import EXTRA, FILES, Finding, Tried, compile_statement, run_all
 from fuzz.data import big_data, small_data
 from fuzz.mutants import Mutant
 from fuzz.stage import Stage
@@ -56,6 +56,7 @@ class Campaign:
         large = self.rng.random() < self.big
         stage.fill(big_data(self.rng, stage.world) if large else small_data(self.rng, stage.world))
         also = [name for name in EXTRA if self.rng.random() < 0.45]
+        also += [name for name in FILES if self.rng.random() < 0.1]
         run_all(stage, [*plans, *again], self.tried, also)
 
     def generate(self, statements: int) -> None:

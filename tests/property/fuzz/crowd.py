@@ -47,9 +47,8 @@ class Crowd:
                 self._grow(connection, table)
         copy = self.stage.connection.execute
         for table in TABLES:
-            copy(
-                f"CREATE OR REPLACE TABLE shuffled.main.{table} AS FROM whole.main.{table} ORDER BY hash(rowid)"
-            )
+            other = f"FROM whole.main.{table} ORDER BY hash(rowid)"
+            copy(f"CREATE OR REPLACE TABLE shuffled.main.{table} AS {other}")
             for i, unit in enumerate(GONE):
                 rest = self._without(table, unit)
                 copy(f"CREATE OR REPLACE TABLE minus{i}.main.{table} AS FROM whole.main.{table} WHERE {rest}")

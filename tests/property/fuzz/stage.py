@@ -6,12 +6,16 @@ only the tables in which it differs from the whole.
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 
 import duckdb
 
 from dpsql.engines.duckdb import settings
-from dpsql.engines.duckdb.sources import _cell
+from dpsql.engines.duckdb.sources import _cell, read_sources
+from dpsql.policy import BudgetPolicy, CsvSource, ParquetSource, Policy
 from dpsql.types import column_type
 from fuzz.data import GIANT, PERSONAL, PLACE, TABLES, TIMES, Data
 from fuzz.world import World
@@ -37,8 +41,9 @@ class Stage:
             connection.execute("ATTACH ':memory:' AS whole")
             world.create(connection, "whole")
         self.neighbours = [f"{word}{i}" for i in range(UNITS) for word in ("minus", "only")]
-        for name in (*self.neighbours, "nobody", "shuffled"):
+        for name in (*self.neighbours, "nobody", "shuffled", "parquet", "csv"):
             self.connection.execute(f"ATTACH ':memory:' AS {name}")
+        self.folder = tempfile.TemporaryDirectory()
         self.plain = self.connection.cursor()
         """The same databases with the optimizer off."""
         self.plain.execute("PRAGMA disable_optimizer")
@@ -52,6 +57,7 @@ class Stage:
         """Let go of the databases."""
         for connection in (self.plain, self.connection, self.twin):
             connection.close()
+        self.folder.cleanup()
 
     def enter(self, name: str) -> None:
         """Let `main` mean the whole, or one of its neighbours."""
@@ -76,6 +82,19 @@ class Stage:
         self.fills += 1
         order = "rowid DESC" if self.fills % 2 else "hash(rowid * 7919)"
         self._copy("shuffled", lambda t: f"SELECT * FROM whole.main.{t} ORDER BY {order}", every)
+
+    def write(self, name: str) -> None:
+        """Write the whole to files, and let the database of that name read them as a session does."""
+        self.enter("whole")
+        kind = ParquetSource if name == "parquet" else CsvSource
+        tables = {}
+        for table in TABLES:
+            path = Path(self.folder.name) / f"{table}.{name}"
+            self.connection.execute(f"COPY whole.main.{table} TO '{path}' (FORMAT {name})")
+            tables[table] = replace(self.world.policy.tables[table], source=kind(path), domain={})
+        policy = Policy(budget=BudgetPolicy(epsilon=1), tables=tables)
+        for table, reader in read_sources(self.connection, policy, None).items():
+            self.connection.execute(f"CREATE OR REPLACE VIEW {name}.main.{table} AS {reader.sql}")
 
     def _table(self, connection: duckdb.DuckDBPyConnection, table: str, rows: list[list[str]]) -> None:
         columns = self.world.columns[table]
