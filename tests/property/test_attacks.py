@@ -344,3 +344,24 @@ def test_an_attack_succeeds_where_its_rule_is_wrong(house: House, rule: str, nam
 def test_what_cannot_be_made_sound_is_refused(house: House, name: str):
     with pytest.raises(QueryRefused):
         house.compiled(REFUSED[name])
+
+
+def unguarded(house: House) -> list[str]:
+    """Find private tables that are read with their rows that have no unit."""
+    found = []
+    for _, text in SOUND.values():
+        sql = house.compiled(text).compiled.sql
+        for table in TABLES:
+            if table != "pages":
+                read = sql.count(f'main."{table}" AS b')
+                found += [table] * (read - sql.count(f'main."{table}" AS b WHERE b."user_id" IS NOT NULL'))
+    return found
+
+
+def test_rows_without_a_unit_are_dropped_where_they_are_read(house: House):
+    """No other rule needs them gone today; each that forgot them would let one unit's rows move others'."""
+    assert not unguarded(house)
+    mutant = next(m for m in MUTANTS if m.name == "rows without a unit are read")
+    with pytest.MonkeyPatch.context() as patch:
+        mutant.apply(patch)
+        assert unguarded(house)

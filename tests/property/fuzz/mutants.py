@@ -447,9 +447,13 @@ MUTANTS = (
         "CASE WHEN flag THEN 0e0 ELSE -(0e0) END AS x FROM visits) y GROUP BY k ORDER BY n DESC LIMIT 2",
     ),
     Mutant(
+        "rows without a unit are read",
+        (("analysis.tables", "base_table", " WHERE {unit} IS NOT NULL", ""),),
+        by="attack",
+    ),
+    Mutant(
         "identical rows are not told apart",
         (("analysis.hoist", "Hoist.over", "numbered = windows > 1", "numbered = False"),),
-        statement="",
         by="attack",
     ),
     Mutant(
