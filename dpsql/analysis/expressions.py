@@ -322,6 +322,10 @@ def _case(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     )
 
 
+_PLAIN_ITEMS = frozenset({"VARCHAR", "BIGINT", "INTEGER", "DATE", "BOOLEAN"})
+"""Items of lists that are identical when they are equal, so that a list's text says no more than the list."""
+
+
 def _cast(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     value = compiler.expression(node.this, scope)
     text = node.args["to"].sql("duckdb")
@@ -335,6 +339,10 @@ def _cast(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
         raise compiler.source.refuse(str(error), node) from None
     if kind.name in ("LIST", "STRUCT", "ENUM", "BLOB") or value.type in (JSON, INTERVAL):
         raise compiler.source.refuse(f"{value.type} is not cast to {kind.name}", node)
+    if value.type.name == "STRUCT" or (
+        value.type.item is not None and value.type.item.name not in _PLAIN_ITEMS
+    ):
+        raise compiler.source.refuse(f"{value.type} is not cast to {kind}", node)
     if kind == value.type:
         return value
     if value.literal is not None and isinstance(value.literal.value, str):

@@ -47,7 +47,7 @@ def connect() -> duckdb.DuckDBPyConnection:
     for name, value in _PINNED.items():
         connection.execute(f"SET {name} = {value}")
     # Only where it is on: in a notebook without widgets the engine refuses even to switch it off.
-    if connection.execute("SELECT current_setting('enable_progress_bar')").fetchone() != (False,):
+    if connection.execute("SELECT current_setting('enable_progress_bar')").fetchall() != [(False,)]:
         connection.execute("SET enable_progress_bar = false")
     return connection
 
