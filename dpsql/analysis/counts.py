@@ -96,7 +96,7 @@ def _part(compiler: StatementCompiler, node: exp.Expr, source: From, single: boo
     elif arguments and isinstance(arguments[0], exp.Distinct):
         if len(arguments) != 1 or clamp is not None:
             raise compiler.source.refuse("COUNT(DISTINCT ...) takes the privacy unit alone", node)
-        return _units(compiler, node, arguments[0], source, conditions)
+        return _units(compiler, node, arguments[0], source, conditions, single)
     elif arguments and not isinstance(arguments[0], exp.Star):
         if len(arguments) != 1:
             raise compiler.source.refuse("COUNT takes one argument", node)
@@ -149,7 +149,12 @@ def _unit_name(source: From) -> str:
 
 
 def _units(
-    compiler: StatementCompiler, node: exp.Expr, distinct: exp.Distinct, source: From, conditions: list[str]
+    compiler: StatementCompiler,
+    node: exp.Expr,
+    distinct: exp.Distinct,
+    source: From,
+    conditions: list[str],
+    single: bool,
 ) -> Part:
     check_arguments(compiler.source, distinct, frozenset({"expressions"}))
     if len(distinct.expressions) != 1:
@@ -168,7 +173,8 @@ def _units(
         )
     if value.unit is UnitRole.NULLABLE:
         conditions.append(f"({value.sql} IS NOT NULL)")
-    return Part(_joined(conditions), rows=False)
+    # Where a unit has one row a group, its rows are counted: without DISTINCT, many times faster.
+    return Part(_joined(conditions), rows=single)
 
 
 def _filtered(node: exp.Expr) -> tuple[exp.Expr | None, exp.Expr]:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["details", "rows"]
 
+_FEW = 1000
+
 
 def rows(plan: Plan, answer: Answer, counts: Counts, calculate: Calculate) -> pa.Table:
     """Build the columns of the select list, in its order; `calculate` runs SQL over released values alone."""
@@ -63,8 +65,21 @@ def details(plan: Plan, answer: Answer, shown: pa.Table) -> pa.Table:
     return pa.Table.from_arrays(columns, names=names)
 
 
+# `pa.array` imports pandas where it is installed, and `take` the whole of pyarrow.compute: many times the
+# work of an answer.
+
+
 def _doubles(values: NDArray[np.float64]) -> pa.Array:
-    return pa.array(values, type=pa.float64(), mask=np.isnan(values))
+    """Make a column, with NULL for NaN."""
+    there = ~np.isnan(values)
+    bits = None if there.all() else pa.py_buffer(np.packbits(there, bitorder="little"))
+    data = pa.py_buffer(np.ascontiguousarray(values, dtype=np.float64))
+    return pa.Array.from_buffers(pa.float64(), len(values), [bits, data])
+
+
+def _integers(values: NDArray[np.int64]) -> pa.Array:
+    data = pa.py_buffer(np.ascontiguousarray(values, dtype=np.int64))
+    return pa.Array.from_buffers(pa.int64(), len(values), [None, data])
 
 
 def _estimate(plan: Plan, answer: Answer, place: int) -> tuple[NDArray[np.float64], ...]:
@@ -80,7 +95,12 @@ def _estimate(plan: Plan, answer: Answer, place: int) -> tuple[NDArray[np.float6
 
 
 def _key(counts: Counts, place: int, answer: Answer) -> pa.Array:
-    return counts.keys.column(f"k{place}").take(pa.array(answer.rows)).combine_chunks()
+    column = counts.keys.column(f"k{place}")
+    if len(answer.rows) > _FEW:
+        return column.take(_integers(answer.rows)).combine_chunks()
+    # The released rows, one by one: keys are never Python objects.
+    parts = [chunk for row in answer.rows.tolist() for chunk in column.slice(row, 1).chunks]
+    return pa.concat_arrays(parts) if parts else column.slice(0, 0).combine_chunks()
 
 
 def _column(plan: Plan, output: Output, answer: Answer, counts: Counts) -> pa.Array:
@@ -96,6 +116,6 @@ def _column(plan: Plan, output: Output, answer: Answer, counts: Counts) -> pa.Ar
         case "p_value":
             return _doubles(answer.p_value if answer.p_value is not None else np.full(size, np.nan))
         case "rank":
-            return pa.array(range(1, size + 1), pa.int64())
+            return _integers(np.arange(1, size + 1))
         case "derived":
             raise InternalError("calculations are made together")

@@ -5,8 +5,6 @@ from __future__ import annotations
 from datetime import date
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
 from dpsql.analysis import DOMAIN_SCHEMA, fold, quote
 from dpsql.errors import PolicyError
 from dpsql.policy import BooleanDomain, EnumDomain, RangeDomain, TableDomain, ValuesDomain, fit
@@ -25,7 +23,7 @@ class Domains:
     """The declared domain of each column: a SELECT of values `v` and their order `o`."""
 
     def __init__(self, policy: Policy, readers: dict[str, Reader]) -> None:
-        self._made: dict[tuple[str, str], tuple[str, pa.Table | str | None, SqlType]] = {}
+        self._made: dict[tuple[str, str], tuple[str, list[str] | str | None, SqlType]] = {}
         for table in policy.tables.values():
             kinds = {fold(name): kind for name, kind in readers[table.name].columns}
             for column, domain in table.domain.items():
@@ -47,16 +45,16 @@ class Domains:
             if isinstance(values, str):
                 connection.execute(f"CREATE TABLE {DOMAIN_SCHEMA}.d{i} AS {values}")
                 continue
-            connection.register("dpsql_incoming", values)
+            listed = "SELECT unnest($1::VARCHAR[]) AS v, unnest(range(len($1))) AS o"
             connection.execute(
                 f"CREATE TABLE {DOMAIN_SCHEMA}.d{i} AS "
-                f"SELECT CAST(v AS {kind}) AS v, MIN(o) AS o FROM dpsql_incoming GROUP BY ALL"
+                f"SELECT CAST(v AS {kind}) AS v, MIN(o) AS o FROM ({listed}) AS r GROUP BY ALL",
+                [values],
             )
-            connection.unregister("dpsql_incoming")
 
     def _make(
         self, where: str, domain: Domain, kind: SqlType, readers: dict[str, Reader], number: int
-    ) -> tuple[str, pa.Table | str | None, SqlType]:
+    ) -> tuple[str, list[str] | str | None, SqlType]:
         match domain:
             case ValuesDomain(values=values):
                 try:
@@ -75,9 +73,8 @@ class Domains:
                 return f"SELECT v, o FROM {DOMAIN_SCHEMA}.d{number}", made, kind
         raise PolicyError(f"{where}: unknown kind of domain")
 
-    def _listed(self, texts: list[str], kind: SqlType, number: int) -> tuple[str, pa.Table, SqlType]:
-        values = pa.table({"v": pa.array(texts, pa.string()), "o": pa.array(range(len(texts)), pa.int64())})
-        return f"SELECT v, o FROM {DOMAIN_SCHEMA}.d{number}", values, kind
+    def _listed(self, texts: list[str], kind: SqlType, number: int) -> tuple[str, list[str], SqlType]:
+        return f"SELECT v, o FROM {DOMAIN_SCHEMA}.d{number}", texts, kind
 
 
 def _text(value: object) -> str:
