@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 
-import duckdb
 import pytest
-from fuzz.check import counting_sql
+from fuzz.check import counts
 from fuzz.mutants import MUTANTS
 
 from dpsql.analysis import Plan, analyse
@@ -281,12 +280,6 @@ def house() -> Iterator[House]:
     made.close()
 
 
-def counted(connection: duckdb.DuckDBPyConnection, plan: Plan) -> dict[str, tuple[int, ...]]:
-    keys = len(plan.key_types)
-    rows = connection.execute(counting_sql(plan)).fetchall()
-    return {repr(row[:keys]): row[keys:] for row in rows}
-
-
 def moved(house: House, name: str) -> list[str]:
     """Run an attack with and without the unit, on one thread and two; say what must not be."""
     data, text = SOUND[name]
@@ -299,11 +292,11 @@ def moved(house: House, name: str) -> list[str]:
         for table in private:
             connection.execute(f"CREATE OR REPLACE TABLE raw.{table} AS FROM raw.{table} LIMIT 0")
         connection.execute(data)
-        whole = counted(connection, plan)
+        whole = counts(connection, plan)
         for table in private:  # made anew: the engine's estimate of a table counts deleted rows
             rest = f"SELECT * FROM raw.{table} WHERE user_id <> {unit}"
             connection.execute(f"CREATE OR REPLACE TABLE raw.{table} AS {rest}")
-        without = counted(connection, plan)
+        without = counts(connection, plan)
         for group in whole.keys() | without.keys():
             nothing = (0,) * len(plan.counts)
             before, after = whole.get(group, nothing), without.get(group, nothing)

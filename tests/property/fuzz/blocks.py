@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fuzz.expressions import condition, literal, value
+from fuzz.expressions import condition, lenient, literal, value
 from fuzz.joins import Facts, from_clause
 from fuzz.scope import Column, Item, Maker, Scope
 from fuzz.windows import over, window
@@ -158,7 +158,9 @@ def _starred(scope: Scope) -> tuple[Column, ...] | None:
 
 
 def _where(maker: Maker, scope: Scope, extra: list[str], chance: float = 0.5) -> str:
-    parts = [*extra, *([condition(maker, scope, 2)] if maker.chance(chance, "WHERE") else [])]
+    parts = list(extra)
+    if maker.chance(chance, "WHERE"):
+        parts.append(lenient(maker, scope) if maker.rng.random() < 0.85 else condition(maker, scope, 2))
     maker.rng.shuffle(parts)
     return f" WHERE {' AND '.join(parts)}" if parts else ""
 

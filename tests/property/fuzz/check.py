@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import duckdb
+import pyarrow as pa
 
 from dpsql.analysis import Plan, analyse
 from dpsql.errors import QueryRefused, QuerySyntaxError
@@ -116,13 +117,27 @@ def counting_sql(plan: Plan) -> str:
 def counts(connection: duckdb.DuckDBPyConnection, plan: Plan) -> Counts:
     """Run the counting SQL: counts by candidate group."""
     keys = len(plan.compiled.keys)
-    rows = connection.execute(counting_sql(plan)).fetchall()
+    sql = counting_sql(plan)
+    if any(k.name in ("DATE", "TIMESTAMP", "TIME") for k in plan.compiled.keys):
+        # In Python infinity and the last day are one.
+        table = connection.sql(sql).to_arrow_table()
+        rows = list(zip(*(_plain(column) for column in table.columns), strict=True))
+    else:
+        rows = connection.execute(sql).fetchall()
     found = {repr(row[:keys]): tuple(row[keys:]) for row in rows}
     if len(found) != len(rows):
         raise ValueError("a candidate group comes twice")
     if any(n is None for row in found.values() for n in row):
         raise ValueError("a count is missing")
     return found
+
+
+def _plain(column: pa.ChunkedArray) -> list[object]:
+    if pa.types.is_date32(column.type):
+        column = column.cast(pa.int32())
+    elif pa.types.is_temporal(column.type):
+        column = column.cast(pa.int64())
+    return list(column.to_pylist())
 
 
 def run_all(

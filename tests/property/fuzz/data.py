@@ -40,7 +40,7 @@ def small_data(rng: Random, world: World, size: int = 5) -> Data:
     heavy = rng.random() < 0.4
     rows: dict[str, list[list[str]]] = {}
     for table in TABLES:
-        count = 0 if rng.random() < 0.06 else rng.randint(1, 11)
+        count = 0 if rng.random() < 0.06 else rng.randint(4, 16)
         rows[table] = [random_row(rng, world, table, pool, nasty, heavy=heavy) for _ in range(count)]
         if rng.random() < 0.3:  # rows that repeat
             rows[table] += [list(row) for row in rows[table][:5]]

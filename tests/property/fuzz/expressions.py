@@ -6,7 +6,7 @@ from fuzz import subqueries
 from fuzz.calls import by_result
 from fuzz.scope import Maker, Scope
 
-__all__ = ["choice", "condition", "literal", "value"]
+__all__ = ["choice", "condition", "lenient", "literal", "value"]
 
 LITERALS = {
     "int": ["0", "1", "2", "3", "7", "-1", "2147483648", "9223372036854775807"],
@@ -223,6 +223,21 @@ def condition(maker: Maker, scope: Scope, depth: int = 2) -> str:
             other = rng.choice([k for k in ("int", "dec", "dbl") if k != kind])
             return f"({a} {_operator(maker)} {value(maker, scope, other, depth - 1)})"
     return f"({a} {_operator(maker)} {value(maker, scope, kind, depth - 1)})"
+
+
+def lenient(maker: Maker, scope: Scope) -> str:
+    """Write a predicate that most rows meet, so that joins and filters leave something to count."""
+    made = condition(maker, scope, 1)
+    names = [n for n, _ in scope.references()]
+    if not names or maker.rng.random() < 0.4:
+        return made
+    name = maker.rng.choice(names)
+    match maker.rng.randrange(3):
+        case 0:
+            return f"({made} OR {name} IS NOT NULL)"
+        case 1:
+            return f"(({made}) IS NOT FALSE)"
+    return f"(NOT ({made} AND {name} IS NULL))"
 
 
 def _operator(maker: Maker) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fuzz.expressions import condition, literal
+from fuzz.expressions import condition, lenient, literal
 from fuzz.scope import Column, Item, Maker, Scope
 from fuzz.world import PERSON, kind_of
 
@@ -150,9 +150,9 @@ def _join(
         return joined, both
     if kind == "USING":
         return _using(maker, text, left, right_text, right, both)
-    on = equality(maker, left, right, both) if maker.rng.random() < 0.75 else condition(maker, both, 1)
+    on = equality(maker, left, right, both) if maker.rng.random() < 0.6 else lenient(maker, both)
     if kind not in ("FULL",) and maker.chance(0.25, "more in ON"):
-        on += f" AND {condition(maker, both, 1)}"
+        on += f" AND {lenient(maker, both)}"
     word = {"INNER": "JOIN", "FULL": "FULL OUTER JOIN"}.get(kind, f"{kind} JOIN")
     return f"{text} {word} {right_text} ON {on}", _after(left, right, both, kind)
 
@@ -177,7 +177,7 @@ def equality(maker: Maker, left: Scope, right: Item, both: Scope) -> str:
     kinds = [k for k in ("text", "int", "date", "bool", "dec", "enum", "uuid") if left.of(k) and here.of(k)]
     if not kinds:
         return condition(maker, both, 1)
-    kind = kinds[0] if maker.rng.random() < 0.6 else maker.rng.choice(kinds)
+    kind = kinds[0] if maker.rng.random() < 0.7 else maker.rng.choice(kinds)
     a, b = maker.rng.choice(left.of(kind)), maker.rng.choice(here.of(kind))
     pages = [n for n in left.of("text") if n.endswith("page")]
     others = [n for n in here.of("text") if n.endswith("page")]
@@ -263,6 +263,6 @@ def _owned_join(
         extra.append(on)
         return f"{text}, {right_text}", both
     if maker.chance(0.35 if kind != "FULL" else 0.15, "more in ON of owned"):
-        on += f" AND {condition(maker, both, 1) if kind != 'FULL' else equality(maker, left, right, both)}"
+        on += f" AND {lenient(maker, both) if kind != 'FULL' else equality(maker, left, right, both)}"
     word = {"INNER": "JOIN", "FULL": "FULL JOIN"}.get(kind, f"{kind} JOIN")
     return f"{text} {word} {right_text} ON {on}", _after(left, right, both, kind)

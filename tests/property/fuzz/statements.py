@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from random import Random
 
 from fuzz.blocks import from_clause, query
-from fuzz.expressions import condition, value
+from fuzz.expressions import condition, lenient, value
 from fuzz.scope import Item, Maker, Scope
 from fuzz.world import PERSON, World
 
@@ -39,7 +39,7 @@ def statement(rng: Random, world: World, focus: frozenset[str] = frozenset()) ->
             break
     wheres = list(extra)
     if maker.chance(0.45, "WHERE of the count"):
-        wheres.append(condition(maker, scope, 2))
+        wheres.append(lenient(maker, scope) if rng.random() < 0.85 else condition(maker, scope, 2))
     keys, known = _keys(maker, scope, wheres)
     single = _single(scope, [k for k, _ in keys])
     counts = [_count(maker, scope, single) for _ in range(rng.choice([1, 1, 2, 3]))]
@@ -163,7 +163,7 @@ def _count(maker: Maker, scope: Scope, single: bool) -> str:
         case "COUNT DISTINCT":
             return f"COUNT(DISTINCT {unit})"
         case "FILTER":
-            return f"COUNT(DISTINCT {unit}) FILTER (WHERE {condition(maker, scope, 1)})"
+            return f"COUNT(DISTINCT {unit}) FILTER (WHERE {lenient(maker, scope)})"
         case "CASE in COUNT":
             return f"COUNT(DISTINCT CASE WHEN {condition(maker, scope, 1)} THEN {unit} END)"
         case "IF in COUNT":
@@ -177,7 +177,7 @@ def _count(maker: Maker, scope: Scope, single: bool) -> str:
         case "COUNT_IF":
             return f"COUNT_IF({condition(maker, scope, 1)})"
         case "COUNT(*) FILTER":
-            return f"COUNT(*) FILTER (WHERE {condition(maker, scope, 1)})"
+            return f"COUNT(*) FILTER (WHERE {lenient(maker, scope)})"
     return "COUNT(*)"
 
 

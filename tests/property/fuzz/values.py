@@ -7,7 +7,7 @@ from random import Random
 __all__ = ["COMMON", "NASTY", "UNITS", "cell"]
 
 COMMON: dict[str, list[str]] = {
-    "int": ["0", "1", "2", "3", "5", "7"],
+    "int": ["1", "2", "3", "0", "5", "7"],
     "dbl": ["0.0", "1.5", "-2.0", "0.1", "3.0"],
     "dec": ["0", "1.50", "-2.25", "10.00"],
     "text": ["'a'", "'b'", "'c'", "'DE'", "'FR'", "'1'", "'2024-02-03'", "'x y'"],
@@ -119,4 +119,5 @@ def cell(rng: Random, kind: str, declared: str, nasty: float) -> str:
         if kind == "int" and declared not in _SIGNED:
             pool = [v for v in pool if not v.startswith("-")]
         return rng.choice(pool)
-    return rng.choice(COMMON[kind])
+    pool = COMMON[kind]
+    return rng.choice(pool[:3] if rng.random() < 0.6 else pool)
