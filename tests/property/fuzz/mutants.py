@@ -129,7 +129,7 @@ MUTANTS = (
     ),
     Mutant(
         "COUNT DISTINCT counts rows",
-        (("analysis.counts", "_units", "rows=False", "rows=True"),),
+        (("analysis.counts", "_units", "rows=single", "rows=True"),),
     ),
     Mutant(
         "a join keeps rows single",
