@@ -346,7 +346,7 @@ MUTANTS = (
             ),
         ),
         ("GROUP BY unit", "subquery", "HAVING in a subquery"),
-        statement="SELECT s, COUNT(*) AS n FROM (SELECT user_id, SUM(score) AS s FROM visits GROUP BY user_id) x GROUP BY s ORDER BY n DESC LIMIT 2",
+        statement="SELECT s, COUNT(*) AS n FROM (SELECT user_id, SUM(score / 3e0 + ms * 1e-1) AS s FROM visits GROUP BY user_id) x GROUP BY s ORDER BY n DESC LIMIT 2",
     ),
     Mutant(
         "a public LIMIT keeps what comes first",
