@@ -73,7 +73,7 @@ def test_the_generator_reaches_every_rule(campaign: Campaign):
     assert not wanted - set(campaign.tried.saw)
 
 
-@pytest.mark.parametrize("mutant", [m for m in MUTANTS if m.by != "attack"], ids=lambda m: m.name)
+@pytest.mark.parametrize("mutant", [m for m in MUTANTS if m.by in ("counts", "binder")], ids=lambda m: m.name)
 def test_a_wrong_rule_is_noticed(campaign: Campaign, mutant: Mutant):
     campaign.rng = Random(mutant.name)
     found = campaign.hunt(mutant, batches=40)

@@ -25,6 +25,7 @@ from fuzz.world import World
 
 __all__ = [
     "EXTRA",
+    "FILES",
     "Counts",
     "Finding",
     "Tried",
@@ -32,6 +33,7 @@ __all__ = [
     "counting_sql",
     "counts",
     "moved",
+    "plain_values",
     "run_all",
 ]
 
@@ -121,7 +123,7 @@ def counts(connection: duckdb.DuckDBPyConnection, plan: Plan) -> Counts:
     if any(k.name in ("DATE", "TIMESTAMP", "TIME") for k in plan.compiled.keys):
         # In Python infinity and the last day are one.
         table = connection.sql(sql).to_arrow_table()
-        rows = list(zip(*(_plain(column) for column in table.columns), strict=True))
+        rows = list(zip(*(plain_values(column) for column in table.columns), strict=True))
     else:
         rows = connection.execute(sql).fetchall()
     found = {repr(row[:keys]): tuple(row[keys:]) for row in rows}
@@ -132,7 +134,8 @@ def counts(connection: duckdb.DuckDBPyConnection, plan: Plan) -> Counts:
     return found
 
 
-def _plain(column: pa.ChunkedArray) -> list[object]:
+def plain_values(column: pa.ChunkedArray) -> list[object]:
+    """Return a column as Python values in which no two different ones are alike."""
     if pa.types.is_date32(column.type):
         column = column.cast(pa.int32())
     elif pa.types.is_temporal(column.type):

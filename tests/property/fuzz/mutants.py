@@ -34,6 +34,7 @@ class Mutant:
     statement: str = ""
     """A fixture, where chance alone would need too many statements."""
     by: str = "counts"
+    """Who notices: the `counts` of neighbours, the engine's `binder`, an `attack`, or the `meaning` of the SQL."""
 
     def apply(self, patch: pytest.MonkeyPatch) -> None:
         """Put the wrong rule in the right one's place, wherever the room has it."""
@@ -445,6 +446,31 @@ MUTANTS = (
         ),
         statement="SELECT signbit(x) AS k, COUNT(DISTINCT user_id) AS n FROM (SELECT DISTINCT user_id, "
         "CASE WHEN flag THEN 0e0 ELSE -(0e0) END AS x FROM visits) y GROUP BY k ORDER BY n DESC LIMIT 2",
+    ),
+    Mutant(
+        "a RIGHT JOIN has the left unit",
+        (
+            (
+                "analysis.joins",
+                "_owned",
+                "return right.owner, here, [same]",
+                "return left.owner, left.unit, [same]",
+            ),
+        ),
+        statement="SELECT o.page, COUNT(DISTINCT o.user_id) AS n0 FROM visits v RIGHT JOIN orders o ON v.user_id = o.user_id AND v.page = o.page GROUP BY o.page ORDER BY n0 DESC LIMIT 2",
+        by="meaning",
+    ),
+    Mutant(
+        "a FULL JOIN has the left unit",
+        (("analysis.joins", "_owned", 'f"COALESCE({left.unit}, {here})"', "left.unit"),),
+        statement="SELECT o.page, COUNT(DISTINCT o.user_id) AS n0 FROM visits v FULL JOIN orders o ON v.user_id = o.user_id AND v.page = o.page GROUP BY o.page ORDER BY n0 DESC LIMIT 2",
+        by="meaning",
+    ),
+    Mutant(
+        "the nullable side's unit counts where it is NULL",
+        (("analysis.counts", "_units", "if value.unit is UnitRole.NULLABLE:", "if False:"),),
+        statement="SELECT COUNT(DISTINCT o.user_id) AS n FROM visits v LEFT JOIN orders o ON v.user_id = o.user_id AND v.page = o.page",
+        by="meaning",
     ),
     Mutant(
         "rows without a unit are read",
