@@ -38,11 +38,15 @@ def is_private(query: Query, policy: Policy) -> bool:
 
 def analyse(query: Query, policy: Policy, catalog: Catalog, options: Options) -> Plan:
     """Prove a private statement and compile it, or refuse it."""
-    compiler = StatementCompiler(query.source, policy, catalog)
     try:
-        block = counting(compiler, query)
+        return _analyse(query, policy, catalog, options)
     except RecursionError:
         raise query.source.refuse("the statement is nested too deeply") from None
+
+
+def _analyse(query: Query, policy: Policy, catalog: Catalog, options: Options) -> Plan:
+    compiler = StatementCompiler(query.source, policy, catalog)
+    block = counting(compiler, query)
     _unit_option(query, policy, options, compiler)
     size = _domain_size(compiler, query, block, options)
     compiled = seal(

@@ -42,6 +42,9 @@ _SAMPLES = {
 }
 """A constant of each type, to try literal arguments on: an invalid one raises only where there is a row."""
 
+_DATED = {name: _SAMPLES[name] for name in ("DATE", "TIMESTAMP", "TIME")}
+"""For NULL the engine gives some parts of dates another type than for a column."""
+
 _VOLATILE = "its result changes from call to call"
 _STATE = "it reads the state of the engine, not of the row"
 _RAISES = "it can fail on some values, and whether it fails would be seen"
@@ -166,7 +169,7 @@ def compile_form(catalog: Catalog, form: Function, arguments: Sequence[Typed]) -
     """Fill a form with its arguments; the engine's binder says the result's type."""
     sql = form.form.format(*(a.sql for a in arguments))
     nulls = [
-        a.sql if a.literal is not None and want[0] in "#=" else f"CAST(NULL AS {a.type})"
+        a.sql if a.literal is not None and want[0] in "#=" else _DATED.get(want, f"CAST(NULL AS {a.type})")
         for a, want in zip(arguments, form.arguments, strict=True)
     ]
     kind = catalog.type_of(form.form.format(*nulls))

@@ -57,7 +57,15 @@ def from_clause(compiler: StatementCompiler, select: exp.Select, ctes: tuple[Cte
     where = select.args.get("where")
     filters = conjuncts(where.this) if where is not None else []
     left = _start(compiler, first.this, ctes, depth)
+    comma = False
     for join in [*_nested(first.this), *(select.args.get("joins") or ())]:
+        if comma and (join.args.get("side") or "").upper() in ("RIGHT", "FULL"):
+            raise compiler.source.refuse(
+                "a comma binds looser than this JOIN, which would then join other rows",
+                join,
+                "CROSS JOIN, or a subquery",
+            )
+        comma = comma or not any(join.args.get(a) for a in ("side", "kind", "on", "using", "method"))
         left = _join(compiler, left, join, filters, ctes, depth)
     return left
 

@@ -157,7 +157,7 @@ class Shell:
         with self._lock:
             try:
                 return self._con.execute(sql).fetchall()
-            except duckdb.Error:
+            except (duckdb.Error, RuntimeError):  # some of its own faults are no engine errors
                 failed = True
         if failed:
             raise ValueError("does not bind")
