@@ -101,8 +101,8 @@ def _literal(source: Source, value: object, at: Token) -> list[Token]:
         case Fraction():
             raise source.refuse("a Fraction is no SQL value", at.start, "pass a Decimal or a text")
         case str():
-            if "\x00" in value:
-                raise source.refuse("a text parameter has a NUL character", at.start)
+            if any(c == "\x00" or "\ud800" <= c <= "\udfff" for c in value):
+                raise source.refuse("a text parameter has a character that is no text", at.start)
             return [token(TokenType.STRING, value)]
         case datetime.datetime() if value.tzinfo is None:
             return [token(TokenType.TIMESTAMP, "TIMESTAMP"), token(TokenType.STRING, value.isoformat(" "))]

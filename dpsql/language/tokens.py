@@ -41,6 +41,9 @@ def tokenize(source: Source) -> list[Token]:
         raise source.refuse(f"the statement is longer than {MAX_TEXT:,} characters")
     if "\x00" in source.text:
         raise source.syntax("the statement has a NUL character", source.text.index("\x00"))
+    stray = next((i for i, c in enumerate(source.text) if "\ud800" <= c <= "\udfff"), None)
+    if stray is not None:
+        raise source.syntax("the statement has a character that is no text", stray)
     try:
         tokens: list[Token] = list(DuckDB().tokenize(source.text))
     except TokenError:
