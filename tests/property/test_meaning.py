@@ -17,7 +17,8 @@ import pyarrow as pa
 import pytest
 from fuzz.check import Tried, compile_statement, plain_values
 from fuzz.data import PLACE, Data, small_data
-from fuzz.mutants import MUTANTS, Mutant
+from fuzz.mutant import Mutant
+from fuzz.mutants import MUTANTS
 from fuzz.stage import Stage
 from fuzz.statements import Statement, statement
 from fuzz.world import worlds

@@ -18,7 +18,8 @@ from fuzz.campaign import Campaign
 from fuzz.check import Tried, compile_statement
 from fuzz.crowd import Crowd
 from fuzz.data import small_data
-from fuzz.mutants import MUTANTS, Mutant
+from fuzz.mutant import Mutant
+from fuzz.mutants import MUTANTS
 from fuzz.real import open_session
 from fuzz.statements import statement
 from fuzz.world import worlds

@@ -3,11 +3,13 @@
 ==============  =========================================================================
 ``values``      what cells hold: few values that meet one another, and nasty ones
 ``world``       a policy with its shell database: every kind of table the rules know
-``family``      one random database, and what is left of it when a unit is removed
-``scope``       what a generated statement may name; ``expressions`` over it
-``statements``  FROM, blocks, whole statements; each notes the rules it reaches
-``check``       exact counts on all of them, and what the claim says of those
+``data``        one random database; ``stage`` holds it, and what is left without each unit
+``real``        the same in files, opened by a session; ``crowd``  a large one
+``scope``       what a generated statement may name; ``calls``  the functions it may call
+``expressions`` values and conditions over it; ``subqueries`` and ``windows`` in them
+``joins``       FROM; ``blocks``  subqueries; ``statements``  the whole
+``check``       exact counts on all neighbours, and what the claim says of them
 ``campaign``    statements times databases, with figures
-``mutants``     rules made wrong on purpose, each of which a campaign must notice
+``mutant``      a rule made wrong on purpose; ``mutants``  all of them
 ==============  =========================================================================
 """

@@ -10,7 +10,7 @@ import pytest
 from dpsql.analysis import Plan
 from fuzz.check import EXTRA, FILES, Finding, Tried, compile_statement, run_all
 from fuzz.data import big_data, small_data
-from fuzz.mutants import Mutant
+from fuzz.mutant import Mutant
 from fuzz.stage import Stage
 from fuzz.statements import Statement, statement
 from fuzz.world import worlds
