@@ -1,0 +1,99 @@
+"""A whole statement over DuckDB's own exact counting query of the same groups, fetched as Arrow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import duckdb
+
+from dpsql.policy import load
+from dpsql.session import Session
+
+from .events import Events, top
+from .measures import Figure, Goal, alone, beside
+
+__all__ = ["end_to_end", "fixed_cost"]
+
+DISTINCT = "COUNT(DISTINCT user_id)"
+RATIO, EXTRA = Goal("ratio", 1.05), Goal("extra", 15)
+
+
+def counting(path: object, what: str = DISTINCT) -> str:
+    """Return the floor: the exact counts of all groups."""
+    return f"SELECT item, {what} AS n FROM '{path}' GROUP BY item"
+
+
+def end_to_end(events: Events, name: str, rounds: int) -> Iterator[Figure]:
+    """All readings over plain rows; then other ways to hold and declare them."""
+    group, goal = f"end to end, {name}", EXTRA if name == "S" else RATIO
+    session, raw = Session(load(events.policy())), duckdb.connect()
+    exact = raw.sql(counting(events.events())).fetchnumpy()["n"]
+    threshold = int(sorted(exact)[-30])
+
+    def against(what: str, statement: str, floor: str, goal: Goal | None) -> Figure:
+        run = beside(lambda: session.run(statement), lambda: raw.sql(floor).to_arrow_table(), rounds)
+        return run.figure(group, what, goal=goal)
+
+    floor = counting(events.events())
+    largest = "ORDER BY n DESC LIMIT 10"
+    counted = top(f"item, {DISTINCT} AS n", "events", largest)
+    yield against("top 10 with counts", counted, floor, goal)
+    keys = top("item", "events", f"ORDER BY {DISTINCT} DESC LIMIT 10")
+    yield against("top 10, keys only", keys, floor, goal)
+    argmax = top("item", "events", f"ORDER BY {DISTINCT} DESC LIMIT 1")
+    yield against("argmax", argmax, floor, goal)
+    above = top(f"item, {DISTINCT} AS n", "events", f"HAVING {DISTINCT} >= {threshold} LIMIT 10")
+    yield against("10 above a threshold", above, floor, goal)
+    undeclared = top(f"item, {DISTINCT} AS n", "undeclared", largest, options=", delta = 1e-9")
+    yield against("top 10, nobody declared the items", undeclared, floor, goal)
+    texts = top(f"item, {DISTINCT} AS n", "texts", largest)
+    yield against("top 10, keys as text", texts, counting(events.texts()), goal)
+    pairs = top(f"item, {DISTINCT} AS n", "pairs", largest)
+    yield against("top 10, pairs declared unique", pairs, counting(events.pairs(), "COUNT(*)"), EXTRA)
+    pair = f"SELECT DISTINCT item, user_id FROM '{events.events()}'"
+    phases = f"SELECT item, COUNT(*) AS n FROM ({pair}) GROUP BY item"
+    run = beside(lambda: raw.sql(phases).to_arrow_table(), lambda: raw.sql(floor).to_arrow_table(), rounds)
+    yield run.figure(group, "(DuckDB alone, the same in two phases)")
+    session.close()
+
+
+def fixed_cost(events: Events, rounds: int) -> Iterator[Figure]:
+    """What every statement costs however small its table is."""
+    group = "fixed cost"
+    session = Session(load(events.small_policy("fixed")))
+    statement = top(f"item, {DISTINCT} AS n", "events", "ORDER BY n DESC LIMIT 10")
+    joined = (
+        "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, fresh = TRUE) e.item % 7 AS kind, "
+        "COUNT(DISTINCT CASE WHEN e.item > 3 THEN e.user_id END) AS n FROM events e "
+        "WHERE e.item BETWEEN 1 AND 8000 AND upper(CAST(e.item AS VARCHAR)) LIKE '%1%' "
+        "GROUP BY kind ORDER BY n DESC LIMIT 3"
+    )
+    yield alone(
+        group,
+        "parse, analyse, compile, price: top 10",
+        lambda: session.prepare(statement),
+        rounds,
+        goal=Goal("ours", 5),
+    )
+    yield alone(group, "the same with functions, CASE and LIKE", lambda: session.prepare(joined), rounds)
+    yield alone(group, "the whole statement", lambda: session.run(statement), rounds, goal=Goal("ours", 10))
+    prepared = session.prepare(statement)
+    assert prepared.plan is not None
+    assert prepared.method is not None
+    plan, method = prepared.plan, prepared.method
+    counts = session.engine.count(plan.compiled)
+    yield alone(group, "  of which the engine's", lambda: session.engine.count(plan.compiled), rounds)
+    yield alone(group, "  of which the mechanism's", lambda: method.run(counts), rounds)
+
+    def charge() -> None:
+        reservation = session.ledger.reserve(
+            analyst="benchmark",
+            statement=statement,
+            reading="TopK",
+            mechanism=method.terms.mechanism,
+            charge=method.terms.charge,
+        )
+        session.ledger.settle(reservation, method.terms.charge, release=b"r" * 1000, reuse_key="k")
+
+    yield alone(group, "  of which the ledger's two durable writes", charge, rounds)
+    session.close()
