@@ -2,121 +2,38 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from dpsql.audit.inputs import LENGTHS, pairs
-from dpsql.audit.outputs import read
-from dpsql.audit.search import best_events, evidence, excess
-from dpsql.audit.statistics import lower_bound, p_value, strata, uniforms
+from dpsql.audit.looks import Looks
+from dpsql.audit.rounds import Search, searched
+from dpsql.audit.statistics import strata
 from dpsql.audit.verdict import Counterexample, Tested, Verdict
 from dpsql.charge import exact
 from dpsql.errors import ProgrammingError
 from dpsql.noise import SystemEntropy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from dpsql.audit.inputs import Adjacency, Pair
-    from dpsql.audit.outputs import Outputs
+    from dpsql.audit.rounds import Mechanism
     from dpsql.audit.search import Found
     from dpsql.charge import Number
     from dpsql.noise import Entropy
-
-    Mechanism = Callable[..., object]
 
 __all__ = ["detect"]
 
 _BLOCK = 1 << 16
 """Runs of one call in the final test: what the cache holds."""
 
-_FIRST = 64
-"""Candidates of the first round; as many again of their likes in the second."""
-
-_FEWEST = 600
-_ROUNDS = ((60, 12), (12, 4))
-"""Divisors of the trials: runs of the first round, and of the later ones with how many candidates take
-part; for finding events, and as many again for comparing them."""
-
-_EVENTS = 4
-"""Events of each candidate that are compared, for each degree of caution."""
-
-_DOUBT = 3.0
-"""Standard deviations taken off when they are compared."""
-
-_HARD = 0.5
-"""Below this epsilon the search makes more runs: events differ less."""
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class _Candidate:
-    """An input pair with arguments, by place, so that its likes can be found."""
-
-    pair: int
-    choice: tuple[int, ...]
-
-
-@dataclass(eq=False, slots=True)
-class _Search:
-    """One audit's state."""
-
-    mechanism: Mechanism
-    epsilon: float
-    delta: float
-    pairs: Sequence[Pair]
-    arguments: Mapping[str, Sequence[Any]]
-    entropy: Entropy
-    map: Callable[..., Iterable[Any]]
-    runs: int = 0
-    seen: set[tuple[int, tuple[int, ...]]] = field(default_factory=set)
-
-    def chosen(self, candidate: _Candidate) -> dict[str, Any]:
-        """Return the candidate's arguments."""
-        return {
-            name: values[place]
-            for (name, values), place in zip(self.arguments.items(), candidate.choice, strict=True)
-        }
-
-    def run(self, data: Any, arguments: Mapping[str, Any], trials: int) -> Outputs:
-        """Run the mechanism."""
-        counts = np.array(data, dtype=np.int64) if isinstance(data, tuple) else data
-        return read(self.mechanism(counts, trials, self.entropy, **arguments), trials)
-
-    def sides(self, candidate: _Candidate, trials: int) -> tuple[Outputs, Outputs]:
-        """Run the mechanism on both of a candidate's inputs."""
-        pair, arguments = self.pairs[candidate.pair], self.chosen(candidate)
-        return self.run(pair.first, arguments, trials), self.run(pair.second, arguments, trials)
-
-    def look(self, candidates: Sequence[_Candidate], trials: int) -> list[tuple[float, _Candidate, Found]]:
-        """Find each candidate's best event; return the best candidate first.
-
-        Events are found in half of the runs and compared in the other half, where none has the luck
-        that got it found.
-        """
-
-        def one(candidate: _Candidate) -> tuple[float, _Candidate, Found]:
-            first, second = self.sides(candidate, trials)
-            events = best_events(first, second, self.epsilon, self.delta, most=_EVENTS)
-            first, second = self.sides(candidate, trials)
-            scored = []
-            for found in events:
-                counts = [np.array([found.event.count(side)]) for side in (first, second)]
-                c1, c2 = counts[::-1] if found.swapped else counts
-                score = excess(evidence(c1, c2, trials, found.delta), found.epsilon, _DOUBT)
-                scored.append((float(score[0]), candidate, found))
-            return _best(scored)
-
-        looked = list(self.map(one, candidates))
-        self.runs += 4 * trials * len(candidates)
-        self.seen.update((candidate.pair, candidate.choice) for candidate in candidates)
-        return sorted(looked, key=lambda item: -item[0])
+_OPEN, _MORE = 0.05, 4
+"""A p-value that settles nothing, but up to which a second look is worth it; and its runs, in those of the
+first."""
 
 
 def detect(
@@ -130,6 +47,7 @@ def detect(
     inputs: Sequence[Pair] | None = None,
     arguments: Mapping[str, Sequence[Any]] | None = None,
     trials: int = 500_000,
+    effort: float = 1.0,
     confidence: float = 0.999,
     epsilons: Sequence[float] | None = None,
     name: str = "the mechanism",
@@ -159,6 +77,8 @@ def detect(
         For each further argument of the mechanism the values to try; those that tell most are found.
     trials
         Runs of the final test on each input; the search makes about as many.
+    effort
+        Runs of the search, relative to its usual number: more for counterexamples that are hard to find.
     confidence
         1 - the chance that a correct mechanism is accused.
     epsilons
@@ -179,12 +99,13 @@ def detect(
     each with more runs of fewer candidates. It ends with one event on one pair of inputs in one
     direction. That alone is tested, on fresh runs, so the p-value needs no correction for the search;
     and as the hypotheses for different epsilon are nested, all that the curve rejects is rejected at
-    once. A mechanism that passes is not proved private.
+    once. A first look that settles nothing but is suspicious is followed by a second, longer one, which
+    the p-values allow for. A mechanism that passes is not proved private.
     """
     started = time.perf_counter()
     claim, beside = float(exact(epsilon)), float(exact(delta))
-    if claim < 0 or not 0 <= beside < 1 or not 0 < confidence < 1 or trials < 100:
-        raise ProgrammingError("epsilon, delta, confidence or trials is out of range")
+    if claim < 0 or not 0 <= beside < 1 or not 0 < confidence < 1 or trials < 100 or effort <= 0:
+        raise ProgrammingError("epsilon, delta, confidence, trials or effort is out of range")
     source = SystemEntropy() if entropy is None else entropy
     known = (
         pairs(adjacency, sensitivity=sensitivity, lengths=lengths, entropy=source)
@@ -197,14 +118,17 @@ def detect(
     with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
         # In several threads the order of draws, and so a seeded audit, would not be the same again.
         spread = pool.map if entropy is None else map
-        search = _Search(mechanism, claim, beside, known, grid, source, spread)
-        candidate, found = _searched(search, trials)
+        search = Search(mechanism, claim, beside, known, grid, source, spread)
+        candidate, found = searched(search, round(trials * effort))
         pair, chosen = known[candidate.pair], search.chosen(candidate)
         order = (pair.second, pair.first) if found.swapped else (pair.first, pair.second)
-        c1, c2 = _counts(search, found, order, chosen, trials)
-    at, alpha = strata(source), 1 - confidence
-    least = lower_bound(c1, c2, trials, alpha, at, delta=found.delta)
-    p = p_value(c1, c2, trials, found.epsilon, at, delta=found.delta)
+        at, alpha = strata(source), 1 - confidence
+        counts = [_counted(search, found, order, chosen, trials)]
+        looks = Looks(tuple(counts), at, found.delta)
+        if alpha < looks.p_value(found.epsilon) <= _OPEN:
+            counts.append(_counted(search, found, order, chosen, _MORE * trials))
+            looks = Looks(tuple(counts), at, found.delta)
+    least, p = looks.lower_bound(alpha), looks.p_value(found.epsilon)
     tested = epsilons if epsilons is not None else _range(found.epsilon, least)
     return Verdict(
         name=name,
@@ -215,71 +139,20 @@ def detect(
         lower_bound=least,
         confidence=confidence,
         counterexample=Counterexample(
-            pair.name, *order, chosen, found.event, found.epsilon, found.delta, c1, c2, trials
+            pair.name, *order, chosen, found.event, found.epsilon, found.delta, *counts[-1]
         ),
-        curve=tuple(
-            Tested(
-                float(e),
-                p_value(c1, c2, trials, float(e), at, delta=found.delta),
-                p_value(c2, c1, trials, float(e), at, delta=found.delta),
-            )
-            for e in tested
-        ),
-        trials=trials,
+        curve=tuple(Tested(float(e), looks.p_value(float(e)), looks.backward(float(e))) for e in tested),
+        trials=counts[-1][2],
         runs=search.runs,
         candidates=len(search.seen),
         seconds=time.perf_counter() - started,
     )
 
 
-def _searched(search: _Search, trials: int) -> tuple[_Candidate, Found]:
-    """Return the best candidate and its event, found in rounds of more and more runs."""
-    every = [
-        _Candidate(pair, choice)
-        for pair in range(len(search.pairs))
-        for choice in itertools.product(*(range(len(values)) for values in search.arguments.values()))
-    ]
-    trials = round(trials * min(max(_HARD / max(search.epsilon, 1e-9), 1.0), 3.0))
-    few = max(trials // _FEWEST, 50)
-    first = _some(every, _FIRST, search.entropy)
-    looked = search.look(first, few)
-    if len(first) < len(every):
-        best = [one for _, one, _ in looked[: _ROUNDS[0][1]]]
-        likes = [one for one in every if _new(one, search) and any(_alike(one, other) for other in best)]
-        looked += search.look(_some(likes, _FIRST, search.entropy), few)
-        looked.sort(key=lambda item: -item[0])
-    for divisor, size in _ROUNDS:
-        looked = search.look([one for _, one, _ in looked[:size]], max(trials // divisor, few))
-    _, candidate, found = looked[0]
-    return candidate, found
-
-
-def _best(scored: list[tuple[float, _Candidate, Found]]) -> tuple[float, _Candidate, Found]:
-    if not scored:
-        raise ProgrammingError("the mechanism's outputs hold nothing to compare")
-    return max(scored, key=lambda item: item[0])
-
-
-def _new(one: _Candidate, search: _Search) -> bool:
-    return (one.pair, one.choice) not in search.seen
-
-
-def _alike(one: _Candidate, other: _Candidate) -> bool:
-    """Whether they have the same inputs, or the same arguments."""
-    return one.pair == other.pair or one.choice == other.choice
-
-
-def _some(candidates: list[_Candidate], size: int, entropy: Entropy) -> list[_Candidate]:
-    """Return so many of them at random, or all."""
-    if len(candidates) <= size:
-        return candidates
-    return [candidates[i] for i in np.argsort(uniforms(len(candidates), entropy))[:size]]
-
-
-def _counts(
-    search: _Search, found: Found, order: tuple[Any, Any], arguments: Mapping[str, Any], trials: int
-) -> tuple[int, int]:
-    """Count the event in fresh runs on each input."""
+def _counted(
+    search: Search, found: Found, order: tuple[Any, Any], arguments: Mapping[str, Any], trials: int
+) -> tuple[int, int, int]:
+    """Count the event in fresh runs on each input, and return their number too."""
     sizes = [min(_BLOCK, trials - start) for start in range(0, trials, _BLOCK)]
 
     def one(task: tuple[int, int]) -> int:
@@ -287,7 +160,7 @@ def _counts(
 
     counts = list(search.map(one, [(side, size) for size in sizes for side in (0, 1)]))
     search.runs += 2 * trials
-    return sum(counts[0::2]), sum(counts[1::2])
+    return sum(counts[0::2]), sum(counts[1::2]), trials
 
 
 def _range(claim: float, least: float) -> list[float]:

@@ -13,6 +13,8 @@ from dpsql.errors import ProgrammingError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from dpsql.noise import Entropy
 
 __all__ = ["LENGTHS", "Adjacency", "Pair", "pairs"]
@@ -71,7 +73,7 @@ def pairs(
     return found
 
 
-def _pair(name: str, base: Any, change: Any, sensitivity: int) -> Pair:
+def _pair(name: str, base: NDArray[np.int64], change: NDArray[np.int64], sensitivity: int) -> Pair:
     first = base * sensitivity
     return Pair(name, tuple(first.tolist()), tuple((first + change * sensitivity).tolist()))
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpsql.audit.events import Charged, Event, Labelled, Within
+from dpsql.audit.cells import binned, grouped, interval
+from dpsql.audit.events import Charged, Event, Labelled
 from dpsql.audit.features import label_features, number_features
 
 if TYPE_CHECKING:
@@ -16,25 +16,20 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from dpsql.audit.cells import Bins, Groups
     from dpsql.audit.events import Condition
-    from dpsql.audit.features import LabelFeature, NumberFeature
     from dpsql.audit.outputs import Outputs
 
 __all__ = ["CAUTIONS", "Found", "best_events", "evidence", "excess"]
-
-_GROUPS = 24
-"""Labels looked at, the most frequent ones."""
 
 _UNION = 6
 """Most labels in one event: people have to read it."""
 
 _BINS = 28
 _QUICK_BINS = 12
-_ATOMS = 40
 _CONTEXTS = 8
 _QUICK_CONTEXTS = 3
 _LEVELS = 6
-_SAMPLE = 1 << 13
 _QUICK = 1 << 12
 """Samples up to this size are looked at less finely: they have less to show."""
 
@@ -51,7 +46,7 @@ _RAREST = 0.001
 _HOPELESS = 100.0
 
 _LEAST_CLAIM = 0.05
-"""Unit of the score for claims smaller than this."""
+"""Claims smaller than this part of epsilon are scored in units of that part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,25 +76,6 @@ class Found:
     delta: float
 
 
-@dataclass(frozen=True, slots=True)
-class _Groups:
-    """A label feature of both samples as small numbers: a place in `values`, or beyond them."""
-
-    feature: LabelFeature
-    values: list[Any]
-    sides: tuple[NDArray[np.intp], NDArray[np.intp]]
-
-
-@dataclass(frozen=True, slots=True)
-class _Bins:
-    """A number feature of both samples by bins between edges; the last bin is for none."""
-
-    feature: NumberFeature
-    edges: NDArray[np.float64]
-    atoms: bool
-    sides: tuple[NDArray[np.intp], NDArray[np.intp]]
-
-
 def evidence(
     c1: NDArray[np.int64], c2: NDArray[np.int64], trials: int, delta: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -116,15 +92,16 @@ def evidence(
 
 def excess(
     found: tuple[NDArray[np.float64], NDArray[np.float64]],
-    epsilon: NDArray[np.float64] | float,
+    claim: NDArray[np.float64] | float,
+    epsilon: float,
     caution: float,
 ) -> NDArray[np.float64]:
-    """Score what `evidence` gives: how far it is above epsilon, less so many standard deviations.
+    """Score what `evidence` gives: how far it is above the claim, less so many standard deviations.
 
-    In units of epsilon, for claims of different size to compare.
+    In units of the claim, for claims of different size to compare, but at least some part of epsilon.
     """
     ratio, deviation = found
-    return np.asarray((ratio - caution * deviation - epsilon) / np.maximum(epsilon, _LEAST_CLAIM))
+    return np.asarray((ratio - caution * deviation - claim) / np.maximum(claim, _LEAST_CLAIM * epsilon))
 
 
 def best_events(first: Outputs, second: Outputs, epsilon: float, delta: float, *, most: int) -> list[Found]:
@@ -160,13 +137,13 @@ class _Space:
 
     def __init__(self, first: Outputs, second: Outputs, epsilon: float, delta: float) -> None:
         quick = first.trials <= _QUICK
-        self.trials, self.delta = first.trials, delta
+        self.trials, self.epsilon, self.delta = first.trials, max(epsilon, 1e-9), delta
         self.claims, self.level = _levels(first, second, epsilon)
-        self.groups = [_group(feature, first, second) for feature in label_features(first, second)]
+        self.groups = [grouped(feature, first, second) for feature in label_features(first, second)]
         numbers = number_features(first, second)
-        self.bins = [_bin(number, first, second, _QUICK_BINS if quick else _BINS) for number in numbers]
+        self.bins = [binned(number, first, second, _QUICK_BINS if quick else _BINS) for number in numbers]
         count = _QUICK_CONTEXTS if quick else _CONTEXTS
-        self.contexts: list[_Groups | None] = [None, *self.groups[::-1][:count]]
+        self.contexts: list[Groups | None] = [None, *self.groups[::-1][:count]]
 
     def found(self) -> Iterator[Found]:
         """Yield the best event of each kind."""
@@ -179,7 +156,7 @@ class _Space:
             for context in self.contexts:
                 yield from self._intervals(bin_, context)
 
-    def _labels(self, group: _Groups) -> Iterator[Found]:
+    def _labels(self, group: Groups) -> Iterator[Found]:
         """Look at the labels of a feature, and at sets of them."""
         size = len(group.values)
         c1, c2 = self._counts(group, None, 1)
@@ -202,7 +179,7 @@ class _Space:
             lambda row, column: (row, (Labelled(group.feature, (group.values[column],)),)),
         )
 
-    def _intervals(self, bin_: _Bins, context: _Groups | None) -> Iterator[Found]:
+    def _intervals(self, bin_: Bins, context: Groups | None) -> Iterator[Found]:
         """Look at intervals of a number, beside each label of a context."""
         width = len(bin_.edges) + 2
         start, end = np.triu_indices(width, 1)
@@ -219,7 +196,7 @@ class _Space:
 
         def event(row: int, pair: int) -> tuple[int, Any]:
             level, label = divmod(int(rows[row]), size)
-            within = _interval(bin_, int(start[pair]), int(end[pair]))
+            within = interval(bin_, int(start[pair]), int(end[pair]))
             return level, (within,) if context is None else (
                 Labelled(context.feature, (context.values[label],)),
                 within,
@@ -228,7 +205,7 @@ class _Space:
         yield from self._best(sums[0], sums[1], self.claims[rows // size], event)
 
     def _counts(
-        self, group: _Groups | None, bin_: _Bins | None, width: int
+        self, group: Groups | None, bin_: Bins | None, width: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Count each sample's runs by charge, label and bin."""
         labels = 1 if group is None else len(group.values) + 1
@@ -261,7 +238,7 @@ class _Space:
         for one, other, swapped in ((c1, c2, False), (c2, c1, True)):
             found = evidence(one, other, self.trials, self.delta)
             for caution in CAUTIONS:
-                score = excess(found, claims[:, None], caution)
+                score = excess(found, claims[:, None], self.epsilon, caution)
                 row, column = divmod(int(np.argmax(score)), score.shape[1])
                 level, conditions = event(row, column)
                 claim = float(self.claims[level])
@@ -287,71 +264,3 @@ def _levels(
         place = np.minimum(np.searchsorted(kept, charge), len(kept) - 1)
         places.append(np.where(kept[place] == charge, place, len(kept)))
     return kept, (places[0], places[1])
-
-
-def _interval(bin_: _Bins, start: int, end: int) -> Within:
-    edges = bin_.edges
-    low = float(edges[start - 1]) if start else -math.inf
-    high = float(edges[end - 1]) if end <= len(edges) else math.inf
-    single = bin_.atoms and end == start + 1 and start > 0
-    return Within(bin_.feature, low, None if single else high)
-
-
-def _group(feature: LabelFeature, first: Outputs, second: Outputs) -> _Groups:
-    """Number a feature's values, the most frequent ones first."""
-    a, b = feature.of(first), feature.of(second)
-    pooled = np.concatenate([a, b])
-    codes = _dense(pooled)
-    count = np.bincount(codes)
-    frequent = np.argsort(-count, kind="stable")[:_GROUPS]
-    where = np.empty(len(count), dtype=np.intp)
-    where[codes] = np.arange(len(codes))
-    place = np.full(len(count), len(frequent), dtype=np.intp)
-    place[frequent] = np.arange(len(frequent))
-    values = [pooled[where[code]] for code in frequent]
-    shown = [tuple(value.tolist()) if value.ndim else value.item() for value in values]
-    placed = place[codes]
-    return _Groups(feature, shown, (placed[: len(a)], placed[len(a) :]))
-
-
-def _dense(pooled: NDArray[Any]) -> NDArray[np.intp]:
-    """Number the distinct entries, or rows, of an array."""
-    if pooled.dtype.kind == "i":
-        columns = pooled.reshape(len(pooled), -1)
-        low = columns.min(axis=0)
-        extent = [int(wide) + 1 for wide in columns.max(axis=0) - low]
-        if math.prod(extent) < 1 << 62:
-            code = np.zeros(len(columns), dtype=np.int64)
-            for j, wide in enumerate(extent):
-                code = code * wide + (columns[:, j] - low[j])
-            if math.prod(extent) <= 1 << 16:
-                seen = np.flatnonzero(np.bincount(code))
-                number = np.zeros(int(seen[-1]) + 1, dtype=np.intp)
-                number[seen] = np.arange(len(seen))
-                return number[code]
-            pooled = code
-    axis = 0 if pooled.ndim == 2 else None
-    return np.unique(pooled, axis=axis, return_inverse=True)[1].reshape(-1)
-
-
-def _bin(feature: NumberFeature, first: Outputs, second: Outputs, most: int) -> _Bins:
-    """Cut a feature's range at its quantiles, rounded for people, or at its values if they are few."""
-    a, b = feature.of(first), feature.of(second)
-    sample = np.concatenate([a[:_SAMPLE], b[:_SAMPLE]])
-    sample = sample[np.isfinite(sample)]
-    edges, atoms = np.unique(sample), True
-    if len(edges) > (_ATOMS if most == _BINS else most):
-        edges, atoms = _rounded(np.quantile(sample, np.linspace(0, 1, most + 1)[1:-1])), False
-    sides = []
-    for side in (a, b):
-        cell = np.searchsorted(edges, side, side="right")
-        sides.append(np.where(np.isnan(side), len(edges) + 1, cell))
-    return _Bins(feature, edges, atoms, (sides[0], sides[1]))
-
-
-def _rounded(edges: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Round to few digits, and add the small whole numbers, where supports tend to end."""
-    spread = float(np.max(edges) - np.min(edges)) or 1.0
-    digits = 2 - math.floor(math.log10(spread))
-    wholes = np.array([value for value in (-1.0, 0.0, 1.0, 2.0) if edges[0] < value < edges[-1]])
-    return np.unique(np.concatenate([np.round(edges, digits), wholes]))

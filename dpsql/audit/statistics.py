@@ -33,7 +33,7 @@ _LARGEST_EPSILON = 64.0
 def uniforms(size: int, entropy: Entropy) -> NDArray[np.float64]:
     """Draw numbers uniform on (0, 1): the middles of 2^53 cells."""
     words = entropy.words(size) >> np.uint64(11)
-    return (words.astype(np.float64) + 0.5) * 2.0**-53
+    return np.asarray((words.astype(np.float64) + 0.5) * 2.0**-53)
 
 
 def strata(entropy: Entropy, size: int = _STRATA) -> NDArray[np.float64]:
@@ -41,7 +41,7 @@ def strata(entropy: Entropy, size: int = _STRATA) -> NDArray[np.float64]:
 
     An average over them varies far less than one over independent numbers.
     """
-    return (np.arange(size) + uniforms(1, entropy)[0]) / size
+    return np.asarray((np.arange(size) + uniforms(1, entropy)[0]) / size)
 
 
 def binomial_quantiles(n: int, p: float, at: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -58,7 +58,7 @@ def binomial_quantiles(n: int, p: float, at: NDArray[np.float64]) -> NDArray[np.
     k = np.arange(low, high, dtype=np.float64)
     log = np.concatenate([[0.0], np.cumsum(np.log((n - k) / (k + 1)) + math.log(p) - math.log1p(-p))])
     mass = np.cumsum(np.exp(log - log.max()))
-    return low + np.searchsorted(mass, at * mass[-1]).astype(np.int64)
+    return np.asarray(low + np.searchsorted(mass, at * mass[-1]), dtype=np.int64)
 
 
 def fisher(c1: NDArray[np.int64], c2: int, n: int) -> NDArray[np.float64]:

@@ -23,8 +23,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Kind", "Subject", "first_hits", "levels", "repeated"]
 
-Kind = Literal["dpsql", "reference", "incorrect"]
-"""A mechanism of dpsql; one from the literature that is private; one that claims too much."""
+Kind = Literal["dpsql", "reference", "incorrect", "statement"]
+"""A mechanism of dpsql; one from the literature that is private; one that claims too much; or a
+statement run through all of dpsql."""
+
+
+_SMALL = Fraction(1, 2)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -51,6 +55,8 @@ class Subject:
         Given epsilon, its inputs, where they are no plain counts.
     tight
         Whether its loss reaches its claim, so that the lower bound must come near.
+    effort
+        Runs of its search, as in `detect`, where epsilon is small and events differ least.
     wrong_at
         Epsilon below which an incorrect one is wrong; None: always.
     """
@@ -64,6 +70,7 @@ class Subject:
     arguments: Callable[[Fraction], Mapping[str, Sequence[Any]]] = field(default=lambda _: {})
     inputs: Callable[[Fraction], Sequence[Pair]] | None = None
     tight: bool = True
+    effort: float = 1.0
     wrong_at: float | None = None
 
     def wrong(self, epsilon: float) -> bool:
@@ -88,6 +95,7 @@ class Subject:
             arguments=self.arguments(epsilon),
             inputs=None if self.inputs is None else self.inputs(epsilon),
             trials=trials,
+            effort=self.effort if epsilon < _SMALL else 1.0,
             confidence=confidence,
             epsilons=epsilons,
             name=self.name,

@@ -15,6 +15,8 @@ from dpsql.audit.subject import Subject, levels, repeated
 from dpsql.mechanisms import grid, top_k
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from dpsql.mechanisms import Noise
@@ -24,7 +26,13 @@ __all__ = ["SUBJECTS", "choose_one", "choose_top_k", "hybrid_top_k"]
 
 
 def choose_top_k(
-    counts: NDArray[np.int64], trials: int, entropy: Entropy, k: int, *, epsilon: Fraction, **options: Any
+    counts: NDArray[np.int64],
+    trials: int,
+    entropy: Entropy,
+    k: int,
+    *,
+    epsilon: Fraction,
+    **options: Any,  # noqa: ANN401  handed on to the mechanism
 ) -> dict[str, Any]:
     """Run noisy top-k."""
     found = mechanisms.noisy_top_k(repeated(counts, trials), k, epsilon, entropy=entropy, **options)
@@ -38,7 +46,7 @@ def choose_one(
     *,
     epsilon: Fraction,
     mechanism: str,
-    **options: Any,
+    **options: Any,  # noqa: ANN401  handed on to the mechanism
 ) -> dict[str, Any]:
     """Run noisy max or the exponential mechanism."""
     run = getattr(mechanisms, mechanism)
@@ -78,7 +86,7 @@ def hybrid_top_k(
     }
 
 
-def _k(*values: int) -> Any:
+def _k(*values: int) -> Callable[[Fraction], dict[str, tuple[int, ...]]]:
     return lambda _: {"k": values}
 
 

@@ -15,6 +15,8 @@ from dpsql.mechanisms import grid, guess_and_check, ladder
 from dpsql.mechanisms.sparse_vector import affordable, fresh, gaps_of, passed
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from dpsql.mechanisms import Noise
@@ -24,7 +26,13 @@ if TYPE_CHECKING:
 __all__ = ["SUBJECTS", "check_guesses", "find_above", "find_largest_above"]
 
 
-def _plan(counts: NDArray[np.int64], threshold: int, k: int, epsilon: Fraction, **options: Any) -> Ladder:
+def _plan(
+    counts: NDArray[np.int64],
+    threshold: int,
+    k: int,
+    epsilon: Fraction,
+    **options: Any,  # noqa: ANN401  handed on to the mechanism
+) -> Ladder:
     given = {
         "limit": None,
         "branches": 1,
@@ -49,7 +57,7 @@ def find_above(
     *,
     epsilon: Fraction,
     below: bool = False,
-    **options: Any,
+    **options: Any,  # noqa: ANN401  handed on to the mechanism
 ) -> dict[str, Any]:
     """Run `adaptive_sparse_vector` many times, as `sparse_vector_runs` does, with charges as floats."""
     plan = _plan(counts, threshold, k, epsilon, below=below, **options)
@@ -74,7 +82,7 @@ def find_largest_above(
     k: int,
     *,
     epsilon: Fraction,
-    **options: Any,
+    **options: Any,  # noqa: ANN401  handed on to the mechanism
 ) -> dict[str, Any]:
     """Run `hybrid_sparse_vector` many times, from its own parts."""
     plan = _plan(counts, threshold, k, epsilon, **options)
@@ -127,20 +135,24 @@ def check_guesses(
     level = grid.draw(noise, public.threshold_scale, bits, (trials, 1), entropy)
     drawn = grid.draw(noise, public.scale, bits, size, entropy)
     steps = np.broadcast_to(grid.placed(counts, bits, negated=False), size)
-    missed, off = guess_and_check.judge(steps, guess << bits, drawn, level, int(plan.bars[0]))  # type: ignore[arg-type]  # it is arithmetic, which arrays do as well
-    missed = np.asarray(missed) & (np.cumsum(missed, axis=1) <= misses)
+    # Arithmetic, which works on arrays as it does on numbers.
+    judged = guess_and_check.judge(steps, guess << bits, drawn, level, int(plan.bars[0]))  # type: ignore[arg-type]  # see above
+    over, off = (np.asarray(part) for part in judged)
+    missed = over & (np.cumsum(over, axis=1) <= misses)
     answers = steps + grid.draw("laplace", public.answer_scale, bits, size, entropy)
-    gap = grid.in_counts(np.asarray(off), bits) + float(plan.offsets[0])
+    gap = grid.in_counts(off, bits) + float(plan.offsets[0])
     index, parts = first_hits(missed, misses, value=grid.in_counts(answers, bits), gap=gap)
     each = float(check + 1 / public.answer_scale)
     return {"miss": index, **parts, CHARGE: float(first) + each * missed.sum(axis=1)}
 
 
-def _around(*ks: int) -> Any:
-    return lambda epsilon: {"threshold": levels(epsilon, -4, -2, -1, 0, 1, 2, 4), "k": ks}
+def _around(*ks: int) -> Callable[[Fraction], dict[str, list[int]]]:
+    return lambda epsilon: {"threshold": levels(epsilon, -4, -2, -1, 0, 1, 2, 4), "k": list(ks)}
 
 
-def _subject(name: str, about: str, mechanism: Any, *, monotone: bool, ks: tuple[int, ...]) -> Subject:
+def _subject(
+    name: str, about: str, mechanism: Callable[..., object], *, monotone: bool, ks: tuple[int, ...]
+) -> Subject:
     words = "monotone" if monotone else "general"
     return Subject(
         f"{name}, {words}",

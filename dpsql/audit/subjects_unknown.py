@@ -165,7 +165,9 @@ def stairs(height: Callable[[Fraction, float], float], delta: float) -> Callable
             found += [
                 Pair("one above", (level, 0), (level + 1, 0)),
                 Pair("all above", (2 * level, level, 1), (2 * level + 1, level + 1, 2)),
-                Pair("every other above", (3 * level, 2 * level, level), (3 * level + 1, 2 * level, level + 1)),
+                Pair(
+                    "every other above", (3 * level, 2 * level, level), (3 * level + 1, 2 * level, level + 1)
+                ),
                 Pair("one of five above", (level,) * 5, (level + 1, *(level,) * 4)),
                 Pair("rest of five above", (level,) * 5, (level, *(level + 1,) * 4)),
                 Pair("all of five above", (level,) * 5, (level + 1,) * 5),
@@ -214,13 +216,22 @@ def _bar(epsilon: Fraction, delta: float) -> float:
 
 
 def _subject(
-    name: str, about: str, mechanism: Callable[..., object], delta: float, **options: Any
+    name: str,
+    about: str,
+    mechanism: Callable[..., object],
+    delta: float,
+    **options: Any,  # noqa: ANN401  handed on to `Subject`
 ) -> Subject:
     return Subject(
         f"{name}, delta {delta:g}", "dpsql", about, partial(mechanism, delta=delta), delta=delta, **options
     )
 
 
+_STABLE_NOISES: tuple[tuple[stable.StableNoise, float], ...] = (
+    ("one-sided", SMALL),
+    ("one-sided", LARGE),
+    ("laplace", SMALL),
+)
 _LIMITED = "the k largest groups of an unknown domain that come before a bar"
 _STABLE = "a set of largest groups that is well apart (Carvalho et al., Algorithm 3)"
 _FIRST = "the first query that no unit could change (Carvalho et al., Algorithm 4)"
@@ -247,7 +258,7 @@ SUBJECTS = (
             arguments=lambda _: {"k": [1, 2], "many": [1, 2, 3]},
             inputs=stairs(_bar, delta),
         )
-        for noise, delta in (("one-sided", SMALL), ("one-sided", LARGE), ("laplace", SMALL))
+        for noise, delta in _STABLE_NOISES
     ),
     *(
         _subject("first stable, one-sided", _FIRST, first_stable, delta, inputs=_queries(delta))

@@ -106,7 +106,7 @@ class Verdict:
     curve
         p-values for a range of epsilon, all from the same fresh runs.
     trials
-        Runs of the final test, on each input.
+        Runs of the final test's last look, on each input.
     runs
         Runs altogether, search included.
     candidates
@@ -133,10 +133,11 @@ class Verdict:
         """Say the outcome and why."""
         sure = f"with confidence {self.confidence:.6g}"
         claim = f"epsilon {self.epsilon:.4g}" + (f", delta {self.delta:.3g}" if self.delta else "")
+        least = f"epsilon is at least {self.lower_bound:.4g} {sure}"
         if self.violated:
-            head = f"{self.name} is not private at {claim}: epsilon is at least {self.lower_bound:.4g} {sure}"
+            head = f"{self.name} is not private at {claim}: {least}"
         else:
-            head = f"{self.name}: no counterexample at {claim}; epsilon is at least {self.lower_bound:.4g} {sure}"
+            head = f"{self.name}: no counterexample at {claim}; {least}"
         return f"{head}. {self.counterexample.words()}."
 
 
@@ -148,7 +149,7 @@ def _arguments(arguments: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} = {value}" for name, value in arguments.items())
 
 
-def _input(value: Any) -> str:
+def _input(value: object) -> str:
     if isinstance(value, (tuple, list, np.ndarray)):
         return "[" + ", ".join(str(item) for item in value) + "]"
     return str(value)

@@ -24,19 +24,21 @@ Shape = int | tuple[int, ...]
 def laplace(scale: Fraction, shape: Shape, entropy: Entropy) -> NDArray[np.float64]:
     """Draw Laplace noise of this scale."""
     bits = exact_noise.resolution(scale)
-    return exact_noise.laplace(exact_noise.rate(scale, bits), shape, entropy=entropy) * 0.5**bits
+    steps = exact_noise.laplace(exact_noise.rate(scale, bits), shape, entropy=entropy)
+    return np.multiply(steps, 0.5**bits, dtype=np.float64)
 
 
 def exponential(scale: Fraction, shape: Shape, entropy: Entropy) -> NDArray[np.float64]:
     """Draw exponential noise of this scale."""
     bits = exact_noise.resolution(scale)
-    return exact_noise.geometric(exact_noise.rate(scale, bits), shape, entropy=entropy) * 0.5**bits
+    steps = exact_noise.geometric(exact_noise.rate(scale, bits), shape, entropy=entropy)
+    return np.multiply(steps, 0.5**bits, dtype=np.float64)
 
 
 def geometric(ratio: float, shape: Shape, entropy: Entropy) -> NDArray[np.int64]:
     """Draw geometric noise with P(Y >= m) = ratio^m, for a ratio no mechanism of dpsql would use."""
     drawn = uniforms(int(np.prod(shape)), entropy).reshape(shape)
-    return np.floor(np.log(drawn) / np.log(ratio)).astype(np.int64)
+    return np.asarray(np.floor(np.log(drawn) / np.log(ratio)), dtype=np.int64)
 
 
 def textbook_laplace(scale: float, shape: Shape, entropy: Entropy) -> NDArray[np.float64]:

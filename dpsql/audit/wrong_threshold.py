@@ -120,12 +120,16 @@ def _around(epsilon: Fraction) -> dict[str, list[int]]:
     return {"threshold": levels(epsilon, -4, -2, -1, 0, 1, 2, 4)}
 
 
-def _variant(name: str, kind: Kind, about: str, scales: _Scales, *, ns: tuple[int, ...] = (1,)) -> Subject:
+def _variant(
+    name: str, kind: Kind, about: str, scales: _Scales, *, ns: tuple[int, ...] = (1,), effort: float = 1.0
+) -> Subject:
     def arguments(epsilon: Fraction) -> dict[str, list[int]]:
         # Between the counts, where the noise decides (dissertation, section 4.3.4), and around.
-        return {"threshold": levels(epsilon, -1, 0, 1, 2), "n": list(ns)}
+        return {"threshold": levels(epsilon, 0, 1), "n": list(ns)}
 
-    return Subject(name, kind, about, partial(sparse_vector, scales=scales), arguments=arguments)
+    return Subject(
+        name, kind, about, partial(sparse_vector, scales=scales), arguments=arguments, effort=effort
+    )
 
 
 SUBJECTS = (
@@ -165,6 +169,7 @@ SUBJECTS = (
         "incorrect",
         "returns the noisy count that is above (Roth's lecture notes; dissertation, Algorithm 15)",
         _Scales(query_n=Fraction(2), value=True),
+        effort=4.0,
     ),
     _variant(
         "generalised private threshold test",

@@ -14,6 +14,7 @@ import click
 
 from dpsql import __version__
 from dpsql.cli import narrate
+from dpsql.cli.audit import audit_command
 from dpsql.cli.exits import ExitCode, exit_code, legend
 from dpsql.cli.output import FORMATS, Output, OutputFailedError, UnwritableError
 from dpsql.cli.sources import META, InOrder, read, statements
@@ -334,6 +335,9 @@ def demo_command(settings: Settings) -> int:
         code = demo.tour(session, out)
     narrate.say(f"\nData, policy and ledger are in {folder}. Go on with:\n  dpsql -p {policy}")
     return code
+
+
+app.add_command(audit_command)
 
 
 def main(args: Sequence[str] | None = None) -> int:

@@ -1,0 +1,95 @@
+"""Numbers of outputs that events are about."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dpsql.audit.outputs import Outputs
+
+__all__ = ["Average", "Greatest", "Least", "Value", "indexed"]
+
+
+def indexed(name: str, column: int, width: int) -> str:
+    """Name one column of a part; a part of one column goes by its own name."""
+    return f"{name}[{column}]" if width > 1 else name
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """One number of a part."""
+
+    part: str
+    width: int
+    column: int
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        return indexed(self.part, self.column, self.width)
+
+    def of(self, outputs: Outputs) -> NDArray[np.float64]:
+        """Return the number of each run."""
+        return outputs.value(self.part, self.width)[:, self.column]
+
+
+@dataclass(frozen=True, slots=True)
+class Least:
+    """The least number of a part."""
+
+    part: str
+    width: int
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        return f"the least {self.part}"
+
+    def of(self, outputs: Outputs) -> NDArray[np.float64]:
+        """Return it for each run."""
+        least: NDArray[np.float64] = np.fmin.reduce(outputs.value(self.part, self.width), axis=1)
+        return least
+
+
+@dataclass(frozen=True, slots=True)
+class Greatest:
+    """The greatest number of a part."""
+
+    part: str
+    width: int
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        return f"the greatest {self.part}"
+
+    def of(self, outputs: Outputs) -> NDArray[np.float64]:
+        """Return it for each run."""
+        greatest: NDArray[np.float64] = np.fmax.reduce(outputs.value(self.part, self.width), axis=1)
+        return greatest
+
+
+@dataclass(frozen=True, slots=True)
+class Average:
+    """The average of a part's numbers."""
+
+    part: str
+    width: int
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        return f"the average {self.part}"
+
+    def of(self, outputs: Outputs) -> NDArray[np.float64]:
+        """Return it for each run."""
+        values = outputs.value(self.part, self.width)
+        there = ~np.isnan(values)
+        count = there.sum(axis=1)
+        total = np.where(there, values, 0.0).sum(axis=1)
+        return np.where(count > 0, total / np.maximum(count, 1), np.nan)

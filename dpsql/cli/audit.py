@@ -1,0 +1,172 @@
+"""`dpsql audit`: looks for counterexamples to what dpsql's mechanisms, or a whole statement, promise."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from dpsql.cli import narrate
+from dpsql.cli.exits import ExitCode
+from dpsql.cli.output import Output, UnwritableError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dpsql.audit import Campaign, Subject
+    from dpsql.cli.app import Settings
+
+__all__ = ["audit_command"]
+
+_TRIALS, _STATEMENT_TRIALS = 500_000, 4_000
+_EPSILONS = ("0.2", "0.7", "1.5")
+_DOUBT = 0.01
+"""Chance that anything correct is accused in one run of the command."""
+
+
+@click.command("audit")
+@click.option(
+    "-m", "--mechanism", "names", metavar="TEXT", multiple=True, help="Only those with this in their name."
+)
+@click.option("--all", "every", is_flag=True, help="Also test subjects known to be private or incorrect.")
+@click.option("--list", "listing", is_flag=True, help="Name the subjects and what they do; run nothing.")
+@click.option(
+    "--epsilon", "epsilons", metavar="E", multiple=True, help="What is claimed. [default: 0.2, 0.7, 1.5]"
+)
+@click.option("--trials", type=click.IntRange(min=100), help="Runs of each final test on each input.")
+@click.option(
+    "-f", "--file", "file", metavar="FILE", help="Audit a file's private statements through all of dpsql."
+)
+@click.option(
+    "--remove-unit",
+    "unit",
+    metavar="[UNIT]",
+    is_flag=False,
+    flag_value="",
+    help="With -f: which privacy unit the neighbouring data lack. [default: the one with the most rows]",
+)
+@click.option("--json", "json_", is_flag=True, help="Print everything as one JSON object.")
+@click.option("--html", metavar="FILE", help="Also write a page with curves; it needs nothing else.")
+@click.pass_obj
+def audit_command(
+    settings: Settings,
+    /,
+    *,
+    names: tuple[str, ...],
+    every: bool,
+    listing: bool,
+    epsilons: tuple[str, ...],
+    trials: int | None,
+    file: str | None,
+    unit: str | None,
+    json_: bool,
+    html: str | None,
+) -> int:
+    """Look for counterexamples to differential privacy.
+
+    Without -f: in dpsql's own mechanisms, each at several epsilon; no policy and no data are needed. A
+    mechanism that passes is not proved private: none was found.
+
+    With -f: each private statement of the file runs thousands of times on the policy's data and on the
+    data without one privacy unit, on a scratch ledger, and the released rows are compared. For owners, on
+    small test data: what is printed depends on the data, and no budget is charged.
+
+    Exit code 1 if a counterexample was found, or one that is known to exist was not.
+    """
+    if file is not None and (names or every or listing or epsilons):
+        raise click.UsageError("-f does not go with -m, --all, --list or --epsilon")
+    if file is None and unit is not None:
+        raise click.UsageError("--remove-unit needs -f")
+    out = Output("table", settings.file)
+    out.check()
+    if html is not None:
+        Output("table", html).check()
+    if listing:
+        out.write_text(_listing(_chosen(names, every=every)))
+        out.close()
+        return ExitCode.OK
+    if file is not None:
+        campaign = _statements(settings, file, unit or None, trials or _STATEMENT_TRIALS)
+    else:
+        campaign = _mechanisms(_chosen(names, every=every), epsilons or _EPSILONS, trials or _TRIALS)
+    _report(campaign, out, json_=json_, html=html)
+    out.close()
+    wrong = sum(not outcome.expected for outcome in campaign.outcomes)
+    if wrong:
+        narrate.error(f"{wrong} of {len(campaign.outcomes)} verdicts are not as they should be")
+        return ExitCode.QUERY_FAILED
+    narrate.note(f"{len(campaign.outcomes)} verdicts, all as they should be, in {campaign.seconds:.1f} s")
+    return ExitCode.OK
+
+
+def _chosen(names: Sequence[str], *, every: bool) -> list[Subject]:
+    from dpsql.audit import CATALOGUE
+
+    known = [subject for subject in CATALOGUE if every or subject.kind == "dpsql"]
+    found = [s for s in known if not names or any(name.lower() in s.name.lower() for name in names)]
+    if not found:
+        raise click.UsageError(f"no subject has {' or '.join(names)} in its name\nHint: dpsql audit --list")
+    return found
+
+
+def _listing(subjects: Sequence[Subject]) -> str:
+    widest = max(len(subject.name) for subject in subjects)
+    return "".join(f"{subject.kind:<9}  {subject.name:<{widest}}  {subject.about}\n" for subject in subjects)
+
+
+def _mechanisms(subjects: Sequence[Subject], epsilons: Sequence[str], trials: int) -> Campaign:
+    from dpsql import audit
+    from dpsql.charge import exact
+
+    try:
+        claims = [exact(text) for text in epsilons]
+    except ValueError as problem:
+        raise click.UsageError(f"--epsilon: {problem}") from None
+    if any(not 0 < claim <= 20 for claim in claims):
+        raise click.UsageError("--epsilon must be greater than 0, and at most 20")
+
+    def told(number: int, count: int, subject: Subject, epsilon: Fraction) -> None:
+        narrate.note(f"audit {number} of {count}: {subject.name}, epsilon {float(epsilon):g}")
+
+    return audit.campaign(subjects, claims, trials=trials, told=told)
+
+
+def _statements(settings: Settings, file: str, unit: str | None, trials: int) -> Campaign:
+    import time
+
+    from dpsql.audit import Campaign, Outcome, Subject
+    from dpsql.cli.audit_path import audit_statement, private_statements
+    from dpsql.cli.sources import read, statements
+    from dpsql.policy import load
+
+    policy = load(settings.policy)
+    asked = private_statements(policy, statements(read([("file", file)])))
+    if not asked:
+        raise click.UsageError(f"{file} has no private statement")
+    narrate.warning("for the owner, on test data: the report depends on the data, and no budget is charged")
+    started, confidence, outcomes = time.perf_counter(), 1 - _DOUBT / len(asked), []
+    for one in asked:
+        narrate.note(f"{one.where}: {3 * trials} runs, on the data and without one unit")
+        verdict = audit_statement(policy, one, unit=unit, trials=trials, confidence=confidence)
+        about = f"{' '.join(one.text.split())}; {verdict.counterexample.pattern}"
+        subject = Subject(one.where, "statement", about, audit_statement)
+        outcomes.append(Outcome(subject, Fraction(verdict.epsilon), verdict))
+    return Campaign(tuple(outcomes), confidence, _DOUBT, time.perf_counter() - started)
+
+
+def _report(campaign: Campaign, out: Output, *, json_: bool, html: str | None) -> None:
+    from dpsql.audit import as_data, as_html
+    from dpsql.cli.audit_text import as_text
+
+    if html is not None:
+        try:
+            Path(html).write_text(as_html(campaign), encoding="utf-8")
+        except OSError as problem:
+            raise UnwritableError(f"cannot write {html}: {problem.strerror}") from None
+    if json_:
+        out.write_text(json.dumps(as_data(campaign), indent=2, ensure_ascii=False) + "\n")
+    else:
+        out.write_text(as_text(campaign, out.style))

@@ -1,0 +1,237 @@
+"""The whole-path audit: a real statement, thousands of times, on the data and on its neighbour."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import threading
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpsql.cli.audit_neighbour import neighbour
+from dpsql.errors import ProgrammingError
+from dpsql.session import Session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import pyarrow as pa
+
+    from dpsql.audit import Verdict
+    from dpsql.cli.sources import Piece
+    from dpsql.noise import Entropy
+    from dpsql.policy import Policy
+    from dpsql.session import Answer, Prepared
+
+__all__ = ["Audited", "audit_statement", "private_statements"]
+
+_DERIVED = ("_stddev", "_low", "_high", "p_value")
+"""Columns that follow from the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Audited:
+    """A private statement, and the settings of its session that come before it."""
+
+    text: str
+    where: str
+    before: tuple[str, ...]
+
+
+def private_statements(policy: Policy, pieces: Sequence[Piece]) -> list[Audited]:
+    """Pick the private ones of some statements; raises what is wrong with any of them.
+
+    Settings (SET) count for the statements behind them; whatever else is public is passed over.
+    """
+    from dpsql.language import Set
+
+    found: list[Audited] = []
+    before: tuple[str, ...] = ()
+    with tempfile.TemporaryDirectory(prefix="dpsql-audit-") as folder:
+        session = Session(_scratch(policy, Path(folder) / "ledger.sqlite"), analyst="audit")
+        try:
+            for piece in pieces:
+                prepared = session.prepare(piece.text)
+                if isinstance(prepared.statement, Set):
+                    session.execute(prepared)
+                    before = (*before, piece.text)
+                elif prepared.private:
+                    found.append(Audited(piece.text, piece.where, before))
+        finally:
+            session.close()
+    return found
+
+
+def _scratch(policy: Policy, ledger: Path) -> Policy:
+    """Return the policy with a ledger of its own that pays for everything."""
+    budget = replace(policy.budget, epsilon=_ENDLESS, delta=_DELTA, ledger=ledger)
+    return replace(policy, budget=budget, analysts={}, share_releases=False)
+
+
+_ENDLESS, _DELTA = Fraction(10**12), Fraction(999, 1000)
+
+
+@dataclass(eq=False, slots=True)
+class _Side:
+    """One of the two databases, with a session that never runs out of budget."""
+
+    policy: Policy
+    folder: Path
+    name: str
+    asked: Audited
+    told: Callable[[int], None]
+    lock: threading.Lock
+    session: Session | None = None
+    prepared: Prepared | None = None
+    left: int = 0
+    ledgers: int = 0
+
+    def __str__(self) -> str:
+        return self.name
+
+    def open(self) -> Prepared:
+        """Start a session on a ledger of its own, and prepare the statement, which is never to be reused."""
+        self.close()
+        ledger = self.folder / f"ledger{self.ledgers}.sqlite"
+        self.ledgers += 1
+        session = Session(_scratch(self.policy, ledger), analyst="audit")
+        self.session = session
+        for text in self.asked.before:
+            session.run(text)
+        prepared = session.prepare(self.asked.text)
+        if prepared.plan is None:
+            raise ProgrammingError("only a private statement can be audited")
+        plan = prepared.plan
+        self.prepared = replace(prepared, plan=replace(plan, options=replace(plan.options, fresh=True)))
+        delta = prepared.price.delta
+        self.left = 10**9 if not delta else max(1, int(_DELTA / delta))
+        return self.prepared
+
+    def run(self) -> Answer:
+        """Run the statement once."""
+        if self.left <= 0 or self.prepared is None or self.session is None:
+            self.open()
+        self.left -= 1
+        if self.session is None or self.prepared is None:
+            raise ProgrammingError("the statement is not prepared")
+        answer = self.session.execute(self.prepared)
+        self.told(1)
+        return answer
+
+    def close(self) -> None:
+        """Let go of the session."""
+        session, self.session = self.session, None
+        if session is not None:
+            session.close()
+
+
+def audit_statement(
+    policy: Policy,
+    asked: Audited,
+    *,
+    unit: str | None,
+    trials: int,
+    confidence: float,
+    told: Callable[[int], None] = lambda _: None,
+) -> Verdict:
+    """Audit one private statement through the whole of dpsql.
+
+    Language, analysis, price, ledger, engine, mechanism and release are those of every statement; the
+    ledger is a scratch one, and nothing is charged to the policy's own. The released rows, all that is
+    free beside them, and the charge are what is tested.
+
+    Parameters
+    ----------
+    policy
+        Over a small database: the statement runs thousands of times.
+    asked
+        The statement.
+    unit
+        Which privacy unit to remove; None for the one with the most rows.
+    trials, confidence
+        As in `dpsql.audit.detect`; the search makes half as many runs again.
+    told
+        Called with the number of runs just made.
+
+    Raises
+    ------
+    dpsql.errors.Error
+        Whatever is wrong with the statement; `ProgrammingError` if it is not private or the unit unknown.
+    """
+    from dpsql import audit
+
+    folder = Path(tempfile.mkdtemp(prefix="dpsql-audit-"))
+    sides: list[_Side] = []
+    try:
+        first = _Side(policy, folder / "all", "the data", asked, told, threading.Lock())
+        sides.append(first)
+        first.folder.mkdir()
+        prepared = first.open()
+        if prepared.plan is None:
+            raise ProgrammingError("only a private statement can be audited")
+        without = neighbour(policy, prepared.plan.compiled.tables, unit, folder)
+        name = f"the data without {without.removed}"
+        second = _Side(without.policy, folder / "without", name, asked, told, threading.Lock())
+        sides.append(second)
+        second.folder.mkdir()
+        second.open()
+        return audit.detect(
+            _run,
+            prepared.price.epsilon,
+            delta=prepared.price.delta,
+            inputs=[audit.Pair(f"{without.removed} removed, {without.rows} rows", first, second)],
+            trials=trials,
+            confidence=confidence,
+            name=asked.where,
+        )
+    finally:
+        for side in sides:
+            side.close()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _run(side: _Side, trials: int, _: Entropy) -> dict[str, Any]:
+    """Run the statement so many times and lay out the released rows, by position."""
+    with side.lock:
+        return _laid_out([side.run() for _ in range(trials)])
+
+
+def _laid_out(answers: list[Answer]) -> dict[str, Any]:
+    import numpy as np
+
+    from dpsql.audit import CHARGE
+
+    tables: list[pa.Table] = []
+    charges = np.zeros(len(answers))
+    for i, answer in enumerate(answers):
+        if answer.release is None:
+            raise ProgrammingError("the statement releases nothing")
+        tables.append(answer.release.table)
+        charges[i] = float(answer.release.charge.epsilon)
+    height = max((table.num_rows for table in tables), default=0)
+    parts: dict[str, Any] = {"rows": np.array([table.num_rows for table in tables]), CHARGE: charges}
+    for place, name in enumerate(tables[0].column_names if tables else []):
+        if name.endswith(_DERIVED):
+            continue
+        cells = [table.column(place).to_pylist() for table in tables]
+        if _numeric(tables[0], place):
+            values = np.full((len(tables), height), np.nan)
+            for i, column in enumerate(cells):
+                values[i, : len(column)] = [np.nan if cell is None else float(cell) for cell in column]
+            parts[name] = values
+        else:
+            labels = np.full((len(tables), height), "", dtype=object)
+            for i, column in enumerate(cells):
+                labels[i, : len(column)] = ["NULL" if cell is None else str(cell) for cell in column]
+            parts[name] = labels.astype(np.str_)
+    return parts
+
+
+def _numeric(table: pa.Table, place: int) -> bool:
+    """Whether a column holds noisy numbers; whole numbers, which can be keys, are labels."""
+    import pyarrow as pa
+
+    kind = table.schema.field(place).type
+    return bool(pa.types.is_floating(kind) or pa.types.is_decimal(kind))
