@@ -86,7 +86,8 @@ def evidence(
     beside = delta * trials
     rare = c1 + c2 < _RAREST * trials
     a, b = np.maximum(c1 - beside, 0.0) + 0.5, c2 + 0.5
-    variance = (a + 2 * min(beside, trials / 4)) / a**2 + 1 / b - 2 / (trials + 1)
+    # One more where it never happened: 1/b is far too wary there.
+    variance = (a + 2 * min(beside, trials / 4)) / a**2 + 1 / (b + 1) - 2 / (trials + 1)
     return np.where(rare, -_HOPELESS, np.log(a / b)), np.sqrt(np.maximum(variance, 0.0))
 
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from dpsql.audit import Verdict
     from dpsql.cli.sources import Piece
-    from dpsql.noise import Entropy
     from dpsql.policy import Policy
     from dpsql.session import Answer, Prepared
 
@@ -192,7 +191,7 @@ def audit_statement(
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _run(side: _Side, trials: int, _: Entropy) -> dict[str, Any]:
+def _run(side: _Side, trials: int, _: object) -> dict[str, Any]:
     """Run the statement so many times and lay out the released rows, by position."""
     with side.lock:
         return _laid_out([side.run() for _ in range(trials)])
