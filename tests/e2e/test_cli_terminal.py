@@ -36,6 +36,18 @@ class Terminal:
             "PROMPT_TOOLKIT_NO_CPR": "1",
         }
         self.seen = ""
+        for _ in range(
+            3
+        ):  # a crowded machine may take its time over a start; a shell that never starts fails
+            self._start(args, policy, env)
+            if select.select([self.fd], [], [], SECONDS)[0]:
+                return
+            self.process.kill()
+            self.process.wait(SECONDS)
+            os.close(self.fd)
+        raise AssertionError("the shell does not start")
+
+    def _start(self, args: tuple[str, ...], policy: Path, env: dict[str, str]) -> None:
         self.fd, other = pty.openpty()
         self.process = subprocess.Popen(
             [sys.executable, "-m", "dpsql.cli", "-p", str(policy), *args],
