@@ -25,7 +25,7 @@ from dpsql.audit.outputs import CHARGE, read
 from dpsql.audit.report import as_data, verdict_data
 from dpsql.audit.report_html import as_html
 from dpsql.audit.subject import Subject
-from dpsql.audit.verdict import Counterexample, Tested, Verdict
+from dpsql.audit.verdict import Counterexample, PValues, Verdict
 
 __all__ = [
     "CATALOGUE",
@@ -34,9 +34,9 @@ __all__ = [
     "Campaign",
     "Counterexample",
     "Outcome",
+    "PValues",
     "Pair",
     "Subject",
-    "Tested",
     "Verdict",
     "as_data",
     "as_html",

@@ -12,7 +12,7 @@ from dpsql.audit.inputs import LENGTHS, pairs
 from dpsql.audit.looks import Looks
 from dpsql.audit.rounds import Search, searched
 from dpsql.audit.statistics import strata
-from dpsql.audit.verdict import Counterexample, Tested, Verdict
+from dpsql.audit.verdict import Counterexample, PValues, Verdict
 from dpsql.charge import exact
 from dpsql.errors import ProgrammingError
 from dpsql.noise import SystemEntropy
@@ -141,7 +141,7 @@ def detect(
         counterexample=Counterexample(
             pair.name, *order, chosen, found.event, found.epsilon, found.delta, *counts[-1]
         ),
-        curve=tuple(Tested(float(e), looks.p_value(float(e)), looks.backward(float(e))) for e in tested),
+        curve=tuple(PValues(float(e), looks.p_value(float(e)), looks.backward(float(e))) for e in tested),
         trials=counts[-1][2],
         runs=search.runs,
         candidates=len(search.seen),

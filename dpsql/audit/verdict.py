@@ -12,11 +12,11 @@ import numpy as np
 if TYPE_CHECKING:
     from dpsql.audit.events import Event
 
-__all__ = ["Counterexample", "Tested", "Verdict"]
+__all__ = ["Counterexample", "PValues", "Verdict"]
 
 
 @dataclass(frozen=True, slots=True)
-class Tested:
+class PValues:
     """The p-values at one epsilon.
 
     Attributes
@@ -123,7 +123,7 @@ class Verdict:
     lower_bound: float
     confidence: float
     counterexample: Counterexample
-    curve: tuple[Tested, ...]
+    curve: tuple[PValues, ...]
     trials: int
     runs: int
     candidates: int

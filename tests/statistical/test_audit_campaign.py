@@ -1,0 +1,73 @@
+"""The audit at full size: the whole catalogue, and how often it accuses what is private."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dpsql import mechanisms, noise
+from dpsql.audit import CATALOGUE, CHARGE, EPSILONS, campaign, detect
+
+REPEATS = 200
+
+
+def histogram(counts, trials, entropy):
+    """Reaches its epsilon, 1, exactly: the hardest kind of mechanism not to accuse."""
+    return (counts + noise.laplace(1, (trials, len(counts)), entropy=entropy)).astype(float)
+
+
+def noisy_max(counts, trials, entropy):
+    done = mechanisms.noisy_max(np.broadcast_to(counts, (trials, len(counts))), 1, entropy=entropy)
+    return {"index": done.index, "gap": done.gap, CHARGE: done.charge}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("mechanism", "adjacency"), [(histogram, "one"), (noisy_max, "monotone")])
+def test_what_is_private_is_seldom_accused(mechanism, adjacency):
+    # With confidence 95% each, far more accused than 5% would have probability 1e-9.
+    accused, bounds = 0, []
+    for seed in range(REPEATS):
+        verdict = detect(
+            mechanism,
+            1,
+            adjacency=adjacency,
+            lengths=[3],
+            trials=10_000,
+            confidence=0.95,
+            epsilons=[],
+            entropy=noise.SeededEntropy(seed),
+        )
+        accused += verdict.violated
+        bounds.append(verdict.lower_bound)
+        assert verdict.violated is (verdict.lower_bound >= 1)
+    assert accused <= stats.binom.isf(1e-9, REPEATS, 0.05)
+    assert np.mean(bounds) > 0.75
+
+
+@pytest.mark.slow
+def test_the_whole_catalogue_is_judged_as_is_known():
+    done = campaign()
+    report = [
+        f"{one.subject.name} at {float(one.epsilon)}: {one.verdict.words()}"
+        for one in done.outcomes
+        if not one.expected
+    ]
+    assert report == []
+    far = {
+        (one.subject.name, float(one.epsilon))
+        for one in done.outcomes
+        if one.subject.kind == "dpsql" and one.subject.tight and not one.near and one.epsilon > EPSILONS[0]
+    }
+    assert far == set()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("subject", [s for s in CATALOGUE if s.kind == "incorrect"], ids=lambda s: s.name)
+def test_each_mistake_is_found_time_and_again(subject):
+    for epsilon in EPSILONS:
+        for _ in range(2):
+            verdict = subject.audit(Fraction(epsilon), trials=500_000, confidence=0.9999)
+            assert verdict.violated is subject.wrong(float(epsilon)), verdict.words()
