@@ -1,0 +1,17 @@
+"""The figures and tables of the papers behind dpsql, measured again: `python examples/reproduce`.
+
+====================  =========================================================================
+``command``           the command line, the order of the experiments, what is written where
+``sets``              the data: the papers' own where they can be had, else what stands in
+``baskets``           a generator of market baskets, for when there are no data
+``trials``            the product's mechanisms, many runs at once
+``error_reduction``   what free gaps are worth (Free Gap, figures 1 and 2)
+``thresholds``        answers, precision, budget left (Free Gap, figures 3 and 4)
+``hybrids``           top-k that stops at a threshold (dissertation, figures 5-7 and 5-8)
+``significance``      p-values (dissertation, figure 5-9)
+``unknown``           Top Stable and limited domain (Top Stable, tables 2 and 3, figure 1)
+``coverage``          whether 95% intervals cover 95%
+``peer``              the Limited Domain mechanism as published, to compare with
+``svg``, ``page``     figures and the page, without JavaScript
+====================  =========================================================================
+"""

@@ -1,0 +1,119 @@
+"""The product's mechanisms, many independent runs at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsql import mechanisms
+from dpsql.mechanisms.sparse_vector import Runs, sparse_vector_runs
+from dpsql.noise import Entropy
+
+__all__ = ["Affine", "TopKRuns", "affine", "blocks", "measured", "threshold_runs", "top_k_runs", "totals"]
+
+_CELLS = 4_000_000
+"""Most counts with noise that are held at once."""
+
+_WIDE = 3000
+
+
+@dataclass(frozen=True, slots=True)
+class TopKRuns:
+    """Runs of noisy top-k: `index` int64 (trials, k), `gap` float64 (trials, k), and their noise."""
+
+    index: NDArray[np.int64]
+    gap: NDArray[np.float64]
+    scale: Fraction
+    resolution: int
+
+
+def blocks(trials: int, groups: int) -> Iterator[int]:
+    """Cut trials into blocks that fit the memory."""
+    size = max(1, _CELLS // groups)
+    for start in range(0, trials, size):
+        yield min(size, trials - start)
+
+
+def top_k_runs(
+    counts: NDArray[np.int64],
+    k: int,
+    epsilon: Fraction,
+    trials: int,
+    entropy: Entropy,
+    noise: mechanisms.Noise = "exponential",
+) -> TopKRuns:
+    """Run noisy top-k so many times on the same counts."""
+    if len(counts) > _WIDE:
+        # Over many groups single runs are faster: they complete noise only where it can matter.
+        found = [
+            mechanisms.noisy_top_k(counts, k, epsilon, noise=noise, entropy=entropy) for _ in range(trials)
+        ]
+        index, gap = np.stack([r.index for r in found]), np.stack([r.gap for r in found])
+    else:
+        found = [
+            mechanisms.noisy_top_k(
+                np.broadcast_to(counts, (size, len(counts))), k, epsilon, noise=noise, entropy=entropy
+            )
+            for size in blocks(trials, len(counts))
+        ]
+        index, gap = np.concatenate([r.index for r in found]), np.concatenate([r.gap for r in found])
+    return TopKRuns(index, gap, found[0].scale, found[0].resolution)
+
+
+def threshold_runs(
+    counts: NDArray[np.int64],
+    thresholds: NDArray[np.int64],
+    k: int,
+    epsilon: Fraction,
+    entropy: Entropy,
+    **options: object,
+) -> Iterator[tuple[NDArray[np.int64], Runs]]:
+    """Run the sparse vector family once for each threshold; yield them in blocks with their runs.
+
+    A threshold is public: to subtract it from the counts and compare with 0 is the same.
+    """
+    start = 0
+    for size in blocks(len(thresholds), len(counts)):
+        part = thresholds[start : start + size]
+        start += size
+        below = counts[None, :] - part[:, None]
+        yield part, sparse_vector_runs(below, 0, k, epsilon, entropy=entropy, **options)  # type: ignore[arg-type]
+
+
+def measured(exact: NDArray[np.int64], scale: Fraction, entropy: Entropy) -> tuple[NDArray[np.float64], int]:
+    """Measure every count of every trial; return them in the shape they came, and the grid."""
+    found = mechanisms.laplace(exact.ravel(), scale, entropy=entropy)
+    return found.value.reshape(exact.shape), found.resolution
+
+
+def totals(exact: NDArray[np.int64], scale: Fraction, entropy: Entropy) -> tuple[NDArray[np.float64], int]:
+    """Measure the total of each trial, as an ANCHOR does: one draw of the same scale on the sum."""
+    found = mechanisms.laplace(exact.sum(axis=1), scale, entropy=entropy)
+    return found.value, found.resolution
+
+
+@dataclass(frozen=True, slots=True)
+class Affine:
+    """An affine function of vectors."""
+
+    matrix: NDArray[np.float64]
+    constant: NDArray[np.float64]
+
+    def __call__(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Apply it to every row."""
+        result: NDArray[np.float64] = rows @ self.matrix + self.constant
+        return result
+
+
+def affine(estimate: Callable[[NDArray[np.float64]], NDArray[np.float64]], size: int) -> Affine:
+    """Learn the product's estimate from its values at zero and at the unit vectors.
+
+    The best *linear* unbiased estimate is affine in what was released, so thousands of trials take one
+    product of matrices.
+    """
+    constant = estimate(np.zeros(size))
+    return Affine(np.stack([estimate(row) - constant for row in np.eye(size)]), constant)
