@@ -401,7 +401,8 @@ def grouped(
     parts = [*([f"{source.unit} AS u"] if source.unit else [])]
     parts += [f"{k.sql} AS k{i}" for i, k in enumerate(keys)]
     parts += [f"{canonical(a).sql} AS a{i}" for i, a in enumerate(group.aggregates)]
-    by = ", ".join([*([source.unit] if source.unit else []), *(k.sql for k in keys)])
+    # By place: the engine takes a key that is an integer constant for a place, whatever it stands for.
+    by = ", ".join(str(i + 1) for i in range(len(keys) + (1 if source.unit else 0)))
     inner = f"SELECT {', '.join(parts)} FROM {source.sql}{where}" + (f" GROUP BY {by}" if by else "")
     hidden = f"{alias}.u AS u, " if source.unit else ""
     listed = ", ".join(f"{v.sql} AS c{i}" for i, v in enumerate(values))

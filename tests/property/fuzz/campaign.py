@@ -9,9 +9,9 @@ import pytest
 
 from dpsql.analysis import Plan
 from fuzz.check import EXTRA, FILES, Finding, Tried, compile_statement, run_all
-from fuzz.data import big_data, small_data
+from fuzz.data import FEW, big_data, small_data
 from fuzz.mutant import Mutant
-from fuzz.stage import Stage
+from fuzz.stage import UNITS, Stage
 from fuzz.statements import Statement, statement
 from fuzz.world import worlds
 
@@ -25,11 +25,13 @@ KEPT = 10
 class Campaign:
     """All worlds with their databases, and the figures of what ran."""
 
-    def __init__(self, seed: int, *, big: float = 0.08) -> None:
+    def __init__(self, seed: int, *, big: float = 0.08, wide: float = 0.0) -> None:
         self.rng = Random(seed)
         self.stages = [Stage(world) for world in worlds()]
         self.kept: list[list[tuple[Statement, Plan]]] = [[] for _ in self.stages]
         self.big = big
+        self.wide = wide
+        """How often a database has as many units as can be removed, instead of a few."""
         self.rounds = 0
         self.tried = Tried()
 
@@ -53,8 +55,11 @@ class Campaign:
                 self.tried.shapes.add(shape(plan))
         again = self.rng.sample(known, min(KEPT, len(known)))
         known += plans
-        large = self.rng.random() < self.big
-        stage.fill(big_data(self.rng, stage.world) if large else small_data(self.rng, stage.world))
+        if self.rng.random() < self.big:
+            stage.fill(big_data(self.rng, stage.world))
+        else:
+            size = UNITS if self.rng.random() < self.wide else FEW
+            stage.fill(small_data(self.rng, stage.world, size))
         also = [name for name in EXTRA if self.rng.random() < 0.45]
         also += [name for name in FILES if self.rng.random() < 0.1]
         run_all(stage, [*plans, *again], self.tried, also)

@@ -5,16 +5,30 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from random import Random
 
-from fuzz.values import UNITS, cell
+from fuzz.values import MORE_UNITS, UNITS, cell
 from fuzz.world import World, kind_of
 
-__all__ = ["GIANT", "PERSONAL", "PLACE", "TABLES", "TIMES", "Data", "big_data", "random_row", "small_data"]
+__all__ = [
+    "FEW",
+    "GIANT",
+    "PERSONAL",
+    "PLACE",
+    "TABLES",
+    "TIMES",
+    "Data",
+    "big_data",
+    "random_row",
+    "small_data",
+]
 
 PERSONAL = ("visits", "users", "orders", "likes")
 TABLES = (*PERSONAL, "items", "devices", "logs")
 PLACE = {"visits": 0, "users": 0, "orders": 1, "likes": 0, "devices": 0}
 """Where each table's unit column is."""
 
+
+FEW = 5
+"""So many units are in a small database, if nothing else is said."""
 
 GIANT = 60
 TIMES = 40
@@ -33,14 +47,15 @@ class Data:
     """Rows of a unit that outnumber everybody else's, by table."""
 
 
-def small_data(rng: Random, world: World, size: int = 5) -> Data:
+def small_data(rng: Random, world: World, size: int = FEW) -> Data:
     """Draw a small database: skewed or even, tables empty at times, units without rows here and there."""
-    pool = rng.sample(UNITS[world.units], k=size)
+    named = UNITS[world.units]
+    pool = rng.sample(named, k=min(size, FEW)) + rng.sample(MORE_UNITS[world.units], k=max(0, size - FEW))
     nasty = rng.choice([0.0, 0.1, 0.1, 0.4])
     heavy = rng.random() < 0.4
     rows: dict[str, list[list[str]]] = {}
     for table in TABLES:
-        count = 0 if rng.random() < 0.06 else rng.randint(4, 16)
+        count = 0 if rng.random() < 0.06 else rng.randint(4, 16) * size // FEW
         rows[table] = [random_row(rng, world, table, pool, nasty, heavy=heavy) for _ in range(count)]
         if rng.random() < 0.3:  # rows that repeat
             rows[table] += [list(row) for row in rows[table][:5]]

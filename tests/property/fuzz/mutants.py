@@ -203,8 +203,8 @@ MUTANTS = (
             (
                 "analysis.aggregates",
                 "grouped",
-                "[*([source.unit] if source.unit else []), *(k.sql for k in keys)]",
-                "[k.sql for k in keys]",
+                "str(i + 1) for i in range(len(keys) + (1 if source.unit else 0))",
+                "str(i + 2) for i in range(len(keys))",
             ),
         ),
         ("GROUP BY unit", "subquery", "without unit in a block"),

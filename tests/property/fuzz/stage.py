@@ -17,12 +17,13 @@ from dpsql.engines.duckdb import settings
 from dpsql.engines.duckdb.sources import _cell, read_sources
 from dpsql.policy import BudgetPolicy, CsvSource, ParquetSource, Policy
 from dpsql.types import column_type
-from fuzz.data import GIANT, PERSONAL, PLACE, TABLES, TIMES, Data
+from fuzz.data import FEW, GIANT, PERSONAL, PLACE, TABLES, TIMES, Data
 from fuzz.world import World
 
 __all__ = ["Stage"]
 
-UNITS = 5
+UNITS = 18
+"""At most so many privacy units can be removed from a database."""
 
 
 class Stage:
@@ -52,6 +53,7 @@ class Stage:
             connection.execute("SET search_path = 'whole.main,whole.dpsql_domain'")
         self.data = Data({}, (), orphans=False)
         self.fills = 0
+        self._parsed: dict[str, duckdb.Statement] = {}
 
     def close(self) -> None:
         """Let go of the databases."""
@@ -64,9 +66,16 @@ class Stage:
         first = "" if name == "whole" else f"{name}.main,"
         self.connection.execute(f"SET search_path = '{first}whole.main,whole.dpsql_domain'")
 
+    def parsed(self, sql: str) -> duckdb.Statement:
+        """Return a statement parsed but not bound: it is counted on many databases."""
+        if sql not in self._parsed:
+            (self._parsed[sql],) = self.connection.extract_statements(sql)
+        return self._parsed[sql]
+
     def fill(self, data: Data) -> None:
         """Replace the databases by a new one and its neighbours."""
         self.data = data
+        self._parsed.clear()
         self.enter("whole")
         for connection in (self.connection, self.twin):
             for table in TABLES:
@@ -75,7 +84,7 @@ class Stage:
                     self._repeat(connection, table)
         for i, unit in enumerate(data.units):
             self._neighbour(f"minus{i}", unit, i, keep=False)
-            if not data.big:
+            if not data.big and i < FEW:
                 self._neighbour(f"only{i}", unit, i, keep=True)
         self._neighbour("nobody", "NULL", -1, keep=True)
         every = (*TABLES, *self.world.public)

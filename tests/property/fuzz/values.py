@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-__all__ = ["COMMON", "NASTY", "UNITS", "cell"]
+__all__ = ["COMMON", "MORE_UNITS", "NASTY", "UNITS", "cell"]
 
 COMMON: dict[str, list[str]] = {
     "int": ["1", "2", "3", "0", "5", "7"],
@@ -107,6 +107,14 @@ UNITS: dict[str, list[str]] = {
     "DATE": [*(f"DATE '2024-01-0{i}'" for i in range(1, 5)), "'infinity'::DATE", "DATE '5881580-07-10'"],
 }
 """Names of privacy units by the type of unit columns; integers are of every width."""
+
+MORE_UNITS: dict[str, list[str]] = {
+    "integer": [str(i) for i in range(3, 17)],
+    "VARCHAR": [f"'p{i}'" for i in range(14)],
+    "UUID": [f"UUID '00000000-0000-0000-0000-0000000001{i:02}'" for i in range(14)],
+    "DATE": [f"DATE '2023-05-{i:02}'" for i in range(1, 15)],
+}
+"""Further, plainer ones for databases of more units."""
 
 
 def cell(rng: Random, kind: str, declared: str, nasty: float) -> str:
