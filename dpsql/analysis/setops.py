@@ -9,6 +9,7 @@ from sqlglot import exp
 from dpsql.analysis.expressions import check_arguments, common
 from dpsql.analysis.relation import Column, Owner, Relation
 from dpsql.analysis.typed import Typed, UnitRole
+from dpsql.types import NULL
 
 if TYPE_CHECKING:
     from dpsql.analysis.compiler import StatementCompiler
@@ -90,13 +91,16 @@ def _unit(alias: str, relation: Relation, owner: Owner, name: str, left: Relatio
 
 def _same(left: Column, right: Column, merged: Typed) -> bool:
     """Whether neither branch was converted but for an integer's width: else two units could become one."""
-    return all(c.type == merged.type or (c.type.integer and merged.type.integer) for c in (left, right))
+    return all(
+        c.type in (merged.type, NULL) or (c.type.integer and merged.type.integer) for c in (left, right)
+    )
 
 
 def _role(left: Column, right: Column, word: str) -> UnitRole:
-    """Only the unit in every branch, at that place, is still the unit; EXCEPT keeps the left's rows."""
+    """Only the unit (or NULL) in every branch is still the unit; EXCEPT keeps the left's rows."""
     if word != "UNION" and left.unit is UnitRole.EXACT:
         return UnitRole.EXACT
-    if UnitRole.NONE in (left.unit, right.unit):
+    roles = [UnitRole.NULLABLE if c.type == NULL else c.unit for c in (left, right)]
+    if UnitRole.NONE in roles or UnitRole.NONE is left.unit is right.unit:
         return UnitRole.NONE
-    return UnitRole.EXACT if left.unit is right.unit is UnitRole.EXACT else UnitRole.NULLABLE
+    return UnitRole.EXACT if roles == [UnitRole.EXACT, UnitRole.EXACT] else UnitRole.NULLABLE

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SUBQUERY_RULES"]
 
-_HINT = "WHERE inner.user_id = outer.user_id"
+_HINT = "WHERE a.user_id = b.user_id"
 
 
 def _block(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Block:

@@ -11,7 +11,7 @@ import pytest
 
 from dpsql.analysis import Plan, analyse, complete
 from dpsql.engines import open_engine
-from dpsql.errors import QueryRefused, QuerySyntaxError
+from dpsql.errors import ProgrammingError, QueryRefused, QuerySyntaxError
 from dpsql.language import Query, parse, split
 from dpsql.policy import load
 from dpsql.session import Session
@@ -56,6 +56,7 @@ def fixtures(*paths: Path) -> list:
 
 ACCEPTED = fixtures(*sorted((FOLDER / "accepted").glob("*.sql")))
 REFUSED = fixtures(*sorted((FOLDER / "refused").glob("*.sql")))
+FOLLOWED = fixtures(FOLDER / "hints.sql")
 LATER = fixtures(FOLDER / "later.sql")
 
 
@@ -228,3 +229,26 @@ def test_later_is_refused_cleanly(fixture, session):
     assert caught.value.line is not None
     assert caught.value.col is not None
     assert caught.value.__cause__ is None
+
+
+@pytest.fixture(scope="module")
+def hints(session) -> dict[str, str]:
+    """The hints that the refused statements are given, by their numbers."""
+    found = {}
+    for case in REFUSED:
+        with pytest.raises((QueryRefused, QuerySyntaxError, ProgrammingError)) as caught:
+            session.prepare(case.values[0].statement)
+        if caught.value.hint is not None:
+            found[case.values[0].name.split()[1]] = caught.value.hint
+    return found
+
+
+@pytest.mark.parametrize("fixture", FOLLOWED)
+def test_a_hint_that_is_followed_works(session, hints, fixture):
+    assert fixture.name.split()[1] in hints
+    session.prepare(fixture.statement)
+
+
+def test_every_hint_was_followed(hints):
+    followed = {hints[case.values[0].name.split()[1]] for case in FOLLOWED}
+    assert set(hints.values()) - followed == set()

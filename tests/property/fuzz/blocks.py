@@ -278,10 +278,10 @@ def _combined(maker: Maker, wanted: str | None, depth: int) -> Subquery:
         maker.note(f"{'owned' if scope.owner else 'public'} branch of {word}")
     columns = [Column(f"c{i + (wanted is not None)}", k) for i, k in enumerate(kinds)]
     if wanted is not None:
-        # A public branch has no unit there, so the result's column is known to be one only after the left's.
         kept = all(units) or (word not in ("UNION ALL", "UNION") and units[0])
+        role = "exact" if kept else "maybe" if units[0] and first == ["NULL"] else ""
         kind = {"integer": "int", "VARCHAR": "text", "UUID": "uuid", "DATE": "date"}[maker.world.units]
-        columns.insert(0, Column("c0", kind, "exact" if kept else ""))
+        columns.insert(0, Column("c0", kind, role))
     fact = frozenset({frozenset(c.name for c in columns if c.unit != "exact")})
     single = frozenset() if word.endswith("ALL") else fact
     return f"{branches[0]} {word} {branches[1]}", tuple(columns), owner, single

@@ -189,8 +189,13 @@ SELECT COUNT(DISTINCT user_id) FROM users u WHERE (SELECT COUNT(*) FROM visits v
 -- expect: SELECT page, COUNT(DISTINCT user_id) FROM visits WHERE page NOT IN (SELECT page FROM pages) OR ms > 100 GROUP BY page
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE page NOT IN (SELECT page FROM pages) OR ms > 100 GROUP BY page ORDER BY n DESC LIMIT 2
 
--- grouped by a constant too, which is no place in the select list
+-- A391 grouped by a constant too, which is no place in the select list
 -- candidates: FROM page_domain
 -- expect: itself
 SELECT v.page, COUNT(DISTINCT v.user_id) AS n FROM visits v JOIN (SELECT 7 AS k, category, MIN(page) AS page FROM pages GROUP BY ALL) p ON p.page = v.page AND p.k = 7 GROUP BY v.page
 ORDER BY n DESC LIMIT 2
+
+-- A390 public rows of UNION ALL belong to nobody
+-- candidates: SELECT unnest(['a', 'z'])
+-- expect: SELECT page, COUNT(DISTINCT user_id) FROM visits GROUP BY page
+SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, page FROM visits UNION ALL SELECT NULL, page FROM pages) WHERE page IN ('a', 'z') GROUP BY page ORDER BY n DESC LIMIT 1

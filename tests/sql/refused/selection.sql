@@ -365,7 +365,7 @@ SELECT day, page, country, a.x, b.x, c.x, COUNT(DISTINCT user_id) AS n FROM visi
 -- R539 a tie-breaker that is no key
 -- error: a subquery over private rows must be tied to the row's own
 -- at: MAX
--- hint: WHERE inner.user_id = outer.user_id
+-- hint: WHERE a.user_id = b.user_id
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC, (SELECT MAX(note) FROM visits) LIMIT 2
 
 -- R361 what follows BY

@@ -337,7 +337,7 @@ SELECT COUNT(DISTINCT user_id) INTO t FROM visits
 -- R538 a subquery in the select list
 -- error: a subquery over private rows must be tied to the row's own
 -- at: MAX
--- hint: WHERE inner.user_id = outer.user_id
+-- hint: WHERE a.user_id = b.user_id
 SELECT COUNT(DISTINCT user_id), (SELECT MAX(note) FROM visits) FROM visits
 
 -- R540 a subquery in HAVING
@@ -349,7 +349,7 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING n > (
 -- R541 a subquery as a key
 -- error: a subquery over private rows must be tied to the row's own
 -- at: MAX
--- hint: WHERE inner.user_id = outer.user_id
+-- hint: WHERE a.user_id = b.user_id
 SELECT (SELECT MAX(page) FROM visits) AS k, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY k ORDER BY n DESC LIMIT 1
 
 -- R542 a CTE nobody uses is still checked for writing
@@ -360,7 +360,7 @@ WITH x AS (DELETE FROM visits RETURNING *) SELECT COUNT(DISTINCT user_id) FROM v
 -- R37 unmatched rows of an outer join decide about others
 -- error: a subquery over private rows must be tied to the row's own
 -- at: 1
--- hint: WHERE inner.user_id = outer.user_id
+-- hint: WHERE a.user_id = b.user_id
 SELECT city, COUNT(DISTINCT u.user_id) AS n FROM users u WHERE EXISTS (SELECT 1 FROM pages p LEFT JOIN visits v ON v.page = p.page WHERE v.user_id IS NULL) GROUP BY city ORDER BY n DESC LIMIT 2
 
 -- R38 IN on another column
@@ -396,13 +396,13 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE user_id >= ALL (SELE
 -- R45 EXISTS correlated by another column
 -- error: a subquery over private rows must be tied to the row's own
 -- at: 1
--- hint: WHERE inner.user_id = outer.user_id
+-- hint: WHERE a.user_id = b.user_id
 SELECT v.page, COUNT(DISTINCT v.user_id) AS n FROM visits v WHERE NOT EXISTS (SELECT 1 FROM visits w WHERE w.page = v.page AND w.user_id <> v.user_id) GROUP BY v.page ORDER BY n DESC LIMIT 2
 
 -- R46 correlation under OR
 -- error: a subquery over private rows must be tied to the row's own
 -- at: 1
--- hint: WHERE inner.user_id = outer.user_id
+-- hint: WHERE a.user_id = b.user_id
 SELECT city, COUNT(DISTINCT u.user_id) AS n FROM users u WHERE EXISTS (SELECT 1 FROM visits v WHERE v.user_id = u.user_id OR v.ms > 100) GROUP BY city ORDER BY n DESC LIMIT 2
 
 -- R47 correlation in the ON of an outer join does not filter
@@ -414,13 +414,13 @@ SELECT city, COUNT(DISTINCT o.user_id) AS n FROM users o WHERE EXISTS (SELECT 1 
 -- R49 uncorrelated scalar subquery over private
 -- error: a subquery over private rows must be tied to the row's own
 -- at: AVG
--- hint: WHERE inner.user_id = outer.user_id
+-- hint: WHERE a.user_id = b.user_id
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE ms > (SELECT AVG(ms) FROM visits) GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R50 scalar subquery correlated by another column
 -- error: a subquery over private rows must be tied to the row's own
 -- at: COUNT #2
--- hint: WHERE inner.user_id = outer.user_id
+-- hint: WHERE a.user_id = b.user_id
 SELECT v.country, COUNT(DISTINCT v.user_id) AS n FROM visits v WHERE (SELECT COUNT(*) FROM visits w WHERE w.page = v.page) > 3 GROUP BY v.country ORDER BY n DESC LIMIT 2
 
 -- R51 scalar subquery that may return two rows (raises), even over public
@@ -438,7 +438,7 @@ SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, ms AS user_id FROM visits)
 -- R551 an uncorrelated subquery among calculations of counts
 -- error: a subquery over private rows must be tied to the row's own
 -- at: MAX
--- hint: WHERE inner.user_id = outer.user_id
+-- hint: WHERE a.user_id = b.user_id
 SELECT page, COUNT(DISTINCT user_id) AS n, (SELECT MAX(note) FROM visits) || 'x' AS h FROM visits GROUP BY page TOP 2
 
 -- R552 a window beside the unit but by another column
@@ -461,13 +461,13 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE RANK() OVER (PARTITION BY user_
 -- R555 a row further out
 -- error: a subquery over private rows must be tied to the row's own
 -- at: 1 #2
--- hint: WHERE inner.user_id = outer.user_id
+-- hint: WHERE a.user_id = b.user_id
 SELECT COUNT(DISTINCT user_id) FROM users u WHERE EXISTS (SELECT 1 FROM visits v WHERE v.user_id = u.user_id AND EXISTS (SELECT 1 FROM visits z WHERE z.user_id = u.user_id AND z.ms > v.ms))
 
 -- R556 a unit that equals itself
 -- error: a subquery over private rows must be tied to the row's own
 -- at: 1
--- hint: WHERE inner.user_id = outer.user_id
+-- hint: WHERE a.user_id = b.user_id
 SELECT COUNT(DISTINCT user_id) FROM visits v WHERE EXISTS (SELECT 1 FROM users WHERE user_id = user_id)
 
 -- R557 private rows within public ones
