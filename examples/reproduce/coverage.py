@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import astuple, dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -12,11 +13,11 @@ from numpy.typing import NDArray
 from dpsql.estimates import choose_measuring, from_threshold, from_top_k
 from dpsql.mechanisms import Noise
 from dpsql.noise import Entropy
-from reproduce.page import Claim, Section, Table
+from reproduce.page import Claim, Figure, Section, Table
 from reproduce.svg import Series, panel
 from reproduce.trials import affine, measured, threshold_runs, top_k_runs, totals
 
-__all__ = ["KS", "interval_coverage"]
+__all__ = ["KS", "Point", "claims_apart", "claims_tied", "interval_coverage"]
 
 KS = (2, 3, 5, 10, 15, 25)
 EPSILON = Fraction(7, 10)
@@ -24,60 +25,100 @@ WAYS = ("EACH", "ANCHOR", "above a threshold, free")
 NOISES: tuple[Noise, ...] = ("exponential", "laplace")
 
 
+@dataclass(frozen=True, slots=True)
+class Point:
+    """How many intervals cover the true count, in per cent."""
+
+    counts: str
+    noise: Noise
+    k: int
+    way: str
+    covered: float
+    error: float
+    """Standard error in percentage points, as if each run had one interval only."""
+
+
 def interval_coverage(trials: int, entropy: Entropy, tick: Callable[[], None]) -> Section:
     """Count how often the interval around an estimate holds the true count."""
-    rows = []
+    rows: list[Point] = []
+    error = 100 * math.sqrt(0.95 * 0.05 / trials)
     for tied in (False, True):
         for noise in NOISES:
             for k in KS:
                 shares = [_selected(way, k, noise, tied, trials, entropy) for way in WAYS[:2]]
-                shares.append(float("nan") if tied else _above(k, noise, trials, entropy))
+                if not tied:
+                    shares.append(_above(k, noise, trials, entropy))
+                kind = "tied" if tied else "well apart"
                 rows += [
-                    ("tied" if tied else "well apart", noise, k, way, 100 * share)
-                    for way, share in zip(WAYS, shares, strict=True)
-                    if not math.isnan(share)
+                    Point(kind, noise, k, way, 100 * share, error)
+                    for way, share in zip(WAYS, shares, strict=False)
                 ]
                 tick()
-    panels = []
-    for counts in ("well apart", "tied"):
-        for noise in NOISES:
-            drawn = []
-            for i, way in enumerate(WAYS):
-                mine = [r for r in rows if r[:2] == (counts, noise) and r[3] == way]
-                if mine:
-                    drawn.append(Series("", [r[2] for r in mine], [r[4] for r in mine], "both", i, i))
-            panels.append(
-                panel(
-                    f"counts {counts}, {noise} noise", "k", "intervals that cover", drawn,
-                    y_range=(90, 100), unit="%", level=95,
-                )
-            )  # fmt: skip
-    apart = [r[4] for r in rows if r[0] == "well apart"]
-    tied_rows = [r[4] for r in rows if r[0] == "tied"]
-    # Intervals of one run are not independent: as if each run had one.
-    slack = max(0.5, 500 * (0.95 * 0.05 / trials) ** 0.5)
+    legend = [Series(way, (), (), "both", i, i) for i, way in enumerate(WAYS)]
+    apart, ties = ([r for r in rows if r.counts == kind] for kind in ("well apart", "tied"))
     return Section(
         "Intervals cover what they promise",
         "dpsql's own; for gaps over a threshold by Free Gap, lemma 5, and its one-sided counterpart.",
-        f"95% intervals of the counts that were selected, at epsilon {float(EPSILON)}. Intervals know the "
-        "noise, which is public, not which counts were lucky to be selected: counts that tie are covered a "
-        "little differently, as the documentation says.",
+        f"95% intervals of the counts that were selected, at epsilon {float(EPSILON)}; {trials:,} runs a "
+        "point, each with k intervals. Intervals know the noise, which is public, not which counts were "
+        "lucky to be selected.",
         [
-            Claim(
-                f"Counts that are well apart are covered as promised: {min(apart):.2f}% to {max(apart):.2f}% "
-                "of the time.",
-                all(abs(share - 95) <= slack for share in apart),
-            ),
-            Claim(
-                f"Where all counts tie, {min(tied_rows):.1f}% to {max(tied_rows):.1f}% of all selected are "
-                "covered.",
-                all(share >= 92 for share in tied_rows),
-            ),
+            Figure("Counts that are well apart", claims_apart(apart), _panels(apart), legend),
+            Figure("All counts tied, the worst case", claims_tied(ties), _panels(ties), legend[:2]),
         ],
-        panels,
-        [Series(way, (), (), "both", i, i) for i, way in enumerate(WAYS)],
-        [Table("interval_coverage", ("counts", "noise", "k", "way", "covered %"), rows)],
+        [
+            Table(
+                "interval_coverage",
+                ("counts", "noise", "k", "way", "covered %", "± (s.e.)"),
+                [astuple(r) for r in rows],
+            )
+        ],
     )
+
+
+def claims_apart(rows: Sequence[Point]) -> list[Claim]:
+    """Say what the figure of counts that are well apart shows."""
+    found = [r.covered for r in rows]
+    return [
+        Claim(
+            f"As promised: {min(found):.2f}% to {max(found):.2f}% of the intervals cover the count, whatever "
+            "was measured, however many were selected.",
+            all(abs(r.covered - 95) <= max(0.5, 5 * r.error) for r in rows),
+        )
+    ]
+
+
+def claims_tied(rows: Sequence[Point]) -> list[Claim]:
+    """Say what the figure of ties shows."""
+    ranges = []
+    for noise in NOISES:
+        mine = [r.covered for r in rows if r.noise == noise]
+        ranges.append(f"{min(mine):.1f}% to {max(mine):.1f}% with {noise} noise")
+    return [
+        Claim(
+            f"Where luck alone decides what is selected, {' and '.join(ranges)} are covered: no less than "
+            "promised, by more than half a point.",
+            all(r.covered >= 95 - max(0.5, 5 * r.error) for r in rows),
+        )
+    ]
+
+
+def _panels(rows: Sequence[Point]) -> list[str]:
+    panels = []
+    for noise in NOISES:
+        drawn = []
+        for i, way in enumerate(WAYS):
+            mine = [r for r in rows if (r.noise, r.way) == (noise, way)]
+            if mine:
+                xs = [r.k for r in mine]
+                drawn.append(Series("", xs, [r.covered for r in mine], "both", i, i))
+        panels.append(
+            panel(
+                f"{noise} noise", "k", "intervals that cover (from 90%)", drawn,
+                y_range=(90, 100), unit="%", level=95,
+            )
+        )  # fmt: skip
+    return panels
 
 
 def _selected(way: str, k: int, noise: Noise, tied: bool, trials: int, entropy: Entropy) -> float:

@@ -5,8 +5,8 @@ Durfee and Rogers, "Practical differentially private top-k selection with pay-wh
 proportion to e^(epsilon' count), among the k-bar largest and a bar at h + 1 + ln(k-bar/delta')/epsilon',
 h the count of the largest group left out; the bar ends it. k-bar is chosen between k and 5k by one more
 such pick, for the lowest bar, so k + 1 picks share epsilon. Where that text leaves details open: delta is
-halved between the bar and the composition; the latter is the better of the plain one, (k+1) epsilon', and
-(k+1) epsilon'^2/8 + epsilon' sqrt((k+1)/2 ln(1/delta')), the bound for picks of this kind.
+halved between the bar and the composition, and the composition is the best of Durfee and Rogers' three,
+for k picks k e, k e (e^e-1)/(e^e+1) + e sqrt(2k ln(1/d)), k e^2/2 + e sqrt(k/2 ln(1/d)).
 
 Picking without replacement is sorting by count + Gumbel noise. In floating point: a comparison, not a
 mechanism to rely on.
@@ -26,12 +26,22 @@ def pick_epsilon(epsilon: float, delta: float, picks: int) -> float:
     """Return the largest epsilon of one pick so that so many picks keep (epsilon, delta).
 
     >>> round(pick_epsilon(1.0, 1e-6, 1), 6), round(pick_epsilon(1.0, 1e-6, 51), 4)
-    (1.0, 0.0523)
+    (1.0, 0.05)
     """
-    # picks e^2/8 + e sqrt(picks/2 ln(1/delta)) = epsilon, solved for e.
-    square, linear = picks / 8, math.sqrt(picks / 2 * math.log(1 / delta))
-    advanced = (-linear + math.sqrt(linear * linear + 4 * square * epsilon)) / (2 * square)
-    return max(epsilon / picks, advanced)
+    low, high = epsilon / picks, epsilon
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _composed(middle, delta, picks) <= epsilon else (low, middle)
+    return low
+
+
+def _composed(each: float, delta: float, picks: int) -> float:
+    drift, log = picks * each, math.log(1 / delta)
+    return min(
+        drift,
+        drift * math.tanh(each / 2) + each * math.sqrt(2 * picks * log),
+        drift * each / 2 + each * math.sqrt(picks / 2 * log),
+    )
 
 
 def limited_domain_as_published(

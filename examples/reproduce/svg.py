@@ -13,6 +13,8 @@ __all__ = ["COLOURS", "Series", "panel", "swatch"]
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#8a6d00", "#555555", "#56b4e9", "#e69f00")
 """Told apart by most eyes (after Okabe and Ito)."""
 
+SHAPES = ("circle", "square", "triangle", "ring", "frame", "cross")
+
 WIDTH, HEIGHT = 380, 270
 LEFT, RIGHT, TOP, BOTTOM = 58, 12, 30, 46
 
@@ -23,7 +25,8 @@ class Series:
 
     `kind` is "line", "dashed", "points", "both" (points joined by a line) or "bar"; bars of one x are
     stacked in the order given. `colour` and `shape` are numbers: points of one colour need not have one
-    shape.
+    shape. Points of different `size` stay visible where they coincide. `error`, if given, is the half
+    length of a whisker at each point.
     """
 
     name: str
@@ -32,6 +35,8 @@ class Series:
     kind: str = "both"
     colour: int = 0
     shape: int = 0
+    size: float = 1.0
+    error: Sequence[float] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +135,7 @@ def _range(series: Sequence[Series], level: float | None) -> tuple[float, float]
                 stacked[x] = stacked.get(x, 0.0) + y
             elif math.isfinite(y):
                 values.append(y)
+        values += [y + e for y, e in zip(s.y, s.error, strict=False)]
     values += stacked.values()
     low, high = min(values), max(values)
     return low, high + (high - low or 1) * 0.06
@@ -153,7 +159,7 @@ def _frame(title: str, x_label: str, y_label: str, across: _Axis, up: _Axis, uni
             f'<line x1="{LEFT}" y1="{y:.1f}" x2="{WIDTH - RIGHT}" y2="{y:.1f}" stroke="#e4e4e4"/>'
             f'<text x="{LEFT - 6}" y="{y + 4:.1f}" class="tick right">{_number(tick)}{unit}</text>'
         )
-    for tick in across.ticks(8):
+    for tick in across.ticks(12):
         x = across.at(tick)
         parts.append(
             f'<line x1="{x:.1f}" y1="{up.start}" x2="{x:.1f}" y2="{up.start + 4}" stroke="#555"/>'
@@ -197,21 +203,36 @@ def _drawn(series: Series, across: _Axis, up: _Axis) -> str:
         parts.append(
             f'<path d="{path}" fill="none" stroke="{COLOURS[series.colour]}" stroke-width="1.6"{dash}/>'
         )
+    for x, y, half in zip(series.x, series.y, series.error, strict=False):
+        low, high = (min(max(up.at(end), up.end), up.start) for end in (y - half, y + half))
+        parts.append(
+            f'<path d="M{across.at(x):.1f} {low:.1f}V{high:.1f}" stroke="{COLOURS[series.colour]}" '
+            'stroke-width="1.2"/>'
+        )
     if series.kind in ("points", "both"):
         parts += [_point(x, y, series) for x, y in places]
     return "".join(parts)
 
 
 def _point(x: float, y: float, series: Series) -> str:
-    colour = COLOURS[series.colour]
-    match series.shape % 4:
-        case 0:
-            return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.4" fill="{colour}"/>'
-        case 1:
-            return f'<rect x="{x - 3:.1f}" y="{y - 3:.1f}" width="6" height="6" fill="{colour}"/>'
-        case 2:
-            return f'<path d="M{x:.1f} {y - 4:.1f}l4 7h-8z" fill="{colour}"/>'
+    colour, size = COLOURS[series.colour], series.size
+    side = 6 * size
+    square = f'x="{x - side / 2:.1f}" y="{y - side / 2:.1f}" width="{side:.1f}" height="{side:.1f}"'
+    hollow = f'fill="#fff" stroke="{colour}" stroke-width="1.6"'
+    match SHAPES[series.shape % len(SHAPES)]:
+        case "circle":
+            return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{3.4 * size:.1f}" fill="{colour}"/>'
+        case "square":
+            return f'<rect {square} fill="{colour}"/>'
+        case "triangle":
+            path = f"M{x:.1f} {y - 4 * size:.1f}l{4 * size:.1f} {7 * size:.1f}h{-8 * size:.1f}z"
+            return f'<path d="{path}" fill="{colour}"/>'
+        case "ring":
+            return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{3 * size:.1f}" {hollow}/>'
+        case "frame":
+            return f"<rect {square} {hollow}/>"
         case _:
-            return (
-                f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="#fff" stroke="{colour}" stroke-width="1.6"/>'
-            )
+            arm = 3 * size
+            start, across = f"M{x - arm:.1f} {y - arm:.1f}", f"{2 * arm:.1f}"
+            path = f"{start}l{across} {across}m0 -{across}l-{across} {across}"
+            return f'<path d="{path}" stroke="{colour}" stroke-width="1.6" fill="none"/>'

@@ -23,12 +23,13 @@ _WIDE = 3000
 
 @dataclass(frozen=True, slots=True)
 class TopKRuns:
-    """Runs of noisy top-k: `index` int64 (trials, k), `gap` float64 (trials, k), and their noise."""
+    """Runs of noisy top-k: `index` int64 (trials, k), `gap` float64 (trials, k), noise, one run's charge."""
 
     index: NDArray[np.int64]
     gap: NDArray[np.float64]
     scale: Fraction
     resolution: int
+    epsilon: Fraction
 
 
 def blocks(trials: int, groups: int) -> Iterator[int]:
@@ -61,7 +62,7 @@ def top_k_runs(
             for size in blocks(trials, len(counts))
         ]
         index, gap = np.concatenate([r.index for r in found]), np.concatenate([r.gap for r in found])
-    return TopKRuns(index, gap, found[0].scale, found[0].resolution)
+    return TopKRuns(index, gap, found[0].scale, found[0].resolution, found[0].charge.epsilon)
 
 
 def threshold_runs(
