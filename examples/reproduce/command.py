@@ -157,9 +157,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(planned: Sequence[Experiment]) -> list[Section]:
     """Run them one after another, with a progress bar on the standard error."""
     sections = []
-    weights = sum(e.steps * e.weight for e in planned)
+    weights, name = sum(e.steps * e.weight for e in planned), ""
     bar = click.progressbar(range(weights), label="measuring", file=sys.stderr, item_show_func=lambda _: name)
-    name = ""
     with bar:
         for one in planned:
             name = one.name

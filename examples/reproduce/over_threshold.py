@@ -130,7 +130,8 @@ def claims(rows: Sequence[Point], paper: str, here: str) -> list[Claim]:
                 "Where many answers lie within the noise of the threshold (hollow points), those found are "
                 f"also those with lucky noise; there points are up to {abs(worst.found.off):.0f} "
                 f"percentage points {'below' if worst.found.off < 0 else 'above'} theory (on {worst.data} at "
-                f"k = {worst.k}, epsilon {worst.epsilon}, {named(worst.noise)} noise), and none is ahead of it.",
+                f"k = {worst.k}, epsilon {worst.epsilon}, {named(worst.noise)} noise), and none "
+                "is ahead of it.",
                 all(r.found.off <= r.found.allowed for r in crowded),
             )
         )

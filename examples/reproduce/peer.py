@@ -26,7 +26,7 @@ def pick_epsilon(epsilon: float, delta: float, picks: int) -> float:
     """Return the largest epsilon of one pick so that so many picks keep (epsilon, delta).
 
     >>> round(pick_epsilon(1.0, 1e-6, 1), 6), round(pick_epsilon(1.0, 1e-6, 51), 4)
-    (1.0, 0.05)
+    (1.0, 0.0499)
     """
     low, high = epsilon / picks, epsilon
     for _ in range(60):

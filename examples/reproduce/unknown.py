@@ -73,8 +73,8 @@ def unknown_domain(
         "the counts that came back over the sum of the true top-k's. Top Stable (TS) as printed has Laplace "
         "noise and the threshold of its lemma 3.1; Limited Domain (LD) as published is written from its "
         "description there, in floating point, to compare with; limited domain is dpsql's, with 10 k "
-        f"candidates; AUTO takes it up to k = {LIMITED_DOMAIN_K} and one-sided Top Stable above. {trials:,} runs a "
-        "cell.",
+        f"candidates; AUTO takes it up to k = {LIMITED_DOMAIN_K} and one-sided Top Stable above. "
+        f"{trials:,} runs a cell.",
         [
             Figure("P and S at three epsilons (tables below)", claims_cells(cells)),
             Figure(
