@@ -1,9 +1,12 @@
-"""The papers' figures: one short run of all of them, on a data set of one's own and on made ones."""
+"""The papers' figures: one short run of all of them, and whether their claims can fail."""
 
 import csv
 import re
 import subprocess
 import sys
+from dataclasses import replace
+from fractions import Fraction
+from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -12,7 +15,26 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dpsql.noise import SeededEntropy
+
 ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "examples"))
+
+# The example is run as a folder, so it is no part of what is installed.
+from reproduce import (  # noqa: E402 -- found by the line above
+    command,
+    coverage,
+    error_reduction,
+    hybrids,
+    over_threshold,
+    peer,
+    significance,
+    svg,
+    thresholds,
+    unknown,
+)
+from reproduce.sets import DataSet, made  # noqa: E402 -- the same
+
 VOID = {"meta"}
 
 
@@ -42,6 +64,7 @@ def report(tmp_path_factory):
     items = np.random.default_rng(0).permutation(300)
     table = pa.table({"item": pa.array(items), "n": pa.array(counts)})
     pq.write_table(table, folder / "t40i10d100k_counts.parquet")
+    pq.write_table(table, folder / "brightkite_sepgcn_counts.parquet")
     command = [sys.executable, str(ROOT / "examples" / "reproduce"), "--quick", "--trials", "2"]
     done = subprocess.run(
         [*command, "--data", str(folder), "--out", str(folder / "report.html")],
@@ -66,7 +89,7 @@ def test_the_page_stands_alone_and_is_well_formed(report):
 
 def test_every_figure_has_its_axes_labelled_and_something_in_it(report):
     panels = re.findall(r"<svg viewBox.*?</svg>", report.read_text("utf-8"), flags=re.DOTALL)
-    assert len(panels) >= 18
+    assert len(panels) >= 20
     for panel in panels:
         assert re.search(r'aria-label="\S.*: .* over ', panel)
         assert len(re.findall('class="label">[^<]', panel)) == 2
@@ -74,21 +97,228 @@ def test_every_figure_has_its_axes_labelled_and_something_in_it(report):
         assert re.search(r'<path d="M[\d.]+ [\d.]+L|<circle|fill-opacity', panel)
 
 
-def test_it_says_which_data_are_the_papers_and_beside_what_each_claim_stands(report):
+def test_it_says_which_data_are_the_papers_and_claims_something_beside_every_figure(report):
     text = report.read_text("utf-8")
     assert "the free-gap papers&#x27; T40I10D100K, complete" in text
-    assert "made on the spot; stands in for" in text
-    sections = text.split("<h2>")[1:]
-    assert all("class='mark" in section for section in sections)
+    assert "a filtered subset of the Top Stable paper&#x27;s BrightKite" in text
+    figures = text.split("<figure>")[1:]
+    assert len(figures) == 15
+    assert all("class='mark" in figure.split("</figure>")[0] for figure in figures)
 
 
 def test_every_table_is_a_file_too(report):
     folder = report.with_name("report-tables")
     linked = set(re.findall(r"href='report-tables/(\w+\.csv)'", report.read_text("utf-8")))
     assert linked == {path.name for path in folder.iterdir()}
-    assert len(linked) == 11
+    assert len(linked) == 12
     for path in folder.iterdir():
         with path.open(newline="", encoding="utf-8") as file:
             head, *rows = csv.reader(file)
         assert rows
         assert {len(row) for row in rows} == {len(head)}
+
+
+def test_without_data_there_are_some_that_say_so():
+    sets = made(1, small=True)
+    assert {one.unknown for one in sets} == {False, True}
+    for one in sets:
+        assert one.role.startswith("made on the spot; stands in for")
+        assert 0 <= one.counts.min() <= one.counts.max() <= one.units
+        # A stream asked for in order of the counts would be found at once.
+        assert np.any(np.diff(one.counts) > 0)
+        assert one.counts.max() > 20 * np.median(one.counts)
+    again = made(1, small=True)
+    assert all(np.array_equal(x.counts, y.counts) for x, y in zip(sets, again, strict=True))
+
+
+def test_a_folder_that_is_not_there_is_refused(capsys):
+    with pytest.raises(SystemExit):
+        command.main(["--data", "no-such-folder"])
+    assert "no folder" in capsys.readouterr().err
+
+
+# What every claim is computed from: a short run of each section, in this process.
+
+CLAIMS = [
+    (error_reduction, "claims_over_k"),
+    (error_reduction, "claims_over_epsilon"),
+    (over_threshold, "claims"),
+    (thresholds, "claims_answers"),
+    (thresholds, "claims_quality"),
+    (thresholds, "claims_left"),
+    (hybrids, "claims_left"),
+    (hybrids, "claims_mean"),
+    (significance, "claims_mechanism"),
+    (significance, "claims_winner"),
+    (unknown, "claims_cells"),
+    (unknown, "claims_curves"),
+    (coverage, "claims_apart"),
+    (coverage, "claims_tied"),
+]
+
+
+def small_sets():
+    rng = np.random.default_rng(0)
+    known = (60_000 / np.arange(1, 401) ** 0.6).astype(np.int64)
+    unknown_ones = (6000 / np.arange(1, 3002) ** 0.8).astype(np.int64)
+    return [
+        DataSet("a", rng.permutation(known), 100_000, "made"),
+        DataSet("b", rng.permutation(unknown_ones), 30_000, "made", unknown=True),
+    ]
+
+
+def noted(calls, key, function, *arguments):
+    calls.setdefault(key, []).append(arguments)
+    return function(*arguments)
+
+
+@pytest.fixture(scope="module")
+def seen():
+    """What each claims function was called with, by module and name."""
+    calls = {}
+    with pytest.MonkeyPatch.context() as patch:
+        for module, name in CLAIMS:
+            patch.setattr(module, name, partial(noted, calls, (module, name), getattr(module, name)))
+        for one in command.experiments(small_sets(), 10, 1):
+            one.run(lambda: None)
+    assert calls.keys() == set(CLAIMS)
+    return calls
+
+
+def moved(measured, way):
+    return replace(measured, percent=measured.theory + way * (measured.allowed + 1))
+
+
+def at(values, place, value):
+    return (*values[:place], value, *values[place + 1 :])
+
+
+def only(name, **changes):
+    """Change the rows of one mechanism: a number is a factor, a function is applied to the row."""
+    return lambda r: replace(r, **{k: f(r) for k, f in changes.items()}) if r.mechanism == name else r
+
+
+def returned(name, change):
+    """Change what one mechanism returned in a cell."""
+    return lambda s: {**s, name: change(s)}
+
+
+PLAIN, ADAPTIVE, LADDER = thresholds.NAMES
+AS_PRINTED, ONE_SIDED, LIMITED = "TS as printed", "TS one-sided", "limited domain"
+
+BREAKS = [
+    (error_reduction, "claims_over_k", 0, lambda r: replace(r, each=moved(r.each, -1))),
+    (error_reduction, "claims_over_k", 0, lambda r: replace(r, each=moved(r.each, 1))),
+    (error_reduction, "claims_over_k", 1, lambda r: replace(r, anchor=moved(r.anchor, -1))),
+    (error_reduction, "claims_over_k", 2, lambda r: replace(r, anchor=r.each, each=r.anchor)),
+    (
+        error_reduction,
+        "claims_over_k",
+        3,
+        lambda r: replace(r, noise="laplace" if r.noise == "exponential" else "exponential"),
+    ),
+    (error_reduction, "claims_over_epsilon", 0, lambda r: replace(r, each=moved(r.each, -1))),
+    (error_reduction, "claims_over_epsilon", 1, lambda r: replace(r, anchor=moved(r.anchor, 1))),
+    (over_threshold, "claims", 0, lambda r: replace(r, found=moved(r.found, -1))),
+    (over_threshold, "claims", 2, lambda r: replace(r, found=moved(r.found, 1))),
+    (thresholds, "claims_answers", 0, only(ADAPTIVE, answers=lambda r: r.answers / 2)),
+    (thresholds, "claims_answers", 1, only(ADAPTIVE, far=lambda r: r.far / 4)),
+    (thresholds, "claims_answers", 2, only(LADDER, answers=lambda r: r.answers / 2)),
+    (thresholds, "claims_quality", 0, only(LADDER, precision=lambda r: r.precision - 0.05)),
+    (thresholds, "claims_quality", 1, only(ADAPTIVE, f_measure=lambda r: 0.6 * r.f_measure)),
+    (thresholds, "claims_quality", 2, only(LADDER, f_measure=lambda r: 0.6 * r.f_measure)),
+    (thresholds, "claims_left", 0, only(ADAPTIVE, left=lambda r: r.left / 2)),
+    (thresholds, "claims_left", 1, only(LADDER, left=lambda r: r.left / 3)),
+    (hybrids, "claims_left", 0, lambda r: replace(r, left=at(r.left, 2, 5.0))),
+    (hybrids, "claims_left", 2, lambda r: replace(r, left=at(r.left, 3, r.left[3] + 5))),
+    (hybrids, "claims_mean", 0, lambda r: replace(r, mean=at(r.mean, 0, r.mean[3]))),
+    (hybrids, "claims_mean", 1, lambda r: replace(r, mean=at(r.mean, 1, r.mean[2]))),
+    (significance, "claims_mechanism", 0, lambda r: replace(r, sure=(0.5, r.sure[1]))),
+    (significance, "claims_winner", 0, lambda r: replace(r, sure=(r.sure[0], 0.5))),
+    (unknown, "claims_cells", 0, returned(ONE_SIDED, lambda s: s[AS_PRINTED])),
+    (unknown, "claims_cells", 2, returned(LIMITED, lambda s: (0.0, 0.0))),
+    (unknown, "claims_cells", 3, returned("AUTO", lambda s: (0.5 * s["AUTO"][0], 0.5))),
+    (unknown, "claims_curves", 0, returned(LIMITED, lambda s: (1.0, 1.0))),
+    (unknown, "claims_curves", 1, returned(ONE_SIDED, lambda s: s[AS_PRINTED])),
+    (coverage, "claims_apart", 0, lambda r: replace(r, covered=85.0)),
+    (coverage, "claims_tied", 0, lambda r: replace(r, covered=85.0)),
+]
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "place", "broken"),
+    BREAKS,
+    ids=[f"{module.__name__.split('.')[-1]}-{name}-{place}" for module, name, place, _ in BREAKS],
+)
+def test_a_claim_fails_where_the_figures_deny_it(seen, module, name, place, broken):
+    rows, *rest = seen[module, name][-1]
+    assert getattr(module, name)(rows, *rest)[place].holds
+    if isinstance(rows, dict):
+        other = {key: broken(value) for key, value in rows.items()}
+    else:
+        other = [broken(row) for row in rows]
+    assert not getattr(module, name)(other, *rest)[place].holds
+
+
+def test_claims_that_do_not_hold_would_if_the_figures_said_so(seen):
+    rows = seen[hybrids, "claims_left"][0][0]
+    assert not hybrids.claims_left(rows)[1].holds
+    assert hybrids.claims_left([replace(r, left=at(r.left, 0, 99.0)) for r in rows])[1].holds
+    cells = seen[unknown, "claims_cells"][0][0]
+    assert not unknown.claims_cells(cells)[1].holds
+    better = returned("LD as published", lambda s: (0.0, 0.0))
+    assert unknown.claims_cells({c: better(s) for c, s in cells.items()})[1].holds
+
+
+def scaled(function, factor):
+    """The function with its scale, the second argument, off by a factor."""
+    return lambda first, scale, *rest: function(first, scale * factor, *rest)
+
+
+@pytest.mark.parametrize("factor", [Fraction(7, 10), Fraction(13, 10)])
+def test_measurements_with_the_wrong_noise_are_noticed(monkeypatch, factor):
+    monkeypatch.setattr(error_reduction, "KS", (10, 25))
+    monkeypatch.setattr(error_reduction, "measured", scaled(error_reduction.measured, factor))
+    section = error_reduction.over_k(small_sets()[:1], 400, SeededEntropy(1), lambda: None)
+    assert not section.claims[0].holds
+
+
+@pytest.mark.parametrize("factor", [0.7, 1.4])
+def test_p_values_of_the_wrong_noise_are_noticed(monkeypatch, factor):
+    monkeypatch.setattr(significance, "p_value", scaled(significance.p_value, factor))
+    section = significance.p_values(small_sets()[:1], 3000, SeededEntropy(1), lambda: None)
+    assert [claim.holds for claim in section.claims] == [True, False]
+
+
+def test_p_values_of_the_exponential_mechanism_at_half_its_scale_are_noticed(monkeypatch):
+    name = "exponential_mechanism_p_value"
+    monkeypatch.setattr(significance, name, scaled(getattr(significance, name), 0.5))
+    section = significance.p_values(small_sets()[:1], 3000, SeededEntropy(1), lambda: None)
+    assert [claim.holds for claim in section.claims] == [False, True]
+
+
+def test_intervals_of_another_level_are_noticed(monkeypatch):
+    monkeypatch.setattr(coverage, "KS", (3,))
+    for confidence, holds in ((0.95, True), (0.9, False)):
+        with monkeypatch.context() as patch:
+            patch.setattr(coverage, "from_top_k", partial(coverage.from_top_k, confidence=confidence))
+            section = coverage.interval_coverage(1500, SeededEntropy(1), lambda: None)
+            assert section.claims[0].holds == holds
+
+
+def test_the_rival_keeps_its_budget_and_finds_what_stands_out():
+    for picks in (2, 4, 51):
+        each = peer.pick_epsilon(1.0, 1e-5, picks)
+        assert 1 / picks <= each <= 1
+    counts = np.concatenate([np.full(5, 100_000), np.full(100, 10)])
+    released = peer.limited_domain_as_published(counts, 5, 1.0, 1e-5, 20, np.random.default_rng(0))
+    assert released[:, :5].all()
+    assert not released[:, 5:].any()
+
+
+def test_the_grid_and_whiskers_of_a_chart_stay_inside_it():
+    drawn = svg.Series("", (1, 2), (0.5, 0.9), "points", error=(0.1, 5.0))
+    chart = svg.panel("t", "x", "y", [drawn], y_range=(0, 1))
+    ends = [float(y) for pair in re.findall(r'd="M[\d.]+ ([\d.]+)V([\d.]+)" stroke', chart) for y in pair]
+    assert len(ends) == 4
+    assert all(svg.TOP <= y <= svg.HEIGHT - svg.BOTTOM for y in ends)
