@@ -126,7 +126,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     sets = given(options.data) if options.data else []
     lacking = {False, True} - {one.unknown for one in sets}
     if lacking:
-        sets += [one for one in made(options.seed, small=options.quick) if one.unknown in lacking]
+        print("making data", file=sys.stderr)
+        sets += [one for one in made(options.seed) if one.unknown in lacking]
     begin = time.monotonic()
     sections = _run(experiments(sets, trials, options.seed))
     minutes = (time.monotonic() - begin) / 60

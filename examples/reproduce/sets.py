@@ -72,12 +72,12 @@ def given(folder: Path) -> list[DataSet]:
     return found
 
 
-def made(seed: int, *, small: bool) -> list[DataSet]:
+def made(seed: int) -> list[DataSet]:
     """Make data on the spot: the same for the same seed."""
     rng = np.random.default_rng(seed)
-    baskets = 20_000 if small else 100_000
+    baskets = 100_000
     stand_in = "made on the spot; stands in for {}, as no --data were given"
-    power = (30_000 / np.arange(1, 2001)).astype(np.int64)
+    power = (500_000 / np.arange(1, 2001)).astype(np.int64)
     tail = np.maximum(3000 / np.arange(1, 20_001) ** 0.7, 1).astype(np.int64)
     return [
         DataSet(
@@ -86,7 +86,7 @@ def made(seed: int, *, small: bool) -> list[DataSet]:
             baskets,
             stand_in.format("T40I10D100K, whose kind it is"),
         ),
-        DataSet("power law", rng.permutation(power), 100_000, stand_in.format("BMS-POS and Kosarak")),
+        DataSet("power law", rng.permutation(power), 1_000_000, stand_in.format("BMS-POS and Kosarak")),
         DataSet(
             "long tail",
             rng.permutation(tail),

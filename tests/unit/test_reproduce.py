@@ -33,6 +33,7 @@ from reproduce import (  # noqa: E402 -- found by the line above
     thresholds,
     unknown,
 )
+from reproduce.baskets import basket_counts  # noqa: E402 -- the same
 from reproduce.sets import DataSet, made  # noqa: E402 -- the same
 
 VOID = {"meta"}
@@ -119,7 +120,7 @@ def test_every_table_is_a_file_too(report):
 
 
 def test_without_data_there_are_some_that_say_so():
-    sets = made(1, small=True)
+    sets = made(1)
     assert {one.unknown for one in sets} == {False, True}
     for one in sets:
         assert one.role.startswith("made on the spot; stands in for")
@@ -127,8 +128,12 @@ def test_without_data_there_are_some_that_say_so():
         # A stream asked for in order of the counts would be found at once.
         assert np.any(np.diff(one.counts) > 0)
         assert one.counts.max() > 20 * np.median(one.counts)
-    again = made(1, small=True)
-    assert all(np.array_equal(x.counts, y.counts) for x, y in zip(sets, again, strict=True))
+
+
+def test_baskets_are_the_same_for_the_same_seed():
+    one, same, other = (basket_counts(np.random.default_rng(s), baskets=2000) for s in (1, 1, 2))
+    assert np.array_equal(one, same)
+    assert not np.array_equal(one, other)
 
 
 def test_a_folder_that_is_not_there_is_refused(capsys):
@@ -238,6 +243,7 @@ BREAKS = [
     (unknown, "claims_cells", 0, returned(ONE_SIDED, lambda s: s[AS_PRINTED])),
     (unknown, "claims_cells", 2, returned(LIMITED, lambda s: (0.0, 0.0))),
     (unknown, "claims_cells", 3, returned("AUTO", lambda s: (0.5 * s["AUTO"][0], 0.5))),
+    (unknown, "claims_cells", 4, returned("AUTO", lambda s: (1.0, 1.0))),
     (unknown, "claims_curves", 0, returned(LIMITED, lambda s: (1.0, 1.0))),
     (unknown, "claims_curves", 1, returned(ONE_SIDED, lambda s: s[AS_PRINTED])),
     (coverage, "claims_apart", 0, lambda r: replace(r, covered=85.0)),
