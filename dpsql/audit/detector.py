@@ -52,6 +52,7 @@ def detect(
     epsilons: Sequence[float] | None = None,
     name: str = "the mechanism",
     entropy: Entropy | None = None,
+    threads: int | None = None,
 ) -> Verdict:
     """Look for a counterexample to a mechanism's claim of differential privacy.
 
@@ -86,7 +87,10 @@ def detect(
     name
         What the verdict calls the mechanism.
     entropy
-        Where all randomness comes from; the operating system by default, in two threads.
+        Where all randomness comes from; the operating system by default.
+    threads
+        In how many threads the mechanism runs; by default one a core, at most 4. With an `entropy` of its
+        own it is one: in several the order of draws, and so a seeded audit, would not be the same again.
 
     Raises
     ------
@@ -115,9 +119,9 @@ def detect(
     grid = dict(arguments or {})
     if not known or not all(len(values) for values in grid.values()):
         raise ProgrammingError("there is nothing to try: inputs or arguments are empty")
-    with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
-        # In several threads the order of draws, and so a seeded audit, would not be the same again.
-        spread = pool.map if entropy is None else map
+    several = (threads or min(4, os.cpu_count() or 1)) if entropy is None else 1
+    with ThreadPoolExecutor(several) as pool:
+        spread = pool.map if several > 1 else map
         search = Search(mechanism, claim, beside, known, grid, source, spread)
         candidate, found = searched(search, round(trials * effort))
         pair, chosen = known[candidate.pair], search.chosen(candidate)

@@ -85,6 +85,7 @@ class Subject:
         confidence: float,
         epsilons: Sequence[float] | None = None,
         entropy: Entropy | None = None,
+        threads: int | None = None,
     ) -> Verdict:
         """Look for a counterexample to its claim; parameters as in `detect`."""
         return detect(
@@ -100,6 +101,7 @@ class Subject:
             epsilons=epsilons,
             name=self.name,
             entropy=entropy,
+            threads=threads,
         )
 
 

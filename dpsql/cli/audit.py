@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -131,7 +132,7 @@ def _mechanisms(subjects: Sequence[Subject], epsilons: Sequence[str], trials: in
     def told(number: int, count: int, subject: Subject, epsilon: Fraction) -> None:
         narrate.note(f"audit {number} of {count}: {subject.name}, epsilon {float(epsilon):g}")
 
-    return audit.campaign(subjects, claims, trials=trials, told=told)
+    return audit.campaign(subjects, claims, trials=trials, processes=os.cpu_count() or 1, told=told)
 
 
 def _statements(settings: Settings, file: str, unit: str | None, trials: int) -> Campaign:
