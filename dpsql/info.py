@@ -78,8 +78,8 @@ def _ordering(plan: Plan) -> dict[str, str]:
     return {} if name is None else {"ordering": name}
 
 
-def explain(plan: Plan | None, method: Method | None, budget: Budget, public: str, *, json: bool) -> pa.Table:
-    """Lay a statement's plan and price open; nothing private is read for it."""
+def explain(plan: Plan | None, method: Method | None, budget: Budget, sql: str, *, json: bool) -> pa.Table:
+    """Lay a statement's plan and price open; `sql` is what will run. Nothing private is read for it."""
     left = budget.remaining
     if plan is None or method is None:
         found: dict[str, object] = {
@@ -88,7 +88,7 @@ def explain(plan: Plan | None, method: Method | None, budget: Budget, public: st
             "epsilon": "0",
             "delta": "0",
             "budget_left": _down(left.epsilon),
-            "compiled_sql": public,
+            "compiled_sql": sql,
         }
     else:
         terms = method.terms
@@ -108,7 +108,7 @@ def explain(plan: Plan | None, method: Method | None, budget: Budget, public: st
             "domain": plan.domain,
             "domain_size": plan.domain_size,
             "budget_left": _down(left.epsilon),
-            "compiled_sql": plan.compiled.sql,
+            "compiled_sql": sql,
         }
     if json:
         numbers = {name: float(str(found[name])) for name in ("epsilon", "delta", "budget_left")}

@@ -11,7 +11,7 @@ from dpsql.analysis import Plan, analyse, complete, is_private, public_sql
 from dpsql.answers import choose, details, rows
 from dpsql.charge import Charge
 from dpsql.checked import CheckedCounts, MedianCounts
-from dpsql.engines import FAILED, Cancelled, open_engine
+from dpsql.engines import FAILED, Cancelled, Untranslatable, open_engine
 from dpsql.errors import DatabaseError, InternalError, OperationalError, ProgrammingError
 from dpsql.language import Describe, Explain, Options, Query, Set, Show, Statement, parse
 from dpsql.ledger import Ledger, Reservation
@@ -52,6 +52,8 @@ class Prepared:
     method: Method | None = None
     key: str = ""
     public: str = ""
+    counting: str = ""
+    """The text that the private engine will run."""
 
 
 class Session:
@@ -106,12 +108,20 @@ class Session:
                 "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) ...",
             )
         plan = analyse(query, self.policy, self.shell, options)
+        counting = self._translated(query, plan)
         method = choose(plan)
         check_wrapper(query, [o.name for o in plan.outputs])
         key = reuse_key(plan, self.policy, data_version(self.policy))
         asked_before = not options.fresh and self.ledger.find(key, self.analyst) is not None
         price = Charge() if asked_before else method.terms.charge
-        return Prepared(text, query, True, price, plan, method, key)
+        return Prepared(text, query, True, price, plan, method, key, counting=counting)
+
+    def _translated(self, query: Query, plan: Plan) -> str:
+        """Write the counting SQL for the private engine; what it cannot do just so is refused, uncharged."""
+        try:
+            return self.engine.translate(plan.compiled)
+        except Untranslatable as problem:
+            raise query.source.refuse(problem.message, None, problem.hint) from None
 
     def execute(self, prepared: Prepared) -> Answer:
         """Charge and run what was prepared."""
@@ -122,7 +132,8 @@ class Session:
                 return Answer(self.shell.run(prepared.public))
             case Explain() as statement:
                 plan, method, budget = prepared.plan, prepared.method, self.budget()
-                return Answer(info.explain(plan, method, budget, prepared.public, json=statement.json))
+                sql = prepared.counting or prepared.public
+                return Answer(info.explain(plan, method, budget, sql, json=statement.json))
             case Show() as statement:
                 return Answer(info.show(statement, self.policy, self.ledger, self.analyst))
             case Describe() as statement:
@@ -203,6 +214,7 @@ class Session:
             query.options, replace(self.defaults, epsilon=self.defaults.epsilon or Fraction(1))
         )
         plan = analyse(query, self.policy, self.shell, options)
+        self._translated(query, plan)
         self._vet(plan)
         return plan
 

@@ -8,19 +8,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dpsql.engines.protocol import CANCELLED, FAILED, Cancelled, Counts, Engine
-from dpsql.errors import PolicyError
+from dpsql.engines.translate.value import Untranslatable
+from dpsql.policy import engine_kind
 
 if TYPE_CHECKING:
     from dpsql.engines.duckdb.shell import Shell
     from dpsql.policy import Policy
 
-__all__ = ["CANCELLED", "FAILED", "Cancelled", "Counts", "Engine", "open_engine"]
+__all__ = ["CANCELLED", "FAILED", "Cancelled", "Counts", "Engine", "Untranslatable", "open_engine"]
 
 
 def open_engine(policy: Policy) -> tuple[Shell, Engine]:
-    """Open the shell and the private engine that a policy names."""
-    if policy.engine != "duckdb":
-        raise PolicyError(f"database.engine: there is no engine {policy.engine}", hint='engine = "duckdb"')
-    from dpsql.engines.duckdb.engine import open_duckdb  # noqa: PLC0415  engines load when they are used
+    """Open the shell and the private engine that a policy names; engines load when they are used."""
+    kind = engine_kind(policy.engine)
+    if kind == "postgresql":
+        from dpsql.engines.postgres.engine import open_postgres  # noqa: PLC0415  an extra
+
+        return open_postgres(policy)
+    if kind == "spark":
+        from dpsql.engines.spark.engine import open_spark  # noqa: PLC0415  an extra
+
+        return open_spark(policy)
+    from dpsql.engines.duckdb.engine import open_duckdb  # noqa: PLC0415  heavy
 
     return open_duckdb(policy)

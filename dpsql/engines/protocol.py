@@ -41,6 +41,13 @@ class Counts:
 class Engine(Protocol):
     """A private engine: holds the owner's data, locked down, and runs compiled queries alone."""
 
+    def translate(self, compiled: CompiledQuery) -> str:
+        """Return the text that `count` will run, for people.
+
+        Raises `Untranslatable` where the engine cannot do a part of it with DuckDB's meaning on every value:
+        the statement is refused, and nothing is charged.
+        """
+
     def count(self, compiled: CompiledQuery) -> Counts:
         """Run the counting SQL; any engine error becomes one constant `OperationalError`."""
 

@@ -3,7 +3,7 @@
 ========================  ==================================================================
 ``reading``, ``tables``   TOML -> the dataclasses (``section`` reads one TOML table)
 ``model``, ``parts``      the dataclasses
-``rules``                 what must hold among them (also ``budget_rules``, ``domain_rules``)
+``rules``                 what must hold among them (``budget_rules``, ``domain_rules``, ``engine_rules``)
 ``names``                 ASCII names compared without case; wording of errors
 ``values``                a domain's values as its column's type holds them
 ``fingerprint``           a hash of what answers depend on
@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+from dpsql.policy.engine_rules import engine_kind
 from dpsql.policy.model import AnalystPolicy, BudgetPolicy, Policy, Table
 from dpsql.policy.names import Names, same_name
 from dpsql.policy.parts import (
@@ -55,6 +56,7 @@ __all__ = [
     "UnitVia",
     "Value",
     "ValuesDomain",
+    "engine_kind",
     "fit",
     "load",
     "same_name",

@@ -123,6 +123,9 @@ class Policy:
     database: Path | None = None
     """The owner's DuckDB database; opened read-only."""
     engine: str = "duckdb"
+    """Which engine holds the private tables: `duckdb`, `spark`, `sc://..` or `postgresql://..`."""
+    timeout: int = 3600
+    """Seconds after which an engine other than DuckDB stops a statement; its charge is kept."""
     analysts: Mapping[str, AnalystPolicy] = field(default_factory=dict)
     share_releases: bool = False
     """Whether an analyst may be given a release made for another one, charged to the former's own cap."""

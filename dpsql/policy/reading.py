@@ -94,7 +94,7 @@ def _policy(raw: dict[str, object], file: Path) -> Policy:
     top.require("budget", "write [budget] with epsilon and delta")
     top.require("tables", 'write [tables.NAME] with source = "FILE" and unit = "COLUMN"')
     base = file.parent
-    database = Section(top.get("database", dict, {}), ("database",), ("path", "engine"))
+    database = Section(top.get("database", dict, {}), ("database",), ("path", "engine", "timeout"))
     database_path = _path(database, "path", base)
     if database_path is not None:
         _must_exist(database_path, "database.path")
@@ -102,6 +102,7 @@ def _policy(raw: dict[str, object], file: Path) -> Policy:
         path=file,
         database=database_path,
         engine=database.get("engine", str, "duckdb"),
+        timeout=database.get("timeout", int, 3600),
         budget=_budget(top.raw("budget"), base),
         tables=_tables(top.raw("tables"), base),
         analysts=_analysts(top),

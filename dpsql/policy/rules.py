@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from dpsql.policy import budget_rules
 from dpsql.policy.domain_rules import check_table_domain, checked_domain
+from dpsql.policy.engine_rules import check_engine
 from dpsql.policy.names import Names, fold, joined, name_problem, same_name, suggest, wrong
 from dpsql.policy.parts import (
     CsvSource,
@@ -22,11 +23,9 @@ from dpsql.types import SqlType
 if TYPE_CHECKING:
     from dpsql.policy.model import Policy, Table
 
-__all__ = ["ENGINES", "checked_policy", "checked_table"]
+__all__ = ["checked_policy", "checked_table"]
 
 V = TypeVar("V")
-
-ENGINES = ("duckdb", "spark", "postgres")
 
 _UNIT_TYPES = ("VARCHAR", "UUID", "DATE")
 
@@ -62,8 +61,7 @@ def checked_table(table: Table) -> dict[str, object]:
 
 def checked_policy(policy: Policy) -> dict[str, object]:
     """Check what only the whole policy shows; return its fields in their normal form."""
-    if policy.engine not in ENGINES:
-        raise wrong("database.engine", f"unknown engine {policy.engine!r}", suggest(policy.engine, ENGINES))
+    check_engine(policy)
     if not policy.tables:
         raise wrong("tables", "a policy declares at least one table")
     tables = _names(policy.tables, "tables")

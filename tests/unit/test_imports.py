@@ -35,7 +35,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "policy": {"errors", "charge", "types"},
     "language": {"errors", "charge", "types"},
     "analysis": {"errors", "charge", "types", "language", "policy"},
-    "engines": {"errors", "types", "policy", "analysis"},
+    "engines": {"errors", "types", "policy", "language", "analysis"},
     "noise": {"charge"},
     "mechanisms": {"charge", "noise"},
     "estimates": {"charge"},

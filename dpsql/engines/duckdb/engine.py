@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-import threading
 import weakref
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +17,7 @@ from dpsql.engines.duckdb.domains import Domains
 from dpsql.engines.duckdb.shell import Shell
 from dpsql.engines.duckdb.sources import Reader, read_sources
 from dpsql.engines.protocol import CANCELLED, FAILED, Cancelled, Counts
+from dpsql.engines.worker import run
 from dpsql.errors import InternalError, OperationalError, PolicyError
 from dpsql.policy import UnitColumn
 
@@ -103,35 +102,18 @@ class DuckDBEngine:
         """Run the counting SQL in a worker thread, so that Ctrl-C stops it at once."""
         if not isinstance(compiled, CompiledQuery):
             raise InternalError("an engine counts compiled queries alone")
-        outcome: list[pa.Table] = []
         self._cancelled = False
-        done = threading.Event()
-
-        def work() -> None:
-            try:
-                with suppress(Exception):  # no engine error may be seen, whatever it is
-                    outcome.append(self._con.sql(compiled.sql).to_arrow_table())
-            finally:
-                done.set()
-
-        worker = threading.Thread(target=work, daemon=True)
-        try:
-            worker.start()
-            # Not join(): before Python 3.13 a Ctrl-C in it marks the running thread as ended.
-            while not done.wait(0.05):
-                pass
-        except BaseException:
-            # Again and again: an interrupt that comes before the statement starts is lost. A thread whose
-            # start was cut short may still have to begin.
-            while worker.ident is not None and not done.wait(0.01):
-                self.cancel()
-            raise
-        if not outcome and self._cancelled:
+        rows = run(lambda: self._con.sql(compiled.sql).to_arrow_table(), self.cancel)
+        if rows is None and self._cancelled:
             raise Cancelled(CANCELLED)
-        if not outcome:
+        if rows is None:
             self._reopen()
             raise OperationalError(FAILED)
-        return _counts(outcome[0], compiled)
+        return _counts(rows, compiled)
+
+    def translate(self, compiled: CompiledQuery) -> str:
+        """Return the text that `count` runs: DuckDB's own, as it was compiled."""
+        return compiled.sql
 
     def vet(self, table: str) -> bool:
         """Read every column once and test every vouched fact, so that no statement is the first to fail."""

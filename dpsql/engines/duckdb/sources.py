@@ -17,7 +17,7 @@ from dpsql.types import DOUBLE, VARCHAR, SqlType, column_type
 if TYPE_CHECKING:
     from dpsql.policy import Policy, Table
 
-__all__ = ["Reader", "read_sources"]
+__all__ = ["Reader", "declared_columns", "read_source", "read_sources"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +37,11 @@ def read_sources(
 
     `catalog` is the generated name under which the owner's database is attached.
     """
-    return {table.name: _reader(connection, table, catalog) for table in policy.tables.values()}
+    return {table.name: read_source(connection, table, catalog) for table in policy.tables.values()}
 
 
-def _reader(connection: duckdb.DuckDBPyConnection, table: Table, catalog: str | None) -> Reader:
+def read_source(connection: duckdb.DuckDBPyConnection, table: Table, catalog: str | None) -> Reader:
+    """Look at one source's schema and write its SELECT."""
     collated = False
     path = getattr(table.source, "path", None)
     if path is not None and any(c in str(path) for c in "*?["):
@@ -64,7 +65,7 @@ def _reader(connection: duckdb.DuckDBPyConnection, table: Table, catalog: str | 
             raise PolicyError(f"tables.{table.name}.source: unknown kind of source")
     if physical is None:
         physical = _describe(connection, table, scan)
-    columns = _columns(table, physical)
+    columns = declared_columns(table, physical)
     where = {fold(name): (name, kind) for name, kind in physical}
     if collated and any(_holds(kind, "VARCHAR") for _, kind in columns):
         raise PolicyError(f"tables.{table.name}: lists of texts with a collation are not supported")
@@ -131,7 +132,8 @@ def _describe(connection: duckdb.DuckDBPyConnection, table: Table, scan: str) ->
     return [(row[0], row[1]) for row in rows]
 
 
-def _columns(table: Table, physical: list[tuple[str, str]]) -> tuple[tuple[str, SqlType], ...]:
+def declared_columns(table: Table, physical: list[tuple[str, str]]) -> tuple[tuple[str, SqlType], ...]:
+    """Return a table's columns as declared, else as its source has them (`physical`: names and types)."""
     there = {fold(name): name for name, _ in physical}
     if len(there) != len(physical):
         raise PolicyError(f"tables.{table.name}.source: two columns have the same name")

@@ -1,0 +1,1 @@
+"""PostgreSQL over ADBC: the owner's tables there, read-only, asked for counts alone."""

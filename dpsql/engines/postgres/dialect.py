@@ -1,0 +1,226 @@
+"""PostgreSQL's SQL."""
+
+from __future__ import annotations
+
+import math
+from datetime import date, datetime, time
+from decimal import Decimal
+from typing import TYPE_CHECKING, ClassVar
+from uuid import UUID
+
+from dpsql.engines.postgres.forms import FORMS
+from dpsql.engines.translate.dialect import Dialect
+from dpsql.engines.translate.doubles import INTEGERS
+from dpsql.engines.translate.grouping import plain
+from dpsql.engines.translate.shared import bounds
+from dpsql.engines.translate.value import Column, Untranslatable, Value, kind_of
+from dpsql.types import BIGINT, DOUBLE, HUGEINT, SqlType
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dpsql.engines.translate.forms import Form
+
+__all__ = ["PostgresDialect", "text"]
+
+_TYPES = {
+    "I": "bigint",
+    "B": "numeric",
+    "D": "float8",
+    "S": "text",
+    "T": "date",
+    "M": "timestamp",
+    "C": "time",
+    "L": "boolean",
+    "U": "uuid",
+    "X": "bytea",
+}
+
+
+def text(value: str) -> str:
+    """Write a text; standard_conforming_strings is on.
+
+    >>> text("it's")
+    "'it''s'"
+    """
+    if "\0" in value:
+        raise Untranslatable("PostgreSQL holds no text with a NUL character")
+    return "'" + value.replace("'", "''") + "'"
+
+
+def within(sql: str, low: int, high: int, kind: str) -> str:
+    """Write a number that is NULL outside its bounds, naming it once; NaN is outside."""
+    a, b = f"CAST('{low - 1}' AS {kind})", f"CAST('{high + 1}' AS {kind})"
+    return f"NULLIF(NULLIF(LEAST(GREATEST({sql}, {a}), {b}), {b}), {a})"
+
+
+class PostgresDialect(Dialect):
+    """Writes for PostgreSQL; texts carry COLLATE "C", so that they compare by their bytes."""
+
+    name: ClassVar[str] = "PostgreSQL"
+    forms: ClassVar[Mapping[str, Sequence[Form]]] = FORMS
+    full_join_conditions: ClassVar[bool] = False
+    semi_joins: ClassVar[bool] = False
+    group_frames: ClassVar[bool] = True
+    ordered_aggregates: ClassVar[bool] = True
+
+    def __init__(self, tables: Mapping[str, tuple[str, dict[str, Column]]]) -> None:
+        self._tables = tables
+
+    def quote(self, name: str) -> str:
+        """See `Dialect`."""
+        return '"' + name.replace('"', '""') + '"'
+
+    def type_name(self, kind: SqlType) -> str:
+        """See `Dialect`."""
+        letter = kind_of(kind)
+        return f"numeric({kind.precision},{kind.scale})" if letter == "N" else _TYPES[letter]
+
+    def constant(self, value: object, kind: SqlType) -> str:
+        """See `Dialect`."""
+        letter = kind_of(kind)
+        if isinstance(value, bool):
+            return "TRUE" if value else "FALSE"
+        if letter == "S" and isinstance(value, str):
+            return f'(CAST({text(value)} AS text) COLLATE "C")'
+        if letter == "D" and isinstance(value, float):
+            shown = repr(value + 0.0) if math.isfinite(value) else "NaN" if math.isnan(value) else None
+            return f"CAST('{shown or ('Infinity' if value > 0 else '-Infinity')}' AS float8)"
+        if (letter in "IB" and isinstance(value, int)) or (letter == "N" and isinstance(value, Decimal)):
+            return f"CAST('{value}' AS {self.type_name(kind)})"
+        days = letter in "TMC" and isinstance(value, (date, datetime, time))
+        if days or (letter == "U" and isinstance(value, UUID)):
+            return f"CAST('{value}' AS {self.type_name(kind)})"
+        raise Untranslatable(f"a constant of type {kind} stays in DuckDB")
+
+    def cast(self, value: Value, kind: SqlType) -> Value:
+        """See `Dialect`."""
+        a, b = kind_of(value.type), kind_of(kind)
+        x, spread = value.sql, None
+        if a in "IB" and b in "IB":
+            sql = self._integer(value, kind)
+        elif a in "IB" and b == "D":
+            sql, spread = f"CAST({x} AS float8)", INTEGERS if a == "I" else (1.0, 2.0**127)
+        elif a in "IBN" and b == "N":
+            sql = self.decimal(x, kind)
+        elif a == "N" and b == "I":
+            low, high = bounds(kind)
+            sql = f"CAST({within(f'round({x})', low, high, 'numeric')} AS bigint)"
+        elif a == "N" and b == "D" and value.type.precision <= 15:
+            sql, spread = f"CAST({x} AS float8)", (10.0**-value.type.scale, 1e18)
+        elif a == b == "D":
+            return value
+        elif a == "D" and b == "I":
+            sql = self._rounded(x, kind)
+        elif a == "L" and b == "I":
+            sql = f"CAST(CAST({x} AS integer) AS bigint)"
+        elif a == "I" and b == "L":
+            sql = f"({x} <> 0)"
+        elif a == "L" and b == "S":
+            sql = f"CASE WHEN {x} THEN 'true' WHEN NOT {x} THEN 'false' END COLLATE \"C\""
+        elif a in "IBNUC" and b == "S":
+            if a == "C":
+                raise self._no_cast(value.type, kind)
+            sql = f'CAST({x} AS text) COLLATE "C"'
+        elif a in "TM" and b in "TMS" and value.spread is not None:
+            sql, spread = self._dated(value, a, b)
+        elif a == b and a in "SLTMCU":
+            return Value(x, kind, value.spread)
+        else:
+            raise self._no_cast(value.type, kind)
+        return Value(f"({sql})", kind, spread)
+
+    def _no_cast(self, old: SqlType, new: SqlType) -> Untranslatable:
+        return Untranslatable(
+            f"{self.name} does not convert {old} to {new} as DuckDB does, for every value",
+            "the owner declares the column with the type to compare in",
+        )
+
+    def _integer(self, value: Value, kind: SqlType) -> str:
+        (low, high), target = bounds(kind), self.type_name(kind)
+        old = bounds(value.type)
+        if low <= old[0] and old[1] <= high:
+            return f"CAST({value.sql} AS {target})"
+        if kind_of(value.type) == "I" and kind_of(kind) == "I":
+            return within(value.sql, low, high, "bigint")
+        return f"CAST({within(f'CAST({value.sql} AS numeric)', low, high, 'numeric')} AS {target})"
+
+    def decimal(self, sql: str, kind: SqlType) -> str:
+        """Write a conversion to DECIMAL: rounded half away from zero, NULL where it does not fit."""
+        rounded = f"round(CAST({sql} AS numeric), {kind.scale})"
+        size = 10 ** (kind.precision - kind.scale)
+        return f"CAST(CASE WHEN abs({rounded}) < {size} THEN {rounded} END AS {self.type_name(kind)})"
+
+    def _rounded(self, x: str, kind: SqlType) -> str:
+        """DOUBLE to an integer: to the nearest, ties to even; NULL outside, for infinities and NaN."""
+        low, high = bounds(kind)
+        if kind == BIGINT:
+            a, b = "CAST('-9223372036854777856' AS float8)", "CAST('9223372036854775808' AS float8)"
+            inside = f"NULLIF(NULLIF(LEAST(GREATEST(rint({x}), {a}), {b}), {b}), {a})"
+        else:
+            inside = within(f"rint({x})", low, high, "float8")
+        return f"CAST({inside} AS bigint)"
+
+    def _dated(self, value: Value, a: str, b: str) -> tuple[str, tuple[float, float] | None]:
+        if b == "S":
+            if value.spread is None or value.spread[0] < 1:
+                raise Untranslatable("this date could lie before year 1, which PostgreSQL writes otherwise")
+            return f'CAST({value.sql} AS text) COLLATE "C"', None
+        if a == b:
+            return value.sql, value.spread
+        return f"CAST({value.sql} AS {'timestamp' if b == 'M' else 'date'})", value.spread
+
+    def canonical(self, value: Value) -> Value:
+        """See `Dialect`."""
+        return Value(f"({value.sql} + CAST(0 AS float8))", value.type, value.spread)
+
+    def like(self, value: Value, pattern: Sequence[str | None]) -> str:
+        """See `Dialect`."""
+        return f"({value.sql} LIKE {text(''.join(_escaped(part) for part in pattern))})"
+
+    def is_distinct(self, a: str, b: str, *, negated: bool) -> str:
+        """See `Dialect`."""
+        return f"{a} IS {'NOT ' if negated else ''}DISTINCT FROM {b}"
+
+    def aggregate(self, name: str, value: Value, *, distinct: bool, where: str) -> Value:
+        """See `Dialect`."""
+        letter = kind_of(value.type)
+        kind, spread, word = value.type, value.spread, name
+        if name == "count":
+            kind, spread = BIGINT, None
+        elif name == "sum" and letter in "IB":
+            kind = HUGEINT
+        elif name == "sum" and letter == "N":
+            kind = SqlType("DECIMAL", 38, value.type.scale)
+        elif name == "avg" and letter == "I":
+            top = plain("SUM", value, distinct=distinct, where=where)
+            bottom = plain("COUNT", value, distinct=distinct, where=where)
+            sql = f"(CAST({top} AS float8) / NULLIF({bottom}, 0))"
+            return Value(sql, DOUBLE, (1e-19, 2.0**63))
+        elif name in ("min", "max") and letter == "L":
+            word = "bool_and" if name == "min" else "bool_or"
+        elif not (
+            (name in ("min", "max") and letter in "IBNDSTMC")
+            or (name in ("bool_and", "bool_or") and letter == "L")
+            or (name in ("bit_and", "bit_or", "bit_xor") and letter == "I")
+        ):
+            raise Untranslatable(f"{self.name} does not take {name} of {value.type} as DuckDB does")
+        return Value(plain(word, value, distinct=distinct, where=where), kind, spread)
+
+    def first(self, value: Value, order: str, where: str) -> str:
+        """See `Dialect`."""
+        return f"(array_agg({value.sql} ORDER BY {order}){where})[1]"
+
+    def mixed(self, values: Sequence[Value]) -> str:
+        """See `Dialect`."""
+        return f"hashtextextended(CAST(ROW({', '.join(v.sql for v in values)}) AS text), 0)"
+
+    def scan(self, table: str) -> tuple[str, dict[str, Column]]:
+        """See `Dialect`."""
+        return self._tables[table]
+
+
+def _escaped(part: str | None) -> str:
+    if not part:
+        return "%" if part is None else "_"
+    return part.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")

@@ -1,0 +1,87 @@
+"""PostgreSQL as a private engine."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from dpsql.engines.duckdb.sources import Reader, declared_columns
+from dpsql.engines.postgres import rows
+from dpsql.engines.postgres.connection import Connection
+from dpsql.engines.postgres.dialect import PostgresDialect
+from dpsql.engines.postgres.schema import look_up, scan
+from dpsql.engines.remote import RemoteEngine, open_remote
+from dpsql.engines.translate import Column, Translated, Untranslatable
+from dpsql.errors import PolicyError
+from dpsql.policy import DatabaseSource
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from dpsql.engines.duckdb.shell import Shell
+    from dpsql.policy import Policy, Table
+
+__all__ = ["PostgresEngine", "open_postgres"]
+
+
+def open_postgres(policy: Policy) -> tuple[Shell, RemoteEngine]:
+    """Open the shell, and the session on the server that a policy names."""
+    return open_remote(PostgresEngine(policy))
+
+
+class PostgresEngine(RemoteEngine):
+    """Implements `dpsql.engines.Engine` on PostgreSQL."""
+
+    def __init__(self, policy: Policy) -> None:
+        super().__init__(policy)
+        self._con = Connection(policy.engine, policy.timeout)
+
+    @property
+    def dialect(self) -> PostgresDialect:
+        """See `RemoteEngine`."""
+        return PostgresDialect(self._scans)
+
+    def look(self, table: Table) -> tuple[Reader, tuple[str, dict[str, Column]]]:
+        """See `RemoteEngine`."""
+        if not isinstance(table.source, DatabaseSource):
+            raise PolicyError(f"tables.{table.name}.source: is no table of the database")
+        physical = look_up(self._con.ask, table, table.source)
+        columns = declared_columns(table, [(name, word) for name, _, word in physical.columns])
+        return Reader(table, columns, "", ()), scan(table, physical, columns)
+
+    def bind(self, made: Translated) -> None:
+        """See `RemoteEngine`."""
+        bound = False
+        with suppress(Exception):
+            self._con.explain(rows.whole(made, self.dialect))
+            bound = True
+        if not bound:
+            raise Untranslatable("PostgreSQL does not plan this statement", "a simpler form of it, or DuckDB")
+
+    def fetch(self, made: Translated) -> pa.Table:
+        """See `RemoteEngine`."""
+        found = self._con.table(rows.whole(made, self.dialect))
+        return rows.plain(found)
+
+    def show(self, made: Translated) -> str:
+        """See `RemoteEngine`."""
+        return rows.shown(made, self.dialect)
+
+    def hashed(self, cells: list[str]) -> str:
+        """See `RemoteEngine`."""
+        return f"bit_xor(hashtextextended(CAST(ROW({', '.join(cells)}) AS text), 0))"
+
+    def stop(self) -> None:
+        """See `RemoteEngine`."""
+        self._con.cancel()
+
+    def reopen(self) -> None:
+        """See `RemoteEngine`: the session may be gone."""
+        self._con.close()
+        self._con = Connection(self._policy.engine, self._policy.timeout)
+
+    def close(self) -> None:
+        """See `RemoteEngine`."""
+        self._con.close()
+        if self._shell is not None:
+            self._shell = None

@@ -1,0 +1,72 @@
+"""Public rows as a part of PostgreSQL's SQL: nothing is written there, so a read-only role is enough."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dpsql.engines.postgres.dialect import text
+from dpsql.engines.translate.value import kind_of
+
+if TYPE_CHECKING:
+    from dpsql.engines.postgres.dialect import PostgresDialect
+    from dpsql.engines.translate import Public, Translated
+
+__all__ = ["plain", "shown", "whole"]
+
+
+def whole(made: Translated, dialect: PostgresDialect) -> str:
+    """Write a statement with what travels."""
+    return _with(made, [_relation(p, dialect, [_array(c) for c in p.rows.columns]) for p in made.public])
+
+
+def shown(made: Translated, dialect: PostgresDialect) -> str:
+    """Write a statement for people: how many rows travel, not which."""
+    parts = [f"({p.rows.num_rows} public rows: {p.sql})" for p in made.public]
+    return _with(made, parts)
+
+
+def _with(made: Translated, parts: list[str]) -> str:
+    if not parts:
+        return made.sql
+    named = ", ".join(f'"{p.name}" AS {part}' for p, part in zip(made.public, parts, strict=True))
+    return f"WITH {named} {made.sql}"
+
+
+def _relation(public: Public, dialect: PostgresDialect, arrays: list[str]) -> str:
+    listed, cells, names = [], [], []
+    for i, (column, array) in enumerate(zip(public.columns, arrays, strict=True)):
+        letter = kind_of(column.type)
+        kind = "text" if letter == "0" else dialect.type_name(column.type)
+        listed.append(f"CAST({array} AS {kind}[])")
+        cells.append(f"r.c{i}{' COLLATE ' + chr(34) + 'C' + chr(34) if letter == 'S' else ''} AS c{i}")
+        names.append(f"c{i}")
+    return f"(SELECT {', '.join(cells)} FROM unnest({', '.join(listed)}) AS r({', '.join(names)}))"
+
+
+def _array(column: pa.ChunkedArray) -> str:
+    """Write a column as the text of an array."""
+    array = column.combine_chunks()
+    if pa.types.is_null(array.type):
+        array = pa.nulls(len(array), pa.string())
+    cells = array if pa.types.is_string(array.type) else array.cast(pa.string())
+    cells = pc.replace_substring(pc.replace_substring(cells, "\\", "\\\\"), '"', '\\"')
+    cells = pc.binary_join_element_wise('"', cells, '"', "")
+    cells = pc.fill_null(cells, "NULL")
+    joined = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(cells)], pa.int32()), cells), ",")
+    return text("{" + (joined[0].as_py() or "") + "}")
+
+
+def plain(found: pa.Table) -> pa.Table:
+    """Give back texts where the driver marks a type of its own (NUMERIC, UUID)."""
+    columns = []
+    for column in found.columns:
+        array = column.combine_chunks()
+        if isinstance(array.type, pa.BaseExtensionType):
+            array = array.storage
+            if pa.types.is_fixed_size_binary(array.type):
+                array = pa.array([None if v is None else v.hex() for v in array.to_pylist()], pa.string())
+        columns.append(array)
+    return pa.table(columns, names=[f"c{i}" for i in range(len(columns))])

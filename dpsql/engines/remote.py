@@ -1,0 +1,247 @@
+"""What engines beyond DuckDB share: the shell beside them, the translation, the counts that come back."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import OrderedDict
+from functools import partial
+from typing import TYPE_CHECKING
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from dpsql.analysis import CompiledQuery, quote
+from dpsql.engines.duckdb import settings
+from dpsql.engines.duckdb.domains import Domains
+from dpsql.engines.duckdb.shell import Shell
+from dpsql.engines.duckdb.sources import Reader, read_source
+from dpsql.engines.protocol import CANCELLED, FAILED, Cancelled, Counts
+from dpsql.engines.translate import Column, Public, Translated, Untranslatable, translate, translate_text
+from dpsql.engines.worker import run
+from dpsql.errors import InternalError, OperationalError, PolicyError
+from dpsql.policy import CsvSource, DatabaseSource, ParquetSource, UnitColumn
+
+if TYPE_CHECKING:
+    from dpsql.engines.translate import Dialect
+    from dpsql.policy import Policy, Table
+    from dpsql.types import SqlType
+
+__all__ = ["RemoteEngine", "open_remote"]
+
+_KEPT = 16
+"""Translated statements and public relations that are kept."""
+
+
+class RemoteEngine(ABC):
+    """A private engine that holds the owner's data elsewhere; subclasses say how to talk to it."""
+
+    local_files = False
+    """Whether it reads Parquet files itself; else they hold public tables alone."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+        self._cancelled = False
+        self._made: OrderedDict[str, Translated] = OrderedDict()
+        self._public: dict[str, Public] = {}
+        self.readers: dict[str, Reader] = {}
+        self.public: dict[str, pa.Table] = {}
+        self._scans: dict[str, tuple[str, dict[str, Column]]] = {}
+        self._private = frozenset(t.name for t in policy.tables.values() if not t.public)
+        self._shell: Shell | None = None
+
+    @property
+    @abstractmethod
+    def dialect(self) -> Dialect:
+        """The writer of its SQL, over the tables found."""
+
+    @abstractmethod
+    def look(self, table: Table) -> tuple[Reader, tuple[str, dict[str, Column]]]:
+        """Look a table up in the engine's catalog; raises `PolicyError`. No row is read."""
+
+    @abstractmethod
+    def bind(self, made: Translated) -> None:
+        """Let the engine bind and plan a statement, reading no row; raises `Untranslatable` if it fails."""
+
+    @abstractmethod
+    def fetch(self, made: Translated) -> pa.Table:
+        """Run a statement; called in a worker thread, may raise anything."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """Stop what runs."""
+
+    @abstractmethod
+    def reopen(self) -> None:
+        """Start afresh after a failure."""
+
+    @abstractmethod
+    def hashed(self, cells: list[str]) -> str:
+        """Write an aggregate that reads every cell."""
+
+    @abstractmethod
+    def show(self, made: Translated) -> str:
+        """Write a statement for people."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of the data."""
+
+    def open_tables(self) -> Shell:
+        """Look all tables up, read the public ones, and make the shell beside them."""
+        for table in self._policy.tables.values():
+            source = table.source
+            if isinstance(source, DatabaseSource) or (
+                self.local_files and isinstance(source, ParquetSource) and not table.public
+            ):
+                reader, scan = self.look(table)
+                self._scans[table.name] = scan
+                self.readers[table.name] = reader
+                if table.public:
+                    self.public[table.name] = self._read(table.name, reader)
+            elif table.public:
+                self.readers[table.name], self.public[table.name] = _local(table)
+            else:
+                what = "CSV" if isinstance(source, CsvSource) else "Parquet"
+                raise PolicyError(
+                    f"tables.{table.name}.source: {self.dialect.name} does not hold a local {what} file",
+                    hint='write source = "schema.table", a table of the engine; public tables may be files',
+                )
+        self._shell = Shell(self.readers, self.public, Domains(self._policy, self.readers))
+        return self._shell
+
+    def _read(self, name: str, reader: Reader) -> pa.Table:
+        """Read a public table whole, once, through its declared types."""
+        text, columns = self._scans[name]
+        listed = ", ".join(
+            f"r.{self.dialect.quote(columns[c].name)} AS c{i}" for i, (c, _) in enumerate(reader.columns)
+        )
+        kinds = tuple(Column(f"c{i}", kind) for i, (_, kind) in enumerate(reader.columns))
+        rows = run(lambda: self.fetch(Translated(f"SELECT {listed} FROM {text} AS r", kinds, ())), self.stop)
+        if rows is None:
+            self.reopen()
+            raise PolicyError(f"tables.{name}.source: cannot be read as declared")
+        return _as_declared(rows, [k for _, k in reader.columns]).rename_columns(
+            [c for c, _ in reader.columns]
+        )
+
+    def translate(self, compiled: CompiledQuery) -> str:
+        """Return the text the engine will run, for people; raises `Untranslatable`, uncharged."""
+        return self.show(self._translated(compiled))
+
+    def _translated(self, compiled: CompiledQuery) -> Translated:
+        if not isinstance(compiled, CompiledQuery):
+            raise InternalError("an engine counts compiled queries alone")
+        if compiled.sql not in self._made:
+            made = translate(compiled, self.dialect, self.shell, self._private, self._public)
+            self.bind(made)
+            self._made[compiled.sql] = made
+            while len(self._made) > _KEPT:
+                self._made.popitem(last=False)
+            while len(self._public) > _KEPT:
+                del self._public[next(iter(self._public))]
+        return self._made[compiled.sql]
+
+    @property
+    def shell(self) -> Shell:
+        """The shell beside the engine."""
+        if self._shell is None:
+            raise InternalError("the tables are not open")
+        return self._shell
+
+    def count(self, compiled: CompiledQuery) -> Counts:
+        """Run the counting SQL; any engine error becomes one constant `OperationalError`."""
+        try:
+            made = self._translated(compiled)
+        except Untranslatable as problem:
+            raise OperationalError(problem.message) from None
+        rows = self._run(made)
+        width = len(compiled.keys)
+        if rows.num_columns != width + compiled.counts:
+            raise OperationalError(FAILED)
+        keys = _as_declared(rows.select(range(width)), list(compiled.keys))
+        arrays = tuple(
+            np.asarray(rows.column(width + i).to_numpy(), dtype=np.int64) for i in range(compiled.counts)
+        )
+        return Counts(keys.rename_columns([f"k{i}" for i in range(width)]), arrays)
+
+    def compare(self, sql: str) -> pa.Table:
+        """Run any text of the compiled language, translated: for tests that compare engines."""
+        made = translate_text(sql, self.dialect, self.shell, self._private, {})
+        self.bind(made)
+        return _as_declared(self._run(made), [c.type for c in made.columns])
+
+    def _run(self, made: Translated) -> pa.Table:
+        self._cancelled = False
+        rows = run(lambda: self.fetch(made), self.stop, self._policy.timeout)
+        if rows is None and self._cancelled:
+            raise Cancelled(CANCELLED)
+        if rows is None:
+            self.reopen()
+            raise OperationalError(FAILED)
+        return rows
+
+    def vet(self, table: str) -> bool:
+        """Read every column once and test every vouched fact, so that no statement is the first to fail."""
+        reader, (text, columns) = self.readers[table], self._scans[table]
+        q = self.dialect.quote
+        names = {name: f"r.{q(columns[name].name)}" for name, _ in reader.columns}
+        unit = reader.table.unit
+        lowered = {name.lower(): cell for name, cell in names.items()}
+        there = f" WHERE {lowered[unit.column.lower()]} IS NOT NULL" if isinstance(unit, UnitColumn) else ""
+        checks = [f"SELECT {self.hashed(list(names.values()))} AS n0 FROM {text} AS r"]
+        for fact in reader.table.unique:
+            listed = ", ".join(lowered[c.lower()] for c in fact)
+            repeated = f"SELECT 1 AS x FROM {text} AS r{there} GROUP BY {listed} HAVING COUNT(*) > 1"
+            checks.append(f"SELECT COUNT(*) AS n0 FROM ({repeated}) AS f")
+        for i, sql in enumerate(checks):
+            rows = run(partial(self.fetch, Translated(sql, (), ())), self.stop, self._policy.timeout)
+            if rows is None:
+                self.reopen()
+                return False
+            if i and rows.column(0)[0].as_py() != 0:
+                return False
+        return True
+
+    def cancel(self) -> None:
+        """Stop what runs, from another thread."""
+        self._cancelled = True
+        self.stop()
+
+
+def _local(table: Table) -> tuple[Reader, pa.Table]:
+    """Read a public table that is a file, as the DuckDB engine does."""
+    with settings.connect() as connection:
+        reader = read_source(connection, table, None)
+        rows = None
+        try:
+            rows = connection.sql(reader.sql).to_arrow_table()
+        except duckdb.Error:
+            rows = None
+    if rows is None:
+        raise PolicyError(f"tables.{table.name}.source: cannot be read as declared")
+    return reader, rows
+
+
+def _as_declared(rows: pa.Table, kinds: list[SqlType]) -> pa.Table:
+    """Give columns the types that DuckDB hands out."""
+    if not kinds:
+        return rows
+    with duckdb.connect(":memory:") as connection:
+        connection.execute("SET enable_progress_bar = false")
+        connection.execute("SET preserve_insertion_order = true")
+        names = [f"c{i}" for i in range(len(kinds))]
+        connection.register("came", rows.rename_columns(names))
+        listed = ", ".join(
+            f"CAST({quote(n)} AS {k}) AS {quote(n)}" for n, k in zip(names, kinds, strict=True)
+        )
+        return connection.sql(f"SELECT {listed} FROM came").to_arrow_table()
+
+
+def open_remote(engine: RemoteEngine) -> tuple[Shell, RemoteEngine]:
+    """Open an engine's tables, and the shell beside it."""
+    try:
+        return engine.open_tables(), engine
+    except BaseException:
+        engine.close()
+        raise

@@ -1,0 +1,187 @@
+"""Spark's SQL, with ANSI mode off: what does not fit is NULL, and nothing raises on a value."""
+
+from __future__ import annotations
+
+import math
+from datetime import date, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, ClassVar
+
+from dpsql.engines.spark.forms import FORMS
+from dpsql.engines.spark.text import text
+from dpsql.engines.translate.dialect import Dialect
+from dpsql.engines.translate.doubles import INTEGERS
+from dpsql.engines.translate.grouping import plain
+from dpsql.engines.translate.shared import bounds
+from dpsql.engines.translate.value import Column, Untranslatable, Value, kind_of
+from dpsql.types import BIGINT, DOUBLE, HUGEINT, SqlType
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dpsql.engines.translate.forms import Form
+
+__all__ = ["SparkDialect"]
+
+_TYPES = {
+    "I": "BIGINT",
+    "B": "DECIMAL(38,0)",
+    "D": "DOUBLE",
+    "S": "STRING",
+    "T": "DATE",
+    "M": "TIMESTAMP_NTZ",
+    "L": "BOOLEAN",
+}
+_NARROW = {"TINYINT": "TINYINT", "SMALLINT": "SMALLINT", "INTEGER": "INT"}
+
+
+class SparkDialect(Dialect):
+    """Writes for Spark 4; texts compare by their bytes (UTF8_BINARY)."""
+
+    name: ClassVar[str] = "Spark"
+    forms: ClassVar[Mapping[str, Sequence[Form]]] = FORMS
+    full_join_conditions: ClassVar[bool] = True
+    semi_joins: ClassVar[bool] = True
+    group_frames: ClassVar[bool] = False
+    ordered_aggregates: ClassVar[bool] = False
+
+    def __init__(self, tables: Mapping[str, tuple[str, dict[str, Column]]]) -> None:
+        self._tables = tables
+
+    def quote(self, name: str) -> str:
+        """See `Dialect`."""
+        return "`" + name.replace("`", "``") + "`"
+
+    def type_name(self, kind: SqlType) -> str:
+        """See `Dialect`."""
+        letter = kind_of(kind)
+        if letter == "N":
+            return f"DECIMAL({kind.precision},{kind.scale})"
+        if letter not in _TYPES:
+            raise Untranslatable(f"{self.name} holds no {kind} as DuckDB does")
+        return _TYPES[letter]
+
+    def constant(self, value: object, kind: SqlType) -> str:
+        """See `Dialect`."""
+        letter = kind_of(kind)
+        if isinstance(value, bool):
+            return "TRUE" if value else "FALSE"
+        if letter == "S" and isinstance(value, str):
+            return text(value)
+        if letter == "D" and isinstance(value, float):
+            shown = repr(value + 0.0) if math.isfinite(value) else "NaN" if math.isnan(value) else None
+            return f"CAST('{shown or ('Infinity' if value > 0 else '-Infinity')}' AS DOUBLE)"
+        if (letter in "IB" and isinstance(value, int)) or (letter == "N" and isinstance(value, Decimal)):
+            return f"CAST('{value}' AS {self.type_name(kind)})"
+        if letter in "TM" and isinstance(value, (date, datetime)):
+            return f"CAST('{value}' AS {self.type_name(kind)})"
+        raise Untranslatable(f"a constant of type {kind} stays in DuckDB")
+
+    def cast(self, value: Value, kind: SqlType) -> Value:
+        """See `Dialect`."""
+        a, b = kind_of(value.type), kind_of(kind)
+        x, spread = value.sql, None
+        if a in "IB" and b in "IB":
+            sql = self._integer(value, kind)
+        elif a in "IB" and b == "D":
+            sql, spread = f"CAST({x} AS DOUBLE)", INTEGERS if a == "I" else (1.0, 2.0**127)
+        elif a in "IBN" and b == "N":
+            sql = f"TRY_CAST({x} AS {self.type_name(kind)})"
+        elif a == "N" and b == "I":
+            sql = self._integer(Value(f"ROUND({x}, 0)", HUGEINT), kind)
+        elif a == "N" and b == "D" and value.type.precision <= 15:
+            sql, spread = f"CAST({x} AS DOUBLE)", (10.0**-value.type.scale, 1e18)
+        elif a == b == "D":
+            return value
+        elif a == "D" and b == "I":
+            # Spark rounds the bound up to 2^63 where it tests for it.
+            below = f"{x} < CAST('9.223372036854775807E18' AS DOUBLE)"
+            whole = f"CASE WHEN {below} THEN TRY_CAST(rint({x}) AS BIGINT) END"
+            sql = self._integer(Value(f"({whole})", BIGINT), kind)
+        elif a == "L" and b == "I":
+            sql = f"CAST({x} AS BIGINT)"
+        elif a == "I" and b == "L":
+            sql = f"{x} <> 0"
+        elif b == "S" and (a in "LIB" or (a == "N" and value.type.scale <= 6)):
+            sql = f"CAST({x} AS STRING)"
+        elif a in "TM" and b in "TMS" and value.spread is not None:
+            sql, spread = self._dated(value, b)
+        elif a == b and a in "SLTM":
+            return Value(x, kind, value.spread)
+        else:
+            raise Untranslatable(
+                f"{self.name} does not convert {value.type} to {kind} as DuckDB does, for every value",
+                "the owner declares the column with the type to compare in",
+            )
+        return Value(f"({sql})", kind, spread)
+
+    def _integer(self, value: Value, kind: SqlType) -> str:
+        (low, high), old = bounds(kind), bounds(value.type)
+        if low <= old[0] and old[1] <= high:
+            return f"CAST({value.sql} AS {self.type_name(kind)})"
+        if kind_of(kind) == "I" and kind.signed:
+            return f"CAST(TRY_CAST({value.sql} AS {_NARROW.get(kind.name, 'BIGINT')}) AS BIGINT)"
+        inside = f"CASE WHEN {value.sql} BETWEEN {low} AND {high} THEN {value.sql} END"
+        return f"CAST({inside} AS {self.type_name(kind)})"
+
+    def _dated(self, value: Value, b: str) -> tuple[str, tuple[float, float] | None]:
+        low, high = value.spread or (0, 0)
+        if b == "S":
+            if low < 1 or high > 9999:
+                raise Untranslatable("this date could lie outside the years 1 to 9999")
+            return f"CAST({value.sql} AS STRING)", None
+        return f"CAST({value.sql} AS {_TYPES[b]})", value.spread
+
+    def canonical(self, value: Value) -> Value:
+        """See `Dialect`."""
+        return Value(f"({value.sql} + CAST(0 AS DOUBLE))", value.type, value.spread)
+
+    def like(self, value: Value, pattern: Sequence[str | None]) -> str:
+        """See `Dialect`."""
+        return f"({value.sql} LIKE {text(''.join(_escaped(part) for part in pattern))})"
+
+    def is_distinct(self, a: str, b: str, *, negated: bool) -> str:
+        """See `Dialect`."""
+        return f"{a} <=> {b}" if negated else f"NOT ({a} <=> {b})"
+
+    def aggregate(self, name: str, value: Value, *, distinct: bool, where: str) -> Value:
+        """See `Dialect`."""
+        letter = kind_of(value.type)
+        kind, spread = value.type, value.spread
+        exact = value.written(f"CAST({value.sql} AS DECIMAL(20,0))") if letter == "I" else value
+        if name == "count":
+            kind, spread = BIGINT, None
+        elif name == "sum" and letter in "IB":
+            total = plain("SUM", exact, distinct=distinct, where=where)
+            return Value(f"CAST({total} AS DECIMAL(38,0))", HUGEINT)
+        elif name == "sum" and letter == "N":
+            kind = SqlType("DECIMAL", 38, value.type.scale)
+        elif name == "avg" and letter == "I":
+            top = plain("SUM", exact, distinct=distinct, where=where)
+            bottom = plain("COUNT", value, distinct=distinct, where=where)
+            return Value(f"(CAST({top} AS DOUBLE) / CAST({bottom} AS DOUBLE))", DOUBLE, (1e-19, 2.0**63))
+        elif not (
+            (name in ("min", "max") and letter in "IBNDSTML")
+            or (name in ("bool_and", "bool_or") and letter == "L")
+            or (name in ("bit_and", "bit_or", "bit_xor") and letter == "I")
+        ):
+            raise Untranslatable(f"{self.name} does not take {name} of {value.type} as DuckDB does")
+        return Value(plain(name, value, distinct=distinct, where=where), kind, spread)
+
+    def first(self, value: Value, order: str, where: str) -> str:
+        """See `Dialect`; never asked for: `ordered_aggregates` is false."""
+        raise Untranslatable("Spark's aggregates have no order")
+
+    def mixed(self, values: Sequence[Value]) -> str:
+        """See `Dialect`."""
+        return f"xxhash64({', '.join(v.sql for v in values)})"
+
+    def scan(self, table: str) -> tuple[str, dict[str, Column]]:
+        """See `Dialect`."""
+        return self._tables[table]
+
+
+def _escaped(part: str | None) -> str:
+    if not part:
+        return "%" if part is None else "_"
+    return part.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")

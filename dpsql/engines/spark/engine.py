@@ -1,0 +1,129 @@
+"""Spark as a private engine."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from dpsql.engines.duckdb.sources import Reader, declared_columns
+from dpsql.engines.remote import RemoteEngine, open_remote
+from dpsql.engines.spark.dialect import SparkDialect
+from dpsql.engines.spark.schema import columns_of, look_up, scan
+from dpsql.engines.spark.start import hushed, open_session
+from dpsql.engines.translate import Column, Public, Translated, Untranslatable
+from dpsql.engines.translate.value import kind_of
+
+if TYPE_CHECKING:
+    from dpsql.engines.duckdb.shell import Shell
+    from dpsql.policy import Policy, Table
+
+__all__ = ["SparkEngine", "open_spark"]
+
+
+def open_spark(policy: Policy) -> tuple[Shell, RemoteEngine]:
+    """Open the shell, and a session of the Spark that a policy names."""
+    return open_remote(SparkEngine(policy))
+
+
+class SparkEngine(RemoteEngine):
+    """Implements `dpsql.engines.Engine` on Spark."""
+
+    def __init__(self, policy: Policy) -> None:
+        super().__init__(policy)
+        self.local_files = "://" not in policy.engine
+        self.session: Any = open_session(policy.engine)
+        self._tag = f"dpsql_{id(self):x}"
+        self._lock = threading.RLock()  # one statement at a time: they share names
+        self._frames: dict[str, Any] = {}
+        self._bound: dict[str, Any] = {}
+        """Statements bound and not yet run."""
+
+    @property
+    def dialect(self) -> SparkDialect:
+        """See `RemoteEngine`."""
+        return SparkDialect(self._scans)
+
+    def look(self, table: Table) -> tuple[Reader, tuple[str, dict[str, Column]]]:
+        """See `RemoteEngine`."""
+        with hushed():
+            name, schema = look_up(self.session, table, f"dpsql_source_{len(self._scans)}")
+        physical = columns_of(schema)
+        columns = declared_columns(table, physical)
+        return Reader(table, columns, "", ()), scan(table, name, physical, columns)
+
+    def _frame(self, made: Translated) -> Any:  # noqa: ANN401  two classes of frames
+        """Give the public rows their names and bind the statement."""
+        for public in made.public:
+            if public.sql not in self._frames:
+                self._frames[public.sql] = self.session.createDataFrame(_rows(public))
+                while len(self._frames) > 32:
+                    del self._frames[next(iter(self._frames))]
+            self._frames[public.sql].createOrReplaceTempView(public.name)
+        return self.session.sql(made.sql)
+
+    def bind(self, made: Translated) -> None:
+        """See `RemoteEngine`."""
+        bound = False
+        with suppress(Exception), hushed(), self._lock:
+            frame = self._frame(made)
+            bound = len(frame.schema.fields) == len(made.columns)
+            plan = getattr(frame, "_jdf", None)
+            if plan is not None:
+                plan.queryExecution().optimizedPlan()  # some subqueries are refused here alone
+            self._bound = {made.sql: frame}
+        if not bound:
+            raise Untranslatable("Spark does not plan this statement", "a simpler form of it, or DuckDB")
+
+    def fetch(self, made: Translated) -> pa.Table:
+        """See `RemoteEngine`."""
+        with hushed(), self._lock:
+            self.session.addTag(self._tag)
+            try:
+                bound = self._bound.pop(made.sql, None)
+                found = (self._frame(made) if bound is None else bound).toArrow()
+            finally:
+                self.session.removeTag(self._tag)
+        return found.rename_columns([f"c{i}" for i in range(found.num_columns)])
+
+    def show(self, made: Translated) -> str:
+        """See `RemoteEngine`."""
+        parts = [f"`{p.name}` AS ({p.rows.num_rows} public rows: {p.sql})" for p in made.public]
+        return f"WITH {', '.join(parts)} {made.sql}" if parts else made.sql
+
+    def hashed(self, cells: list[str]) -> str:
+        """See `RemoteEngine`."""
+        return f"bit_xor(xxhash64({', '.join(cells)}))"
+
+    def stop(self) -> None:
+        """See `RemoteEngine`."""
+        with suppress(Exception):
+            self.session.interruptTag(self._tag)
+
+    def reopen(self) -> None:
+        """See `RemoteEngine`: a session outlives a statement's failure."""
+
+    def close(self) -> None:
+        """See `RemoteEngine`: Spark itself goes on, it may serve others in this process."""
+        self._frames.clear()
+        if "://" in self._policy.engine:
+            with suppress(Exception):
+                self.session.stop()
+
+
+_ARROW = {"I": pa.int64(), "B": pa.decimal128(38, 0), "0": pa.string(), "S": pa.string()}
+
+
+def _rows(public: Public) -> pa.Table:
+    """Return public rows in the types that hold their values in Spark."""
+    arrays = []
+    for column, kind in zip(public.rows.columns, public.columns, strict=True):
+        letter = kind_of(kind.type)
+        wanted = _ARROW.get(letter, column.type)
+        if letter == "0":
+            arrays.append(pa.nulls(len(column), pa.string()))
+        else:
+            arrays.append(column.cast(wanted).combine_chunks())
+    return pa.table(arrays, names=[f"c{i}" for i in range(len(arrays))])

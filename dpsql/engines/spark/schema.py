@@ -1,0 +1,119 @@
+"""What Spark's catalog says of a table, and the scan that reads it with canonical values."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from dpsql.engines.spark.dialect import SparkDialect
+from dpsql.engines.translate.value import Column, Untranslatable, Value
+from dpsql.errors import PolicyError
+from dpsql.policy import DatabaseSource, ParquetSource
+from dpsql.types import BOOLEAN, DATE, DOUBLE, TIMESTAMP, VARCHAR, SqlType
+
+if TYPE_CHECKING:
+    from dpsql.policy import Table
+
+__all__ = ["columns_of", "look_up", "scan"]
+
+_WORDS = {
+    "byte": "TINYINT",
+    "tinyint": "TINYINT",
+    "smallint": "SMALLINT",
+    "int": "INTEGER",
+    "bigint": "BIGINT",
+    "float": "FLOAT",
+    "double": "DOUBLE",
+    "boolean": "BOOLEAN",
+    "string": "VARCHAR",
+    "date": "DATE",
+    "timestamp_ntz": "TIMESTAMP",
+    "timestamp": "TIMESTAMP WITH TIME ZONE",
+    "binary": "BLOB",
+}
+
+
+def look_up(session: Any, table: Table, view: str) -> tuple[str, Any]:  # noqa: ANN401  two classes of sessions
+    """Find a table or a Parquet file; return the name to read it by, and its schema. No row is read."""
+    source, found = table.source, None
+    with suppress(Exception):
+        if isinstance(source, ParquetSource):
+            frame = session.read.parquet(str(source.path))
+            frame.createOrReplaceTempView(view)
+            found = (SparkDialect({}).quote(view), frame.schema)
+        elif isinstance(source, DatabaseSource):
+            quote = SparkDialect({}).quote
+            name = f"{quote(source.schema or 'default')}.{quote(source.table)}"
+            entry = session.catalog.getTable(name)
+            if entry.tableType in ("MANAGED", "EXTERNAL") and not entry.isTemporary:
+                found = (name, session.table(name).schema)
+    if found is None:
+        raise PolicyError(
+            f"tables.{table.name}.source: Spark has no such table",
+            hint="views are not read: a view could mix the rows of several units",
+        )
+    return found
+
+
+def columns_of(schema: Any) -> list[tuple[str, str]]:  # noqa: ANN401  two classes of schemas
+    """Return the columns' names, and their types in DuckDB's words."""
+    found = []
+    for field in schema.fields:
+        kind = field.dataType.simpleString()
+        if kind.startswith(("varchar(", "char(")):
+            kind = "string"
+        found.append(
+            (field.name, kind.upper() if kind.startswith("decimal(") else _WORDS.get(kind, kind.upper()))
+        )
+    return found
+
+
+def scan(
+    table: Table, name: str, physical: list[tuple[str, str]], columns: tuple[tuple[str, SqlType], ...]
+) -> tuple[str, dict[str, Column]]:
+    """Write the SELECT that reads the declared columns, each canonical and of its declared type."""
+    dialect = SparkDialect({})
+    there = {n.lower(): (n, word) for n, word in physical}
+    cells, found = [], {}
+    for i, (column, kind) in enumerate(columns):
+        try:
+            value = _cell(dialect, *there[column.lower()], kind)
+        except Untranslatable as problem:
+            raise PolicyError(
+                f"tables.{table.name}: column {column} is not read as {kind}: {problem.message}",
+                hint=f"leave it out of [tables.{table.name}.columns], or convert it in the table",
+            ) from None
+        cells.append(f"{value.sql} AS x{i}")
+        found[column] = Column(f"x{i}", kind, value.spread)
+    return f"(SELECT {', '.join(cells)} FROM {name} AS r)", found
+
+
+def _cell(dialect: SparkDialect, name: str, word: str, kind: SqlType) -> Value:
+    cell = f"r.{dialect.quote(name)}"
+    if kind.name in ("LIST", "STRUCT", "ENUM", "BLOB", "UUID", "TIME"):
+        raise Untranslatable(f"values of type {kind.name} stay in DuckDB")
+    if word in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT"):
+        value = Value(f"CAST({cell} AS BIGINT)", SqlType(word))
+    elif word in ("FLOAT", "DOUBLE"):
+        value = dialect.canonical(Value(f"CAST({cell} AS DOUBLE)", DOUBLE))
+    elif word.startswith("DECIMAL("):
+        precision, scale = (int(n) for n in word[8:-1].split(","))
+        value = Value(cell, SqlType("DECIMAL", precision, scale))
+    elif word == "BOOLEAN":
+        value = Value(cell, BOOLEAN)
+    elif word == "VARCHAR":
+        value = Value(f"CAST({cell} AS STRING)", VARCHAR)
+    elif word == "DATE":
+        value = _dated(cell, "DATE", DATE)
+    elif word.startswith("TIMESTAMP"):
+        value = _dated(f"CAST({cell} AS TIMESTAMP_NTZ)", "TIMESTAMP_NTZ", TIMESTAMP)
+    else:
+        raise Untranslatable(f"columns of type {word[:40]} are not read")
+    return value if value.type == kind else dialect.cast(value, kind)
+
+
+def _dated(cell: str, kind: str, of: SqlType) -> Value:
+    """Read what lies outside the years 1 to 9999 as NULL: engines differ there."""
+    last = "9999-12-31" if kind == "DATE" else "9999-12-31 23:59:59.999999"
+    sql = f"(CASE WHEN {cell} BETWEEN {kind}'0001-01-01' AND {kind}'{last}' THEN {cell} END)"
+    return Value(sql, of, (1, 9999))

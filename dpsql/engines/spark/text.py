@@ -1,0 +1,21 @@
+"""Texts in Spark's SQL."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["text"]
+
+
+def text(value: str) -> str:
+    r"""Write a text: all but plain characters by their UTF-16 codes, so that nothing in it is syntax.
+
+    >>> text("it's 5%"), text("\U0001f600")
+    ("'it\\u0027s 5\\u0025'", "'\\uD83D\\uDE00'")
+    """
+    return "'" + re.sub(r"[^A-Za-z0-9 .,:_-]", lambda m: _units(m[0]), value) + "'"
+
+
+def _units(char: str) -> str:
+    data = char.encode("utf-16-be")
+    return "".join(f"\\u{data[i]:02X}{data[i + 1]:02X}" for i in range(0, len(data), 2))

@@ -1,0 +1,158 @@
+"""Aggregates and windows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from dpsql.engines.translate.parsing import call
+from dpsql.engines.translate.scalar import Scope, expression, known, ordering
+from dpsql.engines.translate.value import Value
+from dpsql.types import BIGINT, DOUBLE
+
+if TYPE_CHECKING:
+    from dpsql.engines.translate.translator import Translation
+
+__all__ = ["AGGREGATES", "aggregate", "filtered", "window"]
+
+AGGREGATES = frozenset(
+    {"count", "sum", "avg", "min", "max", "bool_and", "bool_or", "bit_and", "bit_or", "bit_xor", "first"}
+)
+_RANKS = {
+    "row_number": BIGINT,
+    "rank": BIGINT,
+    "dense_rank": BIGINT,
+    "percent_rank": DOUBLE,
+    "cume_dist": DOUBLE,
+}
+_PLACED = frozenset({"lag", "lead", "first_value", "last_value", "nth_value"})
+
+
+def aggregate(work: Translation, name: str, node: exp.Expr, scope: Scope, where: str = "") -> Value:
+    """Translate an aggregate; `where` is its FILTER."""
+    arguments = list(node.expressions)
+    if name == "first":
+        return _first(work, arguments, scope, where)
+    if name == "count" and len(arguments) == 1 and isinstance(arguments[0], exp.Star):
+        known(work, arguments[0])
+        return Value(f"COUNT(*){where}", BIGINT)
+    distinct = False
+    if len(arguments) == 1 and isinstance(arguments[0], exp.Distinct):
+        known(work, arguments[0], "expressions")
+        distinct, arguments = True, arguments[0].expressions
+    if len(arguments) != 1 or isinstance(arguments[0], exp.Order):
+        raise work.refuse(f"{name} in an order: DOUBLE values are not summed here", "CAST it to BIGINT")
+    value = expression(work, arguments[0], scope)
+    return work.dialect.aggregate(name, value, distinct=distinct, where=where)
+
+
+def _first(work: Translation, arguments: list[exp.Expr], scope: Scope, where: str) -> Value:
+    if len(arguments) != 1 or not isinstance(arguments[0], exp.Order) or not work.dialect.ordered_aggregates:
+        raise work.refuse("FIRST and LAST, ARG_MAX and ARG_MIN", "a window: ROW_NUMBER() OVER (..) = 1")
+    inner = arguments[0]
+    known(work, inner, "this", "expressions")
+    value = expression(work, inner.this, scope)
+    order = ordering(work, inner.expressions, scope)
+    return value.written(work.dialect.first(value, order, where))
+
+
+def filtered(work: Translation, node: exp.Expr, scope: Scope) -> Value:
+    """Translate an aggregate with FILTER."""
+    known(work, node, "this", "expression")
+    name = call(node.this)
+    if name not in AGGREGATES or not isinstance(node.expression, exp.Where):
+        raise work.refuse("FILTER on anything but an aggregate")
+    condition = expression(work, node.expression.this, scope)
+    return aggregate(work, name, node.this, scope, f" FILTER (WHERE {condition.sql})")
+
+
+def window(work: Translation, node: exp.Expr, scope: Scope) -> Value:
+    """Translate a window function."""
+    known(work, node, "this", "partition_by", "order", "spec", "over")
+    over = []
+    partition = [expression(work, p, scope) for p in node.args.get("partition_by") or ()]
+    if partition:
+        over.append("PARTITION BY " + ", ".join(p.sql for p in partition))
+    order = node.args.get("order")
+    if order is not None:
+        known(work, order, "expressions")
+        over.append("ORDER BY " + ordering(work, order.expressions, scope))
+    name = call(node.this) or ""
+    spec = node.args.get("spec")
+    if spec is not None:
+        if name in _RANKS or name in ("ntile", "lag", "lead"):
+            raise work.refuse(f"a frame for {name}", "leave the frame out: it has none")
+        over.append(_frame(work, spec))
+    return _attached(_function(work, name, node.this, scope), f" OVER ({' '.join(over)})")
+
+
+_HERE = "\x00over\x00"
+"""Marks where OVER goes: at the call, inside a conversion of its result."""
+
+
+def _attached(value: Value, over: str) -> Value:
+    return value.written(f"({value.sql.replace(_HERE, over)})")
+
+
+def _function(work: Translation, name: str, node: exp.Expr, scope: Scope) -> Value:
+    if name in _RANKS and not node.expressions:
+        kind = _RANKS[name]
+        made = Value(f"{name.upper()}(){_HERE}", kind)
+        return work.dialect.cast(Value(made.sql, DOUBLE), DOUBLE) if kind == DOUBLE else _wide(work, made)
+    if name == "ntile":
+        buckets = expression(work, node.expressions[0], scope).constant
+        if not isinstance(buckets, int):
+            raise work.refuse("NTILE of anything but a number")
+        return _wide(work, Value(f"NTILE({buckets}){_HERE}", BIGINT))
+    if name in _PLACED:
+        value = expression(work, node.expressions[0], scope)
+        tail = ""
+        if len(node.expressions) == 2:
+            offset = expression(work, node.expressions[1], scope).constant
+            if not isinstance(offset, int):
+                raise work.refuse(f"{name} with an offset that is no number")
+            tail = f", {offset}"
+        return value.written(f"{name.upper()}({value.sql}{tail}){_HERE}")
+    if name in AGGREGATES and name != "first":
+        if node.expressions and isinstance(node.expressions[0], exp.Distinct):
+            raise work.refuse("DISTINCT in a window")
+        return aggregate(work, name, node, scope, _HERE)
+    raise work.refuse(f"the window function {name}")
+
+
+def _wide(work: Translation, value: Value) -> Value:
+    """Widen to BIGINT: some engines number rows in INTEGER."""
+    return value.written(f"CAST({value.sql} AS {work.dialect.type_name(BIGINT)})")
+
+
+def _frame(work: Translation, spec: exp.Expr) -> str:
+    known(work, spec, "kind", "start", "start_side", "end", "end_side")
+    kind = str(spec.args.get("kind") or "").upper()
+    if kind not in ("ROWS", "RANGE") and not (kind == "GROUPS" and work.dialect.group_frames):
+        raise work.refuse(f"frames by {kind}")
+    start = _edge(work, spec, "start")
+    if spec.args.get("end") is None:
+        return f"{kind} {start}"
+    return f"{kind} BETWEEN {start} AND {_edge(work, spec, 'end')}"
+
+
+def _edge(work: Translation, spec: exp.Expr, name: str) -> str:
+    value, side = spec.args.get(name), str(spec.args.get(f"{name}_side") or "").upper()
+    if isinstance(value, str) and value.upper() == "CURRENT ROW":
+        return "CURRENT ROW"
+    if side not in ("PRECEDING", "FOLLOWING"):
+        raise work.refuse("this frame")
+    if isinstance(value, str) and value.upper() == "UNBOUNDED":
+        return f"UNBOUNDED {side}"
+    if isinstance(value, exp.Literal) and str(value.this).isdecimal():
+        return f"{int(value.this)} {side}"
+    raise work.refuse("this frame")
+
+
+def plain(name: str, value: Value, *, distinct: bool, where: str) -> str:
+    """Write an aggregate call as every engine has it."""
+    return f"{name}({'DISTINCT ' if distinct else ''}{value.sql}){where}"
+
+
+__all__ += ["plain"]

@@ -1,0 +1,472 @@
+"""Scalar expressions: an allow-list of node types, each written by its own rule."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from dpsql.engines.translate.forms import fits, refuse
+from dpsql.engines.translate.parsing import call
+from dpsql.engines.translate.value import Column, Value, kind_of, spread, united
+from dpsql.types import BIGINT, BOOLEAN, HUGEINT, NULL, TIMESTAMP, column_type
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dpsql.engines.translate.translator import Translation
+    from dpsql.types import SqlType
+
+__all__ = ["Scope", "expression", "ordering"]
+
+
+@dataclass(slots=True)
+class Scope:
+    """The columns an expression may name, by their table's alias; `outer` is the query around it."""
+
+    tables: dict[str, dict[str, Column]]
+    outer: Scope | None = None
+
+    def column(self, table: str, name: str) -> Column | None:
+        """Find a column here or further out."""
+        here: Scope | None = self
+        while here is not None:
+            if table in here.tables:
+                return here.tables[table].get(name)
+            here = here.outer
+        return None
+
+
+def expression(work: Translation, node: exp.Expr, scope: Scope) -> Value:
+    """Translate one expression; what DuckDB can compute without a row, it computes."""
+    if isinstance(node, exp.Paren):
+        return expression(work, node.this, scope)
+    constant = work.constant(node)
+    if constant is not None:
+        return constant
+    name = call(node)
+    if name is not None:
+        return _call(work, name, node, scope)
+    rule = _RULES.get(type(node))
+    if rule is None:
+        raise work.refuse(node.key.upper())
+    return rule(work, node, scope)
+
+
+def known(work: Translation, node: exp.Expr, *names: str) -> None:
+    """Refuse a node with a part that its rule does not name."""
+    for name, value in node.args.items():
+        if name not in names and value not in (None, False, []):
+            raise work.refuse(f"{name.strip('_')} of {node.key.upper()}")
+
+
+def ordering(work: Translation, terms: Sequence[exp.Expr], scope: Scope) -> str:
+    """Write ORDER BY's terms, with the place of NULLs said."""
+    written = []
+    for term in terms:
+        if not isinstance(term, exp.Ordered):
+            raise work.refuse("an order without a direction")
+        known(work, term, "this", "desc", "nulls_first")
+        value = expression(work, term.this, scope)
+        way = "DESC" if term.args.get("desc") else "ASC"
+        written.append(f"{value.sql} {way} NULLS {'FIRST' if term.args.get('nulls_first') else 'LAST'}")
+    return ", ".join(written)
+
+
+def _column(work: Translation, node: exp.Expr, scope: Scope) -> Value:
+    known(work, node, "this", "table")
+    found = scope.column(str(node.args["table"].name), str(node.name)) if node.args.get("table") else None
+    if found is None:
+        raise work.refuse("a column that no relation here has")
+    quote = work.dialect.quote
+    return Value(f"{quote(str(node.args['table'].name))}.{quote(found.name)}", found.type, found.spread)
+
+
+def _null(work: Translation, node: exp.Expr, scope: Scope) -> Value:
+    return Value("NULL", NULL, constant=None)
+
+
+def _and_or(work: Translation, node: exp.Expr, scope: Scope) -> Value:
+    known(work, node, "this", "expression")
+    a, b = _condition(work, node.this, scope), _condition(work, node.expression, scope)
+    return Value(f"({a.sql} {'AND' if isinstance(node, exp.And) else 'OR'} {b.sql})", BOOLEAN)
+
+
+def _not(work: Translation, node: exp.Expr, scope: Scope) -> Value:
+    known(work, node, "this")
+    inner = node.this
+    if isinstance(inner, exp.Is) and isinstance(inner.expression, exp.Null):
+        return Value(f"({expression(work, inner.this, scope).sql} IS NOT NULL)", BOOLEAN)
+    return Value(f"(NOT {_condition(work, inner, scope).sql})", BOOLEAN)
+
+
+def _condition(work: Translation, node: exp.Expr, scope: Scope) -> Value:
+    value = expression(work, node, scope)
+    if value.type == NULL:
+        return Value(work.dialect.null(BOOLEAN), BOOLEAN, constant=None)
+    if value.type != BOOLEAN:
+        raise work.refuse("a condition that is no BOOLEAN")
+    return value
+
+
+_COMPARISONS: dict[type[exp.Expr], str] = {
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+}
+
+
+def _pair(work: Translation, a: Value, b: Value) -> None:
+    """Check that the engine compares two values as DuckDB does: alike, or exact numbers."""
+    kinds = {kind_of(a.type), kind_of(b.type)} - {"0"}
+    if len(kinds) > 1 and not kinds <= {"I", "B", "N"}:
+        raise work.refuse(f"a comparison of {a.type} with {b.type}")
+
+
+def _comparison(work: Translation, node: exp.Expr, scope: Scope) -> Value:
+    known(work, node, "this", "expression")
+    a, b = expression(work, node.this, scope), expression(work, node.expression, scope)
+    _pair(work, a, b)
+    if NULL in (a.type, b.type):
+        return Value(work.dialect.null(BOOLEAN), BOOLEAN)
+    return Value(f"({a.sql} {_COMPARISONS[type(node)]} {b.sql})", BOOLEAN)
+
+
+def _distinct(work: Translation, node: exp.Expr, scope: Scope) -> Value:
+    known(work, node, "this", "expression")
+    a, b = expression(work, node.this, scope), expression(work, node.expression, scope)
+    _pair(work, a, b)
+    if NULL in (a.type, b.type):
+        raise work.refuse("IS DISTINCT FROM a bare NULL")
+    negated = isinstance(node, exp.NullSafeEQ)
+    return Value(f"({work.dialect.is_distinct(a.sql, b.sql, negated=negated)})", BOOLEAN)
+
+
+def _between(work: Translation, node: exp.Expr, scope: Scope) -> Value:
+    known(work, node, "this", "low", "high")
+    value, low, high = (expression(work, node.args[n], scope) for n in ("this", "low", "high"))
+    _pair(work, value, low)
+    _pair(work, value, high)
+    return Value(f"(({value.sql} >= {low.sql}) AND ({value.sql} <= {high.sql}))", BOOLEAN)
+
+
+def _is(work: Translation, node: exp.Expr, scope: Scope) -> Value:
+    known(work, node, "this", "expression")
+    what = node.expression
+    if isinstance(what, exp.Null):
+        return Value(f"({expression(work, node.this, scope).sql} IS NULL)", BOOLEAN)
+    if isinstance(what, exp.Boolean):
+        value = _condition(work, node.this, scope)
+        return Value(f"({value.sql} IS {'TRUE' if what.this else 'FALSE'})", BOOLEAN)
+    raise work.refuse("IS of anything but NULL, TRUE or FALSE")
+
+
+def _in(work: Translation, node: exp.Expr, scope: Scope) -> Value:
+    known(work, node, "this", "expressions", "query")
+    value = expression(work, node.this, scope)
+    if node.args.get("query") is not None:
+        from dpsql.engines.translate.relations import subquery  # noqa: PLC0415  queries hold expressions
+
+        relation = subquery(work, node.args["query"], scope)
+        if len(relation.columns) != 1 or kind_of(relation.columns[0].type) != kind_of(value.type):
+            raise work.refuse("IN over a subquery of another type")
+        return Value(f"({value.sql} IN ({relation.sql}))", BOOLEAN)
+    items = [expression(work, item, scope) for item in node.expressions]
+    for item in items:
+        _pair(work, value, item)
+    listed = ", ".join(
+        work.dialect.held(item, value.type) if item.type == NULL else item.sql for item in items
+    )
+    return Value(f"({value.sql} IN ({listed}))", BOOLEAN)
+
+
+def _exists(work: Translation, node: exp.Expr, scope: Scope) -> Value:
+    from dpsql.engines.translate.relations import subquery  # noqa: PLC0415  queries hold expressions
+
+    known(work, node, "this")
+    return Value(f"(EXISTS ({subquery(work, node.this, scope).sql}))", BOOLEAN)
+
+
+def _scalar(work: Translation, node: exp.Expr, scope: Scope) -> Value:
+    """Translate a subquery as a value; the analysis made sure that it has one row."""
+    from dpsql.engines.translate.relations import subquery  # noqa: PLC0415  queries hold expressions
+
+    known(work, node, "this")
+    relation = subquery(work, node, scope)
+    if len(relation.columns) != 1:
+        raise work.refuse("a subquery of several columns as a value")
+    column = relation.columns[0]
+    return Value(f"({relation.sql})", column.type, column.spread)
+
+
+def _chosen(work: Translation, values: Sequence[Value]) -> tuple[list[str], SqlType]:
+    kind = united([v.type for v in values])
+    if kind == NULL:
+        raise work.refuse("a choice among bare NULLs")
+    return [work.dialect.held(v, kind) for v in values], kind
+
+
+def _case(work: Translation, node: exp.Expr, scope: Scope) -> Value:
+    known(work, node, "ifs", "default")
+    canonical = _canonical_of(node)
+    if canonical is not None:
+        return work.dialect.canonical(expression(work, canonical, scope))
+    conditions = [_condition(work, branch.this, scope) for branch in node.args["ifs"]]
+    results = [expression(work, branch.args["true"], scope) for branch in node.args["ifs"]]
+    default = node.args.get("default")
+    if default is not None:
+        results.append(expression(work, default, scope))
+    texts, kind = _chosen(work, results)
+    text = " ".join(f"WHEN {c.sql} THEN {t}" for c, t in zip(conditions, texts, strict=False))
+    tail = f" ELSE {texts[-1]}" if default is not None else ""
+    return Value(f"(CASE {text}{tail} END)", kind, spread(results))
+
+
+def _canonical_of(node: exp.Expr) -> exp.Expr | None:
+    """Recognise the form that the analysis writes to make doubles canonical."""
+    branches, default = node.args["ifs"], node.args.get("default")
+    if len(branches) != 1 or not isinstance(default, exp.Add) or call(branches[0].this) != "isnan":
+        return None
+    inner: exp.Expr = branches[0].this.expressions[0]
+    added = default.expression
+    zero = isinstance(added, exp.Literal) and not added.args.get("is_string") and str(added.this) == "0.0"
+    return inner if zero and default.this == inner else None
+
+
+def _cast(work: Translation, node: exp.Expr, scope: Scope) -> Value:
+    known(work, node, "this", "to", "safe")
+    text = node.args["to"].sql("duckdb")
+    value = expression(work, node.this, scope)
+    try:
+        kind = column_type(text) if text.upper() not in ("INT128", "HUGEINT") else HUGEINT
+    except ValueError:
+        raise work.refuse(f"a conversion to {text}") from None
+    if value.type == NULL:
+        return Value(work.dialect.null(kind), kind, constant=None)
+    if value.type == kind:
+        return value
+    return work.dialect.cast(value, kind)
+
+
+_OPERATORS: dict[type[exp.Expr], str] = {
+    exp.Add: "+",
+    exp.Sub: "-",
+    exp.Mul: "*",
+    exp.Div: "/",
+    exp.IntDiv: "//",
+    exp.Mod: "%",
+    exp.BitwiseAnd: "&",
+    exp.BitwiseOr: "|",
+    exp.BitwiseNot: "~",
+    exp.Neg: "neg",
+    exp.StartsWith: "^@",
+    exp.DPipe: "||",
+}
+
+
+def _operator(work: Translation, node: exp.Expr, scope: Scope) -> Value:
+    known(work, node, "this", "expression", "typed", "safe")
+    parts = [node.this, *([node.expression] if node.args.get("expression") is not None else [])]
+    if isinstance(parts[-1], exp.Interval):
+        return _shifted(work, node, expression(work, node.this, scope), parts[-1])
+    name = _OPERATORS[type(node)]
+    if name == "+" and _is_zero(parts[1]):
+        value = expression(work, parts[0], scope)
+        if value.type.name == "DOUBLE":
+            return work.dialect.canonical(value)
+    return _applied(work, name, [expression(work, p, scope) for p in parts])
+
+
+def _is_zero(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Literal) and not node.args.get("is_string") and str(node.this) == "0.0"
+
+
+_UNITS = {"year": 1.0, "month": 1 / 12, "week": 1 / 52, "day": 1 / 365, "hour": 1 / 8760}
+_UNITS.update(minute=1 / 525_600, second=1 / 31_536_000)
+FARTHEST = 20_000.0
+"""Years that calculations with dates may reach: every engine holds them."""
+
+
+def _shifted(work: Translation, node: exp.Expr, value: Value, interval: exp.Expr) -> Value:
+    """Translate a date or timestamp plus or minus an interval."""
+    text = interval.this.this if isinstance(interval.this, exp.Literal) else ""
+    unit = interval.args.get("unit")
+    words = f"{text} {unit.name}" if unit is not None else str(text)
+    found = re.fullmatch(r"(-?\d{1,9})\s+([a-z]+?)s?", words.strip().lower())
+    if found is None or found[2] not in _UNITS or value.spread is None:
+        raise work.refuse("this INTERVAL", "INTERVAL 3 MONTH")
+    amount = int(found[1]) * (-1 if isinstance(node, exp.Sub) else 1)
+    moved = amount * _UNITS[found[2]] * 1.01
+    low, high = value.spread[0] + min(0, moved) - 1, value.spread[1] + max(0, moved) + 1
+    if abs(moved) < 1:  # years stay what they are unless it crosses their ends
+        low, high = value.spread[0] - (amount < 0), value.spread[1] + (amount > 0)
+    reachable(work, low, high)
+    if kind_of(value.type) == "T":
+        value = work.dialect.cast(value, TIMESTAMP)
+    if kind_of(value.type) != "M":
+        raise work.refuse("an INTERVAL beside anything but a date or timestamp")
+    amount_value = Value(str(amount), BIGINT, constant=amount)
+    made = _applied(work, f"add_{found[2]}", [value, amount_value])
+    return replace(made, spread=(low, high))
+
+
+def reachable(work: Translation, low: float, high: float) -> None:
+    """Refuse calculations with dates that could leave what every engine holds."""
+    if low < -4000 or high > FARTHEST:
+        raise work.refuse("a calculation with dates that reaches beyond its calendar")
+
+
+def _applied(work: Translation, name: str, values: list[Value]) -> Value:
+    forms = work.dialect.forms.get(name, ())
+    for entry in forms:
+        if fits(entry, values):
+            return entry.apply(values)
+    raise refuse(name, work.dialect.name, bool(forms))
+
+
+def _call(work: Translation, name: str, node: exp.Expr, scope: Scope) -> Value:
+    from dpsql.engines.translate.grouping import AGGREGATES, aggregate  # noqa: PLC0415  aggregates hold expressions
+
+    known(work, node, "this", "expressions")
+    if name == "try":  # every form of a target is total
+        return expression(work, node.expressions[0], scope)
+    if name in AGGREGATES:
+        return aggregate(work, name, node, scope)
+    values = [expression(work, argument, scope) for argument in node.expressions]
+    if name in ("coalesce", "ifnull", "greatest", "least"):
+        texts, kind = _chosen(work, values)
+        if name in ("greatest", "least") and kind_of(kind) in "LX":
+            raise work.refuse(f"{name} of {kind}")
+        word = {"ifnull": "COALESCE"}.get(name, name.upper())
+        return Value(f"{word}({', '.join(texts)})", kind, spread(values))
+    if name == "nullif":
+        _pair(work, *values)
+        return Value(f"NULLIF({values[0].sql}, {values[1].sql})", values[0].type, values[0].spread)
+    if name == "hash":
+        return Value(work.dialect.mixed(values), BIGINT)
+    if name == "concat":
+        name = "concat_nonnull"
+        if any(kind_of(v.type) not in "S0" for v in values):
+            raise work.refuse("concat of anything but texts")
+        values = [v for v in values if v.type != NULL]
+        made = values[0] if values else None
+        for value in values[1:]:
+            made = _applied(work, name, [made, value]) if made is not None else value
+        if made is not None:
+            return _applied(work, name, [made, made.written("")]) if len(values) == 1 else made
+    return _applied(work, name, values)
+
+
+def _like(work: Translation, node: exp.Expr, scope: Scope, escape: str = "") -> Value:
+    known(work, node, "this", "expression", "negate")
+    value, pattern = expression(work, node.this, scope), expression(work, node.expression, scope)
+    if kind_of(value.type) != "S" or not isinstance(pattern.constant, str):
+        raise work.refuse("LIKE with a pattern that is no literal")
+    parts = pattern_parts(pattern.constant, escape)
+    if isinstance(node, exp.ILike):
+        value = _applied(work, "lower", [value])
+        parts = [str(work.shell.evaluate(f"lower({_literal(p)})")) if p else p for p in parts]
+    negated = "NOT " if node.args.get("negate") else ""
+    return Value(f"({negated}{work.dialect.like(value, parts)})", BOOLEAN)
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def pattern_parts(pattern: str, escape: str) -> list[str | None]:
+    r"""Cut a pattern of LIKE into texts, None for `%`, and the empty text for `_`.
+
+    >>> pattern_parts("a$%_%", "$")
+    ['a%', '', None]
+    """
+    parts: list[str | None] = []
+    text, i = "", 0
+    while i < len(pattern):
+        char = pattern[i]
+        if escape and char == escape:
+            i += 1
+            text += pattern[i] if i < len(pattern) else ""
+        elif char in "%_":
+            if text:
+                parts.append(text)
+            text = ""
+            parts.append(None if char == "%" else "")
+        else:
+            text += char
+        i += 1
+    if text:
+        parts.append(text)
+    return parts
+
+
+def _escape(work: Translation, node: exp.Expr, scope: Scope) -> Value:
+    known(work, node, "this", "expression")
+    mark = node.expression
+    if not isinstance(mark, exp.Literal) or len(str(mark.this)) != 1:
+        raise work.refuse("this ESCAPE")
+    if not isinstance(node.this, (exp.Like, exp.ILike)):
+        raise work.refuse("ESCAPE without LIKE")
+    if isinstance(node.this, exp.ILike) and str(mark.this).isalpha():
+        raise work.refuse("ILIKE with a letter as ESCAPE")
+    return _like(work, node.this, scope, str(mark.this))
+
+
+def _bracket(work: Translation, node: exp.Expr, scope: Scope) -> Value:
+    known(work, node, "this", "expressions", "offset", "safe")
+    index = node.expressions[0] if len(node.expressions) == 1 else None
+    value = expression(work, node.this, scope)
+    if kind_of(value.type) != "S" or not isinstance(index, exp.Slice):
+        raise work.refuse("elements of lists")
+    known(work, index, "this", "expression")
+    low, high = (expression(work, index.args[n], scope).constant for n in ("this", "expression"))
+    if not isinstance(low, int) or not isinstance(high, int) or not 1 <= low <= high:
+        raise work.refuse("a slice that does not count from 1 upwards", "substring(x, 1, 3)")
+    length = high - low + 1
+    parts = [Value(str(n), BIGINT, constant=n) for n in (low, length)]
+    return _applied(work, "substring", [value, *parts])
+
+
+def _window(work: Translation, node: exp.Expr, scope: Scope) -> Value:
+    from dpsql.engines.translate.grouping import window  # noqa: PLC0415  windows hold expressions
+
+    return window(work, node, scope)
+
+
+def _filter(work: Translation, node: exp.Expr, scope: Scope) -> Value:
+    from dpsql.engines.translate.grouping import filtered  # noqa: PLC0415  aggregates hold expressions
+
+    return filtered(work, node, scope)
+
+
+_RULES: dict[type[exp.Expr], Callable[[Translation, exp.Expr, Scope], Value]] = {
+    exp.Column: _column,
+    exp.Null: _null,
+    exp.And: _and_or,
+    exp.Or: _and_or,
+    exp.Not: _not,
+    **dict.fromkeys(_COMPARISONS, _comparison),
+    exp.NullSafeEQ: _distinct,
+    exp.NullSafeNEQ: _distinct,
+    exp.Between: _between,
+    exp.Is: _is,
+    exp.In: _in,
+    exp.Exists: _exists,
+    exp.Subquery: _scalar,
+    exp.Case: _case,
+    exp.Cast: _cast,
+    exp.TryCast: _cast,
+    **dict.fromkeys(_OPERATORS, _operator),
+    exp.Like: _like,
+    exp.ILike: _like,
+    exp.Escape: _escape,
+    exp.Bracket: _bracket,
+    exp.Window: _window,
+    exp.Filter: _filter,
+}

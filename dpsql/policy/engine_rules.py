@@ -1,0 +1,85 @@
+"""Which engine holds the private tables: `[database] engine`, a word or an address without secrets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl, urlsplit
+
+from dpsql.policy.names import suggest, wrong
+
+if TYPE_CHECKING:
+    from dpsql.policy.model import Policy
+
+__all__ = ["check_engine", "engine_kind"]
+
+_KEY = "database.engine"
+_LIBPQ = frozenset(
+    {"host", "port", "service", "passfile", "connect_timeout", "keepalives", "target_session_attrs"}
+    | {"sslmode", "sslrootcert", "sslcert", "sslkey", "sslcrl", "channel_binding", "gssencmode"}
+    | {"krbsrvname", "require_auth"}
+)
+"""What a PostgreSQL address may say: where the server is and how it is reached, nothing about the session."""
+_CONNECT = frozenset({"use_ssl", "user_id"})
+_PASSWORD = "an address in a policy has no password: analysts may read the policy"  # noqa: S105  it is none
+
+
+def engine_kind(engine: str) -> str:
+    """Return `duckdb`, `postgresql` or `spark`; an empty text for anything else.
+
+    >>> [engine_kind(e) for e in ("duckdb", "postgresql://alice@db/shop", "spark", "sc://host:15002")]
+    ['duckdb', 'postgresql', 'spark', 'spark']
+    """
+    if engine in ("duckdb", "spark"):
+        return engine
+    scheme = engine.partition("://")[0].lower() if "://" in engine else ""
+    return {"postgresql": "postgresql", "postgres": "postgresql", "sc": "spark"}.get(scheme, "")
+
+
+def check_engine(policy: Policy) -> None:
+    """Raise `PolicyError` unless the engine is one, its address has no secret, and it goes with the rest."""
+    kind = engine_kind(policy.engine)
+    if not kind:
+        known = ("duckdb", "spark", "postgresql://user@host/database", "sc://host:15002")
+        if "://" in policy.engine or "@" in policy.engine:  # it may hold a password
+            raise wrong(_KEY, "unknown kind of address", "one of " + ", ".join(known))
+        raise wrong(_KEY, f"unknown engine {policy.engine!r}", suggest(policy.engine, known))
+    if kind != "duckdb" and policy.database is not None:
+        raise wrong("database.path", "a DuckDB file does not go with another engine", "leave out one of them")
+    if isinstance(policy.timeout, bool) or not isinstance(policy.timeout, int) or policy.timeout < 1:
+        raise wrong("database.timeout", "expected a number of seconds, at least 1")
+    if kind == "postgresql":
+        _check_postgres(policy.engine)
+    elif "://" in policy.engine:
+        _check_connect(policy.engine)
+
+
+def _check_postgres(address: str) -> None:
+    hint = "libpq reads it from ~/.pgpass, PGPASSWORD or a service file"
+    try:
+        parts = urlsplit(address)
+        options = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)))
+        secret = parts.password is not None
+    except ValueError:
+        raise wrong(_KEY, "cannot be read", "postgresql://user@host:5432/database") from None
+    if secret or any("password" in name.lower() for name in options):
+        raise wrong(_KEY, _PASSWORD, hint)
+    for name in options:
+        if name not in _LIBPQ:
+            raise wrong(
+                _KEY,
+                "the address has a parameter that is not allowed",
+                "allowed: " + ", ".join(sorted(_LIBPQ)),
+            )
+
+
+def _check_connect(address: str) -> None:
+    _, _, parameters = address.partition("/;")
+    for part in filter(None, parameters.split(";")):
+        if part.partition("=")[0] not in _CONNECT:
+            raise wrong(
+                _KEY,
+                "the address has a parameter that is not allowed; secrets do not stand in a policy",
+                "the token is read from SPARK_CONNECT_AUTHENTICATE_TOKEN",
+            )
+    if "@" in address:
+        raise wrong(_KEY, _PASSWORD, "the token is read from SPARK_CONNECT_AUTHENTICATE_TOKEN")
