@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
+from functools import partial
+from multiprocessing import SimpleQueue
 from pathlib import Path
 
 import click
@@ -34,7 +38,6 @@ Tick = Callable[[], None]
 class Experiment:
     """One section: how many ticks of the progress bar it takes, each how heavy, and its run."""
 
-    name: str
     steps: int
     weight: int
     run: Callable[[Tick], Section]
@@ -42,7 +45,8 @@ class Experiment:
 
 def experiments(sets: Sequence[DataSet], trials: int, seed: int) -> list[Experiment]:
     """Lay out all experiments; `trials` is the number of runs behind one point of the costliest ones."""
-    entropy = SeededEntropy(seed)
+    # Of its own for each, so that none depends on what ran before it.
+    entropies = iter(SeededEntropy(100 * seed + place) for place in range(100))
     known = [one for one in sets if not one.unknown]
     first, last = known[:2], known[-1:]
     open_ = [one for one in sets if one.unknown]
@@ -50,50 +54,41 @@ def experiments(sets: Sequence[DataSet], trials: int, seed: int) -> list[Experim
     ks, epsilons = len(error_reduction.KS), len(error_reduction.EPSILONS)
     both = len(first) * noises * ks, len(last) * noises * epsilons
     return [
+        Experiment(both[0], 43, partial(error_reduction.over_k, first, 5 * trials, next(entropies))),
         Experiment(
-            "gaps over k", both[0], 43, lambda tick: error_reduction.over_k(first, 5 * trials, entropy, tick)
-        ),
-        Experiment(
-            "gaps over epsilon",
             both[1],
             83,
-            lambda tick: error_reduction.over_epsilon(last, 3 * trials, entropy, tick),
+            partial(error_reduction.over_epsilon, last, 3 * trials, next(entropies)),
         ),
         Experiment(
-            "gaps over a threshold",
             sum(both),
             13,
-            lambda tick: over_threshold.over_threshold(first, last, 3 * trials, entropy, tick),
+            partial(over_threshold.over_threshold, first, last, 3 * trials, next(entropies)),
         ),
         Experiment(
-            "adaptivity",
             len(known) * len(thresholds.KS) * len(thresholds.NAMES),
             11,
-            lambda tick: thresholds.adaptivity(known, trials, entropy, tick),
+            partial(thresholds.adaptivity, known, trials, next(entropies)),
         ),
         Experiment(
-            "hybrids",
             len(first) * len(thresholds.KS),
             15,
-            lambda tick: hybrids.hybrids(first, trials, entropy, tick),
+            partial(hybrids.hybrids, first, trials, next(entropies)),
         ),
         Experiment(
-            "p-values",
             len(first) * len(significance.STRENGTHS),
             11,
-            lambda tick: significance.p_values(first, 50 * trials, entropy, tick),
+            partial(significance.p_values, first, 50 * trials, next(entropies)),
         ),
         Experiment(
-            "unknown domains",
             len(open_) * (len(unknown.EPSILONS) * len(unknown.KS) + len(unknown.CURVE)),
             2,
-            lambda tick: unknown.unknown_domain(open_, trials, entropy, tick),
+            partial(unknown.unknown_domain, open_, trials, next(entropies)),
         ),
         Experiment(
-            "intervals",
             2 * noises * len(coverage.KS),
             8,
-            lambda tick: coverage.interval_coverage(20 * trials, entropy, tick),
+            partial(coverage.interval_coverage, 20 * trials, next(entropies)),
         ),
     ]
 
@@ -114,13 +109,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     reader.add_argument("--out", type=Path, default=Path("report.html"), metavar="FILE")
     reader.add_argument("--quick", action="store_true", help="a tenth of the runs: rough, in two minutes")
     reader.add_argument("--trials", type=int, metavar="N", help="runs behind a point [2000; 200 if quick]")
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    reader.add_argument("--jobs", type=int, default=min(2, cores), metavar="N", help="processes [2]")
     reader.add_argument("--seed", type=int, default=1, help="of the noise and of made data")
     options = reader.parse_args(arguments)
     if options.out.is_dir() or not options.out.parent.is_dir():
         reader.error(f"cannot write {options.out}: name a file in a folder that exists")
     trials = (200 if options.quick else 2000) if options.trials is None else options.trials
-    if trials < 1:
-        reader.error("--trials must be at least 1")
+    if min(trials, options.jobs) < 1:
+        reader.error("--trials and --jobs must be at least 1")
     if options.data is not None and not options.data.is_dir():
         reader.error(f"there is no folder {options.data}")
     sets = given(options.data) if options.data else []
@@ -129,7 +126,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("making data", file=sys.stderr)
         sets += [one for one in made(options.seed) if one.unknown in lacking]
     begin = time.monotonic()
-    sections = _run(experiments(sets, trials, options.seed))
+    sections = _run(sets, trials, options.seed, options.jobs)
     minutes = (time.monotonic() - begin) / 60
     rows = [(one.name, len(one.counts), one.units, one.role) for one in sets]
     data = Table("data", ("data", "items", "units", "what it is"), rows, shown=True)
@@ -155,14 +152,39 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _run(planned: Sequence[Experiment]) -> list[Section]:
-    """Run them one after another, with a progress bar on the standard error."""
-    sections = []
-    weights, name = sum(e.steps * e.weight for e in planned), ""
-    bar = click.progressbar(range(weights), label="measuring", file=sys.stderr, item_show_func=lambda _: name)
-    with bar:
-        for one in planned:
-            name = one.name
-            bar.render_progress()
-            sections.append(one.run(lambda one=one: bar.update(one.weight)))  # type: ignore[misc]
-    return sections
+def _run(sets: Sequence[DataSet], trials: int, seed: int, jobs: int) -> list[Section]:
+    """Run all experiments, the longest first, with a progress bar on the standard error."""
+    planned = experiments(sets, trials, seed)
+    weights = [e.steps * e.weight for e in planned]
+    order = sorted(range(len(planned)), key=lambda place: -weights[place])
+    ticks: SimpleQueue[int] = SimpleQueue()
+    sections: dict[int, Future[Section]] = {}
+    with (
+        click.progressbar(length=sum(weights), label="measuring", file=sys.stderr) as bar,
+        ProcessPoolExecutor(jobs, initializer=_start, initargs=(ticks, sets, trials, seed)) as pool,
+    ):
+        for place in order:
+            sections[place] = pool.submit(_work, place)
+        running = set(sections.values())
+        while running:
+            done, running = wait(running, timeout=0.2, return_when=FIRST_EXCEPTION)
+            while not ticks.empty():
+                bar.update(planned[ticks.get()].weight)
+            for one in done:
+                if one.exception():
+                    pool.shutdown(wait=False, cancel_futures=True)
+                    one.result()
+        return [sections[place].result() for place in range(len(planned))]
+
+
+_plan: list[tuple[SimpleQueue[int], list[Experiment]]] = []
+"""What a process of the pool works on."""
+
+
+def _start(ticks: SimpleQueue[int], sets: Sequence[DataSet], trials: int, seed: int) -> None:
+    _plan[:] = [(ticks, experiments(sets, trials, seed))]
+
+
+def _work(place: int) -> Section:
+    ticks, planned = _plan[0]
+    return planned[place].run(lambda: ticks.put(place))

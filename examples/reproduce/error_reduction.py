@@ -82,7 +82,7 @@ def over_k(sets: Sequence[DataSet], trials: int, entropy: Entropy, tick: Callabl
         "nothing; ANCHOR measures one noisy total instead, with what share of epsilon is best for it. "
         f"Reduction of the mean squared error against the baseline, {trials:,} runs a point, whiskers of two "
         "standard errors.",
-        [Figure("Reduction over k", claims_over_k(rows), _panels(rows, "k"), LEGEND)],
+        [Figure("Reduction over k", claims_over_k(rows), _panels(rows, "k"), _legend(rows))],
         [_table("error_reduction_over_k", rows)],
     )
 
@@ -139,7 +139,11 @@ def over_epsilon(sets: Sequence[DataSet], trials: int, entropy: Entropy, tick: C
         "The reduction depends on epsilon only where the noise drowns the counts",
         f"Free Gap, figure 2b; dissertation, figure 5-3b. k = {FIXED_K}.",
         f"As before, for other epsilons; {trials:,} runs a point.",
-        [Figure("Reduction over epsilon", claims_over_epsilon(rows), _panels(rows, "epsilon"), LEGEND)],
+        [
+            Figure(
+                "Reduction over epsilon", claims_over_epsilon(rows), _panels(rows, "epsilon"), _legend(rows)
+            )
+        ],
         [_table("error_reduction_over_epsilon", rows)],
     )
 
@@ -310,6 +314,10 @@ def points(
             )
         )
     return series
+
+
+def _legend(rows: Sequence[Point]) -> Sequence[Series]:
+    return LEGEND if any(m.crowded for r in rows for m in (r.each, r.anchor)) else LEGEND[:-1]
 
 
 def _panels(rows: Sequence[Point], over: str) -> list[str]:

@@ -17,7 +17,7 @@ __all__ = ["DataSet", "given", "made"]
 
 @dataclass(frozen=True, slots=True)
 class DataSet:
-    """Counts of privacy units by item, in a public order that does not depend on them."""
+    """Counts of privacy units by item, in a random order that does not depend on them."""
 
     name: str
     counts: NDArray[np.int64]
@@ -41,11 +41,16 @@ class DataSet:
 
 _KNOWN = (
     ("t40i10d100k", 100_000, "the free-gap papers' T40I10D100K, complete", False),
-    ("bms_webview2", 77_512, "stands in for BMS-POS of the free-gap papers, which could not be had", False),
+    (
+        "bms_webview2",
+        77_512,
+        "stands in for BMS-POS of the free-gap papers (515,597 units), which could not be had",
+        False,
+    ),
     (
         "kosarak_first36682",
         36_682,
-        "the first 36,682 of the 990,002 sessions of the free-gap papers' Kosarak, for all of them",
+        "the first 36,682 of the 990,002 sessions of the free-gap papers' Kosarak: counts are 1/27 of theirs",
         False,
     ),
     (
@@ -60,14 +65,15 @@ _KNOWN = (
 
 
 def given(folder: Path) -> list[DataSet]:
-    """Read `NAME_counts.parquet` (columns item and n) of all sets that are known and there."""
+    """Read `NAME_counts.parquet` (column n) of all sets that are known and there."""
     found = []
     for name, units, role, unknown in _KNOWN:
         path = folder / f"{name}_counts.parquet"
         if path.exists():
-            table = pq.read_table(path, columns=["item", "n"])
-            # By item: the files are sorted by count, and a stream must not be.
-            order = np.argsort(table["item"].to_numpy(), kind="stable")
+            table = pq.read_table(path, columns=["n"])
+            # The files are sorted by count, and often items are numbered as they come up, the common ones
+            # first: neither may be the order of a stream that is asked for what is common.
+            order = np.random.default_rng(0).permutation(len(table))
             found.append(DataSet(name, table["n"].to_numpy()[order].astype(np.int64), units, role, unknown))
     return found
 

@@ -205,6 +205,7 @@ def claims_cells(cells: Cells) -> list[Claim]:
     near, far = (differences("AUTO", "LD as published", ks) for ks in (small, large))
     few, many = " and ".join(map(str, small)), " and ".join(map(str, large))
     theirs = ahead()
+    note = "; see the note below the table" if any(data in SETS for data, _, _ in cells) else ""
     return [
         Claim(
             f"One-sided noise makes Top Stable better: on average over {len(gains)} cells P is higher by "
@@ -213,8 +214,7 @@ def claims_cells(cells: Cells) -> list[Claim]:
         ),
         Claim(
             "Top Stable as printed returns more than Limited Domain as published in more cells than less: "
-            f"it is ahead in {better} and behind in {worse} of {len(printed_ld)}; see the note below the "
-            "table.",
+            f"it is ahead in {better} and behind in {worse} of {len(printed_ld)}{note}.",
             better > worse,
             f"TS has better utility more often than LD (section 6.1; P in its table 2: ahead in {theirs[0]}, "
             f"behind in {theirs[1]} of 27)",
@@ -233,9 +233,9 @@ def claims_cells(cells: Cells) -> list[Claim]:
         ),
         Claim(
             f"For k = {many} Limited Domain as published, whose noise grows with the square root of k only "
-            f"(at the cost of delta, and without gaps), returns more than AUTO in {sum(d < 0 for d in far)} of "
-            f"{len(far)} cells: P of AUTO differs by {np.mean(far):+.3f} on average, {min(far):+.3f} to "
-            f"{max(far):+.3f}.",
+            "(at the cost of delta, and without gaps), returns more than AUTO in "
+            f"{sum(d < 0 for d in far)} of {len(far)} cells: P of AUTO differs by {np.mean(far):+.3f} on "
+            f"average, {min(far):+.3f} to {max(far):+.3f}.",
             sum(d < 0 for d in far) > len(far) / 2,
         ),
     ]
@@ -255,11 +255,11 @@ def claims_curves(curves: Curves) -> list[Claim]:
         Claim(
             "Limited domain's noise grows with k, that of Top Stable does not: limited domain is level with "
             "the one-sided one or ahead of it up to k = "
-            + ", ".join(f"{last[n]} on {n}" for n in names)
-            + f", and behind from there on. AUTO changes at k = {LIMITED_DOMAIN_K}.",
-            all(lead(n, k) > -0.02 for n in names for k in CURVE if k <= min(last.values()))
+            + ", ".join(f"{last[n]} on {n}{' (the end)' if last[n] == CURVE[-1] else ''}" for n in names)
+            + f", and behind beyond. AUTO changes at k = {LIMITED_DOMAIN_K}.",
+            all(lead(n, k) > -0.02 for n in names for k in CURVE if k <= last[n])
             and min(last.values()) >= 8
-            and max(ends) < 0,
+            and min(ends) < 0,
         ),
         Claim(
             f"One-sided noise is ahead of Laplace noise by {np.mean(one_sided):.3f} in S on average, and by "
