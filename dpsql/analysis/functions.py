@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from dpsql.analysis.coerce import cast, to_type
 from dpsql.analysis.typed import Candidates, Typed
-from dpsql.types import BIGINT, HUGEINT, INTERVAL, VARCHAR, SqlType, column_type
+from dpsql.types import BIGINT, HUGEINT, INTERVAL, JSON, VARCHAR, SqlType, column_type
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -175,10 +175,22 @@ def compile_form(catalog: Catalog, form: Function, arguments: Sequence[Typed]) -
     kind = catalog.type_of(form.form.format(*nulls))
     reads = frozenset[str]().union(*(a.reads for a in arguments))
     size = 1 + sum(a.size * max(1, form.form.count(f"{{{i}}}")) for i, a in enumerate(arguments))
+    if not reads and "(SELECT " not in sql and _other_type(catalog, sql, kind):
+        sql = f"TRY_CAST({sql} AS {kind})"
     typed = Typed(sql, kind, reads, size=size)
     if kind.name == "DECIMAL" and kind.precision > 18:
         return cast(typed, SqlType("DECIMAL", 18, min(kind.scale, 18)))
     return cast(typed, BIGINT) if kind == HUGEINT else typed
+
+
+def _other_type(catalog: Catalog, sql: str, kind: SqlType) -> bool:
+    """Whether constants have another type than columns: a constant NULL makes date_part a DOUBLE."""
+    if kind in (HUGEINT, JSON) or (kind.name == "DECIMAL" and kind.precision > 18):
+        return False
+    try:
+        return catalog.type_of(sql) != kind
+    except ValueError:
+        return False
 
 
 def _fit(catalog: Catalog, form: Function, arguments: Sequence[Typed]) -> list[Typed] | None:
