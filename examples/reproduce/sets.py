@@ -78,10 +78,9 @@ def given(folder: Path) -> list[DataSet]:
     return found
 
 
-def made(seed: int) -> list[DataSet]:
+def made(seed: int, baskets: int = 100_000) -> list[DataSet]:
     """Make data on the spot: the same for the same seed."""
     rng = np.random.default_rng(seed)
-    baskets = 100_000
     stand_in = "made on the spot; stands in for {}, as no --data were given"
     power = (500_000 / np.arange(1, 2001)).astype(np.int64)
     tail = np.maximum(3000 / np.arange(1, 20_001) ** 0.7, 1).astype(np.int64)

@@ -120,7 +120,7 @@ def test_every_table_is_a_file_too(report):
 
 
 def test_without_data_there_are_some_that_say_so():
-    sets = made(1)
+    sets = made(1, baskets=5000)
     assert {one.unknown for one in sets} == {False, True}
     for one in sets:
         assert one.role.startswith("made on the spot; stands in for")
