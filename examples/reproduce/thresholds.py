@@ -82,7 +82,8 @@ def adaptivity(sets: Sequence[DataSet], trials: int, entropy: Entropy, tick: Cal
         f"between the 2k-th and the 8k-th largest count; epsilon {float(EPSILON)}, exponential noise, "
         f"{trials:,} runs a point. The budget pays for k answers of the plain sparse vector. The "
         "adaptive one as printed has two branches, one at half the price for items two standard deviations "
-        "above; the ladder has four, at down to an eighth of the price, and asks for larger margins in long streams.",
+        "above; the ladder has four, at down to an eighth of the price, and asks for "
+        "larger margins in long streams.",
         [
             Figure("Answers", claims_answers(rows), _answers(rows), bars),
             Figure(
