@@ -103,9 +103,9 @@ class PostgresDialect(Dialect):
             sql, spread = f"CAST({x} AS float8)", INTEGERS if a == "I" else (1.0, 2.0**127)
         elif a in "IBN" and b == "N":
             sql = self.decimal(x, kind)
-        elif a == "N" and b == "I":
+        elif a == "N" and b in "IB":
             low, high = bounds(kind)
-            sql = f"CAST({within(f'round({x})', low, high, 'numeric')} AS bigint)"
+            sql = f"CAST({within(f'round({x})', low, high, 'numeric')} AS {self.type_name(kind)})"
         elif a == "N" and b == "D" and value.type.precision <= 15:
             sql, spread = f"CAST({x} AS float8)", (10.0**-value.type.scale, 1e18)
         elif a == b == "D":
@@ -156,9 +156,9 @@ class PostgresDialect(Dialect):
         low, high = bounds(kind)
         if kind == BIGINT:
             a, b = "CAST('-9223372036854777856' AS float8)", "CAST('9223372036854775808' AS float8)"
-            inside = f"NULLIF(NULLIF(LEAST(GREATEST(rint({x}), {a}), {b}), {b}), {a})"
+            inside = f"NULLIF(NULLIF(LEAST(GREATEST(round({x}), {a}), {b}), {b}), {a})"
         else:
-            inside = within(f"rint({x})", low, high, "float8")
+            inside = within(f"round({x})", low, high, "float8")
         return f"CAST({inside} AS bigint)"
 
     def _dated(self, value: Value, a: str, b: str) -> tuple[str, tuple[float, float] | None]:

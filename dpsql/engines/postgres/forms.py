@@ -49,9 +49,10 @@ def quotient(values: list[Value]) -> str:
     constant = values[1].constant
     if constant is not NOTHING and constant:
         return f"{a} / {b}"
+    nan, infinity = (f"CAST('{word}' AS float8)" for word in ("NaN", "Infinity"))
     return (
-        f"CASE WHEN {b} <> 0 THEN {a} / {b} WHEN {a} > 0 THEN float8 'Infinity' "
-        f"WHEN {a} < 0 THEN float8 '-Infinity' WHEN {a} = 0 AND {b} = 0 THEN float8 'NaN' END"
+        f"CASE WHEN {b} <> 0 THEN {a} / {b} WHEN {b} = 0 THEN "
+        f"CASE WHEN {a} > 0 THEN {infinity} WHEN {a} < 0 THEN - {infinity} WHEN {a} = 0 THEN {nan} END END"
     )
 
 
@@ -305,7 +306,6 @@ FORMS = table(
         ("-", form("T T", BIGINT, "CAST({0} - {1} AS bigint)")),
         ("isfinite", form("T", BOOLEAN, "isfinite({0})")),
         ("isinf", form("T", BOOLEAN, "NOT isfinite({0})")),
-        ("epoch_ms", form("M", BIGINT, "CAST(floor(EXTRACT(epoch FROM {0}) * 1000) AS bigint)")),
         ("strftime", form("T #s", VARCHAR, _strftime)),
         ("strftime", form("M #s", VARCHAR, _strftime)),
     ]

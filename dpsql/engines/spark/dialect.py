@@ -87,7 +87,7 @@ class SparkDialect(Dialect):
             sql, spread = f"CAST({x} AS DOUBLE)", INTEGERS if a == "I" else (1.0, 2.0**127)
         elif a in "IBN" and b == "N":
             sql = f"TRY_CAST({x} AS {self.type_name(kind)})"
-        elif a == "N" and b == "I":
+        elif a == "N" and b in "IB":
             sql = self._integer(Value(f"ROUND({x}, 0)", HUGEINT), kind)
         elif a == "N" and b == "D" and value.type.precision <= 15:
             sql, spread = f"CAST({x} AS DOUBLE)", (10.0**-value.type.scale, 1e18)

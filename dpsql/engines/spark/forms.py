@@ -29,9 +29,9 @@ def _quotient(values: list[Value]) -> str:
     if constant is not NOTHING and constant:
         return f"{a} / {b}"
     return (
-        f"CASE WHEN {b} <> 0 THEN {a} / {b} WHEN isnan({a}) AND {b} = 0 THEN {_NAN} "
-        f"WHEN {a} > 0 AND {b} = 0 THEN {_INF} WHEN {a} < 0 AND {b} = 0 THEN {_MINUS} "
-        f"WHEN {a} = 0 AND {b} = 0 THEN {_NAN} END"
+        f"CASE WHEN {b} <> 0 THEN {a} / {b} WHEN {b} = 0 THEN "
+        f"CASE WHEN isnan({a}) THEN {a} WHEN {a} > 0 THEN {_INF} WHEN {a} < 0 THEN {_MINUS} "
+        f"WHEN {a} = 0 THEN {_NAN} END END"
     )
 
 

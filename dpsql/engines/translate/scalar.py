@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from dpsql.engines.translate.forms import fits, refuse
 from dpsql.engines.translate.parsing import call
-from dpsql.engines.translate.value import Column, Value, kind_of, spread, united
+from dpsql.engines.translate.value import NOTHING, Column, Value, kind_of, spread, united
 from dpsql.types import BIGINT, BOOLEAN, HUGEINT, NULL, TIMESTAMP, column_type
 
 if TYPE_CHECKING:
@@ -280,7 +280,20 @@ def _operator(work: Translation, node: exp.Expr, scope: Scope) -> Value:
         value = expression(work, parts[0], scope)
         if value.type.name == "DOUBLE":
             return work.dialect.canonical(value)
-    return _applied(work, name, [expression(work, p, scope) for p in parts])
+    values = [expression(work, p, scope) for p in parts]
+    if name == "/" and values[1].type.name == "DOUBLE" and values[1].constant is NOTHING:
+        _unsigned(work, parts[1])
+    return _applied(work, name, values)
+
+
+def _unsigned(work: Translation, node: exp.Expr) -> None:
+    """Refuse a divisor that could be a zero with a sign, which infinities would show."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    canonical = isinstance(node, exp.Case) and _canonical_of(node) is not None
+    summed = isinstance(node, exp.Add) and _is_zero(node.expression)
+    if not (canonical or summed or isinstance(node, (exp.Column, exp.Cast, exp.TryCast))):
+        raise work.refuse("a division by a DOUBLE that could be a zero with a sign", "CAST it to BIGINT")
 
 
 def _is_zero(node: exp.Expr) -> bool:
@@ -348,7 +361,7 @@ def _call(work: Translation, name: str, node: exp.Expr, scope: Scope) -> Value:
     if name == "nullif":
         _pair(work, *values)
         return Value(f"NULLIF({values[0].sql}, {values[1].sql})", values[0].type, values[0].spread)
-    if name == "hash":
+    if name == "hash" and len(values) > 1:  # which groups a unit keeps; any hash does, where nobody sees it
         return Value(work.dialect.mixed(values), BIGINT)
     if name == "concat":
         name = "concat_nonnull"

@@ -1,0 +1,122 @@
+"""One engine as the tests use it: put rows into it, name them in a policy, open a session."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from pathlib import Path
+
+import duckdb
+
+from dpsql.engines import open_engine
+from dpsql.engines.duckdb.shell import Shell
+from dpsql.engines.remote import RemoteEngine
+from dpsql.policy import Policy, load
+from dpsql.session import Session
+
+PLAIN = {
+    # Small statements: Spark spends its time on compiling and on empty tasks.
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+}
+
+
+class Store:
+    """An engine that holds tables; `name` is as messages call it."""
+
+    name = ""
+    types: Mapping[str, str]
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._numbers = itertools.count()
+
+    def put(self, connection: duckdb.DuckDBPyConnection, tables: Mapping[str, str]) -> dict[str, str]:
+        """Copy the results of SELECTs; return each table's `source` for a policy."""
+        raise NotImplementedError  # pragma: no cover  both engines have it
+
+    def policy(self, text: str, sources: Mapping[str, str]) -> Policy:
+        """Read a policy written for files `NAME.parquet`, with the tables where they are."""
+        folder = self.folder / f"policy{next(self._numbers)}"
+        folder.mkdir()
+        for name, source in sources.items():
+            assert f'"{name}.parquet"' in text
+            text = text.replace(f'"{name}.parquet"', f"'{source}'")
+        (folder / "dpsql.toml").write_text(f'[database]\nengine = "{self.engine}"\n{text}', "utf-8")
+        return load(folder / "dpsql.toml")
+
+    @property
+    def engine(self) -> str:
+        raise NotImplementedError  # pragma: no cover  both engines have it
+
+    def session(self, policy: Policy) -> Session:
+        session = Session(policy)
+        self.tune(session.engine)
+        return session
+
+    def open(self, policy: Policy) -> tuple[Shell, RemoteEngine]:
+        shell, engine = open_engine(policy)
+        assert isinstance(engine, RemoteEngine)
+        self.tune(engine)
+        return shell, engine
+
+    def tune(self, engine: object) -> None:
+        """Make small statements quick."""
+
+
+class PostgresStore(Store):
+    name = "PostgreSQL"
+    types = {"DOUBLE": "float8", "VARCHAR": "text", "TINYINT": "smallint", "UBIGINT": "numeric(20,0)"}
+
+    def __init__(self, folder: Path, address: str) -> None:
+        super().__init__(folder)
+        self.address = address
+
+    @property
+    def engine(self) -> str:
+        return self.address
+
+    def execute(self, *statements: str) -> None:
+        from adbc_driver_postgresql import dbapi
+
+        with dbapi.connect(self.address, autocommit=True) as connection, connection.cursor() as cursor:
+            for sql in statements:
+                cursor.execute(sql)
+
+    def put(self, connection: duckdb.DuckDBPyConnection, tables: Mapping[str, str]) -> dict[str, str]:
+        from adbc_driver_postgresql import dbapi
+
+        schema = f"s{next(self._numbers)}_{id(self):x}"
+        with dbapi.connect(self.address, autocommit=True) as store, store.cursor() as cursor:
+            cursor.execute(f"CREATE SCHEMA {schema}")
+            for name, sql in tables.items():
+                described = connection.execute(f"DESCRIBE {sql}").fetchall()
+                texts = ", ".join(f'CAST("{row[0]}" AS VARCHAR) AS "{row[0]}"' for row in described)
+                rows = connection.sql(f"SELECT {texts} FROM ({sql}) AS r").to_arrow_table()
+                cursor.adbc_ingest("incoming", rows, mode="create", db_schema_name=schema)
+                cells = ", ".join(f'CAST("{row[0]}" AS {self.types.get(row[1], row[1])}) AS "{row[0]}"' for row in described)
+                cursor.execute(f'CREATE TABLE {schema}."{name}" AS SELECT {cells} FROM {schema}.incoming')
+                cursor.execute(f"DROP TABLE {schema}.incoming")
+                cursor.execute(f'ANALYZE {schema}."{name}"')
+        return {name: f'{schema}."{name}"' for name in tables}
+
+
+class SparkStore(Store):
+    name = "Spark"
+
+    @property
+    def engine(self) -> str:
+        return "spark"
+
+    def put(self, connection: duckdb.DuckDBPyConnection, tables: Mapping[str, str]) -> dict[str, str]:
+        folder = self.folder / f"rows{next(self._numbers)}"
+        folder.mkdir()
+        for name, sql in tables.items():
+            connection.execute(f"COPY ({sql}) TO '{folder / name}.parquet'")
+        return {name: str(folder / f"{name}.parquet") for name in tables}
+
+    def tune(self, engine: object) -> None:
+        for name, value in PLAIN.items():
+            engine.session.conf.set(name, value)  # type: ignore[attr-defined]  SparkEngine
