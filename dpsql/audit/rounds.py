@@ -30,10 +30,14 @@ _FIRST = 64
 """Candidates of the first round; as many again of their likes in the second."""
 
 _FEWEST = 600
-_ROUNDS = ((60, 12, 1.0), (15, 5, 2.0))
+_ROUNDS = ((60, 12, 1.0), (15, 5, 3.5))
 """Of each later round: the divisor of the trials for its runs, for finding events and as many again for
 comparing them; how many candidates take part; and the standard deviations taken off when they are
 compared, many only where the comparison is the last."""
+
+_CLOSE = (5, 2, 3.5)
+_SMALL = 0.5
+"""One more round where the claim is small: there events differ least from those that reach it."""
 
 _DOUBT = 1.0
 """Those of the first round."""
@@ -129,7 +133,7 @@ def searched(search: Search, trials: int) -> tuple[Candidate, Found]:
         likes = [one for one in every if _new(one, search) and any(_alike(one, other) for other in best)]
         looked += search.look(_some(likes, _FIRST, search.entropy), few, _DOUBT)
         looked.sort(key=lambda item: -item[0])
-    for divisor, size, doubt in _ROUNDS:
+    for divisor, size, doubt in (*_ROUNDS, _CLOSE) if search.epsilon < _SMALL else _ROUNDS:
         looked = search.look([one for _, one, _ in looked[:size]], max(trials // divisor, few), doubt)
     _, candidate, found = looked[0]
     return candidate, found
