@@ -49,13 +49,11 @@ def _analyse(query: Query, policy: Policy, catalog: Catalog, options: Options) -
     block = counting(compiler, query)
     _unit_option(query, policy, options, compiler)
     size = _domain_size(compiler, query, block, options)
+    sql = _text(block, options)
+    plain = confirm(catalog, sql, policy)
     compiled = seal(
-        _text(block, options),
-        tuple(k.type for k in block.keys),
-        len(block.counts),
-        tuple(sorted(compiler.used)),
+        sql, tuple(k.type for k in block.keys), len(block.counts), tuple(sorted(compiler.used)), plain
     )
-    confirm(catalog, compiled, policy)
     origins = " x ".join(dict.fromkeys(d.origin for d in block.domains if d is not None))
     owner = block.source.owner
     assert owner is not None  # noqa: S101  counting() refuses a statement without an owner

@@ -15,7 +15,6 @@ from dpsql.errors import InternalError
 
 if TYPE_CHECKING:
     from dpsql.analysis.catalog import Catalog
-    from dpsql.analysis.plan import CompiledQuery
     from dpsql.policy import Policy
 
 __all__ = ["DOMAIN_SCHEMA", "confirm"]
@@ -135,20 +134,53 @@ _WIDTH = {"TINYINT": 7, "SMALLINT": 15, "INTEGER": 31, "BIGINT": 63, "HUGEINT": 
 _UNSIGNED = {"UTINYINT": 8, "USMALLINT": 16, "UINTEGER": 32, "UBIGINT": 64}
 
 
-def confirm(catalog: Catalog, compiled: CompiledQuery, policy: Policy) -> None:
-    """Check the bound plan of a compiled query; raises `InternalError` (uncharged, nothing was run)."""
+_PLAIN_FUNCTIONS = frozenset({"count", "count_star"})
+_PLAIN_EXPRESSIONS = frozenset(
+    {"BOUND_BETWEEN", "BOUND_CASE", "BOUND_COLUMN_REF", "BOUND_CONJUNCTION", "BOUND_CONSTANT", "BOUND_REF"}
+)
+_PLAIN_OPERATORS = OPERATORS - {"OPERATOR_TRY"}
+_PLAIN_PLANS = frozenset(
+    {
+        "LOGICAL_AGGREGATE_AND_GROUP_BY",
+        "LOGICAL_COMPARISON_JOIN",
+        "LOGICAL_CROSS_PRODUCT",
+        "LOGICAL_DISTINCT",
+        "LOGICAL_DUMMY_SCAN",
+        "LOGICAL_EXPRESSION_GET",
+        "LOGICAL_FILTER",
+        "LOGICAL_GET",
+        "LOGICAL_LIMIT",
+        "LOGICAL_ORDER_BY",
+        "LOGICAL_PROJECTION",
+    }
+)
+
+
+def confirm(catalog: Catalog, sql: str, policy: Policy) -> bool:
+    """Check the bound plan of counting SQL; raises `InternalError` (uncharged, nothing was run).
+
+    Returns
+    -------
+    bool
+        Whether it is plain: it counts, joins, compares and chooses, and computes nothing else. Then it may
+        run with the optimizer that looks at minimum and maximum of columns: there is nothing to compute of
+        them that could fail.
+    """
     plan: object = None
     with suppress(ValueError):
-        plan = catalog.plan(compiled.sql)
+        plan = catalog.plan(sql)
     if plan is None:
         raise _bug("the compiled statement does not bind")
-    _Walk(catalog, frozenset(t.name for t in policy.tables.values())).visit(plan)
+    walk = _Walk(catalog, frozenset(t.name for t in policy.tables.values()))
+    walk.visit(plan)
+    return walk.plain
 
 
 class _Walk:
     def __init__(self, catalog: Catalog, tables: frozenset[str]) -> None:
         self.catalog = catalog
         self.tables = tables
+        self.plain = True
 
     def visit(self, node: object) -> None:
         if isinstance(node, list):
@@ -168,6 +200,7 @@ class _Walk:
         kind = node["type"]
         if kind not in PLANS:
             raise _bug(f"the plan has a {kind}")
+        self.plain &= kind in _PLAIN_PLANS
         if kind == "LOGICAL_DISTINCT" and node.get("distinct_type") != "DISTINCT":
             raise _bug("the plan has a DISTINCT ON")
         if kind != "LOGICAL_GET":
@@ -189,6 +222,7 @@ class _Walk:
             raise _bug(f"the plan has a {name}")
         if kind == "BOUND_WINDOW" and name not in WINDOWS:
             raise _bug(f"the plan has a {name}")
+        self.plain &= _plain(node)
         if name == "OPERATOR_CAST":
             self.cast(node)
         elif kind in ("BOUND_FUNCTION", "BOUND_AGGREGATE"):
@@ -212,6 +246,20 @@ class _Walk:
                 raise _bug("a constant does not convert") from None
             return
         raise _bug(f"the plan converts {before['id']} to {after['id']}")
+
+
+def _plain(node: dict[str, Any]) -> bool:
+    """Whether an expression computes nothing: it compares, chooses, counts, or is another integer."""
+    kind, name = node["expression_class"], node["type"]
+    if name == "OPERATOR_CAST":
+        child = node["children"][0]
+        before = child.get("return_type") or node["arguments"][0]
+        constant = child["expression_class"] == "BOUND_CONSTANT"
+        return constant or (before["id"] in _WIDTH and node["return_type"]["id"] in _WIDTH)
+    if kind in ("BOUND_FUNCTION", "BOUND_AGGREGATE"):
+        path = (node.get("qname") or {}).get("path") or [""]
+        return name.startswith("COMPARE_") or path[-1] in _PLAIN_FUNCTIONS
+    return kind in _PLAIN_EXPRESSIONS or (kind == "BOUND_OPERATOR" and name in _PLAIN_OPERATORS)
 
 
 def _decimal(kind: dict[str, Any]) -> tuple[int, int]:

@@ -40,18 +40,26 @@ class CompiledQuery:
     """Counting SQL that the analysis proved and the engine's binder confirmed.
 
     Only `dpsql.analysis` makes one, and an engine counts nothing else. `sql` yields one row a candidate
-    group: the keys `k0`, ..., then the counts `n0`, ... (BIGINT, never NULL).
+    group: the keys `k0`, ..., then the counts `n0`, ... (BIGINT, never NULL). `plain` says that nothing in it
+    computes from private values: it compares, joins and counts.
     """
 
-    __slots__ = ("counts", "keys", "sql", "tables")
+    __slots__ = ("counts", "keys", "plain", "sql", "tables")
 
     sql: str
     keys: tuple[SqlType, ...]
     counts: int
     tables: tuple[str, ...]
+    plain: bool
 
     def __init__(
-        self, sql: str, keys: tuple[SqlType, ...], counts: int, tables: tuple[str, ...], token: object
+        self,
+        sql: str,
+        keys: tuple[SqlType, ...],
+        counts: int,
+        tables: tuple[str, ...],
+        plain: bool,
+        token: object,
     ) -> None:
         if token is not _TOKEN:
             raise InternalError("a compiled query is made by the analysis alone")
@@ -59,6 +67,7 @@ class CompiledQuery:
         object.__setattr__(self, "keys", keys)
         object.__setattr__(self, "counts", counts)
         object.__setattr__(self, "tables", tables)
+        object.__setattr__(self, "plain", plain)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise InternalError("a compiled query is not changed")
@@ -67,9 +76,11 @@ class CompiledQuery:
         return f"CompiledQuery({self.sql!r})"
 
 
-def seal(sql: str, keys: tuple[SqlType, ...], counts: int, tables: tuple[str, ...]) -> CompiledQuery:
+def seal(
+    sql: str, keys: tuple[SqlType, ...], counts: int, tables: tuple[str, ...], plain: bool
+) -> CompiledQuery:
     """Make the compiled query; called once, at the end of the proof."""
-    return CompiledQuery(sql, keys, counts, tables, _TOKEN)
+    return CompiledQuery(sql, keys, counts, tables, plain, _TOKEN)
 
 
 @dataclass(frozen=True, slots=True)

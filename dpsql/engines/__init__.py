@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dpsql.engines.protocol import CANCELLED, FAILED, Cancelled, Counts, Engine
-from dpsql.engines.translate.value import Untranslatable
+from dpsql.engines.protocol import CANCELLED, FAILED, Cancelled, Counts, Engine, Untranslatable
 from dpsql.policy import engine_kind
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from dpsql.analysis import CompiledQuery
 
-__all__ = ["CANCELLED", "FAILED", "Cancelled", "Counts", "Engine"]
+__all__ = ["CANCELLED", "FAILED", "Cancelled", "Counts", "Engine", "Untranslatable"]
 
 FAILED = "the engine could not finish the statement; its charge is kept"
 """All an analyst learns of a failure at run time: whether it depends on data must not be told."""
@@ -25,6 +25,18 @@ CANCELLED = "the statement was cancelled; its charge is kept"
 
 class Cancelled(OperationalError):  # noqa: N818  what happened, as `KeyboardInterrupt`
     """Another thread of the analyst's stopped the statement: no failure, but charged all the same."""
+
+
+class Untranslatable(Exception):  # noqa: N818  it is no error: the statement is refused for this engine
+    """The engine cannot do a part of the statement with DuckDB's meaning on every value.
+
+    Raised before anything is charged; `hint` says what would do.
+    """
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
 
 
 @dataclass(frozen=True, slots=True)

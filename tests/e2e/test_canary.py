@@ -337,8 +337,8 @@ def test_no_error_of_an_engine_gets_through(folder: Path, seen: Seen, kind: type
     try:
         session.run("SELECT COUNT(DISTINCT user_id) AS n FROM visits")
         args = ("utf-8", WORD.encode(), 0, 1, WORD) if kind is UnicodeDecodeError else (f"{WORD} {NUMBER}",)
-        session.engine._con.close()
-        session.engine._con = Failing(kind(*args))
+        session.engine.close()
+        session.engine._opened = dict.fromkeys((True, False), Failing(kind(*args)))
         with pytest.raises(OperationalError) as raised:
             session.run("SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE ms > 1")
         seen.error(raised.value)

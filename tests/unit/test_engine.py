@@ -255,7 +255,7 @@ def test_only_what_the_analysis_sealed_is_counted(opened):
     with pytest.raises(InternalError):
         made.engine.count("SELECT 1 AS n0")  # type: ignore[arg-type]  # that is the test
     with pytest.raises(InternalError):
-        CompiledQuery("SELECT 1 AS n0", (), 1, (), object())
+        CompiledQuery("SELECT 1 AS n0", (), 1, (), False, object())
     compiled = made.compiled(PAGES)
     with pytest.raises(InternalError):
         compiled.sql = "SELECT 1"

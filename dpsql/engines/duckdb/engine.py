@@ -23,6 +23,7 @@ from dpsql.policy import UnitColumn
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from numpy.typing import NDArray
 
     from dpsql.policy import Policy
 
@@ -50,9 +51,21 @@ class DuckDBEngine:
         self._cancelled = False
         self._spill = Path(tempfile.mkdtemp(prefix="dpsql-"))  # readable by its owner alone
         self._cleanup = weakref.finalize(self, shutil.rmtree, self._spill, ignore_errors=True)
-        self._con = self._open()
+        # By whether the optimizer may look at columns' statistics; opened when first used.
+        self._opened: dict[bool, duckdb.DuckDBPyConnection] = {}
+        self._running = self._connection(plain=True)
 
-    def _open(self) -> duckdb.DuckDBPyConnection:
+    @property
+    def _con(self) -> duckdb.DuckDBPyConnection:
+        return self._connection(plain=False)
+
+    def _connection(self, *, plain: bool) -> duckdb.DuckDBPyConnection:
+        """Return the database for plain statements, or the one for all others."""
+        if plain not in self._opened:
+            self._opened[plain] = self._open(statistics=plain)
+        return self._opened[plain]
+
+    def _open(self, *, statistics: bool) -> duckdb.DuckDBPyConnection:
         failed = False
         try:
             connection = settings.connect()
@@ -73,7 +86,7 @@ class DuckDBEngine:
                 else:
                     connection.execute(f"CREATE VIEW main.{quote(name)} AS {reader.sql}")
             self.domains.create(connection)
-            settings.lock(connection, paths, self._spill)
+            settings.lock(connection, paths, self._spill, statistics=statistics)
         except duckdb.Error:
             failed = True
         except BaseException:
@@ -103,7 +116,10 @@ class DuckDBEngine:
         if not isinstance(compiled, CompiledQuery):
             raise InternalError("an engine counts compiled queries alone")
         self._cancelled = False
-        rows = run(lambda: self._con.sql(compiled.sql).to_arrow_table(), self.cancel)
+        scanned = (self.readers[table] for table in compiled.tables)
+        plain = compiled.plain and not any(r.converted for r in scanned if not r.table.public)
+        self._running = running = self._connection(plain=plain)
+        rows = run(lambda: running.sql(compiled.sql).to_arrow_table(), self.cancel)
         if rows is None and self._cancelled:
             raise Cancelled(CANCELLED)
         if rows is None:
@@ -122,6 +138,7 @@ class DuckDBEngine:
         cells = ", ".join(f"bit_xor(hash({quote(column)}))" for column, _ in reader.columns)
         unit = reader.table.unit
         there = f" WHERE {quote(unit.column)} IS NOT NULL" if isinstance(unit, UnitColumn) else ""
+        self._running = self._con
         try:
             self._con.execute(f"SELECT {cells} FROM {name}").fetchall()
             for fact in reader.table.unique:
@@ -135,26 +152,34 @@ class DuckDBEngine:
         return True
 
     def _reopen(self) -> None:
-        """Start from a fresh database: after some engine errors the old one is no longer usable."""
-        self._con.close()
-        self._con = self._open()
+        """Start from fresh databases: after some engine errors the old ones are no longer usable."""
+        for connection in self._opened.values():
+            connection.close()
+        self._opened.clear()
+        self._running = self._connection(plain=True)
 
     def cancel(self) -> None:
         """Stop what runs."""
         self._cancelled = True
-        self._con.interrupt()
+        self._running.interrupt()
 
     def close(self) -> None:
         """Let go of the data."""
-        self._con.close()
+        for connection in self._opened.values():
+            connection.close()
         self._cleanup()
 
 
 def _counts(table: pa.Table, compiled: CompiledQuery) -> Counts:
     keys = table.select([f"k{i}" for i in range(len(compiled.keys))])
-    arrays = tuple(
-        np.asarray(table.column(f"n{i}").to_numpy(), dtype=np.int64) for i in range(compiled.counts)
-    )
+    arrays = tuple(_array(table.column(f"n{i}")) for i in range(compiled.counts))
     if any(len(a) != table.num_rows for a in arrays) or table.num_columns != len(compiled.keys) + len(arrays):
         raise OperationalError(FAILED)
     return Counts(keys, arrays)
+
+
+def _array(column: pa.ChunkedArray) -> NDArray[np.int64]:
+    """Read a column of BIGINT without NULL; not by `to_numpy`, which imports pandas where it is installed."""
+    # Each chunk is read in place, and refused if it holds a NULL.
+    chunks = [np.from_dlpack(chunk) for chunk in column.chunks if len(chunk)]
+    return np.concatenate(chunks, dtype=np.int64, casting="no") if chunks else np.zeros(0, dtype=np.int64)

@@ -28,6 +28,8 @@ class Reader:
     columns: tuple[tuple[str, SqlType], ...]
     sql: str
     paths: tuple[Path, ...]
+    converted: bool = True
+    """Whether a column is converted on the way: its values are then computed, not only read."""
 
 
 def read_sources(
@@ -72,7 +74,8 @@ def read_source(connection: duckdb.DuckDBPyConnection, table: Table, catalog: st
     listed = ", ".join(
         _cell(*where[fold(name)], kind, collated=collated) + f" AS {quote(name)}" for name, kind in columns
     )
-    return Reader(table, columns, f"SELECT {listed} FROM {scan}", paths)
+    converted = "(" in listed or "COLLATE" in listed
+    return Reader(table, columns, f"SELECT {listed} FROM {scan}", paths, converted)
 
 
 def _text(path: object) -> str:

@@ -5,24 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 
+from dpsql.engines.protocol import Untranslatable
 from dpsql.types import BIGINT, HUGEINT, NULL, SqlType
 
 __all__ = ["NOTHING", "Column", "Untranslatable", "Value", "kind_of", "spread", "united", "years"]
 
 NOTHING = object()
 """No constant: a value that depends on the row."""
-
-
-class Untranslatable(Exception):  # noqa: N818  it is no error: the statement is refused for this engine
-    """The engine cannot do a part of the statement with DuckDB's meaning on every value.
-
-    Raised before anything is charged; `hint` says what would do.
-    """
-
-    def __init__(self, message: str, hint: str | None = None) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,10 @@ class Stage:
         self.connection = _connect(1)
         self.twin = _connect(3)
         """The whole once more, on several threads."""
-        for connection in (self.connection, self.twin):
+        self.ranged = _connect(1)
+        """And once with an optimizer that looks at minimum and maximum, for plain statements."""
+        self.ranged.execute("SET disabled_optimizers = 'type_pushdown'")
+        for connection in (self.connection, self.twin, self.ranged):
             connection.execute("ATTACH ':memory:' AS whole")
             world.create(connection, "whole")
         self.neighbours = [f"{word}{i}" for i in range(UNITS) for word in ("minus", "only")]
@@ -49,7 +52,7 @@ class Stage:
         """The same databases with the optimizer off."""
         self.plain.execute("PRAGMA disable_optimizer")
         self.twin.execute("PRAGMA verify_parallelism")
-        for connection in (self.plain, self.twin):
+        for connection in (self.plain, self.twin, self.ranged):
             connection.execute("SET search_path = 'whole.main,whole.dpsql_domain'")
         self.data = Data({}, (), orphans=False)
         self.fills = 0
@@ -57,7 +60,7 @@ class Stage:
 
     def close(self) -> None:
         """Let go of the databases."""
-        for connection in (self.plain, self.connection, self.twin):
+        for connection in (self.plain, self.connection, self.twin, self.ranged):
             connection.close()
         self.folder.cleanup()
 
@@ -77,7 +80,7 @@ class Stage:
         self.data = data
         self._parsed.clear()
         self.enter("whole")
-        for connection in (self.connection, self.twin):
+        for connection in (self.connection, self.twin, self.ranged):
             for table in TABLES:
                 self._table(connection, table, data.rows[table])
                 if table in data.big:
