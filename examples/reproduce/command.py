@@ -48,22 +48,22 @@ def experiments(sets: Sequence[DataSet], trials: int, seed: int) -> list[Experim
     # Of its own for each, so that none depends on what ran before it.
     entropies = iter(SeededEntropy(100 * seed + place) for place in range(100))
     known = [one for one in sets if not one.unknown]
-    first, last = known[:2], known[-1:]
+    first, varied = known[:2], known[:1] + known[1:][-1:]
     open_ = [one for one in sets if one.unknown]
     noises = len(error_reduction.NOISES)
     ks, epsilons = len(error_reduction.KS), len(error_reduction.EPSILONS)
-    both = len(first) * noises * ks, len(last) * noises * epsilons
+    both = len(first) * noises * ks, len(varied) * noises * epsilons
     return [
         Experiment(both[0], 43, partial(error_reduction.over_k, first, 5 * trials, next(entropies))),
         Experiment(
             both[1],
             83,
-            partial(error_reduction.over_epsilon, last, 3 * trials, next(entropies)),
+            partial(error_reduction.over_epsilon, varied, 3 * trials, next(entropies)),
         ),
         Experiment(
             sum(both),
             13,
-            partial(over_threshold.over_threshold, first, last, 3 * trials, next(entropies)),
+            partial(over_threshold.over_threshold, first, varied, 3 * trials, next(entropies)),
         ),
         Experiment(
             len(known) * len(thresholds.KS) * len(thresholds.NAMES),

@@ -29,6 +29,7 @@ __all__ = [
     "over_epsilon",
     "over_k",
     "points",
+    "ranges",
 ]
 
 EPSILON = Fraction(7, 10)
@@ -150,21 +151,29 @@ def over_epsilon(sets: Sequence[DataSet], trials: int, entropy: Entropy, tick: C
 
 def claims_over_epsilon(rows: Sequence[Point]) -> list[Claim]:
     """Say what the figure shows."""
-    clear = [r for r in rows if not r.each.crowded]
-    ranges = []
-    for noise in NOISES:
-        mine = [r.each.percent for r in clear if r.noise == noise] or [0.0]
-        ranges.append(f"{min(mine):.0f}% to {max(mine):.0f}% with {named(noise)} noise")
-    least = min((r.epsilon for r in clear), default=0.0)
     return [
         _each_claim(
             rows,
             "stable over epsilon on Kosarak (figures 2b, 5-3b)",
-            f"{' and '.join(ranges)}, epsilon {least} and more, on {rows[0].data}",
+            ranges([(r.data, r.noise, r.epsilon, r.each) for r in rows]),
         ),
         *_short(rows),
         _anchor_claim(rows),
     ]
+
+
+def ranges(found: Sequence[tuple[str, Noise, float, Measured]]) -> str:
+    """Say over what values of epsilon the reduction stays, and in what range."""
+    clear = [row for row in found if not row[3].crowded]
+    parts = []
+    for noise in NOISES:
+        mine = [m.percent for _, n, _, m in clear if n == noise]
+        if mine:
+            parts.append(f"{min(mine):.0f}% to {max(mine):.0f}% with {named(noise)} noise")
+    names = dict.fromkeys(data for data, *_ in clear)
+    least = [min(e for d, _, e, _ in clear if d == data) for data in names]
+    spans = [f"{data} from epsilon {e} on" for data, e in zip(names, least, strict=True)]
+    return f"{' and '.join(parts)}, on {', '.join(spans)}" if clear else "nowhere free of the noise"
 
 
 def _each_claim(rows: Sequence[Point], paper: str, here: str) -> Claim:

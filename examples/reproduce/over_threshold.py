@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from dpsql.estimates import from_threshold
 from dpsql.mechanisms import Noise
 from dpsql.noise import Entropy
-from reproduce.error_reduction import EPSILON, EPSILONS, FIXED_K, KS, NOISES, points
+from reproduce.error_reduction import EPSILON, EPSILONS, FIXED_K, KS, NOISES, points, ranges
 from reproduce.page import Claim, Figure, Section, Table
 from reproduce.reduction import Measured, named, near, paired, threshold_alone, threshold_joint
 from reproduce.sets import DataSet
@@ -53,7 +54,7 @@ class Point:
 
 def over_threshold(
     first: Sequence[DataSet],
-    last: Sequence[DataSet],
+    varied: Sequence[DataSet],
     trials: int,
     entropy: Entropy,
     tick: Callable[[], None],
@@ -62,7 +63,7 @@ def over_threshold(
     ks = [_point(one, k, EPSILON, n, trials, entropy, tick) for one in first for n in NOISES for k in KS]
     epsilons = [
         _point(one, FIXED_K, epsilon, n, trials, entropy, tick)
-        for one in last
+        for one in varied
         for n in NOISES
         for epsilon in EPSILONS
     ]
@@ -124,14 +125,15 @@ def claims(rows: Sequence[Point], paper: str, here: str) -> list[Claim]:
         ),
     ]
     if crowded:
-        worst = max(crowded, key=lambda r: abs(r.found.off))
+        worst = min(crowded, key=lambda r: r.found.off)
+        harm = sum(r.found.percent < 0 for r in crowded)
+        hurt = f"; at {harm} of them gaps do more harm than good" if harm else ""
         said.append(
             Claim(
                 "Where many answers lie within the noise of the threshold (hollow points), those found are "
-                f"also those with lucky noise; there points are up to {abs(worst.found.off):.0f} "
-                f"percentage points {'below' if worst.found.off < 0 else 'above'} theory (on {worst.data} at "
-                f"k = {worst.k}, epsilon {worst.epsilon}, {named(worst.noise)} noise), and none "
-                "is ahead of it.",
+                "also those with lucky noise: none of these points is ahead of theory, and they are up to "
+                f"{max(0.0, -worst.found.off):.0f} percentage points behind (on {worst.data} at "
+                f"k = {worst.k}, epsilon {worst.epsilon}, {named(worst.noise)} noise){hurt}.",
                 all(r.found.off <= r.found.allowed for r in crowded),
             )
         )
@@ -151,12 +153,7 @@ def printed_share(k: int) -> Fraction:
 
 
 def _ranges(rows: Sequence[Point]) -> str:
-    parts = []
-    for noise in NOISES:
-        mine = [r.found.percent for r in rows if r.noise == noise and not r.found.crowded] or [0.0]
-        parts.append(f"{min(mine):.0f}% to {max(mine):.0f}% with {named(noise)} noise")
-    least = min((r.epsilon for r in rows if not r.found.crowded), default=0.0)
-    return f"{' and '.join(parts)}, epsilon {least} and more, on {rows[0].data}"
+    return ranges([(r.data, r.noise, r.epsilon, r.found) for r in rows])
 
 
 def _point(
@@ -234,5 +231,6 @@ def _panels(rows: Sequence[Point], over: str) -> list[str]:
             *points(xs, [r.found for r in mine], 0, (0, 3)),
         ]
         title = f"{name}, {named(noise)} noise"
-        drawn.append(panel(title, over, "reduction of squared error", lines, y_range=(0, 80), unit="%"))
+        low = 20 * math.floor(min(0.0, *(r.found.percent for r in rows if r.data == name)) / 20)
+        drawn.append(panel(title, over, "reduction of squared error", lines, y_range=(low, 80), unit="%"))
     return drawn
