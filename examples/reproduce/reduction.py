@@ -141,7 +141,7 @@ def near(found: Sequence[Measured]) -> tuple[bool, str]:
         all(abs(m.off) <= m.allowed for m in found),
         f"the farthest of the {len(found)} solid points is {max(map(abs, off)):.1f} percentage points off, "
         f"{max(abs(m.off) / m.error if m.error else 0.0 for m in found):.1f} standard errors at most; on "
-        f"average they are {np.mean(off):+.1f} off",
+        f"average they are {round(float(np.mean(off)), 1) + 0.0:+.1f} off",
     )
 
 

@@ -16,7 +16,7 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#8a6d00", "#555555", "#5
 SHAPES = ("circle", "square", "triangle", "ring", "frame", "cross")
 
 WIDTH, HEIGHT = 380, 270
-LEFT, RIGHT, TOP, BOTTOM = 58, 12, 30, 46
+LEFT, RIGHT, TOP, BOTTOM = 64, 12, 30, 46
 
 
 @dataclass(frozen=True, slots=True)
