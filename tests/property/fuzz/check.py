@@ -184,7 +184,7 @@ def run_all(
         for (made, plan), seen in zip(plans, found, strict=True):
             if name == "ranged" and not plan.compiled.plain:
                 continue
-            if name in also and not (stage.data.big and name == "plain"):
+            if name in also and not (name == "plain" and (stage.data.big or len(stage.data.units) > FEW)):
                 _count(stage, connection, name, made, plan, seen, tried)
     for (made, plan), seen in zip(plans, found, strict=True):
         for what, where in _broken(plan, seen, tried):
