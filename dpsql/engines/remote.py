@@ -173,7 +173,7 @@ class RemoteEngine(ABC):
 
     def _run(self, made: Translated) -> pa.Table:
         self._cancelled = False
-        rows = run(lambda: self.fetch(made), self.stop, self._policy.timeout)
+        rows = run(lambda: self.fetch(made), self.stop, self._policy.timeout, lambda: self._cancelled)
         if rows is None and self._cancelled:
             raise Cancelled(CANCELLED)
         if rows is None:

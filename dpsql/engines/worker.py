@@ -13,13 +13,19 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
+_TICK = 0.05
+
 
 def run(
-    work: Callable[[], pa.Table], cancel: Callable[[], None], timeout: float | None = None
+    work: Callable[[], pa.Table],
+    cancel: Callable[[], None],
+    timeout: float | None = None,
+    cancelled: Callable[[], bool] = lambda: False,
 ) -> pa.Table | None:
     """Return what the work returns, None if it failed: no engine error may be seen, whatever it is.
 
-    After `timeout` seconds the work is cancelled, and thereby fails.
+    After `timeout` seconds, or once `cancelled` says so, the work is cancelled, again and again until it
+    ends: what comes before the engine has begun is lost.
     """
     outcome: list[pa.Table] = []
     done = threading.Event()
@@ -32,17 +38,18 @@ def run(
             done.set()
 
     worker = threading.Thread(target=body, daemon=True)
-    waited = 0.0
+    ticks = 0
     try:
         worker.start()
         # Not join(): before Python 3.13 a Ctrl-C in it marks the running thread as ended.
-        while not done.wait(0.05):
-            waited += 0.05
-            if timeout is not None and waited > timeout:
+        while not done.wait(_TICK):
+            ticks += 1
+            late = timeout is not None and ticks * _TICK > timeout
+            if ticks % 4 == 0 and (late or cancelled()):
                 cancel()
     except BaseException:
-        # Again and again: an interrupt that comes before the statement starts is lost.
-        while worker.ident is not None and not done.wait(0.05):
+        # A thread whose start was cut short may still have to begin.
+        while worker.ident is not None and not done.wait(_TICK):
             cancel()
         raise
     return outcome[0] if outcome else None

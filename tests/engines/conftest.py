@@ -11,10 +11,13 @@ import pytest
 sys.path.append(str(Path(__file__).parent))
 sys.path.append(str(Path(__file__).parents[1] / "property"))
 
-from support.servers import postgres  # noqa: E402  it lies beside this file
-from support.stores import PostgresStore, SparkStore, Store  # noqa: E402  the same
+from support.servers import postgres
+from support.stores import PostgresStore, SparkStore, Store
 
-ENGINES = [pytest.param("postgres", marks=pytest.mark.postgres), pytest.param("spark", marks=pytest.mark.spark)]
+ENGINES = [
+    pytest.param("postgres", marks=pytest.mark.postgres),
+    pytest.param("spark", marks=pytest.mark.spark),
+]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

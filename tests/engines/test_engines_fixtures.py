@@ -1,3 +1,4 @@
+# ruff: noqa: E501  statements and lists of values read better unbroken
 """Every accepted statement of tests/sql, on each engine: the very counts of DuckDB, or a refusal known here."""
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dpsql.session import Session
 
 sys.path.append(str(Path(__file__).parents[1] / "unit"))
 
-import test_sql_fixtures as fixtures  # noqa: E402  it lies in another folder
+import test_sql_fixtures as fixtures
 
 TABLES = ("visits", "users", "pages")
 
@@ -91,7 +92,9 @@ def test_the_counts_are_those_of_duckdb(fixture, session, engine):
     if plan.key_types and plan.domain_size is None:  # of equal groups at the cut, each engine may take others
         assert sorted(found.values()) == sorted(wanted.values())
         least = min(n for n, *_ in wanted.values())
-        assert {k: n for k, n in found.items() if n[0] > least} == {k: n for k, n in wanted.items() if n[0] > least}
+        assert {k: n for k, n in found.items() if n[0] > least} == {
+            k: n for k, n in wanted.items() if n[0] > least
+        }
     else:
         assert found == wanted
         assert list(found) == list(wanted) or " ORDER BY " not in plan.compiled.sql.rpartition(")")[2]
@@ -100,5 +103,3 @@ def test_the_counts_are_those_of_duckdb(fixture, session, engine):
 def test_each_refusal_is_of_a_fixture(engine):
     names = {p.values[0].name.split()[1] for p in fixtures.ACCEPTED}
     assert set(REFUSED[engine.dialect.name]) <= names
-
-

@@ -1,3 +1,4 @@
+# ruff: noqa: E501  statements and lists of values read better unbroken
 """Every listed function that an engine takes gives what DuckDB gives, on odd values of its arguments.
 
 This is what makes a form of `dpsql.engines.*.forms` trustworthy; whatever is not translated is refused.
@@ -42,7 +43,15 @@ VALUES = {
     "DECIMAL(9,2)": "9999999.99, -9999999.99, 0, 0.01, -0.01, 1.50, 2.50, -0.50, 127.50, NULL",
     "DECIMAL(18,4)": "99999999999999.9999, -99999999999999.9999, 0, 0.0001, 2.5, 0.5, NULL",
 }
-NAMES = {"BIGINT": "b", "INTEGER": "i", "DOUBLE": "d", "VARCHAR": "s", "BOOLEAN": "l", "DATE": "t", "TIMESTAMP": "m"}
+NAMES = {
+    "BIGINT": "b",
+    "INTEGER": "i",
+    "DOUBLE": "d",
+    "VARCHAR": "s",
+    "BOOLEAN": "l",
+    "DATE": "t",
+    "TIMESTAMP": "m",
+}
 NAMES |= {"DECIMAL(9,2)": "n", "DECIMAL(18,4)": "w"}
 COLUMNS = {f"{letter}{i}": kind for kind, letter in NAMES.items() for i in (1, 2, 3)}
 SCAN = ", ".join(f'b."{c}" AS {c}' for c in ("id", *COLUMNS))
@@ -90,7 +99,10 @@ WRITTEN = [
     "((CAST(t1.b1 AS DOUBLE) / CAST(4 AS DOUBLE)) + 0.0)",
     "((CAST(t1.i1 AS DOUBLE) - CAST(t1.i2 AS DOUBLE)) + 0.0)",
     "TRY_CAST(round(t1.n1) AS BIGINT)",
-    *(f"TRY(t1.t1 + INTERVAL '{n}')" for n in ("1 month", "13 month", "-1 year", "1 day", "36 hour", "2 week")),
+    *(
+        f"TRY(t1.t1 + INTERVAL '{n}')"
+        for n in ("1 month", "13 month", "-1 year", "1 day", "36 hour", "2 week")
+    ),
     *(f"TRY(t1.m1 - INTERVAL '{n}')" for n in ("1 month", "1 year", "31 day", "1 second", "90 minute")),
     *(f"TRY(strftime(t1.t1,'{p}'))" for p in ("%Y-%m", "%d", "%Y/%m/%d")),
     *(f"TRY(strftime(t1.m1,'{p}'))" for p in ("%H:%M:%S", "%Y-%m-%d %H")),
@@ -107,7 +119,10 @@ def calls(form: Function) -> list[str]:
     """Write a form out over the columns of its argument types."""
     variants = [form.arguments]
     if "DECIMAL" in form.arguments:
-        variants = [tuple(k if a == "DECIMAL" else a for a in form.arguments) for k in ("DECIMAL(9,2)", "DECIMAL(18,4)")]
+        variants = [
+            tuple(k if a == "DECIMAL" else a for a in form.arguments)
+            for k in ("DECIMAL(9,2)", "DECIMAL(18,4)")
+        ]
     out = []
     for kinds in variants:
         texts: list[list[str]] = [[]]
@@ -136,7 +151,9 @@ def duck() -> Iterator[duckdb.DuckDBPyConnection]:
                 cell = f"{values}[1 + ({place})]"
                 # As the scan gives them: one zero, one NaN.
                 cells.append(f"{cell}{' + 0.0' if kind == 'DOUBLE' else ''} AS {letter}{i + 1}")
-        connection.execute(f"CREATE TABLE main.cells AS SELECT i AS id, {', '.join(cells)} FROM range({ROWS}) AS r(i)")
+        connection.execute(
+            f"CREATE TABLE main.cells AS SELECT i AS id, {', '.join(cells)} FROM range({ROWS}) AS r(i)"
+        )
         yield connection
 
 

@@ -1,3 +1,4 @@
+# ruff: noqa: E501  statements and lists of values read better unbroken
 """The privacy claim itself, on each engine: no unit moves a count by more than its bound.
 
 A small campaign of the fuzzer: random statements over random rows, counted whole and without each unit; and

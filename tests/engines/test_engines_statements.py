@@ -1,3 +1,4 @@
+# ruff: noqa: E501  statements and lists of values read better unbroken
 """Ten statements on three engines: identical exact counts, identical charges, releases that differ by noise."""
 
 from __future__ import annotations
@@ -121,7 +122,9 @@ def test_the_same_statement_again_is_free(away: Session):
 
 
 def test_explain_shows_what_the_engine_runs(away: Session, store: Store):
-    shown = dict(zip(*away.run("EXPLAIN " + TEN["two private tables, a CTE"]).table.to_pydict().values(), strict=True))
+    shown = dict(
+        zip(*away.run("EXPLAIN " + TEN["two private tables, a CTE"]).table.to_pydict().values(), strict=True)
+    )
     sql = shown["compiled_sql"]
     assert "public rows" in sql
     assert ("`t1`" if store.name == "Spark" else '"t1"') in sql

@@ -83,13 +83,21 @@ class Connection:
             finally:
                 self._running = None
 
-    def explain(self, sql: str) -> None:
-        """Let the server bind and plan a statement without running it."""
-        with self._lock, self._adbc.cursor() as cursor:
+    def alive(self) -> bool:
+        """Whether the session is still there."""
+        with suppress(Exception):
+            return self.table("SELECT 1 AS x").num_rows == 1
+        return False
+
+    def explain(self, sql: str) -> bool:
+        """Let the server bind and plan a statement without running it; False if it does not."""
+        with suppress(Exception), self._lock, self._adbc.cursor() as cursor:
             # What EXPLAIN prints cannot be copied out, as the driver does with rows.
             cursor.adbc_statement.set_options(**{"adbc.postgresql.use_copy": "false"})
             cursor.execute(f"EXPLAIN (COSTS off) {sql}")
             cursor.fetchall()
+            return True
+        return False
 
     def ask(self, sql: str) -> list[tuple[object, ...]]:
         """Ask the catalog."""

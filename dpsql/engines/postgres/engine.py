@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from dpsql.engines.duckdb.sources import Reader, declared_columns
@@ -51,10 +50,11 @@ class PostgresEngine(RemoteEngine):
 
     def bind(self, made: Translated) -> None:
         """See `RemoteEngine`."""
-        bound = False
-        with suppress(Exception):
-            self._con.explain(rows.whole(made, self.dialect))
-            bound = True
+        sql = rows.whole(made, self.dialect)
+        bound = self._con.explain(sql)
+        if not bound and not self._con.alive():
+            self.reopen()
+            bound = self._con.explain(sql)
         if not bound:
             raise Untranslatable("PostgreSQL does not plan this statement", "a simpler form of it, or DuckDB")
 

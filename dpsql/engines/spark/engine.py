@@ -80,12 +80,16 @@ class SparkEngine(RemoteEngine):
     def fetch(self, made: Translated) -> pa.Table:
         """See `RemoteEngine`."""
         with hushed(), self._lock:
-            self.session.addTag(self._tag)
+            # Within this process the job runs in a thread of Spark's that a session's own tags do not reach.
+            here = self.session if "://" in self._policy.engine else self.session.sparkContext
+            add = here.addTag if here is self.session else here.addJobTag
+            remove = here.removeTag if here is self.session else here.removeJobTag
+            add(self._tag)
             try:
                 bound = self._bound.pop(made.sql, None)
                 found = (self._frame(made) if bound is None else bound).toArrow()
             finally:
-                self.session.removeTag(self._tag)
+                remove(self._tag)
         return found.rename_columns([f"c{i}" for i in range(found.num_columns)])
 
     def show(self, made: Translated) -> str:
@@ -100,7 +104,10 @@ class SparkEngine(RemoteEngine):
     def stop(self) -> None:
         """See `RemoteEngine`."""
         with suppress(Exception):
-            self.session.interruptTag(self._tag)
+            if "://" in self._policy.engine:
+                self.session.interruptTag(self._tag)
+            else:
+                self.session.sparkContext.cancelJobsWithTag(self._tag)
 
     def reopen(self) -> None:
         """See `RemoteEngine`: a session outlives a statement's failure."""

@@ -76,6 +76,8 @@ def _select(work: Translation, node: exp.Select, outer: Scope | None) -> Relatio
     if where is not None:
         conditions = [*conditions, expression(work, where.this, scope).sql]
     items = [(_alias(item), expression(work, _bare(item), scope)) for item in node.expressions]
+    if not items:
+        raise work.refuse("a SELECT of nothing")
     listed = ", ".join(f"{v.sql} AS {work.dialect.quote(name)}" for name, v in items)
     sql = f"SELECT {'DISTINCT ' if distinct is not None else ''}{listed}{text}"
     if conditions:

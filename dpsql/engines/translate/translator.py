@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from dpsql.analysis.binder import FUNCTIONS
 from dpsql.engines.translate.parsing import call, parsed, text_of
 from dpsql.engines.translate.public import Public, Shown, travelling
 from dpsql.engines.translate.relations import Relation, query
@@ -24,7 +25,9 @@ __all__ = ["Translated", "Translation", "translate", "translate_text"]
 LONGEST = 1 << 20
 """Most characters of a translated text, without what travels: rewriting may repeat a part."""
 
-_ROW = (exp.Column, exp.Subquery, exp.Select, exp.Star, exp.Window, exp.Interval)
+_ROW = (exp.Column, exp.Subquery, exp.Select, exp.Star, exp.Window)
+_FOLDED = FUNCTIONS | {"try", "nullif", "ifnull", "concat", "isnan", "date_part"}
+"""Functions that DuckDB may compute beforehand: those the binder's check lets pass, none of them volatile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +72,10 @@ class Translation:
             kind = self.shell.type_of(text)
             kind_of(kind)
             # An aggregate of constants is none: it yields one row however many there are.
-            if any(call(part) for part in node.walk()):
+            calls = {name for part in node.walk() if (name := call(part)) is not None}
+            if not calls <= _FOLDED:
+                return None
+            if calls:
                 rows = self.shell.evaluate(f"(SELECT COUNT(*) FROM (SELECT {text} FROM range(2)) AS r)")
                 if rows != 2:
                     return None

@@ -57,8 +57,21 @@ def postgres() -> Iterator[str]:
             shutil.chown(base, before[2])
         base.chmod(0o700)
         port = _free_port()
-        _run([*before, str(folder / "initdb"), "-D", str(base / "data"), "-U", "owner", "--auth=trust"]
-             + ["-E", "UTF8", "--locale=C", "--no-sync"])
+        _run(
+            [
+                *before,
+                str(folder / "initdb"),
+                "-D",
+                str(base / "data"),
+                "-U",
+                "owner",
+                "--auth=trust",
+                "-E",
+                "UTF8",
+                "--locale=C",
+                "--no-sync",
+            ]
+        )
         options = f"-p {port} -k {base} -c listen_addresses=127.0.0.1 -c fsync=off -c log_statement=none"
         control = [*before, str(folder / "pg_ctl"), "-D", str(base / "data")]
         _run([*control, "-o", options, "-l", str(base / "log"), "-w", "-t", "60", "start"])
@@ -72,7 +85,14 @@ def postgres() -> Iterator[str]:
 
 def _run(command: list[str]) -> None:
     done = subprocess.run(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, check=False, cwd="/"
+        command,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        stdin=subprocess.DEVNULL,
+        check=False,
+        cwd="/",
     )
     if done.returncode:
-        raise MissingError(f"{Path(command[-1] if len(command) == 1 else command[0]).name} failed: {' '.join(command)}")
+        raise MissingError(
+            f"{Path(command[-1] if len(command) == 1 else command[0]).name} failed: {' '.join(command)}"
+        )

@@ -96,7 +96,9 @@ class PostgresStore(Store):
                 texts = ", ".join(f'CAST("{row[0]}" AS VARCHAR) AS "{row[0]}"' for row in described)
                 rows = connection.sql(f"SELECT {texts} FROM ({sql}) AS r").to_arrow_table()
                 cursor.adbc_ingest("incoming", rows, mode="create", db_schema_name=schema)
-                cells = ", ".join(f'CAST("{row[0]}" AS {self.types.get(row[1], row[1])}) AS "{row[0]}"' for row in described)
+                cells = ", ".join(
+                    f'CAST("{row[0]}" AS {self.types.get(row[1], row[1])}) AS "{row[0]}"' for row in described
+                )
                 cursor.execute(f'CREATE TABLE {schema}."{name}" AS SELECT {cells} FROM {schema}.incoming')
                 cursor.execute(f"DROP TABLE {schema}.incoming")
                 cursor.execute(f'ANALYZE {schema}."{name}"')

@@ -1,3 +1,4 @@
+# ruff: noqa: E501  statements and lists of values read better unbroken
 """The fuzzer's world in an engine: the columns it holds, the whole database and its neighbours."""
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ from typing import Any
 import duckdb
 from fuzz.data import PERSONAL, PLACE, TABLES, Data, small_data
 from fuzz.world import World, _public, _tables
-from support.stores import Store
 
 from dpsql.engines.duckdb import settings
 from dpsql.engines.remote import RemoteEngine
 from dpsql.policy import BudgetPolicy, DatabaseSource, ParquetSource, Policy, Source, Table
 from dpsql.policy.parts import EnumDomain, ValuesDomain
 from dpsql.types import column_type
+from support.stores import Store
 
 UNITS = {"visits": "BIGINT", "users": "BIGINT", "orders": "BIGINT", "likes": "TINYINT", "devices": "BIGINT"}
 AWAY = ("[]", "TIME", "UUID")
@@ -66,7 +67,9 @@ class Town:
     def enter(self, name: str) -> None:
         """Let the engine count on the whole (`whole`) or on a neighbour (`minus0`, ..)."""
         for table in TABLES:
-            source = self._sources[f"{table}_{name}" if f"{table}_{name}" in self._sources else f"{table}_whole"]
+            source = self._sources[
+                f"{table}_{name}" if f"{table}_{name}" in self._sources else f"{table}_whole"
+            ]
             declared_table = self.world.policy.tables[table]
             moved = Table(
                 name=table,
@@ -147,7 +150,7 @@ def _fill(duck: duckdb.DuckDBPyConnection, data: Data, columns: dict[str, dict[s
 
 def _without(data: Data, i: int, unit: str) -> dict[str, str]:
     """Say which rows stay when the i-th person, device and row of `logs` go."""
-    gone = {table: f"user_id IS DISTINCT FROM TRY_CAST({unit} AS BIGINT)" for table in PERSONAL}
+    gone = dict.fromkeys(PERSONAL, f"user_id IS DISTINCT FROM TRY_CAST({unit} AS BIGINT)")
     gone["devices"] = f"device_id IS DISTINCT FROM TRY_CAST({unit} AS BIGINT)"
     gone["logs"] = f"rowid <> {i}"
     if not data.orphans:
