@@ -1,4 +1,3 @@
-# ruff: noqa: E501  statements and lists of values read better unbroken
 """The translation without a server: what is written, what is refused, what a policy may say of an engine."""
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -37,6 +38,7 @@ class SparkEngine(RemoteEngine):
         self.session: Any = open_session(policy.engine)
         self._tag = f"dpsql_{id(self):x}"
         self._lock = threading.RLock()  # one statement at a time: they share names
+        self._numbers = itertools.count()
         self._frames: dict[str, Any] = {}
         self._bound: dict[str, Any] = {}
         """Statements bound and not yet run."""
@@ -49,7 +51,7 @@ class SparkEngine(RemoteEngine):
     def look(self, table: Table) -> tuple[Reader, tuple[str, dict[str, Column]]]:
         """See `RemoteEngine`."""
         with hushed():
-            name, schema = look_up(self.session, table, f"dpsql_source_{len(self._scans)}")
+            name, schema = look_up(self.session, table, f"dpsql_source_{next(self._numbers)}")
         physical = columns_of(schema)
         columns = declared_columns(table, physical)
         return Reader(table, columns, "", ()), scan(table, name, physical, columns)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 from pathlib import Path
+from typing import ClassVar
 
 import duckdb
 
@@ -27,7 +28,7 @@ class Store:
     """An engine that holds tables; `name` is as messages call it."""
 
     name = ""
-    types: Mapping[str, str]
+    types: ClassVar[Mapping[str, str]]
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -68,7 +69,12 @@ class Store:
 
 class PostgresStore(Store):
     name = "PostgreSQL"
-    types = {"DOUBLE": "float8", "VARCHAR": "text", "TINYINT": "smallint", "UBIGINT": "numeric(20,0)"}
+    types: ClassVar[Mapping[str, str]] = {
+        "DOUBLE": "float8",
+        "VARCHAR": "text",
+        "TINYINT": "smallint",
+        "UBIGINT": "numeric(20,0)",
+    }
 
     def __init__(self, folder: Path, address: str) -> None:
         super().__init__(folder)
