@@ -172,12 +172,8 @@ def _table(cells: Cells, which: int) -> Table:
         "S": "S, the sum of the counts that came back over that of the true top-k (table 3)",
     }
     note = (
-        "The paper's columns are for the whole of its sets, not for ours, so only trends compare. They "
-        "differ for two more reasons, in the code published with the paper "
-        "(github.com/ricardocarvalhods/diff-priv-top-k-stability): src/ts.py tests the difference between "
-        "the places i + 1 and i + 2 before it releases i items, algorithm 3 that between i and i + 1; and "
-        "src/ld.py draws k-bar in favour of high bars, where low ones are better. Here both are as the text "
-        "has them. P of TS at epsilon 1 is from the notebooks published there."
+        "The paper's columns are for the whole of its sets, not for ours, so only trends compare. Here both "
+        "mechanisms are as its text has them. P of TS at epsilon 1 is from the notebooks published with it."
     )
     note = note if known and which == 0 else ""
     return Table(f"unknown_domain_{letter}", columns, rows, shown=True, note=note, title=said[letter])
