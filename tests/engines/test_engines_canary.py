@@ -14,7 +14,7 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from support.stores import PostgresStore, SparkStore, Store
+from support.stores import PLAIN, PostgresStore, SparkStore, Store
 
 WORD = "CANARY7F3A"
 NUMBER = 987654321987
@@ -90,8 +90,7 @@ def put(store: Store, folder: Path) -> dict[str, str]:
     else:
         path = Path(sources["broken"])
         data = bytearray(path.read_bytes())
-        place = data.find(WORD.encode())
-        data[place : place + 2] = b"\xff\xfe"  # no UTF-8 any more
+        data[4:40] = (WORD * 4).encode()[:36]  # the head of the first page
         path.write_bytes(bytes(data))
     return sources
 
@@ -110,7 +109,9 @@ def policy(store: Store, tmp_path: Path) -> Path:
 def test_the_command_line_shows_nothing_of_a_cell(store: Store, policy: Path):
     """A whole process, with the engine's start and its logs."""
     commands = [part for text in ASKED for part in ("-c", text)]
-    environment = {**os.environ, "PYTHONWARNINGS": "always"}
+    lines = [f"{name} {value}" for name, value in PLAIN.items()]
+    (policy.parent / "spark-defaults.conf").write_text("\n".join(lines), "utf-8")
+    environment = {**os.environ, "PYTHONWARNINGS": "always", "SPARK_CONF_DIR": str(policy.parent)}
     done = subprocess.run(
         [
             sys.executable,
