@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -27,7 +28,9 @@ def _json(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     """Compile x ->> '$.path' on text: NULL where it is not JSON, the path a literal."""
     value = compiler.expression(node.this, scope)
     path = node.expression
-    text = path.sql("duckdb").strip("'") if isinstance(path, (exp.JSONPath, exp.Literal)) else ""
+    text = ""
+    with suppress(ValueError):  # sqlglot reads `..`, but cannot write it for DuckDB
+        text = path.sql("duckdb").strip("'") if isinstance(path, (exp.JSONPath, exp.Literal)) else ""
     if not text or "*" in text or "'" in text or len(text) > 1000:
         raise compiler.source.refuse("a JSON path is a literal without `*`", node, "note ->> '$.a'")
     if value.type == VARCHAR:

@@ -158,7 +158,8 @@ def _literal(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
         digits = fixed[2]
         whole = fixed[1].lstrip("0") or "0"
         kind = SqlType("DECIMAL", max(1, len(whole.lstrip("0"))) + len(digits), len(digits))
-        return Typed(f"CAST({whole}.{digits or 0} AS {kind})", kind, literal=Literal(float(text)))
+        written = f"CAST({whole}.{digits} AS {kind})" if digits else f"TRY_CAST({whole} AS {kind})"
+        return Typed(written, kind, literal=Literal(float(text)))
     try:
         number = float(text)
     except ValueError:

@@ -151,7 +151,13 @@ def call(source: Source, catalog: Catalog, name: str, arguments: Sequence[Typed]
         check_try(source, fitted, at)
     if any(a.startswith("#") for a in form.arguments):
         _try_literals(source, catalog, form, fitted, at)
-    typed = compile_form(catalog, form, fitted)
+    try:
+        typed = compile_form(catalog, form, fitted)
+    except ValueError:
+        if not any(a.startswith("#") for a in form.arguments):
+            raise
+        # `strptime` with a time zone in its format gives a type that is none of ours.
+        raise source.refuse(f"{form.name} does not take this literal", at) from None
     return typed if typed.candidates else _with_part_domain(form, typed)
 
 
@@ -238,11 +244,11 @@ def _literal_fits(given: Typed, kind: str) -> bool:
                 isinstance(value, str) and given.type == VARCHAR and "\\" not in value and len(value) <= 1000
             )
         case "PATH":  # of JSON: with `*` the result is a list
-            return isinstance(value, str) and given.type == VARCHAR and "*" not in value
+            return isinstance(value, str) and given.type == VARCHAR and "*" not in value and ".." not in value
         case "SPAN":  # an interval longer than nothing
             return given.type == INTERVAL and bool(re.search(r"'[1-9]", str(value)))
-        case "VARCHAR":
-            return isinstance(value, str) and given.type == VARCHAR
+        case "VARCHAR":  # a pattern or a format: each character of one can stand for several
+            return isinstance(value, str) and given.type == VARCHAR and len(value) <= 1000
         case "INTERVAL":
             return given.type == INTERVAL
     return False

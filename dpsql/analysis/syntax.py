@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["SYNTAX_RULES", "lambda_call"]
 
 _ITEMS = frozenset({"VARCHAR", "BIGINT", "INTEGER", "DATE", "BOOLEAN"})
+_TEXTS = 1000
+"""Characters of all texts in one lambda: each item of each list may become so long."""
 
 
 def _integer(node: exp.Expr | None) -> int | None:
@@ -179,11 +181,16 @@ def lambda_call(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
         raise compiler.source.refuse(f"{name} does not take {value.type}", node)
     if len(function.expressions) != 1 or not isinstance(function.expressions[0], exp.Identifier):
         raise compiler.source.refuse("a lambda has one parameter", node, hint)
+    texts = 0
     for part in function.this.walk():
         name_of = (function_name(part) or "").lower()
         grows = any("C" in form.guard.split("+") for form in functions.listed().get(name_of, ()))
+        if isinstance(part, exp.Literal) and part.is_string:
+            texts += len(part.this)
         if grows or name_of == "concat" or isinstance(part, (exp.DPipe, exp.Overlay)):
             raise compiler.source.refuse("a lambda may not make longer texts", part)
+    if texts > _TEXTS:  # each item could become all of them
+        raise compiler.source.refuse(f"the texts in a lambda are longer than {_TEXTS} characters", function)
     parameter = Typed("p", item)
     inner = Scope(compiler.source, aliases={fold(function.expressions[0].name): parameter})
     if name == "list_filter":

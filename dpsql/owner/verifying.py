@@ -77,6 +77,10 @@ def _verify_values(report: Report, inspector: Inspector, table: Table, lost: dic
         if lost[column]:
             text = f"{times(lost[column], 'value')} not readable as {kind}, so read as NULL"
             report.bad(joined("tables", table.name, "columns", column), text)
+    for column, wrong in inspector.no_timestamps(table.name).items():
+        if wrong:
+            text = f"{times(wrong, 'value')} no TIMESTAMP (before 290309 BC): correct it, or declare VARCHAR"
+            report.bad(joined("tables", table.name, "columns", column), text)
 
 
 def _verify_fact(report: Report, inspector: Inspector, table: Table, i: int, fact: tuple[str, ...]) -> None:

@@ -273,3 +273,6 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, page FROM visits
 
 -- R539
 SELECT u.city, COUNT(DISTINCT u.user_id) AS n FROM users u WHERE (SELECT MAX(a.ms) FROM visits AS a WHERE a.user_id = u.user_id) > 5 GROUP BY u.city ORDER BY n DESC LIMIT 2
+
+-- R683
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE strftime(day, '%A') = 'Monday'

@@ -7,12 +7,15 @@ import threading
 from decimal import Decimal
 
 import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from dpsql.analysis import CompiledQuery, analyse, complete
 from dpsql.engines import FAILED, open_engine
 from dpsql.errors import InternalError, OperationalError, PolicyError, QueryRefused
 from dpsql.language import Options, parse
+from dpsql.owner import verify
 from dpsql.policy import load
 
 HEAD = '[budget]\nepsilon = 100\ndefault_epsilon = 1\nledger = "ledger.sqlite"\n'
@@ -497,3 +500,44 @@ def test_a_child_table_belongs_to_its_parents_unit(opened):
     assert made.count(joined) == {None: 1}
     compiled = made.compiled("SELECT COUNT(DISTINCT user_id) FROM items")
     assert set(compiled.tables) == {"items", "orders"}, "the parent is vetted too"
+
+
+def timestamps(folder, *values: int) -> str:
+    """Write a Parquet file with a dictionary, as most writers do, and raw timestamps; return its policy."""
+    x = pa.array([*range(0, 60_000_000, 1_000_000), *values], pa.int64()).cast(pa.timestamp("us"))
+    pq.write_table(pa.table({"user_id": range(len(x)), "x": x}), folder / "stays.parquet")
+    return '[tables.stays]\nsource = "stays.parquet"\nunit = "user_id"\n'
+
+
+@pytest.mark.parametrize("bits", [-(2**63), -(2**63) + 2, -9223372022400000001])
+def test_bits_that_are_no_timestamp_make_a_source_unreadable(opened, tmp_path, bits):
+    """DuckDB's age() and some casts fail on them, which would tell whether a unit is there."""
+    assert not opened(timestamps(tmp_path, bits)).engine.vet("stays")
+    report = verify(load(tmp_path / "dpsql.toml"))
+    assert any("1 value no TIMESTAMP" in finding.text for finding in report.findings)
+
+
+@pytest.mark.parametrize("bits", [-(2**63) + 1, -9223372022400000000, 2**63 - 1, 2**63 - 2, 0])
+def test_the_ends_of_time_and_infinity_are_timestamps(opened, tmp_path, bits):
+    made = opened(timestamps(tmp_path, bits))
+    assert made.engine.vet("stays")
+    assert made.count("SELECT COUNT(DISTINCT user_id) AS n FROM stays WHERE age(x, x) = 0") is not None
+    made.count("SELECT COUNT(DISTINCT user_id) AS n FROM stays WHERE CAST(x AS VARCHAR) || 'z' = 'a'")
+
+
+def test_lists_of_timestamps_are_refused(opened, tmp_path):
+    parquet(tmp_path / "stays.parquet", "SELECT 1 AS user_id, [TIMESTAMP '2024-01-01'] AS xs")
+    with pytest.raises(PolicyError, match="LIST of TIMESTAMP"):
+        opened('[tables.stays]\nsource = "stays.parquet"\nunit = "user_id"\n')
+
+
+@pytest.mark.parametrize("computed", ["TRY(week(d))", "CASE WHEN d > DATE '1900-01-01' THEN week(d) END"])
+def test_a_column_that_is_computed_when_read_has_no_statistics(opened, computed):
+    """Planning would compute it of the column's least value, where no TRY catches."""
+    sql = f"CREATE TABLE stays(user_id BIGINT, d DATE, w BIGINT AS ({computed})); "
+    sql += "INSERT INTO stays(user_id, d) SELECT i, DATE '2024-01-01' + i::INTEGER FROM range(400) AS r(i); "
+    sql += "INSERT INTO stays(user_id, d) VALUES (999, DATE '5877642-06-25 (BC)');"
+    policy = '[database]\npath = "own.duckdb"\n[tables.stays]\nsource = "stays"\nunit = "user_id"\n'
+    made = opened(policy, sql=sql)
+    assert made.engine.vet("stays")
+    assert made.count("SELECT COUNT(DISTINCT user_id) AS n FROM stays WHERE w IS NOT NULL")[None] >= 400

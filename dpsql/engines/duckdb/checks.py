@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 from dpsql.analysis import fold, quote
-from dpsql.engines.duckdb.engine import DuckDBEngine
+from dpsql.engines.duckdb.engine import DuckDBEngine, out_of_range
 from dpsql.errors import InternalError
 from dpsql.policy import UnitColumn, UnitVia
+from dpsql.types import TIMESTAMP
 
 if TYPE_CHECKING:
     from dpsql.engines.duckdb.sources import Reader
@@ -54,6 +55,14 @@ class Inspector(DuckDBEngine):
             except UnreadableError as problem:
                 problems[name] = str(problem)
         return problems
+
+    def no_timestamps(self, table: str) -> dict[str, int]:
+        """Return for each TIMESTAMP column how many of its values are none."""
+        columns = [name for name, kind in self.readers[table].columns if kind == TIMESTAMP]
+        if not columns:
+            return {}
+        counts = ", ".join(f"COUNT(*) FILTER (WHERE {out_of_range(name)})" for name in columns)
+        return dict(zip(columns, self._one(f"SELECT {counts} FROM main.{quote(table)}"), strict=True))
 
     def repeated(self, table: str, fact: tuple[str, ...]) -> tuple[int, int]:
         """Return how many values of a fact's columns occur more than once, and in how many rows."""

@@ -74,7 +74,7 @@ def read_source(connection: duckdb.DuckDBPyConnection, table: Table, catalog: st
     listed = ", ".join(
         _cell(*where[fold(name)], kind, collated=collated) + f" AS {quote(name)}" for name, kind in columns
     )
-    converted = "(" in listed or "COLLATE" in listed
+    converted = "(" in listed or "COLLATE" in listed or _computed(connection, table, catalog)
     return Reader(table, columns, f"SELECT {listed} FROM {scan}", paths, converted)
 
 
@@ -124,6 +124,17 @@ def _collated(connection: duckdb.DuckDBPyConnection, catalog: str | None) -> boo
     return any("collate" in str(row[0]).lower() for row in rows)
 
 
+def _computed(connection: duckdb.DuckDBPyConnection, table: Table, catalog: str | None) -> bool:
+    """Whether the owner's table has a column that is computed from others when it is read."""
+    if not isinstance(table.source, DatabaseSource):
+        return False
+    rows = connection.execute(
+        "SELECT sql FROM duckdb_tables() WHERE database_name = ? AND lower(table_name) = lower(?)",
+        [catalog, table.source.table],
+    ).fetchall()
+    return not rows or any("generated" in str(row[0]).lower() for row in rows)
+
+
 def _describe(connection: duckdb.DuckDBPyConnection, table: Table, scan: str) -> list[tuple[str, str]]:
     failed = False
     try:
@@ -167,7 +178,8 @@ def declared_columns(table: Table, physical: list[tuple[str, str]]) -> tuple[tup
 def _shown(table: Table, name: str, kind: SqlType) -> SqlType:
     """Return the type a column is shown with; refuse what cannot be made canonical."""
     if kind.name in ("LIST", "STRUCT"):
-        for inner in ("DOUBLE", "ENUM"):
+        # A list's timestamps are not looked through for those that are none.
+        for inner in ("DOUBLE", "ENUM", *(() if table.public else ("TIMESTAMP",))):
             if _holds(kind, inner):
                 raise PolicyError(
                     f"tables.{table.name}: column {name} is a {kind.name} of {inner}, which is not supported",

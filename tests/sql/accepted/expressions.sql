@@ -167,3 +167,7 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE ms <= 0100.50 AND ms > 00.5 AND
 -- A392 a part of a date that is always NULL
 -- expect: SELECT COUNT(DISTINCT user_id) FROM visits
 SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE COALESCE(LEAST(EXTRACT(month FROM NULLIF(DATE '2024-01-01', DATE '2024-01-01')), EXTRACT(year FROM day)), 5) > 3 OR day IS NULL
+
+-- A393 a number with a point and nothing behind it
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE ms > 5
+SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE ms > 5. AND ms < 999999999999999999.
