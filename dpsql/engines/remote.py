@@ -17,7 +17,7 @@ from dpsql.engines.duckdb.domains import Domains
 from dpsql.engines.duckdb.shell import Shell
 from dpsql.engines.duckdb.sources import Reader, read_source
 from dpsql.engines.protocol import CANCELLED, FAILED, Cancelled, Counts
-from dpsql.engines.translate import Column, Public, Translated, Untranslatable, translate, translate_text
+from dpsql.engines.translate import Column, Public, Translated, Untranslatable, translate
 from dpsql.engines.worker import run
 from dpsql.errors import InternalError, OperationalError, PolicyError
 from dpsql.policy import CsvSource, DatabaseSource, ParquetSource, UnitColumn
@@ -164,12 +164,6 @@ class RemoteEngine(ABC):
             np.asarray(rows.column(width + i).to_numpy(), dtype=np.int64) for i in range(compiled.counts)
         )
         return Counts(keys.rename_columns([f"k{i}" for i in range(width)]), arrays)
-
-    def compare(self, sql: str) -> pa.Table:
-        """Run any text of the compiled language, translated: for tests that compare engines."""
-        made = translate_text(sql, self.dialect, self.shell, self._private, {})
-        self.bind(made)
-        return _as_declared(self._run(made), [c.type for c in made.columns])
 
     def _run(self, made: Translated) -> pa.Table:
         self._cancelled = False

@@ -14,7 +14,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 from fuzz.calls import literals
-from support.stores import Store
+from support.stores import Store, compare
 
 from dpsql.analysis.functions import Function, listed
 from dpsql.engines.duckdb import settings
@@ -185,7 +185,7 @@ def compared(engine: RemoteEngine, duck: duckdb.DuckDBPyConnection, texts: list[
     """Compare expressions in one statement; return those that differ, with the first row that does."""
     listed = ", ".join(f"{text} AS x{i}" for i, text in enumerate(texts))
     sql = f"SELECT t1.id AS id, {listed} {FROM} ORDER BY t1.id"
-    theirs, ours = engine.compare(sql), duck.sql(sql).to_arrow_table()
+    theirs, ours = compare(engine, sql), duck.sql(sql).to_arrow_table()
     wrong = []
     for i, text in enumerate(texts):
         a, b = values_of(ours.column(i + 1)), values_of(theirs.column(i + 1))

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import duckdb
 import pytest
-from support.stores import PostgresStore, Store
+from support.stores import PostgresStore, Store, compare
 
 from dpsql.engines import FAILED, Cancelled
 from dpsql.engines.remote import RemoteEngine
@@ -179,9 +179,10 @@ def test_postgres_finds_no_function_but_its_own(postgres: PostgresStore):
         "ALTER ROLE owner SET TimeZone = 'Asia/Tokyo'",
     )
     shell, engine = postgres.open(postgres.policy(POLICY, {"visits": "plain"}))
-    found = engine.compare(
+    found = compare(
+        engine,
         'SELECT t1.page AS page, COUNT(*) AS n FROM (SELECT b."page" AS page FROM main."visits" AS b) AS t1 '
-        "WHERE starts_with(t1.page, 'a') AND (length(t1.page) = 1) GROUP BY t1.page"
+        "WHERE starts_with(t1.page, 'a') AND (length(t1.page) = 1) GROUP BY t1.page",
     )
     assert [tuple(row.values()) for row in found.to_pylist()] == [("a", 5)]
     engine.close()
@@ -218,7 +219,7 @@ def test_postgres_values_are_canonical(postgres: PostgresStore):
     shell, engine = postgres.open(postgres.policy(ODD, {"odd": "odd"}))
     names = ("d", "r", "t", "m", "z", "n", "c", "i", "w")
     listed = ", ".join(f'b."{n}" AS {n}' for n in names)
-    rows = engine.compare(f'SELECT b."id" AS id, {listed} FROM main."odd" AS b ORDER BY b."id"').to_pylist()
+    rows = compare(engine, f'SELECT b."id" AS id, {listed} FROM main."odd" AS b ORDER BY b."id"').to_pylist()
     one, two, three = (list(map(str, row.values())) for row in rows)
     assert one == ["1", "0.0", "0.0", "None", "None", "None", "None", "a", "a", "None"]
     # 999.996 has no two decimals below 1000.
@@ -235,8 +236,9 @@ def test_postgres_values_are_canonical(postgres: PostgresStore):
         "b",
         "7",
     ]
-    groups = engine.compare(
-        'SELECT t1.i AS i, COUNT(*) AS n FROM (SELECT b."i" AS i FROM main."odd" AS b) AS t1 GROUP BY t1.i '
+    groups = compare(
+        engine,
+        'SELECT t1.i AS i, COUNT(*) AS n FROM (SELECT b."i" AS i FROM main."odd" AS b) AS t1 GROUP BY t1.i ',
     )
     assert groups.num_rows == 3  # a and A are equal in their own collation
     engine.close()

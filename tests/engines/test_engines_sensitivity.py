@@ -13,6 +13,7 @@ from random import Random
 import pytest
 from fuzz.check import Tried, compile_statement, counting_sql, counts, moved, plain_values
 from fuzz.statements import statement
+from support.stores import compare
 from support.worlds import Town, town
 
 from dpsql.analysis import Plan
@@ -31,7 +32,7 @@ def place(store):
 
 def counted(place: Town, plan: Plan) -> dict[str, tuple[int, ...]]:
     keys = len(plan.compiled.keys)
-    table = place.engine.compare(counting_sql(plan))
+    table = compare(place.engine, counting_sql(plan))
     rows = list(zip(*(plain_values(column) for column in table.columns), strict=True))
     found = {repr(row[:keys]): tuple(row[keys:]) for row in rows}
     assert len(found) == len(rows)

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import ClassVar
 
 import duckdb
+import pyarrow as pa
 
 from dpsql.engines import open_engine
 from dpsql.engines.duckdb.shell import Shell
-from dpsql.engines.remote import RemoteEngine
+from dpsql.engines.remote import RemoteEngine, _as_declared
+from dpsql.engines.translate import translate_text
 from dpsql.policy import Policy, load
 from dpsql.session import Session
 
@@ -128,3 +130,10 @@ class SparkStore(Store):
     def tune(self, engine: object) -> None:
         for name, value in PLAIN.items():
             engine.session.conf.set(name, value)  # type: ignore[attr-defined]  SparkEngine
+
+
+def compare(engine: RemoteEngine, sql: str) -> pa.Table:
+    """Run any text of the compiled language, translated, and give its columns DuckDB's types."""
+    made = translate_text(sql, engine.dialect, engine.shell, engine._private, {})
+    engine.bind(made)
+    return _as_declared(engine._run(made), [c.type for c in made.columns])
