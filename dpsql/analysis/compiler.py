@@ -72,6 +72,8 @@ class StatementCompiler:
     now: datetime = field(default_factory=lambda: datetime.now(UTC).replace(tzinfo=None))
     """The clock, read once."""
     used: set[str] = field(default_factory=set)
+    intervals: dict[str, str] = field(default_factory=dict)
+    """Interval literals so far, with what they are made of."""
     kept: list[exp.Expr] = field(default_factory=list)
     """Keeps compiled nodes alive, so that no other node gets the identity of one."""
     """Declared tables that were named."""

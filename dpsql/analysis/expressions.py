@@ -65,6 +65,7 @@ class Compiler(Protocol):
     source: Source
     catalog: Catalog
     now: datetime
+    intervals: dict[str, str]
 
     def expression(self, node: exp.Expr, scope: Scope) -> Typed:
         """Compile one expression by the rule of its node type."""
@@ -432,6 +433,12 @@ def _interval(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
         compiler.catalog.evaluate(f"{sql} IS NULL")
     except ValueError:
         raise compiler.source.refuse("this is no INTERVAL", node, "INTERVAL 3 MONTH") from None
+    compiler.intervals.setdefault(sql, str(compiler.catalog.evaluate(f"CAST({sql} AS VARCHAR)")))
+    for other, made_of in compiler.intervals.items():
+        # The engine's optimizer replaces one by the other: it holds a month for 30 days, a day for 24 hours.
+        if made_of != compiler.intervals[sql] and compiler.catalog.evaluate(f"{sql} = {other}"):
+            shown = f"{text} {unit.name.lower()} and {made_of}"
+            raise compiler.source.refuse(f"the engine cannot tell {shown} apart in one statement", node)
     return Typed(sql, INTERVAL, literal=Literal(sql))
 
 

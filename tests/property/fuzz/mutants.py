@@ -137,13 +137,13 @@ MUTANTS = (
             (
                 "analysis.setops",
                 "_role",
-                "if UnitRole.NONE in (left.unit, right.unit):",
+                "if UnitRole.NONE in roles or UnitRole.NONE is left.unit is right.unit:",
                 "if left.unit is right.unit is UnitRole.NONE:",
             ),
             (
                 "analysis.setops",
                 "_role",
-                "if left.unit is right.unit is UnitRole.EXACT else UnitRole.NULLABLE",
+                "if roles == [UnitRole.EXACT, UnitRole.EXACT] else UnitRole.NULLABLE",
                 "if True else None",
             ),
         ),
