@@ -35,7 +35,7 @@ _ROUNDS = ((60, 12, 1.0), (15, 5, 3.5))
 comparing them; how many candidates take part; and the standard deviations taken off when they are
 compared, many only where the comparison is the last."""
 
-_CLOSE = (5, 2, 3.5)
+_CLOSE = ((60, 12, 1.0), (15, 5, 2.0), (5, 2, 3.5))
 _SMALL = 0.5
 """One more round where the claim is small: there events differ least from those that reach it."""
 
@@ -133,7 +133,7 @@ def searched(search: Search, trials: int) -> tuple[Candidate, Found]:
         likes = [one for one in every if _new(one, search) and any(_alike(one, other) for other in best)]
         looked += search.look(_some(likes, _FIRST, search.entropy), few, _DOUBT)
         looked.sort(key=lambda item: -item[0])
-    for divisor, size, doubt in (*_ROUNDS, _CLOSE) if search.epsilon < _SMALL else _ROUNDS:
+    for divisor, size, doubt in _CLOSE if search.epsilon < _SMALL else _ROUNDS:
         looked = search.look([one for _, one, _ in looked[:size]], max(trials // divisor, few), doubt)
     _, candidate, found = looked[0]
     return candidate, found
