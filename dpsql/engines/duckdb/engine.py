@@ -140,15 +140,15 @@ class DuckDBEngine:
         wrong = " OR ".join(["FALSE", *(out_of_range(c) for c, kind in reader.columns if kind == TIMESTAMP)])
         unit = reader.table.unit
         there = f" WHERE {quote(unit.column)} IS NOT NULL" if isinstance(unit, UnitColumn) else ""
-        self._running = self._con
+        self._running = running = self._connection(plain=not reader.converted)
         try:
-            self._con.execute(f"SELECT {cells} FROM {name}").fetchall()
-            if self._con.execute(f"SELECT 1 FROM {name} WHERE {wrong} LIMIT 1").fetchall():
+            running.execute(f"SELECT {cells} FROM {name}").fetchall()
+            if running.execute(f"SELECT 1 FROM {name} WHERE {wrong} LIMIT 1").fetchall():
                 return False
             for fact in reader.table.unique:
                 listed = ", ".join(quote(c) for c in fact)
                 repeated = f"SELECT 1 FROM {name}{there} GROUP BY {listed} HAVING COUNT(*) > 1 LIMIT 1"
-                if self._con.execute(repeated).fetchall():
+                if running.execute(repeated).fetchall():
                     return False
         except duckdb.Error:
             self._reopen()
