@@ -43,6 +43,8 @@ def check_engine(policy: Policy) -> None:
         if "://" in policy.engine or "@" in policy.engine:  # it may hold a password
             raise wrong(_KEY, "unknown kind of address", "one of " + ", ".join(known))
         raise wrong(_KEY, f"unknown engine {policy.engine!r}", suggest(policy.engine, known))
+    if "#" in policy.engine:  # what follows it is a part of the address to one reader, not to another
+        raise wrong(_KEY, "an address has no '#'", "write %23 where a name has one")
     if kind != "duckdb" and policy.database is not None:
         raise wrong("database.path", "a DuckDB file does not go with another engine", "leave out one of them")
     if isinstance(policy.timeout, bool) or not isinstance(policy.timeout, int) or policy.timeout < 1:
