@@ -30,8 +30,6 @@ class Dialect(ABC):
     """Whether it has SEMI and ANTI joins."""
     group_frames: ClassVar[bool]
     """Whether window frames go by GROUPS."""
-    ordered_aggregates: ClassVar[bool]
-    """Whether an aggregate takes an ORDER BY of its own."""
 
     @abstractmethod
     def quote(self, name: str) -> str:
@@ -64,10 +62,6 @@ class Dialect(ABC):
     @abstractmethod
     def aggregate(self, name: str, value: Value, *, distinct: bool, where: str) -> Value:
         """Write an order-free aggregate with its FILTER (`where`, which may be empty)."""
-
-    @abstractmethod
-    def first(self, value: Value, order: str, where: str) -> str:
-        """Write the first value of a group in a complete order."""
 
     @abstractmethod
     def mixed(self, values: Sequence[Value]) -> str:

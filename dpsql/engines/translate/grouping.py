@@ -33,7 +33,8 @@ def aggregate(work: Translation, name: str, node: exp.Expr, scope: Scope, where:
     """Translate an aggregate; `where` is its FILTER."""
     arguments = list(node.expressions)
     if name == "first":
-        return _first(work, arguments, scope, where)
+        # An engine collects the group's values to order them: one group too large would fail.
+        raise work.refuse("FIRST and LAST, ARG_MAX and ARG_MIN", "a window: ROW_NUMBER() OVER (..) = 1")
     if name == "count" and len(arguments) == 1 and isinstance(arguments[0], exp.Star):
         known(work, arguments[0])
         return Value(f"COUNT(*){where}", BIGINT)
@@ -45,16 +46,6 @@ def aggregate(work: Translation, name: str, node: exp.Expr, scope: Scope, where:
         raise work.refuse(f"{name} in an order: DOUBLE values are not summed here", "CAST it to BIGINT")
     value = expression(work, arguments[0], scope)
     return work.dialect.aggregate(name, value, distinct=distinct, where=where)
-
-
-def _first(work: Translation, arguments: list[exp.Expr], scope: Scope, where: str) -> Value:
-    if len(arguments) != 1 or not isinstance(arguments[0], exp.Order) or not work.dialect.ordered_aggregates:
-        raise work.refuse("FIRST and LAST, ARG_MAX and ARG_MIN", "a window: ROW_NUMBER() OVER (..) = 1")
-    inner = arguments[0]
-    known(work, inner, "this", "expressions")
-    value = expression(work, inner.this, scope)
-    order = ordering(work, inner.expressions, scope)
-    return value.written(work.dialect.first(value, order, where))
 
 
 def filtered(work: Translation, node: exp.Expr, scope: Scope) -> Value:

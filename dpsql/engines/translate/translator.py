@@ -84,6 +84,9 @@ class Translation:
             return None
         if value is None:
             return Value(self.dialect.null(kind), kind, constant=None) if kind != NULL else None
+        # An infinite date comes as the last or first one there is.
+        if kind.name in ("DATE", "TIMESTAMP") and self.shell.evaluate(f"isfinite({text})") is not True:
+            raise self.refuse("an infinite date or timestamp", "the first or last day that can be meant")
         return Value(self.dialect.constant(value, kind), kind, _spread(value), value)
 
 
