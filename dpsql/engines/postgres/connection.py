@@ -3,37 +3,48 @@
 from __future__ import annotations
 
 import threading
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+from dpsql.engines.postgres.dialect import text
 from dpsql.errors import OperationalError, PolicyError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     import pyarrow as pa
+    from adbc_driver_manager.dbapi import Cursor
+
+    from dpsql.engines.postgres.guard import Guard
 
 __all__ = ["Connection"]
 
 _PINNED = {
     # What a text of ours means must not depend on the server, the database or the role.
     "search_path": "pg_catalog, pg_temp",
-    "TimeZone": "'UTC'",
-    "DateStyle": "'ISO, MDY'",
-    "IntervalStyle": "'postgres'",
+    "TimeZone": "UTC",
+    "DateStyle": "ISO, MDY",
+    "IntervalStyle": "postgres",
     "extra_float_digits": "3",
     "standard_conforming_strings": "on",
-    "bytea_output": "'hex'",
-    "client_encoding": "'UTF8'",
+    "bytea_output": "hex",
+    "client_encoding": "UTF8",
     "client_min_messages": "error",  # notices are printed by nobody
-    "lc_monetary": "'C'",
-    "lc_numeric": "'C'",
-    "lc_time": "'C'",
+    "lc_monetary": "C",
+    "lc_numeric": "C",
+    "lc_time": "C",
     "xmloption": "content",
     "transform_null_equals": "off",
     "array_nulls": "on",
+    "row_security": "off",  # what a policy would filter fails instead, whatever the rows
+    "default_transaction_read_only": "on",
     "lock_timeout": "0",
     "idle_in_transaction_session_timeout": "0",
     "jit": "off",  # it costs more than it gains where a statement runs once
 }
+# Not REPEATABLE READ: the catalog must be seen as it is once the tables are locked. What counts is one
+# statement, which has one snapshot anyway.
+_BEGIN = "BEGIN TRANSACTION ISOLATION LEVEL READ COMMITTED, READ ONLY"
 
 
 class Connection:
@@ -48,12 +59,13 @@ class Connection:
                 hint="pip install dpsql[postgres]",
             ) from None
         self._running: Any = None
+        self._timeout = timeout * 1000
         self._lock = threading.RLock()  # one statement at a time
         self._adbc: Any = None
         failed = False
         try:
             self._adbc = dbapi.connect(address, autocommit=True)
-            self._pin(timeout)
+            self.table("SELECT 1 AS x")
         except Exception:  # noqa: BLE001  its text names hosts and roles, and may quote a password file
             failed = True
         if failed:
@@ -63,25 +75,47 @@ class Connection:
             self.close()
             raise PolicyError("database.engine: the database's encoding is not UTF8")
 
-    def _pin(self, timeout: int) -> None:
-        with self._adbc.cursor() as cursor:
-            for name, value in _PINNED.items():
-                cursor.execute(f"SET SESSION {name} = {value}")
-            cursor.execute(f"SET SESSION statement_timeout = {timeout * 1000}")
-            cursor.execute(
-                "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
-            )
-            cursor.execute("SET SESSION default_transaction_read_only = on")
+    @contextmanager
+    def _statement(self, guards: Sequence[Guard]) -> Iterator[Cursor]:
+        """Begin a transaction, pin its settings, lock what is read and see that it is what was opened.
 
-    def table(self, sql: str) -> pa.Table:
-        """Run a SELECT; its rows come as Arrow."""
+        All of it in every transaction: a pooler may give each to another session, and forget settings.
+        """
         with self._lock, self._adbc.cursor() as cursor:
             self._running = cursor
             try:
-                cursor.execute(sql)
-                return cursor.fetch_arrow_table()
+                cursor.execute(_BEGIN)
+                self._pin(cursor)
+                if guards:
+                    names = ", ".join(guard.name for guard in guards)
+                    cursor.execute(f"LOCK TABLE {names} IN ACCESS SHARE MODE")
+                    for guard in guards:
+                        guard.check(lambda sql: _rows(cursor, sql))
+                yield cursor
             finally:
                 self._running = None
+                with suppress(Exception):
+                    cursor.execute("ROLLBACK")
+
+    def _pin(self, cursor: Cursor) -> None:
+        pinned = {**_PINNED, "statement_timeout": str(self._timeout)}
+        listed = ", ".join(
+            f"pg_catalog.set_config({text(name)}, {text(value)}, true) AS s{i}"
+            for i, (name, value) in enumerate(pinned.items())
+        )
+        _rows(cursor, f"SELECT {listed}")
+        there = ", ".join(
+            f"pg_catalog.current_setting({text(name)}) AS s{i}"
+            for i, name in enumerate((*_PINNED, "transaction_read_only"))
+        )
+        if _rows(cursor, f"SELECT {there}") != [(*_PINNED.values(), "on")]:
+            raise OperationalError("the PostgreSQL server does not take the settings of a transaction")
+
+    def table(self, sql: str, guards: Sequence[Guard] = ()) -> pa.Table:
+        """Run a SELECT; its rows come as Arrow."""
+        with self._statement(guards) as cursor:
+            cursor.execute(sql)
+            return cursor.fetch_arrow_table()
 
     def alive(self) -> bool:
         """Whether the session is still there."""
@@ -90,9 +124,9 @@ class Connection:
             return True
         return False
 
-    def explain(self, sql: str) -> bool:
+    def explain(self, sql: str, guards: Sequence[Guard] = ()) -> bool:
         """Let the server bind and plan a statement without running it; False if it does not."""
-        with suppress(Exception), self._lock, self._adbc.cursor() as cursor:
+        with suppress(Exception), self._statement(guards) as cursor:
             # What EXPLAIN prints cannot be copied out, as the driver does with rows.
             cursor.adbc_statement.set_options(**{"adbc.postgresql.use_copy": "false"})
             cursor.execute(f"EXPLAIN (COSTS off) {sql}")
@@ -104,7 +138,7 @@ class Connection:
         """Ask the catalog."""
         rows: list[tuple[object, ...]] | None = None
         with suppress(Exception):
-            rows = list(zip(*(c.to_pylist() for c in self.table(sql).columns), strict=True))
+            rows = _listed(self.table(sql))
         if rows is None:
             raise OperationalError("the PostgreSQL server does not answer about its tables")
         return rows
@@ -121,3 +155,12 @@ class Connection:
         if self._adbc is not None:
             with suppress(Exception):
                 self._adbc.close()
+
+
+def _rows(cursor: Cursor, sql: str) -> list[tuple[object, ...]]:
+    cursor.execute(sql)
+    return _listed(cursor.fetch_arrow_table())
+
+
+def _listed(rows: pa.Table) -> list[tuple[object, ...]]:
+    return list(zip(*(c.to_pylist() for c in rows.columns), strict=True))

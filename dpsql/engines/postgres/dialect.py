@@ -38,14 +38,15 @@ _TYPES = {
 
 
 def text(value: str) -> str:
-    """Write a text; standard_conforming_strings is on.
+    r"""Write a text that means the same whatever standard_conforming_strings is.
 
-    >>> text("it's")
-    "'it''s'"
+    >>> print(text("it's"), text("a\\b"))
+    'it''s' E'a\\b'
     """
     if "\0" in value:
         raise Untranslatable("PostgreSQL holds no text with a NUL character")
-    return "'" + value.replace("'", "''") + "'"
+    quoted = value.replace("'", "''")
+    return f"E'{quoted}'".replace("\\", "\\\\") if "\\" in quoted else f"'{quoted}'"
 
 
 def within(sql: str, low: int, high: int, kind: str) -> str:
@@ -62,7 +63,6 @@ class PostgresDialect(Dialect):
     full_join_conditions: ClassVar[bool] = False
     semi_joins: ClassVar[bool] = False
     group_frames: ClassVar[bool] = True
-    ordered_aggregates: ClassVar[bool] = True
 
     def __init__(self, tables: Mapping[str, tuple[str, dict[str, Column]]]) -> None:
         self._tables = tables
@@ -206,10 +206,6 @@ class PostgresDialect(Dialect):
         ):
             raise Untranslatable(f"{self.name} does not take {name} of {value.type} as DuckDB does")
         return Value(plain(word, value, distinct=distinct, where=where), kind, spread)
-
-    def first(self, value: Value, order: str, where: str) -> str:
-        """See `Dialect`."""
-        return f"(array_agg({value.sql} ORDER BY {order}){where})[1]"
 
     def mixed(self, values: Sequence[Value]) -> str:
         """See `Dialect`."""

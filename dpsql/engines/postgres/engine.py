@@ -8,7 +8,8 @@ from dpsql.engines.duckdb.sources import Reader, declared_columns
 from dpsql.engines.postgres import rows
 from dpsql.engines.postgres.connection import Connection
 from dpsql.engines.postgres.dialect import PostgresDialect
-from dpsql.engines.postgres.schema import look_up, scan
+from dpsql.engines.postgres.guard import Guard, look_up
+from dpsql.engines.postgres.schema import columns_of, scan
 from dpsql.engines.remote import RemoteEngine, open_remote
 from dpsql.engines.translate import Column, Translated, Untranslatable
 from dpsql.errors import PolicyError
@@ -33,6 +34,7 @@ class PostgresEngine(RemoteEngine):
 
     def __init__(self, policy: Policy) -> None:
         super().__init__(policy)
+        self._guards: list[Guard] = []
         self._con = Connection(policy.engine, policy.timeout)
 
     @property
@@ -44,23 +46,28 @@ class PostgresEngine(RemoteEngine):
         """See `RemoteEngine`."""
         if not isinstance(table.source, DatabaseSource):
             raise PolicyError(f"tables.{table.name}.source: is no table of the database")
-        physical = look_up(self._con.ask, table, table.source)
-        columns = declared_columns(table, [(name, word) for name, _, word in physical.columns])
-        return Reader(table, columns, "", ()), scan(table, physical, columns)
+        found = look_up(self._con.ask, table, table.source)
+        columns = declared_columns(table, [(name, word) for name, _, word in columns_of(found)])
+        scanned = scan(table, found, columns)
+        if not table.public:
+            guard = Guard(table, table.source, columns, found)
+            guard.check_facts(found)
+            self._guards.append(guard)
+        return Reader(table, columns, "", ()), scanned
 
     def bind(self, made: Translated) -> None:
         """See `RemoteEngine`."""
         sql = rows.whole(made, self.dialect)
-        bound = self._con.explain(sql)
+        bound = self._con.explain(sql, self._guards)
         if not bound and not self._con.alive():
             self.reopen()
-            bound = self._con.explain(sql)
+            bound = self._con.explain(sql, self._guards)
         if not bound:
             raise Untranslatable("PostgreSQL does not plan this statement", "a simpler form of it, or DuckDB")
 
     def fetch(self, made: Translated) -> pa.Table:
         """See `RemoteEngine`."""
-        found = self._con.table(rows.whole(made, self.dialect))
+        found = self._con.table(rows.whole(made, self.dialect), self._guards)
         return rows.plain(found)
 
     def show(self, made: Translated) -> str:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dpsql.engines.postgres.dialect import PostgresDialect, text
+from dpsql.engines.postgres.dialect import PostgresDialect
+from dpsql.engines.translate.shared import bounds
 from dpsql.engines.translate.value import Column, Untranslatable, Value
 from dpsql.errors import PolicyError
-from dpsql.types import BOOLEAN, DATE, DOUBLE, TIME, TIMESTAMP, UUID, VARCHAR, SqlType
+from dpsql.types import BOOLEAN, DATE, DOUBLE, TIME, TIMESTAMP, UUID, VARCHAR, SqlType, column_type
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from dpsql.engines.postgres.guard import Found, Seen
+    from dpsql.policy import Table
 
-    from dpsql.policy import DatabaseSource, Table
-
-__all__ = ["Physical", "look_up", "scan"]
+__all__ = ["columns_of", "kept", "scan"]
 
 _TYPES = {
     "int2": "SMALLINT",
@@ -40,36 +39,9 @@ _TYPES = {
 _FIRST, _LAST = "0001-01-01", "9999-12-31"
 
 
-@dataclass(frozen=True, slots=True)
-class Physical:
-    """A table as the catalog has it: its quoted name, and name, type and DuckDB's word of each column."""
-
-    name: str
-    columns: tuple[tuple[str, str, str], ...]
-
-
-def look_up(ask: Callable[[str], list[tuple[object, ...]]], table: Table, source: DatabaseSource) -> Physical:
-    """Find an ordinary (or partitioned) table by its name."""
-    schema = source.schema or "public"
-    where = f"lower(n.nspname) = lower({text(schema)}) AND lower(c.relname) = lower({text(source.table)})"
-    found = ask(
-        "SELECT n.nspname::text, c.relname::text, c.oid::bigint FROM pg_class c JOIN pg_namespace n "
-        f"ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'p') AND {where}"
-    )
-    if len(found) != 1:
-        raise PolicyError(
-            f"tables.{table.name}.source: the database has no table {schema}.{source.table}",
-            hint="views are not read: a view could mix the rows of several units",
-        )
-    rows = ask(
-        "SELECT a.attname::text, t.typname::text, a.atttypmod::bigint, (n.nspname = 'pg_catalog') "
-        "FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid "
-        "JOIN pg_namespace n ON n.oid = t.typnamespace "
-        f"WHERE a.attrelid = {found[0][2]} AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum"
-    )
-    name = ".".join('"' + str(part).replace('"', '""') + '"' for part in found[0][:2])
-    columns = tuple((str(n), str(k), _word(str(k), int(str(m)), bool(own))) for n, k, m, own in rows)
-    return Physical(name, columns)
+def columns_of(found: Found) -> list[tuple[str, str, str]]:
+    """Return name, type and DuckDB's word of each column."""
+    return [(c.name, c.kind, _word(c.kind, c.modifier, c.builtin)) for c in found.columns]
 
 
 def _word(kind: str, modifier: int, builtin: bool) -> str:
@@ -82,13 +54,33 @@ def _word(kind: str, modifier: int, builtin: bool) -> str:
     return _TYPES.get(kind, kind.upper()) if builtin else kind.upper()
 
 
+def kept(column: Seen, kind: SqlType) -> bool:
+    """Whether values that differ for an index of PostgreSQL differ as they are read too."""
+    match column.kind:
+        case "int2" | "int4" | "int8":
+            low, high = bounds(column_type(_TYPES[column.kind]))
+            return kind.integer and bounds(kind)[0] <= low and high <= bounds(kind)[1]
+        case "numeric":
+            word = _word("numeric", column.modifier, column.builtin)
+            # Without a precision its values may be rounded, and infinite; NaN is read as NULL.
+            return column.modifier >= 4 and word == str(kind) and column.filled
+        case "text" | "varchar" | "bpchar":
+            return kind.name == "VARCHAR"
+        case "uuid":
+            return kind.name == "UUID"
+        case "bool":
+            return kind.name == "BOOLEAN"
+        case _:
+            return False
+
+
 def scan(
-    table: Table, physical: Physical, columns: tuple[tuple[str, SqlType], ...]
+    table: Table, found: Found, columns: tuple[tuple[str, SqlType], ...]
 ) -> tuple[str, dict[str, Column]]:
     """Write the SELECT that reads the declared columns, each canonical and of its declared type."""
     dialect = PostgresDialect({})
-    there = {name.lower(): (name, kind, word) for name, kind, word in physical.columns}
-    cells, found = [], {}
+    there = {name.lower(): (name, kind, word) for name, kind, word in columns_of(found)}
+    cells, shown = [], {}
     for i, (name, kind) in enumerate(columns):
         try:
             value = _cell(dialect, *there[name.lower()], kind)
@@ -98,8 +90,9 @@ def scan(
                 hint=f"leave it out of [tables.{table.name}.columns], or convert it in the database",
             ) from None
         cells.append(f"{value.sql} AS x{i}")
-        found[name] = Column(f"x{i}", kind, value.spread)
-    return f"(SELECT {', '.join(cells)} FROM {physical.name} AS r)", found
+        shown[name] = Column(f"x{i}", kind, value.spread)
+    only = "" if found.children else "ONLY "
+    return f"(SELECT {', '.join(cells)} FROM {only}{found.text} AS r)", shown
 
 
 def _cell(dialect: PostgresDialect, name: str, physical: str, word: str, kind: SqlType) -> Value:
