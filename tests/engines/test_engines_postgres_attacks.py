@@ -58,6 +58,7 @@ KEPT = {
     "a primary key": ("BIGINT", "key", [MADE.format("bigint PRIMARY KEY")]),
     "an index of fewer columns": ("VARCHAR", "other key", [MADE.format("text NOT NULL UNIQUE")]),
     "NULLs are equal": ("INTEGER", "key", [MADE.format("int UNIQUE NULLS NOT DISTINCT")]),
+    "rows without a unit repeat": ("BIGINT", "user_id", [MADE.format("bigint"), UNIQUE + "(user_id)"]),
     "columns included": ("INTEGER", "key", [MADE.format("int NOT NULL"), UNIQUE + "(key) INCLUDE (other)"]),
     "a number as it is": ("DECIMAL(9,2)", "key", [MADE.format("numeric(9,2) PRIMARY KEY")]),
     "a collation that takes more for equal": (

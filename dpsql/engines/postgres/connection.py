@@ -10,7 +10,7 @@ from dpsql.engines.postgres.dialect import text
 from dpsql.errors import OperationalError, PolicyError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator
 
     import pyarrow as pa
     from adbc_driver_manager.dbapi import Cursor
@@ -76,7 +76,7 @@ class Connection:
             raise PolicyError("database.engine: the database's encoding is not UTF8")
 
     @contextmanager
-    def _statement(self, guards: Sequence[Guard]) -> Iterator[Cursor]:
+    def _statement(self, guards: Collection[Guard]) -> Iterator[Cursor]:
         """Begin a transaction, pin its settings, lock what is read and see that it is what was opened.
 
         All of it in every transaction: a pooler may give each to another session, and forget settings.
@@ -111,7 +111,7 @@ class Connection:
         if _rows(cursor, f"SELECT {there}") != [(*_PINNED.values(), "on")]:
             raise OperationalError("the PostgreSQL server does not take the settings of a transaction")
 
-    def table(self, sql: str, guards: Sequence[Guard] = ()) -> pa.Table:
+    def table(self, sql: str, guards: Collection[Guard] = ()) -> pa.Table:
         """Run a SELECT; its rows come as Arrow."""
         with self._statement(guards) as cursor:
             cursor.execute(sql)
@@ -124,7 +124,7 @@ class Connection:
             return True
         return False
 
-    def explain(self, sql: str, guards: Sequence[Guard] = ()) -> bool:
+    def explain(self, sql: str, guards: Collection[Guard] = ()) -> bool:
         """Let the server bind and plan a statement without running it; False if it does not."""
         with suppress(Exception), self._statement(guards) as cursor:
             # What EXPLAIN prints cannot be copied out, as the driver does with rows.

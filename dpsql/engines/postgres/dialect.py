@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from dpsql.engines.translate.forms import Form
 
-__all__ = ["PostgresDialect", "text"]
+__all__ = ["PostgresDialect", "mixed", "text"]
 
 _TYPES = {
     "I": "bigint",
@@ -53,6 +53,12 @@ def within(sql: str, low: int, high: int, kind: str) -> str:
     """Write a number that is NULL outside its bounds, naming it once; NaN is outside."""
     a, b = f"CAST('{low - 1}' AS {kind})", f"CAST('{high + 1}' AS {kind})"
     return f"NULLIF(NULLIF(LEAST(GREATEST({sql}, {a}), {b}), {b}), {a})"
+
+
+def mixed(cells: Sequence[str]) -> str:
+    """Write a hash of several values: each by itself first, for a row of long texts would be too long."""
+    parts = ", ".join(f"hashtextextended(CAST({cell} AS text), 0)" for cell in cells)
+    return f"hashtextextended(CAST(ROW({parts}) AS text), 0)"
 
 
 class PostgresDialect(Dialect):
@@ -209,7 +215,7 @@ class PostgresDialect(Dialect):
 
     def mixed(self, values: Sequence[Value]) -> str:
         """See `Dialect`."""
-        return f"hashtextextended(CAST(ROW({', '.join(v.sql for v in values)}) AS text), 0)"
+        return mixed([v.sql for v in values])
 
     def scan(self, table: str) -> tuple[str, dict[str, Column]]:
         """See `Dialect`."""

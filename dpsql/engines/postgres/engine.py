@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from dpsql.engines.duckdb.sources import Reader, declared_columns
 from dpsql.engines.postgres import rows
 from dpsql.engines.postgres.connection import Connection
-from dpsql.engines.postgres.dialect import PostgresDialect
+from dpsql.engines.postgres.dialect import PostgresDialect, mixed
 from dpsql.engines.postgres.guard import Guard, look_up
 from dpsql.engines.postgres.schema import columns_of, scan
 from dpsql.engines.remote import RemoteEngine, open_remote
@@ -34,7 +34,7 @@ class PostgresEngine(RemoteEngine):
 
     def __init__(self, policy: Policy) -> None:
         super().__init__(policy)
-        self._guards: list[Guard] = []
+        self._guards: dict[str, Guard] = {}
         self._con = Connection(policy.engine, policy.timeout)
 
     @property
@@ -52,22 +52,22 @@ class PostgresEngine(RemoteEngine):
         if not table.public:
             guard = Guard(table, table.source, columns, found)
             guard.check_facts(found)
-            self._guards.append(guard)
+            self._guards[table.name] = guard
         return Reader(table, columns, "", ()), scanned
 
     def bind(self, made: Translated) -> None:
         """See `RemoteEngine`."""
         sql = rows.whole(made, self.dialect)
-        bound = self._con.explain(sql, self._guards)
+        bound = self._con.explain(sql, self._guards.values())
         if not bound and not self._con.alive():
             self.reopen()
-            bound = self._con.explain(sql, self._guards)
+            bound = self._con.explain(sql, self._guards.values())
         if not bound:
             raise Untranslatable("PostgreSQL does not plan this statement", "a simpler form of it, or DuckDB")
 
     def fetch(self, made: Translated) -> pa.Table:
         """See `RemoteEngine`."""
-        found = self._con.table(rows.whole(made, self.dialect), self._guards)
+        found = self._con.table(rows.whole(made, self.dialect), self._guards.values())
         return rows.plain(found)
 
     def show(self, made: Translated) -> str:
@@ -76,7 +76,7 @@ class PostgresEngine(RemoteEngine):
 
     def hashed(self, cells: list[str]) -> str:
         """See `RemoteEngine`."""
-        return f"bit_xor(hashtextextended(CAST(ROW({', '.join(cells)}) AS text), 0))"
+        return f"bit_xor({mixed(cells)})"
 
     def stop(self) -> None:
         """See `RemoteEngine`."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from dpsql.engines.postgres.dialect import text
 from dpsql.engines.postgres.schema import kept
 from dpsql.errors import OperationalError, PolicyError
+from dpsql.policy import UnitColumn
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -136,10 +137,12 @@ class Guard:
         """Raise `PolicyError` unless an index of the server keeps each vouched fact true as rows come."""
         kinds = {name.lower(): kind for name, kind in self.columns}
         seen = {c.name.lower(): c for c in found.columns}
+        # Rows without a unit are not read.
+        unit = self.table.unit.column.lower() if isinstance(self.table.unit, UnitColumn) else None
         for fact in self.table.unique:
             there = [seen[c.lower()] for c in fact]
-            allowed = {c.number for c in there if kept(c, kinds[c.name.lower()])}
-            filled = {c.number for c in there if c.filled}
+            allowed = {c.number for c in there if kept(c, kinds[c.name.lower()], c.name.lower() == unit)}
+            filled = {c.number for c in there if c.filled or c.name.lower() == unit}
             if found.children or not any(
                 numbers <= allowed and (equal or numbers <= filled) for numbers, equal in found.indexes
             ):

@@ -54,12 +54,15 @@ def _word(kind: str, modifier: int, builtin: bool) -> str:
     return _TYPES.get(kind, kind.upper()) if builtin else kind.upper()
 
 
-def kept(column: Seen, kind: SqlType) -> bool:
-    """Whether values that differ for an index of PostgreSQL differ as they are read too."""
+def kept(column: Seen, kind: SqlType, unit: bool) -> bool:
+    """Whether values that differ for an index of PostgreSQL differ as they are read too.
+
+    Of a unit, what does not fit is read as NULL, and its row is left out.
+    """
     match column.kind:
         case "int2" | "int4" | "int8":
             low, high = bounds(column_type(_TYPES[column.kind]))
-            return kind.integer and bounds(kind)[0] <= low and high <= bounds(kind)[1]
+            return kind.integer and (unit or (bounds(kind)[0] <= low and high <= bounds(kind)[1]))
         case "numeric":
             word = _word("numeric", column.modifier, column.builtin)
             # Without a precision its values may be rounded, and infinite; NaN is read as NULL.

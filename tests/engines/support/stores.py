@@ -15,7 +15,7 @@ from dpsql.engines import open_engine
 from dpsql.engines.duckdb.shell import Shell
 from dpsql.engines.remote import RemoteEngine, _as_declared
 from dpsql.engines.translate import translate_text
-from dpsql.policy import Policy, load
+from dpsql.policy import Policy, Table, UnitColumn, load
 from dpsql.session import Session
 
 PLAIN = {
@@ -65,6 +65,9 @@ class Store:
         assert isinstance(engine, RemoteEngine)
         self.tune(engine)
         return shell, engine
+
+    def keep(self, table: Table, source: str) -> None:
+        """Let the engine keep what a policy vouches for, where it is so."""
 
     def tune(self, engine: object) -> None:
         """Make small statements quick."""
@@ -117,15 +120,19 @@ class PostgresStore(Store):
         """Read a policy; what it vouches for is kept by an index, where it is so."""
         policy = super().policy(text, sources)
         for table in policy.tables.values():
-            for fact in () if table.public else table.unique:
-                columns = ", ".join(f'"{c}"' for c in fact)
-                filled = ", ".join(f"ALTER {column} SET NOT NULL" for column in columns.split(", "))
-                with suppress(Exception):
-                    self.execute(
-                        f"CREATE UNIQUE INDEX ON {sources[table.name]} ({columns})",
-                        f"ALTER TABLE {sources[table.name]} {filled}",
-                    )
+            if not table.public:
+                self.keep(table, sources[table.name])
         return policy
+
+    def keep(self, table: Table, source: str) -> None:
+        for fact in table.unique:
+            unit = table.unit.column if isinstance(table.unit, UnitColumn) else ""
+            filled = ", ".join(f'ALTER "{c}" SET NOT NULL' for c in fact if c.lower() != unit.lower())
+            index = "CREATE UNIQUE INDEX ON {} ({})".format(source, ", ".join(f'"{c}"' for c in fact))
+            with suppress(Exception):
+                self.execute(f"{index} NULLS NOT DISTINCT")
+            with suppress(Exception):
+                self.execute(index, *([f"ALTER TABLE {source} {filled}"] if filled else []))
 
 
 class SparkStore(Store):

@@ -108,7 +108,8 @@ def town(store: Store, rng: Random) -> Iterator[Town]:
         for i, unit in enumerate(data.units):
             for table, condition in _without(data, i, unit).items():
                 tables[f"{table}_minus{i}"] = f"SELECT * FROM main.{table} WHERE {condition}"
-        sources = {name: _source(text) for name, text in store.put(duck, tables).items()}
+        put = store.put(duck, tables)
+        sources = {name: _source(text) for name, text in put.items()}
         policy = Policy(
             budget=BudgetPolicy(epsilon=Fraction(10), delta=Fraction(1, 1000)),
             engine=store.engine,
@@ -122,6 +123,8 @@ def town(store: Store, rng: Random) -> Iterator[Town]:
                 for name, (_, more) in declared().items()
             },
         )
+        for name, text in put.items():
+            store.keep(policy.tables[name.partition("_")[0]], text)
         shell, engine = store.open(policy)
         try:
             world = World("engine", policy, columns, shell, "integer", {}, shell._domains, engine.readers)
