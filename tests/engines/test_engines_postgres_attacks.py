@@ -189,6 +189,23 @@ def test_a_table_that_is_another_after_opening_is_not_read(postgres: PostgresSto
     shell.close()
 
 
+def test_a_table_is_not_changed_between_the_look_and_the_count(postgres: PostgresStore):
+    postgres.execute(MADE.format("bigint PRIMARY KEY"))
+    shell, engine = postgres.open(load(written(postgres, fact("BIGINT"))))
+    connection, guards = engine._con, engine._guards.values()  # type: ignore[attr-defined]  PostgresEngine
+    dropped = "ALTER TABLE attack.visits DROP CONSTRAINT visits_pkey"
+    with (
+        connection._statement(guards),
+        pytest.raises(Exception, match="lock timeout"),
+    ):
+        postgres.execute("SET lock_timeout = '50ms'", dropped)
+    postgres.execute(dropped)
+    with pytest.raises(PolicyError), connection._statement(guards):
+        pass
+    engine.close()
+    shell.close()
+
+
 def test_a_column_that_comes_or_an_index_changes_nothing(postgres: PostgresStore):
     postgres.execute(MADE.format("bigint"), "INSERT INTO attack.visits VALUES (1, 2, 3)")
     text = PLAIN + 'columns = { key = "BIGINT", user_id = "BIGINT" }\n'
