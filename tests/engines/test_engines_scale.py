@@ -38,9 +38,10 @@ ASKED = "SELECT item, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY item ORD
 OWN = (
     "SELECT COUNT(*) AS c, SUM(n) AS s FROM "
     "(SELECT item, COUNT(DISTINCT user_id) AS n FROM {} GROUP BY item) AS t"
-) @ pytest.fixture(scope="module")
+)
 
 
+@pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("scale")
     with duckdb.connect() as connection:
