@@ -42,6 +42,7 @@ VALUES = {
         TIMESTAMP '2000-01-01 00:00:00.1', TIMESTAMP '1582-10-10 01:02:03', TIMESTAMP '2023-12-31 23:00:00.5', NULL""",
     "DECIMAL(9,2)": "9999999.99, -9999999.99, 0, 0.01, -0.01, 1.50, 2.50, -0.50, 127.50, NULL",
     "DECIMAL(18,4)": "99999999999999.9999, -99999999999999.9999, 0, 0.0001, 2.5, 0.5, NULL",
+    "UBIGINT": "0, 1, 2, 3, 18446744073709551615, 9223372036854775808, 9999999, 10000000, NULL",
 }
 NAMES = {
     "BIGINT": "b",
@@ -52,7 +53,7 @@ NAMES = {
     "DATE": "t",
     "TIMESTAMP": "m",
 }
-NAMES |= {"DECIMAL(9,2)": "n", "DECIMAL(18,4)": "w"}
+NAMES |= {"DECIMAL(9,2)": "n", "DECIMAL(18,4)": "w", "UBIGINT": "u"}
 COLUMNS = {f"{letter}{i}": kind for kind, letter in NAMES.items() for i in (1, 2, 3)}
 SCAN = ", ".join(f'b."{c}" AS {c}' for c in ("id", *COLUMNS))
 FROM = f'FROM (SELECT {SCAN} FROM main."cells" AS b) AS t1'
@@ -88,7 +89,28 @@ MORE = [
     "((t1.{c}1 IS NULL) AND t1.l2)",
 ]
 WRITTEN = [
-    *(f"(t1.s1 LIKE '{p}')" for p in ("%a%", "_", "a\\%", "%\\", "\\_%", "", "%", "É%", "__%", "%''%")),
+    *(
+        f"(t1.s1 LIKE '{p}')"
+        for p in (
+            "%a%",
+            "_",
+            "a\\%",
+            "%\\",
+            "\\_%",
+            "",
+            "%",
+            "É%",
+            "__%",
+            "%''%",
+            "a%c",
+            "a%a",
+            "ab%%b",
+            "%%",
+            "a%%",
+            "%b%_%",
+            "%a%b%",
+        )
+    ),
     *(f"(t1.s1 LIKE '{p}' ESCAPE '$')" for p in ("%$%%", "$$", "$_", "a$%b$_c")),
     *(f"(t1.s1 ILIKE '{p}')" for p in ("A%", "é", "%SS", "%ς", "İ%", "ẞ%")),
     "(t1.s1[1:2])",
@@ -112,6 +134,16 @@ WRITTEN = [
     "(t1.i1 < t1.w1)",
     "(t1.n1 >= t1.w1)",
     "(t1.b1 BETWEEN t1.b2 AND t1.b3)",
+    *(
+        f"(t1.u1 {sign} t1.{x})"
+        for sign in ("=", "<", ">=", "IS DISTINCT FROM")
+        for x in ("n1", "w1", "b1", "i1")
+    ),
+    "(t1.u1 IN (t1.n1, t1.n2))",
+    "(t1.u1 BETWEEN t1.n1 AND t1.w1)",
+    "(t1.n1 = 18446744073709551615)",
+    "(CAST(t1.u1 AS HUGEINT) = t1.w1)",
+    "(CAST(t1.b1 AS HUGEINT) > t1.n1)",
 ]
 
 

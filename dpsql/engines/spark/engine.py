@@ -12,7 +12,7 @@ import pyarrow as pa
 from dpsql.engines.duckdb.sources import Reader, declared_columns
 from dpsql.engines.remote import RemoteEngine, open_remote
 from dpsql.engines.spark.dialect import SparkDialect
-from dpsql.engines.spark.schema import columns_of, look_up, scan
+from dpsql.engines.spark.schema import check_facts, columns_of, look_up, scan
 from dpsql.engines.spark.start import hushed, open_session
 from dpsql.engines.translate import Column, Public, Translated, Untranslatable
 from dpsql.engines.translate.value import kind_of
@@ -34,14 +34,15 @@ class SparkEngine(RemoteEngine):
 
     def __init__(self, policy: Policy) -> None:
         super().__init__(policy)
+        check_facts(policy)
         self.local_files = "://" not in policy.engine
         self.session: Any = open_session(policy.engine)
         self._tag = f"dpsql_{id(self):x}"
         self._lock = threading.RLock()  # one statement at a time: they share names
         self._numbers = itertools.count()
         self._frames: dict[str, Any] = {}
-        self._bound: dict[str, Any] = {}
-        """Statements bound and not yet run."""
+        self._bound: tuple[Translated, Any] | None = None
+        """The statement bound last, and not yet run."""
 
     @property
     def dialect(self) -> SparkDialect:
@@ -66,16 +67,25 @@ class SparkEngine(RemoteEngine):
             self._frames[public.sql].createOrReplaceTempView(public.name)
         return self.session.sql(made.sql)
 
+    def _taken(self, made: Translated) -> Any:  # noqa: ANN401  two classes of frames
+        """Return the statement's own frame: texts alone are no key, public rows go by the same names."""
+        bound, self._bound = self._bound, None
+        # Over Connect a frame is a text, which finds the rows that have the names when it runs.
+        if bound is not None and bound[0] is made and "://" not in self._policy.engine:
+            return bound[1]
+        return self._frame(made)
+
     def bind(self, made: Translated) -> None:
         """See `RemoteEngine`."""
         bound = False
         with suppress(Exception), hushed(), self._lock:
+            self._bound = None
             frame = self._frame(made)
             bound = len(frame.schema.fields) == len(made.columns)
             plan = getattr(frame, "_jdf", None)
             if plan is not None:
                 plan.queryExecution().optimizedPlan()  # some subqueries are refused here alone
-            self._bound = {made.sql: frame}
+            self._bound = (made, frame)
         if not bound:
             raise Untranslatable("Spark does not plan this statement", "a simpler form of it, or DuckDB")
 
@@ -88,8 +98,7 @@ class SparkEngine(RemoteEngine):
             remove = here.removeTag if here is self.session else here.removeJobTag
             add(self._tag)
             try:
-                bound = self._bound.pop(made.sql, None)
-                found = (self._frame(made) if bound is None else bound).toArrow()
+                found = self._taken(made).toArrow()
             finally:
                 remove(self._tag)
         return found.rename_columns([f"c{i}" for i in range(found.num_columns)])

@@ -12,9 +12,9 @@ from dpsql.policy import DatabaseSource, ParquetSource
 from dpsql.types import BOOLEAN, DATE, DOUBLE, TIMESTAMP, VARCHAR, SqlType
 
 if TYPE_CHECKING:
-    from dpsql.policy import Table
+    from dpsql.policy import Policy, Table
 
-__all__ = ["columns_of", "look_up", "scan"]
+__all__ = ["check_facts", "columns_of", "look_up", "scan"]
 
 _WORDS = {
     "byte": "TINYINT",
@@ -31,6 +31,17 @@ _WORDS = {
     "timestamp": "TIMESTAMP WITH TIME ZONE",
     "binary": "BLOB",
 }
+
+
+def check_facts(policy: Policy) -> None:
+    """Raise `PolicyError` where rows could come after a vouched fact was tested, and nobody would know."""
+    for table in policy.tables.values():
+        seen = isinstance(table.source, ParquetSource) and table.source.path.is_file()  # by its size and time
+        if table.unique and not (table.public or seen or table.trust_source or policy.data_version):
+            raise PolicyError(
+                f"tables.{table.name}.unique: Spark keeps no fact true, and a table there may change unseen",
+                hint='declare data_version = "1" and bump it whenever rows come, or leave unique out',
+            )
 
 
 def look_up(session: Any, table: Table, view: str) -> tuple[str, Any]:  # noqa: ANN401  two classes of sessions
@@ -102,7 +113,8 @@ def _cell(dialect: SparkDialect, name: str, word: str, kind: SqlType) -> Value:
     elif word == "BOOLEAN":
         value = Value(cell, BOOLEAN)
     elif word == "VARCHAR":
-        value = Value(f"CAST({cell} AS STRING)", VARCHAR)
+        # Bytes that are no text would fail where they come back, and the failure would tell of a row.
+        value = Value(f"try_validate_utf8(CAST({cell} AS STRING))", VARCHAR)
     elif word == "DATE":
         value = _dated(cell, "DATE", DATE)
     elif word.startswith("TIMESTAMP"):

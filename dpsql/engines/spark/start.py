@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
+import shutil
 import sys
+import tempfile
 import threading
 import warnings
 from contextlib import contextmanager, suppress
@@ -30,6 +33,9 @@ _PINNED = {
     "spark.sql.parser.escapedStringLiterals": "false",
     "spark.sql.parser.quotedRegexColumnNames": "false",
     "spark.sql.decimalOperations.allowPrecisionLoss": "true",
+    # Of two decimals side by side, what does not fit becomes NULL; else fractions were rounded away.
+    "spark.sql.legacy.decimal.retainFractionDigitsOnTruncate": "true",
+    "spark.sql.variable.substitute": "false",
     "spark.sql.legacy.timeParserPolicy": "CORRECTED",
     "spark.sql.parquet.inferTimestampNTZ.enabled": "true",
     # Old calendars: the default raises on the first ancient date.
@@ -46,6 +52,12 @@ _AT_START = {
     "spark.eventLog.enabled": "false",  # it would keep statements, and plans with values
     "spark.log.level": "OFF",
 }
+_LISTENERS = ("spark.extraListeners", "spark.sql.queryExecutionListeners", "spark.plugins")
+_PROBE = (
+    "SELECT CAST('2' AS DECIMAL(38,0)) = CAST('2.4' AS DECIMAL(9,2)) AS a, "
+    "TRY_CAST('x' AS INT) + CAST('x' AS INT) AS b, try_validate_utf8(CAST(X'80' AS STRING)) AS c, "
+    "current_timezone() AS d"
+)
 _STARTING = threading.Lock()
 
 
@@ -58,15 +70,50 @@ def open_session(engine: str) -> Any:  # noqa: ANN401  pyspark has two classes o
             "database.engine: Spark is reached by a package that is not installed",
             hint="pip install dpsql[spark]",
         ) from None
-    session: Any = None
+    if "#" in engine:
+        raise PolicyError("database.engine: an address has no `#`")
     _hush_loggers()
-    with suppress(Exception), hushed():
-        session = _connect(engine) if "://" in engine else _start()
-        for name, value in _PINNED.items():
-            session.conf.set(name, value)
-    if session is None:
+    session: Any = None
+    pinned = False
+    try:
+        with suppress(Exception), hushed():
+            session = _connect(engine) if "://" in engine else _start()
+            pinned = _pin(session)
+    finally:
+        if session is not None and not pinned and "://" in engine:
+            with suppress(Exception):
+                session.stop()
+    if "://" not in engine and session is not None and _watched(session):
+        raise PolicyError(
+            "database.engine: the Spark that runs in this process shows or keeps statements and plans",
+            hint="start it with spark.ui.enabled=false and spark.eventLog.enabled=false, without listeners",
+        )
+    if not pinned:
         raise OperationalError("Spark cannot be started or reached as the policy says")
     return session
+
+
+def _pin(session: Any) -> bool:  # noqa: ANN401  two classes of sessions
+    """Pin every setting, and see that each holds; may raise anything."""
+    for name, value in _PINNED.items():
+        session.conf.set(name, value)
+    if any(session.conf.get(name) != value for name, value in _PINNED.items()):
+        return False
+    # A Spark that does not know a setting keeps it all the same.
+    (row,) = session.sql(_PROBE).collect()
+    return tuple(row) == (False, None, None, "UTC")
+
+
+def _watched(session: Any) -> bool:  # noqa: ANN401  see above
+    """Whether somebody else may see what this process's Spark runs; so too where it does not say."""
+    with suppress(Exception):
+        settings = session.sparkContext.getConf()
+        return (
+            settings.get("spark.ui.enabled", "true") != "false"
+            or settings.get("spark.eventLog.enabled", "false") != "false"
+            or any(settings.get(name, "") for name in _LISTENERS)
+        )
+    return True
 
 
 def _hush_loggers() -> None:
@@ -93,13 +140,20 @@ def _start() -> Any:  # noqa: ANN401  see above
         if SparkContext._active_spark_context is not None:  # noqa: SLF001  there is no other way to ask
             session = SparkSession.builder.getOrCreate()
         else:
-            builder = SparkSession.builder
+            builder = SparkSession.builder.config("spark.sql.warehouse.dir", _warehouse())
             for name, value in _AT_START.items():
                 builder = builder.config(name, value)
             with _silent():
                 session = builder.getOrCreate()
         session.sparkContext.setLogLevel("OFF")  # it logs statements and values
     return session.newSession()
+
+
+def _warehouse() -> str:
+    """Make a folder for what Spark would put beside the caller's files; it goes with the process."""
+    folder = tempfile.mkdtemp(prefix="dpsql-spark-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 @contextmanager
