@@ -1,3 +1,4 @@
+# ruff: noqa: E501  statements read better unbroken
 """Spark Connect: the same engine by its address, over a server of its own."""
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.errors import PolicyError, QueryRefused
+from dpsql.errors import OperationalError, PolicyError, QueryRefused
 from dpsql.policy import load
 from dpsql.session import Session
 
@@ -107,7 +108,33 @@ def test_a_catalog_table_is_counted_over_connect(address: str, tmp_path: Path):
     assert release.rows.num_rows == 2
     with pytest.raises(QueryRefused):
         session.run("SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE regexp_matches(page, 'a')")
+    asked = "SELECT x.page, COUNT(DISTINCT v.user_id) AS n FROM visits v JOIN (VALUES {}) AS x(page) ON v.page = x.page GROUP BY x.page ORDER BY n DESC LIMIT 1"
+    two = [session.prepare(asked.format(keys)) for keys in ("('a'), ('zz')", "('b'), ('yy')")]
+    plans = [prepared.plan.compiled for prepared in two if prepared.plan is not None]
+    # The public rows of both go by one name; over Connect a name is looked up when the statement runs.
+    assert [session.engine.count(plans[i]).keys.column("k0").to_pylist() for i in (0, 1, 0)] == [
+        ["a", "zz"],
+        ["b", "yy"],
+        ["a", "zz"],
+    ]
     session.close()
+    text = (
+        POLICY.format(engine=address)
+        .replace("unit =", 'unique = [["page"]]\nunit =')
+        .replace("ledger.", "fact.")
+    )
+    (tmp_path / "fact.toml").write_text(text, "utf-8")
+    with pytest.raises(PolicyError) as caught:
+        Session(load(tmp_path / "fact.toml"))
+    assert "data_version" in (caught.value.hint or "")
+    (tmp_path / "fact.toml").write_text(f'data_version = "1"\n{text}', "utf-8")
+    vouched = Session(load(tmp_path / "fact.toml"))
+    try:
+        with pytest.raises(OperationalError) as failed:
+            vouched.run("SELECT COUNT(*) AS n FROM visits WHERE page = 'a'")
+    finally:
+        vouched.close()
+    assert "dpsql check" in str(failed.value)
     text = POLICY.format(engine=address).replace("shop.visits", "shop.mixed").replace("ledger.", "other.")
     (tmp_path / "view.toml").write_text(text, "utf-8")
     with pytest.raises(PolicyError) as caught:
