@@ -14,7 +14,6 @@ from support.stores import SparkStore, compare
 
 from dpsql.engines.spark import start
 from dpsql.engines.spark.dialect import SparkDialect
-from dpsql.engines.spark.engine import SparkEngine
 from dpsql.engines.spark.schema import check_facts
 from dpsql.engines.translate import Untranslatable
 from dpsql.engines.translate.value import Value
@@ -112,7 +111,7 @@ def test_a_vouched_fact_needs_a_version_where_rows_may_come_unseen(tmp_path: Pat
     policy = tmp_path / "dpsql.toml"
     policy.write_text(FACT, "utf-8")
     with pytest.raises(PolicyError) as caught:
-        SparkEngine(load(policy))
+        check_facts(load(policy))
     assert "data_version" in (caught.value.hint or "")
     for text in (
         'data_version = "1"\n' + FACT,

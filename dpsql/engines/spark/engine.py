@@ -34,7 +34,6 @@ class SparkEngine(RemoteEngine):
 
     def __init__(self, policy: Policy) -> None:
         super().__init__(policy)
-        check_facts(policy)
         self.local_files = "://" not in policy.engine
         self.session: Any = open_session(policy.engine)
         self._tag = f"dpsql_{id(self):x}"
@@ -53,6 +52,7 @@ class SparkEngine(RemoteEngine):
         """See `RemoteEngine`."""
         with hushed():
             name, schema = look_up(self.session, table, f"dpsql_source_{next(self._numbers)}")
+        check_facts(self._policy)
         physical = columns_of(schema)
         columns = declared_columns(table, physical)
         return Reader(table, columns, "", ()), scan(table, name, physical, columns)
