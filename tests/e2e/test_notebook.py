@@ -79,8 +79,14 @@ def test_the_notebook_runs(tmp_path: Path) -> None:
         text=True,
         timeout=300,
         check=False,
-        # jupysql counts its users over the network unless told not to.
-        env={**os.environ, "HOME": str(tmp_path), "PLOOMBER_STATS_ENABLED": "false"},
+        # jupysql counts its users over the network unless told not to, and imports Spark where it is
+        # installed, which warns of pandas.
+        env={
+            **os.environ,
+            "HOME": str(tmp_path),
+            "PLOOMBER_STATS_ENABLED": "false",
+            "PYTHONWARNINGS": "ignore::FutureWarning",
+        },
     )
     assert done.returncode == 0, done.stderr[-2000:]
     executed = nbformat.read(tmp_path / "examples" / "executed.ipynb", 4)
