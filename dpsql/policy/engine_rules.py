@@ -1,4 +1,4 @@
-"""Which engine holds the private tables: `[database] engine`, a word or an address without secrets."""
+"""Which engine holds the private tables: `[database] engine`, a word or an address without a password."""
 
 from __future__ import annotations
 

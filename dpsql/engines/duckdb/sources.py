@@ -120,19 +120,23 @@ def _attached(
 
 def _collated(connection: duckdb.DuckDBPyConnection, catalog: str | None) -> bool:
     """Whether any table of the database has a collation: then equal texts need not be identical."""
-    rows = connection.execute("SELECT sql FROM duckdb_tables() WHERE database_name = ?", [catalog]).fetchall()
-    return any("collate" in str(row[0]).lower() for row in rows)
+    return any("collate" in text for _, text in _definitions(connection, catalog))
+
+
+def _definitions(connection: duckdb.DuckDBPyConnection, catalog: str | None) -> list[tuple[str, str]]:
+    """Return the name of each table of the owner's database and the text that made it, in lower case."""
+    return connection.execute(
+        "SELECT lower(table_name), lower(coalesce(sql, '')) FROM duckdb_tables() WHERE database_name = ?",
+        [catalog],
+    ).fetchall()
 
 
 def _computed(connection: duckdb.DuckDBPyConnection, table: Table, catalog: str | None) -> bool:
     """Whether the owner's table has a column that is computed from others when it is read."""
     if not isinstance(table.source, DatabaseSource):
         return False
-    rows = connection.execute(
-        "SELECT sql FROM duckdb_tables() WHERE database_name = ? AND lower(table_name) = lower(?)",
-        [catalog, table.source.table],
-    ).fetchall()
-    return not rows or any("generated" in str(row[0]).lower() for row in rows)
+    mine = [text for name, text in _definitions(connection, catalog) if name == table.source.table.lower()]
+    return not mine or any("generated" in text for text in mine)
 
 
 def _describe(connection: duckdb.DuckDBPyConnection, table: Table, scan: str) -> list[tuple[str, str]]:
