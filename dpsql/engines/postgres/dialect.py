@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from datetime import date, datetime, time
-from decimal import Decimal
 from typing import TYPE_CHECKING, ClassVar
 from uuid import UUID
 
@@ -13,7 +11,7 @@ from dpsql.engines.translate.dialect import Dialect
 from dpsql.engines.translate.doubles import INTEGERS
 from dpsql.engines.translate.grouping import plain
 from dpsql.engines.translate.shared import bounds
-from dpsql.engines.translate.value import Column, Untranslatable, Value, kind_of
+from dpsql.engines.translate.value import Untranslatable, Value, kind_of
 from dpsql.types import BIGINT, DOUBLE, HUGEINT, SqlType
 
 if TYPE_CHECKING:
@@ -70,9 +68,6 @@ class PostgresDialect(Dialect):
     semi_joins: ClassVar[bool] = False
     group_frames: ClassVar[bool] = True
 
-    def __init__(self, tables: Mapping[str, tuple[str, dict[str, Column]]]) -> None:
-        self._tables = tables
-
     def quote(self, name: str) -> str:
         """See `Dialect`."""
         return '"' + name.replace('"', '""') + '"'
@@ -89,11 +84,9 @@ class PostgresDialect(Dialect):
             return "TRUE" if value else "FALSE"
         if letter == "S" and isinstance(value, str):
             return f'(CAST({text(value)} AS text) COLLATE "C")'
-        if letter == "D" and isinstance(value, float):
-            shown = repr(value + 0.0) if math.isfinite(value) else "NaN" if math.isnan(value) else None
-            return f"CAST('{shown or ('Infinity' if value > 0 else '-Infinity')}' AS float8)"
-        if (letter in "IB" and isinstance(value, int)) or (letter == "N" and isinstance(value, Decimal)):
-            return f"CAST('{value}' AS {self.type_name(kind)})"
+        number = self.number(value, kind)
+        if number is not None:
+            return number
         days = letter in "TMC" and isinstance(value, (date, datetime, time))
         if days or (letter == "U" and isinstance(value, UUID)):
             return f"CAST('{value}' AS {self.type_name(kind)})"
@@ -216,10 +209,6 @@ class PostgresDialect(Dialect):
     def mixed(self, values: Sequence[Value]) -> str:
         """See `Dialect`."""
         return mixed([v.sql for v in values])
-
-    def scan(self, table: str) -> tuple[str, dict[str, Column]]:
-        """See `Dialect`."""
-        return self._tables[table]
 
 
 def _escaped(part: str | None) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dpsql.engines.postgres.dialect import PostgresDialect
+from dpsql.engines.translate.scans import scan_of
 from dpsql.engines.translate.shared import bounds
 from dpsql.engines.translate.value import Column, Untranslatable, Value
-from dpsql.errors import PolicyError
 from dpsql.types import BOOLEAN, DATE, DOUBLE, TIME, TIMESTAMP, UUID, VARCHAR, SqlType, column_type
 
 if TYPE_CHECKING:
@@ -83,19 +83,12 @@ def scan(
     """Write the SELECT that reads the declared columns, each canonical and of its declared type."""
     dialect = PostgresDialect({})
     there = {name.lower(): (name, kind, word) for name, kind, word in columns_of(found)}
-    cells, shown = [], {}
-    for i, (name, kind) in enumerate(columns):
-        try:
-            value = _cell(dialect, *there[name.lower()], kind)
-        except Untranslatable as problem:
-            raise PolicyError(
-                f"tables.{table.name}: column {name} is not read as {kind}: {problem.message}",
-                hint=f"leave it out of [tables.{table.name}.columns], or convert it in the database",
-            ) from None
-        cells.append(f"{value.sql} AS x{i}")
-        shown[name] = Column(f"x{i}", kind, value.spread)
-    only = "" if found.children else "ONLY "
-    return f"(SELECT {', '.join(cells)} FROM {only}{found.text} AS r)", shown
+    source = found.text if found.children else f"ONLY {found.text}"
+
+    def cell(name: str, kind: SqlType) -> Value:
+        return _cell(dialect, *there[name.lower()], kind)
+
+    return scan_of(table, columns, cell, source, "the database")
 
 
 def _cell(dialect: PostgresDialect, name: str, physical: str, word: str, kind: SqlType) -> Value:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from datetime import date, datetime
-from decimal import Decimal
 from typing import TYPE_CHECKING, ClassVar
 
 from dpsql.engines.spark.forms import FORMS
@@ -13,7 +11,7 @@ from dpsql.engines.translate.dialect import Dialect
 from dpsql.engines.translate.doubles import INTEGERS
 from dpsql.engines.translate.grouping import plain
 from dpsql.engines.translate.shared import bounds
-from dpsql.engines.translate.value import Column, Untranslatable, Value, kind_of
+from dpsql.engines.translate.value import Untranslatable, Value, kind_of
 from dpsql.types import BIGINT, DOUBLE, HUGEINT, SqlType
 
 if TYPE_CHECKING:
@@ -44,9 +42,6 @@ class SparkDialect(Dialect):
     semi_joins: ClassVar[bool] = True
     group_frames: ClassVar[bool] = False
 
-    def __init__(self, tables: Mapping[str, tuple[str, dict[str, Column]]]) -> None:
-        self._tables = tables
-
     def quote(self, name: str) -> str:
         """See `Dialect`."""
         return "`" + name.replace("`", "``") + "`"
@@ -67,11 +62,9 @@ class SparkDialect(Dialect):
             return "TRUE" if value else "FALSE"
         if letter == "S" and isinstance(value, str):
             return text(value)
-        if letter == "D" and isinstance(value, float):
-            shown = repr(value + 0.0) if math.isfinite(value) else "NaN" if math.isnan(value) else None
-            return f"CAST('{shown or ('Infinity' if value > 0 else '-Infinity')}' AS DOUBLE)"
-        if (letter in "IB" and isinstance(value, int)) or (letter == "N" and isinstance(value, Decimal)):
-            return f"CAST('{value}' AS {self.type_name(kind)})"
+        number = self.number(value, kind)
+        if number is not None:
+            return number
         if letter in "TM" and isinstance(value, (date, datetime)):
             return f"CAST('{value}' AS {self.type_name(kind)})"
         raise Untranslatable(f"a constant of type {kind} stays in DuckDB")
@@ -193,7 +186,3 @@ class SparkDialect(Dialect):
     def mixed(self, values: Sequence[Value]) -> str:
         """See `Dialect`."""
         return f"xxhash64({', '.join(v.sql for v in values)})"
-
-    def scan(self, table: str) -> tuple[str, dict[str, Column]]:
-        """See `Dialect`."""
-        return self._tables[table]

@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from dpsql.engines.spark.dialect import SparkDialect
+from dpsql.engines.translate.scans import scan_of
 from dpsql.engines.translate.value import Column, Untranslatable, Value
 from dpsql.errors import PolicyError
 from dpsql.policy import DatabaseSource, ParquetSource
@@ -85,18 +86,11 @@ def scan(
     """Write the SELECT that reads the declared columns, each canonical and of its declared type."""
     dialect = SparkDialect({})
     there = {n.lower(): (n, word) for n, word in physical}
-    cells, found = [], {}
-    for i, (column, kind) in enumerate(columns):
-        try:
-            value = _cell(dialect, *there[column.lower()], kind)
-        except Untranslatable as problem:
-            raise PolicyError(
-                f"tables.{table.name}: column {column} is not read as {kind}: {problem.message}",
-                hint=f"leave it out of [tables.{table.name}.columns], or convert it in the table",
-            ) from None
-        cells.append(f"{value.sql} AS x{i}")
-        found[column] = Column(f"x{i}", kind, value.spread)
-    return f"(SELECT {', '.join(cells)} FROM {name} AS r)", found
+
+    def cell(column: str, kind: SqlType) -> Value:
+        return _cell(dialect, *there[column.lower()], kind)
+
+    return scan_of(table, columns, cell, name, "the table")
 
 
 def _cell(dialect: SparkDialect, name: str, word: str, kind: SqlType) -> Value:

@@ -7,7 +7,7 @@
 ``grouping``       aggregates and windows
 ``public``         public relations, which DuckDB computes and which travel as rows
 ``forms``          functions as a target writes them
-``dialect``        what a target's writer offers; ``value`` what a translated expression is
+``dialect``        what a target's writer offers; ``value`` what a translated expression is; ``scans`` tables
 =================  ==========================================================================
 
 The compiled language is small and closed, so the list of what is translated is written out; whatever is not

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
+from decimal import Decimal
 from typing import TYPE_CHECKING, ClassVar
 
 from dpsql.engines.translate.value import Value, kind_of
@@ -30,6 +32,9 @@ class Dialect(ABC):
     """Whether it has SEMI and ANTI joins."""
     group_frames: ClassVar[bool]
     """Whether window frames go by GROUPS."""
+
+    def __init__(self, tables: Mapping[str, tuple[str, dict[str, Column]]]) -> None:
+        self._tables = tables
 
     @abstractmethod
     def quote(self, name: str) -> str:
@@ -67,9 +72,19 @@ class Dialect(ABC):
     def mixed(self, values: Sequence[Value]) -> str:
         """Write a hash of several values, to draw the groups a unit keeps where they are bounded."""
 
-    @abstractmethod
     def scan(self, table: str) -> tuple[str, dict[str, Column]]:
-        """Write a declared table's FROM item (without alias), canonical; and its columns by declared name."""
+        """Return a declared table's canonical FROM item, without alias, and its columns by declared name."""
+        return self._tables[table]
+
+    def number(self, value: object, kind: SqlType) -> str | None:
+        """Write a number as DuckDB computed it; None for what is none."""
+        letter = kind_of(kind)
+        if letter == "D" and isinstance(value, float):
+            shown = repr(value + 0.0) if math.isfinite(value) else "NaN" if math.isnan(value) else None
+            return f"CAST('{shown or ('Infinity' if value > 0 else '-Infinity')}' AS {self.type_name(kind)})"
+        if (letter in "IB" and isinstance(value, int)) or (letter == "N" and isinstance(value, Decimal)):
+            return f"CAST('{value}' AS {self.type_name(kind)})"
+        return None
 
     def null(self, kind: SqlType) -> str:
         """Write a NULL of a type."""
