@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from dpsql.audit.search import Found
     from dpsql.noise import Entropy
 
-__all__ = ["Candidate", "Mechanism", "Search", "searched"]
+__all__ = ["SMALL", "Candidate", "Mechanism", "Search", "searched"]
 
 Mechanism = Callable[..., object]
 
@@ -36,7 +37,7 @@ comparing them; how many candidates take part; and the standard deviations taken
 compared, many only where the comparison is the last."""
 
 _CLOSE = ((60, 12, 1.0), (15, 5, 2.0), (5, 2, 3.5))
-_SMALL = 0.5
+SMALL = Fraction(1, 2)
 """One more round where the claim is small: there events differ least from those that reach it."""
 
 _DOUBT = 1.0
@@ -133,7 +134,7 @@ def searched(search: Search, trials: int) -> tuple[Candidate, Found]:
         likes = [one for one in every if _new(one, search) and any(_alike(one, other) for other in best)]
         looked += search.look(_some(likes, _FIRST, search.entropy), few, _DOUBT)
         looked.sort(key=lambda item: -item[0])
-    for divisor, size, doubt in _CLOSE if search.epsilon < _SMALL else _ROUNDS:
+    for divisor, size, doubt in _CLOSE if search.epsilon < SMALL else _ROUNDS:
         looked = search.look([one for _, one, _ in looked[:size]], max(trials // divisor, few), doubt)
     _, candidate, found = looked[0]
     return candidate, found

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from dpsql.audit.detector import detect
+from dpsql.audit.rounds import SMALL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -26,9 +27,6 @@ __all__ = ["Kind", "Subject", "first_hits", "levels", "repeated"]
 Kind = Literal["dpsql", "reference", "incorrect", "statement"]
 """A mechanism of dpsql; one from the literature that is private; one that claims too much; or a
 statement run through all of dpsql."""
-
-
-_SMALL = Fraction(1, 2)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -96,7 +94,7 @@ class Subject:
             arguments=self.arguments(epsilon),
             inputs=None if self.inputs is None else self.inputs(epsilon),
             trials=trials,
-            effort=self.effort if epsilon < _SMALL else 1.0,
+            effort=self.effort if epsilon < SMALL else 1.0,
             confidence=confidence,
             epsilons=epsilons,
             name=self.name,
