@@ -244,6 +244,7 @@ class Session:
     def cancel(self) -> None:
         """Stop the statement that runs, from another thread; its charge is kept."""
         self.engine.cancel()
+        self.shell.cancel()
 
     def close(self) -> None:
         """Let go of the data and the ledger."""

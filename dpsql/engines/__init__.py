@@ -19,6 +19,17 @@ __all__ = ["CANCELLED", "FAILED", "Cancelled", "Counts", "Engine", "Untranslatab
 
 def open_engine(policy: Policy) -> tuple[Shell, Engine]:
     """Open the shell and the private engine that a policy names; engines load when they are used."""
+    try:
+        return _open(policy)
+    except RuntimeError as problem:
+        from dpsql.engines.duckdb.settings import interrupted  # noqa: PLC0415  heavy, and loaded by now
+
+        if not interrupted(problem):
+            raise
+    raise KeyboardInterrupt
+
+
+def _open(policy: Policy) -> tuple[Shell, Engine]:
     kind = engine_kind(policy.engine)
     if kind == "postgresql":
         from dpsql.engines.postgres.engine import open_postgres  # noqa: PLC0415  an extra

@@ -4,30 +4,30 @@ from __future__ import annotations
 
 import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    import pyarrow as pa
 
 __all__ = ["run"]
 
 _TICK = 0.05
 
+_Made = TypeVar("_Made")
+
 
 def run(
-    work: Callable[[], pa.Table],
+    work: Callable[[], _Made],
     cancel: Callable[[], None],
     timeout: float | None = None,
     cancelled: Callable[[], bool] = lambda: False,
-) -> pa.Table | None:
+) -> _Made | None:
     """Return what the work returns, None if it failed: no engine error may be seen, whatever it is.
 
     After `timeout` seconds, or once `cancelled` says so, the work is cancelled, again and again until it
     ends: what comes before the engine has begun is lost.
     """
-    outcome: list[pa.Table] = []
+    outcome: list[_Made] = []
     done = threading.Event()
 
     def body() -> None:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+import os
+import signal
 import threading
+import time
 from decimal import Decimal
+from typing import TYPE_CHECKING
 
 import duckdb
 import pyarrow as pa
@@ -13,10 +18,14 @@ import pytest
 
 from dpsql.analysis import CompiledQuery, analyse, complete
 from dpsql.engines import FAILED, open_engine
+from dpsql.engines.duckdb import settings
 from dpsql.errors import InternalError, OperationalError, PolicyError, QueryRefused
 from dpsql.language import Options, parse
 from dpsql.owner import verify
 from dpsql.policy import load
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 HEAD = '[budget]\nepsilon = 100\ndefault_epsilon = 1\nledger = "ledger.sqlite"\n'
 VISITS = """
@@ -541,3 +550,72 @@ def test_a_column_that_is_computed_when_read_has_no_statistics(opened, computed)
     made = opened(policy, sql=sql)
     assert made.engine.vet("stays")
     assert made.count("SELECT COUNT(DISTINCT user_id) AS n FROM stays WHERE w IS NOT NULL")[None] >= 400
+
+
+def interrupt_soon(begun: Callable[[], bool]) -> threading.Thread:
+    def body() -> None:
+        while not begun():
+            time.sleep(0.001)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=body)
+    thread.start()
+    return thread
+
+
+HEAVY = "SELECT COUNT(*) AS n FROM range(100000) AS a, range(1000000) AS b WHERE a.range + b.range < 0"
+
+
+def test_ctrl_c_while_the_second_database_opens_is_a_ctrl_c(opened, tmp_path, monkeypatch):
+    """DuckDB makes a RuntimeError of it in the main thread: the charge would be booked as a failure."""
+    (tmp_path / "visits.csv").write_text(CSV)
+    made = opened(VISITS.format(source="visits.csv"))
+    compiled = made.compiled("SELECT COUNT(DISTINCT user_id) FROM visits WHERE ms + 1 > 0")
+    opening = threading.Event()
+    true_lock = settings.lock
+
+    def lock(connection, *rest, **named) -> None:
+        opening.set()
+        with contextlib.suppress(duckdb.Error):
+            connection.execute("SET threads = 1; SELECT COUNT(*) FROM range(300000000)").fetchall()
+        true_lock(connection, *rest, **named)
+
+    monkeypatch.setattr(settings, "lock", lock)
+    stopper = interrupt_soon(opening.is_set)
+    with pytest.raises(KeyboardInterrupt):
+        made.engine.count(compiled)
+    stopper.join()
+    monkeypatch.undo()
+    assert made.count("SELECT COUNT(DISTINCT user_id) FROM visits WHERE ms + 1 > 0") == {None: 2}
+
+
+def test_ctrl_c_stops_a_public_statement(opened, tmp_path):
+    (tmp_path / "visits.csv").write_text(CSV)
+    made = opened(VISITS.format(source="visits.csv"))
+    began = time.monotonic()
+    stopper = interrupt_soon(lambda: time.monotonic() - began > 0.2)
+    with pytest.raises(KeyboardInterrupt):
+        made.shell.run(HEAVY)
+    stopper.join()
+    assert made.shell.run("SELECT 1 AS one").column("one").to_pylist() == [1]
+
+
+def test_ctrl_c_while_a_statement_is_prepared_is_a_ctrl_c(opened, tmp_path):
+    (tmp_path / "visits.csv").write_text(CSV)
+    made = opened(VISITS.format(source="visits.csv"))
+    began = time.monotonic()
+    stopper = interrupt_soon(lambda: time.monotonic() - began > 0.2)
+    with pytest.raises(KeyboardInterrupt):
+        made.shell.evaluate(f"({HEAVY})")
+    stopper.join()
+    assert made.shell.evaluate("1 + 1") == 2
+
+
+def test_another_thread_stops_a_public_statement(opened, tmp_path):
+    (tmp_path / "visits.csv").write_text(CSV)
+    made = opened(VISITS.format(source="visits.csv"))
+    stopper = threading.Timer(0.2, made.shell.cancel)
+    stopper.start()
+    with pytest.raises(OperationalError, match="cancelled"):
+        made.shell.run(HEAVY)
+    stopper.join()

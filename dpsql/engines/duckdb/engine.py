@@ -6,7 +6,7 @@ import shutil
 import tempfile
 import weakref
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import duckdb
 import numpy as np
@@ -23,12 +23,16 @@ from dpsql.policy import UnitColumn
 from dpsql.types import TIMESTAMP
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import pyarrow as pa
     from numpy.typing import NDArray
 
     from dpsql.policy import Policy
 
 __all__ = ["DuckDBEngine", "open_duckdb", "out_of_range"]
+
+_Made = TypeVar("_Made")
 
 
 def open_duckdb(policy: Policy) -> tuple[Shell, DuckDBEngine]:
@@ -116,17 +120,28 @@ class DuckDBEngine:
         """Run the counting SQL in a worker thread, so that Ctrl-C stops it at once."""
         if not isinstance(compiled, CompiledQuery):
             raise InternalError("an engine counts compiled queries alone")
-        self._cancelled = False
         scanned = (self.readers[table] for table in compiled.tables)
         plain = compiled.plain and not any(r.converted for r in scanned if not r.table.public)
-        self._running = running = self._connection(plain=plain)
-        rows = run(lambda: running.sql(compiled.sql).to_arrow_table(), self.cancel)
-        if rows is None and self._cancelled:
-            raise Cancelled(CANCELLED)
+
+        def work() -> pa.Table:
+            # Opening is part of it: in the main thread a Ctrl-C would look like a failure of the engine.
+            self._running = running = self._connection(plain=plain)
+            return running.sql(compiled.sql).to_arrow_table()
+
+        rows = self._run(work)
         if rows is None:
-            self._reopen()
             raise OperationalError(FAILED)
         return _counts(rows, compiled)
+
+    def _run(self, work: Callable[[], _Made]) -> _Made | None:
+        """Return what the work returns, None if it failed."""
+        self._cancelled = False
+        made = run(work, self.cancel, cancelled=lambda: self._cancelled)
+        if made is None and self._cancelled:
+            raise Cancelled(CANCELLED)
+        if made is None:
+            self._reopen()
+        return made
 
     def translate(self, compiled: CompiledQuery) -> str:
         """Return the text that `count` runs: DuckDB's own, as it was compiled."""
@@ -142,8 +157,9 @@ class DuckDBEngine:
         )
         unit = reader.table.unit
         there = f" WHERE {quote(unit.column)} IS NOT NULL" if isinstance(unit, UnitColumn) else ""
-        self._running = running = self._connection(plain=not reader.converted)
-        try:
+
+        def work() -> bool:
+            self._running = running = self._connection(plain=not reader.converted)
             if running.execute(f"SELECT {cells} FROM {name}").fetchall()[0][0]:
                 return False
             for fact in reader.table.unique:
@@ -151,10 +167,9 @@ class DuckDBEngine:
                 repeated = f"SELECT 1 FROM {name}{there} GROUP BY {listed} HAVING COUNT(*) > 1 LIMIT 1"
                 if running.execute(repeated).fetchall():
                     return False
-        except duckdb.Error:
-            self._reopen()
-            return False
-        return True
+            return True
+
+        return self._run(work) is True
 
     def _reopen(self) -> None:
         """Start from fresh databases: after some engine errors the old ones are no longer usable."""

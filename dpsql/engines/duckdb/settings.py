@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-__all__ = ["connect", "lock"]
+__all__ = ["connect", "interrupted", "lock"]
 
 _AT_START: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": False,
@@ -50,6 +50,11 @@ def connect() -> duckdb.DuckDBPyConnection:
     if connection.execute("SELECT current_setting('enable_progress_bar')").fetchall() != [(False,)]:
         connection.execute("SET enable_progress_bar = false")
     return connection
+
+
+def interrupted(problem: RuntimeError) -> bool:
+    """Tell what DuckDB makes of a Ctrl-C in the main thread from its other complaints."""
+    return str(problem) == "Query interrupted"
 
 
 def lock(

@@ -15,6 +15,8 @@ import duckdb
 
 from dpsql.analysis import fold, quote
 from dpsql.engines.duckdb import settings
+from dpsql.engines.protocol import Cancelled
+from dpsql.engines.worker import run
 from dpsql.errors import OperationalError, ProgrammingError
 from dpsql.types import HUGEINT, INTERVAL, JSON, NULL, SqlType, column_type
 
@@ -52,6 +54,7 @@ class Shell:
         self._readers = {fold(name): reader for name, reader in readers.items()}
         self._domains = domains
         self._lock = threading.Lock()
+        self._cancelled = False
         self._types: dict[str, SqlType] = {}
         self._values: dict[str, object] = {}
         self._unique: dict[str, tuple[tuple[str, ...], ...]] = {}
@@ -121,21 +124,33 @@ class Shell:
 
     def run(self, sql: str) -> pa.Table:
         """Run a checked public statement."""
-        what = ""
-        with self._lock:
+        binds = True
+        self._cancelled = False
+
+        def work() -> pa.Table:
+            nonlocal binds
             try:
                 return self._con.sql(sql).to_arrow_table()
             except (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException):
-                what = "binder"
-            except duckdb.Error:
-                what = "other"
-            except RuntimeError:  # a statement without a result
-                what = "other"
-        if what == "binder":
+                binds = False
+                raise
+
+        with self._lock:
+            made = run(work, self.cancel, cancelled=lambda: self._cancelled)
+        if made is not None:
+            return made
+        if self._cancelled:
+            raise Cancelled("the statement was cancelled")
+        if not binds:
             raise ProgrammingError(
                 "the engine cannot bind this public statement: check the names and types of its columns"
             )
         raise OperationalError("the engine could not finish this public statement")
+
+    def cancel(self) -> None:
+        """Stop a public statement that runs."""
+        self._cancelled = True
+        self._con.interrupt()
 
     def calculate(self, table: pa.Table, expressions: Sequence[str]) -> list[pa.Array]:
         """Calculate over released rows (`r`): post-processing, which costs nothing."""
@@ -153,12 +168,16 @@ class Shell:
         self._con.close()
 
     def _rows(self, sql: str) -> list[tuple[Any, ...]]:
-        failed = False
+        failed = stopped = False
         with self._lock:
             try:
                 return self._con.execute(sql).fetchall()
-            except (duckdb.Error, RuntimeError):  # some of its own faults are no engine errors
+            except duckdb.Error:
                 failed = True
+            except RuntimeError as problem:  # some of its own faults are no engine errors
+                stopped, failed = settings.interrupted(problem), True
+        if stopped:
+            raise KeyboardInterrupt
         if failed:
             raise ValueError("does not bind")
         return []
