@@ -15,7 +15,7 @@ from dpsql.audit.statistics import strata
 from dpsql.audit.verdict import Counterexample, PValues, Verdict
 from dpsql.charge import exact
 from dpsql.errors import ProgrammingError
-from dpsql.noise import SystemEntropy
+from dpsql.noise import SimulationEntropy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -87,7 +87,7 @@ def detect(
     name
         What the verdict calls the mechanism.
     entropy
-        Where all randomness comes from; the operating system by default.
+        Where all randomness comes from; by default a fast generator, started by the operating system's.
     threads
         In how many threads the mechanism runs; by default one a core, at most 4. With an `entropy` of its
         own it is one: in several the order of draws, and so a seeded audit, would not be the same again.
@@ -110,7 +110,7 @@ def detect(
     claim, beside = float(exact(epsilon)), float(exact(delta))
     if claim < 0 or not 0 <= beside < 1 or not 0 < confidence < 1 or trials < 100 or effort <= 0:
         raise ProgrammingError("epsilon, delta, confidence, trials or effort is out of range")
-    source = SystemEntropy() if entropy is None else entropy
+    source = SimulationEntropy() if entropy is None else entropy
     known = (
         pairs(adjacency, sensitivity=sensitivity, lengths=lengths, entropy=source)
         if inputs is None

@@ -125,12 +125,21 @@ def best_events(first: Outputs, second: Outputs, epsilon: float, delta: float, *
     different amounts, events are looked for among runs of equal charge, each against its own claim.
     """
     space = _Space(first, second, epsilon, first.delta if first.delta is not None else delta)
-    found = list(space.found())
-    best: list[Found] = []
-    for caution in CAUTIONS:
-        mine = (one for one in found if one.caution == caution)
-        best += sorted(mine, key=lambda one: -one.score)[:most]
-    return best
+    return space.best(most)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Kind:
+    """Events of one kind: how often each happened in the two samples, and how to name one.
+
+    `c1` and `c2` have a row for each claim of `claims`.
+    """
+
+    c1: NDArray[np.int64]
+    c2: NDArray[np.int64]
+    claims: NDArray[np.float64]
+    event: Callable[[int, int], tuple[int, tuple[Condition, ...]]]
+    """Given row and column, the place of the event's charge, and its conditions."""
 
 
 class _Space:
@@ -146,41 +155,72 @@ class _Space:
         count = _QUICK_CONTEXTS if quick else _CONTEXTS
         self.contexts: list[Groups | None] = [None, *self.groups[::-1][:count]]
 
-    def found(self) -> Iterator[Found]:
-        """Yield the best event of each kind."""
+    def best(self, most: int) -> list[Found]:
+        """Return the best events of different kinds and directions, so many for each caution."""
+        kinds = [kind for kind in self._kinds() if kind.c1.size]
+        if not kinds:
+            return []
+        c1, c2 = (
+            np.concatenate([part.ravel() for part in parts])
+            for parts in ([kind.c1 for kind in kinds], [kind.c2 for kind in kinds])
+        )
+        claims = np.concatenate([np.repeat(kind.claims, kind.c1.shape[1]) for kind in kinds])
+        ends = np.cumsum([kind.c1.size for kind in kinds])
+        starts = ends - [kind.c1.size for kind in kinds]
+        found = []
+        directions = [evidence(c1, c2, self.trials, self.delta), evidence(c2, c1, self.trials, self.delta)]
+        for caution in CAUTIONS:
+            scores = [excess(one, claims, self.epsilon, caution) for one in directions]
+            # By kind, then by direction.
+            tops = np.stack([np.maximum.reduceat(score, starts) for score in scores], axis=1).ravel()
+            for top in np.argsort(-tops, kind="stable")[:most]:
+                place, direction = divmod(int(top), 2)
+                kind = kinds[place]
+                at = int(np.argmax(scores[direction][starts[place] : ends[place]]))
+                level, conditions = kind.event(*divmod(at, kind.c1.shape[1]))
+                claim = float(self.claims[level])
+                if len(self.claims) > 1:
+                    conditions = (Charged(claim), *conditions)
+                found.append(
+                    Found(float(tops[top]), caution, Event(conditions), direction == 1, claim, self.delta)
+                )
+        return found
+
+    def _kinds(self) -> Iterator[_Kind]:
         if len(self.claims) > 1:
-            c1, c2 = self._counts(None, None, 1)
-            yield from self._best(c1, c2, self.claims, lambda row, _: (row, ()))
-        for group in self.groups:
-            yield from self._labels(group)
+            c1, c2 = (counts.reshape(-1, 1) for counts in self._counts(None, None, 1))
+            yield _Kind(c1, c2, self.claims, lambda row, _: (row, ()))
+        yield from self._labels()
         for bin_ in self.bins:
             for context in self.contexts:
-                yield from self._intervals(bin_, context)
+                yield self._intervals(bin_, context)
 
-    def _labels(self, group: Groups) -> Iterator[Found]:
-        """Look at the labels of a feature, and at sets of them."""
-        size = len(group.values)
-        c1, c2 = self._counts(group, None, 1)
-        # Behind each other: the labels of one charge, then the rest of that charge.
-        alone = [counts.reshape(-1, size + 1)[:, :size] for counts in (c1, c2)]
+    def _labels(self) -> Iterator[_Kind]:
+        """Look at the labels of each feature, and at sets of them."""
+        if not self.groups:
+            return
+        wide = max(len(group.values) for group in self.groups)
+        # By sample, feature, charge and label; where a feature has fewer labels, there is nothing to count.
+        alone = np.zeros((2, len(self.groups), len(self.claims), wide), dtype=np.int64)
+        none = np.ones((len(self.groups), 1, wide), dtype=np.bool_)
+        for place, group in enumerate(self.groups):
+            size = len(group.values)
+            none[place, :, :size] = False
+            for side, counts in enumerate(self._counts(group, None, 1)):
+                # Behind each other: the labels of one charge, then the rest of that charge.
+                alone[side, place, :, :size] = counts.reshape(-1, size + 1)[:, :size]
+        ratio = np.log((alone[1] + 0.5) / (alone[0] + 0.5))
+        sets = []
         for sign in (1, -1):
-            order = np.argsort(sign * np.log((alone[1] + 0.5) / (alone[0] + 0.5)), axis=1)[:, :_UNION]
-            sums = [np.cumsum(np.take_along_axis(part, order, axis=1), axis=1) for part in alone]
+            order = np.argsort(np.where(none, np.inf, sign * ratio), axis=-1)[..., :_UNION]
+            sets.append((order, np.cumsum(np.take_along_axis(alone, order[None], axis=-1), axis=-1)))
+        for place, group in enumerate(self.groups):
+            for order, sums in sets:
+                yield _Kind(sums[0, place], sums[1, place], self.claims, _set_of(group, order[place]))
+            single = alone[:, place, :, : len(group.values)]
+            yield _Kind(single[0], single[1], self.claims, _one_of(group))
 
-            def event(row: int, column: int, order: NDArray[np.intp] = order) -> tuple[int, Any]:
-                return row, (
-                    Labelled(group.feature, tuple(group.values[i] for i in order[row, : column + 1])),
-                )
-
-            yield from self._best(sums[0], sums[1], self.claims, event)
-        yield from self._best(
-            alone[0],
-            alone[1],
-            self.claims,
-            lambda row, column: (row, (Labelled(group.feature, (group.values[column],)),)),
-        )
-
-    def _intervals(self, bin_: Bins, context: Groups | None) -> Iterator[Found]:
+    def _intervals(self, bin_: Bins, context: Groups | None) -> _Kind:
         """Look at intervals of a number, beside each label of a context."""
         width = len(bin_.edges) + 2
         start, end = np.triu_indices(width, 1)
@@ -203,7 +243,7 @@ class _Space:
                 within,
             )
 
-        yield from self._best(sums[0], sums[1], self.claims[rows // size], event)
+        return _Kind(sums[0], sums[1], self.claims[rows // size], event)
 
     def _counts(
         self, group: Groups | None, bin_: Bins | None, width: int
@@ -225,28 +265,18 @@ class _Space:
                 counts.append(np.bincount(cell, minlength=size)[:size])
         return counts[0], counts[1]
 
-    def _best(
-        self,
-        c1: NDArray[np.int64],
-        c2: NDArray[np.int64],
-        claims: NDArray[np.float64],
-        event: Callable[[int, int], tuple[int, tuple[Condition, ...]]],
-    ) -> Iterator[Found]:
-        """Yield the best of events laid out in rows, one claim a row, in either direction."""
-        if c1.size == 0:
-            return
-        c1, c2 = c1.reshape(len(claims), -1), c2.reshape(len(claims), -1)
-        for one, other, swapped in ((c1, c2, False), (c2, c1, True)):
-            found = evidence(one, other, self.trials, self.delta)
-            for caution in CAUTIONS:
-                score = excess(found, claims[:, None], self.epsilon, caution)
-                row, column = divmod(int(np.argmax(score)), score.shape[1])
-                level, conditions = event(row, column)
-                claim = float(self.claims[level])
-                if len(self.claims) > 1:
-                    conditions = (Charged(claim), *conditions)
-                chosen = Event(conditions)
-                yield Found(float(score[row, column]), caution, chosen, swapped, claim, self.delta)
+
+def _set_of(group: Groups, order: NDArray[np.intp]) -> Callable[[int, int], tuple[int, Any]]:
+    """Name the sets of a row's first labels."""
+    return lambda row, column: (
+        row,
+        (Labelled(group.feature, tuple(group.values[i] for i in order[row, : column + 1])),),
+    )
+
+
+def _one_of(group: Groups) -> Callable[[int, int], tuple[int, Any]]:
+    """Name single labels."""
+    return lambda row, column: (row, (Labelled(group.feature, (group.values[column],)),))
 
 
 def _levels(

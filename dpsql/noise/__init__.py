@@ -3,10 +3,10 @@
 `geometric` is exponential noise on a grid, `laplace` its two-sided version, `.._reaching` draws only as
 much of it as a comparison needs, `ranks` breaks ties;
 `resolution`, `rate` and `place` put a mechanism's counts and noise on one grid. Bits come from an
-`Entropy`: the operating system's, but for tests. No floating point decides anything.
+`Entropy`: the operating system's, but for audits and tests. No floating point decides anything.
 """
 
-from dpsql.noise.entropy import Entropy, SeededEntropy, SystemEntropy
+from dpsql.noise.entropy import Entropy, SeededEntropy, SimulationEntropy, SystemEntropy
 from dpsql.noise.exact import exp_bounds
 from dpsql.noise.geometric import (
     LARGEST,
@@ -25,6 +25,7 @@ __all__ = [
     "LARGEST",
     "Entropy",
     "SeededEntropy",
+    "SimulationEntropy",
     "SystemEntropy",
     "exp_bounds",
     "geometric",

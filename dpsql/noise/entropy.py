@@ -1,4 +1,4 @@
-"""Where random bits come from: the operating system, or a seed in tests."""
+"""Where random bits come from: the operating system; a fast generator in audits; a seed in tests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Entropy", "SeededEntropy", "SystemEntropy"]
+__all__ = ["Entropy", "SeededEntropy", "SimulationEntropy", "SystemEntropy"]
 
 
 class Entropy(Protocol):
@@ -32,6 +32,22 @@ class SystemEntropy:
     def words(self, n: int) -> NDArray[np.uint64]:
         """Return `n` fresh words of 64 bits."""
         return np.frombuffer(os.urandom(8 * n), dtype=np.uint64)
+
+
+class SimulationEntropy:
+    """A fast statistical generator, for audits of mechanisms alone: nothing is released from it.
+
+    SFC64, started by 128 bits of the operating system's, at a tenth of the time a word. It passes every
+    statistical test known, but who sees enough of its output can tell the rest.
+    """
+
+    def __init__(self) -> None:
+        self._generator = np.random.SFC64()
+
+    def words(self, n: int) -> NDArray[np.uint64]:
+        """Return `n` fresh words of 64 bits; threads may share it, forked processes may not."""
+        found: NDArray[np.uint64] = self._generator.random_raw(n)
+        return found
 
 
 class SeededEntropy:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dpsql.noise import SeededEntropy, SystemEntropy
+from dpsql.noise import Entropy, SeededEntropy, SimulationEntropy, SystemEntropy
 
 
 def test_a_seed_gives_one_stream_however_it_is_cut():
@@ -18,20 +18,20 @@ def test_seeds_differ():
     assert not np.array_equal(SeededEntropy(1).words(4), SeededEntropy(2).words(4))
 
 
+@pytest.mark.parametrize("source", [SystemEntropy(), SimulationEntropy()])
 @pytest.mark.parametrize("n", [0, 1, 5, 100_000])
-def test_the_system_gives_as_many_words_as_asked(n):
-    words = SystemEntropy().words(n)
+def test_as_many_words_as_asked(source: Entropy, n):
+    words = source.words(n)
     assert words.shape == (n,)
     assert words.dtype == np.uint64
 
 
-def test_the_system_repeats_nothing():
+@pytest.mark.parametrize("make", [SystemEntropy, SimulationEntropy])
+def test_nothing_is_repeated(make):
     """Two blocks share a word with probability below 1e-13."""
-    source = SystemEntropy()
-    assert (
-        len(np.unique(np.concatenate([source.words(1000), source.words(1000), SystemEntropy().words(1000)])))
-        == 3000
-    )
+    source = make()
+    drawn = [source.words(1000), source.words(1000), make().words(1000)]
+    assert len(np.unique(np.concatenate(drawn))) == 3000
 
 
 def test_the_system_keeps_no_words_that_a_fork_could_repeat():

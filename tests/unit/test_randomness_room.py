@@ -82,3 +82,13 @@ def test_the_seeded_source_is_out_of_reach():
         if "SeededEntropy" in path.read_text("utf-8")
     }
     assert naming == {"noise"}
+
+
+def test_the_fast_source_is_for_audits():
+    """It predicts itself: no private statement may draw from it."""
+    naming = {
+        path.relative_to(PACKAGE).as_posix()
+        for path in PACKAGE.rglob("*.py")
+        if "SimulationEntropy" in path.read_text("utf-8")
+    }
+    assert naming == {"noise/entropy.py", "noise/__init__.py", "audit/detector.py"}
