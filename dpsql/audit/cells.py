@@ -96,10 +96,11 @@ def binned(feature: NumberFeature, first: Outputs, second: Outputs, most: int) -
     """Cut a feature's range at its quantiles, rounded for people, or at its values if they are few."""
     a, b = feature.of(first), feature.of(second)
     sample = np.concatenate([a[:_SAMPLE], b[:_SAMPLE]])
-    sample = sample[np.isfinite(sample)]
-    edges, atoms = np.unique(sample), True
+    sample = np.sort(sample[np.isfinite(sample)])
+    edges, atoms = np.concatenate([sample[:1], sample[1:][sample[1:] > sample[:-1]]]), True
     if len(edges) > (most if most < _ATOMS // 2 else _ATOMS):
-        edges, atoms = _rounded(np.quantile(sample, np.linspace(0, 1, most + 1)[1:-1])), False
+        # Its quantiles.
+        edges, atoms = _rounded(sample[np.arange(1, most) * len(sample) // most]), False
     sides = []
     for side in (a, b):
         cell = np.searchsorted(edges, side, side="right")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,7 +31,7 @@ class Labelled:
         found = np.zeros(outputs.trials, dtype=np.bool_)
         for value in self.values:
             same = label == np.asarray(value)
-            found |= same.all(axis=1) if same.ndim == 2 else same
+            found |= reduce(np.logical_and, same.T) if same.ndim == 2 else same
         return found
 
     def words(self) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpsql.audit.features_numbers import indexed
+from dpsql.audit.features_numbers import indexed, times
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -90,8 +90,7 @@ class Times:
 
     def of(self, outputs: Outputs) -> NDArray[Any]:
         """Return the number of occurrences in each run."""
-        times: NDArray[Any] = (outputs.label(self.part, self.width) == self.label).sum(axis=1)
-        return times
+        return times(outputs.label(self.part, self.width) == self.label)
 
     def words(self, values: tuple[Any, ...]) -> str:
         """Say that there are so many occurrences."""
@@ -107,8 +106,7 @@ class Agreement:
 
     def of(self, outputs: Outputs) -> NDArray[Any]:
         """Return the number of places in each run."""
-        same: NDArray[Any] = outputs.label(self.part, len(self.row)) == np.asarray(self.row)
-        return np.asarray(same.sum(axis=1))
+        return times(outputs.label(self.part, len(self.row)) == np.asarray(self.row))
 
     def words(self, values: tuple[Any, ...]) -> str:
         """Say in how many."""
@@ -126,7 +124,7 @@ class Sides:
     def of(self, outputs: Outputs) -> NDArray[Any]:
         """Return the number of places in each run."""
         above = outputs.value(self.part, len(self.cuts)) >= np.array(self.cuts)
-        return np.asarray((above == np.array(self.up)).sum(axis=1))
+        return times(above == np.array(self.up))
 
     def words(self, values: tuple[Any, ...]) -> str:
         """Say in how many."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,7 +13,15 @@ if TYPE_CHECKING:
 
     from dpsql.audit.outputs import Outputs
 
-__all__ = ["Average", "Greatest", "Least", "Value", "indexed"]
+__all__ = ["Average", "Greatest", "Least", "Value", "indexed", "times"]
+
+
+def times(flags: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Count what is true in each row; column by column, for rows are short."""
+    total = np.zeros(len(flags), dtype=np.int64)
+    for column in flags.T:
+        total += column
+    return total
 
 
 def indexed(name: str, column: int, width: int) -> str:
@@ -52,8 +61,7 @@ class Least:
 
     def of(self, outputs: Outputs) -> NDArray[np.float64]:
         """Return it for each run."""
-        least: NDArray[np.float64] = np.fmin.reduce(outputs.value(self.part, self.width), axis=1)
-        return least
+        return reduce(np.fmin, outputs.value(self.part, self.width).T)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +78,7 @@ class Greatest:
 
     def of(self, outputs: Outputs) -> NDArray[np.float64]:
         """Return it for each run."""
-        greatest: NDArray[np.float64] = np.fmax.reduce(outputs.value(self.part, self.width), axis=1)
-        return greatest
+        return reduce(np.fmax, outputs.value(self.part, self.width).T)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +97,6 @@ class Average:
         """Return it for each run."""
         values = outputs.value(self.part, self.width)
         there = ~np.isnan(values)
-        count = there.sum(axis=1)
-        total = np.where(there, values, 0.0).sum(axis=1)
+        count = times(there)
+        total = reduce(np.add, np.where(there, values, 0.0).T)
         return np.where(count > 0, total / np.maximum(count, 1), np.nan)

@@ -49,6 +49,20 @@ class Outputs:
     epsilon: NDArray[np.float64] | None = None
     delta: float | None = None
 
+    def halves(self) -> tuple[Outputs, Outputs]:
+        """Return the first half of the runs, and the second."""
+        middle = self.trials // 2
+        return self._slice(0, middle), self._slice(middle, self.trials)
+
+    def _slice(self, start: int, end: int) -> Outputs:
+        return Outputs(
+            end - start,
+            {name: part[start:end] for name, part in self.labels.items()},
+            {name: part[start:end] for name, part in self.values.items()},
+            None if self.epsilon is None else self.epsilon[start:end],
+            self.delta,
+        )
+
     def label(self, part: str, width: int) -> NDArray[Any]:
         """Return a part's labels of each run in so many columns, with none where it has fewer."""
         found = self.labels.get(part)

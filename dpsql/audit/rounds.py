@@ -81,10 +81,11 @@ class Search:
         counts = np.array(data, dtype=np.int64) if isinstance(data, tuple) else data
         return read(self.mechanism(counts, trials, self.entropy, **arguments), trials)
 
-    def sides(self, candidate: Candidate, trials: int) -> tuple[Outputs, Outputs]:
-        """Run the mechanism on both of a candidate's inputs."""
+    def sides(self, candidate: Candidate, trials: int) -> tuple[tuple[Outputs, Outputs], ...]:
+        """Run the mechanism on both of a candidate's inputs; return so many runs, and as many again."""
         pair, arguments = self.pairs[candidate.pair], self.chosen(candidate)
-        return self.run(pair.first, arguments, trials), self.run(pair.second, arguments, trials)
+        first, second = (self.run(data, arguments, 2 * trials).halves() for data in (pair.first, pair.second))
+        return tuple(zip(first, second, strict=True))
 
     def look(
         self, candidates: Sequence[Candidate], trials: int, doubt: float
@@ -96,12 +97,11 @@ class Search:
         """
 
         def one(candidate: Candidate) -> tuple[float, Candidate, Found]:
-            first, second = self.sides(candidate, trials)
-            events = best_events(first, second, self.epsilon, self.delta, most=_EVENTS)
-            first, second = self.sides(candidate, trials)
+            found_in, compared_in = self.sides(candidate, trials)
+            events = best_events(*found_in, self.epsilon, self.delta, most=_EVENTS)
             scored = []
             for found in events:
-                counts = [np.array([found.event.count(side)]) for side in (first, second)]
+                counts = [np.array([found.event.count(side)]) for side in compared_in]
                 c1, c2 = counts[::-1] if found.swapped else counts
                 score = excess(
                     evidence(c1, c2, trials, found.delta), found.epsilon, max(self.epsilon, 1e-9), doubt

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from functools import partial
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpsql import mechanisms
+from dpsql.audit.features_numbers import times
 from dpsql.audit.outputs import CHARGE
 from dpsql.audit.subject import Subject, first_hits, levels
 from dpsql.mechanisms import grid, guess_and_check, ladder
@@ -68,7 +69,7 @@ def find_above(
     hit = affordable(way, plan) & (way >= 0)
     gap = np.full(shape, np.nan)
     gap[hit] = gaps_of(steps[hit], way[hit], plan)
-    units = np.where(hit, 1 << np.maximum(way, 0), 0).sum(axis=1)
+    units = reduce(np.add, np.where(hit, 1 << np.maximum(way, 0), 0).T)
     found = {"branch": plan.branches - 1 - way, "gap": gap} if plan.branches > 1 else {"gap": gap}
     index, parts = first_hits(hit, min(k << (plan.branches - 1), 3), **found)
     return {"index": index, **parts, CHARGE: _spent(plan, units)}
@@ -96,7 +97,7 @@ def find_largest_above(
     best = np.take_along_axis(steps, order, axis=1)
     gap = np.full(hit.shape, np.nan)
     gap[hit] = gaps_of(best[hit], np.zeros(np.count_nonzero(hit), dtype=np.int64), plan)
-    return {"index": np.where(hit, order, -1), "gap": gap, CHARGE: _spent(plan, hit.sum(axis=1))}
+    return {"index": np.where(hit, order, -1), "gap": gap, CHARGE: _spent(plan, times(hit))}
 
 
 def _spent(plan: Ladder, units: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -143,7 +144,7 @@ def check_guesses(
     gap = grid.in_counts(off, bits) + float(plan.offsets[0])
     index, parts = first_hits(missed, misses, value=grid.in_counts(answers, bits), gap=gap)
     each = float(check + 1 / public.answer_scale)
-    return {"miss": index, **parts, CHARGE: float(first) + each * missed.sum(axis=1)}
+    return {"miss": index, **parts, CHARGE: float(first) + each * times(missed)}
 
 
 def _around(*ks: int) -> Callable[[Fraction], dict[str, list[int]]]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpsql import mechanisms
+from dpsql.audit.features_numbers import times
 from dpsql.audit.inputs import Pair
 from dpsql.audit.outputs import CHARGE
 from dpsql.audit.subject import Subject, repeated
@@ -142,7 +143,7 @@ def stable_answers(
     asked = np.cumsum(~passed, axis=1) - ~passed < k
     return {
         "answers": np.where(asked, np.where(passed, answers, 0), -1),
-        CHARGE: float(plan.threshold_epsilon) + float(plan.epsilon) * (asked & ~passed).sum(axis=1),
+        CHARGE: float(plan.threshold_epsilon) + float(plan.epsilon) * times(asked & ~passed),
     }
 
 

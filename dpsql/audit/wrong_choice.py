@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpsql import noise as exact_noise
+from dpsql.audit.features_numbers import times
 from dpsql.audit.inputs import Pair
 from dpsql.audit.outputs import CHARGE
 from dpsql.audit.subject import Subject, levels
@@ -94,7 +95,7 @@ def generous_hybrid(
 ) -> dict[str, Any]:
     """Run hybrid top-k, but charge for the groups alone: reaching the threshold is called free."""
     found = hybrid_top_k(counts, trials, entropy, k, threshold, epsilon=epsilon)
-    return {**found, CHARGE: float(epsilon) * (found["index"] >= 0).sum(axis=1) / min(k, len(counts))}
+    return {**found, CHARGE: float(epsilon) * times(found["index"] >= 0) / min(k, len(counts))}
 
 
 def _replaced(_: Fraction) -> list[Pair]:
