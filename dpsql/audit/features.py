@@ -110,8 +110,10 @@ def _sides(part: str, first: NDArray[np.float64], second: NDArray[np.float64]) -
     """Return the sides of the middles that the first sample's numbers are on."""
     halves = []
     for side in (first, second):
-        there = np.where(np.isnan(side).all(axis=0), 0.0, side)
-        halves.append(np.nanmedian(there, axis=0))
+        # What is no number is behind all others.
+        ordered, count = np.sort(side, axis=0), np.count_nonzero(~np.isnan(side), axis=0)
+        middle = ordered[np.maximum(count - 1, 0) // 2, np.arange(side.shape[1])]
+        halves.append(np.where(count > 0, middle, 0.0))
     cuts = tuple(float(cut) for cut in np.round((halves[0] + halves[1]) / 2, 1))
     return Sides(part, cuts, tuple((halves[0] > halves[1]).tolist()))
 

@@ -1,0 +1,204 @@
+"""The space of events that two samples are searched for, and how often each happened."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpsql.audit.cells import binned, grouped, interval
+from dpsql.audit.events import Labelled
+from dpsql.audit.features import label_features, number_features
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
+
+    from dpsql.audit.cells import Bins, Groups
+    from dpsql.audit.events import Condition
+    from dpsql.audit.outputs import Outputs
+
+__all__ = ["Kind", "Space"]
+
+_UNION = 6
+"""Most labels in one event: people have to read it."""
+
+_BINS = 28
+_QUICK_BINS = 12
+_CONTEXTS = 8
+_QUICK_CONTEXTS = 3
+_LEVELS = 6
+_QUICK = 1 << 12
+"""Samples up to this size are looked at less finely: they have less to show."""
+
+_SEEN = 24
+"""Labels that occurred less often in both samples together are passed over."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Kind:
+    """Events of one kind: how often each happened in the two samples, and how to name one.
+
+    `c1` and `c2` have a row for each claim of `claims`.
+    """
+
+    c1: NDArray[np.int64]
+    c2: NDArray[np.int64]
+    claims: NDArray[np.float64]
+    event: Callable[[int, int], tuple[int, tuple[Condition, ...]]]
+    """Given row and column, the place of the event's charge, and its conditions."""
+
+
+class Space:
+    """All events that two samples are searched for.
+
+    The search space is that of the dissertation (section 4.3.3) and more: values of each label, of all
+    labels together, how often one occurs; sets of such values; intervals of each number, of their least,
+    greatest and average; and every pairing of a label with an interval. Where runs charge different
+    amounts, events are looked for among runs of equal charge, each against its own claim.
+    """
+
+    def __init__(self, first: Outputs, second: Outputs, epsilon: float) -> None:
+        quick = first.trials <= _QUICK
+        self._trials = first.trials
+        self.claims, self._level = _levels(first, second, epsilon)
+        self._groups = [grouped(feature, first, second) for feature in label_features(first, second)]
+        numbers = number_features(first, second)
+        self._bins = [binned(number, first, second, _QUICK_BINS if quick else _BINS) for number in numbers]
+        count = _QUICK_CONTEXTS if quick else _CONTEXTS
+        self._contexts: list[Groups | None] = [None, *self._groups[::-1][:count]]
+
+    def kinds(self) -> Iterator[Kind]:
+        """Yield all events, kind by kind."""
+        if len(self.claims) > 1:
+            c1, c2 = (counts.reshape(-1, 1) for counts in self._counts(None, None, 1))
+            yield Kind(c1, c2, self.claims, lambda row, _: (row, ()))
+        yield from self._labels()
+        for bin_ in self._bins:
+            yield from self._intervals(bin_)
+
+    def _labels(self) -> Iterator[Kind]:
+        """Look at the labels of each feature, and at sets of them."""
+        if not self._groups:
+            return
+        wide = max(len(group.values) for group in self._groups)
+        # By sample, feature, charge and label; where a feature has fewer labels, there is nothing to count.
+        alone = np.zeros((2, len(self._groups), len(self.claims), wide), dtype=np.int64)
+        none = np.ones((len(self._groups), 1, wide), dtype=np.bool_)
+        for place, group in enumerate(self._groups):
+            size = len(group.values)
+            none[place, :, :size] = False
+            for side, counts in enumerate(self._counts(group, None, 1)):
+                # Behind each other: the labels of one charge, then the rest of that charge.
+                alone[side, place, :, :size] = counts.reshape(-1, size + 1)[:, :size]
+        ratio = np.log((alone[1] + 0.5) / (alone[0] + 0.5))
+        sets = []
+        for sign in (1, -1):
+            order = np.argsort(np.where(none, np.inf, sign * ratio), axis=-1)[..., :_UNION]
+            sets.append((order, np.cumsum(np.take_along_axis(alone, order[None], axis=-1), axis=-1)))
+        for place, group in enumerate(self._groups):
+            for order, sums in sets:
+                yield Kind(sums[0, place], sums[1, place], self.claims, _set_of(group, order[place]))
+            single = alone[:, place, :, : len(group.values)]
+            yield Kind(single[0], single[1], self.claims, _one_of(group))
+
+    def _intervals(self, bin_: Bins) -> Iterator[Kind]:
+        """Look at intervals of a number, alone and beside each label of each context."""
+        width = len(bin_.edges) + 2
+        start, end = _pairs(width)
+        counts, rows = [], []
+        for context in self._contexts:
+            size = 1 if context is None else len(context.values) + 1
+            # Of each charge and label, how many are in each bin; the last bin is for none.
+            found = np.stack(self._counts(context, bin_, width)).reshape(2, -1, width)[:, :, :-1]
+            row = np.arange(found.shape[1])
+            seen = found.sum(axis=(0, 2)) >= _SEEN
+            row = row[seen & ((row % size < size - 1) | (context is None))]
+            counts.append(found[:, row])
+            rows.append(row)
+        together = np.concatenate(counts, axis=1)
+        running = np.zeros((*together.shape[:2], width), dtype=np.int64)
+        np.cumsum(together, axis=2, out=running[:, :, 1:])
+        sums = running[:, :, end] - running[:, :, start]
+        begin = 0
+        for context, row in zip(self._contexts, rows, strict=True):
+            mine = sums[:, begin : begin + len(row)]
+            begin += len(row)
+            size = 1 if context is None else len(context.values) + 1
+            yield Kind(mine[0], mine[1], self.claims[row // size], _within(bin_, context, row, size))
+
+    def _counts(
+        self, group: Groups | None, bin_: Bins | None, width: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Count each sample's runs by charge, label and bin."""
+        labels = 1 if group is None else len(group.values) + 1
+        counts = []
+        for side in (0, 1):
+            cell = self._level[side]
+            if group is not None:
+                cell = group.sides[side] if cell is None else cell * labels + group.sides[side]
+            if bin_ is not None:
+                cell = bin_.sides[side] if cell is None else cell * width + bin_.sides[side]
+            size = len(self.claims) * labels * width
+            if cell is None:
+                counts.append(np.full(1, self._trials))
+            else:
+                # Runs of a charge beyond those looked at count behind all others.
+                counts.append(np.bincount(cell, minlength=size)[:size])
+        return counts[0], counts[1]
+
+
+def _set_of(group: Groups, order: NDArray[np.intp]) -> Callable[[int, int], tuple[int, Any]]:
+    """Name the sets of a row's first labels."""
+    return lambda row, column: (
+        row,
+        (Labelled(group.feature, tuple(group.values[i] for i in order[row, : column + 1])),),
+    )
+
+
+def _one_of(group: Groups) -> Callable[[int, int], tuple[int, Any]]:
+    """Name single labels."""
+    return lambda row, column: (row, (Labelled(group.feature, (group.values[column],)),))
+
+
+def _within(
+    bin_: Bins, context: Groups | None, rows: NDArray[np.intp], size: int
+) -> Callable[[int, int], tuple[int, Any]]:
+    """Name intervals beside a context's labels; `rows` are the places of charge and label."""
+
+    def event(row: int, pair: int) -> tuple[int, Any]:
+        start, end = _pairs(len(bin_.edges) + 2)
+        level, label = divmod(int(rows[row]), size)
+        within = interval(bin_, int(start[pair]), int(end[pair]))
+        if context is None:
+            return level, (within,)
+        return level, (Labelled(context.feature, (context.values[label],)), within)
+
+    return event
+
+
+@lru_cache(maxsize=64)
+def _pairs(width: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """List first and last edges of all intervals of so many bins."""
+    return np.triu_indices(width, 1)
+
+
+def _levels(
+    first: Outputs, second: Outputs, epsilon: float
+) -> tuple[NDArray[np.float64], tuple[NDArray[np.intp] | None, NDArray[np.intp] | None]]:
+    """Return the charges that occur, the most frequent ones, and the place of each run's among them."""
+    if first.epsilon is None or second.epsilon is None:
+        return np.array([epsilon]), (None, None)
+    charges = [np.round(outputs.epsilon, 9) for outputs in (first, second) if outputs.epsilon is not None]
+    seen, count = np.unique(np.concatenate(charges), return_counts=True)
+    if len(seen) == 1:
+        return seen, (None, None)
+    kept = np.sort(seen[np.argsort(-count, kind="stable")[:_LEVELS]])
+    places = []
+    for charge in charges:
+        place = np.minimum(np.searchsorted(kept, charge), len(kept) - 1)
+        places.append(np.where(kept[place] == charge, place, len(kept)))
+    return kept, (places[0], places[1])
