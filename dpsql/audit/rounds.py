@@ -27,18 +27,34 @@ __all__ = ["SMALL", "Candidate", "Mechanism", "Search", "searched"]
 
 Mechanism = Callable[..., object]
 
-_FIRST = 64
-"""Candidates of the first round; as many again of their likes in the second."""
-
 _FEWEST = 600
-_ROUNDS = ((60, 12, 1.0), (15, 5, 3.5))
-"""Of each later round: the divisor of the trials for its runs, for finding events and as many again for
-comparing them; how many candidates take part; and the standard deviations taken off when they are
-compared, many only where the comparison is the last."""
+"""Divisor of the trials for the runs of the first rounds."""
 
-_CLOSE = ((60, 12, 1.0), (15, 5, 2.0), (5, 2, 3.5))
 SMALL = Fraction(1, 2)
-"""One more round where the claim is small: there events differ least from those that reach it."""
+"""Below this events differ so little from those that reach the claim that fewer looks would miss them."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """How a search goes.
+
+    Attributes
+    ----------
+    first
+        Candidates of the first round; as many again of their likes in the second.
+    later
+        Of each later round: the divisor of the trials for its runs, for finding events and as many again
+        for comparing them; how many candidates take part; and the standard deviations taken off when they
+        are compared, many only where the comparison is the last. All rounds have about as many runs, as
+        in sequential halving (Karnin, Koren and Somekh, 2013).
+    """
+
+    first: int
+    later: tuple[tuple[int, int, float], ...]
+
+
+_PLAN = _Plan(48, ((150, 16, 1.0), (50, 5, 1.5), (15, 2, 3.5)))
+_CLOSE = _Plan(64, ((60, 16, 1.0), (20, 6, 1.5), (8, 2, 3.5)))
 
 _DOUBT = 1.0
 """Those of the first round."""
@@ -124,17 +140,18 @@ def searched(search: Search, trials: int) -> tuple[Candidate, Found]:
     ]
     if len(every) == 1:
         # Nothing to choose from: half as many runs as the test makes, for its events alone.
-        _, candidate, found = search.look(every, max(trials // 4, 1), _ROUNDS[-1][2])[0]
+        _, candidate, found = search.look(every, max(trials // 4, 1), _PLAN.later[-1][2])[0]
         return candidate, found
+    plan = _CLOSE if search.epsilon < SMALL else _PLAN
     few = max(trials // _FEWEST, 50)
-    first = _some(every, _FIRST, search.entropy)
+    first = _some(every, plan.first, search.entropy)
     looked = search.look(first, few, _DOUBT)
     if len(first) < len(every):
-        best = [one for _, one, _ in looked[: _ROUNDS[0][1]]]
+        best = [one for _, one, _ in looked[: plan.later[0][1]]]
         likes = [one for one in every if _new(one, search) and any(_alike(one, other) for other in best)]
-        looked += search.look(_some(likes, _FIRST, search.entropy), few, _DOUBT)
+        looked += search.look(_some(likes, plan.first, search.entropy), few, _DOUBT)
         looked.sort(key=lambda item: -item[0])
-    for divisor, size, doubt in _CLOSE if search.epsilon < SMALL else _ROUNDS:
+    for divisor, size, doubt in plan.later:
         looked = search.look([one for _, one, _ in looked[:size]], max(trials // divisor, few), doubt)
     _, candidate, found = looked[0]
     return candidate, found

@@ -178,7 +178,7 @@ SUBJECTS = (
         discrete_top_k,
         "monotone",
         arguments=_k(1),
-        effort=4.0,
+        effort=14.0,
     ),
     Subject(
         "top-k, noise of scale 1 instead of k",
@@ -195,6 +195,7 @@ SUBJECTS = (
         generous_hybrid,
         "monotone",
         arguments=lambda epsilon: {"k": [1, 2, 3], "threshold": levels(epsilon, -2, -1, 0, 1, 2, 4)},
+        effort=2.0,
     ),
 )
 """All of them."""

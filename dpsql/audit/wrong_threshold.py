@@ -169,7 +169,7 @@ SUBJECTS = (
         "incorrect",
         "returns the noisy count that is above (Roth's lecture notes; dissertation, Algorithm 15)",
         _Scales(query_n=Fraction(2), value=True),
-        effort=4.0,
+        effort=6.0,
     ),
     _variant(
         "generalised private threshold test",
