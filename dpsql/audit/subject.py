@@ -52,7 +52,8 @@ class Subject:
     inputs
         Given epsilon, its inputs, where they are no plain counts.
     tight
-        Whether its loss reaches its claim, so that the lower bound must come near.
+        Whether its loss reaches its claim on events that are not rare, so that the lower bound must come
+        near, given runs enough.
     effort
         Runs of its search, as in `detect`, where epsilon is small and events differ least.
     wrong_at

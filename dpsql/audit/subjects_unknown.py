@@ -233,6 +233,7 @@ _STABLE_NOISES: tuple[tuple[stable.StableNoise, float], ...] = (
     ("one-sided", LARGE),
     ("laplace", SMALL),
 )
+# A large delta hides most of the loss, and two Laplace noises reach theirs only both in their tails.
 _LIMITED = "the k largest groups of an unknown domain that come before a bar"
 _STABLE = "a set of largest groups that is well apart (Carvalho et al., Algorithm 3)"
 _FIRST = "the first query that no unit could change (Carvalho et al., Algorithm 4)"
@@ -256,13 +257,21 @@ SUBJECTS = (
             _STABLE,
             partial(find_stable, noise=noise),
             delta,
+            tight=noise == "one-sided" and delta == SMALL,
             arguments=lambda _: {"k": [1, 2], "many": [1, 2, 3]},
             inputs=stairs(_bar, delta),
         )
         for noise, delta in _STABLE_NOISES
     ),
     *(
-        _subject("first stable, one-sided", _FIRST, first_stable, delta, inputs=_queries(delta))
+        _subject(
+            "first stable, one-sided",
+            _FIRST,
+            first_stable,
+            delta,
+            tight=delta == SMALL,
+            inputs=_queries(delta),
+        )
         for delta in (SMALL, LARGE)
     ),
     _subject(
@@ -270,6 +279,7 @@ SUBJECTS = (
         _STREAM,
         stable_answers,
         SMALL,
+        tight=False,
         arguments=lambda _: {"k": [1, 2]},
         inputs=_queries(SMALL),
     ),
