@@ -242,9 +242,11 @@ class Session:
         return replace(from_bytes(self.ledger.release(number, self.analyst)), number=number)
 
     def cancel(self) -> None:
-        """Stop the statement that runs, from another thread; its charge is kept."""
-        self.engine.cancel()
-        self.shell.cancel()
+        """Stop the statement that runs, from another thread; what was charged stays charged."""
+        try:
+            self.engine.cancel()
+        finally:
+            self.shell.cancel()
 
     def close(self) -> None:
         """Let go of the data and the ledger."""

@@ -77,7 +77,8 @@ def detect(
     arguments
         For each further argument of the mechanism the values to try; those that tell most are found.
     trials
-        Runs of the final test on each input; the search makes about as many.
+        Runs of the final test on each input; the search makes about as many, twice as many where epsilon
+        is below 1/2.
     effort
         Runs of the search, relative to its usual number: more for counterexamples that are hard to find.
     confidence

@@ -27,8 +27,8 @@ __all__ = ["SMALL", "Candidate", "Mechanism", "Search", "searched"]
 
 Mechanism = Callable[..., object]
 
-_FEWEST = 600
-"""Divisor of the trials for the runs of the first rounds."""
+_DIVISOR = 600
+"""The trials by this are the runs of the first rounds."""
 
 SMALL = Fraction(1, 2)
 """Below this events differ so little from those that reach the claim that fewer looks would miss them."""
@@ -143,7 +143,7 @@ def searched(search: Search, trials: int) -> tuple[Candidate, Found]:
         _, candidate, found = search.look(every, max(trials // 4, 1), _PLAN.later[-1][2])[0]
         return candidate, found
     plan = _CLOSE if search.epsilon < SMALL else _PLAN
-    few = max(trials // _FEWEST, 50)
+    few = max(trials // _DIVISOR, 50)
     first = _some(every, plan.first, search.entropy)
     looked = search.look(first, few, _DOUBT)
     if len(first) < len(every):

@@ -11,9 +11,12 @@ from dpsql.audit.events import Charged, Event
 from dpsql.audit.space import Space
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from dpsql.audit.outputs import Outputs
+    from dpsql.audit.space import Kind
 
 __all__ = ["CAUTIONS", "Found", "best_events", "evidence", "excess"]
 
@@ -25,6 +28,9 @@ _RAREST = 0.001
 """Events less frequent than this are passed over, as in the dissertation: the test would not settle them."""
 
 _HOPELESS = 100.0
+
+_AT_ONCE = 1 << 16
+"""Events scored at once: what the cache holds."""
 
 _LEAST_CLAIM = 0.05
 """Claims smaller than this part of epsilon are scored in units of that part."""
@@ -96,19 +102,45 @@ def best_events(first: Outputs, second: Outputs, epsilon: float, delta: float, *
     epsilon, delta
         The claim, where the outputs do not tell their charge.
     most
-        How many events at each of `CAUTIONS`.
+        How many events at each of `CAUTIONS`, of different kinds or directions.
     """
     space, beside = Space(first, second, epsilon), first.delta if first.delta is not None else delta
-    kinds = [kind for kind in space.kinds() if kind.c1.size]
-    if not kinds:
-        return []
+    found = [
+        one
+        for kinds in _together(space.kinds())
+        for one in _best(kinds, space.claims, first.trials, epsilon, beside, most)
+    ]
+    best: list[Found] = []
+    for caution in CAUTIONS:
+        mine = (one for one in found if one.caution == caution)
+        best += sorted(mine, key=lambda one: -one.score)[:most]
+    return best
+
+
+def _together(kinds: Iterator[Kind]) -> Iterator[list[Kind]]:
+    """Put kinds together that are scored at once: many small ones, for speed, and few large ones."""
+    gathered, size = [], 0
+    for kind in kinds:
+        if kind.c1.size:
+            gathered.append(kind)
+            size += kind.c1.size
+        if size > _AT_ONCE:
+            yield gathered
+            gathered, size = [], 0
+    if gathered:
+        yield gathered
+
+
+def _best(
+    kinds: list[Kind], charges: NDArray[np.float64], trials: int, epsilon: float, delta: float, most: int
+) -> Iterator[Found]:
+    """Yield the best events of each caution, at most one of each kind and direction."""
     c1 = np.concatenate([kind.c1.ravel() for kind in kinds])
     c2 = np.concatenate([kind.c2.ravel() for kind in kinds])
     claims = np.concatenate([np.repeat(kind.claims, kind.c1.shape[1]) for kind in kinds])
     ends = np.cumsum([kind.c1.size for kind in kinds])
     starts = ends - [kind.c1.size for kind in kinds]
-    directions = [evidence(*pair, first.trials, beside) for pair in ((c1, c2), (c2, c1))]
-    best = []
+    directions = [evidence(*pair, trials, delta) for pair in ((c1, c2), (c2, c1))]
     for caution in CAUTIONS:
         scores = [excess(one, claims, max(epsilon, 1e-9), caution) for one in directions]
         # By kind, then by direction.
@@ -118,8 +150,7 @@ def best_events(first: Outputs, second: Outputs, epsilon: float, delta: float, *
             kind = kinds[place]
             at = int(np.argmax(scores[swapped][starts[place] : ends[place]]))
             level, conditions = kind.event(*divmod(at, kind.c1.shape[1]))
-            claim = float(space.claims[level])
-            if len(space.claims) > 1:
+            claim = float(charges[level])
+            if len(charges) > 1:
                 conditions = (Charged(claim), *conditions)
-            best.append(Found(float(tops[top]), caution, Event(conditions), swapped == 1, claim, beside))
-    return best
+            yield Found(float(tops[top]), caution, Event(conditions), swapped == 1, claim, delta)

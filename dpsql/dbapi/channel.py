@@ -52,7 +52,7 @@ class Channel:
             return self.open_session().budget()
 
     def cancel(self) -> None:
-        """Stop the statement that runs now, from any thread; its charge stays."""
+        """Stop the statement that runs now, from any thread; what was charged stays charged."""
         self.open_session().cancel()
 
     def close(self) -> None:

@@ -102,7 +102,7 @@ class Connection:
         return self._channel.budget()
 
     def cancel(self) -> None:
-        """Stop the running statement, from another thread or a signal handler. Its charge stays spent."""
+        """Stop the running statement, from another thread or a signal handler; what was charged stays so."""
         self._channel.cancel()
 
     def commit(self) -> None:

@@ -19,14 +19,10 @@ __all__ = ["CANCELLED", "FAILED", "Cancelled", "Counts", "Engine", "Untranslatab
 
 def open_engine(policy: Policy) -> tuple[Shell, Engine]:
     """Open the shell and the private engine that a policy names; engines load when they are used."""
-    try:
-        return _open(policy)
-    except RuntimeError as problem:
-        from dpsql.engines.duckdb.settings import interrupted  # noqa: PLC0415  heavy, and loaded by now
+    from dpsql.engines.duckdb.settings import interruptible  # noqa: PLC0415  heavy
 
-        if not interrupted(problem):
-            raise
-    raise KeyboardInterrupt
+    with interruptible():
+        return _open(policy)
 
 
 def _open(policy: Policy) -> tuple[Shell, Engine]:

@@ -14,17 +14,18 @@ if TYPE_CHECKING:
 
     from dpsql.analysis import CompiledQuery
 
-__all__ = ["CANCELLED", "FAILED", "Cancelled", "Counts", "Engine", "Untranslatable"]
+__all__ = ["CANCELLED", "FAILED", "UNCHARGED", "Cancelled", "Counts", "Engine", "Untranslatable"]
 
 FAILED = "the engine could not finish the statement; its charge is kept"
 """All an analyst learns of a failure at run time: whether it depends on data must not be told."""
 
 
 CANCELLED = "the statement was cancelled; its charge is kept"
+UNCHARGED = "the statement was cancelled; nothing was charged"
 
 
 class Cancelled(OperationalError):  # noqa: N818  what happened, as `KeyboardInterrupt`
-    """Another thread of the analyst's stopped the statement: no failure, but charged all the same."""
+    """Another thread of the analyst's stopped the statement: no failure, but what was charged stays so."""
 
 
 class Untranslatable(Exception):  # noqa: N818  it is no error: the statement is refused for this engine

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from functools import partial
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -16,7 +15,7 @@ from dpsql.engines.duckdb import settings
 from dpsql.engines.duckdb.domains import Domains
 from dpsql.engines.duckdb.shell import Shell
 from dpsql.engines.duckdb.sources import Reader, read_source
-from dpsql.engines.protocol import CANCELLED, FAILED, Cancelled, Counts
+from dpsql.engines.protocol import CANCELLED, FAILED, UNCHARGED, Cancelled, Counts
 from dpsql.engines.translate import Column, Public, Translated, Untranslatable, translate
 from dpsql.engines.worker import run
 from dpsql.errors import InternalError, OperationalError, PolicyError
@@ -155,7 +154,9 @@ class RemoteEngine(ABC):
             made = self._translated(compiled)
         except Untranslatable as problem:
             raise OperationalError(problem.message) from None
-        rows = self._run(made)
+        rows = self._run(made, CANCELLED)
+        if rows is None:
+            raise OperationalError(FAILED)
         width = len(compiled.keys)
         if rows.num_columns != width + compiled.counts:
             raise OperationalError(FAILED)
@@ -165,14 +166,14 @@ class RemoteEngine(ABC):
         )
         return Counts(keys.rename_columns([f"k{i}" for i in range(width)]), arrays)
 
-    def _run(self, made: Translated) -> pa.Table:
+    def _run(self, made: Translated, cancelled: str) -> pa.Table | None:
+        """Return the rows of a statement; None if it failed, and the engine was started afresh."""
         self._cancelled = False
         rows = run(lambda: self.fetch(made), self.stop, self._policy.timeout, lambda: self._cancelled)
         if rows is None and self._cancelled:
-            raise Cancelled(CANCELLED)
+            raise Cancelled(cancelled)
         if rows is None:
             self.reopen()
-            raise OperationalError(FAILED)
         return rows
 
     def vet(self, table: str) -> bool:
@@ -189,9 +190,8 @@ class RemoteEngine(ABC):
             repeated = f"SELECT 1 AS x FROM {text} AS r{there} GROUP BY {listed} HAVING COUNT(*) > 1"
             checks.append(f"SELECT COUNT(*) AS n0 FROM ({repeated}) AS f")
         for i, sql in enumerate(checks):
-            rows = run(partial(self.fetch, Translated(sql, (), ())), self.stop, self._policy.timeout)
+            rows = self._run(Translated(sql, (), ()), UNCHARGED)
             if rows is None:
-                self.reopen()
                 return False
             if i and rows.column(0)[0].as_py() != 0:
                 return False
@@ -221,7 +221,7 @@ def _as_declared(rows: pa.Table, kinds: list[SqlType]) -> pa.Table:
     """Give columns the types that DuckDB hands out."""
     if not kinds:
         return rows
-    with duckdb.connect(":memory:") as connection:
+    with settings.interruptible(), duckdb.connect(":memory:") as connection:
         connection.execute("SET enable_progress_bar = false")
         connection.execute("SET preserve_insertion_order = true")
         names = [f"c{i}" for i in range(len(kinds))]

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 __all__ = ["run"]
 
 _TICK = 0.05
+_PATIENCE = 20
+"""Ticks for which a second Ctrl-C does not cut the cancelling short: what still runs holds the database."""
 
 _Made = TypeVar("_Made")
 
@@ -49,7 +51,20 @@ def run(
                 cancel()
     except BaseException:
         # A thread whose start was cut short may still have to begin.
-        while worker.ident is not None and not done.wait(_TICK):
-            cancel()
+        if worker.ident is not None:
+            _stop(done, cancel)
         raise
     return outcome[0] if outcome else None
+
+
+def _stop(done: threading.Event, cancel: Callable[[], None]) -> None:
+    """Cancel again and again until the work has ended."""
+    ticks = 0
+    while not done.is_set():
+        try:
+            cancel()
+            done.wait(_TICK)
+        except KeyboardInterrupt:
+            if ticks > _PATIENCE:
+                raise
+        ticks += 1

@@ -7,7 +7,6 @@ import datetime
 import os
 import signal
 import threading
-import time
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
@@ -17,15 +16,19 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpsql.analysis import CompiledQuery, analyse, complete
-from dpsql.engines import FAILED, open_engine
+from dpsql.engines import FAILED, Cancelled, open_engine
+from dpsql.engines.duckdb import engine as engine_module
 from dpsql.engines.duckdb import settings
+from dpsql.engines.worker import run
 from dpsql.errors import InternalError, OperationalError, PolicyError, QueryRefused
 from dpsql.language import Options, parse
 from dpsql.owner import verify
 from dpsql.policy import load
+from dpsql.session import Session
+from dpsql.types import TIMESTAMP
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 HEAD = '[budget]\nepsilon = 100\ndefault_epsilon = 1\nledger = "ledger.sqlite"\n'
 VISITS = """
@@ -552,70 +555,132 @@ def test_a_column_that_is_computed_when_read_has_no_statistics(opened, computed)
     assert made.count("SELECT COUNT(DISTINCT user_id) AS n FROM stays WHERE w IS NOT NULL")[None] >= 400
 
 
-def interrupt_soon(begun: Callable[[], bool]) -> threading.Thread:
-    def body() -> None:
-        while not begun():
-            time.sleep(0.001)
-        os.kill(os.getpid(), signal.SIGINT)
-
-    thread = threading.Thread(target=body)
-    thread.start()
-    return thread
-
-
 HEAVY = "SELECT COUNT(*) AS n FROM range(100000) AS a, range(1000000) AS b WHERE a.range + b.range < 0"
+LONG = "SELECT COUNT(*) FROM range(2000000000) AS t(i) WHERE i * 3 < 0"
+"""What takes a second or two, and can be stopped in the main thread too."""
+
+PLUS = (
+    "SELECT page, COUNT(DISTINCT user_id) AS n, n + 1 AS m FROM visits "
+    "WHERE page IN ('a', 'b') AND ms + 1 > 0 GROUP BY page ORDER BY n DESC LIMIT 1"
+)
 
 
-def test_ctrl_c_while_the_second_database_opens_is_a_ctrl_c(opened, tmp_path, monkeypatch):
-    """DuckDB makes a RuntimeError of it in the main thread: the charge would be booked as a failure."""
+@pytest.fixture
+def session(tmp_path):
     (tmp_path / "visits.csv").write_text(CSV)
-    made = opened(VISITS.format(source="visits.csv"))
-    compiled = made.compiled("SELECT COUNT(DISTINCT user_id) FROM visits WHERE ms + 1 > 0")
-    opening = threading.Event()
+    # Not vetted first: the second database opens after the charge.
+    (tmp_path / "dpsql.toml").write_text(HEAD + VISITS.format(source="visits.csv") + "trust_source = true\n")
+    made = Session(load(tmp_path / "dpsql.toml"))
+    yield made
+    made.close()
+
+
+def states(session: Session) -> list[str]:
+    return [entry.state for entry in session.ledger.entries()]
+
+
+@contextlib.contextmanager
+def stopped(how: Callable[[], None]) -> Iterator[None]:
+    """Stop what runs in the block once it has run for a while."""
+    thread = threading.Timer(0.3, how)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
+
+
+def ctrl_c() -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_duckdb_makes_an_error_of_a_ctrl_c_that_is_told_from_others():
+    connection = settings.connect()
+    with pytest.raises(KeyboardInterrupt), stopped(ctrl_c), settings.interruptible():
+        connection.execute(LONG)
+    with pytest.raises(RuntimeError, match="another"), settings.interruptible():
+        raise RuntimeError("another")
+
+
+def test_ctrl_c_while_the_databases_open_is_a_ctrl_c(session, monkeypatch):
     true_lock = settings.lock
 
     def lock(connection, *rest, **named) -> None:
-        opening.set()
-        with contextlib.suppress(duckdb.Error):
-            connection.execute("SET threads = 1; SELECT COUNT(*) FROM range(300000000)").fetchall()
+        connection.execute(LONG).fetchall()
         true_lock(connection, *rest, **named)
 
     monkeypatch.setattr(settings, "lock", lock)
-    stopper = interrupt_soon(opening.is_set)
-    with pytest.raises(KeyboardInterrupt):
-        made.engine.count(compiled)
-    stopper.join()
+    with pytest.raises(KeyboardInterrupt), stopped(ctrl_c):
+        open_engine(session.policy)
+    # The second one, after the charge: no failure of the engine.
+    with pytest.raises(KeyboardInterrupt), stopped(ctrl_c):
+        session.run(PLUS)
+    assert states(session) == ["cancelled"]
     monkeypatch.undo()
-    assert made.count("SELECT COUNT(DISTINCT user_id) FROM visits WHERE ms + 1 > 0") == {None: 2}
+    session.run(PLUS)
+    assert states(session) == ["settled", "cancelled"]  # the newest first
 
 
-def test_ctrl_c_stops_a_public_statement(opened, tmp_path):
-    (tmp_path / "visits.csv").write_text(CSV)
-    made = opened(VISITS.format(source="visits.csv"))
-    began = time.monotonic()
-    stopper = interrupt_soon(lambda: time.monotonic() - began > 0.2)
-    with pytest.raises(KeyboardInterrupt):
-        made.shell.run(HEAVY)
-    stopper.join()
-    assert made.shell.run("SELECT 1 AS one").column("one").to_pylist() == [1]
+def test_a_second_ctrl_c_does_not_leave_the_work_running():
+    asked: list[int] = []
+    ended = threading.Event()
+
+    def cancel() -> None:
+        asked.append(1)
+        if len(asked) < 3:
+            raise KeyboardInterrupt
+        ended.set()
+
+    with pytest.raises(KeyboardInterrupt), stopped(ctrl_c):
+        run(lambda: ended.wait(30), cancel)
+    assert ended.is_set()
 
 
-def test_ctrl_c_while_a_statement_is_prepared_is_a_ctrl_c(opened, tmp_path):
-    (tmp_path / "visits.csv").write_text(CSV)
-    made = opened(VISITS.format(source="visits.csv"))
-    began = time.monotonic()
-    stopper = interrupt_soon(lambda: time.monotonic() - began > 0.2)
-    with pytest.raises(KeyboardInterrupt):
-        made.shell.evaluate(f"({HEAVY})")
-    stopper.join()
-    assert made.shell.evaluate("1 + 1") == 2
+def test_ctrl_c_stops_a_public_statement(session):
+    with pytest.raises(KeyboardInterrupt), stopped(ctrl_c):
+        session.run(HEAVY)
+    # Nothing runs any more.
+    assert session.run("SELECT 1 AS one").table.column("one").to_pylist() == [1]
 
 
-def test_another_thread_stops_a_public_statement(opened, tmp_path):
-    (tmp_path / "visits.csv").write_text(CSV)
-    made = opened(VISITS.format(source="visits.csv"))
-    stopper = threading.Timer(0.2, made.shell.cancel)
-    stopper.start()
-    with pytest.raises(OperationalError, match="cancelled"):
-        made.shell.run(HEAVY)
-    stopper.join()
+def test_another_thread_stops_a_public_statement(session):
+    with pytest.raises(OperationalError, match="nothing was charged"), stopped(session.cancel):
+        session.run(HEAVY)
+    assert session.run("SELECT 1 AS one").table.column("one").to_pylist() == [1]
+
+
+def test_what_stops_the_preparing_says_nothing_of_the_statement(session):
+    with pytest.raises(KeyboardInterrupt), stopped(ctrl_c):
+        session.shell.evaluate(f"({LONG})")
+    with pytest.raises(Cancelled, match="nothing was charged"), stopped(session.cancel):
+        session.shell.evaluate(f"({LONG})")
+    assert session.shell.evaluate("1 + 1") == 2
+
+
+@pytest.mark.parametrize("by_thread", [True, False])
+def test_what_stops_the_last_calculation_is_no_failure(session, monkeypatch, by_thread):
+    true = session.shell.calculate
+    monkeypatch.setattr(
+        session.shell, "calculate", lambda table, listed: true(table, [*listed, f"({HEAVY})"])[:-1]
+    )
+    how, error = (session.cancel, Cancelled) if by_thread else (ctrl_c, KeyboardInterrupt)
+    with pytest.raises(error), stopped(how):
+        session.run(PLUS)
+    assert states(session) == ["cancelled"]
+
+
+def test_a_stopped_vetting_is_no_verdict(session, monkeypatch):
+    monkeypatch.setattr(engine_module, "out_of_range", lambda _: f"({HEAVY}) > 0")
+    object.__setattr__(session.engine.readers["visits"], "columns", (("ms", TIMESTAMP),))
+    with pytest.raises(Cancelled, match="nothing was charged"), stopped(session.cancel):
+        session.engine.vet("visits")
+    with pytest.raises(KeyboardInterrupt), stopped(ctrl_c):
+        session.engine.vet("visits")
+
+
+def test_nothing_to_stop(session):
+    session.cancel()
+    session.engine._reopen()
+    session.cancel()
+    session.run(PLUS)
+    assert states(session) == ["settled"]

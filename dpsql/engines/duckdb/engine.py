@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -16,7 +17,7 @@ from dpsql.engines.duckdb import settings
 from dpsql.engines.duckdb.domains import Domains
 from dpsql.engines.duckdb.shell import Shell
 from dpsql.engines.duckdb.sources import Reader, read_sources
-from dpsql.engines.protocol import CANCELLED, FAILED, Cancelled, Counts
+from dpsql.engines.protocol import CANCELLED, FAILED, UNCHARGED, Cancelled, Counts
 from dpsql.engines.worker import run
 from dpsql.errors import InternalError, OperationalError, PolicyError
 from dpsql.policy import UnitColumn
@@ -128,17 +129,17 @@ class DuckDBEngine:
             self._running = running = self._connection(plain=plain)
             return running.sql(compiled.sql).to_arrow_table()
 
-        rows = self._run(work)
+        rows = self._run(work, CANCELLED)
         if rows is None:
             raise OperationalError(FAILED)
         return _counts(rows, compiled)
 
-    def _run(self, work: Callable[[], _Made]) -> _Made | None:
-        """Return what the work returns, None if it failed."""
+    def _run(self, work: Callable[[], _Made], cancelled: str) -> _Made | None:
+        """Return what the work returns; None if it failed, and the databases will be opened afresh."""
         self._cancelled = False
         made = run(work, self.cancel, cancelled=lambda: self._cancelled)
         if made is None and self._cancelled:
-            raise Cancelled(CANCELLED)
+            raise Cancelled(cancelled)
         if made is None:
             self._reopen()
         return made
@@ -169,19 +170,19 @@ class DuckDBEngine:
                     return False
             return True
 
-        return self._run(work) is True
+        return self._run(work, UNCHARGED) is True
 
     def _reopen(self) -> None:
-        """Start from fresh databases: after some engine errors the old ones are no longer usable."""
+        """Have the databases opened afresh: after some engine errors the old ones are no longer usable."""
         for connection in self._opened.values():
             connection.close()
         self._opened.clear()
-        self._running = self._connection(plain=True)
 
     def cancel(self) -> None:
         """Stop what runs."""
         self._cancelled = True
-        self._running.interrupt()
+        with suppress(duckdb.Error):  # it may be closed
+            self._running.interrupt()
 
     def close(self) -> None:
         """Let go of the data."""

@@ -96,7 +96,7 @@ def _parquet(path: Path) -> tuple[FoundColumn, ...]:
     text = str(path).replace("'", "''")
     found: list[tuple[str, str]] | None = None
     if not any(character in text for character in "*?["):  # these would name other files
-        with settings.connect() as connection:
+        with settings.interruptible(), settings.connect() as connection:
             try:
                 rows = connection.execute(f"DESCRIBE SELECT * FROM read_parquet('{text}')").fetchall()
                 found = [(row[0], row[1]) for row in rows]
@@ -137,7 +137,7 @@ ORDER BY ALL
 def _database(path: Path) -> list[Found]:
     rows, keys = None, []
     text = str(path).replace("'", "''")
-    with settings.connect() as connection:
+    with settings.interruptible(), settings.connect() as connection:
         try:
             connection.execute(f"ATTACH '{text}' AS own (READ_ONLY)")
             rows = connection.execute(_COLUMNS).fetchall()

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import duckdb
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-__all__ = ["connect", "interrupted", "lock"]
+__all__ = ["connect", "interruptible", "lock"]
 
 _AT_START: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": False,
@@ -52,9 +53,19 @@ def connect() -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def interrupted(problem: RuntimeError) -> bool:
-    """Tell what DuckDB makes of a Ctrl-C in the main thread from its other complaints."""
-    return str(problem) == "Query interrupted"
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Let a Ctrl-C be one: in the main thread DuckDB makes a `RuntimeError` of it."""
+    try:
+        yield
+    except RuntimeError as problem:
+        if str(problem) != "Query interrupted":
+            raise
+        stopped = True
+    else:
+        stopped = False
+    if stopped:
+        raise KeyboardInterrupt
 
 
 def lock(

@@ -9,19 +9,20 @@ from __future__ import annotations
 import json
 import re
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import duckdb
 
 from dpsql.analysis import fold, quote
 from dpsql.engines.duckdb import settings
-from dpsql.engines.protocol import Cancelled
+from dpsql.engines.protocol import CANCELLED, FAILED, UNCHARGED, Cancelled
 from dpsql.engines.worker import run
 from dpsql.errors import OperationalError, ProgrammingError
 from dpsql.types import HUGEINT, INTERVAL, JSON, NULL, SqlType, column_type
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import pyarrow as pa
 
@@ -125,7 +126,6 @@ class Shell:
     def run(self, sql: str) -> pa.Table:
         """Run a checked public statement."""
         binds = True
-        self._cancelled = False
 
         def work() -> pa.Table:
             nonlocal binds
@@ -135,49 +135,63 @@ class Shell:
                 binds = False
                 raise
 
-        with self._lock:
-            made = run(work, self.cancel, cancelled=lambda: self._cancelled)
+        made = self._run(work, UNCHARGED)
         if made is not None:
             return made
-        if self._cancelled:
-            raise Cancelled("the statement was cancelled")
         if not binds:
             raise ProgrammingError(
                 "the engine cannot bind this public statement: check the names and types of its columns"
             )
         raise OperationalError("the engine could not finish this public statement")
 
-    def cancel(self) -> None:
-        """Stop a public statement that runs."""
-        self._cancelled = True
-        self._con.interrupt()
-
     def calculate(self, table: pa.Table, expressions: Sequence[str]) -> list[pa.Array]:
         """Calculate over released rows (`r`): post-processing, which costs nothing."""
         listed = ", ".join(f"{sql} AS x{i}" for i, sql in enumerate(expressions))
-        with self._lock:
+
+        def work() -> pa.Table:
             self._con.register("dpsql_incoming", table)
             try:
-                made = self._con.sql(f"SELECT {listed} FROM dpsql_incoming AS r").to_arrow_table()
+                return self._con.sql(f"SELECT {listed} FROM dpsql_incoming AS r").to_arrow_table()
             finally:
                 self._con.unregister("dpsql_incoming")
+
+        made = self._run(work, CANCELLED)
+        if made is None:
+            raise OperationalError(FAILED)
         return [made.column(i).combine_chunks() for i in range(made.num_columns)]
+
+    def _run(self, work: Callable[[], pa.Table], cancelled: str) -> pa.Table | None:
+        """Return what the work returns, None if it failed; in a thread, so that Ctrl-C stops it at once."""
+        with self._lock:
+            self._cancelled = False
+            made = run(work, self.cancel, cancelled=lambda: self._cancelled)
+            stopped = made is None and self._cancelled
+        if stopped:
+            raise Cancelled(cancelled)
+        return made
+
+    def cancel(self) -> None:
+        """Stop what runs, from another thread."""
+        self._cancelled = True
+        with suppress(duckdb.Error):  # it may be closed
+            self._con.interrupt()
 
     def close(self) -> None:
         """Let go of the database."""
         self._con.close()
 
     def _rows(self, sql: str) -> list[tuple[Any, ...]]:
-        failed = stopped = False
+        failed = cancelled = False
         with self._lock:
             try:
-                return self._con.execute(sql).fetchall()
-            except duckdb.Error:
+                with settings.interruptible():
+                    return self._con.execute(sql).fetchall()
+            except duckdb.InterruptException:
+                cancelled = True
+            except (duckdb.Error, RuntimeError):  # some of its own faults are no engine errors
                 failed = True
-            except RuntimeError as problem:  # some of its own faults are no engine errors
-                stopped, failed = settings.interrupted(problem), True
-        if stopped:
-            raise KeyboardInterrupt
+        if cancelled:
+            raise Cancelled(UNCHARGED)
         if failed:
             raise ValueError("does not bind")
         return []
