@@ -154,9 +154,7 @@ class RemoteEngine(ABC):
             made = self._translated(compiled)
         except Untranslatable as problem:
             raise OperationalError(problem.message) from None
-        rows = self._run(made, CANCELLED)
-        if rows is None:
-            raise OperationalError(FAILED)
+        rows = self._run(made)
         width = len(compiled.keys)
         if rows.num_columns != width + compiled.counts:
             raise OperationalError(FAILED)
@@ -166,7 +164,13 @@ class RemoteEngine(ABC):
         )
         return Counts(keys.rename_columns([f"k{i}" for i in range(width)]), arrays)
 
-    def _run(self, made: Translated, cancelled: str) -> pa.Table | None:
+    def _run(self, made: Translated) -> pa.Table:
+        rows = self._rows(made, CANCELLED)
+        if rows is None:
+            raise OperationalError(FAILED)
+        return rows
+
+    def _rows(self, made: Translated, cancelled: str) -> pa.Table | None:
         """Return the rows of a statement; None if it failed, and the engine was started afresh."""
         self._cancelled = False
         rows = run(lambda: self.fetch(made), self.stop, self._policy.timeout, lambda: self._cancelled)
@@ -190,7 +194,7 @@ class RemoteEngine(ABC):
             repeated = f"SELECT 1 AS x FROM {text} AS r{there} GROUP BY {listed} HAVING COUNT(*) > 1"
             checks.append(f"SELECT COUNT(*) AS n0 FROM ({repeated}) AS f")
         for i, sql in enumerate(checks):
-            rows = self._run(Translated(sql, (), ()), UNCHARGED)
+            rows = self._rows(Translated(sql, (), ()), UNCHARGED)
             if rows is None:
                 return False
             if i and rows.column(0)[0].as_py() != 0:

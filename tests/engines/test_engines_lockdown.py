@@ -72,6 +72,18 @@ def test_what_runs_is_stopped_from_another_thread(engine: RemoteEngine, session:
     assert session.run(COUNT).release is not None
 
 
+def test_a_stopped_vetting_is_no_verdict(engine: RemoteEngine, session: Session, monkeypatch):
+    fetch = engine.fetch
+    monkeypatch.setattr(engine, "fetch", lambda _: fetch(long_one(engine)))
+    stopper = threading.Timer(1.5, session.cancel)
+    stopper.start()
+    with pytest.raises(Cancelled, match="nothing was charged"):
+        engine.vet("visits")
+    stopper.join()
+    monkeypatch.undo()
+    assert engine.vet("visits")
+
+
 def test_what_runs_too_long_fails_without_a_word(engine: RemoteEngine, session: Session):
     policy = engine._policy
     object.__setattr__(policy, "timeout", 1)
