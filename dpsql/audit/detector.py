@@ -31,7 +31,7 @@ __all__ = ["detect"]
 _BLOCK = 1 << 16
 """Runs of one call in the final test: what the cache holds."""
 
-_OPEN, _MORE = 0.05, 4
+_OPEN, _MORE = 0.5, 4
 """A p-value that settles nothing, but up to which a second look is worth it; and its runs, in those of the
 first."""
 
