@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Callable
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -12,11 +13,11 @@ from dpsql.charge import exact
 from dpsql.language.statement import Options
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from dpsql.language.source import Source
 
-__all__ = ["MECHANISMS", "NOISES", "parse_options", "read_value"]
+__all__ = ["MECHANISMS", "NOISES", "OPTIONS", "parse_options", "read_value"]
 
 MECHANISMS = (
     "AUTO",
@@ -161,18 +162,38 @@ def _name(token: Token, sign: str) -> str:
 
 
 _ZERO, _ONE = Fraction(0), Fraction(1)
-_READERS: dict[str, Callable[[Token, str], object]] = {
-    "epsilon": _epsilon,
-    "delta": _within(_ZERO, _ONE, "more than 0 and less than 1", open_low=True),
-    "measure": _measure,
-    "measure_strategy": _word("AUTO", "EACH", "ANCHOR"),
-    "mechanism": _word(*MECHANISMS),
-    "noise": _word(*NOISES),
-    "base_hits": _count,
-    "threshold_share": _within(_ZERO, _ONE, "more than 0 and less than 1", open_low=True),
-    "candidates": _count,
-    "max_groups_contributed": _count,
-    "confidence": _within(_ZERO, _ONE, "more than 0 and less than 1", open_low=True),
-    "privacy_unit_column": _name,
-    "fresh": _flag,
+_PROPER = "more than 0 and less than 1"
+_TABLE: dict[str, tuple[Callable[[Token, str], object], str]] = {
+    "epsilon": (_epsilon, "the most the statement may cost, from 0.000001 to 1,000,000"),
+    "delta": (
+        _within(_ZERO, _ONE, _PROPER, open_low=True),
+        "the delta for keys whose values nobody declared, between 0 and 1",
+    ),
+    "measure": (_measure, "the share of epsilon that measures the counts shown, or `AUTO`"),
+    "measure_strategy": (
+        _word("AUTO", "EACH", "ANCHOR"),
+        "`EACH` measures every selected count, `ANCHOR` their total; `AUTO` takes the more accurate one",
+    ),
+    "mechanism": (_word(*MECHANISMS), "the mechanism by name, or `AUTO`"),
+    "noise": (_word(*NOISES), "the noise of the selection"),
+    "base_hits": (_count, "how many groups barely above the threshold the budget must pay for"),
+    "threshold_share": (
+        _within(_ZERO, _ONE, _PROPER, open_low=True),
+        "the share of epsilon for the noise of the threshold, between 0 and 1",
+    ),
+    "candidates": (
+        _count,
+        "how many of the largest groups are looked at where nobody declared the key's values",
+    ),
+    "max_groups_contributed": (_count, "in how many groups one unit may count when all groups are released"),
+    "confidence": (
+        _within(_ZERO, _ONE, _PROPER, open_low=True),
+        "the probability that an interval covers the true count; 0.95 where nothing is said",
+    ),
+    "privacy_unit_column": (_name, "the unit's column; may only repeat what the policy declares"),
+    "fresh": (_flag, "`TRUE` asks for a new answer, and pays for it, where a stored one would be free"),
 }
+_READERS = {name: reader for name, (reader, _) in _TABLE.items()}
+
+OPTIONS: dict[str, str] = {name: meaning for name, (_, meaning) in _TABLE.items()}
+"""The options of a private statement, and what each means."""

@@ -3,6 +3,7 @@
 ========================  ==================================================================
 ``reading``, ``tables``   TOML -> the dataclasses (``section`` reads one TOML table)
 ``model``, ``parts``      the dataclasses
+``keys``                  the keys of each TOML table, with their meanings
 ``rules``                 what must hold among them (``budget_rules``, ``domain_rules``, ``engine_rules``)
 ``names``                 ASCII names compared without case; wording of errors
 ``values``                a domain's values as its column's type holds them
@@ -13,6 +14,7 @@
 from __future__ import annotations
 
 from dpsql.policy.engine_rules import engine_kind
+from dpsql.policy.keys import KEYS, Key
 from dpsql.policy.model import AnalystPolicy, BudgetPolicy, Policy, Table
 from dpsql.policy.names import Names, same_name
 from dpsql.policy.parts import (
@@ -36,6 +38,7 @@ from dpsql.policy.reading import load
 from dpsql.policy.values import fit
 
 __all__ = [
+    "KEYS",
     "AnalystPolicy",
     "BooleanDomain",
     "BudgetPolicy",
@@ -43,6 +46,7 @@ __all__ = [
     "DatabaseSource",
     "Domain",
     "EnumDomain",
+    "Key",
     "Names",
     "ParquetSource",
     "Policy",

@@ -12,6 +12,7 @@ from typing import cast
 
 from dpsql.charge import exact
 from dpsql.errors import PolicyError
+from dpsql.policy.keys import KEYS
 from dpsql.policy.model import AnalystPolicy, BudgetPolicy, Policy, Table
 from dpsql.policy.names import wrong
 from dpsql.policy.parts import CsvSource, ParquetSource
@@ -19,17 +20,6 @@ from dpsql.policy.section import Section
 from dpsql.policy.tables import read_table, unit_kinds
 
 __all__ = ["load"]
-
-_TOP = ("database", "budget", "tables", "analysts", "share_releases", "data_version")
-_BUDGET = (
-    "epsilon",
-    "delta",
-    "max_epsilon_per_query",
-    "max_failures",
-    "default_epsilon",
-    "default_delta",
-    "ledger",
-)
 
 
 def load(path: str | os.PathLike[str]) -> Policy:
@@ -90,11 +80,11 @@ def _syntax_error(problem: str, text: str) -> PolicyError:
 
 
 def _policy(raw: dict[str, object], file: Path) -> Policy:
-    top = Section(raw, (), _TOP)
+    top = Section(raw, (), KEYS["top level"])
     top.require("budget", "write [budget] with epsilon and delta")
     top.require("tables", 'write [tables.NAME] with source = "FILE" and unit = "COLUMN"')
     base = file.parent
-    database = Section(top.get("database", dict, {}), ("database",), ("path", "engine", "timeout"))
+    database = Section(top.get("database", dict, {}), ("database",), KEYS["[database]"])
     database_path = _path(database, "path", base)
     if database_path is not None:
         _must_exist(database_path, "database.path")
@@ -137,7 +127,7 @@ def _must_exist(path: Path, key: str) -> None:
 
 
 def _budget(raw: object, base: Path) -> BudgetPolicy:
-    section = Section(raw, ("budget",), _BUDGET)
+    section = Section(raw, ("budget",), KEYS["[budget]"])
     section.require("epsilon", "write the total that may ever be spent, for instance epsilon = 5.0")
     return BudgetPolicy(
         epsilon=_number(section, "epsilon"),
@@ -153,7 +143,7 @@ def _budget(raw: object, base: Path) -> BudgetPolicy:
 def _analysts(top: Section) -> dict[str, AnalystPolicy]:
     analysts = {}
     for name, raw in top.get("analysts", dict, {}).items():
-        section = Section(raw, ("analysts", name), ("epsilon", "delta"))
+        section = Section(raw, ("analysts", name), KEYS["[analysts.NAME]"])
         section.require("epsilon", "write the most this analyst may spend")
         analysts[name] = AnalystPolicy(
             name, _number(section, "epsilon"), _number(section, "delta", Fraction(0))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import date, datetime, time
 from decimal import Decimal
 from typing import TypeVar
@@ -34,7 +34,7 @@ def described(value: object) -> str:
 class Section:
     """A TOML table at a key path, with the keys it may have."""
 
-    def __init__(self, raw: object, key: tuple[str, ...], known: tuple[str, ...]) -> None:
+    def __init__(self, raw: object, key: tuple[str, ...], known: Collection[str]) -> None:
         self.key = key
         if not isinstance(raw, dict):
             raise wrong(self.place(), f"expected a table, found {described(raw)}")

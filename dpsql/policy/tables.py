@@ -9,6 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import cast
 
+from dpsql.policy.keys import KEYS
 from dpsql.policy.model import Table
 from dpsql.policy.names import fold, joined, wrong
 from dpsql.policy.parts import (
@@ -33,7 +34,6 @@ from dpsql.types import SqlType, column_type
 
 __all__ = ["read_table", "unit_kinds"]
 
-_TABLE = ("source", "public", "unit", "unit_kind", "columns", "unique", "domain", "trust_source")
 _IDENTIFIER = r'(?:"((?:[^"]|"")+)"|([A-Za-z_][A-Za-z0-9_]*))'
 
 
@@ -48,7 +48,7 @@ def unit_kinds(tables: Mapping[str, Mapping[str, object]]) -> dict[str, str]:
 
 def read_table(name: str, raw: object, base: Path, kinds: Mapping[str, str]) -> Table:
     """Read a table; `kinds` are those of all tables, for children to inherit."""
-    section = Section(raw, ("tables", name), _TABLE)
+    section = Section(raw, ("tables", name), KEYS["[tables.NAME]"])
     public = section.get("public", bool, False)
     if public and "unit_kind" in section:
         raise wrong(section.place("unit_kind"), "a public table has no privacy unit")

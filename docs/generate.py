@@ -1,0 +1,114 @@
+"""Add generated pages to the documents: the guides of examples/, and references from dpsql's own tables."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mkdocs.structure.files import File, InclusionLevel
+
+from dpsql import policy
+from dpsql.analysis.functions import REFUSED, listed
+from dpsql.language.options import MECHANISMS, NOISES, OPTIONS
+
+if TYPE_CHECKING:
+    from mkdocs.config.defaults import MkDocsConfig
+    from mkdocs.structure.files import Files
+
+ROOT = Path(__file__).parents[1]
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the generated pages before the navigation is built."""
+    for path in sorted((ROOT / "examples").iterdir()):
+        if path.suffix in (".md", ".sql", ".ipynb"):
+            files.append(
+                File.generated(
+                    config,
+                    f"guides/{path.name}",
+                    content=_highlighted(path.read_text("utf-8")),
+                    inclusion=InclusionLevel.INCLUDED if path.suffix == ".md" else InclusionLevel.NOT_IN_NAV,
+                )
+            )
+    pages = {
+        "changelog.md": (ROOT / "CHANGELOG.md").read_text("utf-8"),
+        "reference/sql.md": _sql(),
+        "reference/policy.md": _policy(),
+    }
+    for name, text in pages.items():
+        files.append(File.generated(config, name, content=text))
+    return files
+
+
+def _highlighted(text: str) -> str:
+    """Drop what only the tests read behind a fence's language (`sql refused`)."""
+    return re.sub(r"^(```\w+) \w+$", r"\1", text, flags=re.MULTILINE)
+
+
+def _sql() -> str:
+    lines = [
+        "# SQL reference",
+        "",
+        "Clauses and selections are described in [asking questions](../guides/for_analysts.md). This page is",
+        "generated from the tables that the parser and the analysis read.",
+        "",
+        "## Options",
+        "",
+        "`SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (name = value, ..)`; `SET name = value` sets a default",
+        "for the connection.",
+        "",
+        "| option | value |",
+        "|---|---|",
+        *(f"| `{name}` | {words} |" for name, words in OPTIONS.items()),
+        "",
+        f"Mechanisms: {', '.join(f'`{m}`' for m in MECHANISMS)}.",
+        f"Noises: {', '.join(f'`{n}`' for n in NOISES)}.",
+        "",
+        "## Functions over private data",
+        "",
+        "Argument types in the order of the arguments; *literal* marks a constant. A function that is not",
+        "listed is refused over private data.",
+        "",
+        "| function | accepted arguments |",
+        "|---|---|",
+    ]
+    for name, forms in sorted(listed().items()):
+        shown = dict.fromkeys(" ".join(_argument(a) for a in form.arguments) for form in forms)
+        lines.append(f"| `{_cell(name)}` | {'; '.join(f'`{_cell(s)}`' if s else 'none' for s in shown)} |")
+    lines += ["", "## Functions refused with a reason", "", "| function | reason |", "|---|---|"]
+    lines += [f"| `{name}` | {reason} |" for name, reason in sorted(REFUSED.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _argument(text: str) -> str:
+    if text.startswith("#"):
+        return "literal " + text[1:]
+    return f"'{text[1:]}'" if text.startswith("=") else text
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "&#124;")
+
+
+def _policy() -> str:
+    lines = [
+        "# Policy reference",
+        "",
+        "The keys of `dpsql.toml`, generated from the table that the reader of the policy checks against. An",
+        "unknown key is an error. [Policy and checks](../guides/for_owners.md) explains how to choose.",
+    ]
+    for section, keys in policy.KEYS.items():
+        lines += ["", f"## `{section}`", "", "| key | value | default | meaning |", "|---|---|---|---|"]
+        lines += [f"| `{name}` | {key.value} | {key.default} | {key.meaning} |" for name, key in keys.items()]
+    lines += ["", "## Domains", ""]
+    for kind in (
+        policy.ValuesDomain,
+        policy.RangeDomain,
+        policy.TableDomain,
+        policy.BooleanDomain,
+        policy.EnumDomain,
+    ):
+        lines.append(f"* `{kind.__name__}`: {(inspect.getdoc(kind) or '').splitlines()[0]}")
+    return "\n".join(lines) + "\n"

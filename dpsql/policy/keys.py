@@ -1,0 +1,87 @@
+"""The keys that each table of `dpsql.toml` may have, with their values, defaults and meanings.
+
+The reader of the policy refuses every other key. The policy reference in the documents is generated from
+this table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["KEYS", "Key"]
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One key of the policy file."""
+
+    value: str
+    """What may be written, in words."""
+    default: str
+    """What holds when the key is absent, in words; `required` if it may not be."""
+    meaning: str
+
+
+KEYS: dict[str, dict[str, Key]] = {
+    "top level": {
+        "budget": Key("a table", "required", "what may be spent"),
+        "tables": Key("a table for each name", "required", "what exists for analysts"),
+        "database": Key("a table", "none", "where the tables of `source` are"),
+        "analysts": Key("a table for each name", "none", "who may ask, each with a cap"),
+        "share_releases": Key(
+            "`true` or `false`",
+            "`false`",
+            "whether an analyst may be given another one's answer, charged to the former's own cap",
+        ),
+        "data_version": Key(
+            "text", "derived from what is read", "changed by the owner when the data changes"
+        ),
+    },
+    "[budget]": {
+        "epsilon": Key("a number", "required", "the total that may ever be spent"),
+        "delta": Key("a number", "0", "the total delta, for keys whose values nobody declared"),
+        "max_epsilon_per_query": Key("a number", "no cap", "the most one statement may cost"),
+        "max_failures": Key(
+            "a whole number",
+            "3",
+            "how many of an analyst's private statements may fail before further ones are refused",
+        ),
+        "default_epsilon": Key(
+            "a number", "none", "for statements that name no epsilon; without it they are refused"
+        ),
+        "default_delta": Key("a number", "none", "for statements that need a delta and name none"),
+        "ledger": Key("a path", "`dpsql-ledger.sqlite`", "the file that holds what was spent and answered"),
+    },
+    "[analysts.NAME]": {
+        "epsilon": Key(
+            "a number", "required", "the most this analyst may spend; the policy's total still binds"
+        ),
+        "delta": Key("a number", "0", "the same for delta"),
+    },
+    "[database]": {
+        "path": Key("a path", "none", "a DuckDB database, opened read-only"),
+        "engine": Key(
+            "`duckdb`, `spark`, `sc://..` or `postgresql://..`",
+            "`duckdb`",
+            "which engine holds the private tables",
+        ),
+        "timeout": Key("seconds", "3600", "after which another engine than DuckDB stops a statement"),
+    },
+    "[tables.NAME]": {
+        "source": Key(
+            "a path or a table's name", "required", "a Parquet or CSV file, or a table of the database"
+        ),
+        "public": Key("`true` or `false`", "`false`", "a public table is free and exact for everybody"),
+        "unit": Key(
+            "a column, `ROW`, or `{ via, table, column }`", "required unless public", "what is protected"
+        ),
+        "unit_kind": Key("text", "`unit`, or `row`", "what a unit is; tables of different kinds never join"),
+        "columns": Key("a table of names and types", "the schema of the source", "what exists of the table"),
+        "unique": Key("lists of columns", "none", "no two rows agree in these columns; the owner's word"),
+        "domain": Key("a table, below", "none", "the public values of key columns"),
+        "trust_source": Key(
+            "`true` or `false`", "`false`", "skip reading the source once through its declared types"
+        ),
+    },
+}
+"""The keys by the table they stand in."""
