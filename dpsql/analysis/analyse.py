@@ -68,7 +68,7 @@ def _analyse(query: Query, policy: Policy, catalog: Catalog, options: Options) -
         size,
         ("not declared" if size is None else origins) if block.keys else "one group",
         owner,
-        owner.kind,
+        f"row of {owner.table}" if owner.row else owner.kind,
     )
 
 

@@ -40,6 +40,8 @@ class Owner:
     kind: str
     type: SqlType | None
     row: bool = False
+    table: str = ""
+    """The table whose rows are units of their own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,7 +125,7 @@ def base_table(compiler: StatementCompiler, table: Table, at: exp.Expr) -> Relat
     )
     match table.unit:
         case UnitRow(kind=kind):
-            owner = Owner(kind, None, row=True)
+            owner = Owner(kind, None, row=True, table=table.name)
             return Relation(f"SELECT TRUE AS u, {listed} FROM {source}", columns, owner, frozenset())
         case UnitColumn(column=column, kind=kind):
             place = places[fold(column)]

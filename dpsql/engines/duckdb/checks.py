@@ -115,6 +115,15 @@ class Inspector(DuckDBEngine):
         )
         return row[0], row[1]
 
+    def shared(self, table: str, column: str, other: str, theirs: str) -> tuple[int, int]:
+        """Return how many distinct values a column has, and how many of them another table's column has."""
+        row = self._one(
+            f"SELECT COUNT(DISTINCT v), COUNT(DISTINCT v) FILTER "
+            f"(WHERE v IN (SELECT {_text(quote(theirs))} FROM main.{quote(other)})) "
+            f"FROM (SELECT {_text(quote(column))} AS v FROM main.{quote(table)}) AS r"
+        )
+        return row[0], row[1]
+
     def _all_units(self, kind: str) -> str:
         parts = []
         for name, reader in self.readers.items():
