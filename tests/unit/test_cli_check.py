@@ -280,8 +280,8 @@ def test_rows_that_belong_to_a_unit_of_another_table(owner: Owner, table: str, u
 
 
 def test_rows_that_belong_to_rows_of_a_child_table(owner: Owner) -> None:
-    owner.put("clicks", "SELECT i AS click_id, i AS visit_id FROM range(90) AS r(i)")
-    owner.put("refunds", "SELECT i % 40 AS click_id, 1 AS x FROM range(90) AS r(i)")
+    owner.put("clicks", "SELECT 1000 + i AS click_id, i AS visit_id FROM range(90) AS r(i)")
+    owner.put("refunds", "SELECT 1000 + i % 40 AS click_id, 1 AS x FROM range(90) AS r(i)")
     owner.policy = POLICY + (
         '[tables.clicks]\nsource = "clicks.parquet"\n'
         'unit = { via = "visit_id", table = "visits", column = "visit_id" }\n'
