@@ -203,7 +203,7 @@ def _domains(table: Declared) -> Iterator[tuple[str, str]]:
             yield f'{name} = "BOOLEAN"', ""
         elif kind.integer:
             yield f"# {name} = {{ from = ..., to = ... }}", ""
-        elif kind.name == "DATE":
+        elif kind.name in ("DATE", "TIMESTAMP"):
             yield f"# {name} = {{ from = 2024-01-01, to = ... }}", ""
         elif kind.name == "VARCHAR":
             yield f'# {name} = ["...", "..."]', 'or { table = "a public table", column = "its column" }'

@@ -117,7 +117,7 @@ def _check_range(domain: RangeDomain, kind: SqlType | None, place: str) -> None:
     integers = all(isinstance(end, int) and not isinstance(end, bool) for end in ends)
     if not days and not integers:
         raise wrong(place, "a range goes from an integer to an integer, or from a date to a date")
-    if kind is not None and not (kind.integer if integers else kind.name == "DATE"):
+    if kind is not None and not (kind.integer if integers else kind.name in ("DATE", "TIMESTAMP")):
         raise wrong(
             place, f"a range of {'integers' if integers else 'dates'} does not fit a column of {kind}"
         )
@@ -127,6 +127,6 @@ def _check_range(domain: RangeDomain, kind: SqlType | None, place: str) -> None:
         raise wrong(place, f"a domain has at most {MOST_VALUES} values")
     for end in ends:
         try:
-            fit(end, kind or (BIGINT if integers else DATE))
+            fit(end, DATE if days else kind or BIGINT)
         except ValueError as problem:
             raise wrong(place, str(problem)) from None

@@ -75,12 +75,18 @@ class Inspector(DuckDBEngine):
 
     def outside(self, table: str, column: str) -> tuple[int, int]:
         """Return how many values lie outside a column's declared domain, and in how many rows."""
-        domain, cell = self.domains.sql(table, column), quote(column)
-        owned = self._owned(table)
+        cell, owned = quote(column), self._owned(table)
+        days = self.domains.span(table, column)
+        if days is not None:
+            outside = f"(CAST({cell} AS DATE) < DATE '{days[0]}' OR CAST({cell} AS DATE) > DATE '{days[1]}')"
+        else:
+            outside = (
+                f"{cell} NOT IN (SELECT v FROM ({self.domains.sql(table, column)}) AS d WHERE v IS NOT NULL)"
+            )
         row = self._one(
             f"SELECT COUNT(DISTINCT {cell}), COUNT(*) FROM main.{quote(table)}"
             f"{owned}{' AND' if owned else ' WHERE'} {cell} IS NOT NULL "
-            f"AND {cell} NOT IN (SELECT v FROM ({domain}) AS d WHERE v IS NOT NULL)"
+            f"AND {outside}"
         )
         return row[0], row[1]
 
