@@ -273,6 +273,8 @@ def _with_part_domain(form: Function, typed: Typed) -> Typed:
     if part not in _PART_RANGES or not typed.type.integer:
         return typed
     low, high = _PART_RANGES[part]
+    if part == "hour" and form.arguments[-1] == "TIME":
+        high = 24  # TIME '24:00:00' is one
     sql = f"SELECT TRY_CAST(i AS {typed.type}) AS v, i AS o FROM range({low}, {high + 1}) AS r(i)"
     return replace(typed, candidates=Candidates(sql, ordered=True, origin=f"the {part}s"))
 
