@@ -1,9 +1,9 @@
 """No group is lost: whatever a key computes from values inside declared domains is among its candidates.
 
-Random declared domains, random rows inside them, random key expressions. The counts of all candidates, before
-any noise, add up to the number of rows whose key is not NULL, computed by plain DuckDB on the expression as
-typed. A value outside the candidates would be missing from the sum. A key may be refused for want of a domain;
-how many must not be is stated.
+Random declared domains, random rows inside them, random key expressions. The counts of all candidates,
+before any noise, add up to the number of rows whose key is not NULL, computed by plain DuckDB on the
+expression as typed. A value outside the candidates would be missing from the sum. A key may be refused for
+want of a domain; how many must not be is stated.
 """
 
 from __future__ import annotations
@@ -248,7 +248,8 @@ def test_the_last_day_counts_until_midnight_and_no_longer(tmp_path: Path) -> Non
     with duckdb.connect() as connection:
         connection.execute(
             "COPY (SELECT unnest([TIMESTAMP '2024-01-01', TIMESTAMP '2024-01-31 23:59:59.999999', "
-            f"TIMESTAMP '2024-02-01', TIMESTAMP '2023-12-31 23:59:59.999999', NULL]) AS ts) TO '{tmp_path}/e.parquet'"
+            "TIMESTAMP '2024-02-01', TIMESTAMP '2023-12-31 23:59:59.999999', NULL]) AS ts) "
+            f"TO '{tmp_path}/e.parquet'"
         )
     (tmp_path / "dpsql.toml").write_text(
         "[budget]\nepsilon = 1\n[tables.e]\nsource = 'e.parquet'\nunit = 'ROW'\n"
@@ -257,11 +258,9 @@ def test_the_last_day_counts_until_midnight_and_no_longer(tmp_path: Path) -> Non
     policy = load(tmp_path / "dpsql.toml")
     assert Inspector(policy).outside("e", "ts") == (2, 2)
     plain = duckdb.connect()
-    plain.execute(
-        f"CREATE TABLE e AS FROM '{tmp_path}/e.parquet' WHERE ts BETWEEN '2024-01-01' AND '2024-01-31 23:59:59.999999'"
-    )
+    plain.execute(f"CREATE TABLE e AS FROM '{tmp_path}/e.parquet' WHERE year(ts) = 2024 AND month(ts) = 1")
     whole = World(Session(policy), Inspector(policy), plain)
-    for key in ("CAST(ts AS DATE)", "date_trunc('second', ts)", "strftime(ts, '%H:%M')"):
+    for key in ("CAST(ts AS DATE)", "date_trunc('minute', ts)", "strftime(ts, '%H:%M')"):
         # The two rows outside are in no group where the group itself is outside.
         assert whole.lost(key) == (0 if "H" not in key else -2), key
 
@@ -272,7 +271,7 @@ def test_a_key_that_sees_too_much_of_time_is_refused_with_one_that_does_not(tmp_
     with pytest.raises(QueryRefused, match="ts has a declared range of days, and k sees more") as refused:
         session.prepare(asked)
     assert refused.value.hint == "GROUP BY date_trunc('day', ts)"
-    assert (refused.value.line, asked[(refused.value.col or 0) - 1 :]) == (1, "GROUP BY ts")
+    assert (refused.value.line, asked[(refused.value.col or 0) - 1 :]) == (1, "ts")
     assert session.prepare(
         asked.replace("ts AS k", "date_trunc('day', ts) AS k").replace("BY ts", "BY k")
     ).plan
