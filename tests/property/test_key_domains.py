@@ -103,7 +103,7 @@ class Keys:
                 f"date_trunc('{self.part()}', {column})",
                 f"date_trunc('{self.part()}', date_trunc('{self.part()}', {column}))",
                 f"time_bucket(INTERVAL {pick([1, 7, 15, 36, 90])} {pick(PARTS)}, {column})",
-                f"date_trunc('{self.part()}', {column}) + INTERVAL {pick([1, -3, 40])} {pick(PARTS)}",
+                f"date_trunc('{self.part()}', {column}) + INTERVAL '{pick([1, -3, 40])}' {pick(PARTS)}",
                 f"date_trunc('{self.part()}', {column} + INTERVAL {pick([1, 30])} {pick(PARTS)})",
                 f"CAST({column} AS DATE)",
                 f"last_day({column})",
