@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import date, datetime
 from decimal import Decimal
@@ -89,6 +90,13 @@ def _checked_values(domain: ValuesDomain, kind: SqlType | None, place: str) -> V
         raise wrong(
             place, "a value is a text, an integer, a Decimal, a boolean, a date, a timestamp or a time"
         )
+    if kind is not None and kind.name == "TIMESTAMP" and any(map(_is_day, domain.values)):
+        raise wrong(
+            place,
+            "a day is no TIMESTAMP",
+            "write { from = 2024-01-01, to = 2024-01-31 } for all times of these days, or times: "
+            '"2024-01-01 00:00:00"',
+        )
     held: list[Value] = []
     for position, value in enumerate(domain.values):
         try:
@@ -96,6 +104,13 @@ def _checked_values(domain: ValuesDomain, kind: SqlType | None, place: str) -> V
         except ValueError as problem:
             raise wrong(f"{place}[{position}]", str(problem)) from None
     return ValuesDomain(tuple(held))
+
+
+def _is_day(value: Value) -> bool:
+    """Whether a value is a day without a time: as a TIMESTAMP it would stand for its midnight alone."""
+    if isinstance(value, str):
+        return re.fullmatch(r"\d{4}-\d\d-\d\d", value) is not None
+    return isinstance(value, date) and not isinstance(value, datetime)
 
 
 def _plain(value: Value) -> Value:
