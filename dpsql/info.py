@@ -41,7 +41,7 @@ def reading_words(reading: Reading) -> str:
 
 def guarantee(plan: Plan, charge: Charge) -> str:
     """Say in words what is promised to whom."""
-    unit = f"all rows of one {plan.unit}" if not plan.owner.row else "one row"
+    unit = f"one {plan.unit}" if plan.owner.row else f"all rows of one {plan.unit}"
     text = (
         f"adding or removing {unit} changes the probability of any answer by a factor of at most "
         f"e^{float(charge.epsilon):g}"

@@ -8,7 +8,7 @@
                    GROUP BY, ``setops`` UNION and its kin; ``tables`` and ``joins`` their FROM
 ``expressions``    scalar rules; ``calls``, ``syntax`` and ``subqueries`` more of them; ``functions``
                    the list of allowed ones; ``coerce`` conversions, all written out
-``candidates``     public domains of keys
+``candidates``     public domains of keys; ``spans`` those of points of time
 ``writing``        the forms of the counting SQL
 ``binder``         the engine's own binder as second wall
 ``public``         statements over public tables

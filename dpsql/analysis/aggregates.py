@@ -374,7 +374,15 @@ def grouped(
     for i, key in enumerate(keys):
         name = f"{alias}.k{i}"
         group.keys.setdefault(
-            key.sql, Typed(name, key.type, frozenset({name}), unit=key.unit, candidates=key.candidates)
+            key.sql,
+            Typed(
+                name,
+                key.type,
+                frozenset({name}),
+                unit=key.unit,
+                candidates=key.candidates,
+                span=key.column_span(),
+            ),
         )
     around = source.scope.block
     block = Block(
@@ -406,7 +414,10 @@ def grouped(
     inner = f"SELECT {', '.join(parts)} FROM {source.sql}{where}" + (f" GROUP BY {by}" if by else "")
     hidden = f"{alias}.u AS u, " if source.unit else ""
     listed = ", ".join(f"{v.sql} AS c{i}" for i, v in enumerate(values))
-    columns = tuple(Column(i.name, v.type, v.unit, v.candidates) for i, v in zip(items, values, strict=True))
+    columns = tuple(
+        Column(i.name, v.type, v.unit, v.candidates, span=v.column_span())
+        for i, v in zip(items, values, strict=True)
+    )
     sql = f"SELECT {hidden}{listed} FROM ({inner}) AS {alias}{having}"
     if group.windows or qualify:
         # HAVING first, then the windows over what it left, then QUALIFY: the same alias names each level.

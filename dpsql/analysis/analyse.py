@@ -68,7 +68,7 @@ def _analyse(query: Query, policy: Policy, catalog: Catalog, options: Options) -
         size,
         ("not declared" if size is None else origins) if block.keys else "one group",
         owner,
-        owner.kind,
+        f"row of {owner.table}" if owner.row else owner.kind,
     )
 
 
@@ -124,6 +124,7 @@ def _domain_size(compiler: StatementCompiler, query: Query, block: Counting, opt
     if unknown:
         key = next((o.name for o in block.outputs if o.kind == "key" and o.of == unknown[0]), "the key")
         at = query.tree.args.get("group")
+        _refuse_whole_time(query, block, unknown[0], key)
         what = {AboveThreshold: "a threshold", AllGroups: "releasing all groups"}.get(type(reading), "this")
         raise query.source.refuse(
             f"nobody declared which values {key} can have, and {what} needs a public domain",
@@ -143,6 +144,18 @@ def _domain_size(compiler: StatementCompiler, query: Query, block: Counting, opt
     if block.keys and size == 0:
         raise query.source.refuse("the domain of the keys is empty", query.tree.args.get("group"))
     return size
+
+
+def _refuse_whole_time(query: Query, block: Counting, place: int, key: str) -> None:
+    """Refuse a key that sees a TIMESTAMP finer than its declared range can be listed."""
+    for origin in block.source.scope.origins:
+        for name, column in zip(origin.names, origin.columns, strict=True):
+            if column.span is not None and column.sql in block.keys[place].reads:
+                raise query.source.refuse(
+                    f"{name} has a declared range of days, and {key} sees more of it than a list can hold",
+                    query.tree.args.get("group"),
+                    f"GROUP BY date_trunc('day', {name})",
+                )
 
 
 def complete(options: Options, defaults: Options) -> Options:

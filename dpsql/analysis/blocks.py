@@ -244,7 +244,7 @@ def _project(
     hoist: Hoist | None,
 ) -> Relation:
     columns = tuple(
-        Column(i.name, v.type, v.unit, v.candidates, v.link if v.reads == {v.sql} else "")
+        Column(i.name, v.type, v.unit, v.candidates, v.link if v.reads == {v.sql} else "", v.column_span())
         for i, v in zip(items, values, strict=True)
     )
     _storable(compiler, items, values)

@@ -34,11 +34,8 @@ def with_domain(catalog: Catalog, value: Typed, scope: Scope) -> Typed:
         return replace(value, candidates=BOOLEANS)
     columns = {c.sql: c for origin in scope.origins for c in origin.columns}
     if len(value.reads) > 1:
-        sizes = [
-            catalog.count(d.sql) + 1
-            for name in value.reads
-            if name in columns and (d := columns[name].candidates) is not None
-        ]
+        listed = [_listed(value, name, columns) for name in value.reads]
+        sizes = [catalog.count(d.sql) + 1 for d in listed if d is not None]
         if len(sizes) == len(value.reads) and prod(sizes) > MAX_IMAGE:
             return value
     return replace(value, candidates=image(value, columns))
@@ -63,12 +60,14 @@ def image(value: Typed, columns: Mapping[str, Typed]) -> Candidates | None:
     if not value.reads:
         return None
     tables: dict[str, list[tuple[str, str]]] = {}
+    found: list[Candidates] = []
     for name in sorted(value.reads):
-        column = columns.get(name)
-        if column is None or column.candidates is None:
+        domain = _listed(value, name, columns)
+        if domain is None:
             return None
+        found.append(domain)
         table, _, place = name.partition(".")
-        tables.setdefault(table, []).append((place, column.candidates.sql))
+        tables.setdefault(table, []).append((place, domain.sql))
     sources = []
     for table, parts in tables.items():
         inner = " CROSS JOIN ".join(
@@ -80,7 +79,15 @@ def image(value: Typed, columns: Mapping[str, Typed]) -> Candidates | None:
     sql = (
         f"SELECT DISTINCT {value.sql} AS v FROM {' CROSS JOIN '.join(sources)} WHERE {value.sql} IS NOT NULL"
     )
-    origins = " and ".join(
-        dict.fromkeys(c.candidates.origin for n in sorted(value.reads) if (c := columns[n]).candidates)
-    )
+    origins = " and ".join(dict.fromkeys(domain.origin for domain in found))
     return Candidates(sql, origin=f"computed from {origins}")
+
+
+def _listed(value: Typed, name: str, columns: Mapping[str, Typed]) -> Candidates | None:
+    """Return what a column that is read ranges over: its domain, or the grid that the expression sees."""
+    column = columns.get(name)
+    if column is None:
+        return None
+    if column.candidates is None and column.span is not None and name in value.grains:
+        return column.span.grid(value.grains[name])
+    return column.candidates

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from datetime import date
+
     from dpsql.types import SqlType
 
 __all__ = ["Catalog"]
@@ -30,6 +32,9 @@ class Catalog(Protocol):
 
     def domain(self, table: str, column: str) -> str | None:
         """Return a SELECT of columns v and o (its order) over a column's declared domain, or None."""
+
+    def span(self, table: str, column: str) -> tuple[date, date] | None:
+        """Return the first and the last day of a TIMESTAMP column's declared range, or None."""
 
     def unique(self, table: str) -> tuple[tuple[str, ...], ...]:
         """Column sets of a public table that were verified to be unique."""

@@ -44,6 +44,7 @@ def cast(value: Typed, kind: SqlType, *, lossless: bool = False) -> Typed:
         unit=UnitRole.NONE,
         candidates=None,
         size=value.size + 1,
+        span=None,
     )
 
 

@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from dpsql.analysis import functions
 from dpsql.analysis.coerce import cast, literal_sql, to_type, unify
+from dpsql.analysis.spans import joint_grains, seen_at
 from dpsql.analysis.typed import Candidates, Literal, Typed
 from dpsql.language import MARK
 from dpsql.types import (
@@ -134,7 +135,8 @@ def _reads(*values: Typed) -> frozenset[str]:
 
 def built(sql: str, kind: SqlType, *parts: Typed, candidates: Candidates | None = None) -> Typed:
     """Make an expression of its parts: what they read, and their sizes together."""
-    return Typed(sql, kind, _reads(*parts), candidates=candidates, size=1 + sum(p.size for p in parts))
+    size = 1 + sum(p.size for p in parts)
+    return Typed(sql, kind, _reads(*parts), candidates=candidates, size=size, grains=joint_grains(parts))
 
 
 def _column(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
@@ -360,8 +362,7 @@ def _cast(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
             f"TIMESTAMP '9999-12-31 23:59:59.999999' THEN {value.sql} END)",
             size=2 * value.size,
         )
-    result = cast(value, kind)
-    return canonical(result)
+    return canonical(cast(seen_at(value, "day") if kind.name == "DATE" else value, kind))
 
 
 def canonical(value: Typed) -> Typed:

@@ -10,12 +10,13 @@ from __future__ import annotations
 import csv
 import difflib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING
 
 from dpsql.analysis.coerce import cast, to_type
+from dpsql.analysis.spans import call_grains
 from dpsql.analysis.typed import Candidates, Typed
 from dpsql.types import BIGINT, HUGEINT, INTERVAL, JSON, VARCHAR, SqlType, column_type
 
@@ -183,7 +184,7 @@ def compile_form(catalog: Catalog, form: Function, arguments: Sequence[Typed]) -
     size = 1 + sum(a.size * max(1, form.form.count(f"{{{i}}}")) for i, a in enumerate(arguments))
     if not reads and "(SELECT " not in sql and _other_type(catalog, sql, kind):
         sql = f"TRY_CAST({sql} AS {kind})"
-    typed = Typed(sql, kind, reads, size=size)
+    typed = Typed(sql, kind, reads, size=size, grains=call_grains(form.name, arguments))
     if kind.name == "DECIMAL" and kind.precision > 18:
         return cast(typed, SqlType("DECIMAL", 18, min(kind.scale, 18)))
     return cast(typed, BIGINT) if kind == HUGEINT else typed
@@ -272,14 +273,10 @@ def _with_part_domain(form: Function, typed: Typed) -> Typed:
     if part not in _PART_RANGES or not typed.type.integer:
         return typed
     low, high = _PART_RANGES[part]
+    if part == "hour" and form.arguments[-1] == "TIME":
+        high = 24  # TIME '24:00:00' is one
     sql = f"SELECT TRY_CAST(i AS {typed.type}) AS v, i AS o FROM range({low}, {high + 1}) AS r(i)"
-    return Typed(
-        typed.sql,
-        typed.type,
-        typed.reads,
-        size=typed.size,
-        candidates=Candidates(sql, ordered=True, origin=f"the {part}s"),
-    )
+    return replace(typed, candidates=Candidates(sql, ordered=True, origin=f"the {part}s"))
 
 
 def _unlisted(source: Source, name: str, at: exp.Expr) -> Exception:

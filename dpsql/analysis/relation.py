@@ -13,6 +13,7 @@ from dpsql.analysis.typed import Candidates, Typed, UnitRole
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from dpsql.analysis.spans import Span
     from dpsql.language import Source
     from dpsql.types import SqlType
 
@@ -40,6 +41,8 @@ class Owner:
     kind: str
     type: SqlType | None
     row: bool = False
+    table: str = ""
+    """The table whose rows are units of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,7 @@ class Column:
     unit: UnitRole = UnitRole.NONE
     candidates: Candidates | None = None
     link: str = ""
+    span: Span | None = None
 
 
 @dataclass(frozen=True, slots=True)

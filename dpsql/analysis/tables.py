@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from dpsql.analysis.expressions import canonical, check_arguments, common
 from dpsql.analysis.relation import Column, Origin, Owner, Relation, Scope, fold, quote
+from dpsql.analysis.spans import Span
 from dpsql.analysis.typed import Candidates, Typed, UnitRole
 from dpsql.policy import UnitColumn, UnitRow, UnitVia
 
@@ -119,13 +120,17 @@ def base_table(compiler: StatementCompiler, table: Table, at: exp.Expr) -> Relat
         return Relation(f"SELECT {listed} FROM {source}", columns, None, unique)
     columns = tuple(
         Column(
-            name, kind, candidates=_declared(compiler, table.name, name), link=_link(compiler, table, name)
+            name,
+            kind,
+            candidates=_declared(compiler, table.name, name),
+            link=_link(compiler, table, name),
+            span=_span(compiler, table.name, name),
         )
         for name, kind in declared
     )
     match table.unit:
         case UnitRow(kind=kind):
-            owner = Owner(kind, None, row=True)
+            owner = Owner(kind, None, row=True, table=table.name)
             return Relation(f"SELECT TRUE AS u, {listed} FROM {source}", columns, owner, frozenset())
         case UnitColumn(column=column, kind=kind):
             place = places[fold(column)]
@@ -213,6 +218,11 @@ def _declared(compiler: StatementCompiler, table: str, column: str) -> Candidate
     return Candidates(sql, ordered=True, origin=f"the declared domain of {table}.{column}") if sql else None
 
 
+def _span(compiler: StatementCompiler, table: str, column: str) -> Span | None:
+    days = compiler.catalog.span(table, column)
+    return Span(*days, f"the declared range of {table}.{column}") if days else None
+
+
 def _values(compiler: StatementCompiler, node: exp.Values) -> Relation:
     rows = [row.expressions if isinstance(row, exp.Tuple) else [row] for row in node.expressions]
     width = len(rows[0])
@@ -255,6 +265,7 @@ def origin_of(relation: Relation, generated: str, alias: str) -> Origin:
             unit=c.unit,
             link=c.link,
             candidates=c.candidates,
+            span=c.span,
         )
         for i, c in enumerate(relation.columns)
     )

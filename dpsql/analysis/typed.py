@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from dpsql.analysis.spans import Span
     from dpsql.types import SqlType
 
 __all__ = ["Candidates", "Literal", "Typed", "UnitRole"]
@@ -61,6 +63,14 @@ class Typed:
     """Names the parent's key if this column is one or leads to one: equal keys have one owner."""
     candidates: Candidates | None = None
     size: int = 1
+    span: Span | None = None
+    """The public range of a TIMESTAMP column, as long as this is the column itself."""
+    grains: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """Columns of which the value depends on a part of time alone, and that part; others are seen whole."""
+
+    def column_span(self) -> Span | None:
+        """Return the public range of a column's values; None for anything but a column."""
+        return self.span if self.reads == {self.sql} else None
 
     def with_unit(self, role: UnitRole) -> Typed:
         """Return the same expression with another role."""

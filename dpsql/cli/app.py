@@ -254,7 +254,8 @@ def release_command(settings: Settings, /, *, number: int) -> int:
     "units",
     metavar="[TABLE=]COLUMN",
     multiple=True,
-    help="The column that names whom to protect; ROW if each row is a unit of its own.",
+    help="The column that names whom to protect; PARENT.COLUMN if the table PARENT has it and COLUMN leads "
+    "there; ROW if each row is a unit of its own.",
 )
 @click.option("--unit-kind", metavar="WORD", help="What a unit is, such as patient.")
 @click.option("--public", metavar="TABLE", multiple=True, help="A table that everybody may see.")

@@ -34,7 +34,7 @@ def run(policy: str, wishes: Wishes) -> ExitCode:
     if "epsilon" not in amounts:
         amounts["epsilon"] = ask("epsilon, all that can ever be spent", "1") if ask else "1"
     amounts = {name: _number(name, text) for name, text in amounts.items()}
-    text = policy_text(tables.declared, amounts, wishes.unit_kind, path)
+    text = policy_text(tables.declared, amounts, path)
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)

@@ -11,6 +11,7 @@ import click
 
 from dpsql.cli import narrate
 from dpsql.cli.init_text import Declared, Via, quoted
+from dpsql.cli.init_units import Units, fold_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -34,29 +35,24 @@ class Wishes:
     amounts: tuple[tuple[str, str], ...] = ()
 
 
-def _fold(name: str) -> str:
-    return name.lower()
-
-
 class Tables:
     """Decides, table by table, what is declared of it."""
 
     def __init__(self, found: list[Found], wishes: Wishes, ask: Callable[..., str] | None) -> None:
         self._ask = ask
-        self._found = {_fold(table.name): table for table in found}
+        self._found = {fold_name(table.name): table for table in found}
         pairs = [(name, unit) for name, mark, unit in (w.rpartition("=") for w in wishes.units) if mark]
-        self._units = {_fold(self._table(name).name): unit for name, unit in pairs}
-        self._common = [unit for unit in wishes.units if "=" not in unit]
-        if len(self._common) > 1:
+        named = {fold_name(self._table(name).name): unit for name, unit in pairs}
+        common = [unit for unit in wishes.units if "=" not in unit]
+        if len(common) > 1:
             raise click.UsageError("--unit COLUMN is for all tables; write --unit TABLE=COLUMN for one")
-        self._public = {_fold(self._table(name).name) for name in wishes.public}
-        if both := self._public & set(self._units):
+        public = {fold_name(self._table(name).name) for name in wishes.public}
+        if both := public & set(named):
             raise click.UsageError(f"{min(both)} cannot be public and have a unit")
-        decided = {name: self._direct(table) for name, table in self._found.items()}
-        # Parents first: a child may follow from what is answered for them.
-        order = sorted(found, key=lambda table: bool(table.parents))
-        units = {table.name: self._decide(table, decided) for table in order}
-        self.declared = [Declared(table, units[table.name]) for table in found]
+        units = Units(self._found, named, common, public, ask)
+        self.declared = [Declared(table, _declared(units.of[name])) for name, table in self._found.items()]
+        _state_kinds(self.declared, units.kinds, wishes.unit_kind)
+        _vouch(self.declared)
         for wish in wishes.columns:
             self._type(wish)
         for wish in wishes.domains:
@@ -65,70 +61,13 @@ class Tables:
             self._ask_more(ask, wishes)
 
     def _table(self, name: str) -> Found:
-        found = self._found.get(_fold(name))
+        found = self._found.get(fold_name(name))
         if found is None:
             raise click.UsageError(f"there is no table {name}; there are {', '.join(self._names())}")
         return found
 
     def _names(self) -> list[str]:
         return [table.name for table in self._found.values()]
-
-    # -- units
-
-    def _direct(self, table: Found) -> str | None:
-        """Return the unit that flags name for a table: a column, ROW, or PUBLIC."""
-        if _fold(table.name) in self._public:
-            return "PUBLIC"
-        if _fold(table.name) in self._units:
-            return self._unit(table, self._units[_fold(table.name)])
-        for unit in self._common:
-            if unit == "ROW" or _column(table, unit) is not None:
-                return self._unit(table, unit)
-        return None
-
-    def _unit(self, table: Found, text: str) -> str:
-        if text.upper() in ("ROW", "PUBLIC") and _column(table, text) is None:
-            return text.upper()
-        column = _column(table, text)
-        if column is None:
-            raise click.UsageError(f"{table.name} has no column {text}; it has {_listed(table)}")
-        return column.name
-
-    def _decide(self, table: Found, decided: dict[str, str | None]) -> str | Via | None:
-        unit = decided[_fold(table.name)]
-        if unit is None:
-            link = self._link(table, decided)
-            if link is not None:
-                return link
-            unit = self._ask_unit(table)
-            decided[_fold(table.name)] = unit
-        return None if unit == "PUBLIC" else unit
-
-    def _link(self, table: Found, decided: dict[str, str | None]) -> Via | None:
-        """Return the way to the unit through the database's foreign key to a table that has it."""
-        for column, source, theirs in table.parents:
-            parent = next((t for t in self._found.values() if t.source == source), None)
-            if parent is None or (theirs,) not in parent.unique:
-                continue
-            if decided[_fold(parent.name)] not in (None, "ROW", "PUBLIC"):
-                return Via(column, parent.name, theirs)
-        return None
-
-    def _ask_unit(self, table: Found) -> str:
-        if self._ask is None:
-            said = f"it has no column {self._common[0]}" if self._common else "nothing says"
-            raise click.UsageError(
-                f"whose rows are those of {table.name}? {said}\n"
-                f"Hint: --unit {table.name}=COLUMN (it has {_listed(table)}), --unit {table.name}=ROW, "
-                f"or --public {table.name}"
-            )
-        narrate.say(f"{table.name}: {_listed(table, types=True)}")
-        while True:
-            answer = self._ask("  the column that names whom to protect, ROW if each row is one, or PUBLIC")
-            try:
-                return self._unit(table, answer)
-            except click.UsageError as problem:
-                narrate.error(problem.format_message())
 
     # -- types and domains
 
@@ -140,9 +79,9 @@ class Tables:
         hits = [
             (declared, column)
             for declared in self.declared
-            if not dot or _fold(declared.name) == _fold(table)
+            if not dot or fold_name(declared.name) == fold_name(table)
             for column in declared.found.columns
-            if _fold(column.name) == _fold(name)
+            if fold_name(column.name) == fold_name(name)
         ]
         if len(hits) != 1:
             which = "is in several tables: write TABLE.COLUMN" if hits else "is no column here"
@@ -203,15 +142,30 @@ class Tables:
             narrate.error(problem.format_message())
 
 
-def _column(table: Found, name: str) -> FoundColumn | None:
-    return next((column for column in table.columns if _fold(column.name) == _fold(name)), None)
+def _declared(unit: str | Via) -> str | Via | None:
+    return None if unit == "PUBLIC" else unit
 
 
-def _listed(table: Found, *, types: bool = False) -> str:
-    return ", ".join(
-        f"{column.name} {column.physical}" if types and column.physical else column.name
-        for column in table.columns
-    )
+def _state_kinds(tables: list[Declared], kinds: dict[str, str], wish: str | None) -> None:
+    """Name each unit column's kind, where the owner did or several columns may name different things."""
+    columns = {unit.lower() for table in tables if isinstance(unit := table.unit, str) and unit != "ROW"}
+    for table in tables:
+        if not isinstance(table.unit, str):
+            continue
+        if wish is not None and (table.unit != "ROW" or not columns):
+            table.unit_kind = wish
+        elif wish is None and len(columns) > 1 and table.unit != "ROW":
+            table.unit_kind = kinds[fold_name(table.name)]
+
+
+def _vouch(tables: list[Declared]) -> None:
+    """State of each parent that its key is unique: without it no child could go through it."""
+    parents = {fold_name(table.name): table for table in tables}
+    for table in tables:
+        if isinstance(table.unit, Via):
+            parent, fact = parents[fold_name(table.unit.parent)], (table.unit.parent_column,)
+            if fact not in parent.found.unique:
+                parent.vouched.setdefault(fact, table.name)
 
 
 def _values(text: str, kind: SqlType | None, tables: Sequence[str]) -> str:
@@ -222,7 +176,7 @@ def _values(text: str, kind: SqlType | None, tables: Sequence[str]) -> str:
     if ends:
         return f"{{ from = {ends[1]}, to = {ends[2]} }}"
     table, dot, column = text.partition(".")
-    if dot and _fold(table) in map(_fold, tables):
+    if dot and fold_name(table) in map(fold_name, tables):
         return f"{{ table = {quoted(table)}, column = {quoted(column)} }}"
     try:
         found = json.loads(text) if text.startswith("[") else [part.strip() for part in text.split(",")]

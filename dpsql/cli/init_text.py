@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -50,14 +49,20 @@ class Declared:
         A column, "ROW", a link to the parent, or None for a public table.
     kinds
         The types that differ from those found: the owner's for a CSV file.
+    unit_kind
+        The word for its unit; None: the default.
     domains
         Column -> its public values, as TOML.
+    vouched
+        Keys that are to be unique -> the table whose rows find their unit through them.
     """
 
     found: Found
     unit: str | Via | None
+    unit_kind: str | None = None
     kinds: dict[str, SqlType] = field(default_factory=dict)
     domains: dict[str, str] = field(default_factory=dict)
+    vouched: dict[tuple[str, ...], str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -71,29 +76,18 @@ class Declared:
         return self.kinds.get(column.name, column.kind)
 
 
-def policy_text(
-    tables: list[Declared], amounts: Mapping[str, str], unit_kind: str | None, policy: Path
-) -> str:
+def policy_text(tables: list[Declared], amounts: Mapping[str, str], policy: Path) -> str:
     """Write the text for the file `policy`; `amounts` holds the budget's numbers as the owner wrote them."""
     base = policy.absolute().parent
     databases = {table.found.database for table in tables if table.found.database is not None}
-    kinds = _kinds(tables)
     paths = [f"path = {quoted(_relative(database, base))}" for database in databases]
     parts = [
         _HEAD,
         *(_section("database", [(path, "only ever read")]) for path in paths),
         _section("budget", list(_budget(amounts, f"{policy.stem}-ledger.sqlite"))),
-        *(_table(table, unit_kind or kinds.get(str(table.unit).lower()), base) for table in tables),
+        *(_table(table, base) for table in tables),
     ]
     return "\n".join(parts)
-
-
-def _kinds(tables: list[Declared]) -> dict[str, str]:
-    """Name the kind of each unit column: columns of different names may count different things."""
-    columns = {unit.lower() for table in tables if isinstance(unit := table.unit, str) and unit != "ROW"}
-    if len(columns) < 2:
-        return {}
-    return {column: re.sub(r"_?(?:id|key|number|uuid)$", "", column) or column for column in columns}
 
 
 def quoted(text: str) -> str:
@@ -131,7 +125,7 @@ def _budget(amounts: Mapping[str, str], ledger: str) -> Iterator[tuple[str, str]
     yield f"ledger = {quoted(ledger)}", "beside this file: what was spent and what was answered"
 
 
-def _table(table: Declared, unit_kind: str | None, base: Path) -> str:
+def _table(table: Declared, base: Path) -> str:
     key, found = joined("tables", table.name), table.found
     lines = [(f"source = {quoted(found.source if found.database else _relative(found.source, base))}", "")]
     if table.unit is None:
@@ -140,14 +134,15 @@ def _table(table: Declared, unit_kind: str | None, base: Path) -> str:
         via = table.unit
         parts = {"via": via.column, "table": via.parent, "column": via.parent_column}
         link = ", ".join(f"{name} = {quoted(value)}" for name, value in parts.items())
-        lines.append((f"unit = {{ {link} }}", "whom to protect: the parent row's unit"))
+        about = f"whom to protect: whose row of {via.parent} has this {via.column}"
+        lines.append((f"unit = {{ {link} }}", neutral(about)[:100]))
     else:
         what = "each row" if table.unit == "ROW" else f"all rows of one {table.unit} together"
         lines.append((f"unit = {quoted(table.unit)}", f"whom to protect: {what}"))
-    if unit_kind and isinstance(table.unit, str):
+    if table.unit_kind is not None:
         lines.append(
             (
-                f"unit_kind = {quoted(unit_kind)}",
+                f"unit_kind = {quoted(table.unit_kind)}",
                 "one word for the same people; tables of different kinds never join",
             )
         )
@@ -160,8 +155,14 @@ def _table(table: Declared, unit_kind: str | None, base: Path) -> str:
 
 def _unique(table: Declared) -> list[tuple[str, str]]:
     facts = [fact for fact in table.found.unique if not any(map(name_problem, fact))]
+    said = "the database's own keys"
+    for (column,), child in table.vouched.items():
+        facts.append((column,))
+        said = (
+            f"{child} finds its unit through {column}: no two rows may share one; `dpsql check` verifies it"
+        )
     if facts:
-        return [(f"unique = {json.dumps(facts)}", "the database's own keys")]
+        return [(f"unique = {json.dumps(facts)}", neutral(said)[:140])]
     if table.unit is None:
         return []
     return [('# unique = [["a", "b"]]', "sets of columns you vouch are unique; COUNT(*) can then count rows")]
@@ -202,7 +203,7 @@ def _domains(table: Declared) -> Iterator[tuple[str, str]]:
             yield f'{name} = "BOOLEAN"', ""
         elif kind.integer:
             yield f"# {name} = {{ from = ..., to = ... }}", ""
-        elif kind.name == "DATE":
+        elif kind.name in ("DATE", "TIMESTAMP"):
             yield f"# {name} = {{ from = 2024-01-01, to = ... }}", ""
         elif kind.name == "VARCHAR":
             yield f'# {name} = ["...", "..."]', 'or { table = "a public table", column = "its column" }'

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from dpsql.analysis import fold
+from dpsql.engines.duckdb.checks import UnreadableError
 from dpsql.owner.findings import times
-from dpsql.policy import Policy, Table, UnitColumn, UnitVia
+from dpsql.owner.naming import is_bare_key, names_rows
+from dpsql.policy import Policy, Table, UnitColumn, UnitRow, UnitVia
 from dpsql.policy.names import joined
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from dpsql.engines.duckdb.checks import Inspector
     from dpsql.owner.findings import Report
     from dpsql.types import SqlType
 
-__all__ = ["looks_like_units", "verify_kinds", "verify_unit"]
+__all__ = ["looks_like_units", "verify_kinds", "verify_others", "verify_unit"]
 
 _NAMING = re.compile(
     r"(^|_)(user|person|people|customer|client|patient|member|account|employee|sender|receiver|recipient|from|to|"
@@ -78,6 +83,51 @@ def looks_like_units(column: str, values: int, shared: int, units: int) -> bool:
     return (
         values >= 2 and 2 * shared >= values and (_NAMING.search(column) is not None or 5 * shared >= units)
     )
+
+
+def verify_others(report: Report, inspector: Inspector, policy: Policy) -> None:
+    """Tell of tables whose rows seem to belong to the units of another table, which they do not protect."""
+    private = [t for t in policy.tables.values() if t.unit is not None and not t.trust_source]
+    for table in private:
+        others = (parent for parent in private if _kind(parent) != _kind(table))
+        texts = (text for parent in others for text in _foreign_units(inspector, table, parent))
+        # A source that cannot be read was told of before.
+        with suppress(UnreadableError):
+            if (text := next(texts, None)) is not None:
+                report.note(joined("tables", table.name, "unit"), text)
+
+
+def _kind(table: Table) -> str | None:
+    return table.unit.kind if table.unit is not None else None
+
+
+def _foreign_units(inspector: Inspector, table: Table, parent: Table) -> Iterator[str]:
+    """Tell of columns that have the name and the values of another table's unit, or of its key."""
+    own, owner = table.unit, parent.unit
+    if own is None or owner is None or isinstance(owner, UnitRow):
+        return
+    whom = owner.column if isinstance(owner, UnitColumn) else owner.kind
+    unit = f"one row of {table.name}" if isinstance(own, UnitRow) else f"one {own.kind}"
+    for column, kind in inspector.readers[table.name].columns:
+        for other, expected in inspector.readers[parent.name].columns:
+            names_it = names_rows(column, parent.name, other)
+            same = fold(column) == fold(other) and not is_bare_key(column)
+            is_unit = isinstance(owner, UnitColumn) and fold(other) == fold(owner.column)
+            facts = {fold(fact[0]) for fact in parent.unique if len(fact) == 1}
+            if not (names_it or (same and (is_unit or fold(other) in facts))):
+                continue
+            if _comparable(kind) != _comparable(expected):
+                continue
+            values, shared = inspector.shared(table.name, column, parent.name, other)
+            if 2 * shared < max(values, 1):
+                continue
+            if is_unit:
+                said, mend = f"its {column} is the unit of {parent.name}", f'; write unit = "{column}"'
+            else:
+                said = f"its {column} names a row of {parent.name}, which belongs to one {whom}"
+                link = f'via = "{column}", table = "{parent.name}", column = "{other}"'
+                mend = f"; write unit = {{ {link} }}" if isinstance(owner, UnitColumn) else ""
+            yield f"{said}: here only {unit} is protected, not all rows of one {whom}{mend}"
 
 
 def verify_kinds(report: Report, inspector: Inspector, policy: Policy) -> None:

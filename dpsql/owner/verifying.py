@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from dpsql.engines.duckdb.checks import Inspector, UnreadableError
 from dpsql.errors import PolicyError
 from dpsql.owner.findings import Report, times
-from dpsql.owner.units import verify_kinds, verify_unit
+from dpsql.owner.units import verify_kinds, verify_others, verify_unit
 from dpsql.policy import EnumDomain, Policy, Table
 from dpsql.policy.names import joined
 from dpsql.reuse import source_version
@@ -47,6 +47,7 @@ def verify(policy: Policy, tell: Callable[[str], None] = lambda table: None) -> 
             else:
                 _verify_table(report, inspector, policy, table)
         verify_kinds(report, inspector, policy)
+        verify_others(report, inspector, policy)
     finally:
         inspector.close()
     return report

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import date, datetime
 from decimal import Decimal
@@ -89,6 +90,13 @@ def _checked_values(domain: ValuesDomain, kind: SqlType | None, place: str) -> V
         raise wrong(
             place, "a value is a text, an integer, a Decimal, a boolean, a date, a timestamp or a time"
         )
+    if kind is not None and kind.name == "TIMESTAMP" and any(map(_is_day, domain.values)):
+        raise wrong(
+            place,
+            "a day is no TIMESTAMP",
+            "write { from = 2024-01-01, to = 2024-01-31 } for all times of these days, or times: "
+            '"2024-01-01 00:00:00"',
+        )
     held: list[Value] = []
     for position, value in enumerate(domain.values):
         try:
@@ -96,6 +104,13 @@ def _checked_values(domain: ValuesDomain, kind: SqlType | None, place: str) -> V
         except ValueError as problem:
             raise wrong(f"{place}[{position}]", str(problem)) from None
     return ValuesDomain(tuple(held))
+
+
+def _is_day(value: Value) -> bool:
+    """Whether a value is a day without a time: as a TIMESTAMP it would stand for its midnight alone."""
+    if isinstance(value, str):
+        return re.fullmatch(r"\d{4}-\d\d-\d\d", value) is not None
+    return isinstance(value, date) and not isinstance(value, datetime)
 
 
 def _plain(value: Value) -> Value:
@@ -117,7 +132,7 @@ def _check_range(domain: RangeDomain, kind: SqlType | None, place: str) -> None:
     integers = all(isinstance(end, int) and not isinstance(end, bool) for end in ends)
     if not days and not integers:
         raise wrong(place, "a range goes from an integer to an integer, or from a date to a date")
-    if kind is not None and not (kind.integer if integers else kind.name == "DATE"):
+    if kind is not None and not (kind.integer if integers else kind.name in ("DATE", "TIMESTAMP")):
         raise wrong(
             place, f"a range of {'integers' if integers else 'dates'} does not fit a column of {kind}"
         )
@@ -127,6 +142,6 @@ def _check_range(domain: RangeDomain, kind: SqlType | None, place: str) -> None:
         raise wrong(place, f"a domain has at most {MOST_VALUES} values")
     for end in ends:
         try:
-            fit(end, kind or (BIGINT if integers else DATE))
+            fit(end, DATE if days else kind or BIGINT)
         except ValueError as problem:
             raise wrong(place, str(problem)) from None

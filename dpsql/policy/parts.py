@@ -98,7 +98,10 @@ class ValuesDomain:
 
 @dataclass(frozen=True, slots=True)
 class RangeDomain:
-    """All integers, or all days, from `start` to `stop`, both ends included."""
+    """All integers, or all days, from `start` to `stop`, both ends included.
+
+    For a TIMESTAMP column: every instant of these days.
+    """
 
     start: int | date
     stop: int | date

@@ -76,6 +76,7 @@ def checked_policy(policy: Policy) -> dict[str, object]:
                 place = joined("tables", table.name, "domain", column)
                 check_table_domain(domain, (table.columns or {}).get(column), tables, place)
     _check_kinds(tables)
+    _check_row_kinds(tables)
     budget_rules.check_budget(policy.budget)
     for name, analyst in policy.analysts.items():
         if name != analyst.name:
@@ -204,4 +205,23 @@ def _check_kinds(tables: Names[Table]) -> None:
                 joined("tables", table.name, "unit"),
                 f"units of one kind have one type, but this is {found} and that of {first!r} is {expected}",
                 "if they are different things, give the tables different unit_kind",
+            )
+
+
+def _check_row_kinds(tables: Names[Table]) -> None:
+    """Refuse a table whose rows are units of their own, under the word for another table's unit."""
+    for table in tables.values():
+        if not isinstance(table.unit, UnitRow):
+            continue
+        for other in tables.values():
+            if other is table or other.unit is None or fold(other.unit.kind) != fold(table.unit.kind):
+                continue
+            if isinstance(other.unit, UnitRow) and table.unit.kind == UnitRow().kind:
+                continue
+            raise wrong(
+                joined("tables", table.name, "unit_kind"),
+                f"is {table.unit.kind!r} as in {other.name!r}, but a unit of {table.name!r} is one row, "
+                f"not everything of one {other.unit.kind}",
+                "name the column of that unit, go through the table that has it (unit = { via = .., "
+                "table = .., column = .. }), or leave unit_kind out",
             )

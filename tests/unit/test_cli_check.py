@@ -256,6 +256,53 @@ def test_children_find_their_unit_through_the_parent(owner: Owner) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("table", "unit", "note"),
+    [
+        ("SELECT i % 50 AS user_id, 1 AS x FROM range(90) AS r(i)", '"ROW"', "user_id is the unit of visits"),
+        ("SELECT i AS visit_id, 1 AS x FROM range(90) AS r(i)", '"ROW"', "visit_id names a row of visits"),
+        (
+            "SELECT i AS visit_id, 1 AS x FROM range(90) AS r(i)",
+            '"x"\nunit_kind = "x"',
+            "only one x is protected",
+        ),
+        # The name alone is no evidence, the values alone are none either.
+        ("SELECT 7000 + i AS user_id, 1 AS x FROM range(90) AS r(i)", '"ROW"', ""),
+        ("SELECT i % 50 AS size, i AS number FROM range(90) AS r(i)", '"ROW"', ""),
+    ],
+)
+def test_rows_that_belong_to_a_unit_of_another_table(owner: Owner, table: str, unit: str, note: str) -> None:
+    owner.put("clicks", table)
+    owner.policy = POLICY + f'[tables.clicks]\nsource = "clicks.parquet"\nunit = {unit}\n'
+    notes = owner.check().lines("note")
+    assert (note in notes.pop("tables.clicks.unit")) if note else not notes
+    assert not notes
+
+
+def test_rows_that_belong_to_rows_of_a_child_table(owner: Owner) -> None:
+    owner.put("clicks", "SELECT 1000 + i AS click_id, i AS visit_id FROM range(90) AS r(i)")
+    owner.put("refunds", "SELECT 1000 + i % 40 AS click_id, 1 AS x FROM range(90) AS r(i)")
+    owner.policy = POLICY + (
+        '[tables.clicks]\nsource = "clicks.parquet"\n'
+        'unit = { via = "visit_id", table = "visits", column = "visit_id" }\n'
+        '[tables.refunds]\nsource = "refunds.parquet"\nunit = "ROW"\n'
+    )
+    notes = owner.check().lines("note")
+    assert set(notes) == {"tables.refunds.unit"}
+    assert "click_id names a row of clicks, which belongs to one unit" in notes["tables.refunds.unit"]
+
+
+def test_an_unreadable_table_does_not_stop_the_search_for_units(owner: Owner) -> None:
+    owner.put("clicks", "SELECT i AS visit_id, 1 AS x FROM range(90) AS r(i)")
+    owner.policy = POLICY + '[tables.clicks]\nsource = "clicks.parquet"\nunit = "ROW"\n'
+    path = owner.folder / "clicks.parquet"
+    data = bytearray(path.read_bytes())
+    data[4:40] = bytes(36)
+    path.write_bytes(data)
+    report = owner.report()
+    assert report.wrong
+
+
 def test_units_of_one_kind_have_one_type(owner: Owner) -> None:
     owner.put("people", "SELECT i::VARCHAR AS user_id FROM range(50) AS r(i)")
     owner.policy = POLICY + '[tables.people]\nsource = "people.parquet"\nunit = "user_id"\n'

@@ -271,8 +271,8 @@ def test_what_is_wrong_is_said_and_nothing_written(
 def test_what_flags_leave_open_is_asked(run: Run) -> None:
     answers = [
         *("nonsense", "user_id"),  # whose rows are visits'? once more after an error
-        "public",  # pages
-        "user_id",  # people
+        "",  # people: the same column is proposed
+        *("", "public"),  # pages: nothing is proposed, so it is asked once more
         *("BIGINT", "", "year", "INTEGER"),  # the CSV's types, one of them twice
         *("page hour", "pages.page", "0..23"),  # what visits are grouped by
         *("born", ""),  # a domain the owner has no values for
@@ -281,6 +281,7 @@ def test_what_flags_leave_open_is_asked(run: Run) -> None:
     done = run("init", "visits.parquet", "pages.parquet", "people.csv", answers=answers)
     assert done.code == ExitCode.OK, done.err
     assert "visits has no column nonsense" in done.err
+    assert "whom to protect in pages?" in done.err
     assert "visits: user_id INTEGER, page VARCHAR" in done.err
     policy = load("dpsql.toml")
     assert policy.budget.epsilon == 2.5
@@ -315,6 +316,50 @@ def test_units_by_different_names_are_different_kinds(run: Run) -> None:
     assert tables["visits"].unit == UnitColumn("user_id", "user")
     assert tables["people"].unit == UnitColumn("user_id", "user")
     assert tables["staff"].unit == UnitColumn("nurse_id", "nurse")
+
+
+@pytest.mark.parametrize("keys", [True, False], ids=["foreign keys", "names alone"])
+def test_keys_that_are_called_id(run: Run, *, keys: bool) -> None:
+    with duckdb.connect("shop.duckdb") as connection:
+        key = "PRIMARY KEY" if keys else ""
+        connection.execute(f"CREATE TABLE customers (id BIGINT {key}, name VARCHAR)")
+        to = "REFERENCES customers (id)" if keys else ""
+        connection.execute(f"CREATE TABLE orders (id BIGINT {key}, customer_id BIGINT {to})")
+        to = "REFERENCES orders (id)" if keys else ""
+        connection.execute(f"CREATE TABLE items (id BIGINT {key}, order_id BIGINT {to}, amount BIGINT)")
+    # Without foreign keys, each of the three is asked for.
+    done = run("init", "shop.duckdb", answers=[""] * (5 if keys else 7))
+    assert done.code == ExitCode.OK, done.err
+    tables = load("dpsql.toml").tables
+    assert tables["customers"].unit == UnitColumn("id", "customer")
+    assert tables["orders"].unit == UnitColumn("customer_id", "customer")
+    assert tables["items"].unit == UnitVia("order_id", "orders", "id", "customer")
+    assert tables["orders"].unique == (("id",),)
+
+
+def test_a_link_between_tables_is_not_guessed_from_just_any_column(run: Run) -> None:
+    with duckdb.connect() as connection:
+        connection.execute("COPY (SELECT 1 AS user_id, 'x' AS city, 2 AS id) TO 'trips.parquet'")
+        connection.execute("COPY (SELECT 'x' AS city, 2 AS id, 3 AS trips) TO 'cities.parquet'")
+    done = run("init", "trips.parquet", "cities.parquet", "--unit", "user_id")
+    assert done.code == ExitCode.USAGE
+    assert "whose rows are those of cities? it has no column user_id" in done.err
+    assert "trips." not in done.err
+    done = run("init", "trips.parquet", "cities.parquet", "--unit", "user_id", "--unit", "cities=trips.city")
+    assert done.code == ExitCode.OK, done.err
+    assert load("dpsql.toml").tables["cities"].unit == UnitVia("city", "trips", "city")
+    assert load("dpsql.toml").tables["trips"].unique == (("city",),)
+
+
+def test_single_rows_are_never_called_by_another_units_word(run: Run) -> None:
+    done = run(
+        *("init", "visits.parquet", "people.csv", "--unit", "user_id", "--unit", "visits=ROW"),
+        *("--unit-kind", "person"),
+    )
+    assert done.code == ExitCode.OK, done.err
+    assert "visits: ROW protects single rows, although its user_id is the unit of people" in done.err
+    assert load("dpsql.toml").tables["visits"].unit == UnitRow("row")
+    assert load("dpsql.toml").tables["people"].unit == UnitColumn("user_id", "person")
 
 
 def test_names_that_no_policy_can_hold_are_left_out(run: Run) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
+from datetime import date, datetime
 from fractions import Fraction
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+from dpsql.analysis.spans import Span
 from dpsql.engines import open_engine
 from dpsql.engines.duckdb.domains import Domains
 from dpsql.engines.duckdb.shell import Shell
@@ -198,6 +200,22 @@ def test_a_text_is_never_syntax(shell: Shell, dialect: Dialect, text: str):
         # A backslash never stands alone: it is one whatever the session takes it for.
         whole_text = "E" + literal.replace("\\", "\\\\") if "\\" in literal else literal
         assert f"CAST({whole_text} AS text)" in sql
+
+
+def test_points_of_time_travel_as_rows(shell: Shell, dialect: Dialect):
+    grid = Span(date(2024, 1, 1), date(2024, 1, 2)).grid("hour")
+    assert grid is not None
+    points = f"(SELECT v AS c0 FROM ({grid.sql}) AS d) AS t1"
+    hours = f"SELECT DISTINCT TRY(date_trunc('hour',t1.c0)) AS v FROM {points}"
+    sql = (
+        f"SELECT k.v AS x, COUNT(*) AS n FROM ({hours}) AS k "
+        'LEFT JOIN main."rows" AS b ON b."m" = k.v GROUP BY k.v'
+    )
+    found = translate_text(sql, dialect, shell, {"rows"}, {})
+    (public,) = found.public
+    assert sorted(public.rows.column(0).to_pylist()) == [
+        datetime(2024, 1, day, hour) for day in (1, 2) for hour in range(24)
+    ]
 
 
 def test_public_relations_travel_once_and_are_told_by_their_number(shell: Shell, dialect: Dialect):

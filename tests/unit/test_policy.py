@@ -384,6 +384,17 @@ MISTAKES = [
         "tables.t.unit_kind",
         "a public table",
     ),
+    (
+        "[tables.t]\nsource = 'visits.parquet'\nunit = 'ROW'\nunit_kind = 'Unit'\n",
+        "tables.t.unit_kind",
+        "a unit of 't' is one row, not everything of one unit",
+    ),
+    (
+        "[tables.s]\nsource = 'visits.parquet'\nunit = 'ROW'\nunit_kind = 'call'\n"
+        "[tables.t]\nsource = 'visits.parquet'\nunit = 'ROW'\nunit_kind = 'call'\n",
+        "tables.s.unit_kind",
+        "a unit of 's' is one row",
+    ),
     ("[tables.t]\nsource = 'pages.csv'\nunit = 'u'\n", "tables.t.columns", "never sniffed"),
     ("[tables.t]\nsource = 'visits.parquet'\npublic = 1\n", "tables.t.public", "expected a boolean"),
     (

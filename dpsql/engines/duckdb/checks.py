@@ -75,12 +75,18 @@ class Inspector(DuckDBEngine):
 
     def outside(self, table: str, column: str) -> tuple[int, int]:
         """Return how many values lie outside a column's declared domain, and in how many rows."""
-        domain, cell = self.domains.sql(table, column), quote(column)
-        owned = self._owned(table)
+        cell, owned = quote(column), self._owned(table)
+        days = self.domains.span(table, column)
+        if days is not None:
+            outside = f"(CAST({cell} AS DATE) < DATE '{days[0]}' OR CAST({cell} AS DATE) > DATE '{days[1]}')"
+        else:
+            outside = (
+                f"{cell} NOT IN (SELECT v FROM ({self.domains.sql(table, column)}) AS d WHERE v IS NOT NULL)"
+            )
         row = self._one(
             f"SELECT COUNT(DISTINCT {cell}), COUNT(*) FROM main.{quote(table)}"
             f"{owned}{' AND' if owned else ' WHERE'} {cell} IS NOT NULL "
-            f"AND {cell} NOT IN (SELECT v FROM ({domain}) AS d WHERE v IS NOT NULL)"
+            f"AND {outside}"
         )
         return row[0], row[1]
 
@@ -111,6 +117,15 @@ class Inspector(DuckDBEngine):
         """Return how many distinct values a column has, and how many of them are units of a kind."""
         row = self._one(
             f"SELECT COUNT(DISTINCT v), COUNT(DISTINCT v) FILTER (WHERE v IN ({self._all_units(kind)})) "
+            f"FROM (SELECT {_text(quote(column))} AS v FROM main.{quote(table)}) AS r"
+        )
+        return row[0], row[1]
+
+    def shared(self, table: str, column: str, other: str, theirs: str) -> tuple[int, int]:
+        """Return how many distinct values a column has, and how many of them another table's column has."""
+        row = self._one(
+            f"SELECT COUNT(DISTINCT v), COUNT(DISTINCT v) FILTER "
+            f"(WHERE v IN (SELECT {_text(quote(theirs))} FROM main.{quote(other)})) "
             f"FROM (SELECT {_text(quote(column))} AS v FROM main.{quote(table)}) AS r"
         )
         return row[0], row[1]

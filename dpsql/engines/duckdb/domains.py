@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from dpsql.analysis import DOMAIN_SCHEMA, fold, quote
 from dpsql.errors import PolicyError
 from dpsql.policy import BooleanDomain, EnumDomain, RangeDomain, TableDomain, ValuesDomain, fit
+from dpsql.policy.domain_rules import checked_domain
+from dpsql.types import TIMESTAMP
 
 if TYPE_CHECKING:
     import duckdb
@@ -24,12 +26,22 @@ class Domains:
 
     def __init__(self, policy: Policy, readers: dict[str, Reader]) -> None:
         self._made: dict[tuple[str, str], tuple[str, list[str] | str | None, SqlType]] = {}
+        self._spans: dict[tuple[str, str], tuple[date, date]] = {}
         for table in policy.tables.values():
             kinds = {fold(name): kind for name, kind in readers[table.name].columns}
-            for column, domain in table.domain.items():
+            for column, stated in table.domain.items():
                 key = (fold(table.name), fold(column))
                 where = f"tables.{table.name}.domain.{column}"
+                # The policy knows the types that it declares; here all are known.
+                domain = checked_domain(stated, kinds[fold(column)], where)
+                if isinstance(domain, RangeDomain) and kinds[fold(column)] == TIMESTAMP:
+                    self._spans[key] = _days(domain)
+                    continue
                 self._made[key] = self._make(where, domain, kinds[fold(column)], readers, len(self._made))
+
+    def span(self, table: str, column: str) -> tuple[date, date] | None:
+        """Return the days of a TIMESTAMP column's declared range, or None."""
+        return self._spans.get((fold(table), fold(column)))
 
     def sql(self, table: str, column: str) -> str | None:
         """Return the domain's SELECT, or None if none was declared."""
@@ -79,6 +91,12 @@ class Domains:
 
 def _text(value: object) -> str:
     return "true" if value is True else "false" if value is False else str(value)
+
+
+def _days(domain: RangeDomain) -> tuple[date, date]:
+    if not isinstance(domain.start, date) or not isinstance(domain.stop, date):
+        raise PolicyError("a range of a TIMESTAMP column goes from a date to a date")
+    return domain.start, domain.stop
 
 
 def _range(start: int | date, stop: int | date, kind: SqlType) -> str:

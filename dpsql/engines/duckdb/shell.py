@@ -23,6 +23,7 @@ from dpsql.types import HUGEINT, INTERVAL, JSON, NULL, SqlType, column_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from datetime import date
 
     import pyarrow as pa
 
@@ -107,6 +108,10 @@ class Shell:
     def domain(self, table: str, column: str) -> str | None:
         """See `Catalog`."""
         return self._domains.sql(table, column)
+
+    def span(self, table: str, column: str) -> tuple[date, date] | None:
+        """See `Catalog`."""
+        return self._domains.span(table, column)
 
     def unique(self, table: str) -> tuple[tuple[str, ...], ...]:
         """See `Catalog`: a public table's declared facts, those that hold."""

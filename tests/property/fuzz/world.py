@@ -99,6 +99,7 @@ def _tables(unit: dict[str, str]) -> dict[str, tuple[dict[str, str], dict[str, A
                     "country": ValuesDomain(("DE", "FR", "a")),
                     "ms": RangeDomain(0, 7),
                     "day": days,
+                    "moment": days,
                     "flag": BooleanDomain(),
                     "score": ValuesDomain((Decimal("0"), Decimal("1.5"), Decimal("-2"))),
                 }

@@ -1,0 +1,242 @@
+"""Whom `dpsql init` protects in each table: the owner's flags, what follows from keys, what is asked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from dpsql.cli import narrate
+from dpsql.cli.init_text import Via
+from dpsql.owner.naming import is_bare_key, is_key_name, kind_word, names_person, names_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dpsql.owner import Found, FoundColumn
+
+__all__ = ["Units", "column_of", "fold_name", "listed"]
+
+Unit = str | Via
+"""A column, "ROW", "PUBLIC", or a link to the table that has the unit's column."""
+
+
+def fold_name(name: str) -> str:
+    """Fold a name as the policy compares it."""
+    return name.lower()
+
+
+def column_of(table: Found, name: str) -> FoundColumn | None:
+    """Return a table's column of that name."""
+    return next((column for column in table.columns if fold_name(column.name) == fold_name(name)), None)
+
+
+def listed(table: Found, *, types: bool = False) -> str:
+    """List a table's columns."""
+    return ", ".join(
+        f"{column.name} {column.physical}" if types and column.physical else column.name
+        for column in table.columns
+    )
+
+
+class Units:
+    """The unit of every table; `of` holds what was decided, `kinds` one word for each unit column."""
+
+    def __init__(
+        self,
+        found: dict[str, Found],
+        wishes: dict[str, str],
+        common: list[str],
+        public: set[str],
+        ask: Callable[..., str] | None,
+    ) -> None:
+        self._found, self._common, self._ask = found, common, ask
+        self.of: dict[str, Unit] = {}
+        self.kinds: dict[str, str] = {}
+        for name, table in found.items():
+            unit = "PUBLIC" if name in public else self._named(table, wishes.get(name))
+            if unit is not None:
+                self._decide(table, unit)
+        waiting = [table for name, table in found.items() if name not in self.of]
+        # Parents first: a child may follow from what is decided for them.
+        waiting.sort(key=lambda table: _rank(_people(table)))
+        while waiting:
+            table = next((t for t in waiting if not self._waits(t, waiting)), waiting[0])
+            waiting.remove(table)
+            self._decide(table, self._followed(table) or self._asked(table))
+        for name, table in found.items():
+            if self.of[name] == "ROW" and (related := self._related(table)):
+                narrate.warning(f"{table.name}: ROW protects single rows, although {related}")
+
+    def _decide(self, table: Found, unit: Unit) -> None:
+        self.of[fold_name(table.name)] = unit
+        if isinstance(unit, str) and unit not in ("ROW", "PUBLIC"):
+            self.kinds.setdefault(fold_name(table.name), kind_word(unit, table.name))
+
+    def _column(self, table: Found) -> str | None:
+        """Return the column that names a table's units, if that was decided."""
+        unit = self.of.get(fold_name(table.name))
+        return unit if isinstance(unit, str) and unit not in ("ROW", "PUBLIC") else None
+
+    # -- flags
+
+    def _named(self, table: Found, wish: str | None) -> Unit | None:
+        if wish is not None:
+            return self._read(table, wish)
+        for unit in self._common:
+            if unit == "ROW" or column_of(table, unit) is not None:
+                return self._read(table, unit)
+        return None
+
+    def _read(self, table: Found, text: str) -> Unit:
+        """Read a column, ROW, PUBLIC, or PARENT.COLUMN (COLUMN:PARENT.COLUMN if the names differ)."""
+        if not text:
+            raise click.UsageError(
+                f"whom to protect in {table.name}? name one of {listed(table)}, ROW or PUBLIC"
+            )
+        column = column_of(table, text)
+        if column is not None:
+            return column.name
+        if text.upper() in ("ROW", "PUBLIC"):
+            return text.upper()
+        own, _, target = text.rpartition(":")
+        parent, dot, theirs = target.rpartition(".")
+        if dot and fold_name(parent) in self._found:
+            return self._through(table, own or theirs, self._found[fold_name(parent)], theirs)
+        raise click.UsageError(f"{table.name} has no column {text}; it has {listed(table)}")
+
+    def _through(self, table: Found, own: str, parent: Found, theirs: str) -> Via:
+        for place, name in ((table, own), (parent, theirs)):
+            if column_of(place, name) is None:
+                raise click.UsageError(f"{place.name} has no column {name}; it has {listed(place)}")
+        if parent is table:
+            raise click.UsageError(f"{table.name} cannot lead to itself")
+        link, key = column_of(table, own), column_of(parent, theirs)
+        assert link is not None  # noqa: S101  tested above
+        assert key is not None  # noqa: S101
+        return Via(link.name, parent.name, key.name)
+
+    # -- what follows from keys
+
+    def _waits(self, table: Found, waiting: list[Found]) -> bool:
+        sources = {other.source for other in waiting if other is not table}
+        return any(source in sources for _, source, _ in table.parents)
+
+    def _followed(self, table: Found) -> Unit | None:
+        """Return what a foreign key of the database says, or without a terminal a column named as one."""
+        for column, source, theirs in table.parents:
+            parent = next((t for t in self._found.values() if t.source == source), None)
+            unit = self._column(parent) if parent is not None and parent is not table else None
+            if parent is None or unit is None:
+                continue
+            if fold_name(unit) == fold_name(theirs):
+                self.kinds[fold_name(table.name)] = self.kinds[fold_name(parent.name)]
+                return column
+            if (theirs,) in parent.unique:
+                return Via(column, parent.name, theirs)
+        links = self._links(table, sure=True) if self._ask is None and self.of else []
+        if len(links) == 1:
+            narrate.note(f"{table.name}: {self._reason(links[0])}; `dpsql check` verifies it")
+            return links[0]
+        return None
+
+    def _links(self, table: Found, *, sure: bool = False) -> list[Via]:
+        """Return the ways to a table with a unit column through a key of that table, the surest first.
+
+        A key is what the database keeps unique, or is named as the key of its table; where the owner is
+        there to say no, also a table's first column.
+        """
+        found = []
+        for parent in self._found.values():
+            unit = self._column(parent)
+            if unit is None or parent is table:
+                continue
+            for column in table.columns:
+                for place, theirs in enumerate(parent.columns):
+                    if fold_name(theirs.name) == fold_name(unit) or not _alike(column, theirs):
+                        continue
+                    same = fold_name(column.name) == fold_name(theirs.name) and not is_bare_key(column.name)
+                    by_name = names_rows(column.name, parent.name, theirs.name)
+                    unique = (theirs.name,) in parent.unique
+                    first = place == 0 and not parent.unique and column is not table.columns[0]
+                    key = by_name or (same and unique)
+                    if key or (not sure and same and first and is_key_name(column.name)):
+                        found.append((not key, Via(column.name, parent.name, theirs.name)))
+        return [via for _, via in sorted(found, key=lambda pair: pair[0])]
+
+    def _reason(self, via: Via) -> str:
+        unit = self._column(self._found[fold_name(via.parent)])
+        return (
+            f"its {via.column} names a row of {via.parent}, so each of its rows belongs to that row's {unit} "
+            f"(each {via.parent_column} stands once in {via.parent})"
+        )
+
+    def _shared(self, table: Found) -> list[str]:
+        """Return a table's columns named as the unit of another table."""
+        units = {fold_name(unit) for t in self._found.values() if (unit := self._column(t)) is not None}
+        return [c.name for c in table.columns if fold_name(c.name) in units and not is_bare_key(c.name)]
+
+    def _related(self, table: Found) -> str | None:
+        """Say in what way a table's rows belong to units of other tables."""
+        for parent in self._found.values():
+            unit = self._column(parent)
+            if unit is None or parent is table or is_bare_key(unit):
+                continue
+            if column_of(table, unit) is not None:
+                return f"its {unit} is the unit of {parent.name}"
+        links = self._links(table, sure=True)
+        return self._reason(links[0]) if links else None
+
+    # -- what is asked
+
+    def _asked(self, table: Found) -> Unit:
+        shared, links, people = self._shared(table), self._links(table), _people(table)
+        ways = [_spelled(via) for via in links]
+        if self._ask is None:
+            raise self._open(table, ways)
+        narrate.say(f"{table.name}: {listed(table, types=True)}")
+        if not shared and links:
+            narrate.say(f"  {self._reason(links[0])}")
+        proposed = shared or ways[:1] or people
+        while True:
+            answer = self._ask(
+                "  whom to protect: the column that names them, PARENT.COLUMN if the table PARENT has it, "
+                "ROW if each row is one, or PUBLIC",
+                proposed[0] if len(proposed) == 1 else "",
+            )
+            try:
+                return self._read(table, answer)
+            except click.UsageError as problem:
+                narrate.error(problem.format_message())
+
+    def _open(self, table: Found, ways: list[str]) -> click.UsageError:
+        said = f"it has no column {self._common[0]}" if self._common else "nothing says"
+        through = "".join(f"--unit {table.name}={way} (through that table), " for way in ways)
+        return click.UsageError(
+            f"whose rows are those of {table.name}? {said}\n"
+            f"Hint: {through}--unit {table.name}=COLUMN (it has {listed(table)}), --unit {table.name}=ROW, "
+            f"or --public {table.name}"
+        )
+
+
+def _people(table: Found) -> list[str]:
+    """Return the columns named as keys of people."""
+    named = [column.name for column in table.columns if names_person(column.name, table.name)]
+    return [name for name in named if fold_name(name) != "id"] or named
+
+
+def _rank(people: list[str]) -> int:
+    """Order tables: one column of people, several, none."""
+    return 2 if not people else min(len(people) - 1, 1)
+
+
+def _spelled(via: Via) -> str:
+    target = f"{via.parent}.{via.parent_column}"
+    return target if via.column == via.parent_column else f"{via.column}:{target}"
+
+
+def _alike(one: FoundColumn, other: FoundColumn) -> bool:
+    """Whether two columns may hold the same keys; a CSV file's have no type yet."""
+    if one.physical is None or other.physical is None or one.kind is None or other.kind is None:
+        return one.kind is not None and other.kind is not None
+    return one.kind == other.kind or (one.kind.integer and other.kind.integer)
