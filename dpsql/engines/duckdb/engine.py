@@ -14,13 +14,14 @@ import numpy as np
 
 from dpsql.analysis import CompiledQuery, quote
 from dpsql.engines.duckdb import settings
+from dpsql.engines.duckdb.csv_source import well_quoted
 from dpsql.engines.duckdb.domains import Domains
 from dpsql.engines.duckdb.shell import Shell
 from dpsql.engines.duckdb.sources import Reader, read_sources
 from dpsql.engines.protocol import CANCELLED, FAILED, UNCHARGED, Cancelled, Counts
 from dpsql.engines.worker import run
 from dpsql.errors import InternalError, OperationalError, PolicyError
-from dpsql.policy import UnitColumn
+from dpsql.policy import CsvSource, UnitColumn
 from dpsql.types import TIMESTAMP
 
 if TYPE_CHECKING:
@@ -160,6 +161,8 @@ class DuckDBEngine:
         there = f" WHERE {quote(unit.column)} IS NOT NULL" if isinstance(unit, UnitColumn) else ""
 
         def work() -> bool:
+            if isinstance(reader.table.source, CsvSource) and not well_quoted(reader.table.source.path):
+                return False
             self._running = running = self._connection(plain=not reader.converted)
             if running.execute(f"SELECT {cells} FROM {name}").fetchall()[0][0]:
                 return False
