@@ -65,7 +65,9 @@ def vetted(policy) -> bool:
 def test_a_field_of_many_lines_across_a_chunk_boundary_is_read(policy, path):
     path.write_text("id,note\n" + rows(24_000) + MANY_LINES + rows(80_000, 24_000))
     # With chunks of 1 MB instead of 32 MB a small file has such a boundary.
-    small = scan(policy, path).replace("columns =", "buffer_size = 1000000, max_line_size = 500000, columns =")
+    small = scan(policy, path).replace(
+        "columns =", "buffer_size = 1000000, max_line_size = 500000, columns ="
+    )
     with duckdb.connect(config={"threads": 4}) as connection:
         found = connection.sql(f"SELECT COUNT(*), COUNT(DISTINCT id) FROM {small}").fetchall()
     assert found == [(104_001, 104_001)]
@@ -135,7 +137,22 @@ def test_a_header_that_does_not_end_is_refused(policy, path):
 
 def damaged(chance: random.Random) -> bytes:
     """Make a few records, mostly well-formed, and sometimes damage one byte."""
-    field = ["", "a", "é", '"a"', '"a\nb"', '"a""b"', '""', '"a,b"', '"\r\n"', "a b", "\0", '"""', 'a"', ' "a"']
+    field = [
+        "",
+        "a",
+        "é",
+        '"a"',
+        '"a\nb"',
+        '"a""b"',
+        '""',
+        '"a,b"',
+        '"\r\n"',
+        "a b",
+        "\0",
+        '"""',
+        'a"',
+        ' "a"',
+    ]
     weights = [9] * 11 + [1] * 3
     end = chance.choice(["\n", "\n", "\r\n"])
     lines = [",".join(chance.choices(field, weights, k=2)) for _ in range(chance.randint(1, 6))]
@@ -166,5 +183,7 @@ def test_what_passes_vetting_is_read_alike_whatever_a_statement_reads_of_it(poli
             assert [[c or "" for c in r] for r in read] == [r[:2] for r in expected], path.read_bytes()
             for chosen in choices:
                 listed = ", ".join(chosen) or "1"
-                assert len(connection.sql(f"SELECT {listed} FROM {scan(policy, path)}").fetchall()) == len(read)
+                assert len(connection.sql(f"SELECT {listed} FROM {scan(policy, path)}").fetchall()) == len(
+                    read
+                )
     assert passed > 100

@@ -81,7 +81,9 @@ def well_quoted(path: Path, chunk: int = _CHUNK) -> bool:
             cells = np.frombuffer(before + block + (following[:1] or b"\n"), dtype=np.uint8)
             at = np.flatnonzero(cells[1:-1] == _QUOTE) + 1
             opening, closing = at[int(inside) :: 2], at[1 - int(inside) :: 2]
-            if not (np.isin(cells[opening - 1], _AROUND).all() and np.isin(cells[closing + 1], _AROUND).all()):
+            if not (
+                np.isin(cells[opening - 1], _AROUND).all() and np.isin(cells[closing + 1], _AROUND).all()
+            ):
                 return False
             inside ^= bool(len(at) % 2)
             before, block = block[-1:], following
