@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-import weakref
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -19,6 +16,7 @@ from dpsql.engines.duckdb.domains import Domains
 from dpsql.engines.duckdb.shell import Shell
 from dpsql.engines.duckdb.sources import Reader, read_sources
 from dpsql.engines.protocol import CANCELLED, FAILED, UNCHARGED, Cancelled, Counts
+from dpsql.engines.scratch import Scratch
 from dpsql.engines.worker import run
 from dpsql.errors import InternalError, OperationalError, PolicyError
 from dpsql.policy import CsvSource, UnitColumn
@@ -56,8 +54,7 @@ class DuckDBEngine:
         self.readers: dict[str, Reader] = {}
         self.public: dict[str, pa.Table] = {}
         self._cancelled = False
-        self._spill = Path(tempfile.mkdtemp(prefix="dpsql-"))  # readable by its owner alone
-        self._cleanup = weakref.finalize(self, shutil.rmtree, self._spill, ignore_errors=True)
+        self._spill = Scratch()
         # By whether the optimizer may look at columns' statistics; opened when first used.
         self._opened: dict[bool, duckdb.DuckDBPyConnection] = {}
         self._running = self._connection(plain=True)
@@ -93,7 +90,7 @@ class DuckDBEngine:
                 else:
                     connection.execute(f"CREATE VIEW main.{quote(name)} AS {reader.sql}")
             self.domains.create(connection)
-            settings.lock(connection, paths, self._spill, statistics=statistics)
+            settings.lock(connection, paths, self._spill.path, statistics=statistics)
         except duckdb.Error:
             failed = True
         except BaseException:
@@ -191,7 +188,7 @@ class DuckDBEngine:
         """Let go of the data."""
         for connection in self._opened.values():
             connection.close()
-        self._cleanup()
+        self._spill.remove()
 
 
 def out_of_range(column: str) -> str:
