@@ -98,7 +98,8 @@ def charged_again(key: str, before: list[tuple[str, datetime]]) -> str:
         changed = [then[i] != now[i] for i in range(len(now))]
         reasons = [
             *(["the policy changed"] if changed[_POLICY] else []),
-            *(["the data changed"] if changed[_DATA] else []),
+            # Under another policy the statement may read other tables, whose data are no change.
+            *(["the data changed"] if changed[_DATA] and not changed[_POLICY] else []),
             *(["dpsql or the engine was updated"] if changed[_VERSIONS] else []),
         ]
         if reasons:

@@ -35,7 +35,7 @@ class Inspector(DuckDBEngine):
         reader = self.readers[table]
         if isinstance(reader.table.source, CsvSource) and not well_quoted(reader.table.source.path):
             raise UnreadableError(
-                "its quotes are not as RFC 4180 has them: a quoted field is quoted whole, quotes in it are doubled"
+                "its quotes are not as RFC 4180 has them: quote whole fields, double the quotes in them"
             )
         listed, scan = _parts(reader)
         physical = {fold(row[0]): row[0] for row in self._all(f"DESCRIBE SELECT * FROM {scan}")}
