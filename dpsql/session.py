@@ -197,11 +197,12 @@ class Session:
 
     def _private(self, prepared: Prepared) -> Answer:
         answer = self._stored(prepared)
+        if answer is None:
+            current = self._current(prepared)
+            answer = self._stored(current) if current is not prepared else None
+            prepared = current
         if answer is not None:
             return answer
-        current = self._current(prepared)
-        if current is not prepared:
-            return self._private(current)
         plan, method = prepared.plan, prepared.method
         if plan is None or method is None:
             raise InternalError("a private statement is prepared with its plan and method")
