@@ -51,6 +51,8 @@ class Release:
         The release's number in the ledger.
     reused
         When the stored answer was first given, if this one cost nothing because it was asked before.
+    charged_again
+        When a stored answer to the same statement was given, and why it is not this one's.
     """
 
     rows: pa.Table
@@ -67,6 +69,7 @@ class Release:
     warnings: tuple[str, ...] = ()
     number: int | None = None
     reused: datetime | None = None
+    charged_again: str = ""
     properties: dict[str, str] = field(default_factory=dict)
     """Further facts shown by front ends: the split, the unit, the domain's size, the count that orders."""
 

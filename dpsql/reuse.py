@@ -7,33 +7,31 @@ from functools import cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from dpsql.policy import CsvSource, ParquetSource
+from dpsql.policy import DatabaseSource, TableDomain, UnitVia
+from dpsql.policy.fingerprint import part_fingerprint
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+
     from dpsql.analysis import Plan
     from dpsql.policy import Policy, Table
+    from dpsql.versions import Versions
 
-__all__ = ["data_version", "reuse_key", "source_version"]
+__all__ = ["charged_again", "question", "reuse_key", "source_version", "tables_read"]
 
-
-def data_version(policy: Policy) -> str:
-    """Return the owner's data version, else one derived from the sources' size and time: never shown."""
-    if policy.data_version is not None:
-        return f"declared {policy.data_version}"
-    versions = [source_version(policy, table) for table in policy.tables.values()]
-    return hashlib.sha256("\n".join(versions).encode()).hexdigest()
+_MEANING, _GIVEN, _POLICY, _DATA, _VERSIONS = range(5)
+"""The places of a key's parts."""
 
 
-def source_version(policy: Policy, table: Table) -> str:
-    """Return what changes when a table's data or declared types may have changed: never shown."""
-    path = table.source.path if isinstance(table.source, (ParquetSource, CsvSource)) else policy.database
-    try:
-        stat = path.stat() if path is not None else None
-    except OSError:
-        stat = None
-    seen = f"{stat.st_size} {stat.st_mtime_ns}" if stat is not None else "gone"
-    parts = [policy.fingerprint, policy.data_version, str(path), seen]
-    return hashlib.sha256(repr(parts).encode()).hexdigest()
+def source_version(policy: Policy, table: Table, versions: Versions) -> str:
+    """Return what changes when a table's data or declaration changed, so that it is vetted again.
+
+    Where dpsql can see the data, their content alone counts; elsewhere the owner's `data_version` does.
+    """
+    remote = isinstance(table.source, DatabaseSource) and policy.engine != "duckdb"
+    data = f"declared {policy.data_version}" if remote else versions.content([table])
+    return _hash(part_fingerprint(policy, [table]), data)
 
 
 @cache
@@ -41,25 +39,73 @@ def _versions() -> tuple[str, str]:
     return version("dpsql"), version("duckdb")
 
 
-def reuse_key(plan: Plan, policy: Policy, data: str) -> str:
+def reuse_key(plan: Plan, policy: Policy, versions: Versions) -> str:
     """Hash everything that changes the answer: not the text, but all that it came to mean.
 
     The compiled SQL carries literals and parameters with their types; the reading, the options with all
-    defaults filled in, and the answer's columns carry the rest.
+    defaults filled in, and the answer's columns carry the rest. Of the policy and the data, the tables that
+    the statement reads count, and no others. The parts are hashed one by one, so that of two keys it can be
+    told what differs.
     """
     options = {
         n: repr(getattr(plan.options, n))
         for n in plan.options.__dataclass_fields__
         if n not in ("at", "fresh")
     }
-    parts = [
-        plan.compiled.sql,
-        repr(plan.reading),
-        repr(sorted(options.items())),
-        repr([(o.name, o.kind, o.of) for o in plan.outputs]),
-        repr([(type(p).__name__, p) for p in plan.query.parameters]),
-        policy.fingerprint,
-        data,
-        *_versions(),
-    ]
-    return hashlib.sha256(repr(parts).encode()).hexdigest()
+    tables = tables_read(policy, plan.compiled.tables)
+    declared = policy.data_version
+    parts = (
+        _hash(plan.compiled.sql, repr(plan.reading), repr([(o.name, o.kind, o.of) for o in plan.outputs])),
+        _hash(repr(sorted(options.items())), repr([(type(p).__name__, p) for p in plan.query.parameters])),
+        part_fingerprint(policy, tables),
+        _hash(f"declared {declared}" if declared is not None else versions.content(tables)),
+        _hash(*_versions()),
+    )
+    return ".".join(parts)
+
+
+def tables_read(policy: Policy, names: Iterable[str]) -> tuple[Table, ...]:
+    """Return the tables a statement names, and those behind them: parents and tables of public domains."""
+    found: dict[str, Table] = {}
+    waiting = list(names)
+    while waiting:
+        table = policy.table(waiting.pop())
+        if table is None or table.name in found:
+            continue
+        found[table.name] = table
+        waiting += [domain.table for domain in table.domain.values() if isinstance(domain, TableDomain)]
+        if isinstance(table.unit, UnitVia):
+            waiting.append(table.unit.table)
+    return tuple(sorted(found.values(), key=lambda table: table.name))
+
+
+def question(key: str) -> str:
+    """Return the beginning that the keys of one question share under any policy and data."""
+    parts = key.split(".")
+    return f"{parts[_MEANING]}.{parts[_GIVEN]}."
+
+
+def charged_again(key: str, before: list[tuple[str, datetime]]) -> str:
+    """Say why a statement is charged that was asked before; empty if it was not.
+
+    `before` has the keys under which the same question or the same text was stored, newest first.
+    """
+    now = key.split(".")
+    for old, when in before:
+        then = old.split(".")
+        if len(then) != len(now) or then[_GIVEN] != now[_GIVEN]:
+            continue  # another dpsql's key, or other parameters
+        changed = [then[i] != now[i] for i in range(len(now))]
+        reasons = [
+            *(["the policy changed"] if changed[_POLICY] else []),
+            # Under another policy the statement may read other tables, whose data are no change.
+            *(["the data changed"] if changed[_DATA] and not changed[_POLICY] else []),
+            *(["dpsql or the engine was updated"] if changed[_VERSIONS] else []),
+        ]
+        if reasons:
+            return f"asked before, on {when:%Y-%m-%d %H:%M}; charged again: {' and '.join(reasons)}"
+    return ""
+
+
+def _hash(*texts: str) -> str:
+    return hashlib.sha256(repr(texts).encode()).hexdigest()[:32]

@@ -17,9 +17,12 @@ from dpsql.language import Describe, Explain, Options, Query, Set, Show, Stateme
 from dpsql.ledger import Ledger, Reservation
 from dpsql.present import check_wrapper, present
 from dpsql.release import Release, from_bytes, to_bytes
-from dpsql.reuse import data_version, reuse_key, source_version
+from dpsql.reuse import charged_again, question, reuse_key, source_version, tables_read
+from dpsql.versions import Stamps, Versions
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import pyarrow as pa
     from numpy.typing import ArrayLike
 
@@ -27,9 +30,12 @@ if TYPE_CHECKING:
     from dpsql.charge import Number
     from dpsql.language import Parameters
     from dpsql.ledger import Budget
-    from dpsql.policy import Policy
+    from dpsql.policy import Policy, Table
 
 __all__ = ["Answer", "Prepared", "Session"]
+
+_ATTEMPTS = 5
+_CHANGING = "the data is being changed; nothing was charged, ask again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +60,9 @@ class Prepared:
     public: str = ""
     counting: str = ""
     """The text that the private engine will run."""
+    reads: tuple[Table, ...] = ()
+    stamps: Stamps = ()
+    """The files of the tables it reads, as they were when it was planned and its key was made."""
 
 
 class Session:
@@ -71,8 +80,9 @@ class Session:
             analysts={name: a.charge for name, a in policy.analysts.items()},
             max_failures=budget.max_failures,
         )
+        self.versions = Versions(policy, self.ledger)
         try:
-            self.shell, self.engine = open_engine(policy)
+            self._open()
         except BaseException:
             self.ledger.close()
             raise
@@ -80,12 +90,36 @@ class Session:
             epsilon=budget.default_epsilon, delta=budget.default_delta, confidence=Fraction(95, 100)
         )
 
+    def _open(self) -> None:
+        """Open the databases, on files that do not change meanwhile; the others are read by each count."""
+        for _ in range(_ATTEMPTS):
+            stamps, held = self.versions.stamps(), self.versions.held()
+            shell, engine = open_engine(self.policy)
+            if self.versions.held() == held:
+                self.shell, self.engine, self._stamps = shell, engine, stamps
+                return
+            engine.close()
+            shell.close()
+        raise OperationalError(_CHANGING)
+
+    def _follow(self) -> None:
+        """Open the databases afresh if a file changed: what is read and what a key names stay the same."""
+        if self.versions.stamps() == self._stamps:
+            return
+        before = self.engine
+        self._open()
+        if self.policy.engine != "duckdb":
+            # Only here: a count of another thread may still run on the old one, and DuckDB's is closed by
+            # the last one that lets go of it.
+            before.close()
+
     def run(self, text: str, parameters: Parameters = None) -> Answer:
         """Answer one statement."""
         return self.execute(self.prepare(text, parameters))
 
     def prepare(self, text: str, parameters: Parameters = None) -> Prepared:
         """Parse, analyse and price one statement; raises what is wrong with it."""
+        self._follow()
         statement = parse(text, parameters)
         if isinstance(statement, Query):
             return self._prepare(text, statement)
@@ -111,10 +145,29 @@ class Session:
         counting = self._translated(query, plan)
         method = choose(plan)
         check_wrapper(query, [o.name for o in plan.outputs])
-        key = reuse_key(plan, self.policy, data_version(self.policy))
+        key = reuse_key(plan, self.policy, self.versions)
         asked_before = not options.fresh and self.ledger.find(key, self.analyst) is not None
         price = Charge() if asked_before else method.terms.charge
-        return Prepared(text, query, True, price, plan, method, key, counting=counting)
+        reads = tables_read(self.policy, plan.compiled.tables)
+        stamps = self._opened_on(reads)
+        return Prepared(
+            text, query, True, price, plan, method, key, counting=counting, reads=reads, stamps=stamps
+        )
+
+    def _opened_on(self, tables: Iterable[Table]) -> Stamps:
+        """Return the files of these tables as they were when the databases were opened."""
+        files = {file for file, _ in self.versions.stamps(tables)}
+        return tuple(stamp for stamp in self._stamps if stamp[0] in files)
+
+    def _current(self, prepared: Prepared) -> Prepared:
+        """Plan a statement again if a file changed since."""
+        for _ in range(_ATTEMPTS):
+            if self.versions.stamps(prepared.reads) == prepared.stamps:
+                return prepared
+            self._follow()
+            if isinstance(prepared.statement, Query):
+                prepared = self._prepare(prepared.text, prepared.statement)
+        raise OperationalError(_CHANGING)
 
     def _translated(self, query: Query, plan: Plan) -> str:
         """Write the counting SQL for the private engine; what it cannot do just so is refused, uncharged."""
@@ -143,16 +196,20 @@ class Session:
                 return Answer(info.empty())
 
     def _private(self, prepared: Prepared) -> Answer:
+        answer = self._stored(prepared)
+        if answer is None:
+            current = self._current(prepared)
+            answer = self._stored(current) if current is not prepared else None
+            prepared = current
+        if answer is not None:
+            return answer
         plan, method = prepared.plan, prepared.method
         if plan is None or method is None:
             raise InternalError("a private statement is prepared with its plan and method")
+        again = ""
         if not plan.options.fresh:
-            stored = self.ledger.find(prepared.key, self.analyst)
-            if stored is None and self.policy.share_releases:
-                stored = self.ledger.share(prepared.key, self.analyst)
-            if stored is not None:
-                release = replace(from_bytes(stored.payload), reused=stored.when, number=stored.number)
-                return Answer(present(prepared.statement, release.rows), release)
+            before = self.ledger.asked(question(prepared.key), prepared.text, self.analyst)
+            again = charged_again(prepared.key, before)
         self._vet(plan)
         reservation = self.ledger.reserve(
             analyst=self.analyst,
@@ -162,10 +219,27 @@ class Session:
             charge=method.terms.charge,
         )
         release = self._release(prepared, plan, method, reservation)
+        # What was counted while a file changed answers this statement, and none that is asked again.
+        unchanged = self.versions.stamps(prepared.reads) == prepared.stamps
         number = self.ledger.settle(
-            reservation, release.charge, release=to_bytes(release), reuse_key=prepared.key
+            reservation,
+            release.charge,
+            release=to_bytes(release),
+            reuse_key=prepared.key if unchanged else None,
         )
-        release = replace(release, number=number)
+        release = replace(release, number=number, charged_again=again)
+        return Answer(present(prepared.statement, release.rows), release)
+
+    def _stored(self, prepared: Prepared) -> Answer | None:
+        """Return the answer that was given before to the same question on the same data."""
+        if prepared.plan is None or prepared.plan.options.fresh:
+            return None
+        stored = self.ledger.find(prepared.key, self.analyst)
+        if stored is None and self.policy.share_releases:
+            stored = self.ledger.share(prepared.key, self.analyst)
+        if stored is None:
+            return None
+        release = replace(from_bytes(stored.payload), reused=stored.when, number=stored.number)
         return Answer(present(prepared.statement, release.rows), release)
 
     def _vet(self, plan: Plan) -> None:
@@ -174,12 +248,14 @@ class Session:
             table = self.policy.table(name)
             if table is None or table.public or table.trust_source:
                 continue
-            version = source_version(self.policy, table)
+            version = source_version(self.policy, table, self.versions)
             if not self.ledger.vetted(name, version):
                 if not self.engine.vet(name):
                     raise OperationalError(
                         f"table {name} cannot be read as declared: the owner runs `dpsql check`"
                     )
+                if self.versions.stamps([table]) != self._opened_on([table]):
+                    raise OperationalError(_CHANGING)
                 self.ledger.vet(name, version)
 
     def _release(self, prepared: Prepared, plan: Plan, method: Method, reservation: Reservation) -> Release:
@@ -207,6 +283,7 @@ class Session:
 
     def plan_count(self, text: str, parameters: Parameters = None) -> Plan:
         """Analyse a count for a stream, which pays for it itself; its source is vetted."""
+        self._follow()
         query = parse(text, parameters)
         if not isinstance(query, Query) or not is_private(query, self.policy):
             raise ProgrammingError("a checked count is one count of a private table without GROUP BY")

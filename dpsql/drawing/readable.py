@@ -76,4 +76,6 @@ def summary(release: Released, total: Charge | None, *, pm: str = "±") -> list[
         cost = f"asked before, on {release.reused:%Y-%m-%d %H:%M}: nothing spent"
     else:
         cost = price(release.charge, total)
-    return [part for part in (cost, release.mechanism, certainty(release, pm=pm)) if part]
+    return [
+        part for part in (cost, release.charged_again, release.mechanism, certainty(release, pm=pm)) if part
+    ]

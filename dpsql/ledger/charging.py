@@ -14,9 +14,22 @@ from dpsql.ledger import holder
 from dpsql.ledger.amounts import DamagedError, moved, read, rounded_up, shown, too_wide, write
 from dpsql.ledger.records import Reservation, StoredRelease
 
-__all__ = ["Caps", "clear_failures", "end", "failures", "find", "reserve", "settle", "share", "spent"]
+__all__ = [
+    "Caps",
+    "asked",
+    "clear_failures",
+    "end",
+    "failures",
+    "find",
+    "reserve",
+    "settle",
+    "share",
+    "spent",
+]
 
 POLICY = "policy"
+_LATELY = 1000
+"""Releases that are looked through for a statement's text, which has no index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +130,24 @@ def find(connection: sqlite3.Connection, reuse_key: str, analyst: str) -> Stored
         (analyst, reuse_key),
     ).fetchone()
     return StoredRelease(row[0], datetime.fromisoformat(row[1]), analyst, row[2]) if row else None
+
+
+def asked(
+    connection: sqlite3.Connection, question: str, statement: str, analyst: str
+) -> list[tuple[str, str]]:
+    """Return keys and times of an analyst's releases under a key's beginning, or of the same text."""
+    same_question = connection.execute(
+        "SELECT reuse_key, at FROM release WHERE analyst = ? AND reuse_key >= ? AND reuse_key < ?"
+        " ORDER BY number DESC LIMIT 1",
+        (analyst, question, question + "g"),  # a key goes on with hexadecimal digits
+    ).fetchall()
+    same_text = connection.execute(
+        "SELECT r.reuse_key, r.at FROM release r JOIN entry e ON e.entry = r.entry"
+        " WHERE r.number > (SELECT max(number) FROM release) - ? AND r.analyst = ?"
+        " AND r.reuse_key IS NOT NULL AND e.statement = ? ORDER BY r.number DESC LIMIT 4",
+        (_LATELY, analyst, statement),
+    ).fetchall()
+    return same_question + same_text
 
 
 def share(connection: sqlite3.Connection, caps: Caps, reuse_key: str, analyst: str) -> StoredRelease | None:

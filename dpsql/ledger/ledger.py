@@ -241,6 +241,26 @@ class Ledger:
         with self._store.write() as connection:
             connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (f"vetted {source}", version))
 
+    def recall(self, name: str) -> str | None:
+        """Return what was remembered under a name."""
+        with self._store.read() as connection:
+            row = connection.execute("SELECT value FROM meta WHERE name = ?", (_text(name),)).fetchone()
+        return None if row is None else str(row[0])
+
+    def remember(self, name: str, value: str) -> None:
+        """Keep a value under a name, in place of an older one."""
+        with self._store.write() as connection:
+            connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_text(name), value))
+
+    def asked(self, question: str, statement: str, analyst: str) -> list[tuple[str, datetime]]:
+        """Return the reuse keys, with their times, of the analyst's releases that answer nearly the same.
+
+        They begin with `question`, or their statement has the same text and is not long past.
+        """
+        with self._store.read() as connection:
+            rows = charging.asked(connection, question, _text(statement), _named(analyst))
+        return [(key, datetime.fromisoformat(at)) for key, at in rows]
+
     def check(self) -> list[str]:
         """Verify every invariant; return a sentence for each violation, none if all is well."""
         with self._store.read() as connection:

@@ -11,6 +11,7 @@ from dpsql.owner.units import verify_kinds, verify_others, verify_unit
 from dpsql.policy import EnumDomain, Policy, Table
 from dpsql.policy.names import joined
 from dpsql.reuse import source_version
+from dpsql.versions import Versions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +33,8 @@ def verify(policy: Policy, tell: Callable[[str], None] = lambda table: None) -> 
         raise PolicyError(
             f"database.engine: data in {policy.engine} cannot be verified, only what DuckDB reads can"
         )
-    report = Report()
+    report, versions = Report(), Versions(policy)
+    stamps = versions.stamps()
     try:
         inspector = Inspector(policy)
     except PolicyError as problem:
@@ -45,18 +47,22 @@ def verify(policy: Policy, tell: Callable[[str], None] = lambda table: None) -> 
                 text = "trust_source is set: its rows were not read, nothing about them was verified"
                 report.note(joined("tables", table.name), text)
             else:
-                _verify_table(report, inspector, policy, table)
+                _verify_table(report, inspector, policy, table, versions)
         verify_kinds(report, inspector, policy)
         verify_others(report, inspector, policy)
     finally:
         inspector.close()
+    if versions.stamps() != stamps:
+        report.passed.clear()
+        report.note("policy", "files changed while they were read: run it again, nothing is remembered")
     return report
 
 
-def _verify_table(report: Report, inspector: Inspector, policy: Policy, table: Table) -> None:
+def _verify_table(
+    report: Report, inspector: Inspector, policy: Policy, table: Table, versions: Versions
+) -> None:
     place = joined("tables", table.name)
-    # Taken before the rows are read: if they change meanwhile, the version read is an old one.
-    version, before = source_version(policy, table), report.wrong
+    version, before = source_version(policy, table, versions), report.wrong
     try:
         rows, lost = inspector.read(table.name)
         report.ok(place, f"{'public' if table.public else 'private'}, {times(rows, 'row')}, all readable")

@@ -6,16 +6,17 @@ import dataclasses
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpsql.policy.names import fold
+from dpsql.policy.parts import DatabaseSource
 
 if TYPE_CHECKING:
-    from dpsql.policy.model import Policy
+    from dpsql.policy.model import Policy, Table
 
-__all__ = ["fingerprint"]
+__all__ = ["fingerprint", "part_fingerprint"]
 
 
 def fingerprint(policy: Policy) -> str:
@@ -24,9 +25,23 @@ def fingerprint(policy: Policy) -> str:
     Comments, the order of tables, and the place of the folder (paths are taken relative to the policy)
     do not change it; nor do the budget and the caps, which change prices but no answer.
     """
+    content = ["1", policy.engine, policy.database, policy.data_version, _sorted(policy.tables.values())]
+    return _hash(policy, content)
+
+
+def part_fingerprint(policy: Policy, tables: Iterable[Table]) -> str:
+    """Return the same for some of the tables alone; the data version is left out."""
+    chosen = _sorted(tables)
+    database = policy.database if any(isinstance(t.source, DatabaseSource) for t in chosen) else None
+    return _hash(policy, ["1", policy.engine, database, chosen])
+
+
+def _sorted(tables: Iterable[Table]) -> list[Table]:
+    return sorted(tables, key=lambda table: fold(table.name))
+
+
+def _hash(policy: Policy, content: object) -> str:
     base = policy.path.parent if policy.path is not None else None
-    tables = sorted(policy.tables.values(), key=lambda table: fold(table.name))
-    content = ["1", policy.engine, policy.database, policy.data_version, tables]
     text = json.dumps(_plain(content, base), ensure_ascii=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 

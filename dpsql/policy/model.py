@@ -130,7 +130,7 @@ class Policy:
     share_releases: bool = False
     """Whether an analyst may be given a release made for another one, charged to the former's own cap."""
     data_version: str | None = None
-    """Bumped by the owner when the data changed; None: taken from the sources' size and time."""
+    """Bumped by the owner when the data changed; None: a hash of the content, where it is in files."""
     fingerprint: str = field(init=False, repr=False, compare=False)
     """Hash of everything in the policy that an answer can depend on, thus not of budgets and caps."""
 

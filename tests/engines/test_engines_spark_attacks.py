@@ -189,7 +189,11 @@ def test_a_running_spark_that_others_watch_is_refused(
 def test_spark_leaves_nothing_beside_the_callers_files(session: Session):
     real = session.engine.session  # type: ignore[attr-defined]  SparkEngine
     warehouse = real.conf.get("spark.sql.warehouse.dir")
-    assert "dpsql-spark-" in warehouse
+    spilled = real.sparkContext.getConf().get("spark.local.dir")
+    assert "dpsql-scratch-" in warehouse
+    assert Path(spilled).parent.stat().st_mode & 0o777 == 0o700, (
+        "rows that Spark spills are the owner's alone"
+    )
     assert real.sql("SELECT '${spark.app.name}' AS x").collect()[0][0] == "${spark.app.name}"
 
 

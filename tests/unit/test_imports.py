@@ -21,7 +21,7 @@ GROUND = {"errors", "charge", "types", "release"}
 CORE = (
     GROUND
     | {"policy", "noise", "mechanisms", "estimates", "ledger", "language", "analysis", "engines"}
-    | {"answers", "checked", "info", "present", "reuse"}
+    | {"answers", "checked", "info", "present", "reuse", "versions"}
 )
 
 MAY_IMPORT: dict[str, set[str]] = {
@@ -41,12 +41,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "estimates": {"charge"},
     "ledger": {"errors", "charge"},
     "answers": GROUND | {"analysis", "language", "engines", "mechanisms", "estimates"},
-    "reuse": {"policy", "analysis"},
+    "versions": {"errors", "policy"},
+    "reuse": {"policy", "analysis", "versions"},
     "present": {"analysis", "language"},
     "info": GROUND | {"analysis", "answers", "language", "ledger", "policy"},
     "checked": GROUND | {"analysis", "engines", "language", "ledger", "mechanisms"},
     "session": CORE,
-    "owner": {"errors", "types", "policy", "analysis", "engines", "reuse"},
+    "owner": {"errors", "types", "policy", "analysis", "engines", "reuse", "versions"},
     # The front ends.
     "dbapi": GROUND | {"checked", "drawing", "session", "policy", "language", "ledger"},
     "sqlalchemy": GROUND | {"dbapi"},

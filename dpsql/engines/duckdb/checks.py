@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 from dpsql.analysis import fold, quote
+from dpsql.engines.duckdb.csv_source import well_quoted
 from dpsql.engines.duckdb.engine import DuckDBEngine, out_of_range
 from dpsql.errors import InternalError
-from dpsql.policy import UnitColumn, UnitVia
+from dpsql.policy import CsvSource, UnitColumn, UnitVia
 from dpsql.types import TIMESTAMP
 
 if TYPE_CHECKING:
@@ -32,6 +33,10 @@ class Inspector(DuckDBEngine):
         read as NULL). Raises `UnreadableError`.
         """
         reader = self.readers[table]
+        if isinstance(reader.table.source, CsvSource) and not well_quoted(reader.table.source.path):
+            raise UnreadableError(
+                "its quotes are not as RFC 4180 has them: quote whole fields, double the quotes in them"
+            )
         listed, scan = _parts(reader)
         physical = {fold(row[0]): row[0] for row in self._all(f"DESCRIBE SELECT * FROM {scan}")}
         # A declared name is ASCII, so these names are free.

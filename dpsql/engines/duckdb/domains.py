@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from datetime import date
 from typing import TYPE_CHECKING
 
@@ -37,7 +38,7 @@ class Domains:
                 if isinstance(domain, RangeDomain) and kinds[fold(column)] == TIMESTAMP:
                     self._spans[key] = _days(domain)
                     continue
-                self._made[key] = self._make(where, domain, kinds[fold(column)], readers, len(self._made))
+                self._made[key] = self._make(where, domain, kinds[fold(column)], readers, _name(*key))
 
     def span(self, table: str, column: str) -> tuple[date, date] | None:
         """Return the days of a TIMESTAMP column's declared range, or None."""
@@ -51,21 +52,22 @@ class Domains:
     def create(self, connection: duckdb.DuckDBPyConnection) -> None:
         """Make the tables of listed values and of public columns; public tables are there already."""
         connection.execute(f"CREATE SCHEMA {DOMAIN_SCHEMA}")
-        for i, (_, values, kind) in enumerate(self._made.values()):
+        for key, (_, values, kind) in self._made.items():
             if values is None:
                 continue
+            name = f"{DOMAIN_SCHEMA}.{_name(*key)}"
             if isinstance(values, str):
-                connection.execute(f"CREATE TABLE {DOMAIN_SCHEMA}.d{i} AS {values}")
+                connection.execute(f"CREATE TABLE {name} AS {values}")
                 continue
             listed = "SELECT unnest($1::VARCHAR[]) AS v, unnest(range(len($1))) AS o"
             connection.execute(
-                f"CREATE TABLE {DOMAIN_SCHEMA}.d{i} AS "
+                f"CREATE TABLE {name} AS "
                 f"SELECT CAST(v AS {kind}) AS v, MIN(o) AS o FROM ({listed}) AS r GROUP BY ALL",
                 [values],
             )
 
     def _make(
-        self, where: str, domain: Domain, kind: SqlType, readers: dict[str, Reader], number: int
+        self, where: str, domain: Domain, kind: SqlType, readers: dict[str, Reader], name: str
     ) -> tuple[str, list[str] | str | None, SqlType]:
         match domain:
             case ValuesDomain(values=values):
@@ -73,20 +75,25 @@ class Domains:
                     texts = [_text(fit(value, kind)) for value in values]
                 except ValueError as error:
                     raise PolicyError(f"{where}: {error}") from None
-                return self._listed(texts, kind, number)
+                return self._listed(texts, kind, name)
             case BooleanDomain():
-                return self._listed(["false", "true"], kind, number)
+                return self._listed(["false", "true"], kind, name)
             case EnumDomain():
-                return self._listed(list(kind.values), kind, number)
+                return self._listed(list(kind.values), kind, name)
             case RangeDomain(start=start, stop=stop):
                 return _range(start, stop, kind), None, kind
-            case TableDomain(table=name, column=column):
-                made = _column(where, name, column, kind, readers)
-                return f"SELECT v, o FROM {DOMAIN_SCHEMA}.d{number}", made, kind
+            case TableDomain(table=table, column=column):
+                made = _column(where, table, column, kind, readers)
+                return f"SELECT v, o FROM {DOMAIN_SCHEMA}.{name}", made, kind
         raise PolicyError(f"{where}: unknown kind of domain")
 
-    def _listed(self, texts: list[str], kind: SqlType, number: int) -> tuple[str, list[str], SqlType]:
-        return f"SELECT v, o FROM {DOMAIN_SCHEMA}.d{number}", texts, kind
+    def _listed(self, texts: list[str], kind: SqlType, name: str) -> tuple[str, list[str], SqlType]:
+        return f"SELECT v, o FROM {DOMAIN_SCHEMA}.{name}", texts, kind
+
+
+def _name(table: str, column: str) -> str:
+    """Name a domain's table by its column alone: statements keep their text when other domains come."""
+    return "d_" + hashlib.sha256(repr((table, column)).encode()).hexdigest()[:12]
 
 
 def _text(value: object) -> str:

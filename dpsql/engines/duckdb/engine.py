@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-import weakref
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -14,13 +11,15 @@ import numpy as np
 
 from dpsql.analysis import CompiledQuery, quote
 from dpsql.engines.duckdb import settings
+from dpsql.engines.duckdb.csv_source import well_quoted
 from dpsql.engines.duckdb.domains import Domains
 from dpsql.engines.duckdb.shell import Shell
 from dpsql.engines.duckdb.sources import Reader, read_sources
 from dpsql.engines.protocol import CANCELLED, FAILED, UNCHARGED, Cancelled, Counts
+from dpsql.engines.scratch import Scratch
 from dpsql.engines.worker import run
 from dpsql.errors import InternalError, OperationalError, PolicyError
-from dpsql.policy import UnitColumn
+from dpsql.policy import CsvSource, UnitColumn
 from dpsql.types import TIMESTAMP
 
 if TYPE_CHECKING:
@@ -55,8 +54,7 @@ class DuckDBEngine:
         self.readers: dict[str, Reader] = {}
         self.public: dict[str, pa.Table] = {}
         self._cancelled = False
-        self._spill = Path(tempfile.mkdtemp(prefix="dpsql-"))  # readable by its owner alone
-        self._cleanup = weakref.finalize(self, shutil.rmtree, self._spill, ignore_errors=True)
+        self._spill = Scratch()
         # By whether the optimizer may look at columns' statistics; opened when first used.
         self._opened: dict[bool, duckdb.DuckDBPyConnection] = {}
         self._running = self._connection(plain=True)
@@ -92,7 +90,7 @@ class DuckDBEngine:
                 else:
                     connection.execute(f"CREATE VIEW main.{quote(name)} AS {reader.sql}")
             self.domains.create(connection)
-            settings.lock(connection, paths, self._spill, statistics=statistics)
+            settings.lock(connection, paths, self._spill.path, statistics=statistics)
         except duckdb.Error:
             failed = True
         except BaseException:
@@ -160,6 +158,8 @@ class DuckDBEngine:
         there = f" WHERE {quote(unit.column)} IS NOT NULL" if isinstance(unit, UnitColumn) else ""
 
         def work() -> bool:
+            if isinstance(reader.table.source, CsvSource) and not well_quoted(reader.table.source.path):
+                return False
             self._running = running = self._connection(plain=not reader.converted)
             if running.execute(f"SELECT {cells} FROM {name}").fetchall()[0][0]:
                 return False
@@ -188,7 +188,7 @@ class DuckDBEngine:
         """Let go of the data."""
         for connection in self._opened.values():
             connection.close()
-        self._cleanup()
+        self._spill.remove()
 
 
 def out_of_range(column: str) -> str:

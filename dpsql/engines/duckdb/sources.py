@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 import duckdb
 
 from dpsql.analysis import fold, quote
+from dpsql.engines.duckdb.csv_source import csv_header, csv_scan
 from dpsql.errors import PolicyError
 from dpsql.policy import CsvSource, DatabaseSource, ParquetSource, UnitColumn
 from dpsql.types import DOUBLE, VARCHAR, SqlType, column_type
@@ -57,7 +57,8 @@ def read_source(connection: duckdb.DuckDBPyConnection, table: Table, catalog: st
             scan, physical = f"read_parquet({_text(path)})", None
             paths: tuple[Path, ...] = (Path(path),)
         case CsvSource(path=path):
-            scan, physical = _csv(table, Path(path))
+            header = csv_header(table, Path(path))
+            scan, physical = csv_scan(table, Path(path), header), [(name, "VARCHAR") for name in header]
             paths = (Path(path),)
         case DatabaseSource(schema=schema, table=name):
             scan, physical = _attached(connection, table, catalog, schema or "main", name), None
@@ -80,24 +81,6 @@ def read_source(connection: duckdb.DuckDBPyConnection, table: Table, catalog: st
 
 def _text(path: object) -> str:
     return "'" + str(path).replace("'", "''") + "'"
-
-
-def _csv(table: Table, path: Path) -> tuple[str, list[tuple[str, str]]]:
-    """Read a CSV by its header line and as text alone: nothing is guessed from its rows."""
-    try:
-        with path.open("rb") as file:
-            line = file.readline(1_000_000)
-        header = next(csv.reader([line.decode("utf-8-sig").rstrip("\r\n")]), None)
-    except (OSError, UnicodeDecodeError):
-        raise PolicyError(f"tables.{table.name}.source: {path.name} cannot be read") from None
-    if not header:
-        raise PolicyError(f"tables.{table.name}.source: {path.name} has no header line")
-    spec = ", ".join(f"{_text(name)}: 'VARCHAR'" for name in header)
-    scan = (
-        f"read_csv({_text(path)}, auto_detect = false, header = true, delim = ',', quote = '\"', "
-        f"escape = '\"', nullstr = '', ignore_errors = false, columns = {{{spec}}})"
-    )
-    return scan, [(name, "VARCHAR") for name in header]
 
 
 def _attached(

@@ -37,7 +37,7 @@ _WORDS = {
 def check_facts(policy: Policy) -> None:
     """Raise `PolicyError` where rows could come after a vouched fact was tested, and nobody would know."""
     for table in policy.tables.values():
-        seen = isinstance(table.source, ParquetSource) and table.source.path.is_file()  # by its size and time
+        seen = isinstance(table.source, ParquetSource) and table.source.path.is_file()  # by its content
         if table.unique and not (table.public or seen or table.trust_source or policy.data_version):
             raise PolicyError(
                 f"tables.{table.name}.unique: Spark keeps no fact true, and a table there may change unseen",

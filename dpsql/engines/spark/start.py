@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import atexit
 import logging
 import os
-import shutil
 import sys
-import tempfile
 import threading
 import warnings
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+from dpsql.engines.scratch import Scratch
 from dpsql.errors import OperationalError, PolicyError
 
 if TYPE_CHECKING:
@@ -59,6 +57,7 @@ _PROBE = (
     "current_timezone() AS d"
 )
 _STARTING = threading.Lock()
+_SCRATCH: list[Scratch] = []
 
 
 def open_session(engine: str) -> Any:  # noqa: ANN401  pyspark has two classes of sessions
@@ -140,8 +139,8 @@ def _start() -> Any:  # noqa: ANN401  see above
         if SparkContext._active_spark_context is not None:  # noqa: SLF001  there is no other way to ask
             session = SparkSession.builder.getOrCreate()
         else:
-            builder = SparkSession.builder.config("spark.sql.warehouse.dir", _warehouse())
-            for name, value in _AT_START.items():
+            builder = SparkSession.builder
+            for name, value in {**_AT_START, **_folders()}.items():
                 builder = builder.config(name, value)
             with _silent():
                 session = builder.getOrCreate()
@@ -149,11 +148,14 @@ def _start() -> Any:  # noqa: ANN401  see above
     return session.newSession()
 
 
-def _warehouse() -> str:
-    """Make a folder for what Spark would put beside the caller's files; it goes with the process."""
-    folder = tempfile.mkdtemp(prefix="dpsql-spark-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
+def _folders() -> dict[str, str]:
+    """Make a private folder for rows that Spark spills, and for what it would put beside the caller's files.
+
+    It goes with the process: one Spark serves all sessions.
+    """
+    _SCRATCH.append(Scratch())
+    folder = _SCRATCH[-1].path
+    return {"spark.sql.warehouse.dir": str(folder / "warehouse"), "spark.local.dir": str(folder / "local")}
 
 
 @contextmanager

@@ -1,0 +1,119 @@
+"""Which version of the data a table's files hold: a hash of their content, computed once per change.
+
+The files' sizes and times alone do not tell: a DuckDB database changes in its log while the file stays, and
+`touch` changes times alone. They only say when a hash has to be computed again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from typing import TYPE_CHECKING, Protocol
+
+from dpsql.errors import OperationalError
+from dpsql.policy import CsvSource, DatabaseSource, ParquetSource
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from dpsql.policy import Policy, Table
+
+__all__ = ["Memory", "Stamps", "Versions"]
+
+Stamps = tuple[tuple[str, tuple[int, ...]], ...]
+"""The path, device, inode, size and times of every file; equal ones mean that no file was touched."""
+
+_SETTLED_SECONDS = 2.0
+"""A file changed less than this before it was hashed may change again without its times showing it."""
+_ATTEMPTS = 5
+
+
+class Memory(Protocol):
+    """Where hashes are kept between sessions."""
+
+    def recall(self, name: str) -> str | None:
+        """Return what was remembered under a name."""
+
+    def remember(self, name: str, value: str) -> None:
+        """Keep a value under a name, in place of an older one."""
+
+
+class Versions:
+    """The versions of a policy's data, as far as its tables are read from local files."""
+
+    def __init__(self, policy: Policy, memory: Memory | None = None) -> None:
+        self._policy = policy
+        self._memory = memory
+        self._known: dict[Path, tuple[tuple[int, ...], str]] = {}
+
+    def stamps(self, tables: Iterable[Table] | None = None) -> Stamps:
+        """Look at the files of these tables (of all without), without reading them."""
+        chosen = self._policy.tables.values() if tables is None else tables
+        files = {file for table in chosen for file in self._files(table)}
+        return tuple((str(file), _stamp(file)) for file in sorted(files))
+
+    def held(self) -> Stamps:
+        """Look at the files that stay open or in memory while a session is: the database, public tables."""
+        tables = self._policy.tables.values()
+        return self.stamps(t for t in tables if t.public or isinstance(t.source, DatabaseSource))
+
+    def content(self, tables: Iterable[Table]) -> str:
+        """Return a hash of what the files of these tables hold; the same for tables of a remote engine.
+
+        Raises `OperationalError` if a file is being written.
+        """
+        files = sorted({file for table in tables for file in self._files(table)})
+        for _ in range(_ATTEMPTS):
+            before = [_stamp(file) for file in files]
+            hashes = [self._hash(file, stamp) for file, stamp in zip(files, before, strict=True)]
+            if [_stamp(file) for file in files] == before:
+                return hashlib.sha256("\n".join(hashes).encode()).hexdigest()
+        raise OperationalError("the data is being changed; nothing was charged, ask again")
+
+    def _files(self, table: Table) -> list[Path]:
+        match table.source:
+            case ParquetSource(path=path) | CsvSource(path=path):
+                return [path]
+            case DatabaseSource() if self._policy.engine == "duckdb" and self._policy.database is not None:
+                database = self._policy.database
+                return [database, database.with_name(database.name + ".wal")]
+        return []
+
+    def _hash(self, file: Path, stamp: tuple[int, ...]) -> str:
+        if not stamp:
+            return "absent"
+        for recall in (self._known.get, self._recalled):
+            known = recall(file)
+            if known is not None and known[0] == stamp:
+                self._known[file] = known
+                return known[1]
+        now = time.time()
+        try:
+            with file.open("rb") as stream:
+                found = hashlib.file_digest(stream, "sha256").hexdigest()
+        except OSError:
+            return "unreadable"
+        if max(stamp[-2:]) < (now - _SETTLED_SECONDS) * 1e9 and _stamp(file) == stamp:
+            self._known[file] = (stamp, found)
+            if self._memory is not None:
+                self._memory.remember(f"file {file}", json.dumps([stamp, found]))
+        return found
+
+    def _recalled(self, file: Path) -> tuple[tuple[int, ...], str] | None:
+        text = self._memory.recall(f"file {file}") if self._memory is not None else None
+        if text is None:
+            return None
+        stamp, found = json.loads(text)
+        return tuple(stamp), str(found)
+
+
+def _stamp(file: Path) -> tuple[int, ...]:
+    """Return a file's device, inode, size and times; empty if it is not there."""
+    try:
+        stat = os.stat(file)
+    except OSError:
+        return ()
+    return stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns

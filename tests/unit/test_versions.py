@@ -1,0 +1,379 @@
+"""What a repeat reads decides whether it is free: content, not times; its own tables, not others."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from dpsql import reuse, versions
+from dpsql.drawing.readable import summary
+from dpsql.errors import OperationalError
+from dpsql.owner import verify
+from dpsql.policy import load
+from dpsql.session import Session
+from dpsql.versions import Versions
+
+POLICY = """
+[budget]
+epsilon = 1000
+default_epsilon = 50
+ledger = "ledger.sqlite"
+[tables.visits]
+source = "visits.parquet"
+unit = "user_id"
+[tables.visits.domain]
+page = { table = "pages", column = "page" }
+[tables.pages]
+source = "pages.csv"
+public = true
+columns = { page = "VARCHAR" }
+[tables.other]
+source = "other.csv"
+unit = "id"
+columns = { id = "INTEGER" }
+"""
+OWN = POLICY.replace('source = "visits.parquet"', 'source = "visits"') + '[database]\npath = "own.duckdb"\n'
+DOMAIN = 'page = { table = "pages", column = "page" }'
+COUNT = "SELECT COUNT(DISTINCT user_id) AS n FROM visits"
+GROUPS = (
+    "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 2) page, COUNT(DISTINCT user_id) AS n"
+    " FROM visits GROUP BY page"
+)
+
+
+def visits(n: int) -> str:
+    return f"SELECT i AS user_id, 'a' AS page FROM range({n}) t(i)"
+
+
+def write_parquet(folder: Path, n: int) -> None:
+    """Put another file in the place of the old one."""
+    duckdb.sql(f"COPY ({visits(n)}) TO '{folder}/new.parquet' (FORMAT parquet)")
+    os.replace(folder / "new.parquet", folder / "visits.parquet")
+
+
+def write_database(path: Path, *statements: str) -> None:
+    """Write to the database so that only its log changes, if it was there."""
+    with duckdb.connect(str(path)) as connection:
+        connection.execute("PRAGMA disable_checkpoint_on_shutdown")
+        connection.execute("SET checkpoint_threshold = '1TB'")
+        for statement in statements:
+            connection.execute(statement)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    write_parquet(tmp_path, 100)
+    (tmp_path / "pages.csv").write_text("page\na\nb\n")
+    (tmp_path / "other.csv").write_text("id\n1\n")
+    with duckdb.connect(str(tmp_path / "own.duckdb")) as connection:
+        connection.execute(f"CREATE TABLE visits AS {visits(100)}")
+    return tmp_path
+
+
+@pytest.fixture
+def sessions(folder):
+    made = []
+
+    def open_one(toml: str = POLICY) -> Session:
+        (folder / "dpsql.toml").write_text(toml)
+        made.append(Session(load(folder / "dpsql.toml")))
+        return made[-1]
+
+    yield open_one
+    for session in made:
+        session.close()
+
+
+def near(session: Session, text: str = COUNT) -> int:
+    """Return a count, to the nearest hundred (false alarms: e^-2500)."""
+    return round(session.run(text).release.rows.column("n")[0].as_py(), -2)
+
+
+def free(session: Session, text: str = COUNT) -> bool:
+    return session.run(text).release.reused is not None
+
+
+def test_rows_in_the_log_of_a_database_are_new_data(folder, sessions):
+    first = sessions(OWN)
+    assert near(first) == 100
+    first.close()
+    file = (folder / "own.duckdb").read_bytes()
+    write_database(
+        folder / "own.duckdb", f"INSERT INTO visits SELECT user_id + 100, page FROM ({visits(100)})"
+    )
+    assert (folder / "own.duckdb").read_bytes() == file, "only the log changed"
+    session = sessions(OWN)
+    assert not free(session)
+    assert near(session) == 200
+
+
+def test_rows_in_the_log_of_a_database_are_vetted(folder, sessions):
+    toml = OWN.replace('unit = "user_id"', 'unit = "user_id"\nunique = [["user_id"]]')
+    session = sessions(toml)
+    session.run(COUNT)
+    session.close()
+    write_database(folder / "own.duckdb", "INSERT INTO visits VALUES (1, 'b')")
+    with pytest.raises(OperationalError, match="cannot be read as declared"):
+        sessions(toml).run(COUNT)
+
+
+@pytest.mark.parametrize("toml", [POLICY, OWN], ids=["parquet", "database"])
+def test_a_session_reads_what_its_key_names_when_a_file_is_replaced(folder, sessions, toml):
+    session = sessions(toml)
+    assert near(session) == 100
+    with duckdb.connect(str(folder / "new.duckdb")) as connection:
+        connection.execute(f"CREATE TABLE visits AS {visits(300)}")
+    os.replace(folder / "new.duckdb", folder / "own.duckdb")
+    write_parquet(folder, 300)
+    assert near(session) == 300
+    assert free(session)
+    assert near(sessions(toml)) == 300, "another session is given the same"
+
+
+def test_a_prepared_statement_is_planned_again_on_new_data(folder, sessions):
+    session = sessions()
+    prepared = session.prepare(COUNT)
+    write_parquet(folder, 300)
+    assert round(session.execute(prepared).release.rows.column("n")[0].as_py(), -2) == 300
+    assert free(session)
+
+
+def test_public_tables_are_those_of_the_files_now(folder, sessions):
+    session = sessions()
+    assert session.run(GROUPS).table.num_rows == 2
+    (folder / "pages.csv").write_text("page\na\nb\nc\n")
+    assert session.run("SELECT * FROM pages").table.num_rows == 3
+    release = session.run(GROUPS).release
+    assert release.rows.num_rows == 3
+    assert "the data changed" in release.charged_again
+
+
+def test_times_alone_and_what_the_statement_does_not_read_end_no_free_repeat(folder, sessions):
+    session = sessions()
+    first = session.run(GROUPS).release
+    os.utime(folder / "visits.parquet")
+    os.utime(folder / "pages.csv", ns=(1, 1))
+    (folder / "other.csv").write_text("id\n1\n2\n")
+    (folder / "copy").write_bytes((folder / "visits.parquet").read_bytes())
+    os.replace(folder / "copy", folder / "visits.parquet")
+    assert session.run(GROUPS).release.number == first.number
+    edited = (
+        "# a comment\n"
+        + POLICY.replace("epsilon = 1000", "epsilon = 2000\nmax_failures = 5").replace(
+            "[tables.visits]",
+            "[tables.early]\nsource = 'other.csv'\nunit = 'id'\n"
+            "columns = { id = 'INTEGER' }\ndomain.id = [1, 2]\n[tables.visits]",
+        )
+        + "[analysts.bob]\nepsilon = 1\n"
+    )
+    for toml in (POLICY, edited):
+        assert sessions(toml).run(GROUPS).release.number == first.number
+
+
+def test_content_is_compared_even_where_size_and_time_are_the_same(folder, sessions):
+    path = folder / "visits.csv"
+    toml = POLICY.replace("visits.parquet", "visits.csv").replace(
+        'unit = "user_id"', 'unit = "user_id"\ncolumns = { user_id = "INTEGER", page = "VARCHAR" }'
+    )
+    path.write_text("user_id,page\n1,a\n2,a\n")
+    os.utime(path, ns=(10**18, 10**18))
+    assert not free(sessions(toml))
+    path.write_text("user_id,page\n1,a\n1,a\n")
+    os.utime(path, ns=(10**18, 10**18))
+    assert not free(sessions(toml))
+
+
+def test_a_declared_version_rules_over_repeats_and_content_over_vetting(folder, sessions):
+    toml = 'data_version = "1"\n' + POLICY.replace(
+        'unit = "user_id"', 'unit = "user_id"\nunique = [["user_id"]]'
+    )
+    session = sessions(toml)
+    session.run(COUNT)
+    duckdb.sql(f"COPY (SELECT 1 AS user_id, 'a' AS page FROM range(2)) TO '{folder}/visits.parquet'")
+    assert free(session)
+    with pytest.raises(OperationalError, match="cannot be read as declared"):
+        session.run(GROUPS)
+    write_parquet(folder, 300)
+    release = sessions(toml.replace('"1"', '"2"')).run(COUNT).release
+    assert release.reused is None
+    assert release.charged_again.endswith("charged again: the data changed")
+
+
+class Disturbed:
+    """An engine during whose work something happens."""
+
+    def __init__(self, inner, name: str, happens) -> None:
+        self._inner, self._name, self._happens = inner, name, happens
+
+    def __getattr__(self, name: str):
+        found = getattr(self._inner, name)
+        if name != self._name:
+            return found
+
+        def call(*arguments):
+            made = found(*arguments)
+            self._happens()
+            return made
+
+        return call
+
+
+def test_what_was_counted_while_a_file_changed_is_no_answer_for_later(folder, sessions):
+    path = folder / "visits.parquet"
+    rows, times = path.read_bytes(), path.stat()
+    session = sessions()
+    count = session.engine.count
+
+    def disturbed(compiled):
+        write_parquet(folder, 300)
+        try:
+            return count(compiled)
+        finally:
+            path.write_bytes(rows)
+            os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+    session.engine.count = disturbed
+    assert near(session) == 300
+    again = sessions()
+    assert not free(again)
+    assert near(again) == 100
+
+
+def test_what_was_vetted_while_a_file_changed_is_vetted_again(folder, sessions):
+    session = sessions()
+    session.engine = Disturbed(session.engine, "vet", lambda: write_parquet(folder, 300))
+    with pytest.raises(OperationalError, match="nothing was charged"):
+        session.run(COUNT)
+    assert session.budget().spent.epsilon == 0
+    calls = []
+    again = sessions()
+    again.engine = Disturbed(again.engine, "vet", lambda: calls.append("vet"))
+    again.run(COUNT)
+    assert calls == ["vet"]
+
+
+def test_a_table_that_never_rests_disturbs_only_those_who_read_it(folder, sessions, monkeypatch):
+    session = sessions()
+    look = Versions.stamps
+    stirred = []
+
+    def stir(self, tables=None):
+        with (folder / "other.csv").open("a") as file:
+            file.write("1\n")
+        stirred.append(1)
+        return look(self, tables)
+
+    monkeypatch.setattr(Versions, "stamps", stir)
+    session.run(COUNT)
+    assert stirred
+    with pytest.raises(OperationalError, match="nothing was charged"):
+        session.run("SELECT COUNT(DISTINCT id) AS n FROM other")
+
+
+def test_the_owners_check_remembers_nothing_of_files_that_changed_meanwhile(folder, sessions):
+    policy = sessions().policy
+    assert set(verify(policy).passed) == {"visits", "other"}
+
+    def tell(table: str) -> None:
+        if table == "visits":
+            write_parquet(folder, 300)
+
+    assert verify(policy, tell).passed == {}
+
+
+def why(session: Session, text: str = COUNT, parameters=None) -> str:
+    return session.run(text, parameters).release.charged_again
+
+
+def test_a_repeat_that_is_charged_says_why(folder, sessions, monkeypatch):
+    session = sessions()
+    assert why(session) == ""
+    assert why(session, "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (fresh = TRUE) " + COUNT[7:]) == ""
+    write_parquet(folder, 300)
+    release = session.run(COUNT).release
+    assert release.charged_again.startswith("asked before, on ")
+    assert release.charged_again.endswith("; charged again: the data changed")
+    assert release.charged_again in summary(release, None)
+    other_unit = POLICY.replace('unit = "user_id"', 'unit = "user_id"\nunit_kind = "person"')
+    assert why(sessions(other_unit)).endswith("charged again: the policy changed")
+    monkeypatch.setattr(reuse, "_versions", lambda: ("99", "99"))
+    write_parquet(folder, 200)
+    words = why(sessions(other_unit))
+    assert words.endswith("charged again: the data changed and dpsql or the engine was updated")
+
+
+def test_a_change_of_the_policy_that_changes_the_statements_meaning_is_told(sessions):
+    sessions().run(GROUPS)
+    narrower = POLICY.replace(DOMAIN, 'page = ["a"]')
+    assert why(sessions(narrower), GROUPS).endswith("charged again: the policy changed")
+
+
+def test_another_question_of_the_same_text_was_not_asked_before(sessions):
+    session = sessions()
+    text = COUNT + " WHERE page = ?"
+    session.run(text, ["a"])
+    assert why(session, text, ["b"]) == ""
+    narrower = sessions(POLICY.replace(DOMAIN, 'page = ["a"]'))
+    assert why(narrower, text, ["c"]) == ""
+    narrower.run("SET dp_epsilon = 2")
+    assert why(narrower, text, ["a"]) == ""
+
+
+@pytest.fixture
+def digests(monkeypatch):
+    """Write down every file that is hashed; no file is too young for its hash to be kept."""
+    made: list[str] = []
+    digest = hashlib.file_digest
+
+    def counted(stream, name):
+        made.append(Path(stream.name).name)
+        return digest(stream, name)
+
+    monkeypatch.setattr(hashlib, "file_digest", counted)
+    monkeypatch.setattr(versions, "_SETTLED_SECONDS", -3600)
+    return made
+
+
+def test_a_file_is_hashed_once_per_change_also_across_sessions(folder, sessions, digests):
+    sessions().run(COUNT)
+    assert sorted(digests) == ["pages.csv", "visits.parquet"]
+    sessions().run(COUNT)
+    assert len(digests) == 2
+    os.utime(folder / "visits.parquet")
+    session = sessions()
+    assert free(session)
+    assert digests[2:] == ["visits.parquet"]
+
+
+def test_a_hash_of_a_file_that_was_just_written_is_not_kept(folder, sessions, digests, monkeypatch):
+    monkeypatch.setattr(versions, "_SETTLED_SECONDS", 3600)
+    session = sessions()
+    session.run(COUNT)
+    before = len(digests)
+    session.prepare(COUNT)
+    assert len(digests) > before
+
+
+def test_a_file_that_is_written_while_it_is_hashed_has_no_version(folder, sessions, monkeypatch):
+    policy = sessions().policy
+    digest = hashlib.file_digest
+
+    def disturbed(stream, name):
+        os.utime(stream.name)
+        return digest(stream, name)
+
+    monkeypatch.setattr(hashlib, "file_digest", disturbed)
+    with pytest.raises(OperationalError, match="nothing was charged"):
+        Versions(policy).content(policy.tables.values())
+
+
+def test_a_file_that_is_gone_has_a_version_of_its_own(folder, sessions):
+    policy = sessions().policy
+    seen = Versions(policy)
+    before = seen.content(policy.tables.values())
+    (folder / "other.csv").unlink()
+    assert seen.content(policy.tables.values()) != before
