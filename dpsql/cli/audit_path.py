@@ -17,6 +17,7 @@ from dpsql.session import Session
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
 
