@@ -55,8 +55,8 @@ _ENDLESS = 1e9
 _FAINT = 0.05
 """Weight, relative to the greatest, below which the discriminant leaves a term out."""
 
-_DIFFERS = 2.0
-"""Standard deviations by which the means of a corner's numbers differ."""
+_DIFFERS, _FEW = 2.0, 4
+"""Standard deviations by which the means of a corner's numbers differ; half of them for few numbers."""
 
 _COEFFICIENTS = np.array(
     [
@@ -226,7 +226,8 @@ def _equal(rows: _Rows, i: NDArray[np.intp], j: NDArray[np.intp], weights: NDArr
 
 def _corners(rows: _Rows, *, several: bool) -> list[Corner]:
     """Return the corner of all numbers that differ: each on the first input's side of its middle."""
-    differs = np.flatnonzero(np.abs(rows.certainty) > _DIFFERS)
+    least = _DIFFERS if len(rows.columns) > _FEW else _DIFFERS / 2
+    differs = np.flatnonzero(np.abs(rows.certainty) > least)
     if len(differs) < 2:
         return []
     sides = []
@@ -235,4 +236,4 @@ def _corners(rows: _Rows, *, several: bool) -> list[Corner]:
         digits = 1 - int(np.floor(np.log10(rows.spread[k])))
         middle = round(float(rows.means[:, k].mean()), digits)
         sides.append((rows.columns[k], middle, float(np.copysign(unit, rows.shift[k]))))
-    return [Corner(tuple(sides), least) for least in ((False, True) if several else (False,))]
+    return [Corner(tuple(sides), turned) for turned in ((False, True) if several else (False,))]

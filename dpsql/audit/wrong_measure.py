@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from dpsql.noise import Entropy
 
-__all__ = ["SUBJECTS", "below_grid", "coarse_steps", "narrow_counter", "scale_dropped", "shared", "two_names"]
+__all__ = ["SUBJECTS", "below_grid", "narrow_counter", "scale_dropped", "shared", "two_names"]
 
 
 def two_names(
@@ -41,13 +41,6 @@ def below_grid(
     """Return a sum of amounts of about a tenth with noise on a coarser grid than the amounts'."""
     amount, steps = round(0.1 * (1 << 20)) / (1 << 20), 1 << 8
     return np.asarray(counts[0] * amount + np.rint(laplace(1 / epsilon, trials, entropy) * steps) / steps)
-
-
-def coarse_steps(
-    counts: NDArray[np.int64], trials: int, entropy: Entropy, *, epsilon: Fraction
-) -> NDArray[np.float64]:
-    """Return a count with noise in steps of two: it stays even or odd."""
-    return np.asarray(counts[0] + 2 * np.rint(laplace(1 / epsilon, trials, entropy)))
 
 
 def scale_dropped(
@@ -85,13 +78,6 @@ SUBJECTS = (
         "incorrect",
         "digits below the noise's grid are those of the sum (Haney et al. 2022)",
         below_grid,
-        "one",
-    ),
-    Subject(
-        "noise in steps of two",
-        "incorrect",
-        "a noisy count is even or odd as the count is",
-        coarse_steps,
         "one",
     ),
     Subject(
