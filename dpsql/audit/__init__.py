@@ -9,6 +9,7 @@ mechanisms, and test subjects known to be right or wrong.
 ``inputs``             adjacent inputs
 ``outputs``            what runs gave, as labels and numbers
 ``features``           what events are about
+``directions``         combinations of an output's numbers; ``residues`` digits below the noise
 ``events``, ``search`` events, and which of them tells two inputs apart
 ``statistics``         Fisher's exact test on thinned counts
 ``verdict``            what comes out, in words

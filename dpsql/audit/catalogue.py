@@ -16,6 +16,7 @@ from dpsql.audit import (
     subjects_threshold,
     subjects_unknown,
     wrong_choice,
+    wrong_measure,
     wrong_threshold,
     wrong_unknown,
 )
@@ -36,6 +37,7 @@ CATALOGUE: tuple[Subject, ...] = (
     *subjects_unknown.SUBJECTS,
     *wrong_choice.SUBJECTS,
     *wrong_threshold.SUBJECTS,
+    *wrong_measure.SUBJECTS,
     *wrong_unknown.SUBJECTS,
 )
 """All subjects."""

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from dpsql.audit.features_labels import Agreement, Column, Finest, Row, Set, Sides, Times
+from dpsql.audit.directions import combinations
+from dpsql.audit.features_labels import Agreement, Column, Finest, LowBits, Row, Set, Sides, Times
 from dpsql.audit.features_numbers import Average, Greatest, Least, Value
+from dpsql.audit.residues import residues
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 
     from dpsql.audit.outputs import Outputs
 
-__all__ = ["LabelFeature", "NumberFeature", "label_features", "number_features"]
+__all__ = ["LabelFeature", "NumberFeature", "label_features", "number_features", "row_features"]
 
 _WIDEST = 12
 """Columns looked at one by one; further ones count as parts of the whole."""
@@ -29,6 +31,9 @@ _FINE = -40
 
 _LOOK = 1 << 12
 """Runs that decide which labels are looked at."""
+
+_MANY = 24
+"""Whole numbers with more than so many values are numbers, besides labels."""
 
 _MOST_TIMES = 4
 """Labels whose number of occurrences is looked at, in each part."""
@@ -78,23 +83,50 @@ def label_features(first: Outputs, second: Outputs) -> list[LabelFeature]:
                 found.append(Agreement(part, _likelier(*sides)))
     if len(parts) > 1:
         found.append(Row(parts))
-    for part, width in _parts(first.values, second.values):
+    heads, numeric = (first.head(_LOOK), second.head(_LOOK)), _numeric(first, second)
+    for part, width in numeric:
         if width > 1:
-            found.append(_sides(part, *(outputs.value(part, width)[:_LOOK] for outputs in (first, second))))
-        finest = [Finest(part, width, j) for j in range(min(width, 2))]
+            found.append(_sides(((part, width),), *heads))
         # On a grid no digit tells.
-        found += [feature for feature in finest if feature.of(first)[:_LOOK].min() < _FINE]
+        floating = [j for j in range(min(width, 2)) if Finest(part, width, j).of(heads[0]).min() < _FINE]
+        found += [LowBits(part, width, j) for j in floating]
+        found += [Finest(part, width, j) for j in floating]
+    if len(numeric) > 1:
+        found.append(_sides(numeric, *heads))
     return found
 
 
 def number_features(first: Outputs, second: Outputs) -> list[NumberFeature]:
     """List the numbers of two samples: each alone, and a part's least, greatest and average."""
     found: list[NumberFeature] = []
-    for part, width in _parts(first.values, second.values):
+    for part, width in _numeric(first, second):
         found += [Value(part, width, j) for j in range(min(width, _WIDEST))]
         if width > 1:
             found += [Least(part, width), Greatest(part, width), Average(part, width)]
     return found
+
+
+def row_features(first: Outputs, second: Outputs) -> list[NumberFeature]:
+    """List what is computed from several numbers of any parts, or from digits, and differs in two samples."""
+    columns = [Value(part, width, j) for part, width in _numeric(first, second) for j in range(width)]
+    return [*combinations(columns, first, second), *residues(columns[:_WIDEST], first, second)]
+
+
+def _numeric(first: Outputs, second: Outputs) -> tuple[tuple[str, int], ...]:
+    """Return the parts that are numbers, and how wide they are: floats, and whole numbers of many values."""
+    found = list(_parts(first.values, second.values))
+    for part, width in _parts(first.labels, second.labels):
+        sides = [outputs.labels[part][:_LOOK] for outputs in (first, second) if part in outputs.labels]
+        if part not in dict(found) and all(side.dtype.kind == "i" for side in sides) and _many(sides):
+            found.append((part, width))
+    return tuple(found)
+
+
+def _many(sides: list[NDArray[np.int64]]) -> bool:
+    """Whether whole numbers have many values; most labels are told by their range already."""
+    if max(int(side.max()) - int(side.min()) for side in sides) < _MANY:
+        return False
+    return len(np.unique(np.concatenate([side.ravel() for side in sides]))) > _MANY
 
 
 def _parts(*sides: Mapping[str, NDArray[Any]]) -> tuple[tuple[str, int], ...]:
@@ -106,16 +138,17 @@ def _parts(*sides: Mapping[str, NDArray[Any]]) -> tuple[tuple[str, int], ...]:
     return tuple(widths.items())
 
 
-def _sides(part: str, first: NDArray[np.float64], second: NDArray[np.float64]) -> Sides:
+def _sides(parts: tuple[tuple[str, int], ...], first: Outputs, second: Outputs) -> Sides:
     """Return the sides of the middles that the first sample's numbers are on."""
     halves = []
-    for side in (first, second):
+    for outputs in (first, second):
+        side = np.concatenate([outputs.value(part, width) for part, width in parts], axis=1)
         # What is no number is behind all others.
         ordered, count = np.sort(side, axis=0), np.count_nonzero(~np.isnan(side), axis=0)
         middle = ordered[np.maximum(count - 1, 0) // 2, np.arange(side.shape[1])]
         halves.append(np.where(count > 0, middle, 0.0))
     cuts = tuple(float(cut) for cut in np.round((halves[0] + halves[1]) / 2, 1))
-    return Sides(part, cuts, tuple((halves[0] > halves[1]).tolist()))
+    return Sides(parts, cuts, tuple((halves[0] > halves[1]).tolist()))
 
 
 def _likelier(first: NDArray[Any], second: NDArray[Any]) -> tuple[Any, ...]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from dpsql.audit.outputs import Outputs
 
-__all__ = ["Agreement", "Column", "Finest", "Row", "Set", "Sides", "Times"]
+__all__ = ["Agreement", "Column", "Finest", "LowBits", "Row", "Set", "Sides", "Times"]
 
 
 def _shown(value: object) -> str:
@@ -115,21 +115,23 @@ class Agreement:
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """In how many places a part's numbers are on given sides of cuts: at or above where `up`, else below."""
+    """In how many places the numbers of some parts are on given sides of cuts: at or above where `up`."""
 
-    part: str
+    parts: tuple[tuple[str, int], ...]
     cuts: tuple[float, ...]
     up: tuple[bool, ...]
 
     def of(self, outputs: Outputs) -> NDArray[Any]:
         """Return the number of places in each run."""
-        above = outputs.value(self.part, len(self.cuts)) >= np.array(self.cuts)
+        values = [outputs.value(part, width) for part, width in self.parts]
+        above = np.concatenate(values, axis=1) >= np.array(self.cuts)
         return times(above == np.array(self.up))
 
     def words(self, values: tuple[Any, ...]) -> str:
         """Say in how many."""
         sides = [f"{'≥' if up else '<'} {cut:g}" for cut, up in zip(self.cuts, self.up, strict=True)]
-        return _is(f"the number of places where {self.part} is ({', '.join(sides)})", values)
+        name = " and ".join(part for part, _ in self.parts)
+        return _is(f"the number of places where {name} is ({', '.join(sides)})", values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,3 +155,21 @@ class Finest:
         """Say where the last digit stands."""
         name = f"the last binary digit of {indexed(self.part, self.column, self.width)}"
         return f"{name} is worth " + _is("", tuple(f"2^{value}" for value in values)).removeprefix(" is ")
+
+
+@dataclass(frozen=True, slots=True)
+class LowBits:
+    """The last four bits of a number's representation in floating point: far below any noise."""
+
+    part: str
+    width: int
+    column: int
+
+    def of(self, outputs: Outputs) -> NDArray[Any]:
+        """Return the bits of each run as a whole number."""
+        value = np.ascontiguousarray(outputs.value(self.part, self.width)[:, self.column])
+        return np.asarray(value.view(np.int64) & 15)
+
+    def words(self, values: tuple[Any, ...]) -> str:
+        """Say what they are."""
+        return _is(f"the last four bits of {indexed(self.part, self.column, self.width)}", values)

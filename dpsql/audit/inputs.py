@@ -25,6 +25,9 @@ Adjacency = Literal["general", "monotone", "one"]
 LENGTHS = (5, 10)
 """Numbers of counts: short, so that people can follow a counterexample by hand."""
 
+_LARGE = (100, 255, 65_535)
+"""Large counts: above what small examples show, and where counters of 8 and of 16 bits end."""
+
 
 @dataclass(frozen=True, slots=True)
 class Pair:
@@ -70,7 +73,27 @@ def pairs(
         for name, base, change in _patterns(adjacency, n):
             found.append(_pair(name, np.array(base), np.array(change), sensitivity))
         found += [_random(adjacency, n, sensitivity, entropy) for _ in range(drawn)]
-    return found
+    return [*found, *_large(adjacency, min(lengths, default=0), sensitivity)]
+
+
+def _large(adjacency: Adjacency, n: int, sensitivity: int) -> list[Pair]:
+    """Make pairs with large counts, for mistakes that small ones do not show: few, and short."""
+    if n < 1:
+        return []
+    changes = [(f"one above, at {size}", [size] + [1] * (n - 1), [1] + [0] * (n - 1)) for size in _LARGE]
+    mixed = [_LARGE[i % len(_LARGE)] for i in range(n)]
+    if adjacency != "one":
+        changes.append(("all above, large", mixed, [1] * n))
+    if adjacency == "general":
+        changes.append(("one above, rest below, large", mixed, [1] + [-1] * (n - 1)))
+    return [
+        Pair(
+            name,
+            tuple(base),
+            tuple(count + sensitivity * step for count, step in zip(base, change, strict=True)),
+        )
+        for name, base, change in changes
+    ]
 
 
 def _pair(name: str, base: NDArray[np.int64], change: NDArray[np.int64], sensitivity: int) -> Pair:

@@ -63,6 +63,10 @@ class Outputs:
             self.delta,
         )
 
+    def head(self, size: int) -> Outputs:
+        """Return the first runs, at most so many."""
+        return self if size >= self.trials else self._slice(0, size)
+
     def label(self, part: str, width: int) -> NDArray[Any]:
         """Return a part's labels of each run in so many columns, with none where it has fewer."""
         found = self.labels.get(part)
@@ -74,8 +78,15 @@ class Outputs:
         return found[:, :width]
 
     def value(self, part: str, width: int) -> NDArray[np.float64]:
-        """Return a part's numbers of each run in so many columns, with NaN where it has fewer."""
-        found = self.values.get(part, np.empty((self.trials, 0)))
+        """Return a part's numbers of each run in so many columns, with NaN where it has fewer.
+
+        Labels that are whole numbers are numbers, too.
+        """
+        found = self.values.get(part)
+        if found is None:
+            label = self.labels.get(part)
+            whole = label is not None and label.dtype.kind == "i"
+            found = label.astype(np.float64) if whole and label is not None else np.empty((self.trials, 0))
         missing = width - found.shape[1]
         return np.pad(found, ((0, 0), (0, missing)), constant_values=np.nan) if missing > 0 else found
 
@@ -88,7 +99,8 @@ def read(result: object, trials: int) -> Outputs:
     result
         An array with one entry or row a run (floats are numbers, all else labels); or a mapping from
         names to such arrays, perhaps with `CHARGE`; or a sequence with one output a run, each output a
-        single item or a sequence of any length, whose floats are numbers and all else labels.
+        single item or a sequence of any length, whose floats are numbers and all else labels. Whole
+        numbers are labels, and numbers besides; in arrays only where they have many values.
     trials
         How many runs it holds.
 
@@ -141,7 +153,7 @@ def _rows(result: Sequence[object]) -> dict[str, NDArray[Any]]:
     """Lay out single outputs of any length as labels and numbers by position."""
     rows = [list(row) if isinstance(row, (list, tuple, np.ndarray)) else [row] for row in result]
     width = max((len(row) for row in rows), default=0)
-    values = np.full((len(rows), width), np.nan)
+    values, whole = np.full((2, len(rows), width), np.nan)
     labels = np.full((len(rows), width), "", dtype=object)
     for i, row in enumerate(rows):
         for j, item in enumerate(row):
@@ -149,9 +161,13 @@ def _rows(result: Sequence[object]) -> dict[str, NDArray[Any]]:
                 values[i, j], labels[i, j] = item, _NUMBER
             else:
                 labels[i, j] = str(item)
+                if isinstance(item, (int, np.integer)) and not isinstance(item, bool):
+                    whole[i, j] = item
     parts: dict[str, NDArray[Any]] = {}
     if (labels != _NUMBER).any():
         parts["output"] = labels.astype(np.str_)
     if not np.isnan(values).all():
         parts["number"] = values
+    if not np.isnan(whole).all():
+        parts["whole number"] = whole
     return parts

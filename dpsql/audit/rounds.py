@@ -59,7 +59,7 @@ _CLOSE = _Plan(64, ((60, 16, 1.0), (20, 6, 1.5), (8, 2, 3.5)))
 _DOUBT = 1.0
 """Those of the first round."""
 
-_EVENTS = 4
+_EVENTS = 6
 """Events of each candidate that are compared, for each degree of caution."""
 
 

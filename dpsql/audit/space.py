@@ -10,7 +10,7 @@ import numpy as np
 
 from dpsql.audit.cells import binned, grouped, interval
 from dpsql.audit.events import Labelled
-from dpsql.audit.features import label_features, number_features
+from dpsql.audit.features import label_features, number_features, row_features
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,6 +30,9 @@ _BINS = 28
 _QUICK_BINS = 12
 _CONTEXTS = 8
 _QUICK_CONTEXTS = 3
+_ROW_CONTEXTS = 1
+"""Contexts of numbers that are computed from several: they are many, and tell most alone."""
+
 _LEVELS = 6
 _QUICK = 1 << 12
 """Samples up to this size are looked at less finely: they have less to show."""
@@ -57,7 +60,8 @@ class Space:
 
     The search space is that of the dissertation (section 4.3.3) and more: values of each label, of all
     labels together, how often one occurs; sets of such values; intervals of each number, of their least,
-    greatest and average; and every pairing of a label with an interval. Where runs charge different
+    greatest and average, of linear combinations of numbers of any parts, and of residues; and pairings of a
+    label with an interval. Where runs charge different
     amounts, events are looked for among runs of equal charge, each against its own claim.
     """
 
@@ -67,7 +71,9 @@ class Space:
         self.claims, self._level = _levels(first, second, epsilon)
         self._groups = [grouped(feature, first, second) for feature in label_features(first, second)]
         numbers = number_features(first, second)
-        self._bins = [binned(number, first, second, _QUICK_BINS if quick else _BINS) for number in numbers]
+        most = _QUICK_BINS if quick else _BINS
+        self._bins = [binned(number, first, second, most) for number in numbers]
+        self._row_bins = [binned(number, first, second, most) for number in row_features(first, second)]
         count = _QUICK_CONTEXTS if quick else _CONTEXTS
         self._contexts: list[Groups | None] = [None, *self._groups[::-1][:count]]
 
@@ -78,7 +84,9 @@ class Space:
             yield Kind(c1, c2, self.claims, lambda row, _: (row, ()))
         yield from self._labels()
         for bin_ in self._bins:
-            yield from self._intervals(bin_)
+            yield from self._intervals(bin_, self._contexts)
+        for bin_ in self._row_bins:
+            yield from self._intervals(bin_, self._contexts[: 1 + _ROW_CONTEXTS])
 
     def _labels(self) -> Iterator[Kind]:
         """Look at the labels of each feature, and at sets of them."""
@@ -105,12 +113,12 @@ class Space:
             single = alone[:, place, :, : len(group.values)]
             yield Kind(single[0], single[1], self.claims, _one_of(group))
 
-    def _intervals(self, bin_: Bins) -> Iterator[Kind]:
+    def _intervals(self, bin_: Bins, contexts: list[Groups | None]) -> Iterator[Kind]:
         """Look at intervals of a number, alone and beside each label of each context."""
         width = len(bin_.edges) + 2
         start, end = _pairs(width)
         counts, rows = [], []
-        for context in self._contexts:
+        for context in contexts:
             size = 1 if context is None else len(context.values) + 1
             # Of each charge and label, how many are in each bin; the last bin is for none.
             found = np.stack(self._counts(context, bin_, width)).reshape(2, -1, width)[:, :, :-1]
@@ -124,7 +132,7 @@ class Space:
         np.cumsum(together, axis=2, out=running[:, :, 1:])
         sums = running[:, :, end] - running[:, :, start]
         begin = 0
-        for context, row in zip(self._contexts, rows, strict=True):
+        for context, row in zip(contexts, rows, strict=True):
             mine = sums[:, begin : begin + len(row)]
             begin += len(row)
             size = 1 if context is None else len(context.values) + 1

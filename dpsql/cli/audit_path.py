@@ -17,7 +17,9 @@ from dpsql.session import Session
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    import numpy as np
     import pyarrow as pa
+    from numpy.typing import NDArray
 
     from dpsql.audit import Verdict
     from dpsql.cli.sources import Piece
@@ -199,6 +201,7 @@ def _run(side: _Side, trials: int, _: object) -> dict[str, Any]:
 
 def _laid_out(answers: list[Answer]) -> dict[str, Any]:
     import numpy as np
+    import pyarrow as pa
 
     from dpsql.audit import CHARGE
 
@@ -216,16 +219,26 @@ def _laid_out(answers: list[Answer]) -> dict[str, Any]:
             continue
         cells = [table.column(place).to_pylist() for table in tables]
         if _numeric(tables[0], place):
-            values = np.full((len(tables), height), np.nan)
-            for i, column in enumerate(cells):
-                values[i, : len(column)] = [np.nan if cell is None else float(cell) for cell in column]
-            parts[name] = values
+            parts[name] = _values(cells, height)
         else:
             labels = np.full((len(tables), height), "", dtype=object)
             for i, column in enumerate(cells):
                 labels[i, : len(column)] = ["NULL" if cell is None else str(cell) for cell in column]
             parts[name] = labels.astype(np.str_)
+            if pa.types.is_integer(tables[0].schema.field(place).type):
+                # A noisy count that is rounded is whole: intervals and sums are about numbers.
+                parts[f"{name} as a number"] = _values(cells, height)
     return parts
+
+
+def _values(cells: list[list[Any]], height: int) -> NDArray[np.float64]:
+    """Lay out numbers, a row a run; NaN where a run has fewer rows, or none in one."""
+    import numpy as np
+
+    values = np.full((len(cells), height), np.nan)
+    for i, column in enumerate(cells):
+        values[i, : len(column)] = [np.nan if cell is None else float(cell) for cell in column]
+    return values
 
 
 def _numeric(table: pa.Table, place: int) -> bool:

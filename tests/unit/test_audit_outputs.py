@@ -81,7 +81,7 @@ def test_a_part_narrower_than_elsewhere_is_filled_up():
         (Set("index", 2), [[0, 2], [-1, 1], [0, 2]]),
         (Times("index", 2, 2), [1, 0, 1]),
         (Agreement("index", (2, 2)), [1, 0, 1]),
-        (Sides("gap", (1.0, 1.0), (True, False)), [1, 1, 2]),
+        (Sides((("gap", 2),), (1.0, 1.0), (True, False)), [1, 1, 2]),
         (Finest("gap", 2, 0), [-1, -1, 1]),
         (Value("gap", 2, 0), [1.5, 0.5, 2.0]),
         (Least("gap", 2), [1.5, 0.5, 0.25]),
@@ -139,7 +139,7 @@ def test_which_features_are_looked_at():
             "the last binary digit of gap[0] is worth 2^-1",
         ),
         (
-            Event((Labelled(Sides("gap", (1.0, 1.0), (True, False)), (2,)),)),
+            Event((Labelled(Sides((("gap", 2),), (1.0, 1.0), (True, False)), (2,)),)),
             1,
             "the number of places where gap is (≥ 1, < 1) is 2",
         ),

@@ -279,3 +279,19 @@ def test_statements_and_mechanisms_share_one_detector():
     # A pair of anything will do: that is what the whole path hands over.
     verdict = detect(lambda side, trials, _: [side] * trials, 1, inputs=[Pair("p", "a", "b")], trials=100)
     assert verdict.violated
+
+
+def test_released_whole_numbers_are_numbers_besides_labels():
+    # A noisy count that is rounded is a BIGINT; sums and intervals are looked for among numbers alone.
+    from types import SimpleNamespace
+
+    from dpsql.audit import read
+    from dpsql.cli.audit_path import _laid_out
+
+    tables = [pa.table({"page": ["home"] * k, "n": [7] * k}) for k in (1, 2)]
+    charge = SimpleNamespace(epsilon=1)
+    runs = [SimpleNamespace(release=SimpleNamespace(table=table, charge=charge)) for table in tables]
+    outputs = read(_laid_out(runs), 2)
+    assert outputs.labels["n"].tolist() == [["7", ""], ["7", "7"]]
+    assert outputs.values["n as a number"][1].tolist() == [7.0, 7.0]
+    assert outputs.values["n as a number"][0, 0] == 7.0

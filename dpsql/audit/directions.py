@@ -1,0 +1,239 @@
+"""Choose combinations of an output's numbers, of any parts, that tell two samples apart.
+
+A mechanism's whole output is one row of numbers. What is chosen here depends on the sample that events are
+found in. The events are compared, and then tested, on other runs.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpsql.audit.features_rows import Combination, Corner
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from dpsql.audit.features_numbers import Value
+    from dpsql.audit.outputs import Outputs
+
+__all__ = ["combinations"]
+
+_LOOK = 1 << 12
+"""Runs of each sample that decide what is looked at."""
+
+_LEAST_RUNS = 64
+"""Complete rows needed of each sample."""
+
+_MOST = 12
+"""Numbers combined: those whose means differ most clearly."""
+
+_PAIRS = 2
+"""Pairs looked at for their means and variances, and as many for their equal sums."""
+
+_GAIN, _CLEAR = 1.1, 4.0
+"""How much more clearly than its terms, and by how many standard deviations, a pair's sum has to differ."""
+
+_CANCELLED = 1e-10
+"""Part of its terms' variance below which a sum has no noise."""
+
+_SAME = 1e-6
+"""Difference of means, in standard deviations of the terms, below which sums without noise are equal."""
+
+_EQUAL_LOOK, _EQUAL = 128, 0.08
+"""Runs in which equal sums are counted; how much more frequent they have to be than equal terms."""
+
+_ENDLESS = 1e9
+"""Standard deviations by which sums without noise differ."""
+
+_FAINT = 0.05
+"""Weight, relative to the greatest, below which the discriminant leaves a term out."""
+
+_DIFFERS, _FEW = 2.0, 4
+"""Standard deviations by which the means of a corner's numbers differ; half of them for few numbers."""
+
+_COEFFICIENTS = np.array(
+    [
+        *((1, 1), (1, -1), (1, 2), (1, -2), (2, 1), (2, -1), (1, 3), (1, -3), (3, 1), (3, -1)),
+        *((2, 3), (2, -3), (3, 2), (3, -2)),
+    ],
+    dtype=np.float64,
+)
+"""Coefficients tried on each pair of numbers, the simplest first."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Rows:
+    """Complete rows of both samples, with their means, covariances and pooled standard deviations."""
+
+    columns: list[Value]
+    sides: tuple[NDArray[np.float64], NDArray[np.float64]]
+    means: NDArray[np.float64]
+    covariances: NDArray[np.float64]
+    spread: NDArray[np.float64]
+
+    @property
+    def shift(self) -> NDArray[np.float64]:
+        """Return by how much the means differ."""
+        return np.asarray(self.means[1] - self.means[0])
+
+    @property
+    def certainty(self) -> NDArray[np.float64]:
+        """Return the same in standard deviations of the difference."""
+        share = float(np.sqrt(sum(1 / len(side) for side in self.sides)))
+        return self.shift / (self.spread * share)
+
+
+def combinations(columns: Sequence[Value], first: Outputs, second: Outputs) -> list[Combination | Corner]:
+    """Choose the sum of all numbers, the linear discriminant, pairs with small coefficients, and corners.
+
+    Parameters
+    ----------
+    columns
+        The numbers of an output, of all parts.
+    first, second
+        The samples.
+    """
+    rows = _rows(columns, first, second)
+    if rows is None:
+        return []
+    several = len({value.part for value in rows.columns}) > 1
+    # Where there is one part, its average is looked at already.
+    weighted = [np.ones(len(rows.columns))] if several else []
+    weighted += [_discriminant(rows), *_pairs(rows)]
+    sums = [_combination(rows, weights) for weights in weighted if np.count_nonzero(weights) > 1]
+    return list(dict.fromkeys([*sums, *_corners(rows, several=several)]))
+
+
+def _rows(columns: Sequence[Value], first: Outputs, second: Outputs) -> _Rows | None:
+    """Return the numbers that most runs have and that vary; None if fewer than two are left."""
+    if len(columns) < 2:
+        return None
+    matrices = []
+    for outputs in (first, second):
+        part = outputs.head(_LOOK)
+        matrices.append(np.stack([value.of(part) for value in columns], axis=1))
+    there = [np.isfinite(matrix) for matrix in matrices]
+    use = np.ones(len(columns), dtype=np.bool_)
+    for side, matrix in zip(there, matrices, strict=True):
+        some = matrix[np.argmax(side, axis=0), np.arange(len(columns))]
+        use &= (side.mean(axis=0) >= 0.5) & ((matrix != some).mean(axis=0) > 1 / 64)
+    while np.count_nonzero(use) > 1:
+        chosen = np.flatnonzero(use)
+        whole = [side[:, chosen].all(axis=1) for side in there]
+        if min(np.count_nonzero(side) for side in whole) < _LEAST_RUNS:
+            return None
+        sides = [matrix[:, chosen][side] for side, matrix in zip(whole, matrices, strict=True)]
+        rows = _moments([columns[j] for j in chosen.tolist()], sides[0], sides[1])
+        if not (np.isfinite(rows.covariances).all() and rows.spread.min() > 0):
+            return None
+        if len(chosen) <= _MOST:
+            return rows
+        use[chosen[np.argsort(-np.abs(rows.certainty), kind="stable")[_MOST:]]] = False
+    return None
+
+
+def _moments(columns: list[Value], first: NDArray[np.float64], second: NDArray[np.float64]) -> _Rows:
+    means, covariances = [], []
+    for side in (first, second):
+        with np.errstate(invalid="ignore", over="ignore"):
+            mean = side.mean(axis=0)
+            centred = side - mean
+            means.append(mean)
+            covariances.append(centred.T @ centred / len(side))
+    both = np.stack(covariances)
+    spread = np.sqrt(np.einsum("sii->i", both) / 2)
+    return _Rows(columns, (first, second), np.stack(means), both, spread)
+
+
+def _combination(rows: _Rows, weights: NDArray[np.float64]) -> Combination:
+    """Return the combination with these weights, rounded far below the spread of its terms."""
+    named = zip(weights.tolist(), rows.columns, strict=True)
+    widest = float(np.max(np.abs(weights) * rows.spread))
+    quantum = float(2.0 ** (np.floor(np.log2(widest)) - 30))
+    return Combination(tuple((weight, value) for weight, value in named if weight), quantum)
+
+
+def _discriminant(rows: _Rows) -> NDArray[np.float64]:
+    """Return the weights of Fisher's linear discriminant; a sum without noise outweighs all else."""
+    correlation = rows.covariances.mean(axis=0) / np.outer(rows.spread, rows.spread)
+    values, vectors = np.linalg.eigh(correlation)
+    standard = vectors @ ((vectors.T @ (rows.shift / rows.spread)) / np.maximum(values, _CANCELLED))
+    standard[np.abs(standard) < _FAINT * np.abs(standard).max()] = 0.0
+    weights = standard / rows.spread
+    top = float(np.abs(weights).max())
+    return np.array([float(f"{weight / top:.3g}") for weight in weights]) if top else weights
+
+
+@lru_cache(maxsize=32)
+def _grid(width: int) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float64]]:
+    """List all pairs of columns with all coefficients: both columns, and a matrix of weights."""
+    pairs = np.array(list(itertools.combinations(range(width), 2)))
+    i, j = (np.tile(pairs[:, side], len(_COEFFICIENTS)) for side in (0, 1))
+    a, b = (np.repeat(_COEFFICIENTS[:, side], len(pairs)) for side in (0, 1))
+    weights = np.zeros((width, len(i)))
+    weights[i, np.arange(len(i))], weights[j, np.arange(len(i))] = a, b
+    return i, j, weights
+
+
+def _pairs(rows: _Rows) -> list[NDArray[np.float64]]:
+    """Return the weights of the pairs that tell more than their terms, or whose sums are often equal."""
+    i, j, weights = _grid(len(rows.columns))
+    shift = np.abs(rows.shift @ weights)
+    variances = np.stack([np.einsum("ik,ik->k", weights, side @ weights) for side in rows.covariances])
+    terms = np.square(rows.spread) @ np.square(weights)
+    none = variances < _CANCELLED * terms
+    size = min(len(side) for side in rows.sides)
+    clear = _clarity(shift, np.where(none, 0.0, variances), size)
+    alone = _clarity(np.abs(rows.shift), np.einsum("sii->si", rows.covariances), size)
+    telling = (clear > _CLEAR) & (clear > _GAIN * np.maximum(alone[i], alone[j]))
+    telling &= ~none.all(axis=0) | (shift > _SAME * np.sqrt(terms))
+    found = np.flatnonzero(telling)
+    chosen = found[np.argsort(-clear[found], kind="stable")[:_PAIRS]].tolist()
+    chosen += [place for place in _equal(rows, i, j, weights) if place not in chosen]
+    return [weights[:, place] for place in chosen]
+
+
+def _clarity(shift: NDArray[np.float64], variances: NDArray[np.float64], size: int) -> NDArray[np.float64]:
+    """Return by how many standard deviations means and variances differ, for tails as of Laplace noise."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean = shift / np.sqrt(variances.mean(axis=0)) * np.sqrt(size / 2)
+        variance = np.abs(np.log(variances[0] / variances[1])) * np.sqrt(size / 10)
+    both = (np.nan_to_num(one, posinf=_ENDLESS) for one in (mean, variance))
+    return np.asarray(np.hypot(*both))
+
+
+def _equal(rows: _Rows, i: NDArray[np.intp], j: NDArray[np.intp], weights: NDArray[np.float64]) -> list[int]:
+    """Return the places of pairs whose sums are equal more often than their terms are."""
+    # As many sums as five numbers have; of more numbers, the simplest sums.
+    size = min(weights.shape[1], max(140, 2 * weights.shape[1] // len(_COEFFICIENTS)))
+    more = np.zeros(size)
+    for side in rows.sides:
+        sample = (side[:_EQUAL_LOOK] - side[0]) / rows.spread.max()
+        sums = np.sort(np.round(sample @ weights[:, :size], 9), axis=0)
+        equal, alone = ((np.diff(one, axis=0) == 0).mean(axis=0) for one in (sums, np.sort(sample, axis=0)))
+        more = np.maximum(more, equal - np.maximum(alone[i], alone[j])[:size])
+    found = np.flatnonzero(more > _EQUAL)
+    chosen: list[int] = found[np.argsort(-more[found], kind="stable")[:_PAIRS]].tolist()
+    return chosen
+
+
+def _corners(rows: _Rows, *, several: bool) -> list[Corner]:
+    """Return the corner of all numbers that differ: each on the first input's side of its middle."""
+    least = _DIFFERS if len(rows.columns) > _FEW else _DIFFERS / 2
+    differs = np.flatnonzero(np.abs(rows.certainty) > least)
+    if len(differs) < 2:
+        return []
+    sides = []
+    for k in differs.tolist():
+        unit = 2.0 ** np.rint(np.log2(rows.spread[k] / rows.spread[differs].min()))
+        digits = 1 - int(np.floor(np.log10(rows.spread[k])))
+        middle = round(float(rows.means[:, k].mean()), digits)
+        sides.append((rows.columns[k], middle, float(np.copysign(unit, rows.shift[k]))))
+    return [Corner(tuple(sides), turned) for turned in ((False, True) if several else (False,))]

@@ -1,0 +1,102 @@
+"""Numbers computed from several numbers of an output, or from the digits of one, that events are about."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dpsql.audit.features_numbers import Value
+    from dpsql.audit.outputs import Outputs
+
+__all__ = ["Combination", "Corner", "Residue"]
+
+_STEPS = 4096
+"""A residue is rounded to this part of its modulus: division by 3 or 10 is not exact in floating point."""
+
+
+@dataclass(frozen=True, slots=True)
+class Combination:
+    """A linear combination of numbers of an output, of any parts.
+
+    Attributes
+    ----------
+    terms
+        The numbers and their weights.
+    quantum
+        What the sum is rounded to a multiple of: a power of two far below the spread of the terms. Noise that
+        cancels in floating point leaves a residue, which would hide that the sums are equal.
+    """
+
+    terms: tuple[tuple[float, Value], ...]
+    quantum: float
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        said = ""
+        for weight, value in self.terms:
+            sign = ("-" if weight < 0 else "") if not said else (" - " if weight < 0 else " + ")
+            size = "" if abs(weight) == 1 else f"{abs(weight):g} "
+            said += sign + size + value.name
+        return said
+
+    def of(self, outputs: Outputs) -> NDArray[np.float64]:
+        """Return it for each run; NaN where a term is missing."""
+        with np.errstate(invalid="ignore", over="ignore"):
+            total = reduce(np.add, (weight * value.of(outputs) for weight, value in self.terms))
+            return np.asarray(np.rint(total / self.quantum) * self.quantum)
+
+
+@dataclass(frozen=True, slots=True)
+class Corner:
+    """The greatest of several numbers, each shifted and scaled, perhaps negated: the corner of an orthant.
+
+    Attributes
+    ----------
+    sides
+        The numbers, what is subtracted from each, and what it is divided by; negative: the side is turned.
+    least
+        Whether the least is meant instead.
+    """
+
+    sides: tuple[tuple[Value, float, float], ...]
+    least: bool = False
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        said = []
+        for value, middle, unit in self.sides:
+            shifted = f"{value.name} - {middle:g}" if unit > 0 else f"{middle:g} - {value.name}"
+            said.append(shifted if abs(unit) == 1 else f"({shifted})/{abs(unit):g}")
+        return f"the {'least' if self.least else 'greatest'} of ({', '.join(said)})"
+
+    def of(self, outputs: Outputs) -> NDArray[np.float64]:
+        """Return it for each run, among the numbers that are there."""
+        turned = [(value.of(outputs) - middle) / unit for value, middle, unit in self.sides]
+        return reduce(np.fmin if self.least else np.fmax, turned)
+
+
+@dataclass(frozen=True, slots=True)
+class Residue:
+    """The remainder of a number on division by a modulus, which may be far below the noise."""
+
+    value: Value
+    modulus: float
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        return f"({self.value.name} mod {self.modulus:g})/{self.modulus:g}"
+
+    def of(self, outputs: Outputs) -> NDArray[np.float64]:
+        """Return it for each run, as a part of the modulus."""
+        with np.errstate(invalid="ignore", over="ignore"):
+            part = self.value.of(outputs) / self.modulus
+            return np.asarray(np.rint((part - np.floor(part)) * _STEPS) % _STEPS / _STEPS)
