@@ -55,7 +55,7 @@ class SparseVectorLaw:
     >>> law = SparseVectorLaw("exponential", 2, (10,), (0,), (-8.0,), 0, 0, 1, 50, 1, None, 0.5)
     >>> far = law.at(1000)
     >>> round(far.hit, 3), round(far.rows, 3), round(far.charge, 3), round(far.stddev, 2)
-    (1.0, 1.0, 1.0, 10.18)
+    (1.0, 1.0, 1.0, 10.19)
     """
 
     noise: Noise
@@ -86,20 +86,20 @@ class SparseVectorLaw:
         return [math.sqrt(level + noise_variance(self.noise, s, self.resolution)) for s in self.scales]
 
     def at(self, distance: float, confidence: Real = 0.95) -> Outlook:
-        """Compute what happens to groups whose count is `distance` above the threshold."""
+        """Compute what happens to groups whose count is `distance` above the threshold, on the grid."""
         step = 2.0**-self.resolution
         level = _quantiles(self.noise, step / float(self.threshold_scale))
-        count = float(self.threshold) + distance
-        value = np.floor(count / step) - level
+        place = round((float(self.threshold) + distance) / step)
+        count, value = place * step, place - level
         left = np.ones_like(level)
         hit, cost, cost2, first, second, covered = (np.zeros_like(level) for _ in range(6))
-        for place, scale in enumerate(self.scales):
+        for branch, scale in enumerate(self.scales):
             rate = step / float(scale)
-            need = self.bars[place] - value
+            need = self.bars[branch] - value
             passing = left * _tail(self.noise, rate, need)
             mean, square = _moments(self.noise, rate, need)
             # error = step (value + noise) + offset + threshold - count
-            base = step * value + self.offsets[place] + float(self.threshold) - count
+            base = step * value + self.offsets[branch] + float(self.threshold) - count
             first += passing * (base + step * mean)
             second += passing * (base**2 + 2 * base * step * mean + step**2 * square)
             low, high = threshold_gap_offsets(
@@ -112,7 +112,7 @@ class SparseVectorLaw:
             covered += left * inside
             left = left - passing
             hit += passing
-            units = self._units(place)
+            units = self._units(branch)
             cost += passing * units
             cost2 += passing * units**2
         rows, charge = self._run(hit, cost, cost2)
@@ -132,8 +132,8 @@ class SparseVectorLaw:
             charge,
         )
 
-    def _units(self, place: int) -> int:
-        return self.branches_cost >> (len(self.scales) - 1 - place)
+    def _units(self, branch: int) -> int:
+        return self.branches_cost >> (len(self.scales) - 1 - branch)
 
     def _run(self, hit: FloatArray, cost: FloatArray, cost2: FloatArray) -> tuple[FloatArray, float]:
         """Return the expected rows, by level, and the charge of a run over groups that are all alike."""
