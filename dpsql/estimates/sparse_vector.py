@@ -92,7 +92,8 @@ class SparseVectorLaw:
         place = round((float(self.threshold) + distance) / step)
         count, value = place * step, place - level
         left = np.ones_like(level)
-        hit, cost, cost2, first, second, covered = (np.zeros_like(level) for _ in range(6))
+        first, second, covered = (np.zeros_like(level) for _ in range(3))
+        passed = []
         for branch, scale in enumerate(self.scales):
             rate = step / float(scale)
             need = self.bars[branch] - value
@@ -111,11 +112,9 @@ class SparseVectorLaw:
             inside = _tail(self.noise, rate, least) - _tail(self.noise, rate, np.maximum(most + 1, least))
             covered += left * inside
             left = left - passing
-            hit += passing
-            units = self._units(branch)
-            cost += passing * units
-            cost2 += passing * units**2
-        rows, charge = self._run(hit, cost, cost2)
+            passed.append(passing)
+        hit = np.asarray(np.sum(passed, axis=0))
+        rows, charge = self._run(hit, passed)
         total = float(rows.sum())
         if total < 1e-200:
             return Outlook(0.0, math.nan, math.nan, math.nan, 0.0, self.share)
@@ -132,24 +131,34 @@ class SparseVectorLaw:
             charge,
         )
 
-    def _units(self, branch: int) -> int:
-        return self.branches_cost >> (len(self.scales) - 1 - branch)
-
-    def _run(self, hit: FloatArray, cost: FloatArray, cost2: FloatArray) -> tuple[FloatArray, float]:
+    def _run(self, hit: FloatArray, passed: list[FloatArray]) -> tuple[FloatArray, float]:
         """Return the expected rows, by level, and the charge of a run over groups that are all alike."""
         there = np.maximum(hit, 1e-300)
-        mean, square = np.maximum(cost / there, 1), np.maximum(cost2 / there, 1)
-        paid = (self.hits - 1) * self.branches_cost
-        # The hits that the budget pays for: the spent units pass `paid` with the last one (renewal theory;
-        # where all hits cost the same, just so many).
-        same = square <= mean**2 * (1 + 1e-6)
-        most = np.where(same, np.floor(paid / mean + 1e-6) + 1, (paid + (square / mean + 1) / 2) / mean)
+        units = [self.branches_cost >> (len(passed) - 1 - branch) for branch in range(len(passed))]
+        parts = [passing / there for passing in passed]
+        mean = np.maximum(sum(u * part for u, part in zip(units, parts, strict=True)), 1)
+        most = _affordable(units, parts, mean, (self.hits - 1) * self.branches_cost)
         if self.limit is not None:
             most = np.minimum(most, self.limit)
         rows = _truncated(self.groups, hit, np.minimum(most, self.groups))
-        units = float((rows * mean).mean())
-        charge = self.share + (1 - self.share) * units / (self.hits * self.branches_cost)
+        spent = float((rows * mean).mean())
+        charge = self.share + (1 - self.share) * spent / (self.hits * self.branches_cost)
         return rows, min(1.0, charge)
+
+
+def _affordable(units: list[int], parts: list[FloatArray], mean: FloatArray, paid: int) -> FloatArray:
+    """Return the expected number of hits until the units they cost exceed `paid`.
+
+    Each hit but the last leaves the total at or below `paid`: so they are as many as the totals up to there
+    that are reached, each with the probability that the renewal equation gives.
+    """
+    if paid > _EXACT_ROWS:
+        return (paid + mean) / mean
+    reached = [np.ones_like(mean)]
+    for total in range(1, paid + 1):
+        steps = [p * reached[total - u] for u, p in zip(units, parts, strict=True) if u <= total]
+        reached.append(np.asarray(sum(steps, np.zeros_like(mean))))
+    return np.asarray(np.sum(reached, axis=0))
 
 
 def _truncated(groups: int, chance: FloatArray, most: FloatArray) -> FloatArray:

@@ -135,19 +135,18 @@ def test_the_predicted_stddev_is_that_of_the_release(session, case):
         assert prepared.method.terms.predicted_stddev == pytest.approx(estimate.stddev.max()), epsilon
 
 
-@pytest.mark.parametrize("epsilon", ["1", "20", "50"])
-@pytest.mark.parametrize("strategy", ["EACH", "ANCHOR"])
+@pytest.mark.parametrize(("strategy", "epsilon"), [("EACH", "50"), ("ANCHOR", "20")])
 def test_the_predicted_stddev_of_coarse_noise_is_that_of_simulated_errors(
     session, monkeypatch, strategy, epsilon
 ):
-    """Errors have a kurtosis of 9 at most: of 400 runs the deviation has a standard error of 7% at most."""
+    """Errors have a kurtosis of 9 at most: of 300 runs the deviation has a standard error of 8% at most."""
     text = statement(
         f"{BY} ORDER BY n DESC LIMIT 4", epsilon, f"noise = GEOMETRIC, measure_strategy = {strategy}"
     )
     prepared = session.prepare(text)
     counts, values = far_apart(session, prepared, GROUPS)
     seeded(monkeypatch, 3)
-    errors = [prepared.method.run(counts).counts[0].value - values[:4] for _ in range(400)]
+    errors = [prepared.method.run(counts).counts[0].value - values[:4] for _ in range(300)]
     worst = np.sqrt((np.array(errors) ** 2).mean(axis=0)).max()
     assert worst == pytest.approx(explained(session, text)["predicted_stddev"], rel=0.2)
 
