@@ -103,10 +103,12 @@ def explain(plan: Plan | None, method: Method | None, budget: Budget, sql: str, 
             "split": terms.split,
             "noise_scale": terms.scale,
             "predicted_stddev": terms.predicted_stddev,
+            **terms.outlook,
             "half_width": terms.half_width,
             "tells_apart": terms.tells_apart,
             "domain": plan.domain,
             "domain_size": plan.domain_size,
+            "warnings": list(terms.notes) or None,
             "budget_left": _down(left.epsilon),
             "compiled_sql": sql,
         }
@@ -114,13 +116,15 @@ def explain(plan: Plan | None, method: Method | None, budget: Budget, sql: str, 
         numbers = {name: float(str(found[name])) for name in ("epsilon", "delta", "budget_left")}
         text = json_text.dumps({**found, **numbers})
         return pa.table({"explain": pa.array([text], pa.string())})
-    shown = {name: _number(value) for name, value in found.items() if value is not None}
+    shown = {name: _shown(value) for name, value in found.items() if value is not None}
     return pa.table(
         {"property": pa.array(list(shown), pa.string()), "value": pa.array(list(shown.values()), pa.string())}
     )
 
 
-def _number(value: object) -> str:
+def _shown(value: object) -> str:
+    if isinstance(value, list):
+        return "; ".join(value)
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 

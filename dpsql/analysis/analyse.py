@@ -18,6 +18,7 @@ from dpsql.policy import UnitColumn, UnitRow
 
 if TYPE_CHECKING:
     from dpsql.analysis.catalog import Catalog
+    from dpsql.analysis.writing import Written
     from dpsql.language import Query
     from dpsql.policy import Policy
 
@@ -49,10 +50,15 @@ def _analyse(query: Query, policy: Policy, catalog: Catalog, options: Options) -
     block = counting(compiler, query)
     _unit_option(query, policy, options, compiler)
     size = _domain_size(compiler, query, block, options)
-    sql = _text(block, options)
-    plain = confirm(catalog, sql, policy)
+    written = _text(block, options)
+    plain = confirm(catalog, written.sql, policy)
     compiled = seal(
-        sql, tuple(k.type for k in block.keys), len(block.counts), tuple(sorted(compiler.used)), plain
+        written.sql,
+        tuple(k.type for k in block.keys),
+        len(block.counts),
+        tuple(sorted(compiler.used)),
+        plain=plain,
+        ordered=written.ordered,
     )
     origins = " x ".join(dict.fromkeys(d.origin for d in block.domains if d is not None))
     owner = block.source.owner
@@ -90,7 +96,7 @@ def _unit_option(query: Query, policy: Policy, options: Options, compiler: State
         )
 
 
-def _text(block: Counting, options: Options) -> str:
+def _text(block: Counting, options: Options) -> Written:
     """Write the counting SQL in the form its reading needs."""
     domains = [d for d in block.domains if d is not None]
     if not block.keys:

@@ -14,7 +14,15 @@ if TYPE_CHECKING:
     from dpsql.language import Options, Query, Reading
     from dpsql.types import SqlType
 
-__all__ = ["CompiledQuery", "Output", "Plan", "candidates_of", "seal", "unknown_mechanism"]
+__all__ = [
+    "CompiledQuery",
+    "Output",
+    "Plan",
+    "PublicOrder",
+    "candidates_of",
+    "seal",
+    "unknown_mechanism",
+]
 
 LIMITED_DOMAIN_K = 32
 """Up to this k the limited domain mechanism finds more of the true top k, above it Top Stable does."""
@@ -36,21 +44,40 @@ def candidates_of(k: int, options: Options) -> int:
 _TOKEN = object()
 
 
+class PublicOrder:
+    """Proof that the groups of a compiled query come in an order of public values alone.
+
+    Only `seal` makes one, for counting SQL that ends in an ORDER BY over the domains of all keys. No private
+    row can change that order, and no two groups are equal in it.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, token: object) -> None:
+        if token is not _TOKEN:
+            raise InternalError("a public order is proved by the analysis alone")
+
+    def __repr__(self) -> str:
+        return "PublicOrder()"
+
+
 class CompiledQuery:
     """Counting SQL that the analysis proved and the engine's binder confirmed.
 
     Only `dpsql.analysis` makes one, and an engine counts nothing else. `sql` yields one row a candidate
     group: the keys `k0`, ..., then the counts `n0`, ... (BIGINT, never NULL). `plain` says that nothing in it
-    computes from private values: it compares, joins and counts.
+    computes from private values: it compares, joins and counts. `order` is the proof that the groups come in
+    a public order; None where the engine may return them in any order, which then depends on private rows.
     """
 
-    __slots__ = ("counts", "keys", "plain", "sql", "tables")
+    __slots__ = ("counts", "keys", "order", "plain", "sql", "tables")
 
     sql: str
     keys: tuple[SqlType, ...]
     counts: int
     tables: tuple[str, ...]
     plain: bool
+    order: PublicOrder | None
 
     def __init__(
         self,
@@ -59,6 +86,7 @@ class CompiledQuery:
         counts: int,
         tables: tuple[str, ...],
         plain: bool,
+        order: PublicOrder | None,
         token: object,
     ) -> None:
         if token is not _TOKEN:
@@ -68,6 +96,7 @@ class CompiledQuery:
         object.__setattr__(self, "counts", counts)
         object.__setattr__(self, "tables", tables)
         object.__setattr__(self, "plain", plain)
+        object.__setattr__(self, "order", order)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise InternalError("a compiled query is not changed")
@@ -77,10 +106,11 @@ class CompiledQuery:
 
 
 def seal(
-    sql: str, keys: tuple[SqlType, ...], counts: int, tables: tuple[str, ...], plain: bool
+    sql: str, keys: tuple[SqlType, ...], counts: int, tables: tuple[str, ...], *, plain: bool, ordered: bool
 ) -> CompiledQuery:
     """Make the compiled query; called once, at the end of the proof."""
-    return CompiledQuery(sql, keys, counts, tables, plain, _TOKEN)
+    order = PublicOrder(_TOKEN) if ordered else None
+    return CompiledQuery(sql, keys, counts, tables, plain, order, _TOKEN)
 
 
 @dataclass(frozen=True, slots=True)

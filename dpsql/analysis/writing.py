@@ -16,7 +16,15 @@ if TYPE_CHECKING:
     from dpsql.analysis.joins import From
     from dpsql.analysis.typed import Candidates, Typed
 
-__all__ = ["Rows", "all_candidates", "largest", "one_group"]
+__all__ = ["Rows", "Written", "all_candidates", "largest", "one_group"]
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """Counting SQL, and whether it ends in an ORDER BY over public values that is total over all keys."""
+
+    sql: str
+    ordered: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,32 +106,42 @@ class Rows:
         return Rows(sql, self.keys, self.parts, self.counts, self.conditions)
 
 
-def one_group(rows: Rows) -> str:
-    """Count everything together."""
-    return rows.grouped()
+def one_group(rows: Rows) -> Written:
+    """Count everything together: one row, so any order is a public one."""
+    return Written(rows.grouped(), ordered=True)
 
 
 def all_candidates(
     rows: Rows, domains: Sequence[Candidates], order: Sequence[tuple[int, bool]] | None
-) -> str:
-    """Count every candidate, those that do not occur too; in a public order if one is asked for."""
+) -> Written:
+    """Count every candidate, those that do not occur too; in a public order if one is asked for.
+
+    The terms of the order are columns of the domains alone: the keys that the statement names, then for
+    every key its place `o` in its domain, or its value where the domain has no order of its own. Both are
+    distinct within a domain, so no two groups are equal in all terms, and nothing is left to the engine.
+    Every engine compares values alike: texts by their bytes (PostgreSQL under COLLATE "C"), never by locale.
+    """
     sources = " CROSS JOIN ".join(f"({d.sql}) AS d{i}" for i, d in enumerate(domains))
     head = ", ".join(f"d{i}.v AS k{i}" for i in range(rows.keys))
     tail = ", ".join(f"COALESCE(g.n{i}, 0) AS n{i}" for i in range(len(rows.counts)))
     on = " AND ".join(f"g.k{i} = d{i}.v" for i in range(rows.keys))
     text = f"SELECT {head}, {tail} FROM {sources} LEFT JOIN ({rows.grouped()}) AS g ON {on}"
     if order is None:
-        return text
+        return Written(text)
     chosen = [f"d{i}.v{' DESC' if descending else ''}" for i, descending in order]
     rest = [f"d{i}.{'o' if d.ordered else 'v'}" for i, d in enumerate(domains)]
-    return f"{text} ORDER BY {', '.join([*chosen, *rest])}"
+    return Written(f"{text} ORDER BY {', '.join([*chosen, *rest])}", ordered=True)
 
 
-def largest(rows: Rows, count: int, candidates: int) -> str:
-    """Ask for the `candidates + 1` largest groups alone; which of equal ones is left to the engine."""
+def largest(rows: Rows, count: int, candidates: int) -> Written:
+    """Ask for the `candidates + 1` largest groups alone; of equal ones those with the least keys.
+
+    Which groups come, and where, depends on the counts: that is no public order. Equal counts are ordered by
+    the keys' values, so that where rows lie has no part in it.
+    """
     there = " AND ".join([*(f"g.k{i} IS NOT NULL" for i in range(rows.keys)), f"g.n{count} > 0"])
     listed = ", ".join([rows.names("g"), *(f"g.n{i}" for i in range(len(rows.counts)))])
-    return (
+    return Written(
         f"SELECT {listed} FROM ({rows.grouped()}) AS g WHERE {there} "
-        f"ORDER BY g.n{count} DESC LIMIT {candidates + 1}"
+        f"ORDER BY g.n{count} DESC, {rows.names('g')} LIMIT {candidates + 1}"
     )

@@ -6,19 +6,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from dpsql import mechanisms
 from dpsql.answers import measuring
 from dpsql.answers.method import Answer, Terms
 from dpsql.charge import Charge
-from dpsql.estimates import Combined, count_offset
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from dpsql.analysis import Plan
     from dpsql.engines import Counts
+    from dpsql.estimates import Combined
     from dpsql.language import AllGroups
 
 __all__ = ["LaplaceGroups"]
@@ -49,31 +45,25 @@ class LaplaceGroups:
             "Laplace on every group",
             float(widest),
             "all for measuring" if len(parts) == 1 else f"divided among {len(parts)} counts",
-            float(widest) * 2**0.5,
-            count_offset(widest, measuring.confidence_of(plan)),
+            measuring.stddev(widest),
+            measuring.half_width(plan, widest),
             None,
             (f"of each unit at most {groups} group{'s' * (groups > 1)} counted, chosen by a hash",),
         )
         return cls(plan, reading, scales, terms)
 
     def run(self, counts: Counts) -> Answer:
-        """Add noise to every count, then put the groups in the order asked for."""
+        """Add noise to every count; the groups are shown in the order the counts come in, a public one.
+
+        Each count has noise of its own, so positions matter to what is shown alone: which groups the LIMIT
+        leaves, and in what order they are released.
+        """
         estimates: list[Combined | None] = [None] * len(self.plan.counts)
         for place, scale in self.scales.items():
             bound = self.plan.counts[place].bound
             estimates[place] = measuring.plain(
                 self.plan, mechanisms.laplace(counts.n[place], scale, sensitivity=bound)
             )
-        rows = np.arange(len(counts.n[0]), dtype=np.int64)[self._shown(counts.keys)]
+        rows = counts.rows_in_order()[: self.reading.limit]
         kept = tuple(None if e is None else measuring.taken(e, rows) for e in estimates)
         return Answer(rows, Charge(self.plan.epsilon), kept)
-
-    def _shown(self, keys: pa.Table) -> np.ndarray:
-        if not self.reading.order:
-            order = np.arange(keys.num_rows)
-        else:
-            import pyarrow.compute as pc  # noqa: PLC0415  it takes a tenth of a cold start
-
-            by = [(f"k{i}", "descending" if down else "ascending") for i, down in self.reading.order]
-            order = pc.sort_indices(keys, sort_keys=by).to_numpy()
-        return order if self.reading.limit is None else order[: self.reading.limit]

@@ -52,7 +52,7 @@ class ExponentialMechanism:
         predicted = None
         if len(parts) == 1:
             place, share_of_one = next(iter(parts.items()))
-            predicted = float(plan.counts[place].bound / share_of_one) * 2**0.5
+            predicted = measuring.stddev(Fraction(plan.counts[place].bound) / share_of_one)
         split = f"{float(selection):g} for selecting, {float(plan.epsilon - selection):g} for measuring"
         terms = Terms(
             Charge(plan.epsilon),

@@ -10,7 +10,7 @@ from dpsql import mechanisms
 from dpsql.answers import measuring
 from dpsql.answers.method import Answer, Terms
 from dpsql.answers.top_k import Noise, budgeted, terms_of
-from dpsql.estimates import Combined, MeasuringPlan, choose_strategy, from_measurements, from_top_k
+from dpsql.estimates import Combined, MeasuringPlan, from_measurements, from_top_k
 
 if TYPE_CHECKING:
     from dpsql.analysis import Plan
@@ -36,7 +36,12 @@ class HybridTopK:
         """Divide the statement's epsilon as for a top-k."""
         noise, phases, parts = budgeted(plan, reading)
         return cls(
-            plan, reading, noise, phases, parts, terms_of(plan, "hybrid top-k with gap", phases, parts)
+            plan,
+            reading,
+            noise,
+            phases,
+            parts,
+            terms_of(plan, "hybrid top-k with gap", phases, parts, reading.count),
         )
 
     def run(self, counts: Counts) -> Answer:
@@ -55,13 +60,12 @@ class HybridTopK:
         size = len(found.index)
 
         def strategy(scale: Fraction) -> str:
-            asked = self.plan.options.measure_strategy or "AUTO"
-            if asked != "AUTO":
-                return asked
-            return choose_strategy(
+            return measuring.each_or_anchor(
+                self.plan,
                 self.noise,
                 found.scale,
                 size,
+                resolution=found.resolution,
                 measuring_scale=scale,
                 threshold_scale=found.scale if found.reached_threshold else None,
             )

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dpsql import mechanisms
 from dpsql.charge import Charge
-from dpsql.estimates import Combined, from_measurements, split_measuring
+from dpsql.estimates import (
+    Combined,
+    choose_strategy,
+    count_offset,
+    from_measurements,
+    laplace_variance,
+    split_measuring,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,11 +25,24 @@ if TYPE_CHECKING:
 
     from dpsql.analysis import Plan
     from dpsql.engines import Counts
+    from dpsql.estimates import MeasuringPlan
 
     Combine = Callable[[mechanisms.Laplace | None, mechanisms.Anchor | None], Combined]
     Strategy = Callable[[Fraction], str]
 
-__all__ = ["confidence_of", "divide", "measure", "plain", "share_of", "taken", "wanted"]
+__all__ = [
+    "confidence_of",
+    "divide",
+    "each_or_anchor",
+    "half_width",
+    "measure",
+    "plain",
+    "predicted",
+    "share_of",
+    "stddev",
+    "taken",
+    "wanted",
+]
 
 
 def confidence_of(plan: Plan) -> Fraction:
@@ -92,6 +113,56 @@ def measure(
 def taken(estimates: Combined, rows: NDArray[np.int64]) -> Combined:
     """Keep some rows of the estimates, in that order."""
     return Combined(estimates.value[rows], estimates.stddev[rows], estimates.low[rows], estimates.high[rows])
+
+
+def each_or_anchor(
+    plan: Plan,
+    noise: mechanisms.Noise,
+    scale: Fraction,
+    size: int,
+    *,
+    resolution: int,
+    measuring_scale: Fraction,
+    threshold_scale: Fraction | None = None,
+) -> str:
+    """Return the strategy asked for, else the better one for what was selected, on the grids in use."""
+    asked = plan.options.measure_strategy or "AUTO"
+    if asked != "AUTO":
+        return asked
+    return choose_strategy(
+        noise,
+        scale,
+        size,
+        measuring_scale=measuring_scale,
+        threshold_scale=threshold_scale,
+        resolution=resolution,
+        measuring_resolution=mechanisms.usual_grid("laplace", measuring_scale),
+    )
+
+
+def stddev(scale: Fraction) -> float:
+    """Predict the standard deviation of a count with Laplace noise of this scale, on its grid."""
+    return math.sqrt(laplace_variance(scale, mechanisms.usual_grid("laplace", scale)))
+
+
+def half_width(plan: Plan, scale: Fraction) -> float:
+    """Predict half the width of such a count's interval."""
+    grid = mechanisms.usual_grid("laplace", scale)
+    return count_offset(scale, confidence_of(plan), resolution=grid)
+
+
+def predicted(
+    plan: Plan, phases: MeasuringPlan, parts: dict[int, Fraction], ordering: int
+) -> tuple[float | None, float | None]:
+    """Predict standard deviation and half width of the one count measured; None where there are others."""
+    if len(parts) != 1:
+        return None, None
+    place, epsilon = next(iter(parts.items()))
+    if plan.counts[place] == plan.counts[ordering] and plan.domain_size != 1:
+        return phases.predicted_stddev, phases.half_width(confidence_of(plan))
+    # No gap says anything of it: each group is measured by itself.
+    scale = phases.k * Fraction(plan.counts[place].bound) / epsilon
+    return stddev(scale), half_width(plan, scale)
 
 
 def plain(plan: Plan, each: mechanisms.Laplace) -> Combined:

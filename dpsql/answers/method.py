@@ -45,12 +45,15 @@ class Terms:
     split: str
     """How epsilon is divided, in words."""
     predicted_stddev: float | None
-    """Of the ordering count, None if no count is released."""
+    """Of the ordering count, the largest that a row may have; None if no count is released."""
     half_width: float | None
     """Of its interval."""
     tells_apart: float | None
     """The gap between two counts that is seen as one, at the confidence asked for."""
     notes: tuple[str, ...] = field(default=())
+    """Sentences for the analyst, in EXPLAIN and with the release."""
+    outlook: dict[str, float] = field(default_factory=dict)
+    """Further predictions for EXPLAIN, by name."""
 
 
 class Method(Protocol):

@@ -12,11 +12,11 @@ from dpsql import mechanisms
 from dpsql.answers import measuring
 from dpsql.answers.method import Answer, Terms
 from dpsql.charge import Charge
-from dpsql.estimates import Combined, count_offset
 
 if TYPE_CHECKING:
     from dpsql.analysis import Plan
     from dpsql.engines import Counts
+    from dpsql.estimates import Combined
 
 __all__ = ["LaplaceCounts"]
 
@@ -40,8 +40,8 @@ class LaplaceCounts:
             "Laplace",
             float(widest),
             "all for measuring" if len(parts) == 1 else f"divided among {len(parts)} counts",
-            float(widest) * 2**0.5,
-            count_offset(widest, measuring.confidence_of(plan)),
+            measuring.stddev(widest),
+            measuring.half_width(plan, widest),
             None,
         )
         return cls(plan, scales, terms)

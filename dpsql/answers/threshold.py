@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Self
 
@@ -11,16 +12,25 @@ from dpsql.answers import measuring
 from dpsql.answers.method import Answer, Terms
 from dpsql.answers.top_k import NOISE, Noise
 from dpsql.charge import Charge
-from dpsql.estimates import Combined, choose_strategy, from_threshold, sparse_vector_error
+from dpsql.estimates import Combined, SparseVectorLaw, from_threshold, sparse_vector_error
 from dpsql.language import AboveThreshold, TopK
+from dpsql.mechanisms.ladder import Ladder, ladder
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
     from dpsql.analysis import Plan
     from dpsql.engines import Counts
 
 __all__ = ["HybridVector", "SparseVectors"]
+
+
+_FAR = 60
+"""So many scales above the threshold every group is a hit in the cheapest branch."""
+_BELOW = 3
+"""How far below the threshold, in base scales, false rows are predicted for."""
+_FALSE_ROWS = 0.5
+"""More of them are told."""
+_TOLERANCE = 0.005
+"""Coverage that is lower by more than this is told."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +64,7 @@ class SparseVectors:
         parts = measuring.divide(plan, shown if asked else others, plan.epsilon - selection)
         noise = NOISE[plan.options.noise or "EXPONENTIAL"]
         made = cls(plan, reading, branches, noise, selection, parts, _NOTHING)
-        return cls(plan, reading, branches, noise, selection, parts, made._terms())
+        return replace(made, terms=made._terms(shown=len(others) < len(shown)))
 
     @property
     def _threshold(self) -> Fraction:
@@ -64,15 +74,24 @@ class SparseVectors:
     def _words(self) -> str:
         return "sparse vector with gap" if self.branches == 1 else "adaptive sparse vector with gap"
 
-    def _select(self, counts: ArrayLike) -> mechanisms.SparseVector:
+    @property
+    def _limit(self) -> int | None:
+        return self.reading.limit if isinstance(self.reading, AboveThreshold) else None
+
+    @property
+    def _hits(self) -> int:
+        """How many base hits the budget pays for."""
+        return self.plan.options.base_hits or self._limit or 1
+
+    def _select(self, counts: Counts) -> mechanisms.SparseVector:
+        """Select; the scan and its stop depend on positions, so the counts must come in a public order."""
         count = self.plan.counts[self.reading.count]
-        limit = self.reading.limit if isinstance(self.reading, AboveThreshold) else None
         return mechanisms.adaptive_sparse_vector(
-            counts,
+            counts.in_order(self.reading.count),
             self._threshold,
-            self.plan.options.base_hits or limit or 1,
+            self._hits,
             self.selection,
-            limit=limit,
+            limit=self._limit,
             branches=self.branches,
             share=self.plan.options.threshold_share,
             sensitivity=count.bound,
@@ -80,39 +99,117 @@ class SparseVectors:
             noise=self.noise,
         )
 
-    def _terms(self) -> Terms:
-        # A run on no data at all has the scales of any run: they depend on public parameters alone.
-        empty = self._select([0] * self.plan.groups)
-        base = empty.scales[0]
-        spread = float(empty.threshold_scale**2 + base**2) ** 0.5 * (2**0.5 if self.noise == "laplace" else 1)
+    def _ladder(self) -> Ladder:
+        """Lay out the run that `_select` makes, from public parameters alone."""
+        count = self.plan.counts[self.reading.count]
+        return ladder(
+            self.plan.groups,
+            self._threshold,
+            self._hits,
+            self.selection,
+            limit=self._limit,
+            branches=self.branches,
+            share=self.plan.options.threshold_share,
+            margin=None,
+            sensitivity=count.bound,
+            monotone=count.monotone,
+            noise=self.noise,
+            resolution=None,
+            below=False,
+        )
+
+    def _terms(self, *, shown: bool) -> Terms:
+        """Predict a run; `shown` says whether the count compared with the threshold is released."""
+        run = self._ladder()
+        law = SparseVectorLaw(
+            run.noise,
+            run.threshold_scale,
+            run.scales,
+            tuple(run.bars.tolist()),
+            tuple(float(offset) for offset in run.offsets),
+            self._threshold,
+            run.bits,
+            run.hits,
+            self.plan.groups,
+            1 << (run.branches - 1),
+            run.limit,
+            float(run.share),
+        )
+        base = run.scales[-1]
         confidence = measuring.confidence_of(self.plan)
         apart = sparse_vector_error(
-            empty.threshold_scale,
-            max(empty.scales),
+            run.threshold_scale,
+            max(run.scales),
             self.plan.groups,
             branches=self.branches,
             confidence=confidence,
         )
-        threshold = self.selection * empty.share
+        threshold = self.selection * run.share
         rest = self.selection - threshold
         split = f"{float(threshold):.4g} for the threshold, {float(rest):.4g} for the groups"
         if self.parts:
             split += f", {float(self.plan.epsilon - self.selection):.4g} for measuring"
-        return Terms(Charge(self.plan.epsilon), self._words, float(base), split, spread, None, apart)
+        spreads = law.stddevs()
+        outlook = self._outlook(law, float(base))
+        if shown and self.branches > 1:
+            outlook = {"predicted_stddev_least": min(spreads), **outlook}
+        return Terms(
+            Charge(self.plan.epsilon),
+            self._words,
+            float(base),
+            split,
+            max(spreads) if shown else None,
+            None,
+            apart,
+            self._notes(law, float(base), confidence, shown=shown),
+            outlook,
+        )
+
+    def _outlook(self, law: SparseVectorLaw, base: float) -> dict[str, float]:
+        """Predict charge and false rows where all groups lie far above, at, or below the threshold."""
+        measured = float(self.plan.epsilon - self.selection) if self.parts else 0.0
+        selection = float(self.selection)
+        far = law.at(_FAR * float(law.scales[0]) + _FAR * float(law.threshold_scale))
+        return {
+            "expected_charge_far_above": selection * far.charge + measured,
+            "expected_charge_at_threshold": selection * law.at(0).charge + measured,
+            "expected_false_rows": law.at(-_BELOW * base).rows,
+        }
+
+    def _notes(
+        self, law: SparseVectorLaw, base: float, confidence: Fraction, *, shown: bool
+    ) -> tuple[str, ...]:
+        """Say where what is released is worth less than it looks; from public parameters alone."""
+        notes = []
+        below = law.at(-_BELOW * base, confidence)
+        if below.rows > _FALSE_ROWS:
+            text = (
+                f"groups below the threshold may come out: if all lie {_BELOW * base:.4g} below it, "
+                f"{below.rows:.2g} rows are to be expected"
+            )
+            if shown:
+                text += f", with counts {below.bias:.3g} too high on average"
+            notes.append(text)
+        covered = law.at(0, confidence).coverage
+        if shown and covered < confidence - _TOLERANCE:
+            notes.append(
+                "the intervals are for groups chosen beforehand: given that a group is found, they cover "
+                f"{math.floor(100 * covered)}% of counts at the threshold, and fewer below it"
+            )
+        return tuple(notes)
 
     def run(self, counts: Counts) -> Answer:
         """Scan the groups in the domain's order; measure if that was paid for."""
-        found = self._select(counts.n[self.reading.count])
+        found = self._select(counts)
         scales = [found.scales[j] for j in found.branch.tolist()]
 
         def strategy(scale: Fraction) -> str:
-            asked = self.plan.options.measure_strategy or "AUTO"
-            if asked != "AUTO":
-                return asked
-            return choose_strategy(
+            return measuring.each_or_anchor(
+                self.plan,
                 self.noise,
                 found.scales[0],
                 len(scales),
+                resolution=found.resolution,
                 measuring_scale=scale,
                 threshold_scale=found.threshold_scale,
             )
@@ -149,14 +246,19 @@ class HybridVector(SparseVectors):
     def _words(self) -> str:
         return "hybrid sparse vector with gap"
 
-    def _select(self, counts: ArrayLike) -> mechanisms.SparseVector:
+    @property
+    def _hits(self) -> int:
         if not isinstance(self.reading, TopK):
             raise ValueError("a hybrid selects the top k")  # noqa: TRY004  the caller reads ValueError
+        return self.reading.k
+
+    def _select(self, counts: Counts) -> mechanisms.SparseVector:
+        """Select; ties go to random ranks, so the counts may come in any order."""
         count = self.plan.counts[self.reading.count]
         return mechanisms.hybrid_sparse_vector(
-            counts,
+            counts.n[self.reading.count],
             self._threshold,
-            self.reading.k,
+            self._hits,
             self.selection,
             share=self.plan.options.threshold_share,
             sensitivity=count.bound,

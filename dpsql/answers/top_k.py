@@ -16,7 +16,6 @@ from dpsql.estimates import (
     Combined,
     MeasuringPlan,
     choose_measuring,
-    choose_strategy,
     distinguishable_gap,
     from_top_k,
     p_value,
@@ -53,7 +52,9 @@ class NoisyTopK:
         if reading.lowest:
             words += " of the lowest"
         k = min(reading.k, plan.groups)
-        return cls(plan, reading, k, noise, phases, parts, terms_of(plan, words, phases, parts))
+        return cls(
+            plan, reading, k, noise, phases, parts, terms_of(plan, words, phases, parts, reading.count)
+        )
 
     def run(self, counts: Counts) -> Answer:
         """Select with the first budget, measure with the second, combine."""
@@ -70,12 +71,16 @@ class NoisyTopK:
         size = len(found.index)
 
         def strategy(scale: Fraction) -> str:
-            asked = self.plan.options.measure_strategy or "AUTO"
             if size < 2:
                 return "EACH"
-            if asked != "AUTO":
-                return asked
-            return choose_strategy(self.noise, found.scale, size, measuring_scale=scale)
+            return measuring.each_or_anchor(
+                self.plan,
+                self.noise,
+                found.scale,
+                size,
+                resolution=found.resolution,
+                measuring_scale=scale,
+            )
 
         def combine(each: mechanisms.Laplace | None, anchor: mechanisms.Anchor | None) -> Combined:
             if size < 2 and each is not None:
@@ -142,13 +147,16 @@ def budgeted(plan: Plan, reading: TopK) -> tuple[Noise, MeasuringPlan, dict[int,
         measure=share,
         strategy=options.measure_strategy or "AUTO",  # type: ignore[arg-type]  # one of the three words
         domain_size=plan.groups,
+        grid=mechanisms.usual_grid,
     )
     # A domain of one group leaves nothing to select: everything measures.
     epsilon = plan.epsilon if plan.domain_size == 1 else phases.measuring_epsilon
     return noise, phases, measuring.divide(plan, shown, epsilon)
 
 
-def terms_of(plan: Plan, words: str, phases: MeasuringPlan, parts: dict[int, Fraction]) -> Terms:
+def terms_of(
+    plan: Plan, words: str, phases: MeasuringPlan, parts: dict[int, Fraction], ordering: int
+) -> Terms:
     """Say before anything is spent what an answer will cost and be worth."""
     scale = phases.selection_scale
     confidence = measuring.confidence_of(plan)
@@ -160,9 +168,10 @@ def terms_of(plan: Plan, words: str, phases: MeasuringPlan, parts: dict[int, Fra
             f"{float(phases.selection_epsilon):g} for selecting, {float(phases.measuring_epsilon):g} "
             f"for measuring {how.get(phases.strategy, '')}"
         )
-        if len(parts) == 1:
-            predicted, half = phases.predicted_stddev, phases.half_width(confidence)
+        predicted, half = measuring.predicted(plan, phases, parts, ordering)
     if plan.domain_size == 1:
         split, scale = "all for measuring", Fraction(0)
-    apart = distinguishable_gap(phases.noise, scale, confidence) if scale else None
+    apart = None
+    if scale:
+        apart = distinguishable_gap(phases.noise, scale, confidence, resolution=phases.resolution)
     return Terms(Charge(plan.epsilon), words, float(scale), split, predicted, half, apart)

@@ -18,7 +18,6 @@ from dpsql.estimates import (
     Combined,
     MeasuringPlan,
     choose_measuring,
-    choose_strategy,
     distinguishable_gap,
     from_measurements,
     from_top_k,
@@ -71,8 +70,14 @@ def _phases(plan: Plan, reading: TopK, noise: Noise, *, gaps: bool) -> tuple[Mea
         measure=share,
         strategy=asked,  # type: ignore[arg-type]  # one of the three words
         gaps=gaps,
+        grid=lambda noise, scale: mechanisms.usual_grid(_drawn(plan, noise), scale),
     )
     return phases, shown
+
+
+def _drawn(plan: Plan, noise: Noise) -> Noise:
+    """Return the law that noise is drawn from: GEOMETRIC asks for one-sided noise on whole counts."""
+    return "geometric" if noise == "exponential" and plan.options.noise == "GEOMETRIC" else noise
 
 
 def _split(phases: MeasuringPlan, parts: dict[int, Fraction]) -> str:
@@ -112,14 +117,15 @@ class LimitedDomain:
         scale = phases.selection_scale
         confidence = measuring.confidence_of(plan)
         split = _split(phases, parts)
+        predicted, half = measuring.predicted(plan, phases, parts, reading.count)
         terms = Terms(
             Charge(plan.epsilon, delta),
             "limited-domain top-k with gap",
             float(scale),
             split,
-            phases.predicted_stddev if len(parts) == 1 else None,
-            phases.half_width(confidence) if len(parts) == 1 else None,
-            distinguishable_gap("exponential", scale, confidence),
+            predicted,
+            half,
+            distinguishable_gap("exponential", scale, confidence, resolution=phases.resolution),
             (_NOTE,),
         )
         return cls(plan, reading, phases, delta, parts, terms)
@@ -142,10 +148,16 @@ class LimitedDomain:
         size = len(index)
 
         def strategy(scale: Fraction) -> str:
-            asked = self.plan.options.measure_strategy or "AUTO"
-            if size < 2 or asked != "AUTO":
-                return "EACH" if size < 2 else asked
-            return choose_strategy("exponential", found.scale, size, measuring_scale=scale)
+            if size < 2:
+                return "EACH"
+            return measuring.each_or_anchor(
+                self.plan,
+                "exponential",
+                found.scale,
+                size,
+                resolution=found.resolution,
+                measuring_scale=scale,
+            )
 
         def combine(each: mechanisms.Laplace | None, anchor: mechanisms.Anchor | None) -> Combined:
             measured = each or anchor
@@ -207,13 +219,14 @@ class TopStable:
         parts = measuring.divide(plan, shown, phases.measuring_epsilon)
         found = _stable(plan, reading, np.zeros(0, dtype=np.int64), phases.selection_epsilon, delta)
         split = _split(phases, parts)
+        predicted, half = measuring.predicted(plan, phases, parts, reading.count)
         terms = Terms(
             Charge(plan.epsilon, delta),
             "Top Stable",
             float(found.scale),
             split,
-            phases.predicted_stddev if len(parts) == 1 else None,
-            phases.half_width(measuring.confidence_of(plan)) if len(parts) == 1 else None,
+            predicted,
+            half,
             None,
             (_NOTE,),
         )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpsql import mechanisms
+from dpsql import noise as exact_noise
 from dpsql.audit.features_numbers import times
 from dpsql.audit.outputs import CHARGE
 from dpsql.audit.subject import Subject, first_hits, levels
@@ -91,7 +92,8 @@ def find_largest_above(
     values = np.broadcast_to(grid.placed(counts, plan.bits, negated=False), shape)
     values = values - grid.draw(plan.noise, plan.threshold_scale, plan.bits, (trials, 1), entropy)
     way, steps = passed(values, plan.bars, fresh(plan, entropy))
-    order = np.argsort(np.where(way >= 0, -steps, np.iinfo(np.int64).max), axis=1, kind="stable")
+    ranks = exact_noise.ranks(len(counts), trials=trials, entropy=entropy)
+    order = np.lexsort((ranks, np.where(way >= 0, -steps, np.iinfo(np.int64).max)), axis=1)
     order = order[:, : plan.hits]
     hit = np.take_along_axis(way, order, axis=1) >= 0
     best = np.take_along_axis(steps, order, axis=1)

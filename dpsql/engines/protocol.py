@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from dpsql.errors import OperationalError
+import numpy as np
+
+from dpsql.errors import InternalError, OperationalError
+from dpsql.order import OrderedCounts
 
 if TYPE_CHECKING:
-    import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from dpsql.analysis import CompiledQuery
+    from dpsql.analysis import CompiledQuery, PublicOrder
 
 __all__ = ["CANCELLED", "FAILED", "UNCHARGED", "Cancelled", "Counts", "Engine", "Untranslatable"]
 
@@ -45,10 +47,28 @@ class Counts:
     """Exact counts of the candidate groups, before any noise: never shown, never stored.
 
     `keys` has the columns `k0`, ...; `n` is one int64 array a count, all of the same length.
+
+    Engines hand on the `order` of the compiled query. Without it the rows stand in an order that depends on
+    private rows: a mechanism may use the position of a count to find its key again, and for nothing else.
     """
 
     keys: pa.Table
     n: tuple[NDArray[np.int64], ...]
+    order: PublicOrder | None
+
+    def in_order(self, place: int) -> OrderedCounts:
+        """Return one count of every group for a mechanism whose output depends on positions."""
+        self._need_order()
+        return OrderedCounts(self.n[place])
+
+    def rows_in_order(self) -> NDArray[np.int64]:
+        """Return the positions of all groups, to release the groups in the order they stand in."""
+        self._need_order()
+        return np.arange(self.keys.num_rows, dtype=np.int64)
+
+    def _need_order(self) -> None:
+        if self.order is None:
+            raise InternalError("these counts have no public order")
 
 
 class Engine(Protocol):

@@ -162,7 +162,7 @@ class RemoteEngine(ABC):
         arrays = tuple(
             np.asarray(rows.column(width + i).to_numpy(), dtype=np.int64) for i in range(compiled.counts)
         )
-        return Counts(keys.rename_columns([f"k{i}" for i in range(width)]), arrays)
+        return Counts(keys.rename_columns([f"k{i}" for i in range(width)]), arrays, compiled.order)
 
     def _run(self, made: Translated) -> pa.Table:
         rows = self._rows(made, CANCELLED)

@@ -8,6 +8,7 @@ Pure functions of what was released or will be; nothing here touches private dat
   formulas of `closed_form` or the numeric `law`;
 * `significance`: p-values of gaps;
 * `plan`: shares and predicted errors before spending;
+* `sparse_vector`: hits, errors, coverage and charge to expect of a sparse vector run;
 * `variance`: of the noises on their grid.
 """
 
@@ -32,6 +33,7 @@ from .plan import (
     split_measuring,
 )
 from .significance import exponential_mechanism_p_value, p_value
+from .sparse_vector import Outlook, SparseVectorLaw
 from .variance import Noise, exponential_variance, laplace_variance, noise_variance
 
 __all__ = [
@@ -41,6 +43,8 @@ __all__ = [
     "MeasuringPlan",
     "Noise",
     "Offsets",
+    "Outlook",
+    "SparseVectorLaw",
     "Strategy",
     "anchor_share",
     "blue",

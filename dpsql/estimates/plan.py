@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
@@ -43,6 +43,10 @@ class MeasuringPlan:
     """Of each estimated count when all k are selected; infinite without measuring."""
     gaps: bool = True
     """Whether the selection has free gaps to improve the counts with."""
+    resolution: int | None = None
+    """The selection noise will be a multiple of 2^-resolution; None: so fine that it does not matter."""
+    measuring_resolution: int | None = None
+    """The grid of the measuring noise."""
 
     def half_width(self, confidence: Real = 0.95) -> float:
         """Half the length of the interval to expect around each count; infinite without measuring."""
@@ -85,6 +89,7 @@ def choose_measuring(
     strategy: Literal["AUTO", "EACH", "ANCHOR"] = "AUTO",
     gaps: bool = True,
     domain_size: int | None = None,
+    grid: Callable[[Noise, Fraction], int] | None = None,
 ) -> MeasuringPlan:
     """Divide epsilon between a top-k selection and the measuring of the k counts.
 
@@ -111,6 +116,9 @@ def choose_measuring(
         False for selections whose gaps do not help (exponential mechanism, unordered sets): EACH then.
     domain_size
         Size of the public domain; with k or fewer groups all are selected. None: more than k, or unknown.
+    grid
+        Gives the resolution on which noise of a kind and scale will be drawn, so that what is predicted is
+        the error of the discrete noise. None: as if noise were continuous.
 
     Raises
     ------
@@ -144,13 +152,34 @@ def choose_measuring(
     measuring = epsilon * share
     scale = (1 if monotone else 2) * charged * Fraction(sensitivity) / (epsilon - measuring)
     drawn = selected * Fraction(sensitivity) / measuring if measuring else None
+    resolution = None if grid is None else grid(noise, scale)
+    measured = None if grid is None or drawn is None else grid("laplace", drawn)
     chosen: Strategy = "NONE"
     if drawn is not None and strategy != "AUTO":
         chosen = strategy
+    elif drawn is not None and not gaps:
+        chosen = "EACH"
     elif drawn is not None:
-        chosen = choose_strategy(noise, scale, selected, measuring_scale=drawn) if gaps else "EACH"
+        chosen = choose_strategy(
+            noise,
+            scale,
+            selected,
+            measuring_scale=drawn,
+            resolution=resolution,
+            measuring_resolution=measured,
+        )
     plan = MeasuringPlan(
-        chosen, selected, noise, epsilon - measuring, measuring, scale, drawn, math.inf, gaps
+        chosen,
+        selected,
+        noise,
+        epsilon - measuring,
+        measuring,
+        scale,
+        drawn,
+        math.inf,
+        gaps,
+        resolution,
+        measured,
     )
     if drawn is None:
         return plan
@@ -158,9 +187,18 @@ def choose_measuring(
 
 
 def choose_strategy(
-    noise: Noise, scale: Real, k: int, *, measuring_scale: Real, threshold_scale: Real | None = None
+    noise: Noise,
+    scale: Real,
+    k: int,
+    *,
+    measuring_scale: Real,
+    threshold_scale: Real | None = None,
+    resolution: int | None = None,
+    measuring_resolution: int | None = None,
 ) -> Literal["EACH", "ANCHOR"]:
     """Say whether to measure EACH count or an ANCHOR, at scales already fixed; equal ones go to the ANCHOR.
+
+    The resolutions are those of the grids that the noises are drawn on.
 
     >>> choose_strategy("exponential", 10, 5, measuring_scale=10)
     'ANCHOR'
@@ -169,7 +207,14 @@ def choose_strategy(
     """
     deviation = {
         strategy: ErrorModel(
-            noise, scale, k, strategy, measuring_scale=measuring_scale, threshold_scale=threshold_scale
+            noise,
+            scale,
+            k,
+            strategy,
+            measuring_scale=measuring_scale,
+            threshold_scale=threshold_scale,
+            resolution=resolution,
+            measuring_resolution=measuring_resolution,
         ).stddev()[0]
         for strategy in ("EACH", "ANCHOR")
     }
@@ -191,14 +236,19 @@ def split_measuring(epsilon: Fraction, bounds: Sequence[int | Fraction]) -> tupl
     return tuple(epsilon * weight / sum(weights) for weight in weights)
 
 
-def distinguishable_gap(noise: Noise, scale: Real, confidence: Real = 0.95) -> float:
+def distinguishable_gap(
+    noise: Noise, scale: Real, confidence: Real = 0.95, *, resolution: int | None = None
+) -> float:
     """How far apart two counts must be for the selection to order them rightly, at this level.
+
+    With a resolution the noise is discrete; a tie on its grid counts as a wrong order.
 
     >>> round(distinguishable_gap("exponential", 10), 2), round(distinguishable_gap("laplace", 10), 2)
     (23.03, 32.72)
     """
     # the difference of two centred noises of one scale, one-sided
-    return max(0.0, lower_bound_offset(noise, scale, scale, confidence))
+    apart = lower_bound_offset(noise, scale, scale, confidence, resolution=resolution)
+    return max(0.0, apart + (0.0 if resolution is None else 2.0**-resolution))
 
 
 def sparse_vector_error(
@@ -244,10 +294,15 @@ def _selected(k: int, domain_size: int | None) -> tuple[int, int]:
 
 def _model(plan: MeasuringPlan) -> ErrorModel:
     """Describe the errors to expect of a plan that measures."""
-    if plan.gaps:
-        return ErrorModel(plan.noise, plan.selection_scale, plan.k, plan.strategy, plan.measuring_scale)
-    # without gaps every count stands alone, like k = 1
-    return ErrorModel(plan.noise, plan.selection_scale, 1, "EACH", plan.measuring_scale)
+    return ErrorModel(
+        plan.noise,
+        plan.selection_scale,
+        plan.k if plan.gaps else 1,  # without gaps every count stands alone, like k = 1
+        plan.strategy if plan.gaps else "EACH",
+        plan.measuring_scale,
+        resolution=plan.resolution,
+        measuring_resolution=plan.measuring_resolution,
+    )
 
 
 def _rounded(value: float) -> Fraction:

@@ -6,10 +6,16 @@ query that no unit could change: `first_stable`, `stable_answers`. Measuring wha
 `laplace` (each count), `anchor` (their total); `release_all` measures every group. One question after
 another, paid for when a guess is off: `GuessAndCheck`, `MedianOracle`.
 Every mechanism is usable on its own and knows no SQL; each module carries its proof.
+
+Positions: where a proof rests on the order of the counts, the mechanism takes `OrderedCounts`, which
+`in_public_order` makes of an array. Everywhere else a permutation of the counts permutes the law of the
+output and changes nothing more: each group has noise of its own and the same law, and ties are broken by
+random ranks.
 """
 
 from dpsql.mechanisms.arguments import Noise
 from dpsql.mechanisms.exponential import Exponential, exponential
+from dpsql.mechanisms.grid import usual_grid
 from dpsql.mechanisms.guess_and_check import Checked, GuessAndCheck
 from dpsql.mechanisms.hybrid import Hybrid, hybrid_sparse_vector, hybrid_top_k
 from dpsql.mechanisms.ladder import best_share
@@ -21,6 +27,7 @@ from dpsql.mechanisms.sparse_vector import SparseVector, adaptive_sparse_vector,
 from dpsql.mechanisms.stable import FirstStable, StableAnswers, first_stable, stable_answers
 from dpsql.mechanisms.top_k import TopK, noisy_max, noisy_top_k
 from dpsql.mechanisms.top_stable import Stable, top_stable
+from dpsql.order import OrderedCounts, in_public_order
 
 __all__ = [
     "Anchor",
@@ -33,6 +40,7 @@ __all__ = [
     "LimitedDomain",
     "MedianOracle",
     "Noise",
+    "OrderedCounts",
     "SparseVector",
     "Stable",
     "StableAnswers",
@@ -44,6 +52,7 @@ __all__ = [
     "first_stable",
     "hybrid_sparse_vector",
     "hybrid_top_k",
+    "in_public_order",
     "laplace",
     "limited_domain",
     "noisy_max",
@@ -52,4 +61,5 @@ __all__ = [
     "sparse_vector",
     "stable_answers",
     "top_stable",
+    "usual_grid",
 ]

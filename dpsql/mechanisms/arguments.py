@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Literal, cast, get_args
 import numpy as np
 
 from dpsql.charge import exact
+from dpsql.order import OrderedCounts
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from dpsql.charge import Number
 
-__all__ = ["Noise", "bound", "counted", "kind", "positive", "whole"]
+__all__ = ["Noise", "bound", "counted", "in_order", "kind", "positive", "whole"]
 
 Noise = Literal["exponential", "laplace", "geometric"]
 """Law of the noise; geometric is exponential noise on the grid of whole counts."""
@@ -30,6 +31,13 @@ def counted(counts: ArrayLike, *, trials: bool = False) -> NDArray[np.int64]:
     if array.ndim != 1 and not (trials and array.ndim == 2):
         raise ValueError("counts must have one dimension" + (", or two: (trials, groups)" if trials else ""))
     return array.astype(np.int64, copy=False)
+
+
+def in_order(counts: OrderedCounts, *, trials: bool = False) -> NDArray[np.int64]:
+    """Read counts whose positions are public, as `counted`; a bare array says nothing about its order."""
+    if not isinstance(counts, OrderedCounts):
+        raise TypeError("positions matter here: state that they are public by in_public_order(counts)")
+    return counted(counts.values, trials=trials)
 
 
 def whole(value: int, name: str) -> int:

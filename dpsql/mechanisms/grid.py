@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from dpsql.mechanisms.arguments import Noise
 
-__all__ = ["draw", "draw_reaching", "grid_of", "in_counts", "noise_of", "placed"]
+__all__ = ["draw", "draw_reaching", "grid_of", "in_counts", "noise_of", "placed", "usual_grid"]
 
 
 def grid_of(noise: Noise, resolution: int | None, *scales: Fraction) -> int:
@@ -24,15 +24,17 @@ def grid_of(noise: Noise, resolution: int | None, *scales: Fraction) -> int:
 
     Raises `ValueError` if `resolution` is not allowed or a scale too large for the grid.
     """
-    if noise == "geometric":
-        if resolution not in {None, 0}:
-            raise ValueError("geometric noise lives on whole counts: resolution must be 0 or left out")
-        bits = 0
-    else:
-        bits = exact_noise.resolution(min(scales)) if resolution is None else resolution
+    if noise == "geometric" and resolution not in {None, 0}:
+        raise ValueError("geometric noise lives on whole counts: resolution must be 0 or left out")
+    bits = usual_grid(noise, *scales) if resolution is None else resolution
     for scale in scales:
         exact_noise.rate(scale, bits)
     return bits
+
+
+def usual_grid(noise: Noise, *scales: Fraction) -> int:
+    """Return the b of the grid of 2^-b counts that `grid_of` chooses where none is asked for."""
+    return 0 if noise == "geometric" else exact_noise.resolution(min(scales))
 
 
 def draw(

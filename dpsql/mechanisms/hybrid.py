@@ -15,9 +15,11 @@ from dpsql.mechanisms.arguments import Noise, bound, counted, kind, positive, wh
 from dpsql.mechanisms.grid import draw, grid_of, in_counts, noise_of, placed
 from dpsql.mechanisms.ladder import ladder
 from dpsql.mechanisms.sparse_vector import SparseVector, fresh, gaps_of, passed
-from dpsql.mechanisms.top_k import contenders, leaders, select
+from dpsql.mechanisms.top_k import leaders, select
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import ArrayLike, NDArray
 
     from dpsql.charge import Number
@@ -201,8 +203,13 @@ def hybrid_sparse_vector(
     -----
     Dissertation, Algorithm 20. *Private:* the alignment of `adaptive_sparse_vector`. Measured from
     the noisy threshold, what is released keeps its noisy value, and all else keeps it or falls; so
-    the order, ties by position, and the cut at k stay as they are. The charge is
+    with the same ranks the order, ties by rank, and the cut at k stay as they are. The charge is
     (share + t/k (1 - share)) epsilon for t groups.
+
+    *Order:* a tie goes to the larger rank of a uniformly random permutation, drawn for the hits alone: which
+    they are depends on counts and noise, and a uniform permutation of all groups restricted to them is again
+    uniform. So no position has a part in the law, and the groups may come in any order, even one that a
+    privacy unit changes.
     """
     array = counted(counts)
     plan = ladder(
@@ -222,7 +229,9 @@ def hybrid_sparse_vector(
     )
     values = placed(array, plan.bits, negated=below)
     values -= draw(plan.noise, plan.threshold_scale, plan.bits, 1, entropy)
-    index, steps = above(values, plan, fresh(plan, entropy))
+    index, steps = above(
+        values, plan, fresh(plan, entropy), lambda hits: exact_noise.ranks(len(hits), entropy=entropy)
+    )
     base = np.zeros(len(index), dtype=np.int64)
     return SparseVector(
         index,
@@ -238,9 +247,12 @@ def hybrid_sparse_vector(
 
 
 def above(
-    values: NDArray[np.int64], plan: Ladder, reach: Reach
+    values: NDArray[np.int64],
+    plan: Ladder,
+    reach: Reach,
+    ranks: Callable[[NDArray[np.int64]], NDArray[np.int64]],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Take the largest of what passes; a pure function given the noise.
+    """Take the largest of what passes, ties by random ranks; a pure function given noise and ranks.
 
     Parameters
     ----------
@@ -248,17 +260,18 @@ def above(
         Count - threshold noise, in grid steps.
     plan, reach
         A plan of one branch, and its noise as in `passed`.
+    ranks
+        Gives the hits at some positions their ranks, all different; the larger rank wins a tie.
 
     Returns
     -------
     index, steps
-        At most `plan.hits` groups, the largest value + noise first, ties by position; and that value.
+        At most `plan.hits` groups, the largest value + noise first; and that value.
     """
     way, steps = passed(values, plan.bars, reach)
     hits = np.flatnonzero(way >= 0)
-    hits = hits[contenders(steps[hits], plan.hits)]
-    hits = hits[np.lexsort((hits, -steps[hits]))][: plan.hits]
-    return hits, steps[hits]
+    best, _ = select(steps[hits], ranks(hits), plan.hits)
+    return hits[best], steps[hits[best]]
 
 
 def _on_grid(level: Fraction, bits: int) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 
 from dpsql import noise as exact_noise
 from dpsql.charge import Charge
-from dpsql.mechanisms.arguments import Noise, counted
+from dpsql.mechanisms.arguments import Noise, in_order
 from dpsql.mechanisms.grid import draw, draw_reaching, in_counts, placed
 from dpsql.mechanisms.ladder import Ladder, ladder
 
@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from fractions import Fraction
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import NDArray
 
     from dpsql.charge import Number
+    from dpsql.order import OrderedCounts
 
     Reach = Callable[[int, NDArray[np.int64]], tuple[NDArray[np.int64], NDArray[np.int64]]]
 
@@ -78,7 +79,7 @@ class SparseVector:
 
 
 def adaptive_sparse_vector(
-    counts: ArrayLike,
+    counts: OrderedCounts,
     threshold: Number,
     k: int,
     epsilon: Number,
@@ -102,7 +103,7 @@ def adaptive_sparse_vector(
     Parameters
     ----------
     counts
-        One count a group of a public domain, in a public order.
+        One count a group of a public domain, in a public order: see `in_public_order`.
     threshold
         Public, any number.
     k
@@ -142,9 +143,12 @@ def adaptive_sparse_vector(
     monotone) over its scale: epsilon_j. Failing costs nothing. Budget, stop and charge depend on the
     hits' branches alone. Ties need no care: the noise is compared on its grid by `>=`.
 
+    *Order:* that the output is the same needs the same stream on D and D': which groups are scanned before
+    the stop, and the order in which hits are released, follow from positions. So the order must be public.
+
     The centres of one-sided noise are public shifts of the threshold.
     """
-    array = counted(counts)
+    array = in_order(counts)
     plan = ladder(
         len(array),
         threshold,
@@ -189,7 +193,7 @@ def adaptive_sparse_vector(
 
 
 def sparse_vector(
-    counts: ArrayLike,
+    counts: OrderedCounts,
     threshold: Number,
     k: int,
     epsilon: Number,
@@ -243,7 +247,7 @@ class Runs:
 
 
 def sparse_vector_runs(
-    counts: ArrayLike,
+    counts: OrderedCounts,
     threshold: Number,
     k: int,
     epsilon: Number,
@@ -263,7 +267,7 @@ def sparse_vector_runs(
 
     Each run costs its full charge; other parameters as there.
     """
-    array = counted(counts, trials=True)
+    array = in_order(counts, trials=True)
     if array.ndim != 2:
         raise ValueError("counts must have two dimensions: (trials, groups)")
     plan = ladder(

@@ -10,16 +10,17 @@ import numpy as np
 
 from dpsql import noise as exact_noise
 from dpsql.charge import Charge
-from dpsql.mechanisms.arguments import bound, counted, positive, whole
+from dpsql.mechanisms.arguments import bound, in_order, positive, whole
 from dpsql.mechanisms.candidates import between
 from dpsql.mechanisms.grid import draw, grid_of
 from dpsql.mechanisms.ladder import best_share
 from dpsql.mechanisms.tails import laplace_bar, one_sided_bar
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import NDArray
 
     from dpsql.charge import Number
+    from dpsql.order import OrderedCounts
 
 __all__ = [
     "FirstStable",
@@ -144,7 +145,7 @@ class StabilityTests:
 
 
 def first_stable(
-    distances: ArrayLike,
+    distances: OrderedCounts,
     epsilon: Number,
     delta: Number,
     *,
@@ -160,7 +161,8 @@ def first_stable(
     ----------
     distances
         For each query its distance to instability: how many units must come or go before one more
-        could change the answer; 0 where one could. How many queries there are is public.
+        could change the answer; 0 where one could. Which query has which position is public, and so is
+        how many there are: `in_public_order`.
     epsilon, delta
         Budget. Delta is spent in full.
     share
@@ -190,7 +192,7 @@ def first_stable(
     upwards, as one-sided noise needs, and which ones shows in the output: the alignment is injective.
     It costs c/threshold_scale, and if a test passes 2c/scale more.
     """
-    values = counted(distances)
+    values = in_order(distances)
     plan = stable_tests(
         max(len(values), 1),
         epsilon,
@@ -214,7 +216,7 @@ def first_stable(
 
 
 def stable_answers(
-    distances: ArrayLike,
+    distances: OrderedCounts,
     k: int,
     epsilon: Number,
     delta: Number,
@@ -254,7 +256,7 @@ def stable_answers(
     passes with room to spare. Passing is free, and failing costs 2c/scale. All noise moves down, so
     it must be symmetric; and the gaps change, so they are not released.
     """
-    values = counted(distances)
+    values = in_order(distances)
     misses = min(whole(k, "k"), max(len(values), 1))
     plan = stable_tests(
         max(len(values), 1),

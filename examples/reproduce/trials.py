@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from dpsql import mechanisms
 from dpsql.mechanisms.sparse_vector import Runs, sparse_vector_runs
 from dpsql.noise import Entropy
+from dpsql.order import in_public_order
 
 __all__ = ["Affine", "TopKRuns", "affine", "blocks", "measured", "threshold_runs", "top_k_runs", "totals"]
 
@@ -82,7 +83,7 @@ def threshold_runs(
         part = thresholds[start : start + size]
         start += size
         below = counts[None, :] - part[:, None]
-        yield part, sparse_vector_runs(below, 0, k, epsilon, entropy=entropy, **options)  # type: ignore[arg-type]
+        yield part, sparse_vector_runs(in_public_order(below), 0, k, epsilon, entropy=entropy, **options)  # type: ignore[arg-type]
 
 
 def measured(exact: NDArray[np.int64], scale: Fraction, entropy: Entropy) -> tuple[NDArray[np.float64], int]:

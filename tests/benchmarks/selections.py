@@ -17,6 +17,7 @@ from dpsql.mechanisms import (
     noisy_top_k,
     top_stable,
 )
+from dpsql.order import in_public_order
 
 from .measures import Figure, Goal, alone, beside
 
@@ -69,11 +70,13 @@ def _over_top_k(counts: NDArray[np.int64], group: str, rounds: int, *, judged: b
     # So high a threshold that the whole stream is read.
     high, descending = 2 * 10**6, np.sort(counts)[::-1]
     works: dict[str, Callable[[], object]] = {
-        f"sparse vector, {b} branches": lambda b=b: adaptive_sparse_vector(counts, high, 10, 1, branches=b)
+        f"sparse vector, {b} branches": lambda b=b: adaptive_sparse_vector(
+            in_public_order(counts), high, 10, 1, branches=b
+        )
         for b in (1, 2, 4)
     }
     works["sparse vector, 4 branches of Laplace"] = lambda: adaptive_sparse_vector(
-        counts, high, 10, 1, noise="laplace"
+        in_public_order(counts), high, 10, 1, noise="laplace"
     )
     works["hybrid top-k"] = lambda: hybrid_top_k(counts, 10**4, 10, 1)
     works["hybrid sparse vector"] = lambda: hybrid_sparse_vector(counts, 10**4, 10, 1)

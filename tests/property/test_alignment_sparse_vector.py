@@ -47,8 +47,9 @@ def run(counts, noise, plan):
 
 
 def run_hybrid(counts, noise, plan):
-    """Hybrid 20: the best `hits` noisy counts that reach the noisy threshold."""
-    index, steps = above((counts << plan.bits) - noise.level, plan, dense(noise.queries))
+    """Hybrid 20: the best `hits` noisy counts that reach the noisy threshold, ties by the same ranks."""
+    ranks = np.random.default_rng(len(counts)).permutation(len(counts))
+    index, steps = above((counts << plan.bits) - noise.level, plan, dense(noise.queries), ranks.__getitem__)
     way, gaps = np.full(len(counts), -1), np.zeros(len(counts), dtype=np.int64)
     way[index], gaps[index] = 0, steps
     # The order among released groups is released too.

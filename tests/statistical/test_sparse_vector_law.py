@@ -11,6 +11,7 @@ from scipy.stats import chi2_contingency
 from dpsql.mechanisms import adaptive_sparse_vector, hybrid_sparse_vector, hybrid_top_k
 from dpsql.mechanisms.sparse_vector import sparse_vector_runs
 from dpsql.noise import SeededEntropy
+from dpsql.order import in_public_order
 
 ALARM = 1e-9
 TRIALS = 40_000
@@ -72,7 +73,7 @@ def cells(tags, gaps, width):
 def test_adaptive_sparse_vector(noise, branches):
     counts, threshold, k, epsilon, theta = [6, 16, 7], 8, 2, 1, 0.4
     runs = sparse_vector_runs(
-        np.tile(counts, (TRIALS, 1)),
+        in_public_order(np.tile(counts, (TRIALS, 1))),
         threshold,
         k,
         epsilon,
@@ -108,7 +109,9 @@ def test_adaptive_sparse_vector(noise, branches):
 def test_one_run_has_the_law_of_many():
     counts, entropy, rows = [6, 16, 7], SeededEntropy(3), []
     for _ in range(6000):
-        found = adaptive_sparse_vector(counts, 8, 2, 1, branches=2, share="0.4", margin=1, entropy=entropy)
+        found = adaptive_sparse_vector(
+            in_public_order(counts), 8, 2, 1, branches=2, share="0.4", margin=1, entropy=entropy
+        )
         tag, gap = np.full(3, -1), np.zeros(3)
         tag[found.index], gap[found.index] = found.branch, found.gap
         tag[found.scanned :] = -2

@@ -18,6 +18,7 @@ from dpsql.mechanisms.limited_domain import runs as limited_runs
 from dpsql.mechanisms.stable import stable_tests
 from dpsql.mechanisms.top_stable import runs as stable_runs
 from dpsql.noise import SeededEntropy
+from dpsql.order import in_public_order
 
 ALARM = 1e-9
 TRIALS = 60_000
@@ -116,7 +117,7 @@ def test_a_single_run_has_the_law_of_many():
     scales = [float(plan.threshold_scale), float(plan.scale)]
     options = {"share": "1/4", "resolution": 0, "entropy": entropy}
     sets = [top_stable(COUNTS, 4, 1, "1/4", **options) for _ in range(calls)]
-    firsts = [first_stable(DISTANCES, 1, "1/4", **options) for _ in range(calls)]
+    firsts = [first_stable(in_public_order(DISTANCES), 1, "1/4", **options) for _ in range(calls)]
     codes = (
         [1 + (4 - s.stable) * CELLS + min(int(s.gap // 2), CELLS - 1) if s.stable else 0 for s in sets],
         [0 if f.query is None else 1 + f.query * CELLS + min(int(f.gap // 2), CELLS - 1) for f in firsts],
@@ -148,7 +149,7 @@ def test_stable_answers():
     entropy, calls, k = SeededEntropy(5), 5000, 2
     distances = np.array([6, 30, 12, 20])
     answers = [
-        stable_answers(distances, k, 1, "1/4", share="1/2", resolution=0, entropy=entropy)
+        stable_answers(in_public_order(distances), k, 1, "1/4", share="1/2", resolution=0, entropy=entropy)
         for _ in range(calls)
     ]
     seen = np.bincount([16 * a.asked + (1 << a.index).sum() for a in answers], minlength=96)

@@ -18,6 +18,7 @@ import pytest
 from dpsql import noise
 from dpsql.audit import CHARGE, Pair, detect, pairs
 from dpsql.audit.inputs import LENGTHS
+from dpsql.order import in_public_order
 
 E = Fraction(3, 2)
 
@@ -48,7 +49,7 @@ def top_k(changed, k=1, **options):
 def sparse_vector(changed, k=1, threshold=1, told=True, **options):
     def run(counts, trials, entropy):
         rows = np.tile(counts, (trials, 1))
-        done = changed.sparse_vector_runs(rows, threshold, k, E, entropy=entropy, **options)
+        done = changed.sparse_vector_runs(in_public_order(rows), threshold, k, E, entropy=entropy, **options)
         charge = [float(spent) for spent in done.epsilon] if told else E
         return {"branch": done.branch, "gap": done.gap, CHARGE: charge}
 

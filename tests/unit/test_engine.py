@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpsql.analysis import CompiledQuery, analyse, complete
+from dpsql.analysis import CompiledQuery, PublicOrder, analyse, complete
 from dpsql.engines import FAILED, Cancelled, open_engine
 from dpsql.engines.duckdb import engine as engine_module
 from dpsql.engines.duckdb import settings
@@ -270,7 +270,9 @@ def test_only_what_the_analysis_sealed_is_counted(opened):
     with pytest.raises(InternalError):
         made.engine.count("SELECT 1 AS n0")  # type: ignore[arg-type]  # that is the test
     with pytest.raises(InternalError):
-        CompiledQuery("SELECT 1 AS n0", (), 1, (), False, object())
+        CompiledQuery("SELECT 1 AS n0", (), 1, (), False, None, object())
+    with pytest.raises(InternalError):
+        PublicOrder(object())
     compiled = made.compiled(PAGES)
     with pytest.raises(InternalError):
         compiled.sql = "SELECT 1"

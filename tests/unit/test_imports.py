@@ -28,6 +28,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     # The ground floor.
     "errors": set(),
     "charge": {"errors"},
+    "order": set(),
     "types": {"errors"},
     "drawing": {"charge"},
     "release": {"errors", "charge", "types", "drawing"},
@@ -35,9 +36,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "policy": {"errors", "charge", "types"},
     "language": {"errors", "charge", "types"},
     "analysis": {"errors", "charge", "types", "language", "policy"},
-    "engines": {"errors", "types", "policy", "language", "analysis"},
+    "engines": {"errors", "order", "types", "policy", "language", "analysis"},
     "noise": {"charge"},
-    "mechanisms": {"charge", "noise"},
+    "mechanisms": {"charge", "noise", "order"},
     "estimates": {"charge"},
     "ledger": {"errors", "charge"},
     "answers": GROUND | {"analysis", "language", "engines", "mechanisms", "estimates"},
@@ -51,7 +52,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     # The front ends.
     "dbapi": GROUND | {"checked", "drawing", "session", "policy", "language", "ledger"},
     "sqlalchemy": GROUND | {"dbapi"},
-    "audit": {"errors", "charge", "noise", "mechanisms"},
+    "audit": {"errors", "charge", "noise", "order", "mechanisms"},
     # `import dpsql` is the connector's front door; only the command line goes through it.
     ROOT: GROUND | {"dbapi", "policy", "ledger", "mechanisms", "estimates", "noise"},
     "cli": GROUND | {"drawing", "owner", "session", "dbapi", "policy", "language", "ledger", "audit", ROOT},

@@ -10,6 +10,7 @@ from dpsql.charge import Charge
 from dpsql.mechanisms import adaptive_sparse_vector, best_share, sparse_vector
 from dpsql.mechanisms.ladder import ladder
 from dpsql.mechanisms.sparse_vector import affordable, sparse_vector_runs
+from dpsql.order import in_public_order
 
 NOISES = ["exponential", "laplace", "geometric"]
 FAR = np.array([0, 10**6, 3, 2 * 10**6, 10**6, 1, 10**6, 10**6])
@@ -34,7 +35,7 @@ def plan(groups=100, threshold=50, k=10, epsilon=1, **options):
 @pytest.mark.parametrize("noise", NOISES)
 class TestSparseVector:
     def test_the_first_k_above(self, noise):
-        found = sparse_vector(FAR, 1000, 3, 1, noise=noise)
+        found = sparse_vector(in_public_order(FAR), 1000, 3, 1, noise=noise)
         assert found.index.tolist() == [1, 3, 4]
         assert found.branch.tolist() == [0, 0, 0]
         assert found.scanned == 5
@@ -42,29 +43,29 @@ class TestSparseVector:
         assert np.abs(found.gap + 1000 - FAR[found.index]).max() < 10**4
 
     def test_what_is_left_is_not_charged(self, noise):
-        found = sparse_vector(FAR, 1500000, 4, 1, noise=noise, share="0.2")
+        found = sparse_vector(in_public_order(FAR), 1500000, 4, 1, noise=noise, share="0.2")
         assert found.index.tolist() == [3]
         assert found.scanned == len(FAR)
         assert found.charge == Charge(Fraction(1, 5) + Fraction(1, 5))
 
     def test_below(self, noise):
-        found = sparse_vector(FAR, 1000, 3, 1, noise=noise, below=True)
+        found = sparse_vector(in_public_order(FAR), 1000, 3, 1, noise=noise, below=True)
         assert found.index.tolist() == [0, 2, 5]
         assert np.abs(1000 - found.gap - FAR[found.index]).max() < 900
 
     def test_nothing_above(self, noise):
-        found = sparse_vector(FAR, 10**9, 3, 1, noise=noise, share="1/4")
+        found = sparse_vector(in_public_order(FAR), 10**9, 3, 1, noise=noise, share="1/4")
         assert (found.index.shape, found.gap.shape, found.branch.shape) == ((0,), (0,), (0,))
         assert found.charge == Charge(Fraction(1, 4))
 
     def test_no_groups(self, noise):
-        found = adaptive_sparse_vector([], 5, 3, 1, noise=noise)
+        found = adaptive_sparse_vector(in_public_order([]), 5, 3, 1, noise=noise)
         assert (found.index.tolist(), found.scanned, found.charge) == ([], 0, Charge())
 
     def test_the_ladder_takes_the_cheapest_branch(self, noise):
         """Far above the threshold all hits cost an eighth: eight times as many rows."""
         counts = np.full(1000, 10**7)
-        found = adaptive_sparse_vector(counts, 1000, 5, 1, noise=noise, share="1/2")
+        found = adaptive_sparse_vector(in_public_order(counts), 1000, 5, 1, noise=noise, share="1/2")
         assert set(found.branch.tolist()) == {3}
         # After 33 hits 33/8 base hits are spent, and no base hit fits: 4 1/8 > 5 - 1.
         assert found.index.tolist() == list(range(33))
@@ -73,23 +74,25 @@ class TestSparseVector:
 
     def test_the_limit_is_a_number_of_rows(self, noise):
         counts = np.full(100_000, 10**7)
-        found = adaptive_sparse_vector(counts, 1000, 5, 1, limit=5, noise=noise, share="1/2")
+        found = adaptive_sparse_vector(in_public_order(counts), 1000, 5, 1, limit=5, noise=noise, share="1/2")
         assert found.index.tolist() == [0, 1, 2, 3, 4]
         assert found.charge == Charge(Fraction(1, 2) + Fraction(5, 8) / 10)
 
     def test_hits_late_in_a_long_stream(self, noise):
         counts = np.zeros(200_000, dtype=np.int64)
         counts[[70_000, 70_001, 150_000, 199_999]] = 10**8
-        found = adaptive_sparse_vector(counts, 10**6, 4, 1, noise=noise)
+        found = adaptive_sparse_vector(in_public_order(counts), 10**6, 4, 1, noise=noise)
         assert found.index.tolist() == [70_000, 70_001, 150_000, 199_999]
-        short = adaptive_sparse_vector(counts, 10**6, 4, 1, limit=3, noise=noise)
+        short = adaptive_sparse_vector(in_public_order(counts), 10**6, 4, 1, limit=3, noise=noise)
         assert short.index.tolist() == [70_000, 70_001, 150_000]
         assert short.scanned == 150_001
 
     def test_gaps_are_never_negative(self, noise):
         counts = np.full(3000, 5)
         for resolution in (0, None if noise == "geometric" else 6):
-            found = adaptive_sparse_vector(counts, "5.25", 300, 50, noise=noise, resolution=resolution)
+            found = adaptive_sparse_vector(
+                in_public_order(counts), "5.25", 300, 50, noise=noise, resolution=resolution
+            )
             assert len(found.index)
             assert (found.gap >= 0).all()
 
@@ -97,7 +100,13 @@ class TestSparseVector:
         """Where nothing is near the threshold, gap + threshold is the count on average, on any grid."""
         for resolution in (0, None if noise == "geometric" else 8):
             runs = sparse_vector_runs(
-                np.tile([500, 500], (20_000, 1)), 3, 2, 2, noise=noise, share="0.4", resolution=resolution
+                in_public_order(np.tile([500, 500], (20_000, 1))),
+                3,
+                2,
+                2,
+                noise=noise,
+                share="0.4",
+                resolution=resolution,
             )
             assert (runs.branch == 0).all()
             spread = runs.gap[:, 0].std() / math.sqrt(20_000)
@@ -107,10 +116,10 @@ class TestSparseVector:
 
 def test_extreme_thresholds_and_counts():
     huge = [2**63 - 1, -(2**63), 0]
-    assert sparse_vector(huge, "1e30", 3, 1).index.tolist() == []
-    assert sparse_vector(huge, "-1e30", 3, 1).index.tolist() == [0, 1, 2]
-    assert sparse_vector(huge, 2**39, 3, 1).index.tolist() == [0]
-    assert sparse_vector(huge, "1e30", 3, 1, below=True).index.tolist() == [0, 1, 2]
+    assert sparse_vector(in_public_order(huge), "1e30", 3, 1).index.tolist() == []
+    assert sparse_vector(in_public_order(huge), "-1e30", 3, 1).index.tolist() == [0, 1, 2]
+    assert sparse_vector(in_public_order(huge), 2**39, 3, 1).index.tolist() == [0]
+    assert sparse_vector(in_public_order(huge), "1e30", 3, 1, below=True).index.tolist() == [0, 1, 2]
 
 
 class TestPlan:
@@ -126,7 +135,7 @@ class TestPlan:
         assert general.scales == tuple(2 * scale for scale in made.scales)
 
     def test_released_scales_are_by_branch(self):
-        found = adaptive_sparse_vector(FAR, 10, 4, 1, branches=3, share="1/2")
+        found = adaptive_sparse_vector(in_public_order(FAR), 10, 4, 1, branches=3, share="1/2")
         assert found.scales == (8, 16, 32)
         assert found.threshold_scale == 2
         assert found.share == Fraction(1, 2)
@@ -197,15 +206,20 @@ class TestPlan:
         ],
     )
     def test_refused(self, options, says):
-        arguments = {"counts": [1, 2], "threshold": 1, "k": 2, "epsilon": 1, **options}
+        arguments = {"counts": in_public_order([1, 2]), "threshold": 1, "k": 2, "epsilon": 1, **options}
         with pytest.raises(ValueError, match=says):
             adaptive_sparse_vector(**arguments)
 
+    def test_a_bare_array_says_nothing_about_its_order(self):
+        for run in (adaptive_sparse_vector, sparse_vector, sparse_vector_runs):
+            with pytest.raises(TypeError, match="in_public_order"):
+                run(np.array([1, 2]), 1, 1, 1)
+
     def test_counts_refused(self):
         with pytest.raises(ValueError, match="one dimension"):
-            sparse_vector([[1, 2]], 1, 1, 1)
+            sparse_vector(in_public_order([[1, 2]]), 1, 1, 1)
         with pytest.raises(ValueError, match="two dimensions"):
-            sparse_vector_runs([1, 2], 1, 1, 1)
+            sparse_vector_runs(in_public_order([1, 2]), 1, 1, 1)
 
 
 class TestStopping:

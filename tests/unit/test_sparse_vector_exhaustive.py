@@ -194,8 +194,11 @@ def test_hybrid_top_k(noise, k, monotone):
     assert (0.97 if noise == "exponential" and monotone else 0.7) < tight < 1.05
 
 
+RANKS = {n: [np.array(order) for order in permutations(range(n))] for n in (2,)}
+
+
 def hybrid_20(counts, plan, noise):
-    """{(groups in order, gaps): mass} of the second hybrid, and its charge."""
+    """{(groups in order, gaps): mass} of the second hybrid over noise and ranks, and its charge."""
     n = len(counts)
     grid, mass = all_noise((plan.threshold_scale, *(plan.scales * n)), noise)
     found, charge = defaultdict(float), {}
@@ -206,10 +209,11 @@ def hybrid_20(counts, plan, noise):
             where = np.flatnonzero(drawn >= need)
             return where, drawn[where]
 
-        index, steps = above(np.array(counts) - vector[0], plan, reach)
-        output = (*index.tolist(), "gaps", *steps.tolist())
-        found[output] += weight
-        charge[output] = float(plan.spent(len(index)))
+        for ranks in RANKS[n]:
+            index, steps = above(np.array(counts) - vector[0], plan, reach, ranks.__getitem__)
+            output = (*index.tolist(), "gaps", *steps.tolist())
+            found[output] += weight / len(RANKS[n])
+            charge[output] = float(plan.spent(len(index)))
     return found, charge
 
 

@@ -8,16 +8,19 @@ import pytest
 from dpsql import mechanisms
 from dpsql.charge import Charge
 from dpsql.noise import SeededEntropy
+from dpsql.order import in_public_order
 
 FAR = 10**6
 
 
-def first_stable(*arguments, **options):
-    return mechanisms.first_stable(*arguments, **{"entropy": SeededEntropy(0), **options})
+def first_stable(distances, *arguments, **options):
+    given = {"entropy": SeededEntropy(0), **options}
+    return mechanisms.first_stable(in_public_order(distances), *arguments, **given)
 
 
-def stable_answers(*arguments, **options):
-    return mechanisms.stable_answers(*arguments, **{"entropy": SeededEntropy(0), **options})
+def stable_answers(distances, *arguments, **options):
+    given = {"entropy": SeededEntropy(0), **options}
+    return mechanisms.stable_answers(in_public_order(distances), *arguments, **given)
 
 
 @pytest.mark.parametrize("noise", ["one-sided", "laplace"])

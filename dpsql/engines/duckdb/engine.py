@@ -205,7 +205,7 @@ def _counts(table: pa.Table, compiled: CompiledQuery) -> Counts:
     arrays = tuple(_array(table.column(f"n{i}")) for i in range(compiled.counts))
     if any(len(a) != table.num_rows for a in arrays) or table.num_columns != len(compiled.keys) + len(arrays):
         raise OperationalError(FAILED)
-    return Counts(keys, arrays)
+    return Counts(keys, arrays, compiled.order)
 
 
 def _array(column: pa.ChunkedArray) -> NDArray[np.int64]:

@@ -1,0 +1,37 @@
+"""Counts in a public order: what a mechanism takes whose output depends on the position of a count.
+
+Such a mechanism (the sparse vector scans its groups and stops) is private only if the groups come in an
+order that no privacy unit can change. The order in which an engine returns groups is not: it follows from
+where rows lie. So the order is part of the type: `OrderedCounts` comes from `Counts.in_order`, which needs
+the proof that the compiled query orders by public values, or from `in_public_order`, by which the caller of
+a mechanism states it for numbers of his own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+__all__ = ["OrderedCounts", "in_public_order"]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class OrderedCounts:
+    """Integers at public positions: each position names a group or a query, whatever the data are."""
+
+    values: ArrayLike
+
+    def __repr__(self) -> str:
+        return "OrderedCounts(...)"  # they are exact: no message shows them
+
+
+def in_public_order(values: ArrayLike) -> OrderedCounts:
+    """State that the positions of these numbers are public: fixed before any private row is read.
+
+    >>> in_public_order([3, 0, 7])
+    OrderedCounts(...)
+    """
+    return OrderedCounts(values)

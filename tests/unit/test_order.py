@@ -1,0 +1,213 @@
+"""Where rows lie says nothing: every mechanism, through SQL, over one table in several physical orders.
+
+Counts of a public order come out identical from every copy, and with equal noise so does the release. For the
+others the engine may return the groups in any order: then the law of the release must not depend on it. It is
+tested on groups of equal counts, which by symmetry must be released equally often, by Pearson's statistic
+against 1 - 1e-9 of its law: 1e-9 false alarms a test.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from dataclasses import replace
+from itertools import permutations
+from random import Random
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dpsql.errors import InternalError
+from dpsql.noise import SeededEntropy
+from dpsql.policy import load
+from dpsql.session import Session
+
+POLICY = """
+[budget]
+epsilon = 1e9
+delta = 0.5
+default_epsilon = 10
+ledger = "ledger.sqlite"
+[tables.visits]
+source = "visits.parquet"
+unit = "user_id"
+[tables.visits.domain]
+page = ["d", "b", "É", "a", "C", "z"]
+hall = ["y", "x"]
+"""
+PAGES = {"d": 9, "b": 9, "É": 9, "a": 9, "C": 2, "z": 0}
+"""Users of each page. The domain's order is not the alphabet's, nor is an alphabet's that of the bytes."""
+
+COLUMNS = ("user_id", "page", "hall", "free", "part")
+"""No domain is declared for the last two: the page again, and a third of its users."""
+
+N = "COUNT(DISTINCT user_id)"
+COPIES = 4
+RUNS = 180
+
+
+def laid_out(copy: int) -> list[tuple[int, str, str, str | None, str | None]]:
+    """The same rows in another order; in the last copy a unit of no group comes first, with many rows."""
+    rows: list[tuple[int, str, str, str | None, str | None]] = [
+        (user, page, "xy"[user % 2], page, f"{page}{user % 3}")
+        for page, users in PAGES.items()
+        for user in range(users)
+    ]
+    if copy:
+        Random(copy).shuffle(rows)
+    if copy == 2:
+        rows.sort(key=lambda row: row[0] != 7)
+    if copy == 3:
+        rows[:0] = [(99, f"else {i}", "none", None, None) for i in range(3000)]
+    return rows
+
+
+@pytest.fixture(scope="module")
+def sessions(tmp_path_factory):
+    made = []
+    for copy in range(COPIES):
+        folder = tmp_path_factory.mktemp(f"copy{copy}")
+        columns = zip(*laid_out(copy), strict=True)
+        pq.write_table(pa.table(dict(zip(COLUMNS, columns, strict=True))), folder / "visits.parquet")
+        (folder / "dpsql.toml").write_text(POLICY, "utf-8")
+        made.append(Session(load(folder / "dpsql.toml")))
+    yield made
+    for session in made:
+        session.close()
+
+
+def prepared(session: Session, rest: str, options: str = ""):
+    text = (
+        f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (fresh = TRUE{', ' + options if options else ''}) {rest}"
+    )
+    return session.prepare(text)
+
+
+def seeded(monkeypatch, seed: int) -> None:
+    """Let all noise and ranks come from one reproducible stream."""
+    entropy = SeededEntropy(seed)
+    for name, module in list(sys.modules.items()):
+        if name.startswith("dpsql.noise") and hasattr(module, "SystemEntropy"):
+            monkeypatch.setattr(module, "SystemEntropy", lambda: entropy)
+
+
+BY_PAGE = f"page, {N} AS n FROM visits GROUP BY page"
+BY_BOTH = f"page, hall, {N} AS n FROM visits GROUP BY page, hall"
+ORDERED = {
+    "adaptive sparse vector": (f"{BY_PAGE} HAVING n >= 9 LIMIT 3", ""),
+    "sparse vector, whole counts": (
+        f"{BY_PAGE} HAVING n >= 9 LIMIT 3",
+        "mechanism = SPARSE_VECTOR, noise = GEOMETRIC",
+    ),
+    "sparse vector, an order of the analyst's": (f"{BY_PAGE} HAVING n >= 9 ORDER BY page DESC LIMIT 3", ""),
+    "sparse vector, two keys": (f"{BY_BOTH} HAVING n >= 4 ORDER BY hall LIMIT 3", "noise = LAPLACE"),
+    "sparse vector, a computed key": (
+        f"upper(page) AS p, {N} AS n FROM visits GROUP BY p HAVING n >= 9 LIMIT 3",
+        "",
+    ),
+    "all groups": (BY_PAGE, "max_groups_contributed = 2"),
+    "all groups, cut": (f"{BY_BOTH} ORDER BY hall DESC LIMIT 5", "max_groups_contributed = 2"),
+    "one count": (f"{N} AS n FROM visits WHERE page = 'a'", ""),
+}
+
+
+@pytest.mark.parametrize("case", ORDERED)
+def test_a_public_order_is_that_of_every_copy_and_equal_noise_gives_equal_releases(
+    sessions, monkeypatch, case
+):
+    rest, options = ORDERED[case]
+    keys, released = [], []
+    for session in sessions:
+        statement = prepared(session, rest, options)
+        assert statement.plan.compiled.order is not None
+        keys += [session.engine.count(statement.plan.compiled).keys for _ in range(2)]
+        seeded(monkeypatch, 5)
+        released.append(session.execute(statement).release)
+    assert all(k.equals(keys[0]) for k in keys)
+    assert all(r.table.equals(released[0].table) and r.charge == released[0].charge for r in released)
+
+
+def test_the_order_is_that_of_the_domain_or_of_the_bytes(sessions):
+    for rest, expected in (
+        (f"{BY_PAGE} HAVING n >= 9 LIMIT 3", list(PAGES)),
+        (f"{BY_PAGE} HAVING n >= 9 ORDER BY page LIMIT 3", ["C", "a", "b", "d", "z", "É"]),
+        (
+            f"upper(page) AS p, {N} AS n FROM visits GROUP BY p HAVING n >= 9 LIMIT 3",
+            ["A", "B", "C", "D", "Z", "É"],
+        ),
+    ):
+        plan = prepared(sessions[1], rest).plan
+        assert sessions[1].engine.count(plan.compiled).keys.column("k0").to_pylist() == expected
+
+
+PARTS = f"part, {N} AS n FROM visits GROUP BY part ORDER BY n DESC LIMIT 1"
+
+
+@pytest.mark.parametrize("mechanism", ["LIMITED_DOMAIN", "TOP_STABLE"])
+def test_of_equal_groups_every_copy_keeps_the_same_ones(sessions, mechanism):
+    """Twelve groups of three users and no declared domain: the cut goes through equal counts."""
+    found = []
+    for session in sessions:
+        plan = prepared(session, PARTS, f"mechanism = {mechanism}, delta = 1e-6, candidates = 4").plan
+        assert plan.compiled.order is None
+        found += [session.engine.count(plan.compiled).keys.column("k0").to_pylist() for _ in range(5)]
+    assert len(found[0]) == 5
+    assert all(keys == found[0] for keys in found)
+
+
+TOP = f"{BY_PAGE} ORDER BY n DESC LIMIT 2"
+ABOVE = f"{BY_PAGE} HAVING n >= 4 ORDER BY n DESC LIMIT 2"
+UNORDERED = {
+    "noisy top-k": (TOP, "", 2),
+    "noisy top-k, whole counts": (TOP, "noise = GEOMETRIC", 2),
+    "noisy top-k, Laplace": (TOP, "noise = LAPLACE", 2),
+    "noisy max": (f"{BY_PAGE} ORDER BY n DESC LIMIT 1", "noise = GEOMETRIC", 1),
+    "exponential": (f"{BY_PAGE} ORDER BY n DESC LIMIT 1", "mechanism = EXPONENTIAL", 1),
+    "hybrid top-k": (ABOVE, "noise = GEOMETRIC", 2),
+    "hybrid sparse vector": (ABOVE, "mechanism = HYBRID_SPARSE_VECTOR", 2),
+    "hybrid sparse vector, whole counts": (ABOVE, "mechanism = HYBRID_SPARSE_VECTOR, noise = GEOMETRIC", 2),
+    "limited domain": (
+        f"free, {N} AS n FROM visits GROUP BY free ORDER BY n DESC LIMIT 2",
+        "noise = GEOMETRIC, delta = 1e-3",
+        2,
+    ),
+}
+TIED = [page for page, users in PAGES.items() if users == 9]
+QUANTILE = {4: 45.0, 12: 65.2}
+"""At least 1 - 1e-9 of the chi-square laws of one degree of freedom fewer."""
+
+
+@pytest.mark.parametrize("order", ["as it came", "backwards"])
+@pytest.mark.parametrize("case", UNORDERED)
+def test_equal_groups_are_released_equally_often_in_any_order_of_the_counts(
+    sessions, monkeypatch, case, order
+):
+    rest, options, k = UNORDERED[case]
+    statement = prepared(sessions[1], rest, f"epsilon = 30{', ' + options if options else ''}")
+    counts = sessions[1].engine.count(statement.plan.compiled)
+    assert counts.order is None
+    keys = counts.keys.column("k0").to_pylist()
+    if order != "as it came":
+        places = sorted(range(len(keys)), key=keys.__getitem__, reverse=True)
+        counts = replace(
+            counts, keys=counts.keys.take(places), n=tuple(n[np.array(places)] for n in counts.n)
+        )
+        keys = [keys[i] for i in places]
+    seeded(monkeypatch, 11)
+    seen = Counter(tuple(keys[i] for i in statement.method.run(counts).rows) for _ in range(RUNS))
+    outcomes = list(permutations(TIED, k))
+    inside = sum(seen[outcome] for outcome in outcomes)
+    assert inside > RUNS * 0.9, seen
+    expected = inside / len(outcomes)
+    statistic = sum((seen[outcome] - expected) ** 2 / expected for outcome in outcomes)
+    assert statistic < QUANTILE[len(outcomes)], seen
+
+
+def test_a_mechanism_that_scans_cannot_run_on_counts_without_a_public_order(sessions):
+    for case in ("adaptive sparse vector", "all groups"):
+        statement = prepared(sessions[0], *ORDERED[case])
+        counts = sessions[0].engine.count(statement.plan.compiled)
+        with pytest.raises(InternalError, match="public order"):
+            statement.method.run(replace(counts, order=None))
