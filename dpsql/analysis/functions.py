@@ -10,13 +10,13 @@ from __future__ import annotations
 import csv
 import difflib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING
 
 from dpsql.analysis.coerce import cast, to_type
-from dpsql.analysis.typed import Candidates, Typed
+from dpsql.analysis.typed import OPAQUE, Candidates, Guarded, Typed
 from dpsql.types import BIGINT, HUGEINT, INTERVAL, JSON, VARCHAR, SqlType, column_type
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from dpsql.analysis.catalog import Catalog
     from dpsql.language import Source
 
-__all__ = ["REFUSED", "Function", "call", "check_try", "listed"]
+__all__ = ["REFUSED", "Function", "call", "listed"]
 
 _SAMPLES = {
     "BIGINT": "0::BIGINT",
@@ -104,6 +104,15 @@ class Function:
     arguments: tuple[str, ...]
     form: str
 
+    @property
+    def arithmetic(self) -> bool:
+        """Whether it calculates with numbers alone, and without a guard that could be missing.
+
+        Integers are widened, DOUBLE follows IEEE 754. Such forms may stand above a subquery, TRY may not.
+        """
+        guards, kinds = set(self.guard.split("+")), {"BIGINT", "DOUBLE", "DECIMAL"}
+        return guards <= {"I", "N", "D", "T"} and kinds.issuperset(self.arguments)
+
 
 @cache
 def listed() -> dict[str, tuple[Function, ...]]:
@@ -147,8 +156,6 @@ def call(source: Source, catalog: Catalog, name: str, arguments: Sequence[Typed]
     if best is None:
         raise _mismatch(source, name, forms, arguments, at)
     _, form, fitted = best
-    if "TRY(" in form.form:
-        check_try(source, fitted, at)
     if any(a.startswith("#") for a in form.arguments):
         _try_literals(source, catalog, form, fitted, at)
     try:
@@ -161,16 +168,6 @@ def call(source: Source, catalog: Catalog, name: str, arguments: Sequence[Typed]
     return typed if typed.candidates else _with_part_domain(form, typed)
 
 
-def check_try(source: Source, arguments: Sequence[Typed], at: exp.Expr) -> None:
-    """Refuse a subquery under TRY, which the engine does not bind."""
-    if any("(SELECT " in a.sql for a in arguments):
-        raise source.refuse(
-            "this calculation does not take a subquery directly",
-            at,
-            "select the value in a subquery of FROM first",
-        )
-
-
 def compile_form(catalog: Catalog, form: Function, arguments: Sequence[Typed]) -> Typed:
     """Fill a form with its arguments; the engine's binder says the result's type."""
     sql = form.form.format(*(a.sql for a in arguments))
@@ -181,9 +178,11 @@ def compile_form(catalog: Catalog, form: Function, arguments: Sequence[Typed]) -
     kind = catalog.type_of(form.form.format(*nulls))
     reads = frozenset[str]().union(*(a.reads for a in arguments))
     size = 1 + sum(a.size * max(1, form.form.count(f"{{{i}}}")) for i, a in enumerate(arguments))
-    if not reads and "(SELECT " not in sql and _other_type(catalog, sql, kind):
+    if not reads and _other_type(catalog, sql, kind):
         sql = f"TRY_CAST({sql} AS {kind})"
     typed = Typed(sql, kind, reads, size=size)
+    if OPAQUE in reads and form.arithmetic:
+        typed = replace(typed, guard=Guarded(sql, form.form.format(*(a.guarded for a in arguments))))
     if kind.name == "DECIMAL" and kind.precision > 18:
         return cast(typed, SqlType("DECIMAL", 18, min(kind.scale, 18)))
     return cast(typed, BIGINT) if kind == HUGEINT else typed

@@ -59,7 +59,6 @@ def _bracket(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
         place = found
     sql = f"{value.sql}[{place.sql}]"
     if value.type == VARCHAR:
-        functions.check_try(compiler.source, [value, place], node)
         sql = f"TRY({sql})"
     return built(f"({sql})", kind, value, place)
 

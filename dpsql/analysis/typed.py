@@ -6,10 +6,15 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from dpsql.errors import InternalError
+
 if TYPE_CHECKING:
     from dpsql.types import SqlType
 
-__all__ = ["Candidates", "Literal", "Typed", "UnitRole"]
+__all__ = ["OPAQUE", "Candidates", "Guarded", "Literal", "Typed", "UnitRole"]
+
+OPAQUE = "?"
+"""Stands among what an expression reads when that is more than columns of its row: a subquery, a window."""
 
 
 class UnitRole(Enum):
@@ -45,6 +50,15 @@ class Literal:
 
 
 @dataclass(frozen=True, slots=True)
+class Guarded:
+    """The text of one expression in which every part that could fail on a row stands under TRY."""
+
+    of: str
+    """The bare text it was made of; it says nothing about any other."""
+    sql: str
+
+
+@dataclass(frozen=True, slots=True)
 class Typed:
     """One compiled expression: stock SQL over generated names, fully parenthesised, with its type.
 
@@ -61,6 +75,37 @@ class Typed:
     """Names the parent's key if this column is one or leads to one: equal keys have one owner."""
     candidates: Candidates | None = None
     size: int = 1
+    guard: Guarded | None = None
+    """Set for what needs no TRY of its own: comparisons, choices, subqueries."""
+
+    @property
+    def total(self) -> bool:
+        """Whether it fails on no row by its form alone: a column, a literal, or what has a `guard`."""
+        column = self.reads == {self.sql}
+        return column or self.literal is not None or (self.guard is not None and self.guard.of == self.sql)
+
+    @property
+    def guarded(self) -> str:
+        """The text that goes into a query: whatever a row holds, it is a value or NULL.
+
+        Whether a statement fails would tell what a row holds. The forms of functions are total one by one;
+        this is the second wall, which does not rest on their list.
+        """
+        if self.guard is not None and self.guard.of == self.sql:
+            return self.guard.sql
+        if self.total:
+            return self.sql
+        if OPAQUE in self.reads:
+            raise InternalError("this is a bug of dpsql, nothing was run or charged: a subquery under TRY")
+        return f"TRY({self.sql})"
+
+    def closed(self) -> Typed:
+        """Return the same expression, whose text is made of guarded parts already."""
+        return replace(self, guard=Guarded(self.sql, self.sql))
+
+    def guarding(self) -> Typed:
+        """Return the same expression with its guarded text: as the argument of an aggregate or window."""
+        return replace(self, sql=self.guarded).closed()
 
     def with_unit(self, role: UnitRole) -> Typed:
         """Return the same expression with another role."""

@@ -36,8 +36,9 @@ _PINNED = {
     "regex_match_operator_semantics": "'partial'",
     "max_execution_time": "0",  # a timeout of the engine would depend on data
     # The first computes functions of a column's minimum and maximum while planning, where no TRY catches an
-    # error; the second moves a TRY_CAST into the CSV reader, where it raises.
-    "disabled_optimizers": "'statistics_propagation,type_pushdown'",
+    # error. The second moves a TRY_CAST into the CSV reader, where it raises. The third takes what two TRYs
+    # have in common out of both.
+    "disabled_optimizers": "'statistics_propagation,type_pushdown,common_subexpressions'",
     "enable_logging": "false",
 }
 
@@ -81,7 +82,7 @@ def lock(
     eighth less time and a quarter less memory. It is for plain statements alone: see the optimizers pinned.
     """
     if statistics:
-        connection.execute("SET disabled_optimizers = 'type_pushdown'")
+        connection.execute("SET disabled_optimizers = 'type_pushdown,common_subexpressions'")
     folder = str(spill) if spill is not None else ""
     connection.execute("SET temp_directory = '" + folder.replace("'", "''") + "'")
     listed = ", ".join("'" + str(p).replace("'", "''") + "'" for p in paths)
