@@ -19,6 +19,7 @@ from dpsql.analysis.expressions import (
     predicate,
     simple,
 )
+from dpsql.analysis.samples import fails_on_samples
 from dpsql.analysis.syntax import lambda_call
 from dpsql.analysis.typed import Literal, Typed
 from dpsql.types import DATE, JSON, NULL, TIMESTAMP, VARCHAR
@@ -46,10 +47,9 @@ def _json(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     if value.type != JSON:
         raise compiler.source.refuse(f"{value.type} is not JSON", node, "CAST it to VARCHAR")
     literal = literal_sql(text)
-    try:
-        compiler.catalog.evaluate(f"json_extract_string(TRY_CAST('{{}}' AS JSON), {literal})")
-    except ValueError:
-        raise compiler.source.refuse("this is no JSON path", node, "note ->> '$.a'") from None
+    tried = [Typed("", VARCHAR), Typed(literal, VARCHAR, literal=Literal(text))]
+    if fails_on_samples(compiler.catalog, "json_extract_string(TRY_CAST({0} AS JSON), {1})", tried):
+        raise compiler.source.refuse("this is no JSON path", node, "note ->> '$.a'")
     return built(f"json_extract_string({value.sql}, {literal})", VARCHAR, value)
 
 
