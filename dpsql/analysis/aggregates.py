@@ -249,7 +249,7 @@ def _compiled(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Type
     where = ""
     if isinstance(node, exp.Filter):
         check_arguments(compiler.source, node, frozenset({"this", "expression"}))
-        where = f" FILTER (WHERE {predicate(compiler, node.expression.this, scope).sql})"
+        where = f" FILTER (WHERE {predicate(compiler, node.expression.this, scope).guarded})"
         node = node.this
     name = (function_name(node) or "").lower()
     aggregate = AGGREGATES.get(name)
@@ -268,7 +268,7 @@ def _compiled(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Type
         modifier, arguments = "DISTINCT ", arguments[0].expressions
     if len(arguments) != 1:
         raise compiler.source.refuse(f"{name} takes one argument here", node)
-    value = canonical(compiler.expression(arguments[0], scope))
+    value = canonical(compiler.expression(arguments[0], scope)).guarding()
     if not aggregate.accepts(value.type):
         raise compiler.source.refuse(f"{name} does not take {value.type}", node)
     result = aggregate.form(value, modifier)
@@ -296,7 +296,7 @@ def ordered(compiler: StatementCompiler, node: exp.Expr, name: str, scope: Scope
     if name in EXTREME:
         if len(arguments) != 2 or where:
             raise compiler.source.refuse(f"{name} takes a value and what to order it by", node)
-        x, y = (canonical(compiler.expression(a, scope)) for a in arguments)
+        x, y = (canonical(compiler.expression(a, scope)).guarding() for a in arguments)
         _orderable(compiler, node, x, y)
         # Ties go to the smallest value, so that the answer does not depend on how the rows lie.
         terms = [f"{y.sql} {EXTREME[name]} NULLS LAST", f"{x.sql} ASC NULLS LAST"]
@@ -315,12 +315,12 @@ def ordered(compiler: StatementCompiler, node: exp.Expr, name: str, scope: Scope
     check_arguments(compiler.source, inner, frozenset({"this", "expressions"}))
     if inner.this is None or isinstance(inner.this, (exp.Distinct, exp.Star)):
         raise compiler.source.refuse(f"{name} takes one expression with ORDER BY", node)
-    value = canonical(compiler.expression(inner.this, scope))
+    value = canonical(compiler.expression(inner.this, scope)).guarding()
     _orderable(compiler, node, value)
     terms = []
     for term in inner.expressions:
         check_arguments(compiler.source, term, frozenset({"this", "desc", "nulls_first"}))
-        by = canonical(compiler.expression(term.this, scope))
+        by = canonical(compiler.expression(term.this, scope)).guarding()
         _orderable(compiler, node, by)
         if by.literal is not None:
             raise compiler.source.refuse("an aggregate is not ordered by a constant", term)
@@ -398,22 +398,22 @@ def grouped(
     values = [canonical(compiler.expression(item.node, outer)) for item in items]
     having = ""
     if node.args.get("having") is not None:
-        having = f" WHERE {predicate(compiler, node.args['having'].this, outer).sql}"
+        having = f" WHERE {predicate(compiler, node.args['having'].this, outer).guarded}"
     qualify = ""
     if node.args.get("qualify") is not None:
-        qualify = f" WHERE {predicate(compiler, node.args['qualify'].this, outer).sql}"
+        qualify = f" WHERE {predicate(compiler, node.args['qualify'].this, outer).guarded}"
     if f"{alias}.w" in having:
         raise compiler.source.refuse(
             "a window function stands in QUALIFY, not in HAVING", node.args["having"]
         )
     parts = [*([f"{source.unit} AS u"] if source.unit else [])]
-    parts += [f"{k.sql} AS k{i}" for i, k in enumerate(keys)]
+    parts += [f"{k.guarded} AS k{i}" for i, k in enumerate(keys)]
     parts += [f"{canonical(a).sql} AS a{i}" for i, a in enumerate(group.aggregates)]
     # By place: the engine takes a key that is an integer constant for a place, whatever it stands for.
     by = ", ".join(str(i + 1) for i in range(len(keys) + (1 if source.unit else 0)))
     inner = f"SELECT {', '.join(parts)} FROM {source.sql}{where}" + (f" GROUP BY {by}" if by else "")
     hidden = f"{alias}.u AS u, " if source.unit else ""
-    listed = ", ".join(f"{v.sql} AS c{i}" for i, v in enumerate(values))
+    listed = ", ".join(f"{v.guarded} AS c{i}" for i, v in enumerate(values))
     columns = tuple(
         Column(i.name, v.type, v.unit, v.candidates, span=v.column_span())
         for i, v in zip(items, values, strict=True)

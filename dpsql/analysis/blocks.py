@@ -221,7 +221,7 @@ def _where(compiler: StatementCompiler, node: exp.Select, source: From) -> str:
     for item in node.expressions:
         if isinstance(item, exp.Alias) and not aggregates.contains(item.this):
             _alias_if_missing(compiler, item, scope, clause)
-    return f" WHERE {predicate(compiler, clause.this, scope).sql}"
+    return f" WHERE {predicate(compiler, clause.this, scope).guarded}"
 
 
 def _alias_if_missing(compiler: StatementCompiler, item: exp.Alias, scope: Scope, clause: exp.Expr) -> None:
@@ -248,7 +248,7 @@ def _project(
         for i, v in zip(items, values, strict=True)
     )
     _storable(compiler, items, values)
-    listed = ", ".join(f"{v.sql} AS c{i}" for i, v in enumerate(values))
+    listed = ", ".join(f"{v.guarded} AS c{i}" for i, v in enumerate(values))
     places = {v.sql: i for i, v in reversed(list(enumerate(values)))}
     facts = hoist.unique if hoist is not None else source.unique
     unique = {frozenset(places[c] for c in names) for names in facts if all(c in places for c in names)}
@@ -268,7 +268,7 @@ def _project(
                 "DISTINCT ON and QUALIFY together are not supported", node.args["qualify"]
             )
         kept = node.args["qualify"].this
-        condition = f" WHERE {predicate(compiler, kept, scope).sql}"
+        condition = f" WHERE {predicate(compiler, kept, scope).guarded}"
         unique |= _kept(_first_of_each(compiler, kept, scope), places)
     if hoist is None:
         hidden = f"{source.unit} AS u, " if source.unit is not None else ""

@@ -10,7 +10,16 @@ from sqlglot import exp
 
 from dpsql.analysis import functions
 from dpsql.analysis.coerce import cast, literal_sql, unify
-from dpsql.analysis.expressions import Rule, built, common, function_name, literal_domain, predicate
+from dpsql.analysis.expressions import (
+    Rule,
+    built,
+    common,
+    function_name,
+    literal_domain,
+    predicate,
+    simple,
+)
+from dpsql.analysis.samples import fails_on_samples
 from dpsql.analysis.syntax import lambda_call
 from dpsql.analysis.typed import Literal, Typed
 from dpsql.types import DATE, JSON, NULL, TIMESTAMP, VARCHAR
@@ -38,10 +47,9 @@ def _json(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     if value.type != JSON:
         raise compiler.source.refuse(f"{value.type} is not JSON", node, "CAST it to VARCHAR")
     literal = literal_sql(text)
-    try:
-        compiler.catalog.evaluate(f"json_extract_string(TRY_CAST('{{}}' AS JSON), {literal})")
-    except ValueError:
-        raise compiler.source.refuse("this is no JSON path", node, "note ->> '$.a'") from None
+    tried = [Typed("", VARCHAR), Typed(literal, VARCHAR, literal=Literal(text))]
+    if fails_on_samples(compiler.catalog, "json_extract_string(TRY_CAST({0} AS JSON), {1})", tried):
+        raise compiler.source.refuse("this is no JSON path", node, "note ->> '$.a'")
     return built(f"json_extract_string({value.sql}, {literal})", VARCHAR, value)
 
 
@@ -86,7 +94,8 @@ def _choice(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     if len(values) < (1 if name == "coalesce" else 2):
         raise compiler.source.refuse(f"{name} needs more arguments", node)
     values = common(compiler, values, node.expressions)
-    return built(f"{name}({', '.join(v.sql for v in values)})", values[0].type, *values)
+    places = ", ".join(f"{{{i}}}" for i in range(len(values)))
+    return simple(f"{name}({places})", values[0].type, *values)
 
 
 def _nullif(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
@@ -94,7 +103,7 @@ def _nullif(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
         raise compiler.source.refuse("nullif takes two arguments", node)
     first, second = (compiler.expression(argument, scope) for argument in node.expressions)
     a, b = unify(compiler.source, compiler.catalog, first, second, node)
-    return built(f"(CASE WHEN {a.sql} = {b.sql} THEN NULL ELSE {first.sql} END)", first.type, a, b, first)
+    return simple("(CASE WHEN {0} = {1} THEN NULL ELSE {2} END)", first.type, a, b, first)
 
 
 def _if(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
@@ -105,8 +114,7 @@ def _if(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     raw = [compiler.expression(n, scope) for n in nodes]
     yes, no = common(compiler, raw, nodes)
     domain = literal_domain([replace(r, literal=v.literal) for r, v in zip((yes, no), raw, strict=True)])
-    sql = f"(CASE WHEN {condition.sql} THEN {yes.sql} ELSE {no.sql} END)"
-    return built(sql, yes.type, condition, yes, no, candidates=domain)
+    return simple("(CASE WHEN {0} THEN {1} ELSE {2} END)", yes.type, condition, yes, no, candidates=domain)
 
 
 def _concat_call(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:

@@ -77,7 +77,8 @@ def image(value: Typed, columns: Mapping[str, Typed]) -> Candidates | None:
         listed = ", ".join(f"d_{place}.{place}" for place, _ in parts)
         sources.append(f"(SELECT {listed} FROM {inner}) AS {table}")
     sql = (
-        f"SELECT DISTINCT {value.sql} AS v FROM {' CROSS JOIN '.join(sources)} WHERE {value.sql} IS NOT NULL"
+        f"SELECT DISTINCT {value.guarded} AS v FROM {' CROSS JOIN '.join(sources)} "
+        f"WHERE {value.guarded} IS NOT NULL"
     )
     origins = " and ".join(dict.fromkeys(domain.origin for domain in found))
     return Candidates(sql, origin=f"computed from {origins}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dpsql.analysis.typed import UnitRole
+from dpsql.analysis.typed import OPAQUE, Guarded, UnitRole
 from dpsql.types import BIGINT, DOUBLE, HUGEINT, TIMESTAMP, VARCHAR, SqlType
 
 if TYPE_CHECKING:
@@ -36,9 +36,14 @@ def literal_sql(text: str) -> str:
 def cast(value: Typed, kind: SqlType, *, lossless: bool = False) -> Typed:
     """Write a conversion: CAST where it cannot fail, else TRY_CAST (NULL where it does not convert)."""
     word = "CAST" if lossless else "TRY_CAST"
+    sql = f"{word}({value.sql} AS {kind})"
+    guard = None
+    if value.total and (lossless or _only_bounds(value, kind)):
+        guard = Guarded(sql, f"{word}({value.guarded} AS {kind})")
     return replace(
         value,
-        sql=f"{word}({value.sql} AS {kind})",
+        sql=sql,
+        guard=guard,
         type=kind,
         literal=None,
         unit=UnitRole.NONE,
@@ -46,6 +51,14 @@ def cast(value: Typed, kind: SqlType, *, lossless: bool = False) -> Typed:
         size=value.size + 1,
         span=None,
     )
+
+
+def _only_bounds(value: Typed, kind: SqlType) -> bool:
+    """Whether TRY_CAST needs no TRY around it, which would hide a comparison's bounds from the optimizer."""
+    # A literal is converted once, before any row is read; above a subquery no TRY can stand.
+    once = value.literal is not None or OPAQUE in value.reads
+    whole = value.type.integer and kind.integer
+    return once or whole or (value.type.name == "DATE" and kind == TIMESTAMP)
 
 
 def to_type(catalog: Catalog, value: Typed, kind: SqlType) -> Typed | None:

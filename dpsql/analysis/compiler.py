@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from dpsql.analysis.expressions import MAX_NODES, RULES, Rule, check_arguments
+from dpsql.analysis.typed import OPAQUE
 
 if TYPE_CHECKING:
     from dpsql.analysis.catalog import Catalog
@@ -114,6 +115,12 @@ class StatementCompiler:
             raise self.source.refuse(f"{what} is not supported here over private data", node)
         check_arguments(self.source, node, rule.knows)
         value = rule.compile(self, node, scope)
+        if OPAQUE in value.reads and not value.total:
+            raise self.source.refuse(
+                "this calculation does not take a subquery directly",
+                node,
+                "select the value in a subquery of FROM first",
+            )
         if value.size > MAX_NODES:
             self.count(value.size, node)
         self.count(1, node)

@@ -109,7 +109,7 @@ def counting(compiler: StatementCompiler, query: Query) -> Counting:
     keys = _keys(compiler, select, items, made)
     where = select.args.get("where")
     filters = conjuncts(where.this) if where is not None else []
-    condition = f" WHERE {predicate(compiler, where.this, scope).sql}" if where is not None else ""
+    condition = f" WHERE {predicate(compiler, where.this, scope).guarded}" if where is not None else ""
     single = _single(compiler, made, keys, filters)
     nodes = [(i, item.node) for i, item in enumerate(items) if is_count(item.node)]
     nodes += [(len(items) + i, node) for i, node in enumerate(hidden)]
@@ -217,7 +217,7 @@ def _domain(
         listed = [compiler.expression(v, made.scope) for v in values]
         fitted = [to_type(compiler.catalog, v, key.type) for v in listed]
         if all(v is not None and not v.reads for v in fitted):
-            return listed_values([v.sql for v in fitted if v is not None])
+            return listed_values([v.guarded for v in fitted if v is not None])
     return key.candidates
 
 
@@ -297,7 +297,7 @@ def _derived(
     value = compiler.expression(item.node, scope)
     if value.type.name in _UNSTORABLE:
         raise compiler.source.refuse(f"a {value.type} is not released", item.node)
-    return Output(item.name, "derived", sql=value.sql, uses=tuple(sorted(uses)))
+    return Output(item.name, "derived", sql=value.guarded, uses=tuple(sorted(uses)))
 
 
 def _name(item: Item, word: str) -> str:

@@ -82,7 +82,7 @@ def _part(compiler: StatementCompiler, node: exp.Expr, source: From, single: boo
     conditions: list[str] = []
     if isinstance(node, exp.Filter):
         check_arguments(compiler.source, node, frozenset({"this", "expression"}))
-        conditions.append(predicate(compiler, node.expression.this, source.scope).sql)
+        conditions.append(predicate(compiler, node.expression.this, source.scope).guarded)
         node = node.this
     while isinstance(node, exp.Paren):
         node = node.this
@@ -92,7 +92,7 @@ def _part(compiler: StatementCompiler, node: exp.Expr, source: From, single: boo
     if name in ("count_if", "countif"):
         if len(arguments) != 1:
             raise compiler.source.refuse("COUNT_IF takes one condition", node)
-        conditions.append(predicate(compiler, arguments[0], source.scope).sql)
+        conditions.append(predicate(compiler, arguments[0], source.scope).guarded)
     elif arguments and isinstance(arguments[0], exp.Distinct):
         if len(arguments) != 1 or clamp is not None:
             raise compiler.source.refuse("COUNT(DISTINCT ...) takes the privacy unit alone", node)
@@ -100,7 +100,7 @@ def _part(compiler: StatementCompiler, node: exp.Expr, source: From, single: boo
     elif arguments and not isinstance(arguments[0], exp.Star):
         if len(arguments) != 1:
             raise compiler.source.refuse("COUNT takes one argument", node)
-        conditions.append(f"({compiler.expression(arguments[0], source.scope).sql} IS NOT NULL)")
+        conditions.append(f"({compiler.expression(arguments[0], source.scope).guarded} IS NOT NULL)")
     condition = _joined(conditions)
     if source.owner is not None and source.owner.row:
         return Part(condition, rows=True)
@@ -162,7 +162,7 @@ def _units(
     inner = distinct.expressions[0]
     condition, inner = _filtered(inner)
     if condition is not None:
-        conditions.append(predicate(compiler, condition, source.scope).sql)
+        conditions.append(predicate(compiler, condition, source.scope).guarded)
     value = _unit(compiler, inner, source)
     if value is None:
         unit = _unit_name(source)

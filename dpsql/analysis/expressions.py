@@ -14,7 +14,7 @@ from sqlglot import exp
 from dpsql.analysis import functions
 from dpsql.analysis.coerce import cast, literal_sql, to_type, unify
 from dpsql.analysis.spans import joint_grains, seen_at
-from dpsql.analysis.typed import Candidates, Literal, Typed
+from dpsql.analysis.typed import Candidates, Guarded, Literal, Typed
 from dpsql.language import MARK
 from dpsql.types import (
     BIGINT,
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MAX_NODES",
-    "OPAQUE",
     "RULES",
     "Compiler",
     "Rule",
@@ -52,12 +51,10 @@ __all__ = [
     "function_name",
     "literal_domain",
     "predicate",
+    "simple",
 ]
 
 MAX_NODES = 5_000
-
-OPAQUE = "?"
-"""Stands among what an expression reads when that is more than columns of its row: a subquery, a window."""
 
 
 class Compiler(Protocol):
@@ -139,6 +136,17 @@ def built(sql: str, kind: SqlType, *parts: Typed, candidates: Candidates | None 
     return Typed(sql, kind, _reads(*parts), candidates=candidates, size=size, grains=joint_grains(parts))
 
 
+def simple(form: str, kind: SqlType, *parts: Typed, candidates: Candidates | None = None) -> Typed:
+    """Make a comparison or a choice, which fails on no row where none of its parts does.
+
+    `form` is a template. TRY stands around the parts that need it, never around the whole: so the optimizer
+    still sees conjunctions and equalities, and subqueries may be parts.
+    """
+    sql = form.format(*(p.sql for p in parts))
+    guard = Guarded(sql, form.format(*(p.guarded for p in parts)))
+    return replace(built(sql, kind, *parts, candidates=candidates), guard=guard)
+
+
 def _column(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
         raise compiler.source.refuse("`*` is not a value", node)
@@ -187,12 +195,12 @@ def _paren(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
 def _and_or(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     word = "AND" if isinstance(node, exp.And) else "OR"
     a, b = predicate(compiler, node.this, scope), predicate(compiler, node.expression, scope)
-    return built(f"({a.sql} {word} {b.sql})", BOOLEAN, a, b)
+    return simple(f"({{0}} {word} {{1}})", BOOLEAN, a, b)
 
 
 def _not(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     a = predicate(compiler, node.this, scope)
-    return built(f"(NOT {a.sql})", BOOLEAN, a)
+    return simple("(NOT {0})", BOOLEAN, a)
 
 
 _COMPARISONS: dict[type[exp.Expr], str] = {
@@ -217,7 +225,7 @@ def _comparison(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     _comparable(compiler, a, node.this)
     _comparable(compiler, b, node.expression)
     a, b = unify(compiler.source, compiler.catalog, a, b, node)
-    return built(f"({a.sql} {_COMPARISONS[type(node)]} {b.sql})", BOOLEAN, a, b)
+    return simple(f"({{0}} {_COMPARISONS[type(node)]} {{1}})", BOOLEAN, a, b)
 
 
 def _between(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
@@ -225,7 +233,7 @@ def _between(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     low, high = compiler.expression(node.args["low"], scope), compiler.expression(node.args["high"], scope)
     a, low = unify(compiler.source, compiler.catalog, value, low, node)
     b, high = unify(compiler.source, compiler.catalog, value, high, node)
-    return built(f"(({a.sql} >= {low.sql}) AND ({b.sql} <= {high.sql}))", BOOLEAN, a, b, low, high)
+    return simple("(({0} >= {2}) AND ({1} <= {3}))", BOOLEAN, a, b, low, high)
 
 
 def compile_in_list(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
@@ -245,7 +253,8 @@ def compile_in_list(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
         if fitted is None:
             return _any_of(compiler, node, value, items)
         parts.append(fitted)
-    return built(f"({value.sql} IN ({', '.join(p.sql for p in parts)}))", BOOLEAN, value, *parts)
+    places = ", ".join(f"{{{i + 1}}}" for i in range(len(parts)))
+    return simple(f"({{0}} IN ({places}))", BOOLEAN, value, *parts)
 
 
 def _any_of(compiler: Compiler, node: exp.Expr, value: Typed, items: Sequence[Typed]) -> Typed:
@@ -254,18 +263,18 @@ def _any_of(compiler: Compiler, node: exp.Expr, value: Typed, items: Sequence[Ty
         unify(compiler.source, compiler.catalog, value, item, at)
         for item, at in zip(items, node.expressions, strict=True)
     ]
-    text = " OR ".join(f"({a.sql} = {b.sql})" for a, b in pairs)
-    return built(f"({text})", BOOLEAN, *(v for pair in pairs for v in pair))
+    text = " OR ".join(f"({{{2 * i}}} = {{{2 * i + 1}}})" for i in range(len(pairs)))
+    return simple(f"({text})", BOOLEAN, *(v for pair in pairs for v in pair))
 
 
 def _is(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     what = node.expression
     if isinstance(what, exp.Null):
         value = compiler.expression(node.this, scope)
-        return built(f"({value.sql} IS NULL)", BOOLEAN, value)
+        return simple("({0} IS NULL)", BOOLEAN, value)
     if isinstance(what, exp.Boolean):
         value = predicate(compiler, node.this, scope)
-        return built(f"({value.sql} IS {'TRUE' if what.this else 'FALSE'})", BOOLEAN, value)
+        return simple(f"({{0}} IS {'TRUE' if what.this else 'FALSE'})", BOOLEAN, value)
     raise compiler.source.refuse("IS takes NULL, TRUE or FALSE", node)
 
 
@@ -313,17 +322,17 @@ def _case(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
                 compiler.expression(branch.this, scope),
                 branch.this,
             )
-            conditions.append(built(f"({a.sql} = {b.sql})", BOOLEAN, a, b))
+            conditions.append(simple("({0} = {1})", BOOLEAN, a, b))
     nodes = [branch.args["true"] for branch in node.args["ifs"]]
     default = node.args.get("default")
     nodes.append(default if default is not None else exp.Null())
     raw = [compiler.expression(n, scope) for n in nodes]
     results = common(compiler, raw, nodes)
     domain = literal_domain([replace(r, literal=v.literal) for r, v in zip(results, raw, strict=True)])
-    text = " ".join(f"WHEN {c.sql} THEN {r.sql}" for c, r in zip(conditions, results, strict=False))
-    return built(
-        f"(CASE {text} ELSE {results[-1].sql} END)", results[0].type, *conditions, *results, candidates=domain
-    )
+    count = len(conditions)
+    text = " ".join(f"WHEN {{{i}}} THEN {{{count + i}}}" for i in range(count))
+    form = f"(CASE {text} ELSE {{{2 * count}}} END)"
+    return simple(form, results[0].type, *conditions, *results, candidates=domain)
 
 
 _PLAIN_ITEMS = frozenset({"VARCHAR", "BIGINT", "INTEGER", "DATE", "BOOLEAN"})
@@ -356,12 +365,8 @@ def _cast(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
         # A constant still, but no text any more that could become something else.
         return replace(converted, literal=Literal((kind.name, value.literal.value)))
     if value.type == TIMESTAMP and kind == VARCHAR:
-        value = replace(
-            value,
-            sql=f"(CASE WHEN {value.sql} BETWEEN TIMESTAMP '0001-01-01' AND "
-            f"TIMESTAMP '9999-12-31 23:59:59.999999' THEN {value.sql} END)",
-            size=2 * value.size,
-        )
+        written = "BETWEEN TIMESTAMP '0001-01-01' AND TIMESTAMP '9999-12-31 23:59:59.999999'"
+        value = simple(f"(CASE WHEN {{0}} {written} THEN {{0}} END)", TIMESTAMP, value, value)
     return canonical(cast(seen_at(value, "day") if kind.name == "DATE" else value, kind))
 
 
@@ -374,8 +379,10 @@ def canonical(value: Typed) -> Typed:
     """
     if value.type != DOUBLE or value.reads == {value.sql}:
         return value
-    sql = f"(CASE WHEN isnan({value.sql}) THEN CAST('nan' AS DOUBLE) ELSE {value.sql} + 0.0 END)"
-    return replace(value, sql=sql, size=2 * value.size)
+    form = "(CASE WHEN isnan({0}) THEN CAST('nan' AS DOUBLE) ELSE {0} + 0.0 END)"
+    sql = form.format(value.sql)
+    guard = Guarded(sql, form.format(value.guarded)) if value.total else None
+    return replace(value, sql=sql, size=2 * value.size, guard=guard)
 
 
 def _neg(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
@@ -420,7 +427,6 @@ def _interval_arithmetic(compiler: Compiler, node: exp.Expr, name: str, a: Typed
         a, b = b, a
     if b.type != INTERVAL or name not in ("+", "-") or a.type.name not in ("DATE", "TIMESTAMP"):
         raise compiler.source.refuse("an INTERVAL is added to a DATE or TIMESTAMP, or taken from one", node)
-    functions.check_try(compiler.source, [a], node)
     return built(f"TRY({a.sql} {name} {b.sql})", TIMESTAMP, a, b)
 
 

@@ -1,7 +1,7 @@
 """The functions an analyst may call: data in `functions.csv`, each with its total compiled form.
 
 A signature is a list of argument types; `#INTEGER` is a literal the form was fuzzed with in that place
-(and that is tried on a constant row before it is used), `=year` a literal of exactly that text. `DECIMAL`
+(and that is tried on samples before it is used), `=year` a literal of exactly that text. `DECIMAL`
 stands for any DECIMAL of at most 18 digits. What is not in the list does not exist.
 """
 
@@ -16,8 +16,9 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 from dpsql.analysis.coerce import cast, to_type
+from dpsql.analysis.samples import fails_on_samples, splits_characters
 from dpsql.analysis.spans import call_grains
-from dpsql.analysis.typed import Candidates, Typed
+from dpsql.analysis.typed import OPAQUE, Candidates, Guarded, Typed
 from dpsql.types import BIGINT, HUGEINT, INTERVAL, JSON, VARCHAR, SqlType, column_type
 
 if TYPE_CHECKING:
@@ -28,22 +29,13 @@ if TYPE_CHECKING:
     from dpsql.analysis.catalog import Catalog
     from dpsql.language import Source
 
-__all__ = ["REFUSED", "Function", "call", "check_try", "listed"]
+__all__ = ["REFUSED", "Function", "call", "listed"]
 
-_SAMPLES = {
-    "BIGINT": "0::BIGINT",
-    "INTEGER": "0::INTEGER",
-    "DOUBLE": "0::DOUBLE",
-    "DECIMAL": "0::DECIMAL(18,3)",
-    "VARCHAR": "'a'",
+_DATED = {
     "DATE": "DATE '2000-01-01'",
     "TIMESTAMP": "TIMESTAMP '2000-01-01 00:00:00'",
     "TIME": "TIME '00:00:00'",
-    "BOOLEAN": "TRUE",
 }
-"""A constant of each type, to try literal arguments on: an invalid one raises only where there is a row."""
-
-_DATED = {name: _SAMPLES[name] for name in ("DATE", "TIMESTAMP", "TIME")}
 """For NULL the engine gives some parts of dates another type than for a column."""
 
 _VOLATILE = "its result changes from call to call"
@@ -76,6 +68,9 @@ REFUSED: dict[str, str] = {
 }
 """Names refused with the reason to print; every other unlisted name is refused without one."""
 
+_PARTS = frozenset({"regexp_extract", "regexp_extract_all", "regexp_replace", "string_split_regex"})
+"""Functions whose result is put together of what a regular expression matches."""
+
 _PART_RANGES = {
     "hour": (0, 23),
     "minute": (0, 59),
@@ -104,6 +99,15 @@ class Function:
     guard: str
     arguments: tuple[str, ...]
     form: str
+
+    @property
+    def arithmetic(self) -> bool:
+        """Whether it calculates with numbers alone, and without a guard that could be missing.
+
+        Integers are widened, DOUBLE follows IEEE 754. Such forms may stand above a subquery, TRY may not.
+        """
+        guards, kinds = set(self.guard.split("+")), {"BIGINT", "DOUBLE", "DECIMAL"}
+        return guards <= {"I", "N", "D", "T"} and kinds.issuperset(self.arguments)
 
 
 @cache
@@ -148,9 +152,7 @@ def call(source: Source, catalog: Catalog, name: str, arguments: Sequence[Typed]
     if best is None:
         raise _mismatch(source, name, forms, arguments, at)
     _, form, fitted = best
-    if "TRY(" in form.form:
-        check_try(source, fitted, at)
-    if any(a.startswith("#") for a in form.arguments):
+    if any(_tried(a, want) for a, want in zip(fitted, form.arguments, strict=True)):
         _try_literals(source, catalog, form, fitted, at)
     try:
         typed = compile_form(catalog, form, fitted)
@@ -160,16 +162,6 @@ def call(source: Source, catalog: Catalog, name: str, arguments: Sequence[Typed]
         # `strptime` with a time zone in its format gives a type that is none of ours.
         raise source.refuse(f"{form.name} does not take this literal", at) from None
     return typed if typed.candidates else _with_part_domain(form, typed)
-
-
-def check_try(source: Source, arguments: Sequence[Typed], at: exp.Expr) -> None:
-    """Refuse a subquery under TRY, which the engine does not bind."""
-    if any("(SELECT " in a.sql for a in arguments):
-        raise source.refuse(
-            "this calculation does not take a subquery directly",
-            at,
-            "select the value in a subquery of FROM first",
-        )
 
 
 def compile_form(catalog: Catalog, form: Function, arguments: Sequence[Typed]) -> Typed:
@@ -182,9 +174,11 @@ def compile_form(catalog: Catalog, form: Function, arguments: Sequence[Typed]) -
     kind = catalog.type_of(form.form.format(*nulls))
     reads = frozenset[str]().union(*(a.reads for a in arguments))
     size = 1 + sum(a.size * max(1, form.form.count(f"{{{i}}}")) for i, a in enumerate(arguments))
-    if not reads and "(SELECT " not in sql and _other_type(catalog, sql, kind):
+    if not reads and _other_type(catalog, sql, kind):
         sql = f"TRY_CAST({sql} AS {kind})"
     typed = Typed(sql, kind, reads, size=size, grains=call_grains(form.name, arguments))
+    if OPAQUE in reads and form.arithmetic:
+        typed = replace(typed, guard=Guarded(sql, form.form.format(*(a.guarded for a in arguments))))
     if kind.name == "DECIMAL" and kind.precision > 18:
         return cast(typed, SqlType("DECIMAL", 18, min(kind.scale, 18)))
     return cast(typed, BIGINT) if kind == HUGEINT else typed
@@ -255,17 +249,20 @@ def _literal_fits(given: Typed, kind: str) -> bool:
     return False
 
 
+def _tried(given: Typed, want: str) -> bool:
+    """Whether an argument is a literal that a form could fail with: a pattern, a format, a path."""
+    text = given.literal is not None and isinstance(given.literal.value, str)
+    return want.startswith("#") or (text and not want.startswith("="))
+
+
 def _try_literals(
     source: Source, catalog: Catalog, form: Function, fitted: Sequence[Typed], at: exp.Expr
 ) -> None:
-    constants = [
-        a.sql if want[0] in "#=" else _SAMPLES.get(want, f"CAST(NULL AS {a.type})")
-        for a, want in zip(fitted, form.arguments, strict=True)
-    ]
-    try:
-        catalog.evaluate(form.form.format(*constants))
-    except ValueError:
-        raise source.refuse(f"{form.name} does not take this literal", at) from None
+    pattern = fitted[1].literal.value if len(fitted) > 1 and fitted[1].literal is not None else None
+    if form.name in _PARTS and isinstance(pattern, str) and splits_characters(pattern):
+        raise source.refuse(f"{form.name} does not take \\C, which matches a part of a character", at)
+    if fails_on_samples(catalog, form.form, fitted):
+        raise source.refuse(f"{form.name} does not take this literal: it fails on some values", at)
 
 
 def _with_part_domain(form: Function, typed: Typed) -> Typed:

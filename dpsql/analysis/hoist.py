@@ -86,7 +86,7 @@ class Hoist:
         """Write the rows, then the windows over them: the same alias names both levels."""
         unit = self.source.unit
         rows = [*([f"{unit} AS u"] if unit is not None else [])]
-        rows += [f"{c.sql} AS x{i}" for i, c in enumerate(self.columns)]
+        rows += [f"{c.guarded} AS x{i}" for i, c in enumerate(self.columns)]
         inner = f"(SELECT {', '.join(rows)} FROM {self.source.sql}{self.where}) AS {self.alias}"
         kept = [*([f"{self.alias}.u AS u"] if unit is not None else [])]
         kept += [f"{self.alias}.x{i} AS x{i}" for i in range(len(self.columns))]

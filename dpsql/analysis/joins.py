@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from dpsql.analysis.coerce import unify
-from dpsql.analysis.expressions import check_arguments, predicate
+from dpsql.analysis.expressions import check_arguments, predicate, simple
 from dpsql.analysis.relation import Origin, Owner, Relation, Scope, fold
 from dpsql.analysis.tables import from_item, origin_of
 from dpsql.analysis.typed import Typed, UnitRole
 from dpsql.errors import QueryRefused
+from dpsql.types import BOOLEAN
 
 if TYPE_CHECKING:
     from dpsql.analysis.compiler import Cte, StatementCompiler
@@ -147,7 +148,7 @@ def _join(
         for name in using:
             a, b = _using(compiler, left, origin, name)
             x, y = unify(compiler.source, compiler.catalog, a, b, name)
-            conditions.append(Typed(f"({x.sql} = {y.sql})", x.type))
+            conditions.append(simple("({0} = {1})", BOOLEAN, x, y))
             pairs.append((a, b))
             merged[fold(name.name)] = _merged(compiler, kind, a, b, name)
     elif join.args.get("on") is not None:
@@ -156,7 +157,7 @@ def _join(
     elif kind not in ("CROSS",):
         raise compiler.source.refuse(f"{kind} JOIN needs a condition", join)
     owner, unit, text = _owned(compiler, left, relation, generated, kind, pairs, filters, join, origin)
-    condition = " AND ".join([*text, *(c.sql for c in conditions)])
+    condition = " AND ".join([*text, *(c.guarded for c in conditions)])
     if kind == "CROSS" and condition:
         kind = "INNER"
     sql = f"{left.sql} {kind} JOIN ({relation.sql}) AS {generated}" + (
@@ -185,7 +186,7 @@ def _unnest(compiler: StatementCompiler, left: From, join: exp.Expr, kind: str) 
     generated = compiler.alias()
     item = Typed(f"{generated}.c0", value.type.item, frozenset({f"{generated}.c0"}))
     origin = Origin(name, (columns[0] if columns else "unnest",), (item,))
-    sql = f"{left.sql} CROSS JOIN UNNEST({value.sql}) AS {generated}(c0)"
+    sql = f"{left.sql} CROSS JOIN UNNEST({value.guarded}) AS {generated}(c0)"
     scope = Scope(compiler.source, (*left.scope.origins, origin), dict(left.scope.merged))
     return From(sql, scope, left.owner, left.unit)
 
@@ -206,7 +207,7 @@ def _merged(compiler: StatementCompiler, kind: str, a: Typed, b: Typed, at: exp.
             f"FULL JOIN USING merges {a.type} with {b.type}", at, "CAST one of them first"
         )
     unit = UnitRole.EXACT if UnitRole.EXACT == a.unit == b.unit else UnitRole.NONE
-    return Typed(f"COALESCE({a.sql}, {b.sql})", a.type, a.reads | b.reads, unit=unit, size=3)
+    return simple("COALESCE({0}, {1})", a.type, a, b).with_unit(unit)
 
 
 def _equalities(

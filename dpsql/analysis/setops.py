@@ -30,9 +30,7 @@ def combined(compiler: StatementCompiler, node: exp.Expr, left: Relation, right:
         _check(compiler, node, name, left, right, owner)
     a, b = compiler.alias(), compiler.alias()
     pairs = [
-        common(
-            compiler, [Typed(f"{a}.c{i}", x.type), Typed(f"{b}.c{i}", y.type)], [node.this, node.expression]
-        )
+        common(compiler, [_column(a, i, x), _column(b, i, y)], [node.this, node.expression])
         for i, (x, y) in enumerate(zip(left.columns, right.columns, strict=True))
     ]
     columns = tuple(
@@ -41,7 +39,7 @@ def combined(compiler: StatementCompiler, node: exp.Expr, left: Relation, right:
     )
     texts = []
     for alias, relation, side in ((a, left, 0), (b, right, 1)):
-        listed = ", ".join(f"{p[side].sql} AS c{i}" for i, p in enumerate(pairs))
+        listed = ", ".join(f"{p[side].guarded} AS c{i}" for i, p in enumerate(pairs))
         hidden = ""
         if owner is not None:
             hidden = f"{_unit(alias, relation, owner, name, left)} AS u, "
@@ -51,6 +49,11 @@ def combined(compiler: StatementCompiler, node: exp.Expr, left: Relation, right:
         units = {i for i, c in enumerate(columns) if c.unit is UnitRole.EXACT}
         unique = frozenset({frozenset(range(len(columns))) - units})
     return Relation(f"{texts[0]} {name} {texts[1]}", columns, owner, unique)
+
+
+def _column(alias: str, place: int, column: Column) -> Typed:
+    name = f"{alias}.c{place}"
+    return Typed(name, column.type, frozenset({name}))
 
 
 def _check(

@@ -9,10 +9,10 @@ from sqlglot import exp
 
 from dpsql.analysis import aggregates
 from dpsql.analysis.coerce import unify
-from dpsql.analysis.expressions import OPAQUE, Rule, canonical, check_arguments, compile_in_list, predicate
+from dpsql.analysis.expressions import Rule, canonical, check_arguments, compile_in_list, predicate
 from dpsql.analysis.joins import From, conjuncts, from_clause
 from dpsql.analysis.relation import Block, Scope
-from dpsql.analysis.typed import Typed, UnitRole
+from dpsql.analysis.typed import OPAQUE, Typed, UnitRole
 from dpsql.errors import QueryRefused
 from dpsql.types import BOOLEAN
 
@@ -45,12 +45,12 @@ def _in(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     if len(relation.columns) != 1:
         raise compiler.source.refuse("IN takes a subquery of one column", subquery)
     column = relation.columns[0]
-    listed = Typed(f"{alias}.c0", column.type)
+    listed = Typed(f"{alias}.c0", column.type, frozenset({f"{alias}.c0"}))
     size = value.size + 2
     if relation.owner is None:
         a, b = unify(compiler.source, compiler.catalog, value, listed, node)
-        sql = f"({a.sql} IN (SELECT {b.sql} FROM ({relation.sql}) AS {alias}))"
-        return Typed(sql, BOOLEAN, value.reads | {OPAQUE}, size=size)
+        sql = f"({a.guarded} IN (SELECT {b.guarded} FROM ({relation.sql}) AS {alias}))"
+        return Typed(sql, BOOLEAN, value.reads | {OPAQUE}, size=size).closed()
     owner = block.owner
     if owner is None or owner.kind != relation.owner.kind or owner.row or relation.owner.row:
         raise compiler.source.refuse("the rows compared have different privacy units", node)
@@ -64,7 +64,7 @@ def _in(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     # IS NOT NULL a NULL among other units' rows would turn NOT IN to unknown for everybody.
     there = f"{alias}.u IS NOT NULL AND {alias}.c0 IS NOT NULL"
     sql = f"({block.unit} IN (SELECT {alias}.u FROM ({relation.sql}) AS {alias} WHERE {there}))"
-    return Typed(sql, BOOLEAN, value.reads | {OPAQUE}, size=size)
+    return Typed(sql, BOOLEAN, value.reads | {OPAQUE}, size=size).closed()
 
 
 def _inner(
@@ -85,7 +85,7 @@ def _inner(
     if made.owner is not None:
         conditions.append(_tied(compiler, select, made, inner, scope, block))
     if where is not None:
-        conditions.append(predicate(compiler, where.this, inner).sql)
+        conditions.append(predicate(compiler, where.this, inner).guarded)
     text = " AND ".join(conditions)
     return made, inner, f"{made.sql}{' WHERE ' + text if text else ''}"
 
@@ -125,7 +125,7 @@ def _tied(
 def _exists(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     select = node.this.this if isinstance(node.this, exp.Subquery) else node.this
     _, _, text = _inner(compiler, select, scope, frozenset({"expressions", "from_", "joins", "where"}))
-    return Typed(f"EXISTS (SELECT 1 FROM {text})", BOOLEAN, frozenset({OPAQUE}), size=2)
+    return Typed(f"EXISTS (SELECT 1 FROM {text})", BOOLEAN, frozenset({OPAQUE}), size=2).closed()
 
 
 def _scalar(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
@@ -149,10 +149,10 @@ def _scalar(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
         if found.reads and not found.reads & own and OPAQUE not in found.reads:
             raise compiler.source.refuse("this aggregate reads nothing of its own subquery", node)
     listed = ", ".join(f"{canonical(a).sql} AS a{i}" for i, a in enumerate(group.aggregates))
-    sql = f"(SELECT {value.sql} FROM (SELECT {listed} FROM {text}) AS {alias})"
+    sql = f"(SELECT {value.guarded} FROM (SELECT {listed} FROM {text}) AS {alias})"
     return replace(
         value, sql=sql, reads=frozenset({OPAQUE}), unit=UnitRole.NONE, literal=None, candidates=None
-    )
+    ).closed()
 
 
 def _refused(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:

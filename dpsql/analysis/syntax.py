@@ -11,6 +11,7 @@ from dpsql.analysis import functions
 from dpsql.analysis.coerce import literal_sql, to_type
 from dpsql.analysis.expressions import Rule, built, function_name, predicate
 from dpsql.analysis.relation import Scope, fold
+from dpsql.analysis.samples import fails_on_samples
 from dpsql.analysis.typed import Literal, Typed
 from dpsql.types import BIGINT, BOOLEAN, INTEGER, VARCHAR, SqlType
 
@@ -59,7 +60,6 @@ def _bracket(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
         place = found
     sql = f"{value.sql}[{place.sql}]"
     if value.type == VARCHAR:
-        functions.check_try(compiler.source, [value, place], node)
         sql = f"TRY({sql})"
     return built(f"({sql})", kind, value, place)
 
@@ -105,16 +105,18 @@ def _escape(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
             node,
             "LIKE '50$%' ESCAPE '$'",
         )
+    texts = [Typed(t, VARCHAR, literal=Literal(t)) for t in (pattern, mark)]
+    if fails_on_samples(compiler.catalog, f"({{0}} {word} {{1}} ESCAPE {{2}})", [value, *texts]):
+        raise compiler.source.refuse("the engine does not take this pattern", node)
     return built(f"({negated}({value.sql} {word} {pattern} ESCAPE {mark}))", BOOLEAN, value)
 
 
 def _similar(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     value = _text(compiler, node.this, scope)
     pattern = _pattern(compiler, node.expression, "the pattern of SIMILAR TO")
-    try:
-        compiler.catalog.evaluate(f"('a' SIMILAR TO {pattern})")
-    except ValueError:
-        raise compiler.source.refuse("the engine does not take this pattern", node) from None
+    text = Typed(pattern, VARCHAR, literal=Literal(str(node.expression.this)))
+    if fails_on_samples(compiler.catalog, "({0} SIMILAR TO {1})", [value, text]):
+        raise compiler.source.refuse("the engine does not take this pattern", node)
     return built(f"({value.sql} SIMILAR TO {pattern})", BOOLEAN, value)
 
 
@@ -152,6 +154,9 @@ def _overlay(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     ):
         raise compiler.source.refuse("OVERLAY takes whole numbers and a short text", node)
     tail = f" FOR {length}" if length is not None else ""
+    text = Typed(put, VARCHAR, literal=Literal(put))
+    if fails_on_samples(compiler.catalog, f"overlay({{0}} PLACING {{1}} FROM {start}{tail})", [value, text]):
+        raise compiler.source.refuse("OVERLAY does not take these numbers: it fails on some texts", node)
     return built(f"overlay({value.sql} PLACING {put} FROM {start}{tail})", VARCHAR, value)
 
 

@@ -237,7 +237,9 @@ def _values(compiler: StatementCompiler, node: exp.Values) -> Relation:
         )
         for i in range(width)
     ]
-    text = ", ".join("(" + ", ".join(columns[i][j].sql for i in range(width)) + ")" for j in range(len(rows)))
+    text = ", ".join(
+        "(" + ", ".join(columns[i][j].guarded for i in range(width)) + ")" for j in range(len(rows))
+    )
     names = ", ".join(f"c{i}" for i in range(width))
     sql = f"SELECT {names} FROM (VALUES {text}) AS w({names})"
     return Relation(

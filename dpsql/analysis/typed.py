@@ -7,11 +7,16 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from dpsql.errors import InternalError
+
 if TYPE_CHECKING:
     from dpsql.analysis.spans import Span
     from dpsql.types import SqlType
 
-__all__ = ["Candidates", "Literal", "Typed", "UnitRole"]
+__all__ = ["OPAQUE", "Candidates", "Guarded", "Literal", "Typed", "UnitRole"]
+
+OPAQUE = "?"
+"""Stands among what an expression reads when that is more than columns of its row: a subquery, a window."""
 
 
 class UnitRole(Enum):
@@ -47,6 +52,15 @@ class Literal:
 
 
 @dataclass(frozen=True, slots=True)
+class Guarded:
+    """The text of one expression in which every part that could fail on a row stands under TRY."""
+
+    of: str
+    """The bare text it was made of; it says nothing about any other."""
+    sql: str
+
+
+@dataclass(frozen=True, slots=True)
 class Typed:
     """One compiled expression: stock SQL over generated names, fully parenthesised, with its type.
 
@@ -67,10 +81,41 @@ class Typed:
     """The public range of a TIMESTAMP column, as long as this is the column itself."""
     grains: Mapping[str, str] = field(default_factory=dict, hash=False)
     """Columns of which the value depends on a part of time alone, and that part; others are seen whole."""
+    guard: Guarded | None = None
+    """Set for what needs no TRY of its own: comparisons, choices, subqueries."""
 
     def column_span(self) -> Span | None:
         """Return the public range of a column's values; None for anything but a column."""
         return self.span if self.reads == {self.sql} else None
+
+    @property
+    def total(self) -> bool:
+        """Whether it fails on no row by its form alone: a column, a literal, or what has a `guard`."""
+        column = self.reads == {self.sql}
+        return column or self.literal is not None or (self.guard is not None and self.guard.of == self.sql)
+
+    @property
+    def guarded(self) -> str:
+        """The text that goes into a query: whatever a row holds, it is a value or NULL.
+
+        Whether a statement fails would tell what a row holds. The forms of functions are total one by one;
+        this is the second wall, which does not rest on their list.
+        """
+        if self.guard is not None and self.guard.of == self.sql:
+            return self.guard.sql
+        if self.total:
+            return self.sql
+        if OPAQUE in self.reads:
+            raise InternalError("this is a bug of dpsql, nothing was run or charged: a subquery under TRY")
+        return f"TRY({self.sql})"
+
+    def closed(self) -> Typed:
+        """Return the same expression, whose text is made of guarded parts already."""
+        return replace(self, guard=Guarded(self.sql, self.sql))
+
+    def guarding(self) -> Typed:
+        """Return the same expression with its guarded text: as the argument of an aggregate or window."""
+        return replace(self, sql=self.guarded).closed()
 
     def with_unit(self, role: UnitRole) -> Typed:
         """Return the same expression with another role."""

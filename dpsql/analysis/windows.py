@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from dpsql.analysis.aggregates import AGGREGATES
-from dpsql.analysis.expressions import OPAQUE, Rule, canonical, check_arguments, function_name
+from dpsql.analysis.expressions import Rule, canonical, check_arguments, function_name
 from dpsql.analysis.relation import fold
-from dpsql.analysis.typed import Typed, UnitRole
+from dpsql.analysis.typed import OPAQUE, Typed, UnitRole
 from dpsql.types import BIGINT, DOUBLE
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def _window(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
         literal=None,
         candidates=None,
         size=call.size + 2,
-    )
+    ).closed()
 
 
 def _over(sql: str, over: str) -> str:
@@ -106,7 +106,7 @@ def _parts(
             raise compiler.source.refuse(
                 "a window over private rows must PARTITION BY their privacy unit", node, _HINT
             )
-    partition = [*([block.unit] if block.unit is not None else []), *(v.sql for v in values)]
+    partition = [*([block.unit] if block.unit is not None else []), *(v.guarded for v in values)]
     terms = []
     order = node.args.get("order")
     if order is not None:
@@ -117,7 +117,7 @@ def _parts(
             if value.literal is not None:
                 raise compiler.source.refuse("a window is not ordered by a constant", term)
             nulls = "FIRST" if term.args.get("nulls_first") else "LAST"
-            terms.append(f"{value.sql} {'DESC' if term.args.get('desc') else 'ASC'} NULLS {nulls}")
+            terms.append(f"{value.guarded} {'DESC' if term.args.get('desc') else 'ASC'} NULLS {nulls}")
     return partition, terms, node.args.get("spec")
 
 
@@ -178,7 +178,7 @@ def _function(compiler: Compiler, node: exp.Expr, name: str, scope: Scope) -> tu
     if name == "count" and (not arguments or isinstance(arguments[0], exp.Star)):
         return Typed("COUNT(*)", BIGINT), frozenset()
     _exactly(compiler, node, arguments, 1, 1)
-    value = canonical(compiler.expression(arguments[0], inner))
+    value = canonical(compiler.expression(arguments[0], inner)).guarding()
     if not aggregate.accepts(value.type):
         raise compiler.source.refuse(f"{name} does not take {value.type}", node)
     if value.type == DOUBLE and name in ("sum", "avg", "mean"):
@@ -209,7 +209,7 @@ def _ordered(
         return Typed(f"NTILE({buckets})", BIGINT), frozenset()
     least = 2 if name == "nth_value" else 1
     _exactly(compiler, node, arguments, least, {"lag": 2, "lead": 2, "nth_value": 2}.get(name, 1))
-    value = canonical(compiler.expression(arguments[0], scope))
+    value = canonical(compiler.expression(arguments[0], scope)).guarding()
     sql = value.sql
     if len(arguments) == 2:
         offset = _offset(arguments[1])

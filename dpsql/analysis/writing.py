@@ -43,7 +43,7 @@ class Rows:
         """Project the unit, the keys and every condition of a count."""
         parts = tuple(dict.fromkeys(p for c in counts for p in c.parts))
         conditions = tuple(dict.fromkeys(p.condition for p in parts if p.condition is not None))
-        projected = [f"{made.unit} AS u", *(f"{k.sql} AS k{i}" for i, k in enumerate(keys))]
+        projected = [f"{made.unit} AS u", *(f"{k.guarded} AS k{i}" for i, k in enumerate(keys))]
         projected += [f"{condition} AS f{i}" for i, condition in enumerate(conditions)]
         return cls(
             f"SELECT {', '.join(projected)} FROM {made.sql}{where}",

@@ -1,4 +1,3 @@
-# ruff: noqa: E501  the lists of values read better unbroken
 """Every allowed function on nasty values of its argument types: none may raise, whatever a cell holds.
 
 Whether a statement fails would tell one person's value, and TRY is no total guard. So each listed form runs
@@ -15,10 +14,11 @@ from pathlib import Path
 import duckdb
 import pytest
 from fuzz.calls import literals
+from fuzz.hostile import call, column_kinds, forms, values, variants
 
 from dpsql.analysis import analyse
 from dpsql.analysis.aggregates import AGGREGATES
-from dpsql.analysis.functions import Function, listed
+from dpsql.analysis.functions import Function
 from dpsql.engines.duckdb import settings
 from dpsql.engines.duckdb.domains import Domains
 from dpsql.engines.duckdb.shell import Shell
@@ -28,63 +28,9 @@ from dpsql.language import Options, Query, parse
 from dpsql.policy import BudgetPolicy, ParquetSource, Policy, Table, UnitColumn
 from dpsql.types import column_type
 
-NASTY = {
-    "BIGINT": """-9223372036854775808, 9223372036854775807, 0, 1, -1, 2, 63, 64, 65, -64, 127, 1000000007,
-        9007199254740993, -2147483649, 1970, 13""",
-    "INTEGER": "-2147483648, 2147483647, 0, 1, -1, 2, 20, 21, 1114112, 55296, 65, 12, 31",
-    "DOUBLE": """'nan'::DOUBLE, 'inf'::DOUBLE, '-inf'::DOUBLE, -0.0::DOUBLE, 0.0, 1.0, -1.0, 0.5, -0.5, 2.5, 1e308,
-        -1e308, 1.7976931348623157e308, 5e-324, -5e-324, 1e-300, 171.0, 9007199254740993.0, -170.5, 710.0""",
-    "VARCHAR": r"""'', ' ', 'a', 'A', 'É', 'e' || chr(769), chr(128512) || 'ß', 'ŉΐ', '%', '_', '\', '$', '(', '[a', '.*',
-        '\0\1', '{"a":"x","b":[1]}', '{"a":', '[1,2', '2024-02-29', '2024-13-45', 'infinity', '-infinity', '1e400',
-        'nan', '9999999999999999999999', '-0', '0x1F', 'zz', 'YQ==', 'YQ=', '%41', '%zz', '%E9', 'a/b\c.d',
-        'x' || chr(0) || 'y', chr(8206) || 'rtl', repeat('ab', 1500), repeat('ß', 700)""",
-    "BOOLEAN": "TRUE, FALSE",
-    "DATE": """'infinity'::DATE, '-infinity'::DATE, DATE '5881580-07-10', DATE '5877642-06-25 (BC)', DATE '0001-01-01',
-        DATE '0001-01-01 (BC)', DATE '1969-12-31', DATE '2024-02-29', DATE '294247-01-11', DATE '290309-12-21 (BC)'""",
-    "TIMESTAMP": """'infinity'::TIMESTAMP, '-infinity'::TIMESTAMP, TIMESTAMP '294247-01-10 04:00:54.775806',
-        TIMESTAMP '290309-12-22 (BC) 00:00:00', TIMESTAMP '1969-12-31 23:59:59.999999', TIMESTAMP '0001-01-01',
-        TIMESTAMP '2024-02-29 13:14:15.161718', TIMESTAMP '9999-12-31 23:59:59.999999', TIMESTAMP '10000-01-01'""",
-    "TIME": "TIME '00:00:00', TIME '24:00:00', TIME '23:59:59.999999', TIME '13:14:15.000001'",
-    "UUID": "'00000000-0000-0000-0000-000000000000'::UUID, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::UUID",
-    "BIGINT[]": """[]::BIGINT[], [NULL]::BIGINT[], [1, 2, 2], [-9223372036854775808, -9223372036854775808],
-        [9223372036854775807, 1, NULL], range(3000)""",
-    "VARCHAR[]": "[]::VARCHAR[], [NULL]::VARCHAR[], ['a', 'b', 'b'], ['', NULL, '%'], [repeat('x', 70000), 'É']",
-}
-"""By type; NULL is added to each."""
-
-DECIMALS = {
-    (9, 2): "9999999.99, -9999999.99, 0, 0.01, -0.01, 1.50",
-    (18, 0): "999999999999999999, -999999999999999999, 0, 1, -1",
-    (18, 4): "99999999999999.9999, -99999999999999.9999, 0, 0.0001, 2.5",
-    (18, 18): "0.999999999999999999, -0.999999999999999999, 0, 0.5",
-}
 INTERVALS = ("1 DAY", "170000000 YEAR", "999999999 MONTH", "7 HOUR", "0 SECOND")
 LONG = "repeat('ab', 40000), repeat('ß', 35000), repeat('{', 3000), repeat('[', 70000)"
 """Texts beyond the length guards, for functions of one text."""
-
-
-def forms() -> list[Function]:
-    return [form for several in listed().values() for form in several]
-
-
-def variants(form: Function) -> list[tuple[str, ...]]:
-    """Write out DECIMAL as the types it stands for."""
-    if "DECIMAL" not in form.arguments:
-        return [form.arguments]
-    kinds = [f"DECIMAL({p},{s})" for p, s in DECIMALS]
-    if form.arguments.count("DECIMAL") == 1:
-        return [tuple(k if a == "DECIMAL" else a for a in form.arguments) for k in kinds]
-    return [(a, b) for a in kinds for b in kinds]
-
-
-def values(kind: str) -> str:
-    """Return the nasty values of a type, each cast to it."""
-    if kind.startswith("DECIMAL"):
-        precision, scale = (int(n) for n in kind[8:-1].split(","))
-        texts = DECIMALS[precision, scale]
-    else:
-        texts = NASTY[kind]
-    return f"SELECT CAST(unnest([{texts}, NULL]) AS {kind}) AS v"
 
 
 @pytest.fixture(scope="module")
@@ -143,10 +89,6 @@ def everything() -> list[tuple[str, tuple[str, ...]]]:
         for kinds in variants(form)
         for text in written(form, kinds, [f'"{k}"' for k in kinds])
     ]
-
-
-def column_kinds() -> list[str]:
-    return [*NASTY, *(f"DECIMAL({p},{s})" for p, s in DECIMALS)]
 
 
 def each_row(engine: duckdb.DuckDBPyConnection) -> Iterator[tuple[dict[str, str], list[str]]]:
@@ -279,16 +221,6 @@ def few() -> Iterator[Compiled]:
     made = Compiled(60)
     yield made
     made.close()
-
-
-def call(form: Function, columns: Sequence[str]) -> str:
-    """Write a form as an analyst types it."""
-    name = form.name.replace("_", " ") if form.name.isupper() else form.name
-    if form.name == "neg":
-        return f"(- {columns[0]})"
-    if form.name.isupper() or not form.name.replace("_", "a").isalnum():
-        return f"({columns[0]} {name} {columns[1]})" if len(columns) == 2 else f"({name} {columns[0]})"
-    return f"{name}({', '.join(columns)})"
 
 
 def typed(form: Function) -> list[str]:

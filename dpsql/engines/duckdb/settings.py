@@ -21,6 +21,8 @@ _AT_START: dict[str, str | bool | int | float | list[str]] = {
     "python_enable_replacements": False,
 }
 
+_OUT_OF_TRY = "type_pushdown,scalar_fn_pushdown,common_subexpressions"
+
 _PINNED = {
     # What a value means must not depend on the machine or on the owner's habits.
     "TimeZone": "'UTC'",
@@ -36,8 +38,9 @@ _PINNED = {
     "regex_match_operator_semantics": "'partial'",
     "max_execution_time": "0",  # a timeout of the engine would depend on data
     # The first computes functions of a column's minimum and maximum while planning, where no TRY catches an
-    # error; the second moves a TRY_CAST into the CSV reader, where it raises.
-    "disabled_optimizers": "'statistics_propagation,type_pushdown'",
+    # error. The others move a conversion or a function out of its TRY: into a file's reader, or to where two
+    # TRYs share what they have in common.
+    "disabled_optimizers": f"'statistics_propagation,{_OUT_OF_TRY}'",
     "enable_logging": "false",
 }
 
@@ -81,7 +84,7 @@ def lock(
     eighth less time and a quarter less memory. It is for plain statements alone: see the optimizers pinned.
     """
     if statistics:
-        connection.execute("SET disabled_optimizers = 'type_pushdown'")
+        connection.execute(f"SET disabled_optimizers = '{_OUT_OF_TRY}'")
     folder = str(spill) if spill is not None else ""
     connection.execute("SET temp_directory = '" + folder.replace("'", "''") + "'")
     listed = ", ".join("'" + str(p).replace("'", "''") + "'" for p in paths)

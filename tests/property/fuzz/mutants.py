@@ -222,8 +222,8 @@ MUTANTS = (
             (
                 "analysis.windows",
                 "_parts",
-                "[*([block.unit] if block.unit is not None else []), *(v.sql for v in values)]",
-                "[v.sql for v in values]",
+                "[*([block.unit] if block.unit is not None else []), *(v.guarded for v in values)]",
+                "[v.guarded for v in values]",
             ),
         ),
         ("window", "subquery", "without unit in a block"),

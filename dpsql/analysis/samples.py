@@ -1,0 +1,90 @@
+"""Hostile samples of every type, on which a statement's literals are tried before it is accepted.
+
+A pattern, a format or a path can be one that the engine takes and then fails on some rows with. The samples
+find those that fail on any such row; one that needs a certain word in its text is caught by TRY alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dpsql.analysis.catalog import Catalog
+    from dpsql.analysis.typed import Typed
+
+__all__ = ["fails_on_samples", "splits_characters"]
+
+_TEXTS = (
+    "'', ' ', 'a', 'Ab1', 'é', 'aéb', 'e' || chr(769), chr(8205) || chr(65039), chr(128512), chr(1114111), "
+    "'x' || chr(0) || 'y', '日本語', '%_\\$^[(*', '2024-02-29', '-1.5e400', '{\"a\": [1, \"é\"]}', "
+    "repeat('ab', 3000), repeat('é', 3000)"
+)
+_WHOLE = "0, 1, -1, 64, 9223372036854775807, -9223372036854775808"
+_DATES = (
+    "DATE '2000-02-29', DATE '0001-01-01 (BC)', DATE '9999-12-31', 'infinity'::DATE, '-infinity'::DATE, "
+    "DATE '5881580-07-10', DATE '5877642-06-25 (BC)'"
+)
+_STAMPS = (
+    "TIMESTAMP '2000-02-29 13:14:15.161718', TIMESTAMP '290309-12-22 (BC) 00:00:00', 'infinity'::TIMESTAMP, "
+    "'-infinity'::TIMESTAMP, TIMESTAMP '9999-12-31 23:59:59.999999', "
+    "TIMESTAMP '294247-01-10 04:00:54.775806'"
+)
+_SAMPLES = {
+    "VARCHAR": _TEXTS,
+    "BIGINT": _WHOLE,
+    "INTEGER": "0, 1, -1, 64, 2147483647, -2147483648",
+    "DOUBLE": "0.0, -0.5, 1e308, -1e308, 5e-324, 'nan'::DOUBLE, 'inf'::DOUBLE, '-inf'::DOUBLE",
+    "DATE": _DATES,
+    "TIMESTAMP": _STAMPS,
+    "TIME": "TIME '00:00:00', TIME '23:59:59.999999', TIME '24:00:00'",
+    "BOOLEAN": "TRUE, FALSE",
+}
+
+
+def fails_on_samples(catalog: Catalog, form: str, arguments: Sequence[Typed]) -> bool:
+    """Whether a form with these literals fails on a sample of its other arguments."""
+    texts, sources = [], []
+    for i, argument in enumerate(arguments):
+        if argument.literal is not None:
+            texts.append(argument.sql)
+            continue
+        texts.append(f"s{i}.v")
+        sources.append(f"({_samples(argument)}) AS s{i}(v)")
+    rows = " CROSS JOIN ".join(sources) or "(SELECT 1) AS s"
+    try:
+        catalog.evaluate(
+            f"(SELECT COUNT(hash(r.x)) FROM (SELECT {form.format(*texts)} AS x FROM {rows}) AS r)"
+        )
+    except ValueError:
+        return True
+    return False
+
+
+def _samples(argument: Typed) -> str:
+    kind = argument.type
+    if kind.item is not None:
+        listed = _SAMPLES.get(kind.item.name)
+        values = f"[]::{kind}, [{listed}, NULL]::{kind}" if listed else ""
+    elif kind.name == "DECIMAL":
+        most = "9" * (kind.precision - kind.scale) + "." + "9" * kind.scale
+        values = f"0, {most}, -{most}"
+    else:
+        values = _SAMPLES.get("BIGINT" if kind.integer and kind.name != "INTEGER" else kind.name, "")
+    every = f"[{values}, NULL]" if values else "[NULL]"
+    return f"SELECT TRY_CAST(unnest({every}) AS {kind})"
+
+
+def splits_characters(pattern: str) -> bool:
+    r"""Whether a regular expression may match one byte of a character: then a result is no text.
+
+    >>> splits_characters(r"a\C"), splits_characters(r"a\\C")
+    (True, False)
+    """
+    escaped = False
+    for char in pattern:
+        if escaped and char == "C":
+            return True
+        escaped = char == "\\" and not escaped
+    return False

@@ -1,0 +1,121 @@
+"""Whether a statement fails depends on no value: every form, in every place, over hostile private values.
+
+The forms are total one by one (`test_functions`); here they run through compiled statements, where the
+optimizer rewrites them, and where TRY stands around whatever computes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fuzz.totality import PLACES, Hostile, syntax, texts
+
+from dpsql.analysis import functions
+from dpsql.analysis.functions import Function, listed
+from dpsql.analysis.typed import Typed
+from dpsql.engines.duckdb import settings
+from dpsql.errors import QueryRefused
+
+BY_NAME = {place.name: place for place in PLACES}
+WHERE = BY_NAME["WHERE"]
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hostile]:
+    made = Hostile(tmp_path_factory.mktemp("hostile"), 60)
+    yield made
+    made.close()
+
+
+def test_a_sample_of_forms_fails_on_no_value_in_any_place(hostile: Hostile):
+    every = [*texts(), *syntax()]
+    found = []
+    for i, place in enumerate(PLACES):
+        found += hostile.failing(every[7 * i :: 150 if place.together > 1 else 400], place)
+    assert not found, "\n".join(found[:5])
+    assert set(hostile.ran) == set(BY_NAME)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", PLACES, ids=lambda p: p.name)
+def test_no_form_fails_on_any_value(tmp_path: Path, place, record_property):
+    hostile = Hostile(tmp_path, 300, seed=len(place.name))
+    try:
+        found = hostile.failing([*texts(), *syntax()], place)
+    finally:
+        hostile.close()
+    record_property("pairs", hostile.pairs)
+    print(f"{place.name}: {hostile.pairs:,} pairs, {hostile.refused} expressions refused")
+    assert not found, "\n".join(found[:5])
+    assert hostile.pairs > 200_000
+
+
+RAISING = 'chr("INTEGER 0")'
+
+
+def unguarded(patch: pytest.MonkeyPatch) -> None:
+    patch.setitem(listed(), "chr", (Function("chr", "Y", ("INTEGER",), "chr({0})"),))
+
+
+def without_wall(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Typed, "guarded", property(lambda self: self.guard.of if self.guard else self.sql))
+
+
+@pytest.mark.parametrize("place", PLACES, ids=lambda p: p.name)
+def test_a_form_without_its_guard_stands_behind_the_wall(hostile: Hostile, monkeypatch, place):
+    unguarded(monkeypatch)
+    before = hostile.ran.get(place.name, 0)
+    assert not hostile.failing([RAISING], place)
+    assert hostile.ran[place.name] == before + 1
+
+
+@pytest.mark.parametrize("place", PLACES, ids=lambda p: p.name)
+def test_a_form_without_guard_and_wall_is_noticed(hostile: Hostile, monkeypatch, place):
+    unguarded(monkeypatch)
+    without_wall(monkeypatch)
+    assert hostile.failing([RAISING], place)
+
+
+PARTS = [RAISING, f"upper({RAISING})", f"lower({RAISING})"]
+
+
+def test_what_two_expressions_share_stays_behind_the_wall(hostile: Hostile, monkeypatch):
+    """The engine would compute a common part once, before both: outside of any TRY."""
+    unguarded(monkeypatch)
+    assert not hostile.failing(PARTS, BY_NAME["FILTER"])
+
+
+def test_an_engine_that_shares_parts_of_expressions_is_noticed(tmp_path: Path, monkeypatch):
+    unguarded(monkeypatch)
+    monkeypatch.setitem(settings._PINNED, "disabled_optimizers", "'statistics_propagation,type_pushdown'")
+    hostile = Hostile(tmp_path, 60)
+    try:
+        assert hostile.failing(PARTS, BY_NAME["FILTER"])
+    finally:
+        hostile.close()
+
+
+SPLITTING = [
+    "regexp_extract(\"VARCHAR 0\", '\\C')",
+    "regexp_extract(\"VARCHAR 0\", 'secret\\C')",
+    "regexp_extract_all(\"VARCHAR 0\", '\\C')",
+    "regexp_replace(\"VARCHAR 0\", '\\C', '')",
+    "string_split_regex(\"VARCHAR 0\", '\\C')",
+    "string_split_regex(\"VARCHAR 0\", '\\B')",
+]
+
+
+@pytest.mark.parametrize("text", SPLITTING)
+def test_a_pattern_that_splits_characters_is_refused(hostile: Hostile, text: str):
+    with pytest.raises(QueryRefused, match="does not take"):
+        hostile.runs(WHERE.write([text]))
+
+
+@pytest.mark.parametrize("text", SPLITTING)
+def test_a_pattern_that_splits_characters_stands_behind_the_wall(hostile: Hostile, monkeypatch, text: str):
+    monkeypatch.setattr(functions, "splits_characters", lambda pattern: False)
+    monkeypatch.setattr(functions, "fails_on_samples", lambda *given: False)
+    for place in (WHERE, BY_NAME["key"], BY_NAME["window"]):
+        assert not hostile.failing([text], place)
