@@ -168,7 +168,7 @@ def test_what_passes_vetting_is_read_alike_whatever_a_statement_reads_of_it(poli
     chance = random.Random(20)
     passed = 0
     choices = [list(c) for n in range(3) for c in itertools.combinations(COLUMNS, n)]
-    with duckdb.connect(config={"threads": 2}) as connection:
+    with duckdb.connect(config={"threads": 1}) as connection:
         for _ in range(200):
             path.write_bytes(damaged(chance))
             try:
