@@ -75,7 +75,7 @@ def test_a_field_of_many_lines_across_a_chunk_boundary_is_read(policy, path):
 
 @pytest.mark.slow
 def test_one_unit_cannot_make_a_table_of_80_mb_unreadable(policy, path):
-    path.write_text("id,note\n" + rows(190_000) + MANY_LINES * 1 + rows(2_000_000, 190_000))
+    path.write_text("id,note\n" + rows(190_000) + MANY_LINES + rows(2_000_000, 190_000))
     assert path.stat().st_size > 80_000_000
     session = Session(policy)
     count = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 5) COUNT(DISTINCT id) AS n FROM notes"
@@ -168,8 +168,8 @@ def test_what_passes_vetting_is_read_alike_whatever_a_statement_reads_of_it(poli
     chance = random.Random(20)
     passed = 0
     choices = [list(c) for n in range(3) for c in itertools.combinations(COLUMNS, n)]
-    with duckdb.connect(config={"threads": 2}) as connection:
-        for _ in range(400):
+    with duckdb.connect(config={"threads": 1}) as connection:
+        for _ in range(200):
             path.write_bytes(damaged(chance))
             try:
                 if not well_quoted(path, chunk=chance.randint(1, 9)):
@@ -186,4 +186,4 @@ def test_what_passes_vetting_is_read_alike_whatever_a_statement_reads_of_it(poli
                 assert len(connection.sql(f"SELECT {listed} FROM {scan(policy, path)}").fetchall()) == len(
                     read
                 )
-    assert passed > 100
+    assert passed > 50
