@@ -20,7 +20,8 @@ __all__ = ["Answer", "Method"]
 class Answer:
     """What a method releases: everything in it is differentially private, at `charge`.
 
-    `rows` are positions of the released groups among the candidates, in release order; `gap` and
+    `rows` are positions of the released groups among the candidates, in release order: that of noisy values
+    (ties by random ranks), of a public order, or of the keys, never that of the engine; `gap` and
     `p_value` have one value a row (NaN where there is none) or are None; `counts` has, for each count of
     the plan, its estimates over the rows, or None if nobody paid for it.
     """

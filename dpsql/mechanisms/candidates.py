@@ -34,6 +34,10 @@ def largest(counts: ArrayLike, candidates: int) -> tuple[NDArray[np.int64], NDAr
     How many groups there are, and whether they come sorted, is private: nothing is refused for it,
     and what is missing counts 0. So does a group of count 0 or less: it might as well be missing.
 
+    Of equal counts at the cut those in front are taken. The proofs of the mechanisms hold whichever they are:
+    a group that is taken on one side only counts at most what the largest group left out does, and c more.
+    dpsql's own counts come with equal ones ordered by key, so that where rows lie has no part in it.
+
     Parameters
     ----------
     counts

@@ -101,6 +101,8 @@ def exponential(
 
     *Exact:* the index by `Weights`, integers and certified bounds alone; the gap by `gap_steps` from
     more such picks and exact geometric noise. Counts are cut off at 2^40.
+
+    *Order:* both laws are functions of the chosen count and of the others as a set: positions have no part.
     """
     budget, moved = positive(epsilon, "epsilon"), bound(sensitivity)
     array = counted(counts, trials=True)

@@ -106,6 +106,8 @@ def hybrid_top_k(
     winners; the threshold's own count never moves, which both directions of monotone counts allow.
     t noises move, or t - 1 and the best loser, each by c/scale = epsilon/k at most (2c/scale if not
     monotone). With k >= n the scale is that for k = n: the last of n + 1 places is known.
+
+    *Order:* as in `noisy_top_k`, no position of a group has a part in the law.
     """
     array, noise = counted(counts), kind(noise)
     wanted, budget, moved = whole(k, "k"), positive(epsilon, "epsilon"), bound(sensitivity)

@@ -105,7 +105,8 @@ def laplace(
     -----
     Discrete Laplace on the grid: P(z) proportional to e^(-|z|/scale). *Private:* neighbouring counts
     differ by at most c, a whole number of steps, which changes each probability by at most e^(c/scale),
-    and there are k of them.
+    and there are k of them. The values stand at the positions of their counts: the order in which they are
+    released must be public, or itself released.
     """
     array, width, moved = counted(counts), positive(scale, "scale"), bound(sensitivity)
     bits = grid_of("laplace", resolution, width)

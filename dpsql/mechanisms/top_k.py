@@ -120,6 +120,9 @@ def noisy_top_k(
     permutation restricted to them is again uniform: the law is the same. Likewise noise is completed
     only where it can reach what k + 1 groups have reached: see `leaders`.
 
+    *Order:* each group has noise of the same law, and ties go to the ranks; so the counts may come in any
+    order, even one that a unit changes, and the chosen are told in the order of their noisy values.
+
     Lowest-k negates the counts, then adds noise: subtracting one-sided noise is not private.
     """
     k, epsilon, moved = whole(k, "k"), positive(epsilon, "epsilon"), bound(sensitivity)

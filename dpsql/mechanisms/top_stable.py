@@ -128,7 +128,8 @@ def top_stable(
     *Private:* as `first_stable`, for d_i > 0 means that the i largest groups are the same on every
     neighbour, and h_i - h_(i+1) changes by c at most, up or down. Given the same stable set on both
     sides, it is a public domain for noisy top-k. Empty places are groups of count 0; what is
-    released of a set is its real groups. The charge is that of the tests, the threshold's share if
+    released of a set is its real groups. A stable set is cut where counts differ, so ties and positions have
+    no part in which groups it has. The charge is that of the tests, the threshold's share if
     all failed, and `choosing` of epsilon if noisy top-k chose.
     """
     k, budget, moved = whole(k, "k"), positive(epsilon, "epsilon"), bound(sensitivity)
