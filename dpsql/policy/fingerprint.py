@@ -19,14 +19,14 @@ __all__ = ["fingerprint"]
 
 
 def fingerprint(policy: Policy) -> str:
-    """Return the SHA-256 of the tables, the database and the data version, however they were written down.
+    """Return the SHA-256 of the tables, the database, the data version and the longest value, however they were written down.
 
     Comments, the order of tables, and the place of the folder (paths are taken relative to the policy)
     do not change it; nor do the budget and the caps, which change prices but no answer.
     """
     base = policy.path.parent if policy.path is not None else None
     tables = sorted(policy.tables.values(), key=lambda table: fold(table.name))
-    content = ["1", policy.engine, policy.database, policy.data_version, tables]
+    content = ["1", policy.engine, policy.database, policy.data_version, policy.longest_value, tables]
     text = json.dumps(_plain(content, base), ensure_ascii=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 

@@ -13,6 +13,7 @@ from typing import cast
 from dpsql.charge import exact
 from dpsql.errors import PolicyError
 from dpsql.policy.model import AnalystPolicy, BudgetPolicy, Policy, Table
+from dpsql.policy.length_rules import LONGEST, read_length
 from dpsql.policy.names import wrong
 from dpsql.policy.parts import CsvSource, ParquetSource
 from dpsql.policy.section import Section
@@ -20,7 +21,7 @@ from dpsql.policy.tables import read_table, unit_kinds
 
 __all__ = ["load"]
 
-_TOP = ("database", "budget", "tables", "analysts", "share_releases", "data_version")
+_TOP = ("database", "engine", "budget", "tables", "analysts", "share_releases", "data_version")
 _BUDGET = (
     "epsilon",
     "delta",
@@ -108,6 +109,7 @@ def _policy(raw: dict[str, object], file: Path) -> Policy:
         analysts=_analysts(top),
         share_releases=top.get("share_releases", bool, False),
         data_version=top.optional("data_version", str),
+        longest_value=_longest(top),
     )
     for table in policy.tables.values():
         key = top.place("tables", table.name, "source")
@@ -120,6 +122,11 @@ def _policy(raw: dict[str, object], file: Path) -> Policy:
                 'end it in .parquet or .csv, or write [database] with path = "FILE"',
             )
     return policy
+
+
+def _longest(top: Section) -> int:
+    section = Section(top.get("engine", dict, {}), ("engine",), ("longest_value",))
+    return read_length(section.raw("longest_value")) if "longest_value" in section else LONGEST
 
 
 def _path(section: Section, name: str, base: Path) -> Path | None:
