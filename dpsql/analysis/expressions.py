@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from dpsql.analysis import functions
 from dpsql.analysis.coerce import cast, literal_sql, to_type, unify
+from dpsql.analysis.limits import LONGEST
 from dpsql.analysis.typed import Candidates, Literal, Typed
 from dpsql.language import MARK
 from dpsql.types import (
@@ -148,6 +149,8 @@ def _literal(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     if node.args.get("is_string"):
         if "\x00" in text:
             raise compiler.source.refuse("a text has a NUL character", node)
+        if len(text.encode()) > LONGEST:
+            raise compiler.source.refuse(f"a text has more than {LONGEST:,} bytes", node)
         return Typed(literal_sql(text), VARCHAR, literal=Literal(text))
     if re.fullmatch(r"\d+", text):
         value = int(text)

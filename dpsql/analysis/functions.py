@@ -16,6 +16,7 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 from dpsql.analysis.coerce import cast, to_type
+from dpsql.analysis.limits import bounded
 from dpsql.analysis.typed import Candidates, Typed
 from dpsql.types import BIGINT, HUGEINT, INTERVAL, JSON, VARCHAR, SqlType, column_type
 
@@ -147,6 +148,7 @@ def call(source: Source, catalog: Catalog, name: str, arguments: Sequence[Typed]
     if best is None:
         raise _mismatch(source, name, forms, arguments, at)
     _, form, fitted = best
+    fitted = bounded(source, form.name, fitted, at)
     if "TRY(" in form.form:
         check_try(source, fitted, at)
     if any(a.startswith("#") for a in form.arguments):

@@ -10,6 +10,7 @@ from sqlglot import exp
 from dpsql.analysis import functions
 from dpsql.analysis.coerce import literal_sql, to_type
 from dpsql.analysis.expressions import Rule, built, function_name, predicate
+from dpsql.analysis.limits import check_pattern, check_regex
 from dpsql.analysis.relation import Scope, fold
 from dpsql.analysis.typed import Literal, Typed
 from dpsql.types import BIGINT, BOOLEAN, INTEGER, VARCHAR, SqlType
@@ -105,12 +106,14 @@ def _escape(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
             node,
             "LIKE '50$%' ESCAPE '$'",
         )
+    check_pattern(compiler.source, str(like.expression.this), like.expression, escape=escape)
     return built(f"({negated}({value.sql} {word} {pattern} ESCAPE {mark}))", BOOLEAN, value)
 
 
 def _similar(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     value = _text(compiler, node.this, scope)
     pattern = _pattern(compiler, node.expression, "the pattern of SIMILAR TO")
+    check_regex(compiler.source, str(node.expression.this), node.expression)
     try:
         compiler.catalog.evaluate(f"('a' SIMILAR TO {pattern})")
     except ValueError:

@@ -205,8 +205,8 @@ class RemoteEngine(ABC):
         """See `Engine`: an engine that knows a stored value's length without reading it tests always."""
         return False
 
-    def assume_short(self, table: str, short: bool) -> None:
-        """See `short`."""
+    def assume_short(self, table: str, short: bool) -> None:  # noqa: B027  nothing to do, see `short`
+        """See `Engine`."""
 
     def cancel(self) -> None:
         """Stop what runs, from another thread."""

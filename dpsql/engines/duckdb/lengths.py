@@ -1,4 +1,4 @@
-"""The limit on the length of private values in DuckDB: what a value measures, and the scan that applies it."""
+"""The limit on the length of private values in DuckDB: how a value is measured, and the scan."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MEASURES = {
 
 
 def beyond(table: Table, columns: tuple[tuple[str, SqlType], ...], longest: int) -> dict[str, str]:
-    """Return by column the condition that its value exceeds the limit, for columns that may hold such values."""
+    """Return, for each private column of a type without a size of its own, the condition for "too long"."""
     if table.public:
         return {}
     return {name: f"{_measure(name, kind)} > {longest}" for name, kind in columns if kind.name in _MEASURES}
