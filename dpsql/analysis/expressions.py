@@ -149,7 +149,7 @@ def _literal(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     if node.args.get("is_string"):
         if "\x00" in text:
             raise compiler.source.refuse("a text has a NUL character", node)
-        if len(text.encode()) > LONGEST:
+        if len(text.encode("utf-8", "surrogatepass")) > LONGEST:
             raise compiler.source.refuse(f"a text has more than {LONGEST:,} bytes", node)
         return Typed(literal_sql(text), VARCHAR, literal=Literal(text))
     if re.fullmatch(r"\d+", text):
@@ -364,6 +364,10 @@ def _cast(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
             size=2 * value.size,
         )
     result = cast(value, kind)
+    if value.type.name == "LIST" and kind == VARCHAR:
+        # Quotes and separators make the text of a list longer than its items.
+        sql = f"(CASE WHEN strlen({result.sql}) <= {LONGEST} THEN {result.sql} END)"
+        return replace(result, sql=sql, size=2 * result.size + 1)
     return canonical(result)
 
 

@@ -10,7 +10,7 @@ from sqlglot import exp
 from dpsql.analysis import functions
 from dpsql.analysis.coerce import literal_sql, to_type
 from dpsql.analysis.expressions import Rule, built, function_name, predicate
-from dpsql.analysis.limits import check_pattern, check_regex
+from dpsql.analysis.limits import LONGEST, check_pattern, check_regex
 from dpsql.analysis.relation import Scope, fold
 from dpsql.analysis.typed import Literal, Typed
 from dpsql.types import BIGINT, BOOLEAN, INTEGER, VARCHAR, SqlType
@@ -155,7 +155,9 @@ def _overlay(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     ):
         raise compiler.source.refuse("OVERLAY takes whole numbers and a short text", node)
     tail = f" FOR {length}" if length is not None else ""
-    return built(f"overlay({value.sql} PLACING {put} FROM {start}{tail})", VARCHAR, value)
+    made = f"overlay({value.sql} PLACING {put} FROM {start}{tail})"
+    sql = f"(CASE WHEN strlen({value.sql}) + strlen({put}) <= {LONGEST} THEN {made} END)"
+    return built(sql, VARCHAR, value, value)
 
 
 def _not_bits(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
@@ -204,7 +206,12 @@ def lambda_call(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
         if body.type.name not in _ITEMS:
             raise compiler.source.refuse(f"a list of {body.type} is not made", node)
         kind = SqlType("LIST", item=body.type)
-    result = built(f"{name}({value.sql}, lambda p: {body.sql})", kind, value)
+    sql = f"{name}({value.sql}, lambda p: {body.sql})"
+    parts = [value]
+    if texts and name == "list_transform" and body.type == VARCHAR:
+        sql = f"(CASE WHEN len({value.sql}) * {texts} <= {LONGEST} THEN {sql} END)"
+        parts = [value, value]
+    result = built(sql, kind, *parts)
     return replace(result, size=result.size + body.size)
 
 

@@ -22,7 +22,8 @@ def fingerprint(policy: Policy) -> str:
     """Return the SHA-256 of the tables, the database, the data version and the limit on values' length.
 
     How they were written down, comments, the order of tables, and the place of the folder (paths are taken
-    relative to the policy) do not change it; nor do the budget and the caps, which change prices but no answer.
+    relative to the policy) do not change it; nor do the budget and the caps, which change prices but no
+    answer.
     """
     base = policy.path.parent if policy.path is not None else None
     tables = sorted(policy.tables.values(), key=lambda table: fold(table.name))
