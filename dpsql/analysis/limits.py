@@ -29,7 +29,7 @@ _PATTERN = 1_000
 _WILDCARDS = 200
 _RUN = 100
 _TRIMMED = 32
-_REPEATS = 100
+_STATES = 200
 
 _NEEDLES = {
     **dict.fromkeys(("contains", "instr", "strpos", "replace", "split_part"), _NEEDLE),
@@ -41,6 +41,8 @@ _NEEDLES = {
 
 _PATTERNS = {"LIKE": "%_", "ILIKE": "%_", "NOT_LIKE": "%_", "GLOB": "*?["}
 _REGEX = re.compile(r"regexp_.*|string_split_regex|~")
+_TOKENS = re.compile(r"\{[0-9]{1,9}(?:,[0-9]{0,9})?\}|\\.|\[\^?\]?(?:\[:\w+:\]|\\.|[^\]\\])*\]|.", re.DOTALL)
+"""The parts of a regular expression: a repetition, an escape, a class of characters, any other character."""
 
 
 def bounded(source: Source, name: str, arguments: Sequence[Typed], at: exp.Expr) -> list[Typed]:
@@ -88,11 +90,32 @@ def check_pattern(
 
 
 def check_regex(source: Source, pattern: str, at: exp.Expr) -> None:
-    """Refuse counted repetitions that make a regular expression of many states, each tried at each place."""
-    product = 1
-    for low, high in re.findall(r"\{(\d{1,9})(?:,(\d{0,9}))?\}", pattern):
-        product *= max(1, int(low), int(high or 0))
-    if product > _REPEATS:
+    """Refuse a regular expression of many states, each of which may be tried at each place of a text."""
+    if _states(pattern) > _STATES:
         raise source.refuse(
-            f"the counted repetitions of a regular expression multiply to more than {_REPEATS}", at
+            f"a regular expression stands for at most {_STATES} characters, its repetitions written out", at
         )
+
+
+def _states(pattern: str) -> int:
+    """Return about how many characters a regular expression matches at most, stars and pluses counted once.
+
+    >>> _states("[0-9]{4}-(a|bc){2,3}")
+    17
+    """
+    totals, last = [0], 0
+    for part in _TOKENS.findall(pattern):
+        if part == "(":
+            totals.append(0)
+            last = 0
+        elif part == ")" and len(totals) > 1:
+            last = totals.pop()
+            totals[-1] += last
+        elif part[0] == "{" and len(part) > 1:
+            most = max(1, *(int(n) for n in re.findall(r"[0-9]+", part)))
+            totals[-1] += (most - 1) * last
+            last *= most
+        else:
+            last = 10 if part[:2] in ("\\p", "\\P") or "[:" in part else 1
+            totals[-1] += last
+    return sum(totals)
