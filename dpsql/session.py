@@ -11,7 +11,7 @@ from dpsql.analysis import Plan, analyse, complete, is_private, public_sql
 from dpsql.answers import choose, details, rows
 from dpsql.charge import Charge
 from dpsql.checked import CheckedCounts, MedianCounts
-from dpsql.engines import FAILED, Cancelled, Untranslatable, open_engine
+from dpsql.engines import FAILED, Cancelled, Untranslatable, lengths, open_engine
 from dpsql.errors import DatabaseError, InternalError, OperationalError, ProgrammingError
 from dpsql.language import Describe, Explain, Options, Query, Set, Show, Statement, parse
 from dpsql.ledger import Ledger, Reservation
@@ -257,6 +257,10 @@ class Session:
                 if self.versions.stamps([table]) != self._opened_on([table]):
                     raise OperationalError(_CHANGING)
                 self.ledger.vet(name, version)
+                if self.engine.short(name):
+                    self.ledger.vet(lengths(name), version)
+            else:
+                self.engine.assume_short(name, self.ledger.vetted(lengths(name), version))
 
     def _release(self, prepared: Prepared, plan: Plan, method: Method, reservation: Reservation) -> Release:
         """From here on the charge is written: whatever happens, it stays, and no error tells why."""

@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from dpsql.analysis import functions
 from dpsql.analysis.coerce import cast, literal_sql, to_type, unify
+from dpsql.analysis.limits import LONGEST
 from dpsql.analysis.spans import joint_grains, seen_at
 from dpsql.analysis.typed import Candidates, Guarded, Literal, Typed
 from dpsql.language import MARK
@@ -158,6 +159,8 @@ def _literal(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     if node.args.get("is_string"):
         if "\x00" in text:
             raise compiler.source.refuse("a text has a NUL character", node)
+        if len(text.encode("utf-8", "surrogatepass")) > LONGEST:
+            raise compiler.source.refuse(f"a text has more than {LONGEST:,} bytes", node)
         return Typed(literal_sql(text), VARCHAR, literal=Literal(text))
     if re.fullmatch(r"\d+", text):
         value = int(text)
@@ -367,7 +370,12 @@ def _cast(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     if value.type == TIMESTAMP and kind == VARCHAR:
         written = "BETWEEN TIMESTAMP '0001-01-01' AND TIMESTAMP '9999-12-31 23:59:59.999999'"
         value = simple(f"(CASE WHEN {{0}} {written} THEN {{0}} END)", TIMESTAMP, value, value)
-    return canonical(cast(seen_at(value, "day") if kind.name == "DATE" else value, kind))
+    result = cast(seen_at(value, "day") if kind.name == "DATE" else value, kind)
+    if value.type.name == "LIST" and kind == VARCHAR:
+        # Quotes and separators make the text of a list longer than its items.
+        sql = f"(CASE WHEN strlen({result.sql}) <= {LONGEST} THEN {result.sql} END)"
+        return replace(result, sql=sql, size=2 * result.size + 1)
+    return canonical(result)
 
 
 def canonical(value: Typed) -> Typed:

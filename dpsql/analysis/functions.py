@@ -16,6 +16,7 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 from dpsql.analysis.coerce import cast, to_type
+from dpsql.analysis.limits import bounded
 from dpsql.analysis.samples import fails_on_samples, splits_characters
 from dpsql.analysis.spans import call_grains
 from dpsql.analysis.typed import OPAQUE, Candidates, Guarded, Typed
@@ -152,6 +153,7 @@ def call(source: Source, catalog: Catalog, name: str, arguments: Sequence[Typed]
     if best is None:
         raise _mismatch(source, name, forms, arguments, at)
     _, form, fitted = best
+    fitted = bounded(source, form.name, fitted, at)
     if any(_tried(a, want) for a, want in zip(fitted, form.arguments, strict=True)):
         _try_literals(source, catalog, form, fitted, at)
     try:

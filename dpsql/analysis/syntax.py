@@ -10,6 +10,7 @@ from sqlglot import exp
 from dpsql.analysis import functions
 from dpsql.analysis.coerce import literal_sql, to_type
 from dpsql.analysis.expressions import Rule, built, function_name, predicate
+from dpsql.analysis.limits import LONGEST, check_pattern, check_regex
 from dpsql.analysis.relation import Scope, fold
 from dpsql.analysis.samples import fails_on_samples
 from dpsql.analysis.typed import Literal, Typed
@@ -105,6 +106,7 @@ def _escape(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
             node,
             "LIKE '50$%' ESCAPE '$'",
         )
+    check_pattern(compiler.source, str(like.expression.this), like.expression, escape=escape)
     texts = [Typed(t, VARCHAR, literal=Literal(t)) for t in (pattern, mark)]
     if fails_on_samples(compiler.catalog, f"({{0}} {word} {{1}} ESCAPE {{2}})", [value, *texts]):
         raise compiler.source.refuse("the engine does not take this pattern", node)
@@ -114,6 +116,7 @@ def _escape(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
 def _similar(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     value = _text(compiler, node.this, scope)
     pattern = _pattern(compiler, node.expression, "the pattern of SIMILAR TO")
+    check_regex(compiler.source, str(node.expression.this), node.expression)
     text = Typed(pattern, VARCHAR, literal=Literal(str(node.expression.this)))
     if fails_on_samples(compiler.catalog, "({0} SIMILAR TO {1})", [value, text]):
         raise compiler.source.refuse("the engine does not take this pattern", node)
@@ -157,7 +160,9 @@ def _overlay(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     text = Typed(put, VARCHAR, literal=Literal(put))
     if fails_on_samples(compiler.catalog, f"overlay({{0}} PLACING {{1}} FROM {start}{tail})", [value, text]):
         raise compiler.source.refuse("OVERLAY does not take these numbers: it fails on some texts", node)
-    return built(f"overlay({value.sql} PLACING {put} FROM {start}{tail})", VARCHAR, value)
+    made = f"overlay({value.sql} PLACING {put} FROM {start}{tail})"
+    sql = f"(CASE WHEN strlen({value.sql}) + strlen({put}) <= {LONGEST} THEN {made} END)"
+    return built(sql, VARCHAR, value, value)
 
 
 def _not_bits(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
@@ -206,7 +211,12 @@ def lambda_call(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
         if body.type.name not in _ITEMS:
             raise compiler.source.refuse(f"a list of {body.type} is not made", node)
         kind = SqlType("LIST", item=body.type)
-    result = built(f"{name}({value.sql}, lambda p: {body.sql})", kind, value)
+    sql = f"{name}({value.sql}, lambda p: {body.sql})"
+    parts = [value]
+    if texts and name == "list_transform" and body.type == VARCHAR:
+        sql = f"(CASE WHEN len({value.sql}) * {texts} <= {LONGEST} THEN {sql} END)"
+        parts = [value, value]
+    result = built(sql, kind, *parts)
     return replace(result, size=result.size + body.size)
 
 

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dpsql.engines.protocol import CANCELLED, FAILED, Cancelled, Counts, Engine, Untranslatable
+from dpsql.engines.protocol import CANCELLED, FAILED, Cancelled, Counts, Engine, Untranslatable, lengths
 from dpsql.policy import engine_kind
 
 if TYPE_CHECKING:
     from dpsql.engines.duckdb.shell import Shell
     from dpsql.policy import Policy
 
-__all__ = ["CANCELLED", "FAILED", "Cancelled", "Counts", "Engine", "Untranslatable", "open_engine"]
+__all__ = ["CANCELLED", "FAILED", "Cancelled", "Counts", "Engine", "Untranslatable", "lengths", "open_engine"]
 
 
 def open_engine(policy: Policy) -> tuple[Shell, Engine]:

@@ -201,6 +201,13 @@ class RemoteEngine(ABC):
                 return False
         return True
 
+    def short(self, table: str) -> bool:
+        """See `Engine`: an engine that knows a stored value's length without reading it tests always."""
+        return False
+
+    def assume_short(self, table: str, short: bool) -> None:  # noqa: B027  nothing to do, see `short`
+        """See `Engine`."""
+
     def cancel(self) -> None:
         """Stop what runs, from another thread."""
         self._cancelled = True
@@ -210,7 +217,7 @@ class RemoteEngine(ABC):
 def _local(table: Table) -> tuple[Reader, pa.Table]:
     """Read a public table that is a file, as the DuckDB engine does."""
     with settings.connect() as connection:
-        reader = read_source(connection, table, None)
+        reader = read_source(connection, table, None, 0)  # public: without a limit
         rows = None
         try:
             rows = connection.sql(reader.sql).to_arrow_table()

@@ -25,7 +25,8 @@ class Report:
     """All findings.
 
     `passed` holds the version of each private table that was read whole and keeps its vouched facts: the
-    ledger remembers it, so that no session has to read the table again before its first statement.
+    ledger remembers it, so that no session has to read the table again before its first statement. So it
+    does of the `lengths` of a table whose values are all within the limit.
     """
 
     findings: list[Finding] = field(default_factory=list)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dpsql.engines import lengths
 from dpsql.engines.duckdb.checks import Inspector, UnreadableError
 from dpsql.errors import PolicyError
 from dpsql.owner.findings import Report, times
 from dpsql.owner.units import verify_kinds, verify_others, verify_unit
-from dpsql.policy import EnumDomain, Policy, Table
+from dpsql.policy import EnumDomain, Policy, Table, shown_length
 from dpsql.policy.names import joined
 from dpsql.reuse import source_version
 from dpsql.versions import Versions
@@ -67,10 +68,13 @@ def _verify_table(
         rows, lost = inspector.read(table.name)
         report.ok(place, f"{'public' if table.public else 'private'}, {times(rows, 'row')}, all readable")
         _verify_values(report, inspector, table, lost)
+        short = _verify_lengths(report, inspector, policy, table)
         for i, fact in enumerate(table.unique):
             _verify_fact(report, inspector, table, i, fact)
         if report.wrong == before and not table.public:
             report.passed[table.name] = version
+            if short:
+                report.passed[lengths(table.name)] = version
         for column, domain in table.domain.items():
             if not isinstance(domain, EnumDomain):
                 _verify_domain(report, inspector, table, column)
@@ -88,6 +92,18 @@ def _verify_values(report: Report, inspector: Inspector, table: Table, lost: dic
         if wrong:
             text = f"{times(wrong, 'value')} no TIMESTAMP (before 290309 BC): correct it, or declare VARCHAR"
             report.bad(joined("tables", table.name, "columns", column), text)
+
+
+def _verify_lengths(report: Report, inspector: Inspector, policy: Policy, table: Table) -> bool:
+    """Tell of values beyond the limit; return whether there is none."""
+    limit = shown_length(policy.longest_value)
+    facts = {column.lower() for fact in table.unique for column in fact}
+    found = {column: longer for column, longer in inspector.longer(table.name).items() if longer}
+    for column, longer in found.items():
+        what = "their rows are not read" if column.lower() in facts else "read as NULL"
+        text = f"{times(longer, 'value')} longer than {limit} ([engine] longest_value): {what}"
+        report.note(joined("tables", table.name, "columns", column), text)
+    return not found
 
 
 def _verify_fact(report: Report, inspector: Inspector, table: Table, i: int, fact: tuple[str, ...]) -> None:

@@ -4,7 +4,8 @@
 ``reading``, ``tables``   TOML -> the dataclasses (``section`` reads one TOML table)
 ``model``, ``parts``      the dataclasses
 ``keys``                  the keys of each TOML table, with their meanings
-``rules``                 what must hold among them (``budget_rules``, ``domain_rules``, ``engine_rules``)
+``rules``                 what must hold among them (``budget_rules``, ``domain_rules``, ``engine_rules``,
+                          ``length_rules``)
 ``names``                 ASCII names compared without case; wording of errors
 ``values``                a domain's values as its column's type holds them
 ``fingerprint``           a hash of what answers depend on
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 from dpsql.policy.engine_rules import engine_kind
 from dpsql.policy.keys import KEYS, Key
+from dpsql.policy.length_rules import shown_length
 from dpsql.policy.model import AnalystPolicy, BudgetPolicy, Policy, Table
 from dpsql.policy.names import Names, same_name
 from dpsql.policy.parts import (
@@ -64,4 +66,5 @@ __all__ = [
     "fit",
     "load",
     "same_name",
+    "shown_length",
 ]

@@ -20,20 +20,21 @@ __all__ = ["fingerprint", "part_fingerprint"]
 
 
 def fingerprint(policy: Policy) -> str:
-    """Return the SHA-256 of the tables, the database and the data version, however they were written down.
+    """Return the SHA-256 of the tables, the database, the data version and the limit on values' length.
 
-    Comments, the order of tables, and the place of the folder (paths are taken relative to the policy)
-    do not change it; nor do the budget and the caps, which change prices but no answer.
+    How they were written down, comments, the order of tables, and the place of the folder (paths are taken
+    relative to the policy) do not change it; nor do the budget and the caps, which change prices but no
+    answer.
     """
-    content = ["1", policy.engine, policy.database, policy.data_version, _sorted(policy.tables.values())]
-    return _hash(policy, content)
+    content = ["1", policy.engine, policy.database, policy.data_version, policy.longest_value]
+    return _hash(policy, [*content, _sorted(policy.tables.values())])
 
 
 def part_fingerprint(policy: Policy, tables: Iterable[Table]) -> str:
     """Return the same for some of the tables alone; the data version is left out."""
     chosen = _sorted(tables)
     database = policy.database if any(isinstance(t.source, DatabaseSource) for t in chosen) else None
-    return _hash(policy, ["1", policy.engine, database, chosen])
+    return _hash(policy, ["1", policy.engine, database, policy.longest_value, chosen])
 
 
 def _sorted(tables: Iterable[Table]) -> list[Table]:

@@ -27,6 +27,7 @@ KEYS: dict[str, dict[str, Key]] = {
         "budget": Key("a table", "required", "what may be spent"),
         "tables": Key("a table for each name", "required", "what exists for analysts"),
         "database": Key("a table", "none", "where the tables of `source` are"),
+        "engine": Key("a table", "none", "limits of what is read"),
         "analysts": Key("a table for each name", "none", "who may ask, each with a cap"),
         "share_releases": Key(
             "`true` or `false`",
@@ -66,6 +67,11 @@ KEYS: dict[str, dict[str, Key]] = {
             "which engine holds the private tables",
         ),
         "timeout": Key("seconds", "3600", "after which another engine than DuckDB stops a statement"),
+    },
+    "[engine]": {
+        "longest_value": Key(
+            'bytes, or text such as `"64 KiB"`', '`"64 KiB"`', "longer private values are read as NULL"
+        ),
     },
     "[tables.NAME]": {
         "source": Key(

@@ -11,6 +11,7 @@ from pathlib import Path
 from dpsql.charge import Charge
 from dpsql.policy import budget_rules, rules
 from dpsql.policy.fingerprint import fingerprint
+from dpsql.policy.length_rules import LONGEST
 from dpsql.policy.names import Names
 from dpsql.policy.parts import Domain, Source, Unit
 from dpsql.types import SqlType
@@ -131,6 +132,8 @@ class Policy:
     """Whether an analyst may be given a release made for another one, charged to the former's own cap."""
     data_version: str | None = None
     """Bumped by the owner when the data changed; None: a hash of the content, where it is in files."""
+    longest_value: int = LONGEST
+    """Bytes of UTF-8 of the longest private value that is read; longer ones are NULL, on every engine."""
     fingerprint: str = field(init=False, repr=False, compare=False)
     """Hash of everything in the policy that an answer can depend on, thus not of budgets and caps."""
 

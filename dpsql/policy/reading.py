@@ -13,6 +13,7 @@ from typing import cast
 from dpsql.charge import exact
 from dpsql.errors import PolicyError
 from dpsql.policy.keys import KEYS
+from dpsql.policy.length_rules import LONGEST, read_length
 from dpsql.policy.model import AnalystPolicy, BudgetPolicy, Policy, Table
 from dpsql.policy.names import wrong
 from dpsql.policy.parts import CsvSource, ParquetSource
@@ -98,6 +99,7 @@ def _policy(raw: dict[str, object], file: Path) -> Policy:
         analysts=_analysts(top),
         share_releases=top.get("share_releases", bool, False),
         data_version=top.optional("data_version", str),
+        longest_value=_longest(top),
     )
     for table in policy.tables.values():
         key = top.place("tables", table.name, "source")
@@ -110,6 +112,11 @@ def _policy(raw: dict[str, object], file: Path) -> Policy:
                 'end it in .parquet or .csv, or write [database] with path = "FILE"',
             )
     return policy
+
+
+def _longest(top: Section) -> int:
+    section = Section(top.get("engine", dict, {}), ("engine",), KEYS["[engine]"])
+    return read_length(section.raw("longest_value")) if "longest_value" in section else LONGEST
 
 
 def _path(section: Section, name: str, base: Path) -> Path | None:

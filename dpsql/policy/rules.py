@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 from dpsql.policy import budget_rules
 from dpsql.policy.domain_rules import check_table_domain, checked_domain
 from dpsql.policy.engine_rules import check_engine
+from dpsql.policy.length_rules import read_length
 from dpsql.policy.names import Names, fold, joined, name_problem, same_name, suggest, wrong
 from dpsql.policy.parts import (
     CsvSource,
@@ -82,7 +83,8 @@ def checked_policy(policy: Policy) -> dict[str, object]:
         if name != analyst.name:
             raise wrong(joined("analysts", name), f"holds an analyst named {analyst.name!r}")
         budget_rules.check_analyst(analyst)
-    return {"tables": tables, "analysts": dict(policy.analysts)}
+    length = read_length(policy.longest_value)
+    return {"tables": tables, "analysts": dict(policy.analysts), "longest_value": length}
 
 
 def _names(items: Mapping[str, V], *key: str) -> Names[V]:

@@ -96,6 +96,24 @@ NOT_KEPT = {
         [MADE.format("bigint PRIMARY KEY"), "CREATE TABLE attack.child () INHERITS (attack.visits)"],
     ),
     "partitions": ("BIGINT", "key", [MADE.format("bigint PRIMARY KEY") + " PARTITION BY HASH (key)"]),
+    "a constraint looked at later": (
+        "BIGINT",
+        "key",
+        [MADE.format("bigint NOT NULL UNIQUE DEFERRABLE INITIALLY DEFERRED")],
+    ),
+    "a constraint that may be looked at later": (
+        "BIGINT",
+        "key",
+        [MADE.format("bigint PRIMARY KEY DEFERRABLE INITIALLY IMMEDIATE")],
+    ),
+    "a condition not validated": (
+        "BIGINT",
+        "key",
+        [
+            MADE.format("bigint UNIQUE"),
+            "ALTER TABLE attack.visits ADD CHECK (key IS NOT NULL) NOT VALID",
+        ],
+    ),
     "an index that failed": (
         "BIGINT",
         "key",

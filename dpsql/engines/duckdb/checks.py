@@ -69,6 +69,14 @@ class Inspector(DuckDBEngine):
         counts = ", ".join(f"COUNT(*) FILTER (WHERE {out_of_range(name)})" for name in columns)
         return dict(zip(columns, self._one(f"SELECT {counts} FROM main.{quote(table)}"), strict=True))
 
+    def longer(self, table: str) -> dict[str, int]:
+        """Return for each column whose values' length is limited how many are longer."""
+        reader = self.readers[table]
+        if not reader.beyond:
+            return {}
+        counts = ", ".join(f"COUNT(*) FILTER (WHERE {condition})" for condition in reader.beyond.values())
+        return dict(zip(reader.beyond, self._one(f"SELECT {counts} FROM ({reader.whole}) AS r"), strict=True))
+
     def repeated(self, table: str, fact: tuple[str, ...]) -> tuple[int, int]:
         """Return how many values of a fact's columns occur more than once, and in how many rows."""
         listed = ", ".join(quote(column) for column in fact)
@@ -172,7 +180,7 @@ def _text(cell: str) -> str:
 def _parts(reader: Reader) -> tuple[str, str]:
     """Cut a reader's SELECT into its list and what it is from."""
     marker = f" AS {quote(reader.columns[-1][0])} FROM "
-    listed, found, scan = reader.sql.removeprefix("SELECT ").partition(marker)
+    listed, found, scan = reader.whole.removeprefix("SELECT ").partition(marker)
     if not found:
         raise InternalError("a reader's SELECT ends its list with its last column")
     return listed + marker.removesuffix(" FROM "), scan

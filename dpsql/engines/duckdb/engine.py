@@ -54,6 +54,7 @@ class DuckDBEngine:
         self.readers: dict[str, Reader] = {}
         self.public: dict[str, pa.Table] = {}
         self._cancelled = False
+        self._short: set[str] = set()
         self._spill = Scratch()
         # By whether the optimizer may look at columns' statistics; opened when first used.
         self._opened: dict[bool, duckdb.DuckDBPyConnection] = {}
@@ -88,7 +89,7 @@ class DuckDBEngine:
                     connection.execute(f"CREATE TABLE main.{quote(name)} AS {reader.sql}")
                     self.public[name] = connection.sql(f"SELECT * FROM main.{quote(name)}").to_arrow_table()
                 else:
-                    connection.execute(f"CREATE VIEW main.{quote(name)} AS {reader.sql}")
+                    connection.execute(f"CREATE VIEW main.{quote(name)} AS {self._scan(name)}")
             self.domains.create(connection)
             settings.lock(connection, paths, self._spill.path, statistics=statistics)
         except duckdb.Error:
@@ -146,31 +147,51 @@ class DuckDBEngine:
         """Return the text that `count` runs: DuckDB's own, as it was compiled."""
         return compiled.sql
 
+    def _scan(self, table: str) -> str:
+        reader = self.readers[table]
+        return reader.whole if table in self._short else reader.sql
+
+    def short(self, table: str) -> bool:
+        """Whether its scan does without the test of lengths; no answer depends on it."""
+        return table in self._short
+
+    def assume_short(self, table: str, short: bool) -> None:
+        """See `Engine`."""
+        if short == (table in self._short):
+            return
+        (self._short.add if short else self._short.discard)(table)
+        try:
+            for connection in self._opened.values():
+                connection.execute(f"CREATE OR REPLACE VIEW main.{quote(table)} AS {self._scan(table)}")
+        except duckdb.Error:
+            self._reopen()
+
     def vet(self, table: str) -> bool:
         """Read every column once and test every vouched fact, so that no statement is the first to fail."""
         reader = self.readers[table]
-        name = f"main.{quote(table)}"
         wrong = " OR ".join(["FALSE", *(out_of_range(c) for c, kind in reader.columns if kind == TIMESTAMP)])
-        cells = ", ".join(
-            [f"bool_or({wrong})", *(f"bit_xor(hash({quote(column)}))" for column, _ in reader.columns)]
-        )
+        longer = " OR ".join(["FALSE", *reader.beyond.values()])
+        hashed = [f"bit_xor(hash({quote(column)}))" for column, _ in reader.columns]
+        cells = ", ".join([f"bool_or({wrong})", f"bool_or({longer})", *hashed])
         unit = reader.table.unit
         there = f" WHERE {quote(unit.column)} IS NOT NULL" if isinstance(unit, UnitColumn) else ""
 
-        def work() -> bool:
+        def work() -> tuple[bool, bool]:
             if isinstance(reader.table.source, CsvSource) and not well_quoted(reader.table.source.path):
-                return False
+                return False, False
             self._running = running = self._connection(plain=not reader.converted)
-            if running.execute(f"SELECT {cells} FROM {name}").fetchall()[0][0]:
-                return False
+            row = running.execute(f"SELECT {cells} FROM ({reader.whole}) AS r").fetchall()[0]
+            held = not row[0]
             for fact in reader.table.unique:
                 listed = ", ".join(quote(c) for c in fact)
-                repeated = f"SELECT 1 FROM {name}{there} GROUP BY {listed} HAVING COUNT(*) > 1 LIMIT 1"
-                if running.execute(repeated).fetchall():
-                    return False
-            return True
+                rows = f"({reader.sql}) AS r{there}"
+                repeated = f"SELECT 1 FROM {rows} GROUP BY {listed} HAVING COUNT(*) > 1 LIMIT 1"
+                held = held and not running.execute(repeated).fetchall()
+            return held, row[1] is not True
 
-        return self._run(work, UNCHARGED) is True
+        held, short = self._run(work, UNCHARGED) or (False, False)
+        self.assume_short(table, held and short)
+        return held
 
     def _reopen(self) -> None:
         """Have the databases opened afresh: after some engine errors the old ones are no longer usable."""

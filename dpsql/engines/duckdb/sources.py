@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ import duckdb
 
 from dpsql.analysis import fold, quote
 from dpsql.engines.duckdb.csv_source import csv_header, csv_scan
+from dpsql.engines.duckdb.lengths import beyond, limited
 from dpsql.errors import PolicyError
 from dpsql.policy import CsvSource, DatabaseSource, ParquetSource, UnitColumn
 from dpsql.types import DOUBLE, VARCHAR, SqlType, column_type
@@ -30,6 +32,10 @@ class Reader:
     paths: tuple[Path, ...]
     converted: bool = True
     """Whether a column is converted on the way: its values are then computed, not only read."""
+    whole: str = ""
+    """The SELECT without the limit on the length of values: for tables seen to hold none beyond it."""
+    beyond: Mapping[str, str] = field(default_factory=dict)
+    """By column, the condition over `whole` that its value exceeds the limit."""
 
 
 def read_sources(
@@ -39,11 +45,14 @@ def read_sources(
 
     `catalog` is the generated name under which the owner's database is attached.
     """
-    return {table.name: read_source(connection, table, catalog) for table in policy.tables.values()}
+    tables, longest = policy.tables.values(), policy.longest_value
+    return {table.name: read_source(connection, table, catalog, longest) for table in tables}
 
 
-def read_source(connection: duckdb.DuckDBPyConnection, table: Table, catalog: str | None) -> Reader:
-    """Look at one source's schema and write its SELECT."""
+def read_source(
+    connection: duckdb.DuckDBPyConnection, table: Table, catalog: str | None, longest: int
+) -> Reader:
+    """Look at one source's schema and write its SELECT; private values beyond `longest` bytes are NULL."""
     collated = False
     path = getattr(table.source, "path", None)
     if path is not None and any(c in str(path) for c in "*?["):
@@ -76,7 +85,9 @@ def read_source(connection: duckdb.DuckDBPyConnection, table: Table, catalog: st
         _cell(*where[fold(name)], kind, collated=collated) + f" AS {quote(name)}" for name, kind in columns
     )
     converted = "(" in listed or "COLLATE" in listed or _computed(connection, table, catalog)
-    return Reader(table, columns, f"SELECT {listed} FROM {scan}", paths, converted)
+    whole = f"SELECT {listed} FROM {scan}"
+    sql = limited(table, columns, whole, longest)
+    return Reader(table, columns, sql, paths, converted, whole, beyond(table, columns, longest))
 
 
 def _text(path: object) -> str:

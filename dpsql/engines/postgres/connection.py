@@ -40,11 +40,22 @@ _PINNED = {
     "default_transaction_read_only": "on",
     "lock_timeout": "0",
     "idle_in_transaction_session_timeout": "0",
+    "gin_fuzzy_search_limit": "0",  # a scan of an index would leave rows out at random
     "jit": "off",  # it costs more than it gains where a statement runs once
 }
-# Not REPEATABLE READ: the catalog must be seen as it is once the tables are locked. What counts is one
-# statement, which has one snapshot anyway.
+_REQUIRED = {
+    # A role cannot set these for itself; where they differ, some rows would fail, or vanish.
+    "pg_size_bytes(current_setting('max_stack_depth')) >= 2097152": "max_stack_depth is at least 2MB",
+    "current_setting('zero_damaged_pages') = 'off'": "zero_damaged_pages is off",
+    "current_setting('ignore_checksum_failure') = 'off'": "ignore_checksum_failure is off",
+}
+# Not REPEATABLE READ: the catalog must be seen as it is once the tables are locked, and again after the
+# count. What counts is one statement, which has one snapshot anyway.
 _BEGIN = "BEGIN TRANSACTION ISOLATION LEVEL READ COMMITTED, READ ONLY"
+
+
+class _UnsuitableError(Exception):
+    """The server's settings are none that every row is read alike under; the text says which."""
 
 
 class Connection:
@@ -62,15 +73,17 @@ class Connection:
         self._timeout = timeout * 1000
         self._lock = threading.RLock()  # one statement at a time
         self._adbc: Any = None
-        failed = False
+        problem = ""
         try:
             self._adbc = dbapi.connect(address, autocommit=True)
             self.table("SELECT 1 AS x")
+        except _UnsuitableError as unsuitable:
+            problem = str(unsuitable)
         except Exception:  # noqa: BLE001  its text names hosts and roles, and may quote a password file
-            failed = True
-        if failed:
+            problem = "the PostgreSQL server of the policy cannot be reached"
+        if problem:
             self.close()
-            raise OperationalError("the PostgreSQL server of the policy cannot be reached")
+            raise OperationalError(problem)
         if self.ask("SELECT current_setting('server_encoding')") != [("UTF8",)]:
             self.close()
             raise PolicyError("database.engine: the database's encoding is not UTF8")
@@ -104,18 +117,33 @@ class Connection:
             for i, (name, value) in enumerate(pinned.items())
         )
         _rows(cursor, f"SELECT {listed}")
+        # Of PostgreSQL 17; an older server does not know it.
+        _rows(
+            cursor,
+            "SELECT pg_catalog.set_config(name, '0', true) AS s FROM pg_catalog.pg_settings "
+            "WHERE name = 'transaction_timeout'",
+        )
         there = ", ".join(
             f"pg_catalog.current_setting({text(name)}) AS s{i}"
             for i, name in enumerate((*_PINNED, "transaction_read_only"))
         )
         if _rows(cursor, f"SELECT {there}") != [(*_PINNED.values(), "on")]:
-            raise OperationalError("the PostgreSQL server does not take the settings of a transaction")
+            raise _UnsuitableError("the PostgreSQL server does not take the settings of a transaction")
+        listed = ", ".join(f"{condition} AS s{i}" for i, condition in enumerate(_REQUIRED))
+        (held,) = _rows(cursor, f"SELECT {listed}")
+        for what, holds in zip(_REQUIRED.values(), held, strict=True):
+            if holds is not True:
+                raise _UnsuitableError(f"the PostgreSQL server must be set so that {what}")
 
     def table(self, sql: str, guards: Collection[Guard] = ()) -> pa.Table:
-        """Run a SELECT; its rows come as Arrow."""
+        """Run a SELECT; its rows come as Arrow. What is read must still be what it was after it has run."""
         with self._statement(guards) as cursor:
             cursor.execute(sql)
-            return cursor.fetch_arrow_table()
+            found = cursor.fetch_arrow_table()
+            # Some changes do not wait for the lock: ATTACH PARTITION, INHERIT, an index dropped concurrently.
+            for guard in guards:
+                guard.check(lambda text: _rows(cursor, text))
+            return found
 
     def alive(self) -> bool:
         """Whether the session is still there."""

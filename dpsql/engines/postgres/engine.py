@@ -48,7 +48,7 @@ class PostgresEngine(RemoteEngine):
             raise PolicyError(f"tables.{table.name}.source: is no table of the database")
         found = look_up(self._con.ask, table, table.source)
         columns = declared_columns(table, [(name, word) for name, _, word in columns_of(found)])
-        scanned = scan(table, found, columns)
+        scanned = scan(table, found, columns, self._policy.longest_value)
         if not table.public:
             guard = Guard(table, table.source, columns, found)
             guard.check_facts(found)

@@ -258,7 +258,7 @@ FORMS = table(
         ("trunc", form("D", DOUBLE, "trunc({0}) + 0.0")),
         ("length len char_length character_length", form("S", BIGINT, "CAST(char_length({0}) AS bigint)")),
         ("strlen", form("S", BIGINT, "CAST(octet_length({0}) AS bigint)")),
-        ("bit_length", form("S", BIGINT, "CAST(bit_length({0}) AS bigint)")),
+        ("bit_length", form("S", BIGINT, "CAST(octet_length({0}) AS bigint) * 8")),
         ("lower lcase", form("S", VARCHAR, folded("lower"))),
         ("upper ucase", form("S", VARCHAR, folded("upper"))),
         ("trim", form("S", VARCHAR, "btrim({0}, '" + SPACES + "')")),

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["Found", "Guard", "Seen", "look_up"]
 
 # A NOT NULL that was never validated (PostgreSQL 18) says nothing of the rows there. Of the indexes, those
-# that hold every row apart by plain columns and their types' own equality, now and while rows are written.
+# that hold every row apart by plain columns and their types' own equality, now and while rows are written;
+# one that is DEFERRABLE does not: its check comes later, or never (session_replication_role).
 _SEEN = """
 SELECT json_build_object(
   'schema', n.nspname, 'name', c.relname, 'oid', c.oid::bigint, 'kind', c.relkind::text,
@@ -41,8 +42,8 @@ SELECT json_build_object(
   'indexes', (SELECT json_agg(json_build_array((SELECT json_agg(p.number)
         FROM unnest(i.indkey::int2[]) WITH ORDINALITY p(number, place) WHERE p.place <= i.indnkeyatts),
         coalesce(to_jsonb(i) ->> 'indnullsnotdistinct', 'false') = 'true'))
-    FROM pg_index i WHERE i.indrelid = c.oid AND i.indisunique AND i.indisvalid AND i.indisready
-      AND i.indislive AND NOT i.indisexclusion AND i.indpred IS NULL AND i.indexprs IS NULL
+    FROM pg_index i WHERE i.indrelid = c.oid AND i.indisunique AND i.indimmediate AND i.indisvalid
+      AND i.indisready AND i.indislive AND NOT i.indisexclusion AND i.indpred IS NULL AND i.indexprs IS NULL
       AND NOT EXISTS (SELECT FROM pg_opclass o JOIN pg_namespace m ON m.oid = o.opcnamespace
         WHERE o.oid = ANY (i.indclass::oid[]) AND NOT (o.opcdefault AND m.nspname = 'pg_catalog')))
 )::text AS seen FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dpsql.engines.postgres.dialect import PostgresDialect
-from dpsql.engines.translate.scans import scan_of
+from dpsql.engines.translate.scans import Cell, scan_of
 from dpsql.engines.translate.shared import bounds
 from dpsql.engines.translate.value import Column, Untranslatable, Value
 from dpsql.types import BOOLEAN, DATE, DOUBLE, TIME, TIMESTAMP, UUID, VARCHAR, SqlType, column_type
@@ -34,8 +34,9 @@ _TYPES = {
     "uuid": "UUID",
     "bytea": "BYTEA",
     "json": "JSON",
-    "jsonb": "JSON",
 }
+_HEADER = 16
+"""Bytes beside its content that a stored value takes at most."""
 _FIRST, _LAST = "0001-01-01", "9999-12-31"
 
 
@@ -78,17 +79,30 @@ def kept(column: Seen, kind: SqlType, unit: bool) -> bool:
 
 
 def scan(
-    table: Table, found: Found, columns: tuple[tuple[str, SqlType], ...]
+    table: Table, found: Found, columns: tuple[tuple[str, SqlType], ...], longest: int
 ) -> tuple[str, dict[str, Column]]:
     """Write the SELECT that reads the declared columns, each canonical and of its declared type."""
     dialect = PostgresDialect({})
     there = {name.lower(): (name, kind, word) for name, kind, word in columns_of(found)}
     source = found.text if found.children else f"ONLY {found.text}"
 
-    def cell(name: str, kind: SqlType) -> Value:
-        return _cell(dialect, *there[name.lower()], kind)
+    def cell(name: str, kind: SqlType) -> Cell:
+        _, physical, _ = there[name.lower()]
+        value = _cell(dialect, *there[name.lower()], kind)
+        fits = _fits(f"r.{dialect.quote(name)}", physical, value, longest) if kind == VARCHAR else ""
+        return Cell(value, fits)
 
     return scan_of(table, columns, cell, source, "the database")
+
+
+def _fits(cell: str, physical: str, value: Value, longest: int) -> str:
+    """Write the condition for a text to be short; of a stored text the size is known without reading it."""
+    fits = f"octet_length({value.sql}) <= {longest}"
+    if physical != "json":
+        return fits
+    # Its text is read to be measured: of small stored size, it has some megabytes at most.
+    stored = f"pg_column_size({cell})"
+    return f"CASE WHEN {stored} <= {longest + _HEADER} THEN {fits} WHEN {stored} IS NOT NULL THEN FALSE END"
 
 
 def _cell(dialect: PostgresDialect, name: str, physical: str, word: str, kind: SqlType) -> Value:
@@ -107,7 +121,7 @@ def _cell(dialect: PostgresDialect, name: str, physical: str, word: str, kind: S
                 return Value(f"({dialect.decimal(cell, kind)})", kind)
         case "bool":
             value = Value(cell, BOOLEAN)
-        case "text" | "varchar" | "bpchar" | "json" | "jsonb":
+        case "text" | "varchar" | "bpchar" | "json":
             value = Value(f'(CAST({cell} AS text) COLLATE "C")', VARCHAR)
         case "date":
             value = _dated(cell, "date", DATE)
@@ -119,6 +133,11 @@ def _cell(dialect: PostgresDialect, name: str, physical: str, word: str, kind: S
             value = Value(cell, TIME)
         case "uuid":
             value = Value(cell, UUID)
+        case "jsonb":
+            raise Untranslatable(
+                "its text can be half a million times as long as what is stored",
+                "ALTER the column to json, which is stored as its text, or leave it out",
+            )
         case _:
             raise Untranslatable(f"columns of type {physical} are not read")
     return value if value.type == kind else dialect.cast(value, kind)

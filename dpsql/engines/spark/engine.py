@@ -55,7 +55,9 @@ class SparkEngine(RemoteEngine):
         check_facts(self._policy)
         physical = columns_of(schema)
         columns = declared_columns(table, physical)
-        return Reader(table, columns, "", ()), scan(table, name, physical, columns)
+        return Reader(table, columns, "", ()), scan(
+            table, name, physical, columns, self._policy.longest_value
+        )
 
     def _frame(self, made: Translated) -> Any:  # noqa: ANN401  two classes of frames
         """Give the public rows their names and bind the statement."""

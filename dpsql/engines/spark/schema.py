@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from dpsql.engines.spark.dialect import SparkDialect
-from dpsql.engines.translate.scans import scan_of
+from dpsql.engines.translate.scans import Cell, scan_of
 from dpsql.engines.translate.value import Column, Untranslatable, Value
 from dpsql.errors import PolicyError
 from dpsql.policy import DatabaseSource, ParquetSource
@@ -81,14 +81,22 @@ def columns_of(schema: Any) -> list[tuple[str, str]]:  # noqa: ANN401  two class
 
 
 def scan(
-    table: Table, name: str, physical: list[tuple[str, str]], columns: tuple[tuple[str, SqlType], ...]
+    table: Table,
+    name: str,
+    physical: list[tuple[str, str]],
+    columns: tuple[tuple[str, SqlType], ...],
+    longest: int,
 ) -> tuple[str, dict[str, Column]]:
     """Write the SELECT that reads the declared columns, each canonical and of its declared type."""
     dialect = SparkDialect({})
     there = {n.lower(): (n, word) for n, word in physical}
 
-    def cell(column: str, kind: SqlType) -> Value:
-        return _cell(dialect, *there[column.lower()], kind)
+    def cell(column: str, kind: SqlType) -> Cell:
+        of, word = there[column.lower()]
+        value = _cell(dialect, of, word, kind)
+        # The bytes as stored: a text is looked at only if it is short.
+        text = f"CAST(r.{dialect.quote(of)} AS STRING)" if word == "VARCHAR" else value.sql
+        return Cell(value, f"octet_length({text}) <= {longest}" if kind == VARCHAR else "")
 
     return scan_of(table, columns, cell, name, "the table")
 

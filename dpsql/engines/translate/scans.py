@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dpsql.engines.protocol import Untranslatable
@@ -15,30 +16,48 @@ if TYPE_CHECKING:
     from dpsql.policy import Table
     from dpsql.types import SqlType
 
-__all__ = ["scan_of"]
+__all__ = ["Cell", "scan_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A column as the scan reads it."""
+
+    value: Value
+    fits: str = ""
+    """Of a text: the condition for its length to be within the limit."""
 
 
 def scan_of(
     table: Table,
     columns: tuple[tuple[str, SqlType], ...],
-    cell: Callable[[str, SqlType], Value],
+    cell: Callable[[str, SqlType], Cell],
     source: str,
     convert: str,
 ) -> tuple[str, dict[str, Column]]:
     """Write the SELECT that reads the declared columns, and say what it shows.
 
     `cell` reads a column of `source` (as `r`) with its declared type; where it cannot, `convert` says where
-    else the owner may convert it.
+    else the owner may convert it. A private text beyond the limit is NULL; a row with such a text in a column
+    of a vouched fact is not read: NULLs there could be equal, and the fact false.
     """
-    cells, shown = [], {}
+    facts = {column.lower() for fact in table.unique for column in fact}
+    cells, shown, left_out = [], {}, []
     for i, (name, kind) in enumerate(columns):
         try:
-            value = cell(name, kind)
+            read = cell(name, kind)
         except Untranslatable as problem:
             raise PolicyError(
                 f"tables.{table.name}: column {name} is not read as {kind}: {problem.message}",
-                hint=f"leave it out of [tables.{table.name}.columns], or convert it in {convert}",
+                hint=problem.hint
+                or f"leave it out of [tables.{table.name}.columns], or convert it in {convert}",
             ) from None
-        cells.append(f"{value.sql} AS x{i}")
-        shown[name] = Column(f"x{i}", kind, value.spread)
-    return f"(SELECT {', '.join(cells)} FROM {source} AS r)", shown
+        sql = read.value.sql
+        if read.fits and not table.public:
+            sql = f"(CASE WHEN {read.fits} THEN {sql} END)"
+            if name.lower() in facts:
+                left_out.append(f"({read.fits}) IS NOT FALSE")
+        cells.append(f"{sql} AS x{i}")
+        shown[name] = Column(f"x{i}", kind, read.value.spread)
+    where = f" WHERE {' AND '.join(left_out)}" if left_out else ""
+    return f"(SELECT {', '.join(cells)} FROM {source} AS r{where})", shown

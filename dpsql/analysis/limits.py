@@ -1,0 +1,121 @@
+"""Limits of patterns and of texts searched for, so that no statement takes long for the longest value.
+
+Private values have a length of their own (`[engine] longest_value`). What is searched for in them would else
+multiply it: an engine may try each place of the one at each place of the other, and no timeout interrupts
+it there. With these limits no form of the list takes more than some 10 ms for a value of 64 KiB.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sqlglot import exp
+
+    from dpsql.analysis.typed import Typed
+    from dpsql.language import Source
+
+__all__ = ["LONGEST", "bounded", "check_pattern", "check_regex"]
+
+LONGEST = 65_536
+"""Bytes of UTF-8 of the longest text that a statement makes, or holds as a literal."""
+
+_NEEDLE = 200
+_PATTERN = 1_000
+_WILDCARDS = 200
+_RUN = 100
+_TRIMMED = 32
+_STATES = 200
+
+_NEEDLES = {
+    **dict.fromkeys(("contains", "instr", "strpos", "replace", "split_part"), _NEEDLE),
+    **dict.fromkeys(("string_split", "str_split", "split", "string_to_array"), _NEEDLE),
+    **dict.fromkeys(("trim", "ltrim", "rtrim"), _TRIMMED),
+    **dict.fromkeys(("LIKE", "ILIKE", "NOT_LIKE", "GLOB"), _RUN),
+}
+"""By function, the most characters of its second argument; of a pattern, where it is no literal."""
+
+_PATTERNS = {"LIKE": "%_", "ILIKE": "%_", "NOT_LIKE": "%_", "GLOB": "*?["}
+_REGEX = re.compile(r"regexp_.*|string_split_regex|~")
+_TOKENS = re.compile(r"\{[0-9]{1,9}(?:,[0-9]{0,9})?\}|\\.|\[\^?\]?(?:\[:\w+:\]|\\.|[^\]\\])*\]|.", re.DOTALL)
+"""The parts of a regular expression: a repetition, an escape, a class of characters, any other character."""
+
+
+def bounded(source: Source, name: str, arguments: Sequence[Typed], at: exp.Expr) -> list[Typed]:
+    """Return a function's arguments with the searched text within its limit.
+
+    A literal beyond it is refused; a calculated text is NULL where it is longer.
+    """
+    found = list(arguments)
+    if len(found) < 2:
+        return found
+    needle = found[1]
+    text = needle.literal.value if needle.literal is not None else None
+    if _REGEX.fullmatch(name) and isinstance(text, str):
+        check_regex(source, text, at)
+    elif name in _PATTERNS and isinstance(text, str):
+        check_pattern(source, text, at, _PATTERNS[name])
+    elif name in _NEEDLES:
+        most = _NEEDLES[name]
+        if not isinstance(text, str):
+            # Its bytes are no fewer than its characters.
+            short = f"(CASE WHEN strlen({needle.sql}) <= {most} THEN {needle.sql} END)"
+            found[1] = replace(needle, sql=short, size=2 * needle.size + 1)
+        elif len(text) > most:
+            raise source.refuse(f"the second text of {name} has more than {most} characters", at)
+    return found
+
+
+def check_pattern(
+    source: Source, pattern: str, at: exp.Expr, wildcards: str = "%_", escape: str = ""
+) -> None:
+    """Refuse a pattern with too many wildcards, or with a part that is tried at too many places."""
+    if len(pattern) > _PATTERN:
+        raise source.refuse(f"a pattern has at most {_PATTERN:,} characters", at)
+    plain = re.sub(re.escape(escape) + ".", "x", pattern, flags=re.DOTALL) if escape else pattern
+    if sum(plain.count(mark) for mark in wildcards) > _WILDCARDS:
+        raise source.refuse(f"a pattern has at most {_WILDCARDS} of the characters {' '.join(wildcards)}", at)
+    # The first part stands where the text begins.
+    _, *floating = plain.split(wildcards[0])
+    if any(len(part) > _RUN for part in floating):
+        raise source.refuse(
+            f"after a {wildcards[0]} a pattern has at most {_RUN} characters up to the next one",
+            at,
+            "several shorter patterns, joined by AND",
+        )
+
+
+def check_regex(source: Source, pattern: str, at: exp.Expr) -> None:
+    """Refuse a regular expression of many states, each of which may be tried at each place of a text."""
+    if _states(pattern) > _STATES:
+        raise source.refuse(
+            f"a regular expression stands for at most {_STATES} characters, its repetitions written out", at
+        )
+
+
+def _states(pattern: str) -> int:
+    """Return about how many characters a regular expression matches at most, stars and pluses counted once.
+
+    >>> _states("[0-9]{4}-(a|bc){2,3}")
+    17
+    """
+    totals, last = [0], 0
+    for part in _TOKENS.findall(pattern):
+        if part == "(":
+            totals.append(0)
+            last = 0
+        elif part == ")" and len(totals) > 1:
+            last = totals.pop()
+            totals[-1] += last
+        elif part[0] == "{" and len(part) > 1:
+            most = max(1, *(int(n) for n in re.findall(r"[0-9]+", part)))
+            totals[-1] += (most - 1) * last
+            last *= most
+        else:
+            last = 10 if part[:2] in ("\\p", "\\P") or "[:" in part else 1
+            totals[-1] += last
+    return sum(totals)

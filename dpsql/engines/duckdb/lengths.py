@@ -1,0 +1,54 @@
+"""The limit on the length of private values in DuckDB: how a value is measured, and the scan."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dpsql.analysis import fold, quote
+
+if TYPE_CHECKING:
+    from dpsql.policy import Table
+    from dpsql.types import SqlType
+
+__all__ = ["beyond", "limited"]
+
+_MEASURES = {
+    "VARCHAR": "strlen({0})",
+    "BLOB": "octet_length({0})",
+    # As long as its text; TRY because a list of more than four gigabytes has none.
+    "LIST": "CASE WHEN {0} IS NOT NULL THEN coalesce(TRY(strlen(CAST({0} AS VARCHAR))), 4294967296) END",
+    "STRUCT": "CASE WHEN {0} IS NOT NULL THEN coalesce(TRY(strlen(CAST({0} AS VARCHAR))), 4294967296) END",
+}
+"""Bytes of a value; types that are not here have values of bounded size."""
+
+
+def beyond(table: Table, columns: tuple[tuple[str, SqlType], ...], longest: int) -> dict[str, str]:
+    """Return, for each private column of a type without a size of its own, the condition for "too long"."""
+    if table.public:
+        return {}
+    return {name: f"{_measure(name, kind)} > {longest}" for name, kind in columns if kind.name in _MEASURES}
+
+
+def limited(table: Table, columns: tuple[tuple[str, SqlType], ...], sql: str, longest: int) -> str:
+    """Write the scan in which a value beyond the limit is NULL, over the one that reads all values.
+
+    A row with such a value in a column of a vouched fact is not read: NULLs there could be equal, and the
+    fact false.
+    """
+    wide = beyond(table, columns, longest)
+    if not wide:
+        return sql
+    cells = ", ".join(
+        f"CASE WHEN {_measure(name, kind)} <= {longest} THEN {quote(name)} END AS {quote(name)}"
+        if name in wide
+        else quote(name)
+        for name, kind in columns
+    )
+    facts = {fold(column) for fact in table.unique for column in fact}
+    left_out = [f"({condition}) IS NOT TRUE" for name, condition in wide.items() if fold(name) in facts]
+    where = f" WHERE {' AND '.join(left_out)}" if left_out else ""
+    return f"SELECT {cells} FROM ({sql}) AS r{where}"
+
+
+def _measure(column: str, kind: SqlType) -> str:
+    return _MEASURES[kind.name].format(quote(column))
