@@ -21,7 +21,7 @@ GROUND = {"errors", "charge", "types", "release"}
 CORE = (
     GROUND
     | {"policy", "noise", "mechanisms", "estimates", "ledger", "language", "analysis", "engines"}
-    | {"answers", "checked", "info", "present", "reuse"}
+    | {"answers", "checked", "exclusive", "info", "present", "reuse", "running"}
 )
 
 MAY_IMPORT: dict[str, set[str]] = {
@@ -30,12 +30,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "charge": {"errors"},
     "types": {"errors"},
     "drawing": {"charge"},
+    "exclusive": {"errors"},
     "release": {"errors", "charge", "types", "drawing"},
     # The core, each room as the way of a statement goes through it.
     "policy": {"errors", "charge", "types"},
     "language": {"errors", "charge", "types"},
     "analysis": {"errors", "charge", "types", "language", "policy"},
-    "engines": {"errors", "types", "policy", "language", "analysis"},
+    "engines": {"errors", "exclusive", "types", "policy", "language", "analysis"},
     "noise": {"charge"},
     "mechanisms": {"charge", "noise"},
     "estimates": {"charge"},
@@ -44,11 +45,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "reuse": {"policy", "analysis"},
     "present": {"analysis", "language"},
     "info": GROUND | {"analysis", "answers", "language", "ledger", "policy"},
-    "checked": GROUND | {"analysis", "engines", "language", "ledger", "mechanisms"},
+    "running": {"charge", "engines", "errors", "exclusive", "ledger"},
+    "checked": GROUND | {"analysis", "engines", "exclusive", "language", "ledger", "mechanisms", "running"},
     "session": CORE,
     "owner": {"errors", "types", "policy", "analysis", "engines", "reuse"},
     # The front ends.
-    "dbapi": GROUND | {"checked", "drawing", "session", "policy", "language", "ledger"},
+    "dbapi": GROUND | {"checked", "drawing", "exclusive", "session", "policy", "language", "ledger"},
     "sqlalchemy": GROUND | {"dbapi"},
     "audit": {"errors", "charge", "noise", "mechanisms"},
     # `import dpsql` is the connector's front door; only the command line goes through it.
