@@ -120,6 +120,11 @@ class SparkEngine(RemoteEngine):
             else:
                 self.session.sparkContext.cancelJobsWithTag(self._tag)
 
+    def interrupted(self, error: BaseException) -> bool:
+        """See `RemoteEngine`: by the condition, since texts may quote the statement."""
+        condition = getattr(error, "getCondition", None)
+        return condition is not None and condition() in _STOPPED
+
     def reopen(self) -> None:
         """See `RemoteEngine`: a session outlives a statement's failure."""
 
@@ -130,6 +135,9 @@ class SparkEngine(RemoteEngine):
             with suppress(Exception):
                 self.session.stop()
 
+
+_STOPPED = ("SPARK_JOB_CANCELLED", "OPERATION_CANCELED")
+"""Spark's conditions for a job, and over Connect an operation, that was cancelled."""
 
 _ARROW = {"I": pa.int64(), "B": pa.decimal128(38, 0), "0": pa.string(), "S": pa.string()}
 
