@@ -47,12 +47,12 @@ class BudgetPolicy:
     delta: Fraction = Fraction(0)
     max_epsilon_per_query: Fraction | None = None
     max_failures: int = 3
-    max_failures_total: int | None = None
-    max_cancelled: int | None = None
-    max_cancelled_total: int | None = None
     default_epsilon: Fraction | None = None
     default_delta: Fraction | None = None
     ledger: Path = Path("dpsql-ledger.sqlite")
+    max_failures_total: int | None = None
+    max_cancelled: int | None = None
+    max_cancelled_total: int | None = None
 
     def __post_init__(self) -> None:
         budget_rules.read_numbers(self, "budget")

@@ -1,4 +1,4 @@
-"""No frame of an error holds what an analyst may not see: tools that report errors show the frames' variables."""
+"""No frame of an error holds what an analyst may not see: tools that report errors show its variables."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def private(value: object) -> bool:
 
 
 def found(error: BaseException) -> list[str]:
-    """Name each variable of each frame, of the error and of those behind it, that leads to what is private."""
+    """Name each variable, in each frame of an error and of those behind it, that leads to what is private."""
     told, errors, seen = [], [error], set[int]()
     while errors:
         one = errors.pop()

@@ -272,7 +272,7 @@ def test_what_runs_holds_a_slot_and_gives_it_back(open_ledger: Open) -> None:
     ledger.fail(reserve(ledger, "1/100"))
     running = [reserve(ledger, "1/100") for _ in range(2)]
     spent = ledger.budget().spent
-    with pytest.raises(OperationalError, match="2 of your private .* are running and 1 have"):
+    with pytest.raises(OperationalError, match=r"2 of your private .* are running and 1 have"):
         reserve(ledger, "1/100")
     assert ledger.budget().spent == spent
     reserve(ledger, "1/100", analyst="bob")

@@ -1,4 +1,4 @@
-"""One path for all private work: nothing is answered under a charge that has ended or that another one uses."""
+"""One path for all private work: nothing is answered under a charge that has ended or is in use."""
 
 from __future__ import annotations
 
@@ -510,11 +510,18 @@ def test_a_ctrl_c_while_the_analyst_handles_an_error_is_a_cancel(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(session.engine, "count", count)
-    with pytest.raises(KeyboardInterrupt):
-        try:
-            raise ValueError("the analyst's own")
-        except ValueError:
+
+    class Handling:
+        """Runs the statement while an error of the analyst's own is handled."""
+
+        def __enter__(self) -> None:
+            pass
+
+        def __exit__(self, *_: object) -> None:
             session.run(COUNT)
+
+    with pytest.raises(KeyboardInterrupt), Handling():
+        raise ValueError
     assert states(session) == ["cancelled"]
 
 

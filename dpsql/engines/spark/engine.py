@@ -122,8 +122,17 @@ class SparkEngine(RemoteEngine):
 
     def interrupted(self, error: BaseException) -> bool:
         """See `RemoteEngine`: by the condition, since texts may quote the statement."""
-        condition = getattr(error, "getCondition", None)
-        return condition is not None and condition() in _STOPPED
+        # Within this process the error of the job stands behind one of the thread that hands out the rows.
+        behind: Any = getattr(error, "java_exception", None) or error
+        for _ in range(_DEEPEST):
+            with suppress(Exception):  # errors that are not Spark's have no condition
+                if behind.getCondition() in _STOPPED:
+                    return True
+            cause = getattr(behind, "getCause", None)
+            behind = cause() if cause is not None else None
+            if behind is None:
+                break
+        return False
 
     def reopen(self) -> None:
         """See `RemoteEngine`: a session outlives a statement's failure."""
@@ -138,6 +147,9 @@ class SparkEngine(RemoteEngine):
 
 _STOPPED = ("SPARK_JOB_CANCELLED", "OPERATION_CANCELED")
 """Spark's conditions for a job, and over Connect an operation, that was cancelled."""
+
+_DEEPEST = 10
+"""Errors behind errors that are looked at."""
 
 _ARROW = {"I": pa.int64(), "B": pa.decimal128(38, 0), "0": pa.string(), "S": pa.string()}
 
