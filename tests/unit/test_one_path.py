@@ -117,6 +117,12 @@ class Whole(int):
     def __index__(self) -> int:
         return 99
 
+    def __mul__(self, other: int) -> Whole:
+        return Whole(int.__mul__(self, other))
+
+    def __divmod__(self, other: int) -> tuple[int, int]:
+        return Whole(int.__floordiv__(self, other)), 0
+
     def __rsub__(self, other: object) -> int:
         raise AssertionError("it met the count")
 
