@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from operator import index
 
 __all__ = ["Charge", "Number", "exact"]
 
@@ -27,16 +28,21 @@ def exact(value: Number) -> Fraction:
     """
     if isinstance(value, bool):
         raise ValueError("expected a number, got a boolean")  # noqa: TRY004  one error type for callers
-    if isinstance(value, (int, Fraction)):
-        return Fraction(value)
+    # Subclasses are read by the methods of their bases: what is returned runs no code of the caller's.
+    if isinstance(value, int):
+        return Fraction(int.__int__(value))
+    if isinstance(value, Fraction):
+        return Fraction(int.__int__(index(value.numerator)), int.__int__(index(value.denominator)))
     text = (
-        str(value)
+        str(Decimal(value))
         if isinstance(value, Decimal)
-        else repr(float(value))
+        else float.__repr__(value)
         if isinstance(value, float)
-        else value
+        else str.__str__(value)
+        if isinstance(value, str)
+        else None
     )
-    if not isinstance(text, str) or not (_DECIMAL.fullmatch(text) or _RATIO.fullmatch(text)):
+    if text is None or not (_DECIMAL.fullmatch(text) or _RATIO.fullmatch(text)):
         raise ValueError(f"not a finite number: {str(value)[:40]!r}")
     try:
         return Fraction(text.replace(" ", ""))

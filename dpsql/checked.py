@@ -4,25 +4,30 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, Self
 
-from dpsql.charge import Number, exact
-from dpsql.engines import FAILED, Cancelled
+import numpy as np
+
+from dpsql.charge import exact
 from dpsql.errors import InterfaceError, OperationalError, ProgrammingError
-from dpsql.language import Scalar
+from dpsql.language import Scalar, plain, plain_text
 from dpsql.mechanisms import GuessAndCheck, MedianOracle
+from dpsql.running import Paid, Running
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from fractions import Fraction
     from types import TracebackType
 
-    from numpy.typing import ArrayLike
+    from numpy.typing import ArrayLike, NDArray
 
     from dpsql.analysis import Plan
+    from dpsql.charge import Number
     from dpsql.engines import Engine
+    from dpsql.exclusive import Turn
     from dpsql.language import Parameters
     from dpsql.ledger import Ledger
     from dpsql.mechanisms import Checked
 
-__all__ = ["CheckedCounts", "MedianCounts"]
+__all__ = ["CheckedCounts", "MedianCounts", "plain_array"]
 
 
 class _Session(Protocol):
@@ -31,36 +36,50 @@ class _Session(Protocol):
     analyst: str
     ledger: Ledger
     engine: Engine
+    turn: Turn
 
-    def plan_count(self, text: str, parameters: Parameters = None) -> Plan:
+    def plan_count(self, text: str, parameters: Parameters) -> Plan:
         """Analyse a count that the stream pays for."""
 
 
 class _Stream:
-    """Counts under one reservation: the most it can cost is charged at the start, settled at the end."""
+    """Counts under one reservation: the most it can cost is charged at the start, settled at the end.
+
+    What a count has cost is in the ledger before its answer is handed out. A stream holds the session's
+    turn while it answers and while it settles, so that neither happens in the middle of the other.
+    """
 
     def __init__(self, session: _Session, name: str, mechanism: GuessAndCheck) -> None:
         self._session = session
         self._mechanism = mechanism
-        self._reservation = session.ledger.reserve(
+        self._run = Running.reserve(
+            session.ledger,
             analyst=session.analyst,
             statement=f"{name}(tolerance={mechanism.threshold_scale})",
             reading=name,
             mechanism="guess and check",
             charge=mechanism.largest_charge,
         )
-        self._open = True
 
     @property
     def exhausted(self) -> bool:
         """Whether the misses are used up: then no further count is answered."""
         return self._mechanism.exhausted
 
+    @property
+    def open(self) -> bool:
+        """Whether counts may be asked: it has not ended, and this process opened it."""
+        return self._run.open
+
     def close(self) -> None:
-        """End the stream; what was not spent is not charged."""
-        if self._open:
-            self._open = False
-            self._session.ledger.settle(self._reservation, self._mechanism.charge)
+        """End the stream; what was not spent is not charged. Waits for a count that another thread runs."""
+        with self._session.turn:
+            self.settle()
+
+    def settle(self) -> None:
+        """End the stream for the holder of the session's turn; once it has ended, do nothing."""
+        if self.open:
+            self._run.close(self._mechanism.charge)
 
     def __enter__(self) -> Self:
         return self
@@ -68,29 +87,26 @@ class _Stream:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        # A child of a fork leaves the block as well; the stream is its parent's.
+        if self._session.turn.here:
+            self.close()
 
     def _answer(self, text: str, parameters: Parameters, ask: Callable[[int], Checked]) -> Checked:
-        if not self._open:
-            raise InterfaceError("the stream of checked counts is closed")
-        plan = self._session.plan_count(text, parameters)
-        _one_count(plan)
-        if self._mechanism.exhausted:
-            raise OperationalError("the misses are used up: open another stream")
-        failed = False
-        try:
-            exact_count = int(self._session.engine.count(plan.compiled).n[0][0])
-            return ask(exact_count)
-        except (KeyboardInterrupt, Cancelled):
-            self._open = False
-            self._session.ledger.cancel(self._reservation)
-            raise
-        except Exception:  # noqa: BLE001  whatever it is, its text may carry data
-            failed = True
-        if failed:
-            self._open = False
-            self._session.ledger.fail(self._reservation)
-        raise OperationalError(FAILED)
+        words, values = plain_text(text), plain(parameters)
+        with self._session.turn:
+            if not self.open:
+                raise InterfaceError("the stream of checked counts is closed")
+            plan = self._session.plan_count(words, values)
+            _one_count(plan)
+            if self.exhausted:
+                raise OperationalError("the misses are used up: open another stream")
+            return self._run.step(lambda: self._asked(plan, ask))
+
+    def _asked(self, plan: Plan, ask: Callable[[int], Checked]) -> Paid[Checked]:
+        """See the data, under a charge that is written already; see `Running.step`."""
+        count = int(self._session.engine.count(plan.compiled).n[0][0])
+        self._run.confirm()
+        return Paid(ask(count), self._mechanism.charge)
 
 
 def _one_count(plan: Plan) -> None:
@@ -100,10 +116,18 @@ def _one_count(plan: Plan) -> None:
         raise ProgrammingError("a checked count may change by 1 with one unit: COUNT(DISTINCT unit)")
 
 
+def plain_array(values: ArrayLike) -> NDArray[np.generic]:
+    """Copy whole numbers or booleans out of whatever holds them."""
+    array = np.array(values)
+    if array.dtype.kind not in "biuf":
+        raise ValueError("expected an array of numbers")
+    return array
+
+
 class CheckedCounts(_Stream):
     """Answers counts by guesses; see `dpsql.mechanisms.GuessAndCheck`."""
 
-    def __init__(self, session: _Session, tolerance: Number, epsilon: Number, misses: int) -> None:
+    def __init__(self, session: _Session, tolerance: Fraction, epsilon: Fraction, misses: int) -> None:
         self._checker = GuessAndCheck(tolerance, epsilon, misses)
         super().__init__(session, "checked", self._checker)
 
@@ -122,14 +146,20 @@ class MedianCounts(_Stream):
     def __init__(
         self,
         session: _Session,
-        hypotheses: ArrayLike,
-        tolerance: Number,
-        epsilon: Number,
+        hypotheses: NDArray[np.generic],
+        tolerance: Fraction,
+        epsilon: Fraction,
         misses: int | None = None,
     ) -> None:
         self._oracle = MedianOracle(hypotheses, tolerance, epsilon, misses)
         super().__init__(session, "median oracle", self._oracle.checker)
 
+    @property
+    def exhausted(self) -> bool:
+        """Whether the misses are used up, or no hypothesis is left: then no further count is answered."""
+        return self._oracle.exhausted
+
     def count(self, text: str, cells: ArrayLike, parameters: Parameters = None) -> Checked:
         """Answer one count, whose guess is the median of what the hypotheses have in these cells."""
-        return self._answer(text, parameters, lambda count: self._oracle.ask(count, cells))
+        mask = self._oracle.mask(plain_array(cells))
+        return self._answer(text, parameters, lambda count: self._oracle.ask(count, mask))

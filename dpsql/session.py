@@ -4,20 +4,34 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from dpsql import info
 from dpsql.analysis import Plan, analyse, complete, is_private, public_sql
 from dpsql.answers import choose, details, rows
-from dpsql.charge import Charge
-from dpsql.checked import CheckedCounts, MedianCounts
-from dpsql.engines import FAILED, Cancelled, Untranslatable, lengths, open_engine
-from dpsql.errors import DatabaseError, InternalError, OperationalError, ProgrammingError
-from dpsql.language import Describe, Explain, Options, Query, Set, Show, Statement, parse
-from dpsql.ledger import Ledger, Reservation
+from dpsql.charge import Charge, exact
+from dpsql.checked import CheckedCounts, MedianCounts, plain_array
+from dpsql.engines import Untranslatable, lengths, open_engine
+from dpsql.errors import InternalError, OperationalError, ProgrammingError
+from dpsql.exclusive import Turn
+from dpsql.language import (
+    Describe,
+    Explain,
+    Options,
+    Query,
+    Set,
+    Show,
+    Statement,
+    parse,
+    plain,
+    plain_text,
+    plain_whole,
+)
+from dpsql.ledger import Ledger
 from dpsql.present import check_wrapper, present
 from dpsql.release import Release, from_bytes, to_bytes
 from dpsql.reuse import charged_again, question, reuse_key, source_version, tables_read
+from dpsql.running import Paid, Running, sealed
 from dpsql.versions import Stamps, Versions
 
 if TYPE_CHECKING:
@@ -36,6 +50,7 @@ __all__ = ["Answer", "Prepared", "Session"]
 
 _ATTEMPTS = 5
 _CHANGING = "the data is being changed; nothing was charged, ask again"
+_Stream = TypeVar("_Stream", CheckedCounts, MedianCounts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +81,15 @@ class Prepared:
 
 
 class Session:
-    """One analyst's work under one policy."""
+    """One analyst's work under one policy, by the process that opened it.
+
+    Threads may share it: what they ask waits for what runs. `cancel` alone passes the queue.
+    """
 
     def __init__(self, policy: Policy, analyst: str = "analyst") -> None:
         self.policy = policy
-        self.analyst = analyst
+        self.turn = Turn("connection")
+        self._streams: list[CheckedCounts | MedianCounts] = []
         budget = policy.budget
         self.ledger = Ledger.open(
             budget.ledger,
@@ -79,9 +98,13 @@ class Session:
             per_query=budget.max_epsilon_per_query,
             analysts={name: a.charge for name, a in policy.analysts.items()},
             max_failures=budget.max_failures,
+            max_failures_total=budget.max_failures_total,
+            max_cancelled=budget.max_cancelled,
+            max_cancelled_total=budget.max_cancelled_total,
         )
         self.versions = Versions(policy, self.ledger)
         try:
+            self.analyst = self.ledger.admitted(analyst)
             self._open()
         except BaseException:
             self.ledger.close()
@@ -119,6 +142,11 @@ class Session:
 
     def prepare(self, text: str, parameters: Parameters = None) -> Prepared:
         """Parse, analyse and price one statement; raises what is wrong with it."""
+        words, values = plain_text(text), plain(parameters)
+        with self.turn:
+            return self._parsed(words, values)
+
+    def _parsed(self, text: str, parameters: Parameters) -> Prepared:
         self._follow()
         statement = parse(text, parameters)
         if isinstance(statement, Query):
@@ -178,6 +206,10 @@ class Session:
 
     def execute(self, prepared: Prepared) -> Answer:
         """Charge and run what was prepared."""
+        with self.turn:
+            return self._executed(prepared)
+
+    def _executed(self, prepared: Prepared) -> Answer:
         match prepared.statement:
             case Query() if prepared.private:
                 return self._private(prepared)
@@ -211,22 +243,15 @@ class Session:
             before = self.ledger.asked(question(prepared.key), prepared.text, self.analyst)
             again = charged_again(prepared.key, before)
         self._vet(plan)
-        reservation = self.ledger.reserve(
+        run = Running.reserve(
+            self.ledger,
             analyst=self.analyst,
             statement=prepared.text,
             reading=type(plan.reading).__name__,
             mechanism=method.terms.mechanism,
             charge=method.terms.charge,
         )
-        release = self._release(prepared, plan, method, reservation)
-        # What was counted while a file changed answers this statement, and none that is asked again.
-        unchanged = self.versions.stamps(prepared.reads) == prepared.stamps
-        number = self.ledger.settle(
-            reservation,
-            release.charge,
-            release=to_bytes(release),
-            reuse_key=prepared.key if unchanged else None,
-        )
+        release, number = run.finish(lambda: self._release(prepared, plan, method))
         release = replace(release, number=number, charged_again=again)
         return Answer(present(prepared.statement, release.rows), release)
 
@@ -250,7 +275,7 @@ class Session:
                 continue
             version = source_version(self.policy, table, self.versions)
             if not self.ledger.vetted(name, version):
-                if not self.engine.vet(name):
+                if not self._readable(name):
                     raise OperationalError(
                         f"table {name} cannot be read as declared: the owner runs `dpsql check`"
                     )
@@ -262,31 +287,28 @@ class Session:
             else:
                 self.engine.assume_short(name, self.ledger.vetted(lengths(name), version))
 
-    def _release(self, prepared: Prepared, plan: Plan, method: Method, reservation: Reservation) -> Release:
-        """From here on the charge is written: whatever happens, it stays, and no error tells why."""
-        known: DatabaseError | None = None
-        try:
-            counts = self.engine.count(plan.compiled)
-            answer = method.run(counts)
-            shown = rows(plan, answer, counts, self.shell.calculate)
-            return Release(
-                rows=shown,
-                table=details(plan, answer, shown),
-                charge=answer.charge,
-                statement=prepared.text,
-                scale=method.terms.scale,
-                **info.words(plan, method),
-            )
-        except (KeyboardInterrupt, Cancelled):
-            self.ledger.cancel(reservation)
-            raise
-        except Exception:  # noqa: BLE001  whatever it is, its text may carry data
-            known = OperationalError(FAILED)
-        self.ledger.fail(reservation)
-        raise known
+    def _readable(self, name: str) -> bool:
+        return sealed(lambda: self.engine.vet(name), otherwise=False)
 
-    def plan_count(self, text: str, parameters: Parameters = None) -> Plan:
-        """Analyse a count for a stream, which pays for it itself; its source is vetted."""
+    def _release(self, prepared: Prepared, plan: Plan, method: Method) -> Paid[Release]:
+        """See the data, under a charge that is written already; see `Running.finish`."""
+        counts = self.engine.count(plan.compiled)
+        answer = method.run(counts)
+        shown = rows(plan, answer, counts, self.shell.calculate)
+        release = Release(
+            rows=shown,
+            table=details(plan, answer, shown),
+            charge=answer.charge,
+            statement=prepared.text,
+            scale=method.terms.scale,
+            **info.words(plan, method),
+        )
+        # What was counted while a file changed answers this statement, and none that is asked again.
+        unchanged = self.versions.stamps(prepared.reads) == prepared.stamps
+        return Paid(release, release.charge, to_bytes(release), prepared.key if unchanged else None)
+
+    def plan_count(self, text: str, parameters: Parameters) -> Plan:
+        """Analyse a count for a stream, which pays for it itself and has the turn; its source is vetted."""
         self._follow()
         query = parse(text, parameters)
         if not isinstance(query, Query) or not is_private(query, self.policy):
@@ -301,7 +323,9 @@ class Session:
 
     def checked(self, *, tolerance: Number, epsilon: Number, misses: int) -> CheckedCounts:
         """Open a stream of counts answered by guesses; its largest charge is reserved now."""
-        return CheckedCounts(self, tolerance, epsilon, misses)
+        wanted = exact(tolerance), exact(epsilon), plain_whole(misses)
+        with self.turn:
+            return self._keep(CheckedCounts(self, *wanted))
 
     def median_oracle(
         self,
@@ -312,25 +336,41 @@ class Session:
         misses: int | None = None,
     ) -> MedianCounts:
         """Open a stream of counts guessed by the median of hypotheses."""
-        return MedianCounts(self, hypotheses, tolerance, epsilon, misses)
+        wanted = plain_array(hypotheses), exact(tolerance), exact(epsilon), plain_whole(misses)
+        with self.turn:
+            return self._keep(MedianCounts(self, *wanted))
+
+    def _keep(self, stream: _Stream) -> _Stream:
+        """Remember an open stream, which is settled when the session closes."""
+        self._streams = [*(other for other in self._streams if other.open), stream]
+        return stream
 
     def budget(self) -> Budget:
         """Return what the analyst may still spend."""
+        self.turn.check()
         return self.ledger.budget(self.analyst)
 
     def release(self, number: int) -> Release:
         """Read one of the analyst's own releases back, by the number it was given; it costs nothing."""
+        self.turn.check()
         return replace(from_bytes(self.ledger.release(number, self.analyst)), number=number)
 
     def cancel(self) -> None:
         """Stop the statement that runs, from another thread; what was charged stays charged."""
+        self.turn.check()
         try:
             self.engine.cancel()
         finally:
             self.shell.cancel()
 
     def close(self) -> None:
-        """Let go of the data and the ledger."""
-        self.engine.close()
-        self.shell.close()
-        self.ledger.close()
+        """Settle open streams, let go of the data and the ledger; waits for what runs."""
+        with self.turn:
+            try:
+                for stream in self._streams:
+                    stream.settle()
+            finally:
+                self._streams.clear()
+                self.engine.close()
+                self.shell.close()
+                self.ledger.close()

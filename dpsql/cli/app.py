@@ -59,6 +59,8 @@ def open_session(settings: Settings) -> Session:
 def _opened(settings: Settings) -> Iterator[Session]:
     session = open_session(settings)
     try:
+        if not session.policy.analysts:
+            narrate.unverified()
         yield session
     finally:
         # All that was charged and released is durable by now, so nothing that fails here is worth a word.
@@ -190,7 +192,7 @@ def _shell(settings: Settings) -> int:
 @click.option(
     "--clear-failures",
     is_flag=True,
-    help="For the owner: let analysts (or --analyst NAME) ask again after too many failed statements.",
+    help="For the owner: let analysts (or --analyst NAME) ask again after too many failed or cancelled ones.",
 )
 @click.pass_context
 def budget_command(ctx: click.Context, /, *, json_: bool, clear_failures: bool) -> int:

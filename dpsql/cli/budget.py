@@ -37,6 +37,9 @@ def open_ledger(policy: Policy) -> Ledger:
         per_query=policy.budget.max_epsilon_per_query,
         analysts={name: analyst.charge for name, analyst in policy.analysts.items()},
         max_failures=policy.budget.max_failures,
+        max_failures_total=policy.budget.max_failures_total,
+        max_cancelled=policy.budget.max_cancelled,
+        max_cancelled_total=policy.budget.max_cancelled_total,
     )
 
 
@@ -151,9 +154,9 @@ def _charge(charge: Charge, rounded: Callable[[Fraction], str]) -> dict[str, obj
 
 
 def clear_failures(ledger: Ledger, analyst: str | None) -> None:
-    """Let an analyst (or all) ask private statements again after failures; says whom."""
+    """Forget what failed or was cancelled of an analyst's (or of all), who may ask again; says whom."""
     ledger.clear_failures(analyst)
-    narrate.note(f"failures of {analyst or 'every analyst'} are cleared")
+    narrate.note(f"failed and cancelled statements of {analyst or 'every analyst'} are cleared")
 
 
 def check(ledger: Ledger) -> ExitCode:

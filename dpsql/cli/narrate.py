@@ -9,7 +9,7 @@ import sys
 from dpsql.drawing.cells import folded, neutral
 from dpsql.errors import Error, InternalError
 
-__all__ = ["bug", "error", "interrupted", "note", "say", "warning"]
+__all__ = ["bug", "error", "interrupted", "note", "say", "unverified", "warning"]
 
 
 def say(text: str) -> None:
@@ -28,6 +28,11 @@ def note(text: str) -> None:
 def warning(text: str) -> None:
     """Warn: `dpsql: warning: ...`."""
     say(f"dpsql: warning: {text}")
+
+
+def unverified() -> None:
+    """Warn that anybody may give any name, so that limits of analysts are none; once for each session."""
+    warning("names of analysts are not verified: the policy lists none under [analysts], so any name may ask")
 
 
 def error(problem: Exception | str, *, where: str = "", line: int = 1) -> None:

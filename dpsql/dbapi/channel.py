@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dpsql.errors import InterfaceError, ProgrammingError
+from dpsql.errors import InterfaceError
+from dpsql.exclusive import Turn
 
 if TYPE_CHECKING:
     from dpsql.ledger import Budget
@@ -18,37 +18,37 @@ Parameters = Sequence[Any] | Mapping[str, Any]
 """A sequence for `?` markers, a mapping for `$name` markers."""
 
 
-_TEXT = (str, bytes, bytearray, memoryview)
-
-
 class Channel:
-    """Serialises what threads ask of one session; `cancel` alone passes the queue."""
+    """Serialises what threads ask of one session; `cancel` alone passes the queue.
+
+    It is its own process's: what came through a fork is refused.
+    """
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._lock = threading.RLock()
+        self._turn = Turn("connection")
         self.closed = False
 
     def run(self, text: str, parameters: Parameters | None) -> Answer:
         """Run one statement: one charge, if it is private."""
-        checked = _check(text, parameters)
-        with self._lock:
-            return self.open_session().run(text, checked)
+        asked = _plain(text, parameters)
+        with self._turn:
+            return self.open_session().run(*asked)
 
     def prepare(self, text: str, parameters: Parameters | None) -> Prepared:
         """Analyse and price one statement; charges nothing."""
-        checked = _check(text, parameters)
-        with self._lock:
-            return self.open_session().prepare(text, checked)
+        asked = _plain(text, parameters)
+        with self._turn:
+            return self.open_session().prepare(*asked)
 
     def execute(self, prepared: Prepared) -> Answer:
         """Run what was prepared."""
-        with self._lock:
+        with self._turn:
             return self.open_session().execute(prepared)
 
     def budget(self) -> Budget:
         """Return what is spent and what is left."""
-        with self._lock:
+        with self._turn:
             return self.open_session().budget()
 
     def cancel(self) -> None:
@@ -57,24 +57,27 @@ class Channel:
 
     def close(self) -> None:
         """Close the session; a second call is an error, as PEP 249's compliance suite wants."""
-        with self._lock:
+        with self._turn:
             self.open_session()
             self.closed = True
             self._session.close()
 
+    @property
+    def here(self) -> bool:
+        """Whether this process opened it."""
+        return self._turn.here
+
     def open_session(self) -> Session:
-        """Return the session, or say that it is closed."""
+        """Return the session, or say that it is closed or another process's."""
+        self._turn.check()
         if self.closed:
             raise InterfaceError("the connection is closed")
         return self._session
 
 
-def _check(text: object, parameters: object) -> Parameters | None:
-    if not isinstance(text, str):
-        raise ProgrammingError("a statement is text (str)")
-    if parameters is None:
-        return None
-    # Text is a sequence too, but never what was meant.
-    if isinstance(parameters, (Sequence, Mapping)) and not isinstance(parameters, _TEXT):
-        return parameters
-    raise ProgrammingError("parameters are a sequence for ? markers or a mapping for $name markers")
+def _plain(text: object, parameters: object) -> tuple[str, Any]:
+    """Copy what is asked into plain values, before anything is decided or locked."""
+    # Imported here: there is a session, so it is loaded; `import dpsql` must not wait for it.
+    from dpsql.language import plain, plain_text  # noqa: PLC0415
+
+    return plain_text(text), plain(parameters)

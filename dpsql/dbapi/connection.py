@@ -33,13 +33,13 @@ def connect(
     policy
         Path of the owner's policy file, or a `Policy`.
     analyst
-        Whose questions these are; the ledger writes the name down, and the policy may give analysts
-        budgets of their own.
+        Whose questions these are; the ledger writes the name down. dpsql does not verify names: whoever runs
+        this process may give any. Where the policy lists its analysts, others are refused.
 
     Raises
     ------
     PolicyError
-        The policy cannot be read or is wrong.
+        The policy cannot be read or is wrong, or lists its analysts without this one.
     """
     # Imported here: the engine and the parser take a third of a second, and `import dpsql` needs neither.
     from dpsql.policy import Policy, load  # noqa: PLC0415
@@ -52,8 +52,8 @@ def connect(
 class Connection:
     """One analyst's way to the data; `dpsql.connect` makes it.
 
-    Threads may share it (their statements wait for each other), each with cursors of its own.
-    PEP 249's exceptions are its attributes too.
+    Threads may share it (their statements wait for each other), each with cursors of its own. Processes may
+    not: after a fork a child opens its own. PEP 249's exceptions are its attributes too.
     """
 
     Warning = errors.Warning
@@ -127,5 +127,6 @@ class Connection:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if not self._channel.closed:
+        # A child of a fork leaves the block as well; the connection is its parent's.
+        if self._channel.here and not self._channel.closed:
             self.close()

@@ -102,7 +102,7 @@ class Cursor:
         all sets were checked.
         """
         self._begin()
-        prepared = [self._channel.prepare(operation, parameters) for parameters in seq_of_parameters]
+        prepared = [self._channel.prepare(operation, parameters) for parameters in list(seq_of_parameters)]
         if any(one.private for one in prepared):
             raise NotSupportedError(
                 "executemany of a private statement would charge the budget once for each set of parameters; "

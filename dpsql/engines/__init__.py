@@ -8,13 +8,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dpsql.engines.protocol import CANCELLED, FAILED, Cancelled, Counts, Engine, Untranslatable, lengths
+from dpsql.engines.worker import watched
 from dpsql.policy import engine_kind
 
 if TYPE_CHECKING:
     from dpsql.engines.duckdb.shell import Shell
     from dpsql.policy import Policy
 
-__all__ = ["CANCELLED", "FAILED", "Cancelled", "Counts", "Engine", "Untranslatable", "lengths", "open_engine"]
+__all__ = [
+    "CANCELLED",
+    "FAILED",
+    "Cancelled",
+    "Counts",
+    "Engine",
+    "Untranslatable",
+    "lengths",
+    "open_engine",
+    "watched",
+]
 
 
 def open_engine(policy: Policy) -> tuple[Shell, Engine]:

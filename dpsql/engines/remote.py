@@ -17,8 +17,9 @@ from dpsql.engines.duckdb.shell import Shell
 from dpsql.engines.duckdb.sources import Reader, read_source
 from dpsql.engines.protocol import CANCELLED, FAILED, UNCHARGED, Cancelled, Counts
 from dpsql.engines.translate import Column, Public, Translated, Untranslatable, translate
-from dpsql.engines.worker import run
+from dpsql.engines.worker import Ending, run
 from dpsql.errors import InternalError, OperationalError, PolicyError
+from dpsql.exclusive import Home
 from dpsql.policy import CsvSource, DatabaseSource, ParquetSource, UnitColumn
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class RemoteEngine(ABC):
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
+        self._home = Home("engine")
         self._cancelled = False
         self._made: OrderedDict[str, Translated] = OrderedDict()
         self._public: dict[str, Public] = {}
@@ -69,6 +71,10 @@ class RemoteEngine(ABC):
     @abstractmethod
     def stop(self) -> None:
         """Stop what runs."""
+
+    @abstractmethod
+    def interrupted(self, error: BaseException) -> bool:
+        """Whether an error is the engine's own report that a statement was stopped."""
 
     @abstractmethod
     def reopen(self) -> None:
@@ -116,7 +122,8 @@ class RemoteEngine(ABC):
             f"r.{self.dialect.quote(columns[c].name)} AS c{i}" for i, (c, _) in enumerate(reader.columns)
         )
         kinds = tuple(Column(f"c{i}", kind) for i, (_, kind) in enumerate(reader.columns))
-        rows = run(lambda: self.fetch(Translated(f"SELECT {listed} FROM {text} AS r", kinds, ())), self.stop)
+        made = Translated(f"SELECT {listed} FROM {text} AS r", kinds, ())
+        rows = run(lambda: self.fetch(made), self.stop, self.interrupted).value
         if rows is None:
             self.reopen()
             raise PolicyError(f"tables.{name}.source: cannot be read as declared")
@@ -172,13 +179,20 @@ class RemoteEngine(ABC):
 
     def _rows(self, made: Translated, cancelled: str) -> pa.Table | None:
         """Return the rows of a statement; None if it failed, and the engine was started afresh."""
+        self._home.check()
         self._cancelled = False
-        rows = run(lambda: self.fetch(made), self.stop, self._policy.timeout, lambda: self._cancelled)
-        if rows is None and self._cancelled:
+        ended = run(
+            lambda: self.fetch(made),
+            self.stop,
+            self.interrupted,
+            self._policy.timeout,
+            lambda: self._cancelled,
+        )
+        if ended.ending is Ending.INTERRUPTED:
             raise Cancelled(cancelled)
-        if rows is None:
+        if ended.ending is Ending.FAILED:
             self.reopen()
-        return rows
+        return ended.value
 
     def vet(self, table: str) -> bool:
         """Read every column once and test every vouched fact, so that no statement is the first to fail."""

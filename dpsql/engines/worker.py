@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import threading
-from contextlib import suppress
-from typing import TYPE_CHECKING, TypeVar
+import time
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-__all__ = ["run"]
+__all__ = ["Ended", "Ending", "run", "watched"]
 
 _TICK = 0.05
 _PATIENCE = 20
@@ -18,43 +21,122 @@ _PATIENCE = 20
 _Made = TypeVar("_Made")
 
 
+class Ending(Enum):
+    """How the engine ended what it ran, by its own report."""
+
+    RUNNING = "running"
+    ANSWERED = "answered"
+    INTERRUPTED = "interrupted"
+    """The engine says that it was interrupted, and a person had asked for it before the timeout."""
+    FAILED = "failed"
+
+
+@dataclass(slots=True)
+class Ended(Generic[_Made]):
+    """What came of the work; its value is there if it was answered, and its error is kept by nobody."""
+
+    ending: Ending = Ending.RUNNING
+    value: _Made | None = None
+
+
+class _Watch(threading.local):
+    endings: list[Callable[[], Ending]] | None = None
+
+
+_watch = _Watch()
+
+
+@contextmanager
+def watched() -> Iterator[Callable[[], bool]]:
+    """Give a function that tells whether anything that this thread ran in the block has failed.
+
+    It tells so as soon as the engine has failed, before any error is raised: a Ctrl-C after that
+    must not turn the failure into something else.
+    """
+    before = _watch.endings
+    endings: list[Callable[[], Ending]] = []
+    _watch.endings = endings
+    try:
+        yield lambda: any(ending() is Ending.FAILED for ending in endings)
+    finally:
+        _watch.endings = before
+
+
+class _Work(Generic[_Made]):
+    """One piece of work, the thread it runs in, and how it ends."""
+
+    def __init__(
+        self,
+        work: Callable[[], _Made],
+        interrupted: Callable[[BaseException], bool],
+        timeout: float | None,
+        cancelled: Callable[[], bool],
+    ) -> None:
+        self._work = work
+        self._interrupted = interrupted
+        self._cancelled = cancelled
+        self._timeout = timeout
+        self._start = time.monotonic()
+        self.asked = False
+        """Whether Ctrl-C asked the work to stop."""
+        self.ended: Ended[_Made] = Ended()
+        self.done = threading.Event()
+
+    def body(self) -> None:
+        """Run the work; no error leaves it, whatever it is."""
+        try:
+            self.ended.value = self._work()
+            self.ended.ending = Ending.ANSWERED
+        except BaseException as error:  # noqa: BLE001  the thread's own hook would print it
+            # A timeout is no wish of a person's: some engines report it as an interrupt too.
+            self.ended.ending = Ending.FAILED
+            with suppress(Exception):
+                asked = (self.asked or self._cancelled()) and not self.late(0.99)
+                if asked and self._interrupted(error):
+                    self.ended.ending = Ending.INTERRUPTED
+        finally:
+            self.done.set()
+
+    def late(self, part: float = 1.0) -> bool:
+        """Whether this part of the time allowed has passed."""
+        return self._timeout is not None and time.monotonic() - self._start > part * self._timeout
+
+    def ending(self) -> Ending:
+        return self.ended.ending
+
+
 def run(
     work: Callable[[], _Made],
     cancel: Callable[[], None],
+    interrupted: Callable[[BaseException], bool],
     timeout: float | None = None,
     cancelled: Callable[[], bool] = lambda: False,
-) -> _Made | None:
-    """Return what the work returns, None if it failed: no engine error may be seen, whatever it is.
+) -> Ended[_Made]:
+    """Return what came of the work; no engine error may be seen, whatever it is.
 
     After `timeout` seconds, or once `cancelled` says so, the work is cancelled, again and again until it
-    ends: what comes before the engine has begun is lost.
+    ends: what comes before the engine has begun is lost. `interrupted` tells whether an error is the
+    engine's report of an interrupt; every other error is a failure, also when somebody cancelled.
     """
-    outcome: list[_Made] = []
-    done = threading.Event()
-
-    def body() -> None:
-        try:
-            with suppress(Exception):
-                outcome.append(work())
-        finally:
-            done.set()
-
-    worker = threading.Thread(target=body, daemon=True)
+    job = _Work(work, interrupted, timeout, cancelled)
+    if _watch.endings is not None:
+        _watch.endings.append(job.ending)
+    worker = threading.Thread(target=job.body, daemon=True)
     ticks = 0
     try:
         worker.start()
         # Not join(): before Python 3.13 a Ctrl-C in it marks the running thread as ended.
-        while not done.wait(_TICK):
+        while not job.done.wait(_TICK):
             ticks += 1
-            late = timeout is not None and ticks * _TICK > timeout
-            if ticks % 4 == 0 and (late or cancelled()):
+            if ticks % 4 == 0 and (job.late() or cancelled()):
                 cancel()
     except BaseException:
         # A thread whose start was cut short may still have to begin.
         if worker.ident is not None:
-            _stop(done, cancel)
+            job.asked = True
+            _stop(job.done, cancel)
         raise
-    return outcome[0] if outcome else None
+    return job.ended
 
 
 def _stop(done: threading.Event, cancel: Callable[[], None]) -> None:

@@ -2,6 +2,7 @@
 
 from dpsql.language.parameters import Parameters
 from dpsql.language.parse import parse
+from dpsql.language.plain import plain, plain_text, plain_whole
 from dpsql.language.source import Source
 from dpsql.language.statement import (
     AboveThreshold,
@@ -38,5 +39,8 @@ __all__ = [
     "Statement",
     "TopK",
     "parse",
+    "plain",
+    "plain_text",
+    "plain_whole",
     "split",
 ]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.errors import ProgrammingError
+from dpsql.language.plain import Unusable
 
 if TYPE_CHECKING:
     from dpsql.language.source import Source
@@ -113,8 +114,9 @@ def _literal(source: Source, value: object, at: Token) -> list[Token]:
         case uuid.UUID():
             return [token(TokenType.STRING, str(value))]
         case _:
+            kind = value.kind if isinstance(value, Unusable) else type(value).__name__
             raise source.refuse(
-                f"a parameter of type {type(value).__name__} has no SQL value here",
+                f"a parameter of type {kind} has no SQL value here",
                 at.start,
                 "pass None, bool, int, float, Decimal, str, date, datetime (no time zone), time or UUID",
             )

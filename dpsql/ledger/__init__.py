@@ -2,7 +2,8 @@
 
 ================  ===========================================================================
 ``ledger``        `Ledger`, what the session calls
-``charging``      the life of a charge, inside one transaction: reserve, settle, fail, cancel
+``charging``      the life of a charge, inside one transaction: reserve, step, settle, fail, cancel
+``limits``        how many statements may fail or be cancelled, and the slots of those that run
 ``store``         the connection: transactions, waiting, threads, forks
 ``schema``        the file: its tables, its creation, recognising it
 ``amounts``       exact amounts as text

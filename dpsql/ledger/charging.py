@@ -1,4 +1,4 @@
-"""The life of a charge: reserve, then settle, fail or cancel. Each runs inside one write transaction."""
+"""The life of a charge: reserve, step, then settle, fail or cancel. Each inside one write transaction."""
 
 from __future__ import annotations
 
@@ -9,25 +9,29 @@ from datetime import UTC, datetime
 from fractions import Fraction
 
 from dpsql.charge import Charge
-from dpsql.errors import BudgetExceeded, InternalError, OperationalError
-from dpsql.ledger import holder
+from dpsql.errors import BudgetExceeded, InterfaceError, InternalError, OperationalError, PolicyError
+from dpsql.ledger import holder, limits
 from dpsql.ledger.amounts import DamagedError, moved, read, rounded_up, shown, too_wide, write
+from dpsql.ledger.limits import Limits
 from dpsql.ledger.records import Reservation, StoredRelease
 
 __all__ = [
+    "ANYBODY",
     "Caps",
     "asked",
-    "clear_failures",
     "end",
-    "failures",
     "find",
+    "progress",
     "reserve",
     "settle",
     "share",
     "spent",
+    "step",
 ]
 
 POLICY = "policy"
+ANYBODY = "*"
+"""Stands for every analyst whom the policy does not name."""
 _LATELY = 1000
 """Releases that are looked through for a statement's text, which has no index."""
 
@@ -39,7 +43,21 @@ class Caps:
     total: Charge
     per_query: Fraction | None
     analysts: Mapping[str, Charge]
-    max_failures: int
+    """By name; `*` is everybody else's, each one's own. Where there are any, others are refused."""
+    limits: Limits
+
+    def of(self, analyst: str) -> Charge | None:
+        """Return an analyst's own cap; None if there is none."""
+        return self.analysts.get(analyst, self.analysts.get(ANYBODY))
+
+    def check_listed(self, analyst: str) -> None:
+        """Refuse an analyst whom the policy does not list, if it lists any. Names are compared exactly."""
+        if self.analysts and self.of(analyst) is None:
+            raise PolicyError(
+                f"the policy lists its analysts, and {analyst!r} is none of them",
+                hint="give a name that it lists (analyst=..., --analyst NAME); for everybody else the owner"
+                ' writes [analysts."*"]',
+            )
 
 
 def scope(analyst: str) -> str:
@@ -70,17 +88,36 @@ def reserve(
     analyst = who[0]
     if charge.epsilon <= 0 or charge.delta >= 1:
         raise InternalError("a private statement costs an epsilon above 0 and a delta below 1")
-    _check_failures(connection, caps.max_failures, analyst)
+    caps.check_listed(analyst)
+    limits.check(connection, caps.limits, analyst)
     if caps.per_query is not None and charge.epsilon > caps.per_query:
         room = Charge(caps.per_query, (caps.total - spent(connection, POLICY)).delta)
         raise _exceeded(charge, room, "query")
     for name, cap in _caps(caps, analyst):
         _spend(connection, name, charge, cap)
     entry = _enter(connection, charge, who, shared=False)
-    connection.execute(
-        "INSERT INTO running VALUES (?, ?, 1) ON CONFLICT DO UPDATE SET n = n + 1", (analyst, holder.me())
-    )
+    limits.take_slot(connection, analyst)
     return Reservation(entry, charge)
+
+
+def step(connection: sqlite3.Connection, reservation: Reservation, number: int, charge: Charge) -> None:
+    """Write down what a stream has spent, the answer that it is about to hand out included."""
+    _reserved(connection, reservation)
+    last, before = progress(connection, reservation.entry)
+    if number != last + 1:
+        raise InternalError("a stream's steps are written in order, by one user of its reservation")
+    if not before.fits(charge) or not charge.fits(reservation.charge):
+        raise InternalError("what a stream has spent lies between what it had spent and what is reserved")
+    amounts = (write(charge.epsilon), write(charge.delta))
+    connection.execute("INSERT INTO progress VALUES (?, ?, ?, ?)", (reservation.entry, number, *amounts))
+
+
+def progress(connection: sqlite3.Connection, entry: int) -> tuple[int, Charge]:
+    """Return the number of a stream's last step, and what it had spent by then."""
+    row = connection.execute(
+        "SELECT step, epsilon, delta FROM progress WHERE entry = ? ORDER BY step DESC LIMIT 1", (entry,)
+    ).fetchone()
+    return (row[0], Charge(read(row[1]), read(row[2]))) if row is not None else (0, Charge())
 
 
 def settle(
@@ -94,6 +131,8 @@ def settle(
     at, analyst, mine = _reserved(connection, reservation)
     if not charge.fits(reservation.charge):
         raise InternalError("a statement's realised charge is more than what was reserved for it")
+    if not progress(connection, reservation.entry)[1].fits(charge):
+        raise InternalError("a stream is settled for less than its answers have cost")
     names = (POLICY, scope(analyst))
     before = [spent(connection, name) for name in names]
     after = [moved(total, less=reservation.charge, more=charge) for total in before]
@@ -108,18 +147,17 @@ def settle(
         " WHERE entry = ?",
         (write(charge.epsilon), write(charge.delta), number, reservation.entry),
     )
-    _not_running(connection, analyst, mine)
+    limits.release_slot(connection, analyst, mine)
     return number
 
 
 def end(connection: sqlite3.Connection, reservation: Reservation, *, failed: bool) -> None:
-    """End a reservation without an answer: it stays charged in full, and counts as a failure or not."""
+    """End a reservation without an answer: it stays charged in full, and counts as failed or cancelled."""
     _, analyst, mine = _reserved(connection, reservation)
     state = "failed" if failed else "cancelled"
     connection.execute("UPDATE entry SET state = ? WHERE entry = ?", (state, reservation.entry))
-    _not_running(connection, analyst, mine)
-    if failed:
-        _add_failures(connection, analyst, 1)
+    limits.release_slot(connection, analyst, mine)
+    limits.add(connection, "failure" if failed else "cancelled", analyst)
 
 
 def find(connection: sqlite3.Connection, reuse_key: str, analyst: str) -> StoredRelease | None:
@@ -152,6 +190,7 @@ def asked(
 
 def share(connection: sqlite3.Connection, caps: Caps, reuse_key: str, analyst: str) -> StoredRelease | None:
     """Give an analyst another one's release, charged to the former's own cap; None if there is none."""
+    caps.check_listed(analyst)
     own = find(connection, reuse_key, analyst)
     if own is not None:
         return own  # paid for already, perhaps a moment ago by another thread
@@ -165,7 +204,7 @@ def share(connection: sqlite3.Connection, caps: Caps, reuse_key: str, analyst: s
         return None
     at, statement, reading, mechanism, epsilon, delta, payload = row
     charge = Charge(read(epsilon), read(delta))
-    _spend(connection, scope(analyst), charge, caps.analysts.get(analyst))
+    _spend(connection, scope(analyst), charge, caps.of(analyst))
     who = (analyst, statement, reading, mechanism)
     entry = _enter(connection, charge, who, shared=True, at=at)
     number = _store(connection, entry, (at, analyst, reuse_key, payload))
@@ -173,45 +212,8 @@ def share(connection: sqlite3.Connection, caps: Caps, reuse_key: str, analyst: s
     return StoredRelease(number, datetime.fromisoformat(at), analyst, payload)
 
 
-def failures(connection: sqlite3.Connection, analyst: str) -> int:
-    """Return how many of an analyst's statements failed, those whose process is gone included."""
-    row = connection.execute("SELECT n FROM failure WHERE analyst = ?", (analyst,)).fetchone()
-    lost = sum(n for _, n, living in _held(connection, analyst) if not living)
-    return lost + (int(row[0]) if row is not None else 0)
-
-
-def clear_failures(connection: sqlite3.Connection, analyst: str | None) -> None:
-    """Forget the failures of one analyst, or of all."""
-    chosen, given = ("analyst = ?", (analyst,)) if analyst is not None else ("1", ())
-    connection.execute(f"DELETE FROM failure WHERE {chosen}", given)
-    held = connection.execute(f"SELECT DISTINCT holder FROM running WHERE {chosen}", given).fetchall()
-    for (other,) in held:
-        if not holder.alive(other):
-            connection.execute(f"DELETE FROM running WHERE holder = ? AND {chosen}", (other, *given))
-
-
 def _caps(caps: Caps, analyst: str) -> tuple[tuple[str, Charge | None], ...]:
-    return (scope(analyst), caps.analysts.get(analyst)), (POLICY, caps.total)
-
-
-def _check_failures(connection: sqlite3.Connection, most: int, analyst: str) -> None:
-    """Refuse an analyst whose statements failed too often: whether one fails is a bit about the data."""
-    if failures(connection, analyst) >= most:
-        raise OperationalError(
-            f"{most} of your private statements have failed, so further ones are refused"
-            " until the owner has looked and run `dpsql budget --clear-failures`"
-        )
-    # What is known to be lost is counted for good, so that this list stays as short as the list of processes.
-    for other, n, living in _held(connection, analyst):
-        if living is False:
-            connection.execute("DELETE FROM running WHERE analyst = ? AND holder = ?", (analyst, other))
-            _add_failures(connection, analyst, n)
-
-
-def _held(connection: sqlite3.Connection, analyst: str) -> list[tuple[str, int, bool | None]]:
-    """List the processes that hold reservations of an analyst, how many, and whether they live."""
-    rows = connection.execute("SELECT holder, n FROM running WHERE analyst = ?", (analyst,)).fetchall()
-    return [(other, n, holder.alive(other)) for other, n in rows]
+    return (scope(analyst), caps.of(analyst)), (POLICY, caps.total)
 
 
 def _spend(connection: sqlite3.Connection, name: str, charge: Charge, cap: Charge | None) -> None:
@@ -264,6 +266,8 @@ def _reserved(connection: sqlite3.Connection, reservation: Reservation) -> tuple
         raise InternalError("the ledger holds no such reservation")
     if row[2] != "reserved":
         raise InternalError("a reservation was ended twice")
+    if row[5] != holder.me():
+        raise InterfaceError("a reservation belongs to the process that made it")
     return row[3], row[4], row[5]
 
 
@@ -278,20 +282,6 @@ def _store(
     if cursor.lastrowid is None:
         raise InternalError("the ledger gave a release no number")
     return cursor.lastrowid
-
-
-def _not_running(connection: sqlite3.Connection, analyst: str, mine: str) -> None:
-    """Count one reservation less; there is nothing to count if the owner cleared it meanwhile."""
-    key = (analyst, mine)
-    connection.execute("DELETE FROM running WHERE analyst = ? AND holder = ? AND n = 1", key)
-    if not connection.execute("SELECT changes()").fetchone()[0]:
-        connection.execute("UPDATE running SET n = n - 1 WHERE analyst = ? AND holder = ?", key)
-
-
-def _add_failures(connection: sqlite3.Connection, analyst: str, n: int) -> None:
-    connection.execute(
-        "INSERT INTO failure VALUES (?, ?) ON CONFLICT DO UPDATE SET n = n + excluded.n", (analyst, n)
-    )
 
 
 def _exceeded(requested: Charge, room: Charge, name: str) -> BudgetExceeded:

@@ -27,6 +27,7 @@ def problems(connection: sqlite3.Connection) -> list[str]:
         ]
         found += _entries(connection)
         found += _releases(connection)
+        found += _steps(connection)
     except DamagedError as problem:
         found.append(f"an amount is unreadable: {problem}")
     except sqlite3.DatabaseError:
@@ -84,3 +85,20 @@ def _releases(connection: sqlite3.Connection) -> Iterator[str]:
     )
     for (number,) in rows:
         yield f"release {number} has no settled entry"
+
+
+def _steps(connection: sqlite3.Connection) -> Iterator[str]:
+    """Check that what streams have spent never falls, and bounds what they are charged from below."""
+    rows = connection.execute(
+        "SELECT p.entry, p.step, p.epsilon, p.delta, e.charged_epsilon, e.charged_delta"
+        " FROM progress p JOIN entry e ON e.entry = p.entry ORDER BY p.entry, p.step"
+    )
+    last: tuple[int, int, Charge] = (0, 0, Charge())
+    for entry, step, epsilon, delta, charged_epsilon, charged_delta in rows:
+        spent = Charge(read(epsilon), read(delta))
+        before = last[1:] if last[0] == entry else (0, Charge())
+        if step != before[0] + 1 or not before[1].fits(spent):
+            yield f"the steps of entry {entry} are not in order"
+        if not spent.fits(Charge(read(charged_epsilon), read(charged_delta))):
+            yield f"entry {entry} is charged less than its steps have spent"
+        last = (entry, step, spent)

@@ -64,3 +64,8 @@ def _started(process: str) -> str:
     # The second field is the program's name in parentheses and may hold anything.
     fields = stat[stat.rfind(b")") + 1 :].split()
     return "dead" if fields[0] in (b"Z", b"X") else fields[19].decode()
+
+
+if hasattr(os, "register_at_fork"):
+    # A child may be given the number of a process that is gone.
+    os.register_at_fork(after_in_child=_identity.cache_clear)

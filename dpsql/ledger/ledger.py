@@ -12,9 +12,10 @@ from typing import Self
 
 from dpsql.charge import Charge
 from dpsql.errors import InterfaceError, ProgrammingError
-from dpsql.ledger import charging, checking
+from dpsql.ledger import charging, checking, limits
 from dpsql.ledger.amounts import read
-from dpsql.ledger.charging import POLICY, Caps, scope
+from dpsql.ledger.charging import ANYBODY, POLICY, Caps, scope
+from dpsql.ledger.limits import Limits
 from dpsql.ledger.records import Budget, Entry, ReleaseInfo, Reservation, StoredRelease
 from dpsql.ledger.store import Store
 
@@ -47,6 +48,9 @@ class Ledger:
         per_query: Fraction | None = None,
         analysts: Mapping[str, Charge] = MappingProxyType({}),
         max_failures: int = 3,
+        max_failures_total: int | None = None,
+        max_cancelled: int | None = None,
+        max_cancelled_total: int | None = None,
     ) -> Self:
         """Open a policy's ledger, making a new one if there is none.
 
@@ -57,11 +61,15 @@ class Ledger:
         policy_id
             Which policy it belongs to; another one's ledger is a `PolicyError`.
         total, per_query, analysts
-            The caps, as the policy states them now: in all, on one statement's epsilon, per analyst.
-        max_failures
-            How many failed statements an analyst may have.
+            The caps, as the policy states them now: in all, on one statement's epsilon, per analyst. If any
+            analyst is named, others are refused, unless there is a cap for "*".
+        max_failures, max_cancelled
+            How many statements of an analyst may fail or be cancelled. What runs counts towards both.
+        max_failures_total, max_cancelled_total
+            How many of all analysts together; ten times as many if left out.
         """
-        caps = Caps(total, per_query, dict(analysts), max_failures)
+        most = Limits.of(max_failures, max_failures_total, max_cancelled, max_cancelled_total)
+        caps = Caps(total, per_query, dict(analysts), most)
         return cls(Store(Path(path).resolve(), policy_id), caps)
 
     def close(self) -> None:
@@ -86,7 +94,9 @@ class Ledger:
         BudgetExceeded
             The policy's, the analyst's or the statement's cap does not allow it.
         OperationalError
-            Too many of the analyst's statements have failed, or the file cannot be written.
+            Too many statements are running, have failed or were cancelled, or the file cannot be written.
+        PolicyError
+            The policy lists its analysts, and this is none of them.
         """
         who = (_named(analyst), _text(statement), _text(reading), _text(mechanism))
         with self._store.write() as connection:
@@ -94,6 +104,21 @@ class Ledger:
         if reservation.entry % _ENTRIES_PER_CHECKPOINT == 0:
             self._store.checkpoint()
         return reservation
+
+    def admitted(self, analyst: str) -> str:
+        """Return an analyst's name; `PolicyError` if the policy lists others and not this one."""
+        name = _named(analyst)
+        self._caps.check_listed(name)
+        return name
+
+    def step(self, reservation: Reservation, number: int, charge: Charge) -> None:
+        """Write down what a stream has spent so far; only then may it hand out the answer it was spent on.
+
+        Steps are numbered from 1 and charges never fall. What is written binds `settle`. A number that
+        another user of the reservation has written is an `InternalError`.
+        """
+        with self._store.write() as connection:
+            charging.step(connection, reservation, number, charge)
 
     def settle(
         self,
@@ -105,8 +130,9 @@ class Ledger:
     ) -> int:
         """Lower the reservation to what was really spent and store the release; return its number.
 
-        Only when this has returned may the answer be handed out. A realised charge above the reserved one,
-        or a reservation that has ended already, is an `InternalError`.
+        Only when this has returned may the answer be handed out. A realised charge above the reserved one
+        or below the last step's, or a reservation that has ended already, is an `InternalError`; another
+        process's reservation is an `InterfaceError`.
         """
         with self._store.write() as connection:
             return charging.settle(connection, reservation, charge, release, reuse_key)
@@ -117,7 +143,7 @@ class Ledger:
             charging.end(connection, reservation, failed=True)
 
     def cancel(self, reservation: Reservation) -> None:
-        """End a statement the analyst cancelled: it stays charged in full, but is no failure.
+        """End a statement the analyst cancelled: it stays charged in full, and is one of `max_cancelled`.
 
         Only for what the analyst alone decided: a statement that ends by itself without an answer tells
         something about the data.
@@ -184,7 +210,7 @@ class Ledger:
             in_all = charging.spent(connection, POLICY)
             own = charging.spent(connection, scope(_named(analyst))) if analyst is not None else Charge()
         left = self._caps.total - in_all
-        cap = self._caps.analysts.get(analyst) if analyst is not None else None
+        cap = self._caps.of(analyst) if analyst is not None else None
         if cap is None:
             return Budget(self._caps.total, in_all, left)
         own_left = cap - own
@@ -221,12 +247,17 @@ class Ledger:
     def failures(self, analyst: str) -> int:
         """Return how many of the analyst's statements count as failed, for the owner."""
         with self._store.read() as connection:
-            return charging.failures(connection, _named(analyst))
+            return limits.failures(connection, _named(analyst))
+
+    def cancelled(self, analyst: str) -> int:
+        """Return how many of the analyst's statements were cancelled, for the owner."""
+        with self._store.read() as connection:
+            return limits.ended(connection, "cancelled", _named(analyst))
 
     def clear_failures(self, analyst: str | None = None) -> None:
-        """Let an analyst, or all, ask private statements again after failures. The owner's to call."""
+        """Forget what failed or was cancelled, of an analyst or of all. The owner's to call."""
         with self._store.write() as connection:
-            charging.clear_failures(connection, analyst)
+            limits.clear(connection, analyst)
 
     def vetted(self, source: str, version: str) -> bool:
         """Whether a source was read through its declared types before, in this version."""
@@ -276,4 +307,7 @@ def _named(analyst: str) -> str:
     """Return an analyst's name, which must be valid: two names may not become one by escaping."""
     if not isinstance(analyst, str) or not analyst or _text(analyst) != analyst or "\0" in analyst:
         raise InterfaceError("an analyst has a name of printable characters")
-    return analyst
+    name = str.__str__(analyst)  # a subclass may compare as it likes
+    if name == ANYBODY:
+        raise InterfaceError('"*" is no name of an analyst: in a policy it stands for all who are not listed')
+    return name

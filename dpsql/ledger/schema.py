@@ -1,4 +1,4 @@
-"""The ledger's file: its tables, how it comes into being, how it is recognised."""
+"""The ledger's file: its tables, how it comes into being, how it is recognised and brought up to date."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pathlib import Path
 from dpsql.errors import OperationalError, PolicyError
 from dpsql.ledger.holder import me
 
-__all__ = ["create", "recognise"]
+__all__ = ["create", "recognise", "update"]
 
 APPLICATION = 0x64707371
 """`dpsq` in SQLite's `application_id`."""
-VERSION = 1
-"""The schema's version, in `user_version`; a file of a newer one is refused."""
+VERSION = 2
+"""The schema's version, in `user_version`; a newer one is refused, an older one brought up to date."""
 
 _TABLES = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -55,7 +55,7 @@ CREATE INDEX release_key ON release (reuse_key, number) WHERE reuse_key IS NOT N
 CREATE TABLE scope (name TEXT PRIMARY KEY, epsilon TEXT NOT NULL, delta TEXT NOT NULL) WITHOUT ROWID;
 -- How many statements of an analyst failed since the owner last looked.
 CREATE TABLE failure (analyst TEXT PRIMARY KEY, n INTEGER NOT NULL CHECK (n >= 0)) WITHOUT ROWID;
--- How many reservations of an analyst each process holds.
+-- How many reservations of an analyst each process holds; each may still become a failure.
 CREATE TABLE running (
     analyst TEXT NOT NULL, holder TEXT NOT NULL, n INTEGER NOT NULL CHECK (n > 0),
     PRIMARY KEY (analyst, holder)
@@ -75,6 +75,25 @@ BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
 CREATE TRIGGER release_is_final BEFORE UPDATE ON release
 BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
 """
+
+_TABLES_2 = """
+-- How many statements of an analyst were cancelled since the owner last looked.
+CREATE TABLE cancelled (analyst TEXT PRIMARY KEY, n INTEGER NOT NULL CHECK (n >= 0)) WITHOUT ROWID;
+-- What a stream has spent so far, written before each answer that was paid for; its charge is never less.
+CREATE TABLE progress (
+    entry INTEGER NOT NULL REFERENCES entry (entry), step INTEGER NOT NULL CHECK (step > 0),
+    epsilon TEXT NOT NULL, delta TEXT NOT NULL,
+    PRIMARY KEY (entry, step)
+) WITHOUT ROWID;
+CREATE TRIGGER progress_stays BEFORE DELETE ON progress
+BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
+CREATE TRIGGER progress_is_final BEFORE UPDATE ON progress
+BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
+CREATE TRIGGER progress_while_it_runs BEFORE INSERT ON progress
+WHEN (SELECT state FROM entry WHERE entry = NEW.entry) IS NOT 'reserved'
+BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
+"""
+"""What version 2 added to version 1."""
 
 
 def create(path: Path, policy_id: str) -> None:
@@ -98,7 +117,7 @@ def create(path: Path, policy_id: str) -> None:
         try:
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
-            connection.executescript(f"BEGIN IMMEDIATE;{_TABLES}")
+            connection.executescript(f"BEGIN IMMEDIATE;{_TABLES}{_TABLES_2}")
             connection.execute("INSERT INTO meta VALUES ('policy', ?)", (policy_id,))
             connection.execute("INSERT INTO scope VALUES ('policy', '0/1', '0/1')")
             connection.execute(f"PRAGMA application_id = {APPLICATION}")
@@ -116,6 +135,38 @@ def create(path: Path, policy_id: str) -> None:
             left.unlink(missing_ok=True)
 
 
+def update(connection: sqlite3.Connection) -> None:
+    """Bring a recognised file of an older version up to date, whole or not at all; charges stay."""
+    if _version(connection) == VERSION:
+        return
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        if _version(connection) < VERSION:  # another process may have been first
+            for statement in _statements(_TABLES_2):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {VERSION}")
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    return version
+
+
+def _statements(script: str) -> list[str]:
+    """Split a script; `executescript` would end the transaction it stands in."""
+    found, begun = [], ""
+    for line in script.splitlines(keepends=True):
+        begun += line
+        if sqlite3.complete_statement(begun):
+            found.append(begun)
+            begun = ""
+    return found
+
+
 def _sync_folder(folder: Path) -> None:
     """Make the file's name durable: a ledger that vanished with the power would be made anew, unspent."""
     if not hasattr(os, "O_DIRECTORY"):
@@ -130,7 +181,7 @@ def _sync_folder(folder: Path) -> None:
 def recognise(connection: sqlite3.Connection, path: Path, policy_id: str) -> None:
     """Raise unless the file is a ledger, of a version known here, and this policy's."""
     (application,) = connection.execute("PRAGMA application_id").fetchone()
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    version = _version(connection)
     if application != APPLICATION:
         raise OperationalError(f"{path} is empty or no ledger of dpsql: restore it, or name another file")
     if version > VERSION:

@@ -14,7 +14,7 @@ from pathlib import Path
 from dpsql.errors import InterfaceError, InternalError, OperationalError
 from dpsql.ledger import faults as waiting
 from dpsql.ledger.faults import busy, faults
-from dpsql.ledger.schema import create, recognise
+from dpsql.ledger.schema import create, recognise, update
 
 __all__ = ["Store"]
 
@@ -139,6 +139,7 @@ class Store:
         (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
         if mode != "wal":
             raise OperationalError(f"the ledger {self.path} is on a file system without shared memory")
+        update(connection)
 
     def _roll_back(self, error: BaseException) -> None:
         """Undo the transaction; after an error of the file, also let go of the connection."""

@@ -112,6 +112,19 @@ class MedianOracle:
         ValueError
             If the cells do not fit the hypotheses, or the count is no integer.
         """
+        mask = self.mask(cells)
+        with self._alone:
+            if not len(self._left):
+                raise RuntimeError("no hypothesis is left: none fits the answers given")
+            answers = self._left @ mask
+            guess = median(answers)
+            said = self._checker.check(true_count, guess)
+            if not said.hit:
+                self._left = self._left[surviving(answers, guess, said.value, self._tolerance)]
+            return said
+
+    def mask(self, cells: ArrayLike) -> NDArray[np.int64]:
+        """Read which cells are counted; `ValueError` if they do not fit the hypotheses."""
         mask = np.asarray(cells)
         if (
             mask.shape != self._left.shape[1:]
@@ -119,15 +132,7 @@ class MedianOracle:
             or not ((mask == 0) | (mask == 1)).all()
         ):
             raise ValueError("cells must be 0 or 1 for each cell of the hypotheses")
-        with self._alone:
-            if not len(self._left):
-                raise RuntimeError("no hypothesis is left: none fits the answers given")
-            answers = self._left @ mask.astype(np.int64)
-            guess = median(answers)
-            said = self._checker.check(true_count, guess)
-            if not said.hit:
-                self._left = self._left[surviving(answers, guess, said.value, self._tolerance)]
-            return said
+        return mask.astype(np.int64)
 
     @property
     def exhausted(self) -> bool:

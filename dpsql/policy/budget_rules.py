@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["check_analyst", "check_budget", "read_numbers"]
 
+_LIMITS = ("max_failures", "max_failures_total", "max_cancelled", "max_cancelled_total")
 _NUMBERS = ("epsilon", "delta", "max_epsilon_per_query", "default_epsilon", "default_delta")
 
 
@@ -44,10 +45,21 @@ def check_budget(budget: BudgetPolicy) -> None:
     if most is not None:
         _check_cap("default_epsilon", budget.default_epsilon, most, "max_epsilon_per_query")
     _check_cap("default_delta", budget.default_delta, budget.delta, "delta")
-    if isinstance(budget.max_failures, bool) or not isinstance(budget.max_failures, int):
-        raise wrong("budget.max_failures", "expected an integer")
-    if not 1 <= budget.max_failures <= 1_000_000:
-        raise wrong("budget.max_failures", "must be between 1 and 1000000")
+    for name in _LIMITS:
+        _check_limit(name, getattr(budget, name))
+    for name in ("max_failures", "max_cancelled"):
+        own, total = getattr(budget, name), getattr(budget, f"{name}_total")
+        if own is not None and total is not None and total < own:
+            raise wrong(f"budget.{name}_total", f"is less than budget.{name}, which could never be reached")
+
+
+def _check_limit(name: str, value: object) -> None:
+    if value is None and name != "max_failures":
+        return
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise wrong(f"budget.{name}", "expected an integer")
+    if not 1 <= value <= 1_000_000:
+        raise wrong(f"budget.{name}", "must be between 1 and 1000000")
 
 
 def _check_pair(part: BudgetPolicy | AnalystPolicy, *key: str) -> None:

@@ -47,6 +47,15 @@ KEYS: dict[str, dict[str, Key]] = {
             "3",
             "how many of an analyst's private statements may fail before further ones are refused",
         ),
+        "max_failures_total": Key(
+            "a whole number", "10 x `max_failures`", "the same for all analysts together"
+        ),
+        "max_cancelled": Key(
+            "a whole number", "20, or `max_failures` if more", "how many statements one analyst may stop"
+        ),
+        "max_cancelled_total": Key(
+            "a whole number", "10 x `max_cancelled`", "the same for all analysts together"
+        ),
         "default_epsilon": Key(
             "a number", "none", "for statements that name no epsilon; without it they are refused"
         ),

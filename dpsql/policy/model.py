@@ -32,7 +32,12 @@ class BudgetPolicy:
     max_epsilon_per_query
         The most one statement may take; None for no such cap.
     max_failures
-        How many of an analyst's private statements may fail before further ones are refused.
+        How many of an analyst's private statements may fail before further ones are refused. What runs counts
+        as if it failed, so this is also how many may run at the same time.
+    max_cancelled
+        The same for statements that the analyst cancels; None: 20, or `max_failures` if that is more.
+    max_failures_total, max_cancelled_total
+        The same for all analysts together; None: ten times as many.
     default_epsilon, default_delta
         For statements that name none; None: such statements are refused.
     ledger
@@ -46,6 +51,9 @@ class BudgetPolicy:
     default_epsilon: Fraction | None = None
     default_delta: Fraction | None = None
     ledger: Path = Path("dpsql-ledger.sqlite")
+    max_failures_total: int | None = None
+    max_cancelled: int | None = None
+    max_cancelled_total: int | None = None
 
     def __post_init__(self) -> None:
         budget_rules.read_numbers(self, "budget")
@@ -59,7 +67,11 @@ class BudgetPolicy:
 
 @dataclass(frozen=True, slots=True)
 class AnalystPolicy:
-    """One analyst's own cap beside the policy's total, which still binds."""
+    """One analyst's own cap beside the policy's total, which still binds.
+
+    The name `*` stands for each analyst who is not listed. Where somebody is listed, and `*` is not, all
+    others are refused. Names are compared exactly; dpsql does not verify who gives one.
+    """
 
     name: str
     epsilon: Fraction

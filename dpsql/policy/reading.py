@@ -141,6 +141,9 @@ def _budget(raw: object, base: Path) -> BudgetPolicy:
         delta=_number(section, "delta", Fraction(0)),
         max_epsilon_per_query=_optional_number(section, "max_epsilon_per_query"),
         max_failures=section.get("max_failures", int, 3),
+        max_failures_total=section.optional("max_failures_total", int),
+        max_cancelled=section.optional("max_cancelled", int),
+        max_cancelled_total=section.optional("max_cancelled_total", int),
         default_epsilon=_optional_number(section, "default_epsilon"),
         default_delta=_optional_number(section, "default_delta"),
         ledger=_path(section, "ledger", base) or base / "dpsql-ledger.sqlite",
@@ -149,7 +152,14 @@ def _budget(raw: object, base: Path) -> BudgetPolicy:
 
 def _analysts(top: Section) -> dict[str, AnalystPolicy]:
     analysts = {}
-    for name, raw in top.get("analysts", dict, {}).items():
+    listed = top.optional("analysts", dict)
+    if listed == {}:
+        raise wrong(
+            "analysts",
+            "lists nobody, so nobody could ask",
+            'write [analysts.NAME], or [analysts."*"] for everybody',
+        )
+    for name, raw in (listed or {}).items():
         section = Section(raw, ("analysts", name), KEYS["[analysts.NAME]"])
         section.require("epsilon", "write the most this analyst may spend")
         analysts[name] = AnalystPolicy(

@@ -36,6 +36,9 @@ TOTALS = st.tuples(
 )
 
 
+NO_CAP = (Fraction(10**6), Fraction(999, 1000))
+
+
 @dataclass
 class Model:
     """What the ledger should hold."""
@@ -46,6 +49,8 @@ class Model:
     spent: Charge = field(default_factory=Charge)
     own: dict[str, Charge] = field(default_factory=dict)
     failed: dict[str, int] = field(default_factory=dict)
+    cancelled: dict[str, int] = field(default_factory=dict)
+    running: dict[str, int] = field(default_factory=dict)
     releases: list[tuple[str, str | None, bytes | None, Charge]] = field(default_factory=list)
     entries: int = 0
 
@@ -68,8 +73,18 @@ class Model:
         )
         self.spent = Charge(self.spent.epsilon - less.epsilon, self.spent.delta - less.delta)
 
+    def full(self, who: str) -> bool:
+        """Whether all that runs, were it to fail or be cancelled, would reach a limit."""
+        own, running = self.running.get(who, 0), sum(self.running.values())
+        return (
+            own + self.failed.get(who, 0) >= MOST_FAILURES
+            or own + self.cancelled.get(who, 0) >= MOST_CANCELLED
+            or running + sum(self.failed.values()) >= MOST_FAILURES_TOTAL
+            or running + sum(self.cancelled.values()) >= MOST_CANCELLED_TOTAL
+        )
 
-MOST_FAILURES = 2
+
+MOST_FAILURES, MOST_FAILURES_TOTAL, MOST_CANCELLED, MOST_CANCELLED_TOTAL = 3, 5, 4, 6
 
 
 class LedgerMachine(RuleBasedStateMachine):
@@ -92,7 +107,8 @@ class LedgerMachine(RuleBasedStateMachine):
     def open(
         self, total: tuple[Fraction, Fraction], cap: tuple[Fraction, Fraction], per_query: Fraction | None
     ) -> None:
-        self.model.total, self.model.caps = Charge(*total), {"bob": Charge(*cap)}
+        # More than can ever be spent stands for no cap: who is not listed at all is refused.
+        self.model.total, self.model.caps = Charge(*total), {"bob": Charge(*cap), "*": Charge(*NO_CAP)}
         self.model.per_query = per_query
         self.handles = [self.handle(), self.handle()]
 
@@ -104,6 +120,9 @@ class LedgerMachine(RuleBasedStateMachine):
             per_query=self.model.per_query,
             analysts=self.model.caps,
             max_failures=MOST_FAILURES,
+            max_failures_total=MOST_FAILURES_TOTAL,
+            max_cancelled=MOST_CANCELLED,
+            max_cancelled_total=MOST_CANCELLED_TOTAL,
         )
 
     @rule(total=TOTALS)
@@ -119,7 +138,7 @@ class LedgerMachine(RuleBasedStateMachine):
     ) -> Any:  # hypothesis takes one value or `multiple()`
         charge = Charge(epsilon, delta)
         expected: str | None = self.model.scope(charge, who)
-        if self.model.failed.get(who, 0) >= MOST_FAILURES:
+        if self.model.full(who):
             expected = "failures"
         try:
             reservation = self.handles[at].reserve(
@@ -136,6 +155,7 @@ class LedgerMachine(RuleBasedStateMachine):
             return multiple()
         self.model.add(charge, who)
         self.model.entries += 1
+        self.model.running[who] = self.model.running.get(who, 0) + 1
         return reservation, who
 
     @rule(
@@ -154,6 +174,7 @@ class LedgerMachine(RuleBasedStateMachine):
         stored = payload or None
         number = self.handles[at].settle(reservation, realised, release=stored, reuse_key=key)
         self.model.refund(reserved - realised, who)
+        self.model.running[who] -= 1
         self.model.releases.append((who, key, stored, realised))
         assert number == len(self.model.releases)
 
@@ -161,16 +182,20 @@ class LedgerMachine(RuleBasedStateMachine):
     def fail(self, held: tuple[Reservation, str], at: int) -> None:
         self.handles[at].fail(held[0])
         self.model.failed[held[1]] = self.model.failed.get(held[1], 0) + 1
+        self.model.running[held[1]] -= 1
 
     @rule(held=consumes(reservations), at=st.integers(0, 1))
     def cancel(self, held: tuple[Reservation, str], at: int) -> None:
         self.handles[at].cancel(held[0])
+        self.model.cancelled[held[1]] = self.model.cancelled.get(held[1], 0) + 1
+        self.model.running[held[1]] -= 1
 
     @rule(who=st.one_of(st.none(), ANALYSTS), at=st.integers(0, 1))
     def clear_failures(self, who: str | None, at: int) -> None:
         self.handles[at].clear_failures(who)
-        for analyst in [who] if who is not None else list(self.model.failed):
-            self.model.failed[analyst] = 0
+        for ended in (self.model.failed, self.model.cancelled):
+            for analyst in [who] if who is not None else list(ended):
+                ended[analyst] = 0
 
     @rule(who=ANALYSTS, key=st.sampled_from(["k1", "k2"]), at=st.integers(0, 1))
     def find(self, who: str, key: str, at: int) -> None:
@@ -218,6 +243,7 @@ class LedgerMachine(RuleBasedStateMachine):
         assert bob.spent == model.own.get("bob", Charge())
         assert len(ledger.entries()) == model.entries
         assert {who: ledger.failures(who) for who in model.failed} == model.failed
+        assert {who: ledger.cancelled(who) for who in model.cancelled} == model.cancelled
         assert ledger.check() == []
 
 

@@ -77,7 +77,9 @@ class FakeSession:
         self.spent = Charge()
         self.ran: list[str] = []
         self.defaults = ""
-        self.policy = SimpleNamespace(budget=SimpleNamespace(max_epsilon_per_query=None))
+        self.policy = SimpleNamespace(
+            budget=SimpleNamespace(max_epsilon_per_query=None), analysts={"*": None}
+        )
         self.closed = self.cancelled = False
 
     def prepare(self, text: str, parameters: object = None) -> Prepared:

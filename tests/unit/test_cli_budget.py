@@ -27,6 +27,9 @@ ledger = "ledger.sqlite"
 [analysts.ada]
 epsilon = 2
 delta = 1e-7
+[analysts."*"]
+epsilon = 10
+delta = 1e-6
 [tables.visits]
 source = "visits.csv"
 unit = "patient_id"

@@ -634,7 +634,7 @@ def test_a_second_ctrl_c_does_not_leave_the_work_running():
         ended.set()
 
     with pytest.raises(KeyboardInterrupt), stopped(ctrl_c):
-        run(lambda: ended.wait(30), cancel)
+        run(lambda: ended.wait(30), cancel, lambda _: True)
     assert ended.is_set()
 
 

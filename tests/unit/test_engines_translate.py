@@ -22,7 +22,7 @@ from dpsql.engines.postgres.rows import shown, whole
 from dpsql.engines.spark.dialect import SparkDialect
 from dpsql.engines.translate import Column, Dialect, Translated, Untranslatable, translate_text
 from dpsql.engines.translate.cases import case_table
-from dpsql.engines.worker import run
+from dpsql.engines.worker import Ending, run, watched
 from dpsql.errors import PolicyError
 from dpsql.policy import BudgetPolicy, DatabaseSource, ParquetSource, Policy, Table, UnitColumn, load
 from dpsql.types import column_type
@@ -320,7 +320,8 @@ def test_work_that_fails_says_nothing():
     def fail() -> pa.Table:
         raise ValueError("a cell")
 
-    assert run(fail, lambda: None) is None
+    ended = run(fail, lambda: None, lambda _: True)
+    assert (ended.ending, ended.value) == (Ending.FAILED, None)
 
 
 def test_work_is_cancelled_until_it_ends():
@@ -331,6 +332,23 @@ def test_work_is_cancelled_until_it_ends():
             pass
         raise ValueError
 
-    assert run(wait, lambda: asked.append(1), cancelled=lambda: True) is None
+    ended = run(wait, lambda: asked.append(1), lambda _: True, cancelled=lambda: True)
+    assert (ended.ending, ended.value) == (Ending.INTERRUPTED, None)
     asked.clear()
-    assert run(wait, lambda: asked.append(1), timeout=0.1) is None
+    ended = run(wait, lambda: asked.append(1), lambda _: False, cancelled=lambda: True)
+    assert ended.ending is Ending.FAILED, "the engine says that it was no interrupt"
+    asked.clear()
+    ended = run(wait, lambda: asked.append(1), lambda _: True, timeout=0.1, cancelled=lambda: True)
+    assert ended.ending is Ending.FAILED, "a timeout is no wish of a person's"
+
+
+def test_an_interrupt_that_nobody_asked_for_is_a_failure():
+    def fail() -> pa.Table:
+        raise ValueError
+
+    with watched() as failed:
+        assert run(fail, lambda: None, lambda _: True).ending is Ending.FAILED
+        assert failed()
+    with watched() as failed:
+        assert run(lambda: 1, lambda: None, lambda _: True).value == 1
+        assert not failed()

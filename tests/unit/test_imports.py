@@ -21,7 +21,7 @@ GROUND = {"errors", "charge", "types", "release"}
 CORE = (
     GROUND
     | {"policy", "noise", "mechanisms", "estimates", "ledger", "language", "analysis", "engines"}
-    | {"answers", "checked", "info", "present", "reuse", "versions"}
+    | {"answers", "checked", "exclusive", "info", "present", "reuse", "running", "versions"}
 )
 
 MAY_IMPORT: dict[str, set[str]] = {
@@ -31,12 +31,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "order": set(),
     "types": {"errors"},
     "drawing": {"charge"},
+    "exclusive": {"errors"},
     "release": {"errors", "charge", "types", "drawing"},
     # The core, each room as the way of a statement goes through it.
     "policy": {"errors", "charge", "types"},
     "language": {"errors", "charge", "types"},
     "analysis": {"errors", "charge", "types", "language", "policy"},
-    "engines": {"errors", "order", "types", "policy", "language", "analysis"},
+    "engines": {"errors", "exclusive", "order", "types", "policy", "language", "analysis"},
     "noise": {"charge"},
     "mechanisms": {"charge", "noise", "order"},
     "estimates": {"charge"},
@@ -46,11 +47,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "reuse": {"policy", "analysis", "versions"},
     "present": {"analysis", "language"},
     "info": GROUND | {"analysis", "answers", "language", "ledger", "policy"},
-    "checked": GROUND | {"analysis", "engines", "language", "ledger", "mechanisms"},
+    "running": {"charge", "engines", "errors", "exclusive", "ledger"},
+    "checked": GROUND | {"analysis", "engines", "exclusive", "language", "ledger", "mechanisms", "running"},
     "session": CORE,
     "owner": {"errors", "types", "policy", "analysis", "engines", "reuse", "versions"},
     # The front ends.
-    "dbapi": GROUND | {"checked", "drawing", "session", "policy", "language", "ledger"},
+    "dbapi": GROUND | {"checked", "drawing", "exclusive", "session", "policy", "language", "ledger"},
     "sqlalchemy": GROUND | {"dbapi"},
     "audit": {"errors", "charge", "noise", "order", "mechanisms"},
     # `import dpsql` is the connector's front door; only the command line goes through it.

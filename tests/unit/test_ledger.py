@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 
 from dpsql.charge import Charge
-from dpsql.errors import BudgetExceeded, InterfaceError, InternalError, OperationalError, ProgrammingError
+from dpsql.errors import (
+    BudgetExceeded,
+    InterfaceError,
+    InternalError,
+    OperationalError,
+    PolicyError,
+    ProgrammingError,
+)
 from dpsql.ledger import Ledger, Reservation
 from dpsql.ledger.amounts import DamagedError, read, rounded_up, shown, too_wide, write
 
@@ -104,7 +111,7 @@ def test_the_policys_budget_binds(open_ledger: Open, epsilon: str, delta: str) -
 
 
 def test_the_budget_can_be_spent_to_the_last_bit_and_no_further(open_ledger: Open) -> None:
-    ledger = open_ledger()
+    ledger = open_ledger(max_failures=10)
     for _ in range(3):
         reserve(ledger, "1/3", "1/3000")
     assert ledger.budget().remaining == Charge()
@@ -244,22 +251,149 @@ def test_failures_stay_charged_and_in_the_end_stop_the_analyst(open_ledger: Open
     assert ledger.check() == []
 
 
-def test_what_was_cancelled_stays_charged_but_is_no_failure(open_ledger: Open) -> None:
-    ledger = open_ledger(max_failures=1)
+def test_what_was_cancelled_stays_charged_and_has_a_limit_of_its_own(open_ledger: Open) -> None:
+    ledger = open_ledger(max_failures=1, max_cancelled=3)
     for _ in range(3):
         ledger.cancel(reserve(ledger, "1/10"))
     assert ledger.budget().spent == cost("3/10")
-    assert ledger.failures("ann") == 0
+    assert (ledger.failures("ann"), ledger.cancelled("ann")) == (0, 3)
     assert {entry.state for entry in ledger.entries()} == {"cancelled"}
+    with pytest.raises(OperationalError, match="3 of your private statements were cancelled"):
+        reserve(ledger, "1/10")
+    ledger.cancel(reserve(ledger, "1/10", analyst="bob"))
+    ledger.clear_failures("ann")
+    assert (ledger.cancelled("ann"), ledger.cancelled("bob")) == (0, 1)
     reserve(ledger, "1/10")
+    assert ledger.check() == []
 
 
-def test_running_statements_of_a_living_process_are_no_failures(open_ledger: Open) -> None:
-    ledger = open_ledger(max_failures=1)
-    running = [reserve(ledger, "1/10") for _ in range(5)]
+def test_what_runs_holds_a_slot_and_gives_it_back(open_ledger: Open) -> None:
+    ledger = open_ledger(max_failures=3)
+    ledger.fail(reserve(ledger, "1/100"))
+    running = [reserve(ledger, "1/100") for _ in range(2)]
+    spent = ledger.budget().spent
+    with pytest.raises(OperationalError, match=r"2 of your private .* are running and 1 have"):
+        reserve(ledger, "1/100")
+    assert ledger.budget().spent == spent
+    reserve(ledger, "1/100", analyst="bob")
+    ledger.settle(running[0], cost("1/100"))
+    running[0] = reserve(ledger, "1/100")
     for reservation in running:
-        ledger.settle(reservation, cost("1/10"))
-    assert ledger.failures("ann") == 0
+        ledger.fail(reservation)
+    assert ledger.failures("ann") == 3
+    with pytest.raises(OperationalError, match="3 of your private statements have failed"):
+        reserve(ledger, "1/100")
+    assert ledger.check() == []
+
+
+@pytest.mark.parametrize("end", ["fail", "cancel"])
+def test_many_names_share_the_limits_of_the_policy(open_ledger: Open, end: str) -> None:
+    ledger = open_ledger(max_failures=2, max_failures_total=5, max_cancelled=2, max_cancelled_total=5)
+    ended = 0
+    for name in (f"ann {i}" for i in range(10)):
+        for _ in range(2):
+            try:
+                getattr(ledger, end)(reserve(ledger, "1/100", analyst=name))
+                ended += 1
+            except OperationalError as error:
+                assert "all analysts together" in str(error)  # noqa: PT017  some pass, some do not
+    assert ended == 5
+    ledger.clear_failures("ann 0")
+    for _ in range(2):
+        getattr(ledger, end)(reserve(ledger, "1/100", analyst="ann 9"))
+    with pytest.raises(OperationalError, match="all analysts together"):
+        reserve(ledger, "1/100", analyst="bob")
+    assert ledger.check() == []
+
+
+def test_what_runs_anywhere_counts_towards_the_limit_of_the_policy(open_ledger: Open) -> None:
+    ledger = open_ledger(max_failures=2, max_failures_total=3)
+    held = [reserve(ledger, "1/100", analyst=f"ann {i}") for i in range(3)]
+    with pytest.raises(OperationalError, match="max_failures_total"):
+        reserve(ledger, "1/100", analyst="bob")
+    ledger.settle(held[0], cost("1/100"))
+    reserve(ledger, "1/100", analyst="bob")
+
+
+def test_where_analysts_are_listed_nobody_else_may_ask(open_ledger: Open) -> None:
+    closed = open_ledger(analysts={"ann": cost("1/2")})
+    reserve(closed, "1/100")
+    for name in ("Ann", "ann ", "ａnn", "bob"):
+        for refused in (
+            lambda name=name: reserve(closed, "1/100", analyst=name),
+            lambda name=name: closed.admitted(name),
+            lambda name=name: closed.share("k", name),
+        ):
+            with pytest.raises(PolicyError, match="lists its analysts"):
+                refused()
+    assert len(closed.entries()) == 1
+    open_to_all = open_ledger(analysts={"ann": cost("1/2"), "*": cost("1/10")})
+    for name in ("bob", "cem"):
+        reserve(open_to_all, "1/10", analyst=name)
+        with pytest.raises(BudgetExceeded) as caught:
+            reserve(open_to_all, "1/100", analyst=name)
+        assert caught.value.scope == f"analyst {name}"
+        assert open_to_all.budget(name).remaining == Charge()
+    with pytest.raises(InterfaceError, match="no name of an analyst"):
+        reserve(open_to_all, "1/100", analyst="*")
+
+
+class Anybody(str):
+    """A name that is equal to every other."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    def __hash__(self) -> int:
+        return hash("ann")
+
+
+def test_a_name_compares_as_its_letters_do(open_ledger: Open) -> None:
+    ledger = open_ledger(analysts={"ann": cost("1/2")})
+    with pytest.raises(PolicyError, match="lists its analysts"):
+        reserve(ledger, "1/100", analyst=Anybody("bob"))
+
+
+def test_a_stream_writes_down_what_each_answer_has_cost(open_ledger: Open) -> None:
+    ledger = open_ledger(max_failures=10)
+    held = reserve(ledger, "1/2")
+    ledger.step(held, 1, cost("1/10"))
+    ledger.step(held, 2, cost("1/5"))
+    refused = [(2, "1/5"), (4, "1/5"), (3, "1/10"), (3, "3/5")]
+    for number, epsilon in refused:
+        with pytest.raises(InternalError):
+            ledger.step(held, number, cost(epsilon))
+    for less in ("0", "1/10", "19/100"):
+        with pytest.raises(InternalError, match="less than its answers have cost"):
+            ledger.settle(held, cost(less))
+    assert ledger.budget().spent == cost("1/2")
+    ledger.settle(held, cost("1/5"))
+    assert ledger.budget().spent == cost("1/5")
+    with pytest.raises(InternalError, match="twice"):
+        ledger.step(held, 3, cost("3/10"))
+    failed = reserve(ledger, "1/2")
+    ledger.step(failed, 1, cost("1/10"))
+    ledger.fail(failed)
+    assert ledger.budget().spent == cost("7/10")
+    assert ledger.check() == []
+
+
+def test_steps_that_were_tampered_with_are_found(open_ledger: Open) -> None:
+    ledger = open_ledger()
+    held = reserve(ledger, "1/2")
+    ledger.step(held, 1, cost("1/10"))
+    ledger.settle(held, cost("1/10"))
+    for change in ("DELETE FROM progress", "UPDATE progress SET epsilon = '1/20'"):
+        with pytest.raises(OperationalError), ledger._store.write() as connection:
+            connection.execute(change)
+    with ledger._store.write() as connection:
+        connection.execute("DROP TRIGGER progress_is_final")
+        connection.execute("UPDATE progress SET epsilon = '1/5', step = 2")
+    found = " ".join(ledger.check())
+    assert "less than its steps" in found
+    assert "not in order" in found
 
 
 def test_a_release_is_found_by_its_key_and_owner_only(open_ledger: Open) -> None:
@@ -284,7 +418,7 @@ def test_a_release_is_found_by_its_key_and_owner_only(open_ledger: Open) -> None
 
 
 def test_a_shared_release_is_charged_to_the_second_analyst_alone(open_ledger: Open) -> None:
-    ledger = open_ledger(analysts={"bob": cost("1/4")})
+    ledger = open_ledger(analysts={"bob": cost("1/4"), "*": TOTAL})
     number = ledger.settle(reserve(ledger, "1/5"), cost("1/6"), release=b"rows", reuse_key="k")
     assert ledger.share("other", "bob") is None
     shared = ledger.share("k", "bob")
@@ -378,7 +512,7 @@ def test_amounts_are_shown_rounded_against_the_analyst() -> None:
 
 def test_awkward_fractions_cannot_make_the_ledger_slow_or_stuck(open_ledger: Open) -> None:
     # Mersenne primes as denominators: each multiplies the total's denominator.
-    ledger = open_ledger(total=cost("1000"))
+    ledger = open_ledger(total=cost("1000"), max_failures=10)
     for exponent in (521, 607, 1279):
         reserve(ledger, f"1/{2**exponent - 1}")
     with pytest.raises(OperationalError, match="short decimal"):

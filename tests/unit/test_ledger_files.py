@@ -196,7 +196,7 @@ from dpsql.ledger import Ledger
 path = Path(sys.argv[1])
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 tenth = Charge(Fraction(1, 10))
-ledger = Ledger.open(path, policy_id="p", total=Charge(Fraction(1000)))
+ledger = Ledger.open(path, policy_id="p", total=Charge(Fraction(1000)), max_failures=1000)
 def reserve():
     return ledger.reserve(analyst="ann", statement="s", reading="r", mechanism="m", charge=tenth)
 said, done = [], 0
@@ -256,7 +256,8 @@ def test_another_programs_database(tmp_path: Path) -> None:
 def test_a_damaged_file(path: Path) -> None:
     with open_at(path) as ledger:
         ledger.fail(reserve(ledger))
-        reserve(ledger)
+        ledger.cancel(reserve(ledger))
+        ledger.step(reserve(ledger), 1, Charge(Fraction(1, 100)))
     whole = path.read_bytes()
     refused = 0
     for page in range(len(whole) // 4096):
@@ -295,7 +296,7 @@ def test_a_ledger_somebody_edited(path: Path, change: str) -> None:
 
 def test_a_newer_ledger(path: Path) -> None:
     with raw(path) as connection:
-        connection.execute("PRAGMA user_version = 2")
+        connection.execute("PRAGMA user_version = 3")
     with pytest.raises(OperationalError, match="newer dpsql") as caught:
         open_at(path)
     one_line(caught.value)

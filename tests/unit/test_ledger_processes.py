@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from dpsql.charge import Charge
-from dpsql.errors import BudgetExceeded, OperationalError
+from dpsql.errors import BudgetExceeded, InterfaceError, OperationalError
 from dpsql.ledger import Ledger, Reservation
 from dpsql.ledger import holder as holders
 
@@ -22,7 +22,7 @@ PRELUDE = """
 import json, os, sys, threading
 from fractions import Fraction
 from dpsql.charge import Charge
-from dpsql.errors import BudgetExceeded, OperationalError
+from dpsql.errors import BudgetExceeded, InterfaceError, OperationalError
 from dpsql.ledger import Ledger
 
 tenth = Charge(Fraction(1, 10))
@@ -176,10 +176,20 @@ stop.set()
 thread.join()
 grandchild = os.fork()
 if grandchild == 0:
-    ledger.settle(mine, tenth)  # what the parent reserved, a child may settle
-    ledger.close()
-    os._exit(0)
+    try:
+        for end in (lambda: ledger.settle(mine, tenth), lambda: ledger.step(mine, 1, tenth),
+                    lambda: ledger.fail(mine), lambda: ledger.cancel(mine)):
+            try:
+                end()
+            except InterfaceError:
+                continue
+            os._exit(5)
+        ledger.close()
+        os._exit(0)
+    except BaseException:
+        os._exit(6)
 codes.append(os.waitstatus_to_exitcode(os.waitpid(grandchild, 0)[1]))
+ledger.settle(mine, tenth)  # what the parent reserved is the parent's to settle
 print(json.dumps([codes, len(ledger.releases("ann")), len(ledger.entries()), ledger.check()]))
 assert ledger.failures("ann") == 0
 ledger.close()
@@ -283,6 +293,45 @@ while True:
     point += 1
 print(json.dumps(outcomes))
 """
+
+
+STREAM_CRASHES = (
+    CRASHES.replace("point += 1", "point += int(sys.argv[3])")
+    .replace(
+        """        ledger.settle(held, tenth, release=b"rows", reuse_key="k")
+        os.write(write, b"s")
+""",
+        """        ledger.step(held, 1, Charge(Fraction(1, 20)))
+        os.write(write, b"a")
+        ledger.settle(held, Charge(Fraction(1, 20)))
+        os.write(write, b"s")
+""",
+    )
+    .replace(
+        """        assert ledger.budget().spent.epsilon == Fraction(len(entries), 10), point
+""",
+        """        answered = told.count("a")
+        for entry in entries:
+            assert entry.charged.epsilon == Fraction(1, 20 if entry.state == "settled" else 10), point
+        with ledger._store.read() as connection:
+            steps = connection.execute("SELECT COUNT(*) FROM progress").fetchone()[0]
+        assert answered <= steps <= 1, point
+""",
+    )
+    .replace(
+        """        for entry in entries:
+            assert entry.charged == tenth
+""",
+        "",
+    )
+)
+"""The same for a stream whose answer costs half of the reservation."""
+
+
+@pytest.mark.parametrize("stride", [11, pytest.param(1, marks=pytest.mark.slow)])
+def test_a_crash_at_any_point_of_a_stream_pays_for_every_answer_given(tmp_path: Path, stride: int) -> None:
+    outcomes = json.loads(finish(start(STREAM_CRASHES, tmp_path / "ledger.sqlite", "charge", stride)))
+    assert {told for told, _, _ in outcomes} == {".", "r.", "ra.", "ras."}
 
 
 def crashes(path: Path, begin: str) -> int:
@@ -395,9 +444,8 @@ def test_a_statement_that_takes_its_process_down_is_a_failure(tmp_path: Path) ->
             )
             assert process.stdout is not None
             assert process.stdout.readline() == "held\n"
-            # While it runs it is no failure, and does not hinder others.
+            # While it runs it is no failure, and holds one slot.
             assert ledger.failures("ann") == expected - 1
-            ledger.settle(reserve(ledger), Charge(Fraction(1, 10)))
             process.kill()
             process.communicate()
             assert ledger.failures("ann") == expected
@@ -411,31 +459,67 @@ def test_a_statement_that_takes_its_process_down_is_a_failure(tmp_path: Path) ->
         assert ledger.check() == []
 
 
-def move_elsewhere(ledger: Ledger) -> None:
-    """Make it look as if what runs was running on another machine."""
-    with ledger._store.write() as connection:
-        connection.execute("UPDATE running SET holder = 'elsewhere|1|1'")
-        connection.execute("DROP TRIGGER IF EXISTS entry_ends_once")
-        connection.execute("UPDATE entry SET holder = 'elsewhere|1|1' WHERE state = 'reserved'")
-
-
-def test_a_reservation_of_another_machine_counts_until_it_is_settled(tmp_path: Path) -> None:
-    path = tmp_path / "ledger.sqlite"
+def test_a_reservation_of_another_machine_counts_until_it_is_settled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, here = tmp_path / "ledger.sqlite", holders.me()
     with open_ledger(path, max_failures=2) as ledger:
+        monkeypatch.setattr(holders, "me", lambda: "elsewhere|1|1")
         held = reserve(ledger)
-        move_elsewhere(ledger)
+        monkeypatch.setattr(holders, "me", lambda: here)
         assert ledger.failures("ann") == 1
         mine = reserve(ledger)
         assert ledger.failures("ann") == 1
+        # Both are slots, whether the other one still runs or not.
+        with pytest.raises(OperationalError, match="2 of your private statements and streams are running"):
+            reserve(ledger)
+        with pytest.raises(InterfaceError, match="process that made it"):
+            ledger.settle(held, Charge(Fraction(1, 20)))
+        monkeypatch.setattr(holders, "me", lambda: "elsewhere|1|1")
         ledger.settle(held, Charge(Fraction(1, 20)))
-        assert ledger.failures("ann") == 0
+        mine_there = reserve(ledger)
+        monkeypatch.setattr(holders, "me", lambda: here)
         # Cleared while it runs, it is still settled without trouble.
-        move_elsewhere(ledger)
         assert ledger.failures("ann") == 1
         ledger.clear_failures()
+        assert ledger.failures("ann") == 0
+        monkeypatch.setattr(holders, "me", lambda: "elsewhere|1|1")
+        ledger.settle(mine_there, Charge(Fraction(1, 20)))
+        monkeypatch.setattr(holders, "me", lambda: here)
         ledger.settle(mine, Charge(Fraction(1, 20)))
         assert ledger.failures("ann") == 0
         assert ledger.check() == []
+
+
+def test_sixteen_connections_at_once_fail_no_more_often_than_one(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.sqlite"
+    ledgers = [open_ledger(path, max_failures=3) for _ in range(16)]
+    at_once, running, refused = threading.Barrier(16), threading.Barrier(16), []
+
+    def ask(ledger: Ledger) -> None:
+        at_once.wait(60)
+        try:
+            held = reserve(ledger)
+        except OperationalError as error:
+            refused.append(str(error))
+            running.wait(60)
+        else:
+            running.wait(60)  # nobody fails before all have asked
+            ledger.fail(held)
+
+    threads = [threading.Thread(target=ask, args=(ledger,)) for ledger in ledgers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(refused) == 13
+    assert all("3 of your private statements and streams are running" in text for text in refused)
+    assert ledgers[0].failures("ann") == 3
+    with pytest.raises(OperationalError, match="3 of your private statements have failed"):
+        reserve(ledgers[5])
+    assert ledgers[0].check() == []
+    for ledger in ledgers:
+        ledger.close()
 
 
 def test_processes_are_known_by_more_than_their_number() -> None:

@@ -25,6 +25,9 @@ max_failures = 2
 ledger = "ledger.sqlite"
 [analysts.bob]
 epsilon = 1
+[analysts."*"]
+epsilon = 5
+delta = 1e-6
 [tables.visits]
 source = "visits.parquet"
 unit = "user_id"

@@ -17,8 +17,9 @@ from dpsql.engines.duckdb.shell import Shell
 from dpsql.engines.duckdb.sources import Reader, read_sources
 from dpsql.engines.protocol import CANCELLED, FAILED, UNCHARGED, Cancelled, Counts
 from dpsql.engines.scratch import Scratch
-from dpsql.engines.worker import run
+from dpsql.engines.worker import Ending, run
 from dpsql.errors import InternalError, OperationalError, PolicyError
+from dpsql.exclusive import Home
 from dpsql.policy import CsvSource, UnitColumn
 from dpsql.types import TIMESTAMP
 
@@ -51,6 +52,7 @@ class DuckDBEngine:
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
+        self._home = Home("engine")
         self.readers: dict[str, Reader] = {}
         self.public: dict[str, pa.Table] = {}
         self._cancelled = False
@@ -135,13 +137,14 @@ class DuckDBEngine:
 
     def _run(self, work: Callable[[], _Made], cancelled: str) -> _Made | None:
         """Return what the work returns; None if it failed, and the databases will be opened afresh."""
+        self._home.check()
         self._cancelled = False
-        made = run(work, self.cancel, cancelled=lambda: self._cancelled)
-        if made is None and self._cancelled:
+        ended = run(work, self.cancel, settings.interrupted, cancelled=lambda: self._cancelled)
+        if ended.ending is Ending.INTERRUPTED:
             raise Cancelled(cancelled)
-        if made is None:
+        if ended.ending is Ending.FAILED:
             self._reopen()
-        return made
+        return ended.value
 
     def translate(self, compiled: CompiledQuery) -> str:
         """Return the text that `count` runs: DuckDB's own, as it was compiled."""

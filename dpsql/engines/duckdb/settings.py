@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-__all__ = ["connect", "interruptible", "lock"]
+__all__ = ["connect", "interrupted", "interruptible", "lock"]
 
 _AT_START: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": False,
@@ -54,6 +54,11 @@ def connect() -> duckdb.DuckDBPyConnection:
     if connection.execute("SELECT current_setting('enable_progress_bar')").fetchall() != [(False,)]:
         connection.execute("SET enable_progress_bar = false")
     return connection
+
+
+def interrupted(error: BaseException) -> bool:
+    """Whether an error is DuckDB's own report that a statement was stopped."""
+    return isinstance(error, duckdb.InterruptException)
 
 
 @contextmanager

@@ -17,7 +17,7 @@ import duckdb
 from dpsql.analysis import fold, quote
 from dpsql.engines.duckdb import settings
 from dpsql.engines.protocol import CANCELLED, FAILED, UNCHARGED, Cancelled
-from dpsql.engines.worker import run
+from dpsql.engines.worker import Ending, run
 from dpsql.errors import OperationalError, ProgrammingError
 from dpsql.types import HUGEINT, INTERVAL, JSON, NULL, SqlType, column_type
 
@@ -169,11 +169,10 @@ class Shell:
         """Return what the work returns, None if it failed; in a thread, so that Ctrl-C stops it at once."""
         with self._lock:
             self._cancelled = False
-            made = run(work, self.cancel, cancelled=lambda: self._cancelled)
-            stopped = made is None and self._cancelled
-        if stopped:
+            ended = run(work, self.cancel, settings.interrupted, cancelled=lambda: self._cancelled)
+        if ended.ending is Ending.INTERRUPTED:
             raise Cancelled(cancelled)
-        return made
+        return ended.value
 
     def cancel(self) -> None:
         """Stop what runs, from another thread."""

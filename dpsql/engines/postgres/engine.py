@@ -82,6 +82,10 @@ class PostgresEngine(RemoteEngine):
         """See `RemoteEngine`."""
         self._con.cancel()
 
+    def interrupted(self, error: BaseException) -> bool:
+        """See `RemoteEngine`: by the code, since texts are in the server's language."""
+        return getattr(error, "sqlstate", None) == "57014"  # query_canceled
+
     def reopen(self) -> None:
         """See `RemoteEngine`: the session may be gone."""
         self._con.close()

@@ -122,6 +122,20 @@ class SparkEngine(RemoteEngine):
             else:
                 self.session.sparkContext.cancelJobsWithTag(self._tag)
 
+    def interrupted(self, error: BaseException) -> bool:
+        """See `RemoteEngine`: by the condition, since texts may quote the statement."""
+        # Within this process the error of the job stands behind one of the thread that hands out the rows.
+        behind: Any = getattr(error, "java_exception", None) or error
+        for _ in range(_DEEPEST):
+            with suppress(Exception):  # errors that are not Spark's have no condition
+                if behind.getCondition() in _STOPPED:
+                    return True
+            cause = getattr(behind, "getCause", None)
+            behind = cause() if cause is not None else None
+            if behind is None:
+                break
+        return False
+
     def reopen(self) -> None:
         """See `RemoteEngine`: a session outlives a statement's failure."""
 
@@ -132,6 +146,12 @@ class SparkEngine(RemoteEngine):
             with suppress(Exception):
                 self.session.stop()
 
+
+_STOPPED = ("SPARK_JOB_CANCELLED", "OPERATION_CANCELED")
+"""Spark's conditions for a job, and over Connect an operation, that was cancelled."""
+
+_DEEPEST = 10
+"""Errors behind errors that are looked at."""
 
 _ARROW = {"I": pa.int64(), "B": pa.decimal128(38, 0), "0": pa.string(), "S": pa.string()}
 

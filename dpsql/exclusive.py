@@ -1,0 +1,77 @@
+"""Who may use a connection, a session, a stream or an engine: its own process, one caller at a time."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import TYPE_CHECKING
+
+from dpsql.errors import InterfaceError
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+__all__ = ["Home", "Turn"]
+
+_forks = 0
+
+
+def _forked() -> None:
+    global _forks  # noqa: PLW0603  counts the forks between the first process and this one
+    _forks += 1
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
+
+
+def _here() -> tuple[int, int]:
+    # A number of a process may be given again; the count of forks tells such processes apart.
+    return os.getpid(), _forks
+
+
+class Home:
+    """The process that opened an object; a fork's child would use the budget of its parent a second time."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._process = _here()
+
+    @property
+    def here(self) -> bool:
+        """Whether this process opened the object."""
+        return self._process == _here()
+
+    def check(self) -> None:
+        """Raise `InterfaceError` in every process but the one that opened the object."""
+        if not self.here:
+            raise InterfaceError(
+                f"this {self._what} belongs to the process that opened it: open another one after a fork"
+            )
+
+
+class Turn(Home):
+    """A `with` block for one caller: other threads wait for it, the thread that is inside is refused.
+
+    The same thread can come again through a signal handler, a finalizer or a callback, in the middle of
+    a statement whose state is not yet written down.
+    """
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what)
+        self._lock = threading.RLock()
+        self._taken = False
+
+    def __enter__(self) -> None:
+        self.check()
+        self._lock.acquire()
+        if self._taken:
+            self._lock.release()
+            raise InterfaceError(f"this {self._what} is in use: what it runs must end first")
+        self._taken = True
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._taken = False
+        self._lock.release()

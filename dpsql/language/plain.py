@@ -1,0 +1,110 @@
+"""What an analyst hands over becomes plain values before anything is decided.
+
+A parameter of a class of the analyst's own can run code when it is read: it could close a stream, ask again
+or compare itself with a private count in the middle of a statement. So texts, numbers and containers are
+copied into Python's own types once, at the outermost entry, where nothing is reserved yet.
+"""
+
+from __future__ import annotations
+
+import datetime
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from dpsql.charge import exact
+from dpsql.errors import ProgrammingError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dpsql.language.parameters import Parameters
+
+__all__ = ["Unusable", "plain", "plain_text", "plain_whole"]
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Unusable:
+    """Stands for a parameter that has no SQL value; the statement that uses it is refused where it does."""
+
+    kind: str
+
+
+def plain(parameters: object) -> Parameters:
+    """Copy parameters: a mapping to a dict, any other sequence to a tuple, each value to its plain type."""
+    if parameters is None:
+        return None
+    if isinstance(parameters, (str, bytes, bytearray, memoryview)):
+        raise ProgrammingError("parameters are a sequence or a mapping, not one text")
+    if isinstance(parameters, Mapping):
+        return {plain_text(name): _value(parameters[name]) for name in list(parameters)}
+    if isinstance(parameters, Sequence):
+        return tuple(_value(value) for value in list(parameters))
+    raise ProgrammingError("parameters are a sequence for ? markers or a mapping for $name markers")
+
+
+def plain_text(text: object) -> str:
+    """Copy a text; `ProgrammingError` for anything else."""
+    if not isinstance(text, str):
+        raise ProgrammingError("a statement is text (str)")
+    return str.__str__(text)
+
+
+def plain_whole(value: _T) -> _T:
+    """Copy a whole number; anything else stays what it is, to be refused."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return int.__int__(value)  # type: ignore[return-value]  # a number for a number
+    return value
+
+
+def _value(value: object) -> object:
+    if value is None or value is True or value is False:
+        return value
+    for kind, copy in _COPIES:
+        if isinstance(value, kind):
+            return copy(value)
+    return Unusable(str.__str__(type(value).__name__))
+
+
+def _whole(value: object) -> int:
+    if not isinstance(value, int):
+        raise ProgrammingError("a parameter is no valid date or time")
+    return int.__int__(value)
+
+
+def _date(value: datetime.date) -> datetime.date:
+    return datetime.date(*(_whole(part) for part in (value.year, value.month, value.day)))
+
+
+def _clock(value: datetime.time | datetime.datetime) -> tuple[int, int, int, int]:
+    return (_whole(value.hour), _whole(value.minute), _whole(value.second), _whole(value.microsecond))
+
+
+def _datetime(value: datetime.datetime) -> datetime.datetime:
+    # A time zone is refused later on, whichever it is.
+    zone = None if value.tzinfo is None else datetime.UTC
+    day = _date(value)
+    return datetime.datetime(day.year, day.month, day.day, *_clock(value), tzinfo=zone)
+
+
+def _time(value: datetime.time) -> datetime.time:
+    return datetime.time(*_clock(value), tzinfo=None if value.tzinfo is None else datetime.UTC)
+
+
+_COPIES: tuple[tuple[type, Callable[[Any], object]], ...] = (
+    # A datetime is a date too, so it stands before it.
+    (int, int.__int__),
+    (float, float.__float__),
+    (str, str.__str__),
+    (Decimal, Decimal),
+    (Fraction, exact),
+    (datetime.datetime, _datetime),
+    (datetime.date, _date),
+    (datetime.time, _time),
+    (uuid.UUID, lambda value: uuid.UUID(int=_whole(value.int))),
+)

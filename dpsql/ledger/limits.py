@@ -1,0 +1,152 @@
+"""How many statements may end without an answer: an analyst's own, and those of all analysts together.
+
+Whether a statement failed can depend on the data, and so can which one of many did. Each reservation may
+still fail or be cancelled, so each holds a slot of both limits from the moment it is charged: statements
+that run at the same time cannot pass a limit together.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+from typing import Self
+
+from dpsql.errors import OperationalError
+from dpsql.ledger import holder
+
+__all__ = ["Limits", "add", "check", "clear", "ended", "failures", "release_slot", "take_slot"]
+
+_CLEAR = "until the owner has looked and run `dpsql budget --clear-failures`"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The most statements that may fail, or be cancelled, between two looks of the owner's."""
+
+    failures: int
+    failures_total: int
+    cancelled: int
+    cancelled_total: int
+
+    @classmethod
+    def of(
+        cls,
+        failures: int = 3,
+        failures_total: int | None = None,
+        cancelled: int | None = None,
+        cancelled_total: int | None = None,
+    ) -> Self:
+        """Fill in the defaults: ten analysts' worth in all, 20 cancelled ones or as many as may fail."""
+        own = max(20, failures) if cancelled is None else cancelled
+        return cls(
+            failures,
+            10 * failures if failures_total is None else failures_total,
+            own,
+            10 * own if cancelled_total is None else cancelled_total,
+        )
+
+
+def check(connection: sqlite3.Connection, limits: Limits, analyst: str) -> None:
+    """Refuse a statement that has no slot left, if all that runs now were to fail or be cancelled."""
+    _keep_lost(connection, analyst)
+    running, running_total = _counts(connection, "running", analyst)
+    failed, failed_total = _counts(connection, "failure", analyst)
+    cancelled, cancelled_total = _counts(connection, "cancelled", analyst)
+    if failed >= limits.failures:
+        raise OperationalError(
+            f"{failed} of your private statements have failed, so further ones are refused {_CLEAR}"
+        )
+    if running + failed >= limits.failures:
+        raise OperationalError(_crowded(running, f"{failed} have failed", limits.failures, "max_failures"))
+    if cancelled >= limits.cancelled:
+        raise OperationalError(
+            f"{cancelled} of your private statements were cancelled, so further ones are refused {_CLEAR}"
+        )
+    if running + cancelled >= limits.cancelled:
+        raise OperationalError(
+            _crowded(running, f"{cancelled} were cancelled", limits.cancelled, "max_cancelled")
+        )
+    for kind, ended_total, most in (
+        ("have failed", failed_total, limits.failures_total),
+        ("were cancelled", cancelled_total, limits.cancelled_total),
+    ):
+        if running_total + ended_total >= most:
+            key = "max_failures_total" if kind == "have failed" else "max_cancelled_total"
+            raise OperationalError(
+                f"as many private statements of all analysts together are running or {kind} as the policy"
+                f" allows ({key}): try again when some have ended; if it stays so, further ones are refused"
+                f" {_CLEAR}"
+            )
+
+
+def _crowded(running: int, others: str, most: int, key: str) -> str:
+    return (
+        f"{running} of your private statements and streams are running and {others}; the policy allows"
+        f" {most} of both together ({key}): wait until one has ended, or close a stream that is not used"
+    )
+
+
+def take_slot(connection: sqlite3.Connection, analyst: str) -> None:
+    """Count a reservation of this process as running."""
+    connection.execute(
+        "INSERT INTO running VALUES (?, ?, 1) ON CONFLICT DO UPDATE SET n = n + 1", (analyst, holder.me())
+    )
+
+
+def release_slot(connection: sqlite3.Connection, analyst: str, mine: str) -> None:
+    """Count one reservation less; there is nothing to count if the owner cleared it meanwhile."""
+    key = (analyst, mine)
+    connection.execute("DELETE FROM running WHERE analyst = ? AND holder = ? AND n = 1", key)
+    if not connection.execute("SELECT changes()").fetchone()[0]:
+        connection.execute("UPDATE running SET n = n - 1 WHERE analyst = ? AND holder = ?", key)
+
+
+def add(connection: sqlite3.Connection, table: str, analyst: str, n: int = 1) -> None:
+    """Count statements that ended without an answer, in the table `failure` or `cancelled`."""
+    connection.execute(
+        f"INSERT INTO {table} VALUES (?, ?) ON CONFLICT DO UPDATE SET n = n + excluded.n", (analyst, n)
+    )
+
+
+def failures(connection: sqlite3.Connection, analyst: str) -> int:
+    """Return how many of an analyst's statements failed, those whose process may be gone included."""
+    lost = sum(n for _, n, living in _held(connection, analyst) if not living)
+    return lost + _counts(connection, "failure", analyst)[0]
+
+
+def ended(connection: sqlite3.Connection, table: str, analyst: str) -> int:
+    """Return how many of an analyst's statements are counted in a table."""
+    return _counts(connection, table, analyst)[0]
+
+
+def clear(connection: sqlite3.Connection, analyst: str | None) -> None:
+    """Forget what failed or was cancelled, of one analyst or of all."""
+    chosen, given = ("analyst = ?", (analyst,)) if analyst is not None else ("1", ())
+    connection.execute(f"DELETE FROM failure WHERE {chosen}", given)
+    connection.execute(f"DELETE FROM cancelled WHERE {chosen}", given)
+    held = connection.execute(f"SELECT DISTINCT holder FROM running WHERE {chosen}", given).fetchall()
+    for (other,) in held:
+        if not holder.alive(other):
+            connection.execute(f"DELETE FROM running WHERE holder = ? AND {chosen}", (other, *given))
+
+
+def _counts(connection: sqlite3.Connection, table: str, analyst: str) -> tuple[int, int]:
+    """Return the number of an analyst's in one of the tables of counts, and that of all analysts."""
+    row = connection.execute(
+        f"SELECT COALESCE(SUM(n) FILTER (WHERE analyst = ?), 0), COALESCE(SUM(n), 0) FROM {table}", (analyst,)
+    ).fetchone()
+    return int(row[0]), int(row[1])
+
+
+def _keep_lost(connection: sqlite3.Connection, analyst: str) -> None:
+    """Count for good what is known to be lost: the list of what runs stays as short as that of processes."""
+    for other, n, living in _held(connection, analyst):
+        if living is False:
+            connection.execute("DELETE FROM running WHERE analyst = ? AND holder = ?", (analyst, other))
+            add(connection, "failure", analyst, n)
+
+
+def _held(connection: sqlite3.Connection, analyst: str) -> list[tuple[str, int, bool | None]]:
+    """List the processes that hold reservations of an analyst, how many, and whether they live."""
+    rows = connection.execute("SELECT holder, n FROM running WHERE analyst = ?", (analyst,)).fetchall()
+    return [(other, n, holder.alive(other)) for other, n in rows]

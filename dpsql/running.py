@@ -1,0 +1,185 @@
+"""The one way private work is run: charged before, and settled, failed or cancelled after.
+
+Statements, streams of checked counts and the median oracle use `Running` alike. What the work returns is
+written to the ledger before anybody can see it; what leaves the work in any other way ends the reservation
+by what the engine reported. Work runs inside `_sealed`, so that no error holds a frame of it: frames keep
+exact counts and answers that nobody paid for, and tools that report errors show them.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Generic, NoReturn, Self, TypeVar
+
+from dpsql.charge import Charge
+from dpsql.engines import FAILED, Cancelled, watched
+from dpsql.errors import DatabaseError, Error, InterfaceError, OperationalError
+from dpsql.exclusive import Home
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dpsql.ledger import Ledger, Reservation
+
+__all__ = ["Paid", "Running", "sealed"]
+
+_T = TypeVar("_T")
+
+_OVER = "the reservation has ended or is in use: nothing more is answered under it"
+
+
+@dataclass(frozen=True, slots=True)
+class Paid(Generic[_T]):
+    """What private work came to, and what it costs; nobody may see it before that is written down."""
+
+    value: _T
+    charge: Charge
+    payload: bytes | None = None
+    key: str | None = None
+
+
+@dataclass(slots=True)
+class _Sealed(Generic[_T]):
+    """What came of work: its value, or what was raised without the frames it was raised in."""
+
+    value: _T | None = None
+    error: BaseException | None = None
+    failed: bool = False
+    """Whether it must count as a failure: everything does but what the analyst alone decided."""
+
+
+def _sealed(work: Callable[[], _T]) -> _Sealed[_T]:
+    """Run work; return what it raises as bare as a new error, and whether it failed."""
+    outer = sys.exc_info()[1]
+    with watched() as engine_failed:
+        try:
+            return _Sealed(work())
+        except BaseException as error:  # noqa: BLE001  whatever it is, its frames and its text may carry data
+            # An interrupt that meets another error on its way is no interrupt: the error was first.
+            alone = error.__context__ is None or error.__context__ is outer
+            interrupt = isinstance(error, (Cancelled, KeyboardInterrupt)) and alone
+            failed = not interrupt or engine_failed()
+            error.__traceback__ = error.__context__ = error.__cause__ = None
+            return _Sealed(error=error, failed=failed)
+
+
+def sealed(work: Callable[[], _T], otherwise: _T) -> _T:
+    """Run work that sees private data and charges nothing; what it raises holds no frame of it.
+
+    An error that is not dpsql's own could tell of the data: `otherwise` is returned instead.
+    """
+    done = _sealed(work)
+    if done.error is None:
+        return done.value  # type: ignore[return-value]  # without an error there is a value
+    if isinstance(done.error, Exception) and not isinstance(done.error, Error):
+        return otherwise
+    raise done.error
+
+
+class _State(Enum):
+    OPEN = "open"
+    BUSY = "busy"
+    """Work runs under it, or was cut short in a way that left no time to write down how it ended."""
+    ENDED = "ended"
+
+
+class Running:
+    """One reservation in use by the process that made it, for one piece of work at a time."""
+
+    def __init__(self, ledger: Ledger, reservation: Reservation) -> None:
+        self._ledger = ledger
+        self._reservation = reservation
+        self._home = Home("reservation")
+        self._state = _State.OPEN
+        self._steps = 0
+        self._spent = Charge()
+        self._writing = False
+
+    @classmethod
+    def reserve(
+        cls, ledger: Ledger, *, analyst: str, statement: str, reading: str, mechanism: str, charge: Charge
+    ) -> Self:
+        """Charge the most that the work can cost; see `Ledger.reserve`."""
+        return cls(
+            ledger,
+            ledger.reserve(
+                analyst=analyst, statement=statement, reading=reading, mechanism=mechanism, charge=charge
+            ),
+        )
+
+    @property
+    def open(self) -> bool:
+        """Whether more work may run under it, in this process."""
+        return self._state is _State.OPEN and self._home.here
+
+    def confirm(self) -> None:
+        """Raise `InterfaceError` unless work runs under it now; to be called right before noise is drawn."""
+        self._home.check()
+        if self._state is not _State.BUSY:
+            raise InterfaceError(_OVER)
+
+    def finish(self, work: Callable[[], Paid[_T]]) -> tuple[_T, int]:
+        """Run the work and settle for what it cost; return what it came to and the release's number."""
+
+        def settled() -> tuple[_T, int]:
+            paid = work()
+            self._writing = True
+            number = self._ledger.settle(
+                self._reservation, paid.charge, release=paid.payload, reuse_key=paid.key
+            )
+            self._state = _State.ENDED
+            return paid.value, number
+
+        return self._told(settled)
+
+    def step(self, work: Callable[[], Paid[_T]]) -> _T:
+        """Run a part of the work; what it has cost in all until now is durable before it is handed out."""
+
+        def written() -> _T:
+            paid = work()
+            self._writing = True
+            if paid.charge != self._spent:
+                self._ledger.step(self._reservation, self._steps + 1, paid.charge)
+                self._steps += 1
+                self._spent = paid.charge
+            self._state = _State.OPEN
+            return paid.value
+
+        return self._told(written)
+
+    def close(self, charge: Charge) -> None:
+        """Settle for what all steps have cost; nothing is answered any more."""
+        self._begin()
+        self._ledger.settle(self._reservation, charge)
+        self._state = _State.ENDED
+
+    def _begin(self) -> None:
+        """Refuse a second use; from here on, only what is written to the ledger opens it again."""
+        self._home.check()
+        if self._state is not _State.OPEN:
+            raise InterfaceError(_OVER)
+        self._state = _State.BUSY
+
+    def _told(self, work: Callable[[], _T]) -> _T:
+        self._begin()
+        self._writing = False
+        done = _sealed(work)
+        if done.error is not None:
+            self._end(done.error, failed=done.failed)
+        return done.value  # type: ignore[return-value]  # without an error there is a value
+
+    def _end(self, error: BaseException, *, failed: bool) -> NoReturn:
+        """Write down how the work ended, and raise what the analyst may know of it."""
+        self._state = _State.ENDED
+        with suppress(Error):  # then it keeps its charge and its slot, or it was settled a moment ago
+            (self._ledger.fail if failed else self._ledger.cancel)(self._reservation)
+        if isinstance(error, Cancelled) and failed:
+            raise OperationalError(FAILED)
+        if not isinstance(error, Exception) or isinstance(error, Cancelled):
+            raise error
+        if self._writing and isinstance(error, DatabaseError):
+            raise error  # the ledger's own words
+        raise OperationalError(FAILED)
