@@ -102,6 +102,38 @@ def test_what_computes_from_private_values_is_not_plain(opened, text):
     assert not opened().compiled(text).plain
 
 
+GUARDED = [
+    (statement(where="WHERE hour > 5 AND upper(page) = 'A'"), "(TRY(upper(t1.c1)) = 'A')"),
+    (statement(where="WHERE NOT (chr(hour) = 'x')"), "(NOT (TRY(TRY(chr("),
+    (statement("COUNT(DISTINCT user_id) FILTER (WHERE page LIKE 'a%')"), "TRY((t1.c1 LIKE 'a%')) AS f0"),
+    (statement(key="hour % 7"), "TRY(TRY_CAST("),
+    (
+        statement(of="visits v JOIN pages p ON upper(v.page) = p.page", key="p.kind"),
+        "(TRY(upper(t1.c1)) = t2.c0)",
+    ),
+    (
+        statement(of="(SELECT user_id, page, MAX(length(page)) AS hour FROM visits GROUP BY ALL) AS t"),
+        "MAX(TRY(length(",
+    ),
+    (
+        statement(
+            of="(SELECT *, LAG(upper(page)) OVER (PARTITION BY user_id ORDER BY page) FROM visits) AS t"
+        ),
+        "LAG(TRY(upper(",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "part"), GUARDED)
+def test_what_computes_stands_under_try(opened, text, part):
+    assert part in opened().compiled(text).sql
+
+
+@pytest.mark.parametrize("text", PLAIN)
+def test_what_computes_nothing_needs_no_try(opened, text):
+    assert "TRY(" not in opened().compiled(text).sql
+
+
 def optimizers(connection):
     return connection.execute("SELECT current_setting('disabled_optimizers')").fetchone()[0]
 
@@ -114,6 +146,8 @@ def test_column_statistics_are_used_for_plain_statements_alone(opened):
     assert made.count(statement(where="WHERE hour + 1 > 6")) == {"a": 0, "b": 2, "c": 0}
     assert "statistics_propagation" in optimizers(made.engine._running)
     for connection in made.engine._opened.values():
+        assert "common_subexpressions" in optimizers(connection)
+        assert "scalar_fn_pushdown" in optimizers(connection)
         with pytest.raises(duckdb.Error):
             connection.execute("SET disabled_optimizers = ''")
 

@@ -175,3 +175,7 @@ SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE ms > 5. AND ms < 999999999
 -- A394 the same interval in two words, and different ones
 -- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE TRY(day - INTERVAL 7 DAY) < DATE '2024-02-01' AND TRY(day + INTERVAL 1 MONTH) > DATE '2023-01-01'
 SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE day - INTERVAL 1 WEEK < DATE '2024-02-01' AND day - INTERVAL 7 DAY < DATE '2024-02-01' AND day + INTERVAL 1 MONTH > DATE '2023-01-01'
+
+-- A760 arithmetic and comparisons with a subquery, beside functions of the row
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE (ms + (SELECT MIN(length(page)) FROM pages)) * 2 > 10 AND NOT (upper(note) = 'B')
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE (ms + (SELECT MIN(length(page)) FROM pages)) * 2 > 10 AND NOT (upper(note) = 'B')

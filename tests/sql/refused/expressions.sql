@@ -396,3 +396,19 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE strftime(day, '%%A%%A%%A%%A%%A%
 -- error: the engine cannot tell 30 day and 1 month apart in one statement
 -- at: day #2
 SELECT COUNT(DISTINCT user_id) FILTER (WHERE day - INTERVAL 1 MONTH > DATE '2024-01-31') AS a, COUNT(DISTINCT user_id) FILTER (WHERE day - INTERVAL 30 DAY > DATE '2024-01-31') AS b FROM visits
+
+-- R760 a pattern that matches a part of a character
+-- error: regexp_extract does not take \C, which matches a part of a character
+-- at: regexp_extract
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE regexp_extract(note, 'a\C') = 'a'
+
+-- R761 a pattern that splits characters of some texts
+-- error: string_split_regex does not take this literal: it fails on some values
+-- at: string_split_regex
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE len(string_split_regex(note, '\B')) = 1
+
+-- R762 a text function of a subquery, around which no TRY can stand
+-- error: this calculation does not take a subquery directly
+-- at: upper
+-- hint: select the value in a subquery of FROM first
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE upper((SELECT MAX(page) FROM pages)) = 'C'
