@@ -56,7 +56,7 @@ class _Stream:
             session.ledger,
             analyst=session.analyst,
             statement=f"{name}(tolerance={mechanism.threshold_scale})",
-            reading=name,
+            selection=name,
             mechanism="guess and check",
             charge=mechanism.largest_charge,
         )
@@ -110,7 +110,7 @@ class _Stream:
 
 
 def _one_count(plan: Plan) -> None:
-    if not isinstance(plan.reading, Scalar) or len(plan.counts) != 1:
+    if not isinstance(plan.selection, Scalar) or len(plan.counts) != 1:
         raise ProgrammingError("a checked count is one count of a private table without GROUP BY")
     if plan.counts[0].bound != 1:
         raise ProgrammingError("a checked count may change by 1 with one unit: COUNT(DISTINCT unit)")

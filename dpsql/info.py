@@ -15,24 +15,24 @@ if TYPE_CHECKING:
     from dpsql.analysis import Catalog, Plan
     from dpsql.answers import Method
     from dpsql.charge import Charge
-    from dpsql.language import Describe, Reading, Show
+    from dpsql.language import Describe, Selection, Show
     from dpsql.ledger import Budget, Ledger
     from dpsql.policy import Policy
 
 __all__ = ["describe", "empty", "explain", "show", "words"]
 
 
-def reading_words(reading: Reading) -> str:
-    """Name a reading for people."""
-    match reading:
+def selection_words(selection: Selection) -> str:
+    """Name a selection for people."""
+    match selection:
         case TopK(threshold=None, argmax=True):
             return "argmax"
         case TopK(threshold=None):
-            return f"top-{reading.k}" + (" of the lowest" if reading.lowest else "")
+            return f"top-{selection.k}" + (" of the lowest" if selection.lowest else "")
         case TopK():
-            return f"top-{reading.k} above {float(reading.threshold or 0):g}"
+            return f"top-{selection.k} above {float(selection.threshold or 0):g}"
         case AboveThreshold():
-            return f"above threshold {float(reading.threshold):g}"
+            return f"above threshold {float(selection.threshold):g}"
         case AllGroups():
             return "all groups"
         case Scalar():
@@ -56,15 +56,15 @@ def words(plan: Plan, method: Method) -> dict[str, Any]:
     return {
         "keys": tuple(o.name for o in plan.outputs if o.kind == "key"),
         "counts": tuple(o.name for o in plan.outputs if o.kind == "count"),
-        "reading": reading_words(plan.reading),
-        "mechanism": method.terms.mechanism,
-        "guarantee": guarantee(plan, method.terms.charge),
+        "selection": selection_words(plan.selection),
+        "mechanism": method.quote.mechanism,
+        "guarantee": guarantee(plan, method.quote.charge),
         "confidence": plan.options.confidence or Fraction(95, 100),
-        "warnings": method.terms.notes,
+        "warnings": method.quote.notes,
         "properties": {
             **_ordering(plan),
             "unit": plan.unit,
-            "split": method.terms.split,
+            "split": method.quote.split,
             "domain": plan.domain,
             "domain_size": str(plan.domain_size),
         },
@@ -73,7 +73,7 @@ def words(plan: Plan, method: Method) -> dict[str, Any]:
 
 def _ordering(plan: Plan) -> dict[str, str]:
     """Name the shown count that orders or is compared, for those who draw it."""
-    place = getattr(plan.reading, "count", -1)
+    place = getattr(plan.selection, "count", -1)
     name = next((o.name for o in plan.outputs if o.kind == "count" and o.of == place), None)
     return {} if name is None else {"ordering": name}
 
@@ -83,7 +83,7 @@ def explain(plan: Plan | None, method: Method | None, budget: Budget, sql: str, 
     left = budget.remaining
     if plan is None or method is None:
         found: dict[str, object] = {
-            "reading": "public statement",
+            "selection": "public statement",
             "guarantee": "reads no private table",
             "epsilon": "0",
             "delta": "0",
@@ -91,24 +91,24 @@ def explain(plan: Plan | None, method: Method | None, budget: Budget, sql: str, 
             "compiled_sql": sql,
         }
     else:
-        terms = method.terms
+        quote = method.quote
         found = {
-            "reading": reading_words(plan.reading),
-            "why": plan.reading.spelling,
-            "mechanism": terms.mechanism,
+            "selection": selection_words(plan.selection),
+            "why": plan.selection.spelling,
+            "mechanism": quote.mechanism,
             "unit": plan.unit,
-            "guarantee": guarantee(plan, terms.charge),
-            "epsilon": f"{float(terms.charge.epsilon):g}",
-            "delta": f"{float(terms.charge.delta):g}",
-            "split": terms.split,
-            "noise_scale": terms.scale,
-            "predicted_stddev": terms.predicted_stddev,
-            **terms.outlook,
-            "half_width": terms.half_width,
-            "tells_apart": terms.tells_apart,
+            "guarantee": guarantee(plan, quote.charge),
+            "epsilon": f"{float(quote.charge.epsilon):g}",
+            "delta": f"{float(quote.charge.delta):g}",
+            "split": quote.split,
+            "noise_scale": quote.scale,
+            "predicted_stddev": quote.predicted_stddev,
+            **quote.outlook,
+            "half_width": quote.half_width,
+            "tells_apart": quote.tells_apart,
             "domain": plan.domain,
             "domain_size": plan.domain_size,
-            "warnings": list(terms.notes) or None,
+            "warnings": list(quote.notes) or None,
             "budget_left": _down(left.epsilon),
             "compiled_sql": sql,
         }
@@ -174,7 +174,7 @@ def show(statement: Show, policy: Policy, ledger: Ledger, analyst: str) -> pa.Ta
         {
             "number": pa.array([r.number for r in found], pa.int64()),
             "when": pa.array([r.when.isoformat(" ", "seconds") for r in found], pa.string()),
-            "reading": pa.array([r.reading for r in found], pa.string()),
+            "selection": pa.array([r.selection for r in found], pa.string()),
             "epsilon": pa.array([_up(r.charge.epsilon) for r in found], pa.string()),
             "statement": pa.array([r.statement for r in found], pa.string()),
         }

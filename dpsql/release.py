@@ -31,7 +31,7 @@ class Release:
         there is none).
     keys, counts
         Names of the key columns and of the noisy count columns of `rows`.
-    reading
+    selection
         `"top-k"`, `"argmax"`, `"above threshold"`, ...
     mechanism
         The mechanism in words: `"noisy top-k with gap"`.
@@ -59,7 +59,7 @@ class Release:
     table: pa.Table
     keys: tuple[str, ...]
     counts: tuple[str, ...]
-    reading: str
+    selection: str
     mechanism: str
     guarantee: str
     charge: Charge
@@ -93,7 +93,7 @@ def to_bytes(release: Release) -> bytes:
     facts = {
         "keys": release.keys,
         "counts": release.counts,
-        "reading": release.reading,
+        "reading": release.selection,
         "mechanism": release.mechanism,
         "guarantee": release.guarantee,
         "charge": [str(release.charge.epsilon), str(release.charge.delta)],
@@ -125,6 +125,8 @@ def from_bytes(data: bytes) -> Release:
     facts = json.loads(parts[0])
     rows, table = (pa.ipc.open_stream(part).read_all() for part in parts[1:3])
     epsilon, delta = facts.pop("charge")
+    # The stored form keeps the name it had when the first ledgers were written.
+    facts["selection"] = facts.pop("reading")
     for name in ("keys", "counts", "warnings"):
         facts[name] = tuple(facts[name])
     facts["confidence"] = Fraction(facts["confidence"])

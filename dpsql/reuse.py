@@ -42,7 +42,7 @@ def _versions() -> tuple[str, str]:
 def reuse_key(plan: Plan, policy: Policy, versions: Versions) -> str:
     """Hash everything that changes the answer: not the text, but all that it came to mean.
 
-    The compiled SQL carries literals and parameters with their types; the reading, the options with all
+    The compiled SQL carries literals and parameters with their types; the selection, the options with all
     defaults filled in, and the answer's columns carry the rest. Of the policy and the data, the tables that
     the statement reads count, and no others. The parts are hashed one by one, so that of two keys it can be
     told what differs.
@@ -55,7 +55,7 @@ def reuse_key(plan: Plan, policy: Policy, versions: Versions) -> str:
     tables = tables_read(policy, plan.compiled.tables)
     declared = policy.data_version
     parts = (
-        _hash(plan.compiled.sql, repr(plan.reading), repr([(o.name, o.kind, o.of) for o in plan.outputs])),
+        _hash(plan.compiled.sql, repr(plan.selection), repr([(o.name, o.kind, o.of) for o in plan.outputs])),
         _hash(repr(sorted(options.items())), repr([(type(p).__name__, p) for p in plan.query.parameters])),
         part_fingerprint(policy, tables),
         _hash(f"declared {declared}" if declared is not None else versions.content(tables)),

@@ -100,13 +100,13 @@ class Running:
 
     @classmethod
     def reserve(
-        cls, ledger: Ledger, *, analyst: str, statement: str, reading: str, mechanism: str, charge: Charge
+        cls, ledger: Ledger, *, analyst: str, statement: str, selection: str, mechanism: str, charge: Charge
     ) -> Self:
         """Charge the most that the work can cost; see `Ledger.reserve`."""
         return cls(
             ledger,
             ledger.reserve(
-                analyst=analyst, statement=statement, reading=reading, mechanism=mechanism, charge=charge
+                analyst=analyst, statement=statement, selection=selection, mechanism=mechanism, charge=charge
             ),
         )
 

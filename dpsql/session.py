@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from dpsql.ledger import Budget
     from dpsql.policy import Policy, Table
 
-__all__ = ["Answer", "Prepared", "Session"]
+__all__ = ["Prepared", "Session", "StatementResult"]
 
 _ATTEMPTS = 5
 _CHANGING = "the data is being changed; nothing was charged, ask again"
@@ -54,7 +54,7 @@ _Stream = TypeVar("_Stream", CheckedCounts, MedianCounts)
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class StatementResult:
     """Rows for the analyst; `release` is None for statements that touch nothing private."""
 
     table: pa.Table
@@ -117,12 +117,12 @@ class Session:
         """Open the databases, on files that do not change meanwhile; the others are read by each count."""
         for _ in range(_ATTEMPTS):
             stamps, held = self.versions.stamps(), self.versions.held()
-            shell, engine = open_engine(self.policy)
+            schema_database, engine = open_engine(self.policy)
             if self.versions.held() == held:
-                self.shell, self.engine, self._stamps = shell, engine, stamps
+                self.schema_database, self.engine, self._stamps = schema_database, engine, stamps
                 return
             engine.close()
-            shell.close()
+            schema_database.close()
         raise OperationalError(_CHANGING)
 
     def _follow(self) -> None:
@@ -136,7 +136,7 @@ class Session:
             # the last one that lets go of it.
             before.close()
 
-    def run(self, text: str, parameters: Parameters = None) -> Answer:
+    def run(self, text: str, parameters: Parameters = None) -> StatementResult:
         """Answer one statement."""
         return self.execute(self.prepare(text, parameters))
 
@@ -155,7 +155,7 @@ class Session:
             inner = self._prepare(text, statement.query)
             return replace(inner, statement=statement, private=False, price=Charge())
         if isinstance(statement, Describe):
-            info.describe(statement, self.policy, self.shell)
+            info.describe(statement, self.policy, self.schema_database)
         return Prepared(text, statement, private=False, price=Charge())
 
     def _prepare(self, text: str, query: Query) -> Prepared:
@@ -169,13 +169,13 @@ class Session:
                 None,
                 "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) ...",
             )
-        plan = analyse(query, self.policy, self.shell, options)
+        plan = analyse(query, self.policy, self.schema_database, options)
         counting = self._translated(query, plan)
         method = choose(plan)
         check_wrapper(query, [o.name for o in plan.outputs])
         key = reuse_key(plan, self.policy, self.versions)
         asked_before = not options.fresh and self.ledger.find(key, self.analyst) is not None
-        price = Charge() if asked_before else method.terms.charge
+        price = Charge() if asked_before else method.quote.charge
         reads = tables_read(self.policy, plan.compiled.tables)
         stamps = self._opened_on(reads)
         return Prepared(
@@ -204,30 +204,30 @@ class Session:
         except Untranslatable as problem:
             raise query.source.refuse(problem.message, None, problem.hint) from None
 
-    def execute(self, prepared: Prepared) -> Answer:
+    def execute(self, prepared: Prepared) -> StatementResult:
         """Charge and run what was prepared."""
         with self.turn:
             return self._executed(prepared)
 
-    def _executed(self, prepared: Prepared) -> Answer:
+    def _executed(self, prepared: Prepared) -> StatementResult:
         match prepared.statement:
             case Query() if prepared.private:
                 return self._private(prepared)
             case Query():
-                return Answer(self.shell.run(prepared.public))
+                return StatementResult(self.schema_database.run(prepared.public))
             case Explain() as statement:
                 plan, method, budget = prepared.plan, prepared.method, self.budget()
                 sql = prepared.counting or prepared.public
-                return Answer(info.explain(plan, method, budget, sql, json=statement.json))
+                return StatementResult(info.explain(plan, method, budget, sql, json=statement.json))
             case Show() as statement:
-                return Answer(info.show(statement, self.policy, self.ledger, self.analyst))
+                return StatementResult(info.show(statement, self.policy, self.ledger, self.analyst))
             case Describe() as statement:
-                return Answer(info.describe(statement, self.policy, self.shell))
+                return StatementResult(info.describe(statement, self.policy, self.schema_database))
             case Set() as statement:
                 self.defaults = statement.apply(self.defaults)
-                return Answer(info.empty())
+                return StatementResult(info.empty())
 
-    def _private(self, prepared: Prepared) -> Answer:
+    def _private(self, prepared: Prepared) -> StatementResult:
         answer = self._stored(prepared)
         if answer is None:
             current = self._current(prepared)
@@ -247,15 +247,15 @@ class Session:
             self.ledger,
             analyst=self.analyst,
             statement=prepared.text,
-            reading=type(plan.reading).__name__,
-            mechanism=method.terms.mechanism,
-            charge=method.terms.charge,
+            selection=type(plan.selection).__name__,
+            mechanism=method.quote.mechanism,
+            charge=method.quote.charge,
         )
         release, number = run.finish(lambda: self._release(prepared, plan, method))
         release = replace(release, number=number, charged_again=again)
-        return Answer(present(prepared.statement, release.rows), release)
+        return StatementResult(present(prepared.statement, release.rows), release)
 
-    def _stored(self, prepared: Prepared) -> Answer | None:
+    def _stored(self, prepared: Prepared) -> StatementResult | None:
         """Return the answer that was given before to the same question on the same data."""
         if prepared.plan is None or prepared.plan.options.fresh:
             return None
@@ -265,7 +265,7 @@ class Session:
         if stored is None:
             return None
         release = replace(from_bytes(stored.payload), reused=stored.when, number=stored.number)
-        return Answer(present(prepared.statement, release.rows), release)
+        return StatementResult(present(prepared.statement, release.rows), release)
 
     def _vet(self, plan: Plan) -> None:
         """Read a source once per data version before the first statement does, as the owner declared it."""
@@ -294,13 +294,13 @@ class Session:
         """See the data, under a charge that is written already; see `Running.finish`."""
         counts = self.engine.count(plan.compiled)
         answer = method.run(counts)
-        shown = rows(plan, answer, counts, self.shell.calculate)
+        shown = rows(plan, answer, counts, self.schema_database.calculate)
         release = Release(
             rows=shown,
             table=details(plan, answer, shown),
             charge=answer.charge,
             statement=prepared.text,
-            scale=method.terms.scale,
+            scale=method.quote.scale,
             **info.words(plan, method),
         )
         # What was counted while a file changed answers this statement, and none that is asked again.
@@ -316,7 +316,7 @@ class Session:
         options = complete(
             query.options, replace(self.defaults, epsilon=self.defaults.epsilon or Fraction(1))
         )
-        plan = analyse(query, self.policy, self.shell, options)
+        plan = analyse(query, self.policy, self.schema_database, options)
         self._translated(query, plan)
         self._vet(plan)
         return plan
@@ -361,7 +361,7 @@ class Session:
         try:
             self.engine.cancel()
         finally:
-            self.shell.cancel()
+            self.schema_database.cancel()
 
     def close(self) -> None:
         """Settle open streams, let go of the data and the ledger; waits for what runs."""
@@ -372,5 +372,5 @@ class Session:
             finally:
                 self._streams.clear()
                 self.engine.close()
-                self.shell.close()
+                self.schema_database.close()
                 self.ledger.close()

@@ -2,8 +2,8 @@
 
 =================  ===========================================================================
 ``analyse``        the whole analysis of one private statement, in the order of its proof
-``counting``       the outermost block: keys, counts (``counts``), what is free
-``readings``       all spellings of a selection (``spellings``), one reading
+``outer_query``    the outermost block: keys, counts (``released``), what is free
+``selection``      all spellings of a selection (``spellings``), normalised into one
 ``blocks``         SELECTs below it; ``hoist`` and ``windows`` their windows, ``aggregates`` their
                    GROUP BY, ``setops`` UNION and its kin; ``tables`` and ``joins`` their FROM
 ``expressions``    scalar rules; ``calls``, ``syntax`` and ``subqueries`` more of them; ``functions``

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from dpsql.analysis.binder import confirm
 from dpsql.analysis.compiler import StatementCompiler
-from dpsql.analysis.counting import Counting, counting
+from dpsql.analysis.outer_query import OuterQuery, outer_query
 from dpsql.analysis.plan import Plan, candidates_of, seal
 from dpsql.analysis.relation import fold
 from dpsql.analysis.writing import all_candidates, largest, one_group
@@ -47,17 +47,17 @@ def analyse(query: Query, policy: Policy, catalog: Catalog, options: Options) ->
 
 def _analyse(query: Query, policy: Policy, catalog: Catalog, options: Options) -> Plan:
     compiler = StatementCompiler(query.source, policy, catalog)
-    block = counting(compiler, query)
+    block = outer_query(compiler, query)
     _unit_option(query, policy, options, compiler)
     size = _domain_size(compiler, query, block, options)
     written = _text(block, options)
-    plain = confirm(catalog, written.sql, policy)
+    counts_only = confirm(catalog, written.sql, policy)
     compiled = seal(
         written.sql,
         tuple(k.type for k in block.keys),
         len(block.counts),
         tuple(sorted(compiler.used)),
-        plain=plain,
+        counts_only=counts_only,
         ordered=written.ordered,
     )
     origins = " x ".join(dict.fromkeys(d.origin for d in block.domains if d is not None))
@@ -66,7 +66,7 @@ def _analyse(query: Query, policy: Policy, catalog: Catalog, options: Options) -
     return Plan(
         query,
         compiled,
-        block.reading,
+        block.selection,
         options,
         block.outputs,
         block.counts,
@@ -96,42 +96,49 @@ def _unit_option(query: Query, policy: Policy, options: Options, compiler: State
         )
 
 
-def _text(block: Counting, options: Options) -> Written:
-    """Write the counting SQL in the form its reading needs."""
+def _text(block: OuterQuery, options: Options) -> Written:
+    """Write the counting SQL in the form its selection needs."""
     domains = [d for d in block.domains if d is not None]
     if not block.keys:
         return one_group(block.rows)
     if len(domains) < len(block.keys):
-        assert isinstance(block.reading, TopK)  # noqa: S101  _domain_size refuses the others
-        return largest(block.rows, block.reading.count, candidates_of(block.reading.k, options))
-    if isinstance(block.reading, AllGroups):
+        assert isinstance(block.selection, TopK)  # noqa: S101  _domain_size refuses the others
+        return largest(block.rows, block.selection.count, candidates_of(block.selection.k, options))
+    if isinstance(block.selection, AllGroups):
         rows = block.rows
         owner = block.source.owner
         if owner is None or not owner.row:  # a row that is a unit is in one group anyway
             rows = rows.bounded(options.max_groups_contributed or 1, domains)
-        return all_candidates(rows, domains, block.reading.order)
-    order = block.reading.order if isinstance(block.reading, AboveThreshold) else None
+        return all_candidates(rows, domains, block.selection.order)
+    order = block.selection.order if isinstance(block.selection, AboveThreshold) else None
     return all_candidates(block.rows, domains, order)
 
 
-def _domain_size(compiler: StatementCompiler, query: Query, block: Counting, options: Options) -> int | None:
+def _domain_size(
+    compiler: StatementCompiler, query: Query, block: OuterQuery, options: Options
+) -> int | None:
     """Return how many candidate groups there are, None if nobody declared them; refuse what needs them."""
-    reading = block.reading
+    selection = block.selection
     by_row = block.source.owner is not None and block.source.owner.row
-    if isinstance(reading, AllGroups) and options.max_groups_contributed is None and not by_row:
+    if isinstance(selection, AllGroups) and options.max_groups_contributed is None and not by_row:
         raise query.source.refuse(
             "releasing all groups needs a bound on how many of them one unit may touch",
             query.tree.args.get("group"),
             "OPTIONS (max_groups_contributed = 3), or select groups: ORDER BY n DESC LIMIT 10",
         )
     unknown = [i for i, d in enumerate(block.domains) if d is None]
-    if unknown and isinstance(reading, TopK) and not reading.lowest and block.counts[reading.count].monotone:
+    if (
+        unknown
+        and isinstance(selection, TopK)
+        and not selection.lowest
+        and block.counts[selection.count].monotone
+    ):
         return None
     if unknown:
         key = next((o.name for o in block.outputs if o.kind == "key" and o.of == unknown[0]), "the key")
         at = query.tree.args.get("group")
         _refuse_whole_time(query, block, unknown[0], key)
-        what = {AboveThreshold: "a threshold", AllGroups: "releasing all groups"}.get(type(reading), "this")
+        what = {AboveThreshold: "a threshold", AllGroups: "releasing all groups"}.get(type(selection), "this")
         raise query.source.refuse(
             f"nobody declared which values {key} can have, and {what} needs a public domain",
             at,
@@ -152,7 +159,7 @@ def _domain_size(compiler: StatementCompiler, query: Query, block: Counting, opt
     return size
 
 
-def _refuse_whole_time(query: Query, block: Counting, place: int, key: str) -> None:
+def _refuse_whole_time(query: Query, block: OuterQuery, place: int, key: str) -> None:
     """Refuse a key that sees a TIMESTAMP finer than its declared range can be listed."""
     for origin in block.source.scope.origins:
         for name, column in zip(origin.names, origin.columns, strict=True):

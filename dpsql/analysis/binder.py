@@ -1,6 +1,6 @@
 """The engine's own binder as second wall: what it bound must be what the rules meant to write.
 
-The compiled text is bound on the shell database (private tables empty, nothing is read) and every
+The compiled text is bound on the schema database (private tables empty, nothing is read) and every
 function, conversion and scan of the bound plan is checked. This catches implicit conversions, overloads
 nobody thought of, and slips of the generator. A refusal here is a bug of dpsql, never the analyst's fault.
 """
@@ -173,14 +173,14 @@ def confirm(catalog: Catalog, sql: str, policy: Policy) -> bool:
         raise _bug("the compiled statement does not bind")
     walk = _Walk(catalog, frozenset(t.name for t in policy.tables.values()))
     walk.visit(plan)
-    return walk.plain
+    return walk.counts_only
 
 
 class _Walk:
     def __init__(self, catalog: Catalog, tables: frozenset[str]) -> None:
         self.catalog = catalog
         self.tables = tables
-        self.plain = True
+        self.counts_only = True
 
     def visit(self, node: object) -> None:
         if isinstance(node, list):
@@ -200,7 +200,7 @@ class _Walk:
         kind = node["type"]
         if kind not in PLANS:
             raise _bug(f"the plan has a {kind}")
-        self.plain &= kind in _PLAIN_PLANS
+        self.counts_only &= kind in _PLAIN_PLANS
         if kind == "LOGICAL_DISTINCT" and node.get("distinct_type") != "DISTINCT":
             raise _bug("the plan has a DISTINCT ON")
         if kind != "LOGICAL_GET":
@@ -222,7 +222,7 @@ class _Walk:
             raise _bug(f"the plan has a {name}")
         if kind == "BOUND_WINDOW" and name not in WINDOWS:
             raise _bug(f"the plan has a {name}")
-        self.plain &= _plain(node)
+        self.counts_only &= _plain(node)
         if name == "OPERATOR_CAST":
             self.cast(node)
         elif kind in ("BOUND_FUNCTION", "BOUND_AGGREGATE"):

@@ -1,4 +1,4 @@
-"""What the analysis asks of the shell database: types, constants, sizes of public relations, bound plans."""
+"""What the analysis asks of the schema database: types, constants, sizes of public relations, bound plans."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Catalog"]
 
 
 class Catalog(Protocol):
-    """The shell database, in which private tables are empty: nothing asked of it reads private data."""
+    """The schema database, in which private tables are empty: nothing asked of it reads private data."""
 
     def columns(self, table: str) -> tuple[tuple[str, SqlType], ...]:
         """Names and types of a declared table's columns, in declared order."""

@@ -1,4 +1,4 @@
-"""What the analysis hands on: the compiled counting query, the reading, and what the answer looks like."""
+"""What the analysis hands on: the compiled counting query, the selection, and what the answer looks like."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Literal
 from dpsql.errors import InternalError
 
 if TYPE_CHECKING:
-    from dpsql.analysis.counts import Count
     from dpsql.analysis.relation import Owner
-    from dpsql.language import Options, Query, Reading
+    from dpsql.analysis.released import Count
+    from dpsql.language import Options, Query, Selection
     from dpsql.types import SqlType
 
 __all__ = [
@@ -65,18 +65,19 @@ class CompiledQuery:
     """Counting SQL that the analysis proved and the engine's binder confirmed.
 
     Only `dpsql.analysis` makes one, and an engine counts nothing else. `sql` yields one row a candidate
-    group: the keys `k0`, ..., then the counts `n0`, ... (BIGINT, never NULL). `plain` says that nothing in it
-    computes from private values: it compares, joins and counts. `order` is the proof that the groups come in
-    a public order; None where the engine may return them in any order, which then depends on private rows.
+    group: the keys `k0`, ..., then the counts `n0`, ... (BIGINT, never NULL). `counts_only` says that nothing
+    in it computes from private values: it compares, joins and counts. `order` is the proof that the groups
+    come in a public order; None where the engine may return them in any order, which then depends on private
+    rows.
     """
 
-    __slots__ = ("counts", "keys", "order", "plain", "sql", "tables")
+    __slots__ = ("counts", "counts_only", "keys", "order", "sql", "tables")
 
     sql: str
     keys: tuple[SqlType, ...]
     counts: int
     tables: tuple[str, ...]
-    plain: bool
+    counts_only: bool
     order: PublicOrder | None
 
     def __init__(
@@ -85,7 +86,7 @@ class CompiledQuery:
         keys: tuple[SqlType, ...],
         counts: int,
         tables: tuple[str, ...],
-        plain: bool,
+        counts_only: bool,
         order: PublicOrder | None,
         token: object,
     ) -> None:
@@ -95,7 +96,7 @@ class CompiledQuery:
         object.__setattr__(self, "keys", keys)
         object.__setattr__(self, "counts", counts)
         object.__setattr__(self, "tables", tables)
-        object.__setattr__(self, "plain", plain)
+        object.__setattr__(self, "counts_only", counts_only)
         object.__setattr__(self, "order", order)
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -106,11 +107,17 @@ class CompiledQuery:
 
 
 def seal(
-    sql: str, keys: tuple[SqlType, ...], counts: int, tables: tuple[str, ...], *, plain: bool, ordered: bool
+    sql: str,
+    keys: tuple[SqlType, ...],
+    counts: int,
+    tables: tuple[str, ...],
+    *,
+    counts_only: bool,
+    ordered: bool,
 ) -> CompiledQuery:
     """Make the compiled query; called once, at the end of the proof."""
     order = PublicOrder(_TOKEN) if ordered else None
-    return CompiledQuery(sql, keys, counts, tables, plain, order, _TOKEN)
+    return CompiledQuery(sql, keys, counts, tables, counts_only, order, _TOKEN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +141,7 @@ class Plan:
 
     query: Query
     compiled: CompiledQuery
-    reading: Reading
+    selection: Selection
     options: Options
     """Complete: the policy's and connection's defaults filled in."""
     outputs: tuple[Output, ...]

@@ -1,6 +1,6 @@
 """Statements over public tables and constants: checked node by node, written out anew, free.
 
-They run on the shell database, where private tables are empty, so they can show nothing of them. What is
+They run on the schema database, where private tables are empty, so they can show nothing of them. What is
 refused here would write, read files, or read the engine's state.
 """
 
@@ -152,7 +152,7 @@ _MORE = frozenset(
 
 
 def public_sql(query: Query, policy: Policy) -> str:
-    """Return the statement as the shell database runs it, or refuse it."""
+    """Return the statement as the schema database runs it, or refuse it."""
     source = query.source
     if (
         query.has_options
@@ -211,7 +211,7 @@ def _table(query: Query, policy: Policy, node: exp.Table) -> None:
     if database is None and fold(node.name) in _visible_ctes(node):
         return
     if database is not None and fold(database.name) == "information_schema" and fold(node.name) in _CATALOG:
-        return  # of the shell database, where private tables are empty
+        return  # of the schema database, where private tables are empty
     table = policy.table(node.name) if node.name.isascii() else None
     if table is None or node.args.get("catalog") or (database is not None and fold(database.name) != "main"):
         known = [t.name for t in policy.tables.values()]

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dpsql.analysis.counts import Count, Part
     from dpsql.analysis.joins import From
+    from dpsql.analysis.released import Count, Part
     from dpsql.analysis.typed import Candidates, Typed
 
 __all__ = ["Rows", "Written", "all_candidates", "largest", "one_group"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dpsql import mechanisms
 from dpsql.answers import measuring
-from dpsql.answers.method import Answer, Terms
+from dpsql.answers.method import NoisyResult, Quote
 from dpsql.charge import Charge
 
 if TYPE_CHECKING:
@@ -25,12 +25,12 @@ class LaplaceGroups:
     """Adds Laplace noise to every count of every group; `scales` by the count's place."""
 
     plan: Plan
-    reading: AllGroups
+    selection: AllGroups
     scales: dict[int, Fraction]
-    terms: Terms
+    quote: Quote
 
     @classmethod
-    def of(cls, plan: Plan, reading: AllGroups) -> LaplaceGroups:
+    def of(cls, plan: Plan, selection: AllGroups) -> LaplaceGroups:
         """Divide the statement's epsilon among its counts."""
         source, options = plan.query.source, plan.options
         places = measuring.wanted(plan, 0)
@@ -40,7 +40,7 @@ class LaplaceGroups:
         parts = measuring.divide(plan, places, plan.epsilon)
         scales = {p: groups * Fraction(plan.counts[p].bound) / epsilon for p, epsilon in parts.items()}
         widest = max(scales.values())
-        terms = Terms(
+        quote = Quote(
             Charge(plan.epsilon),
             "Laplace on every group",
             float(widest),
@@ -50,9 +50,9 @@ class LaplaceGroups:
             None,
             (f"of each unit at most {groups} group{'s' * (groups > 1)} counted, chosen by a hash",),
         )
-        return cls(plan, reading, scales, terms)
+        return cls(plan, selection, scales, quote)
 
-    def run(self, counts: Counts) -> Answer:
+    def run(self, counts: Counts) -> NoisyResult:
         """Add noise to every count; the groups are shown in the order the counts come in, a public one.
 
         Each count has noise of its own, so positions matter to what is shown alone: which groups the LIMIT
@@ -64,6 +64,6 @@ class LaplaceGroups:
             estimates[place] = measuring.plain(
                 self.plan, mechanisms.laplace(counts.n[place], scale, sensitivity=bound)
             )
-        rows = counts.rows_in_order()[: self.reading.limit]
+        rows = counts.rows_in_order()[: self.selection.limit]
         kept = tuple(None if e is None else measuring.taken(e, rows) for e in estimates)
-        return Answer(rows, Charge(self.plan.epsilon), kept)
+        return NoisyResult(rows, Charge(self.plan.epsilon), kept)

@@ -1,4 +1,4 @@
-"""Which mechanism answers a reading; one that cannot serve it is an error, never a silent substitute."""
+"""Which mechanism answers a selection; one that cannot serve it is an error, never a silent substitute."""
 
 from __future__ import annotations
 
@@ -39,46 +39,46 @@ def choose(plan: Plan) -> Method:
             plan.options.at.get("mechanism"),
             "leave it out",
         )
-    if method.terms.scale > 2.0**40:
+    if method.quote.scale > 2.0**40:
         raise source.refuse("epsilon is too small to say anything", plan.options.at.get("epsilon"))
     return method
 
 
 def _method(plan: Plan) -> Method | None:
-    asked, reading = plan.options.mechanism or "AUTO", plan.reading
-    if plan.domain_size is None and isinstance(reading, TopK):
-        if candidates_of(reading.k, plan.options) > MAX_CANDIDATES:
+    asked, selection = plan.options.mechanism or "AUTO", plan.selection
+    if plan.domain_size is None and isinstance(selection, TopK):
+        if candidates_of(selection.k, plan.options) > MAX_CANDIDATES:
             raise plan.query.source.refuse(
                 f"over keys that nobody declared at most {MAX_CANDIDATES:,} groups take part",
                 plan.options.at.get("candidates"),
                 "a smaller k, or fewer candidates",
             )
-        match unknown_mechanism(reading.k, plan.options):
+        match unknown_mechanism(selection.k, plan.options):
             case "LIMITED_DOMAIN":
-                return LimitedDomain.of(plan, reading)
+                return LimitedDomain.of(plan, selection)
             case "TOP_STABLE":
-                return TopStable.of(plan, reading)
+                return TopStable.of(plan, selection)
         return None
-    match reading:
+    match selection:
         case TopK(threshold=None):
-            if asked in ("AUTO", "NOISY_TOP_K") or (asked == "NOISY_MAX" and reading.k == 1):
-                return NoisyTopK.of(plan, reading)
-            if asked == "EXPONENTIAL" and reading.k == 1:
-                return ExponentialMechanism.of(plan, reading)
+            if asked in ("AUTO", "NOISY_TOP_K") or (asked == "NOISY_MAX" and selection.k == 1):
+                return NoisyTopK.of(plan, selection)
+            if asked == "EXPONENTIAL" and selection.k == 1:
+                return ExponentialMechanism.of(plan, selection)
         case TopK():
             if asked in ("AUTO", "HYBRID_TOP_K"):
-                return HybridTopK.of(plan, reading)
+                return HybridTopK.of(plan, selection)
             if asked == "HYBRID_SPARSE_VECTOR":
-                return HybridVector.of(plan, reading)
+                return HybridVector.of(plan, selection)
         case AboveThreshold():
             if asked in ("AUTO", "ADAPTIVE_SPARSE_VECTOR", "SPARSE_VECTOR"):
-                return SparseVectors.of(plan, reading, 1 if asked == "SPARSE_VECTOR" else BRANCHES)
+                return SparseVectors.of(plan, selection, 1 if asked == "SPARSE_VECTOR" else BRANCHES)
         case Scalar():
             if asked in ("AUTO", "LAPLACE"):
                 return LaplaceCounts.of(plan)
         case AllGroups():
             if asked in ("AUTO", "LAPLACE"):
-                return LaplaceGroups.of(plan, reading)
+                return LaplaceGroups.of(plan, selection)
     return None
 
 
@@ -89,14 +89,14 @@ _USES = {
 
 
 def _check_options(plan: Plan) -> None:
-    """Refuse what would have no effect, and what the reading cannot give."""
-    source, options, reading = plan.query.source, plan.options, plan.reading
+    """Refuse what would have no effect, and what the selection cannot give."""
+    source, options, selection = plan.query.source, plan.options, plan.selection
     for name, needed in _USES.items():
-        if getattr(options, name) is not None and not isinstance(reading, needed):
+        if getattr(options, name) is not None and not isinstance(selection, needed):
             raise source.refuse(
                 f"option {name} has no meaning for this selection", options.at.get(name), "leave it out"
             )
-    above = isinstance(reading, AboveThreshold) or options.mechanism == "HYBRID_SPARSE_VECTOR"
+    above = isinstance(selection, AboveThreshold) or options.mechanism == "HYBRID_SPARSE_VECTOR"
     if options.threshold_share is not None and not above:
         raise source.refuse(
             "option threshold_share has no meaning for this selection",
@@ -109,15 +109,15 @@ def _check_options(plan: Plan) -> None:
             options.at.get("candidates"),
             "leave it out",
         )
-    if options.candidates is not None and isinstance(reading, TopK) and options.candidates < reading.k:
+    if options.candidates is not None and isinstance(selection, TopK) and options.candidates < selection.k:
         raise source.refuse("candidates must be at least k", options.at.get("candidates"))
     for output in plan.outputs:
-        if output.kind in ("gap", "p_value", "rank") and isinstance(reading, (Scalar, AllGroups)):
+        if output.kind in ("gap", "p_value", "rank") and isinstance(selection, (Scalar, AllGroups)):
             raise source.refuse(
                 f"{output.name}: nothing is selected here, so there is no such thing", output.at
             )
         if output.kind == "p_value" and not (
-            isinstance(reading, TopK) and (reading.threshold is None or plan.domain_size is None)
+            isinstance(selection, TopK) and (selection.threshold is None or plan.domain_size is None)
         ):
             raise source.refuse("DP_PVALUE goes with ORDER BY n DESC LIMIT k", output.at)
         if output.kind == "p_value" and (options.noise or "EXPONENTIAL") != "EXPONENTIAL":

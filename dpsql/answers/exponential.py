@@ -10,7 +10,7 @@ import numpy as np
 
 from dpsql import mechanisms
 from dpsql.answers import measuring
-from dpsql.answers.method import Answer, Terms
+from dpsql.answers.method import NoisyResult, Quote
 from dpsql.charge import Charge
 from dpsql.estimates import Combined, exponential_mechanism_p_value
 
@@ -27,15 +27,15 @@ class ExponentialMechanism:
     """Selects one group; `selection` is its epsilon, `parts` the rest by count."""
 
     plan: Plan
-    reading: TopK
-    selection: Fraction
+    selection: TopK
+    selection_epsilon: Fraction
     parts: dict[int, Fraction]
-    terms: Terms
+    quote: Quote
 
     @classmethod
-    def of(cls, plan: Plan, reading: TopK) -> ExponentialMechanism:
+    def of(cls, plan: Plan, selection: TopK) -> ExponentialMechanism:
         """Divide the statement's epsilon: one half measures, if a count is shown."""
-        shown = measuring.wanted(plan, reading.count)
+        shown = measuring.wanted(plan, selection.count)
         share = measuring.share_of(plan)
         if share is None:
             share = Fraction(1, 2) if shown else Fraction(0)
@@ -45,16 +45,17 @@ class ExponentialMechanism:
                 plan.options.at.get("measure"),
                 "leave it out",
             )
-        count = plan.counts[reading.count]
-        selection = plan.epsilon * (1 - share)
-        parts = measuring.divide(plan, shown, plan.epsilon - selection)
-        scale = count.bound * (1 if count.monotone else 2) / selection
+        count = plan.counts[selection.count]
+        selection_epsilon = plan.epsilon * (1 - share)
+        parts = measuring.divide(plan, shown, plan.epsilon - selection_epsilon)
+        scale = count.bound * (1 if count.monotone else 2) / selection_epsilon
         predicted = None
         if len(parts) == 1:
             place, share_of_one = next(iter(parts.items()))
             predicted = measuring.stddev(Fraction(plan.counts[place].bound) / share_of_one)
-        split = f"{float(selection):g} for selecting, {float(plan.epsilon - selection):g} for measuring"
-        terms = Terms(
+        rest = plan.epsilon - selection_epsilon
+        split = f"{float(selection_epsilon):g} for selecting, {float(rest):g} for measuring"
+        quote = Quote(
             Charge(plan.epsilon),
             "exponential mechanism with gap",
             float(scale),
@@ -63,17 +64,17 @@ class ExponentialMechanism:
             None,
             None,
         )
-        return cls(plan, reading, selection, parts, terms)
+        return cls(plan, selection, selection_epsilon, parts, quote)
 
-    def run(self, counts: Counts) -> Answer:
+    def run(self, counts: Counts) -> NoisyResult:
         """Select, then measure the one group."""
-        count = self.plan.counts[self.reading.count]
+        count = self.plan.counts[self.selection.count]
         found = mechanisms.exponential(
-            counts.n[self.reading.count],
-            self.selection,
+            counts.n[self.selection.count],
+            self.selection_epsilon,
             sensitivity=count.bound,
             monotone=count.monotone,
-            lowest=self.reading.lowest,
+            lowest=self.selection.lowest,
         )
 
         def combine(each: mechanisms.Laplace | None, anchor: mechanisms.Anchor | None) -> Combined:
@@ -82,11 +83,11 @@ class ExponentialMechanism:
             return measuring.plain(self.plan, each)
 
         estimates, charge = measuring.measure(
-            self.plan, counts, found.index, self.parts, self.reading.count, lambda _: "EACH", combine
+            self.plan, counts, found.index, self.parts, self.selection.count, lambda _: "EACH", combine
         )
         gap = np.full(len(found.index), np.nan)
         gap[: len(found.gap)] = found.gap
         significance = gap.copy()
         if len(found.gap):
             significance[: len(found.gap)] = exponential_mechanism_p_value(found.gap, found.scale)
-        return Answer(found.index, found.charge + charge, estimates, gap, significance)
+        return NoisyResult(found.index, found.charge + charge, estimates, gap, significance)

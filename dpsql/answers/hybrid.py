@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from dpsql import mechanisms
 from dpsql.answers import measuring
-from dpsql.answers.method import Answer, Terms
-from dpsql.answers.top_k import Noise, budgeted, terms_of
+from dpsql.answers.method import NoisyResult, Quote
+from dpsql.answers.top_k import Noise, budgeted, quote_of
 from dpsql.estimates import Combined, MeasuringPlan, from_measurements, from_top_k
 
 if TYPE_CHECKING:
@@ -25,33 +25,33 @@ class HybridTopK:
     """Selects by hybrid top-k; pays for the groups found, not for k."""
 
     plan: Plan
-    reading: TopK
+    selection: TopK
     noise: Noise
     phases: MeasuringPlan
     parts: dict[int, Fraction]
-    terms: Terms
+    quote: Quote
 
     @classmethod
-    def of(cls, plan: Plan, reading: TopK) -> HybridTopK:
+    def of(cls, plan: Plan, selection: TopK) -> HybridTopK:
         """Divide the statement's epsilon as for a top-k."""
-        noise, phases, parts = budgeted(plan, reading)
+        noise, phases, parts = budgeted(plan, selection)
         return cls(
             plan,
-            reading,
+            selection,
             noise,
             phases,
             parts,
-            terms_of(plan, "hybrid top-k with gap", phases, parts, reading.count),
+            quote_of(plan, "hybrid top-k with gap", phases, parts, selection.count),
         )
 
-    def run(self, counts: Counts) -> Answer:
+    def run(self, counts: Counts) -> NoisyResult:
         """Select what is ahead of the threshold, measure it, combine."""
-        count = self.plan.counts[self.reading.count]
-        threshold = self.reading.threshold or Fraction(0)
+        count = self.plan.counts[self.selection.count]
+        threshold = self.selection.threshold or Fraction(0)
         found = mechanisms.hybrid_top_k(
-            counts.n[self.reading.count],
+            counts.n[self.selection.count],
             threshold,
-            self.reading.k,
+            self.selection.k,
             self.phases.selection_epsilon,
             sensitivity=count.bound,
             monotone=count.monotone,
@@ -89,6 +89,6 @@ class HybridTopK:
             )
 
         estimates, charge = measuring.measure(
-            self.plan, counts, found.index, self.parts, self.reading.count, strategy, combine
+            self.plan, counts, found.index, self.parts, self.selection.count, strategy, combine
         )
-        return Answer(found.index, found.charge + charge, estimates, found.gap)
+        return NoisyResult(found.index, found.charge + charge, estimates, found.gap)

@@ -1,4 +1,4 @@
-"""How a reading is answered: priced before anything is read, then run on exact counts once."""
+"""How a selection is answered: priced before anything is read, then run on exact counts once."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from dpsql.engines import Counts
     from dpsql.estimates import Combined
 
-__all__ = ["Answer", "Method"]
+__all__ = ["Method", "NoisyResult"]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class NoisyResult:
     """What a method releases: everything in it is differentially private, at `charge`.
 
     `rows` are positions of the released groups among the candidates, in release order: that of noisy values
@@ -34,7 +34,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class Quote:
     """What is known of an answer before it is asked for: its price, and how good it will be."""
 
     charge: Charge
@@ -61,8 +61,8 @@ class Method(Protocol):
     """One way to answer a plan."""
 
     @property
-    def terms(self) -> Terms:
+    def quote(self) -> Quote:
         """What is known before it is asked for."""
 
-    def run(self, counts: Counts) -> Answer:
+    def run(self, counts: Counts) -> NoisyResult:
         """Select and measure; the only place where exact counts meet noise."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from dpsql import mechanisms
 from dpsql.answers import measuring
-from dpsql.answers.method import Answer, Terms
+from dpsql.answers.method import NoisyResult, Quote
 from dpsql.charge import Charge
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class LaplaceCounts:
 
     plan: Plan
     scales: dict[int, Fraction]
-    terms: Terms
+    quote: Quote
 
     @classmethod
     def of(cls, plan: Plan) -> LaplaceCounts:
@@ -35,7 +35,7 @@ class LaplaceCounts:
         parts = measuring.divide(plan, measuring.wanted(plan, 0), plan.epsilon)
         scales = {place: Fraction(plan.counts[place].bound) / epsilon for place, epsilon in parts.items()}
         widest = max(scales.values())
-        terms = Terms(
+        quote = Quote(
             Charge(plan.epsilon),
             "Laplace",
             float(widest),
@@ -44,9 +44,9 @@ class LaplaceCounts:
             measuring.half_width(plan, widest),
             None,
         )
-        return cls(plan, scales, terms)
+        return cls(plan, scales, quote)
 
-    def run(self, counts: Counts) -> Answer:
+    def run(self, counts: Counts) -> NoisyResult:
         """Add noise to each count."""
         charge = Charge()
         estimates: list[Combined | None] = [None] * len(self.plan.counts)
@@ -54,4 +54,4 @@ class LaplaceCounts:
             measured = mechanisms.laplace(counts.n[place], scale, sensitivity=self.plan.counts[place].bound)
             charge += measured.charge
             estimates[place] = measuring.plain(self.plan, measured)
-        return Answer(np.zeros(1, dtype=np.int64), charge, tuple(estimates))
+        return NoisyResult(np.zeros(1, dtype=np.int64), charge, tuple(estimates))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpsql.analysis import Output, Plan
-    from dpsql.answers.method import Answer
+    from dpsql.answers.method import NoisyResult
     from dpsql.engines import Counts
 
     Calculate = Callable[[pa.Table, Sequence[str]], Sequence[pa.Array]]
@@ -25,7 +25,7 @@ __all__ = ["details", "rows"]
 _FEW = 1000
 
 
-def rows(plan: Plan, answer: Answer, counts: Counts, calculate: Calculate) -> pa.Table:
+def rows(plan: Plan, answer: NoisyResult, counts: Counts, calculate: Calculate) -> pa.Table:
     """Build the columns of the select list, in its order; `calculate` runs SQL over released values alone."""
     derived = [o for o in plan.outputs if o.kind == "derived"]
     found: dict[str, pa.Array] = {}
@@ -41,7 +41,7 @@ def rows(plan: Plan, answer: Answer, counts: Counts, calculate: Calculate) -> pa
     return pa.Table.from_arrays(columns, names=[o.name for o in plan.outputs])
 
 
-def details(plan: Plan, answer: Answer, shown: pa.Table) -> pa.Table:
+def details(plan: Plan, answer: NoisyResult, shown: pa.Table) -> pa.Table:
     """Add what is free: the gap, and each count's standard deviation and interval."""
     names = list(shown.column_names)
     columns = list(shown.columns)
@@ -82,7 +82,7 @@ def _integers(values: NDArray[np.int64]) -> pa.Array:
     return pa.Array.from_buffers(pa.int64(), len(values), [None, data])
 
 
-def _estimate(plan: Plan, answer: Answer, place: int) -> tuple[NDArray[np.float64], ...]:
+def _estimate(plan: Plan, answer: NoisyResult, place: int) -> tuple[NDArray[np.float64], ...]:
     """Return value, standard deviation, low and high of a count; equal counts were measured once."""
     found = answer.counts[place]
     if found is None:
@@ -94,7 +94,7 @@ def _estimate(plan: Plan, answer: Answer, place: int) -> tuple[NDArray[np.float6
     return found.value, found.stddev, found.low, found.high
 
 
-def _key(counts: Counts, place: int, answer: Answer) -> pa.Array:
+def _key(counts: Counts, place: int, answer: NoisyResult) -> pa.Array:
     column = counts.keys.column(f"k{place}")
     if len(answer.rows) > _FEW:
         return column.take(_integers(answer.rows)).combine_chunks()
@@ -103,7 +103,7 @@ def _key(counts: Counts, place: int, answer: Answer) -> pa.Array:
     return pa.concat_arrays(parts) if parts else column.slice(0, 0).combine_chunks()
 
 
-def _column(plan: Plan, output: Output, answer: Answer, counts: Counts) -> pa.Array:
+def _column(plan: Plan, output: Output, answer: NoisyResult, counts: Counts) -> pa.Array:
     size = len(answer.rows)
     match output.kind:
         case "key":

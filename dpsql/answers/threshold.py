@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 from dpsql import mechanisms
 from dpsql.answers import measuring
-from dpsql.answers.method import Answer, Terms
+from dpsql.answers.method import NoisyResult, Quote
 from dpsql.answers.top_k import NOISE, Noise
 from dpsql.charge import Charge
 from dpsql.estimates import Combined, SparseVectorLaw, from_threshold, sparse_vector_error
@@ -38,18 +38,18 @@ class SparseVectors:
     """Selects by sparse vector with `branches` branches (1: plain); `parts` as in top-k."""
 
     plan: Plan
-    reading: AboveThreshold | TopK
+    selection: AboveThreshold | TopK
     branches: int
     noise: Noise
-    selection: Fraction
+    selection_epsilon: Fraction
     parts: dict[int, Fraction]
-    terms: Terms
+    quote: Quote
 
     @classmethod
-    def of(cls, plan: Plan, reading: AboveThreshold | TopK, branches: int = 1) -> Self:
+    def of(cls, plan: Plan, selection: AboveThreshold | TopK, branches: int = 1) -> Self:
         """Divide the statement's epsilon; counts come free from the gaps unless `measure` asks for more."""
-        shown = measuring.wanted(plan, reading.count)
-        others = [p for p in shown if plan.counts[p] != plan.counts[reading.count]]
+        shown = measuring.wanted(plan, selection.count)
+        others = [p for p in shown if plan.counts[p] != plan.counts[selection.count]]
         share = measuring.share_of(plan)
         if share is None:
             share = Fraction(1, 2) if others else Fraction(0)
@@ -60,15 +60,15 @@ class SparseVectors:
                 "leave measure out",
             )
         asked = plan.options.measure not in (None, "AUTO")
-        selection = plan.epsilon * (1 - share)
-        parts = measuring.divide(plan, shown if asked else others, plan.epsilon - selection)
+        selection_epsilon = plan.epsilon * (1 - share)
+        parts = measuring.divide(plan, shown if asked else others, plan.epsilon - selection_epsilon)
         noise = NOISE[plan.options.noise or "EXPONENTIAL"]
-        made = cls(plan, reading, branches, noise, selection, parts, _NOTHING)
-        return replace(made, terms=made._terms(shown=len(others) < len(shown)))
+        made = cls(plan, selection, branches, noise, selection_epsilon, parts, _NOTHING)
+        return replace(made, quote=made._quote(shown=len(others) < len(shown)))
 
     @property
     def _threshold(self) -> Fraction:
-        return self.reading.threshold or Fraction(0)
+        return self.selection.threshold or Fraction(0)
 
     @property
     def _words(self) -> str:
@@ -76,7 +76,7 @@ class SparseVectors:
 
     @property
     def _limit(self) -> int | None:
-        return self.reading.limit if isinstance(self.reading, AboveThreshold) else None
+        return self.selection.limit if isinstance(self.selection, AboveThreshold) else None
 
     @property
     def _hits(self) -> int:
@@ -85,12 +85,12 @@ class SparseVectors:
 
     def _select(self, counts: Counts) -> mechanisms.SparseVector:
         """Select; the scan and its stop depend on positions, so the counts must come in a public order."""
-        count = self.plan.counts[self.reading.count]
+        count = self.plan.counts[self.selection.count]
         return mechanisms.adaptive_sparse_vector(
-            counts.in_order(self.reading.count),
+            counts.in_order(self.selection.count),
             self._threshold,
             self._hits,
-            self.selection,
+            self.selection_epsilon,
             limit=self._limit,
             branches=self.branches,
             share=self.plan.options.threshold_share,
@@ -101,12 +101,12 @@ class SparseVectors:
 
     def _ladder(self) -> Ladder:
         """Lay out the run that `_select` makes, from public parameters alone."""
-        count = self.plan.counts[self.reading.count]
+        count = self.plan.counts[self.selection.count]
         return ladder(
             self.plan.groups,
             self._threshold,
             self._hits,
-            self.selection,
+            self.selection_epsilon,
             limit=self._limit,
             branches=self.branches,
             share=self.plan.options.threshold_share,
@@ -118,7 +118,7 @@ class SparseVectors:
             below=False,
         )
 
-    def _terms(self, *, shown: bool) -> Terms:
+    def _quote(self, *, shown: bool) -> Quote:
         """Predict a run; `shown` says whether the count compared with the threshold is released."""
         run = self._ladder()
         law = SparseVectorLaw(
@@ -144,16 +144,16 @@ class SparseVectors:
             branches=self.branches,
             confidence=confidence,
         )
-        threshold = self.selection * run.share
-        rest = self.selection - threshold
+        threshold = self.selection_epsilon * run.share
+        rest = self.selection_epsilon - threshold
         split = f"{float(threshold):.4g} for the threshold, {float(rest):.4g} for the groups"
         if self.parts:
-            split += f", {float(self.plan.epsilon - self.selection):.4g} for measuring"
+            split += f", {float(self.plan.epsilon - self.selection_epsilon):.4g} for measuring"
         spreads = law.stddevs()
         outlook = self._outlook(law, float(base))
         if shown and self.branches > 1:
             outlook = {"predicted_stddev_least": min(spreads), **outlook}
-        return Terms(
+        return Quote(
             Charge(self.plan.epsilon),
             self._words,
             float(base),
@@ -167,12 +167,12 @@ class SparseVectors:
 
     def _outlook(self, law: SparseVectorLaw, base: float) -> dict[str, float]:
         """Predict charge and false rows where all groups lie far above, at, or below the threshold."""
-        measured = float(self.plan.epsilon - self.selection) if self.parts else 0.0
-        selection = float(self.selection)
+        measured = float(self.plan.epsilon - self.selection_epsilon) if self.parts else 0.0
+        selection_epsilon = float(self.selection_epsilon)
         far = law.at(_FAR * float(law.scales[0]) + _FAR * float(law.threshold_scale))
         return {
-            "expected_charge_far_above": selection * far.charge + measured,
-            "expected_charge_at_threshold": selection * law.at(0).charge + measured,
+            "expected_charge_far_above": selection_epsilon * far.charge + measured,
+            "expected_charge_at_threshold": selection_epsilon * law.at(0).charge + measured,
             "expected_false_rows": law.at(-_BELOW * base).rows,
         }
 
@@ -198,7 +198,7 @@ class SparseVectors:
             )
         return tuple(notes)
 
-    def run(self, counts: Counts) -> Answer:
+    def run(self, counts: Counts) -> NoisyResult:
         """Scan the groups in the domain's order; measure if that was paid for."""
         found = self._select(counts)
         scales = [found.scales[j] for j in found.branch.tolist()]
@@ -231,12 +231,12 @@ class SparseVectors:
             )
 
         estimates, charge = measuring.measure(
-            self.plan, counts, found.index, self.parts, self.reading.count, strategy, combine
+            self.plan, counts, found.index, self.parts, self.selection.count, strategy, combine
         )
-        place = self.reading.count
+        place = self.selection.count
         if estimates[place] is None:
             estimates = (*estimates[:place], combine(None, None), *estimates[place + 1 :])
-        return Answer(found.index, found.charge + charge, estimates, found.gap)
+        return NoisyResult(found.index, found.charge + charge, estimates, found.gap)
 
 
 class HybridVector(SparseVectors):
@@ -248,18 +248,18 @@ class HybridVector(SparseVectors):
 
     @property
     def _hits(self) -> int:
-        if not isinstance(self.reading, TopK):
+        if not isinstance(self.selection, TopK):
             raise ValueError("a hybrid selects the top k")  # noqa: TRY004  the caller reads ValueError
-        return self.reading.k
+        return self.selection.k
 
     def _select(self, counts: Counts) -> mechanisms.SparseVector:
         """Select; ties go to random ranks, so the counts may come in any order."""
-        count = self.plan.counts[self.reading.count]
+        count = self.plan.counts[self.selection.count]
         return mechanisms.hybrid_sparse_vector(
-            counts.n[self.reading.count],
+            counts.n[self.selection.count],
             self._threshold,
             self._hits,
-            self.selection,
+            self.selection_epsilon,
             share=self.plan.options.threshold_share,
             sensitivity=count.bound,
             monotone=count.monotone,
@@ -267,4 +267,4 @@ class HybridVector(SparseVectors):
         )
 
 
-_NOTHING = Terms(Charge(), "", 0.0, "", None, None, None)
+_NOTHING = Quote(Charge(), "", 0.0, "", None, None, None)

@@ -10,7 +10,7 @@ import numpy as np
 
 from dpsql import mechanisms
 from dpsql.answers import measuring
-from dpsql.answers.method import Answer, Terms
+from dpsql.answers.method import NoisyResult, Quote
 from dpsql.charge import Charge
 from dpsql.estimates import (
     Combined,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dpsql.engines import Counts
     from dpsql.language import TopK
 
-__all__ = ["NOISE", "Noise", "NoisyTopK", "budgeted", "significance", "terms_of"]
+__all__ = ["NOISE", "Noise", "NoisyTopK", "budgeted", "quote_of", "significance"]
 
 Noise = Literal["exponential", "laplace", "geometric"]
 NOISE: dict[str, Noise] = {"EXPONENTIAL": "exponential", "LAPLACE": "laplace", "GEOMETRIC": "geometric"}
@@ -37,36 +37,36 @@ class NoisyTopK:
     """Selects by noisy top-k; `parts` has each measured count's epsilon by its place."""
 
     plan: Plan
-    reading: TopK
+    selection: TopK
     k: int
     noise: Noise
     phases: MeasuringPlan
     parts: dict[int, Fraction]
-    terms: Terms
+    quote: Quote
 
     @classmethod
-    def of(cls, plan: Plan, reading: TopK) -> NoisyTopK:
+    def of(cls, plan: Plan, selection: TopK) -> NoisyTopK:
         """Divide the statement's epsilon and predict the error."""
-        noise, phases, parts = budgeted(plan, reading)
-        words = "noisy max with gap" if reading.argmax else "noisy top-k with gap"
-        if reading.lowest:
+        noise, phases, parts = budgeted(plan, selection)
+        words = "noisy max with gap" if selection.argmax else "noisy top-k with gap"
+        if selection.lowest:
             words += " of the lowest"
-        k = min(reading.k, plan.groups)
+        k = min(selection.k, plan.groups)
         return cls(
-            plan, reading, k, noise, phases, parts, terms_of(plan, words, phases, parts, reading.count)
+            plan, selection, k, noise, phases, parts, quote_of(plan, words, phases, parts, selection.count)
         )
 
-    def run(self, counts: Counts) -> Answer:
+    def run(self, counts: Counts) -> NoisyResult:
         """Select with the first budget, measure with the second, combine."""
-        ordering = self.plan.counts[self.reading.count]
+        ordering = self.plan.counts[self.selection.count]
         found = mechanisms.noisy_top_k(
-            counts.n[self.reading.count],
+            counts.n[self.selection.count],
             self.k,
             self.phases.selection_epsilon,
             sensitivity=ordering.bound,
             monotone=ordering.monotone,
             noise=self.noise,
-            lowest=self.reading.lowest,
+            lowest=self.selection.lowest,
         )
         size = len(found.index)
 
@@ -92,7 +92,7 @@ class NoisyTopK:
                 scale=found.scale,
                 noise=self.noise,
                 resolution=found.resolution,
-                lowest=self.reading.lowest,
+                lowest=self.selection.lowest,
                 each=None if each is None else each.value,
                 anchor_total=None if anchor is None else anchor.total,
                 measuring_scale=None if measured is None else measured.scale,
@@ -101,11 +101,11 @@ class NoisyTopK:
             )
 
         estimates, measured = measuring.measure(
-            self.plan, counts, found.index, self.parts, self.reading.count, strategy, combine
+            self.plan, counts, found.index, self.parts, self.selection.count, strategy, combine
         )
         gap = np.full(size, np.nan)
         gap[: len(found.gap)] = found.gap
-        return Answer(
+        return NoisyResult(
             found.index, found.charge + measured, estimates, gap, significance(gap, found.scale, self.noise)
         )
 
@@ -121,12 +121,12 @@ def significance(gap: np.ndarray, scale: Fraction, noise: Noise) -> np.ndarray |
     return values
 
 
-def budgeted(plan: Plan, reading: TopK) -> tuple[Noise, MeasuringPlan, dict[int, Fraction]]:
+def budgeted(plan: Plan, selection: TopK) -> tuple[Noise, MeasuringPlan, dict[int, Fraction]]:
     """Divide epsilon between selecting and measuring, and the latter among the counts shown."""
     options = plan.options
     noise = NOISE[options.noise or "EXPONENTIAL"]
-    ordering = plan.counts[reading.count]
-    shown = measuring.wanted(plan, reading.count)
+    ordering = plan.counts[selection.count]
+    shown = measuring.wanted(plan, selection.count)
     share = measuring.share_of(plan)
     if not shown:
         share = share or Fraction(0)
@@ -139,7 +139,7 @@ def budgeted(plan: Plan, reading: TopK) -> tuple[Noise, MeasuringPlan, dict[int,
     elif len(shown) > 1 and share is None:
         share = Fraction(1, 2)
     phases = choose_measuring(
-        min(reading.k, plan.groups),
+        min(selection.k, plan.groups),
         plan.epsilon,
         sensitivity=ordering.bound,
         monotone=ordering.monotone,
@@ -154,9 +154,9 @@ def budgeted(plan: Plan, reading: TopK) -> tuple[Noise, MeasuringPlan, dict[int,
     return noise, phases, measuring.divide(plan, shown, epsilon)
 
 
-def terms_of(
+def quote_of(
     plan: Plan, words: str, phases: MeasuringPlan, parts: dict[int, Fraction], ordering: int
-) -> Terms:
+) -> Quote:
     """Say before anything is spent what an answer will cost and be worth."""
     scale = phases.selection_scale
     confidence = measuring.confidence_of(plan)
@@ -174,4 +174,4 @@ def terms_of(
     apart = None
     if scale:
         apart = distinguishable_gap(phases.noise, scale, confidence, resolution=phases.resolution)
-    return Terms(Charge(plan.epsilon), words, float(scale), split, predicted, half, apart)
+    return Quote(Charge(plan.epsilon), words, float(scale), split, predicted, half, apart)

@@ -11,7 +11,7 @@ import numpy as np
 from dpsql import mechanisms
 from dpsql.analysis import candidates_of
 from dpsql.answers import measuring
-from dpsql.answers.method import Answer, Terms
+from dpsql.answers.method import NoisyResult, Quote
 from dpsql.answers.top_k import NOISE, Noise, significance
 from dpsql.charge import Charge
 from dpsql.estimates import (
@@ -46,10 +46,10 @@ def _delta(plan: Plan) -> Fraction:
     return delta
 
 
-def _phases(plan: Plan, reading: TopK, noise: Noise, *, gaps: bool) -> tuple[MeasuringPlan, list[int]]:
+def _phases(plan: Plan, selection: TopK, noise: Noise, *, gaps: bool) -> tuple[MeasuringPlan, list[int]]:
     """Divide epsilon between selecting and measuring, as on a public domain."""
-    ordering = plan.counts[reading.count]
-    shown = measuring.wanted(plan, reading.count)
+    ordering = plan.counts[selection.count]
+    shown = measuring.wanted(plan, selection.count)
     share = measuring.share_of(plan)
     if not shown:
         share = share or Fraction(0)
@@ -63,7 +63,7 @@ def _phases(plan: Plan, reading: TopK, noise: Noise, *, gaps: bool) -> tuple[Mea
         share = Fraction(1, 2)
     asked = plan.options.measure_strategy or "AUTO"
     phases = choose_measuring(
-        reading.k,
+        selection.k,
         plan.epsilon,
         sensitivity=ordering.bound,
         noise=noise,
@@ -96,14 +96,14 @@ class LimitedDomain:
     """Selects by limited-domain top-k with gap: ordered, with free gaps."""
 
     plan: Plan
-    reading: TopK
+    selection: TopK
     phases: MeasuringPlan
     delta: Fraction
     parts: dict[int, Fraction]
-    terms: Terms
+    quote: Quote
 
     @classmethod
-    def of(cls, plan: Plan, reading: TopK) -> LimitedDomain:
+    def of(cls, plan: Plan, selection: TopK) -> LimitedDomain:
         """Divide the statement's epsilon; the delta is spent whatever comes."""
         if (plan.options.noise or "EXPONENTIAL") == "LAPLACE":
             raise plan.query.source.refuse(
@@ -112,13 +112,13 @@ class LimitedDomain:
                 "leave noise out",
             )
         delta = _delta(plan)
-        phases, shown = _phases(plan, reading, "exponential", gaps=True)
+        phases, shown = _phases(plan, selection, "exponential", gaps=True)
         parts = measuring.divide(plan, shown, phases.measuring_epsilon)
         scale = phases.selection_scale
         confidence = measuring.confidence_of(plan)
         split = _split(phases, parts)
-        predicted, half = measuring.predicted(plan, phases, parts, reading.count)
-        terms = Terms(
+        predicted, half = measuring.predicted(plan, phases, parts, selection.count)
+        quote = Quote(
             Charge(plan.epsilon, delta),
             "limited-domain top-k with gap",
             float(scale),
@@ -128,19 +128,19 @@ class LimitedDomain:
             distinguishable_gap("exponential", scale, confidence, resolution=phases.resolution),
             (_NOTE,),
         )
-        return cls(plan, reading, phases, delta, parts, terms)
+        return cls(plan, selection, phases, delta, parts, quote)
 
-    def run(self, counts: Counts) -> Answer:
+    def run(self, counts: Counts) -> NoisyResult:
         """Select among the largest groups alone, then measure those released."""
-        ordering = self.plan.counts[self.reading.count]
-        order = _descending(counts.n[self.reading.count])
+        ordering = self.plan.counts[self.selection.count]
+        order = _descending(counts.n[self.selection.count])
         found = mechanisms.limited_domain(
-            counts.n[self.reading.count][order],
-            self.reading.k,
+            counts.n[self.selection.count][order],
+            self.selection.k,
             self.phases.selection_epsilon,
             self.delta,
-            candidates=candidates_of(self.reading.k, self.plan.options),
-            threshold=self.reading.threshold,
+            candidates=candidates_of(self.selection.k, self.plan.options),
+            threshold=self.selection.threshold,
             sensitivity=ordering.bound,
             resolution=0 if self.plan.options.noise == "GEOMETRIC" else None,
         )
@@ -179,9 +179,9 @@ class LimitedDomain:
             )
 
         estimates, charge = measuring.measure(
-            self.plan, counts, index, self.parts, self.reading.count, strategy, combine
+            self.plan, counts, index, self.parts, self.selection.count, strategy, combine
         )
-        return Answer(
+        return NoisyResult(
             index,
             found.charge + charge,
             estimates,
@@ -195,17 +195,17 @@ class TopStable:
     """Selects by Top Stable: an unordered set, shown sorted by key."""
 
     plan: Plan
-    reading: TopK
+    selection: TopK
     phases: MeasuringPlan
     delta: Fraction
     parts: dict[int, Fraction]
-    terms: Terms
+    quote: Quote
 
     @classmethod
-    def of(cls, plan: Plan, reading: TopK) -> TopStable:
+    def of(cls, plan: Plan, selection: TopK) -> TopStable:
         """Divide the statement's epsilon; the delta is spent whatever comes."""
         source, options = plan.query.source, plan.options
-        if reading.threshold is not None:
+        if selection.threshold is not None:
             raise source.refuse(
                 "Top Stable knows no threshold", options.at.get("mechanism"), "mechanism = LIMITED_DOMAIN"
             )
@@ -215,12 +215,12 @@ class TopStable:
                     f"{output.name}: Top Stable releases a set without order", options.at.get("mechanism")
                 )
         delta = _delta(plan)
-        phases, shown = _phases(plan, reading, "exponential", gaps=False)
+        phases, shown = _phases(plan, selection, "exponential", gaps=False)
         parts = measuring.divide(plan, shown, phases.measuring_epsilon)
-        found = _stable(plan, reading, np.zeros(0, dtype=np.int64), phases.selection_epsilon, delta)
+        found = _stable(plan, selection, np.zeros(0, dtype=np.int64), phases.selection_epsilon, delta)
         split = _split(phases, parts)
-        predicted, half = measuring.predicted(plan, phases, parts, reading.count)
-        terms = Terms(
+        predicted, half = measuring.predicted(plan, phases, parts, selection.count)
+        quote = Quote(
             Charge(plan.epsilon, delta),
             "Top Stable",
             float(found.scale),
@@ -230,15 +230,15 @@ class TopStable:
             None,
             (_NOTE,),
         )
-        return cls(plan, reading, phases, delta, parts, terms)
+        return cls(plan, selection, phases, delta, parts, quote)
 
-    def run(self, counts: Counts) -> Answer:
+    def run(self, counts: Counts) -> NoisyResult:
         """Select the largest stable set, then measure its groups."""
-        order = _descending(counts.n[self.reading.count])
+        order = _descending(counts.n[self.selection.count])
         found = _stable(
             self.plan,
-            self.reading,
-            counts.n[self.reading.count][order],
+            self.selection,
+            counts.n[self.selection.count][order],
             self.phases.selection_epsilon,
             self.delta,
         )
@@ -258,22 +258,22 @@ class TopStable:
             return measuring.plain(self.plan, each)
 
         estimates, charge = measuring.measure(
-            self.plan, counts, index, self.parts, self.reading.count, lambda _: "EACH", combine
+            self.plan, counts, index, self.parts, self.selection.count, lambda _: "EACH", combine
         )
-        return Answer(index, found.charge + charge, estimates)
+        return NoisyResult(index, found.charge + charge, estimates)
 
 
 def _stable(
-    plan: Plan, reading: TopK, counts: NDArray[np.int64], epsilon: Fraction, delta: Fraction
+    plan: Plan, selection: TopK, counts: NDArray[np.int64], epsilon: Fraction, delta: Fraction
 ) -> mechanisms.Stable:
     noise = NOISE[plan.options.noise or "EXPONENTIAL"]
     return mechanisms.top_stable(
         counts,
-        reading.k,
+        selection.k,
         epsilon,
         delta,
-        candidates=candidates_of(reading.k, plan.options),
-        sensitivity=plan.counts[reading.count].bound,
+        candidates=candidates_of(selection.k, plan.options),
+        sensitivity=plan.counts[selection.count].bound,
         noise="laplace" if noise == "laplace" else "one-sided",
         resolution=0 if noise == "geometric" else None,
     )

@@ -160,7 +160,7 @@ def app(
     if not given and (dry_run or partial):
         raise click.UsageError("--dry-run and --partial need -c or -f")
     if not given:
-        return _shell(settings)
+        return _repl(settings)
     from dpsql.cli.batch import Batch
 
     sources = read(given)
@@ -172,19 +172,19 @@ def app(
         return Batch(session, out, partial=partial, go_on=on_error == "continue").run(pieces, dry=dry_run)
 
 
-def _shell(settings: Settings) -> int:
+def _repl(settings: Settings) -> int:
     """Run the interactive shell, or the statements of a pipe one after the other."""
-    from dpsql.cli.repl import Shell, names_of
+    from dpsql.cli.repl import Repl, names_of
     from dpsql.cli.repl_input import reader
 
     out = settings.output()
     with _opened(settings) as session:
         lines = reader(cache(partial(names_of, session)))
-        shell = Shell(session, out, lines, Path(settings.policy), go_on=settings.on_error == "continue")
+        repl = Repl(session, out, lines, Path(settings.policy), go_on=settings.on_error == "continue")
         try:
-            return shell.run()
+            return repl.run()
         finally:
-            shell.output.close()
+            repl.output.close()
 
 
 @app.group("budget", invoke_without_command=True)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dpsql.audit import Verdict
     from dpsql.cli.sources import Piece
     from dpsql.policy import Policy
-    from dpsql.session import Answer, Prepared
+    from dpsql.session import Prepared, StatementResult
 
 __all__ = ["Audited", "audit_statement", "private_statements"]
 
@@ -110,7 +110,7 @@ class _Side:
         self.left = 10**9 if not delta else max(1, int(_DELTA / delta))
         return self.prepared
 
-    def run(self) -> Answer:
+    def run(self) -> StatementResult:
         """Run the statement once."""
         if self.left <= 0 or self.prepared is None or self.session is None:
             self.open()
@@ -199,7 +199,7 @@ def _run(side: _Side, trials: int, _: object) -> dict[str, Any]:
         return _laid_out([side.run() for _ in range(trials)])
 
 
-def _laid_out(answers: list[Answer]) -> dict[str, Any]:
+def _laid_out(answers: list[StatementResult]) -> dict[str, Any]:
     import numpy as np
     import pyarrow as pa
 

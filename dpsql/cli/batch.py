@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from dpsql.cli.output import Output
     from dpsql.cli.sources import Piece
-    from dpsql.session import Answer, Prepared, Session
+    from dpsql.session import Prepared, Session, StatementResult
 
 __all__ = ["Batch", "tell"]
 
@@ -201,7 +201,7 @@ class Batch:
         self._code = self._code or exit_code(problem)
 
 
-def tell(session: Session, output: Output, answer: Answer) -> None:
+def tell(session: Session, output: Output, answer: StatementResult) -> None:
     """Write an answer, and to stderr what goes with it: warnings, and the price if the format lacks it."""
     release, total = answer.release, session.budget().total
     output.write(answer.table, release, total)

@@ -130,7 +130,7 @@ def as_json(ledger: Ledger, analyst: str | None) -> str:
                 "when": e.when.isoformat(),
                 "analyst": e.analyst,
                 "statement": e.statement,
-                "reading": e.reading,
+                "selection": e.selection,
                 "mechanism": e.mechanism,
                 **_charge(e.charged, charged),
             }

@@ -22,14 +22,14 @@ __all__ = ["run"]
 
 def run(policy: str, wishes: Wishes) -> ExitCode:
     """Write the policy's file; raises `click.UsageError` or `PolicyError`, and then writes nothing."""
-    from dpsql.owner import look
+    from dpsql.owner import introspect_sources
     from dpsql.policy import load
 
     path = Path(policy)
     if path.exists() or path.is_symlink():
         raise click.UsageError(f"{policy} is there already, and init never overwrites")
     ask = _asked if sys.stdin.isatty() else None
-    tables = Tables(look(wishes.sources), wishes, ask)
+    tables = Tables(introspect_sources(wishes.sources), wishes, ask)
     amounts = dict(wishes.amounts)
     if "epsilon" not in amounts:
         amounts["epsilon"] = ask("epsilon, all that can ever be spent", "1") if ask else "1"

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from dpsql.cli.repl_input import Reader
-    from dpsql.session import Answer, Prepared, Session
+    from dpsql.session import Prepared, Session, StatementResult
 
-__all__ = ["Shell", "names_of"]
+__all__ = ["Repl", "names_of"]
 
 _MOST_VALUES = 500
 """Public values offered for one column."""
@@ -33,7 +33,7 @@ _GREETING = "dpsql: statements end with ;  .help lists commands, .quit leaves"
 
 
 @dataclass
-class Shell:
+class Repl:
     """One shell over one session.
 
     Attributes
@@ -62,7 +62,7 @@ class Shell:
     policy: Path
     go_on: bool = False
     timer: bool = False
-    last: Answer | None = None
+    last: StatementResult | None = None
     asked: str | None = None
     done: bool = False
     _code: ExitCode = ExitCode.OK

@@ -12,81 +12,81 @@ from dpsql.errors import ProgrammingError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dpsql.cli.repl import Shell
+    from dpsql.cli.repl import Repl
 
 __all__ = ["COMMANDS", "run"]
 
 
-def run(shell: Shell, line: str) -> None:
+def run(repl: Repl, line: str) -> None:
     """Run one dot command; a unique beginning of its name is enough."""
     word, _, argument = line.removesuffix(";").partition(" ")
     matches = [name for name in COMMANDS if name == word] or [n for n in COMMANDS if n.startswith(word)]
     if len(matches) != 1 or word == ".":
         raise ProgrammingError(f"there is no command {word}\nHint: .help lists them")
-    COMMANDS[matches[0]][0](shell, argument.strip())
+    COMMANDS[matches[0]][0](repl, argument.strip())
 
 
-def _help(shell: Shell, argument: str) -> None:
+def _help(repl: Repl, argument: str) -> None:
     widest = max(len(usage) for _, usage, _ in COMMANDS.values())
     lines = [f"{usage.ljust(widest)}  {text}" for _, usage, text in COMMANDS.values()]
     lines += ["", "Everything else is SQL and ends with ;", "Ctrl-C cancels a statement (its charge stays)."]
-    shell.output.write_text("\n".join(lines) + "\n")
+    repl.output.write_text("\n".join(lines) + "\n")
 
 
-def _tables(shell: Shell, argument: str) -> None:
-    shell.statement(f'DESCRIBE "{argument.replace(chr(34), chr(34) * 2)}"' if argument else "SHOW TABLES")
+def _tables(repl: Repl, argument: str) -> None:
+    repl.statement(f'DESCRIBE "{argument.replace(chr(34), chr(34) * 2)}"' if argument else "SHOW TABLES")
 
 
-def _policy(shell: Shell, argument: str) -> None:
+def _policy(repl: Repl, argument: str) -> None:
     try:
-        text = shell.policy.read_text("utf-8-sig")
+        text = repl.policy.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError):
         raise ProgrammingError("the policy's file cannot be read") from None
-    lines = (neutral(line, shell.output.style.encoding) for line in text.splitlines())
-    shell.output.write_text("\n".join(lines) + "\n")
+    lines = (neutral(line, repl.output.style.encoding) for line in text.splitlines())
+    repl.output.write_text("\n".join(lines) + "\n")
 
 
-def _budget(shell: Shell, argument: str) -> None:
-    shell.statement("SHOW PRIVACY BUDGET")
+def _budget(repl: Repl, argument: str) -> None:
+    repl.statement("SHOW PRIVACY BUDGET")
 
 
-def _explain(shell: Shell, argument: str) -> None:
-    text = argument or shell.asked
+def _explain(repl: Repl, argument: str) -> None:
+    text = argument or repl.asked
     if not text:
         raise ProgrammingError("nothing to explain yet\nHint: .explain SELECT ...")
-    shell.statement(f"EXPLAIN {text}")
+    repl.statement(f"EXPLAIN {text}")
 
 
-def _releases(shell: Shell, argument: str) -> None:
-    shell.statement("SHOW RELEASES")
+def _releases(repl: Repl, argument: str) -> None:
+    repl.statement("SHOW RELEASES")
 
 
-def _mode(shell: Shell, argument: str) -> None:
+def _mode(repl: Repl, argument: str) -> None:
     if not argument:
-        narrate.note(f"the format is {shell.output.format}; there are {', '.join(FORMATS)}")
+        narrate.note(f"the format is {repl.output.format}; there are {', '.join(FORMATS)}")
         return
     if argument not in FORMATS:
         raise ProgrammingError(f"there is no format {argument}\nHint: {', '.join(FORMATS)}")
-    shell.output.format = argument
+    repl.output.format = argument
 
 
-def _output(shell: Shell, argument: str) -> None:
-    fresh = Output(shell.output.format, argument or None)
+def _output(repl: Repl, argument: str) -> None:
+    fresh = Output(repl.output.format, argument or None)
     fresh.check()
-    fresh.apart = shell.output.apart or bool(argument)
-    shell.output.close()
-    shell.output = fresh
+    fresh.apart = repl.output.apart or bool(argument)
+    repl.output.close()
+    repl.output = fresh
     narrate.note(f"answers go to {argument or 'standard output'}")
 
 
-def _timer(shell: Shell, argument: str) -> None:
+def _timer(repl: Repl, argument: str) -> None:
     if argument not in ("", "on", "off"):
         raise ProgrammingError(".timer takes on or off")
-    shell.timer = argument == "on" or (not argument and not shell.timer)
-    narrate.note(f"the timer is {'on' if shell.timer else 'off'}")
+    repl.timer = argument == "on" or (not argument and not repl.timer)
+    narrate.note(f"the timer is {'on' if repl.timer else 'off'}")
 
 
-def _read(shell: Shell, argument: str) -> None:
+def _read(repl: Repl, argument: str) -> None:
     import click
 
     from dpsql.cli.batch import Batch
@@ -98,23 +98,23 @@ def _read(shell: Shell, argument: str) -> None:
         pieces = statements(read([("file", argument)]))
     except click.UsageError as problem:
         raise ProgrammingError(problem.format_message()) from None
-    code = Batch(shell.session, shell.output, go_on=shell.go_on).run(pieces)
-    shell.note(code)
+    code = Batch(repl.session, repl.output, go_on=repl.go_on).run(pieces)
+    repl.note(code)
 
 
-def _chart(shell: Shell, argument: str) -> None:
+def _chart(repl: Repl, argument: str) -> None:
     from dpsql.cli.render import as_chart
 
-    if shell.last is None:
+    if repl.last is None:
         raise ProgrammingError("nothing to draw yet: ask something first")
-    shell.output.write_text(as_chart(shell.last.table, shell.last.release, shell.output.style))
+    repl.output.write_text(as_chart(repl.last.table, repl.last.release, repl.output.style))
 
 
-def _quit(shell: Shell, argument: str) -> None:
-    shell.done = True
+def _quit(repl: Repl, argument: str) -> None:
+    repl.done = True
 
 
-COMMANDS: dict[str, tuple[Callable[[Shell, str], None], str, str]] = {
+COMMANDS: dict[str, tuple[Callable[[Repl, str], None], str, str]] = {
     ".help": (_help, ".help", "this list"),
     ".tables": (_tables, ".tables [NAME]", "tables, or one table's columns and their public domains"),
     ".policy": (_policy, ".policy", "the owner's policy, which is public to analysts"),

@@ -10,7 +10,7 @@ from dpsql.exclusive import Turn
 
 if TYPE_CHECKING:
     from dpsql.ledger import Budget
-    from dpsql.session import Answer, Prepared, Session
+    from dpsql.session import Prepared, Session, StatementResult
 
 __all__ = ["Channel", "Parameters"]
 
@@ -29,7 +29,7 @@ class Channel:
         self._turn = Turn("connection")
         self.closed = False
 
-    def run(self, text: str, parameters: Parameters | None) -> Answer:
+    def run(self, text: str, parameters: Parameters | None) -> StatementResult:
         """Run one statement: one charge, if it is private."""
         asked = _plain(text, parameters)
         with self._turn:
@@ -41,7 +41,7 @@ class Channel:
         with self._turn:
             return self.open_session().prepare(*asked)
 
-    def execute(self, prepared: Prepared) -> Answer:
+    def execute(self, prepared: Prepared) -> StatementResult:
         """Run what was prepared."""
         with self._turn:
             return self.open_session().execute(prepared)

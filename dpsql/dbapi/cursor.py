@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dpsql.dbapi.connection import Connection
     from dpsql.dbapi.typecodes import Column
     from dpsql.release import Release
-    from dpsql.session import Answer
+    from dpsql.session import StatementResult
 
 __all__ = ["Cursor"]
 
@@ -203,7 +203,7 @@ class Cursor:
         self._check_open()
         self._forget()
 
-    def _take(self, answer: Answer) -> None:
+    def _take(self, answer: StatementResult) -> None:
         # A statement without a result (SET) answers a table without columns.
         self._rows = Rows(answer.table) if answer.table.num_columns else None
         self._release = answer.release

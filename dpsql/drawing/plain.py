@@ -20,7 +20,7 @@ _CELLS = 60
 
 
 def release_text(release: Released) -> str:
-    """Write a release: the reading, its rows with noise and gaps, what it cost and how sure it is."""
+    """Write a release: the selection, its rows with noise and gaps, what it cost and how sure it is."""
     texts = []
     for column in columns(release, _ROWS):
         cells = [column.name, *("NULL" if cell is None else cell for cell in column.cells)]
@@ -33,4 +33,4 @@ def release_text(release: Released) -> str:
         lines.append(f"({more} more rows)")
     if not release.rows.num_rows:
         lines.append("(no rows)")
-    return "\n".join([f"<Release: {release.reading}>", *lines, neutral(" · ".join(summary(release, None)))])
+    return "\n".join([f"<Release: {release.selection}>", *lines, neutral(" · ".join(summary(release, None)))])

@@ -1,6 +1,7 @@
-"""Engines: the shell database that binds, and the private databases that count.
+"""Engines: the schema database that binds, and the private databases that count.
 
-The shell (private tables empty) answers everything public; a private engine runs `CompiledQuery` alone.
+The schema database (private tables empty) answers everything public; a private engine runs `CompiledQuery`
+alone.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dpsql.engines.worker import watched
 from dpsql.policy import engine_kind
 
 if TYPE_CHECKING:
-    from dpsql.engines.duckdb.shell import Shell
+    from dpsql.engines.schema_database import SchemaDatabase
     from dpsql.policy import Policy
 
 __all__ = [
@@ -28,15 +29,15 @@ __all__ = [
 ]
 
 
-def open_engine(policy: Policy) -> tuple[Shell, Engine]:
-    """Open the shell and the private engine that a policy names; engines load when they are used."""
+def open_engine(policy: Policy) -> tuple[SchemaDatabase, Engine]:
+    """Open the schema database and the private engine of a policy; engines load when they are used."""
     from dpsql.engines.duckdb.settings import interruptible  # noqa: PLC0415  heavy
 
     with interruptible():
         return _open(policy)
 
 
-def _open(policy: Policy) -> tuple[Shell, Engine]:
+def _open(policy: Policy) -> tuple[SchemaDatabase, Engine]:
     kind = engine_kind(policy.engine)
     if kind == "postgresql":
         from dpsql.engines.postgres.engine import open_postgres  # noqa: PLC0415  an extra

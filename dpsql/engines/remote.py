@@ -1,4 +1,4 @@
-"""What engines beyond DuckDB share: the shell beside them, the translation, the counts that come back."""
+"""What engines beyond DuckDB share: the schema database, the translation, the counts that come back."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import pyarrow as pa
 from dpsql.analysis import CompiledQuery, quote
 from dpsql.engines.duckdb import settings
 from dpsql.engines.duckdb.domains import Domains
-from dpsql.engines.duckdb.shell import Shell
 from dpsql.engines.duckdb.sources import Reader, read_source
 from dpsql.engines.protocol import CANCELLED, FAILED, UNCHARGED, Cancelled, Counts
+from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.engines.translate import Column, Public, Translated, Untranslatable, translate
 from dpsql.engines.worker import Ending, run
 from dpsql.errors import InternalError, OperationalError, PolicyError
@@ -49,7 +49,7 @@ class RemoteEngine(ABC):
         self.public: dict[str, pa.Table] = {}
         self._scans: dict[str, tuple[str, dict[str, Column]]] = {}
         self._private = frozenset(t.name for t in policy.tables.values() if not t.public)
-        self._shell: Shell | None = None
+        self._schema_database: SchemaDatabase | None = None
 
     @property
     @abstractmethod
@@ -92,8 +92,8 @@ class RemoteEngine(ABC):
     def close(self) -> None:
         """Let go of the data."""
 
-    def open_tables(self) -> Shell:
-        """Look all tables up, read the public ones, and make the shell beside them."""
+    def open_tables(self) -> SchemaDatabase:
+        """Look all tables up, read the public ones, and make the schema database beside them."""
         for table in self._policy.tables.values():
             source = table.source
             if isinstance(source, DatabaseSource) or (
@@ -112,8 +112,8 @@ class RemoteEngine(ABC):
                     f"tables.{table.name}.source: {self.dialect.name} does not hold a local {what} file",
                     hint='write source = "schema.table", a table of the engine; public tables may be files',
                 )
-        self._shell = Shell(self.readers, self.public, Domains(self._policy, self.readers))
-        return self._shell
+        self._schema_database = SchemaDatabase(self.readers, self.public, Domains(self._policy, self.readers))
+        return self._schema_database
 
     def _read(self, name: str, reader: Reader) -> pa.Table:
         """Read a public table whole, once, through its declared types."""
@@ -139,7 +139,7 @@ class RemoteEngine(ABC):
         if not isinstance(compiled, CompiledQuery):
             raise InternalError("an engine counts compiled queries alone")
         if compiled.sql not in self._made:
-            made = translate(compiled, self.dialect, self.shell, self._private, self._public)
+            made = translate(compiled, self.dialect, self.schema_database, self._private, self._public)
             self.bind(made)
             self._made[compiled.sql] = made
             while len(self._made) > _KEPT:
@@ -149,11 +149,11 @@ class RemoteEngine(ABC):
         return self._made[compiled.sql]
 
     @property
-    def shell(self) -> Shell:
-        """The shell beside the engine."""
-        if self._shell is None:
+    def schema_database(self) -> SchemaDatabase:
+        """The schema database beside the engine."""
+        if self._schema_database is None:
             raise InternalError("the tables are not open")
-        return self._shell
+        return self._schema_database
 
     def count(self, compiled: CompiledQuery) -> Counts:
         """Run the counting SQL; any engine error becomes one constant `OperationalError`."""
@@ -257,8 +257,8 @@ def _as_declared(rows: pa.Table, kinds: list[SqlType]) -> pa.Table:
         return connection.sql(f"SELECT {listed} FROM came").to_arrow_table()
 
 
-def open_remote(engine: RemoteEngine) -> tuple[Shell, RemoteEngine]:
-    """Open an engine's tables, and the shell beside it."""
+def open_remote(engine: RemoteEngine) -> tuple[SchemaDatabase, RemoteEngine]:
+    """Open an engine's tables, and the schema database beside it."""
     try:
         return engine.open_tables(), engine
     except BaseException:

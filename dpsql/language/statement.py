@@ -1,4 +1,4 @@
-"""What the language room hands on: statements, their options, and the readings of a private SELECT."""
+"""What the language room hands on: statements, their options, and the selections of a private SELECT."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ __all__ = [
     "Explain",
     "Options",
     "Query",
-    "Reading",
     "Scalar",
+    "Selection",
     "Set",
     "Show",
     "Statement",
@@ -104,7 +104,7 @@ class AllGroups:
     spelling: str = "GROUP BY without a selection"
 
 
-Reading = TopK | AboveThreshold | Scalar | AllGroups
+Selection = TopK | AboveThreshold | Scalar | AllGroups
 
 
 @dataclass(frozen=True, slots=True)

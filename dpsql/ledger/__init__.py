@@ -7,7 +7,7 @@
 ``store``         the connection: transactions, waiting, threads, forks
 ``schema``        the file: its tables, its creation, recognising it
 ``amounts``       exact amounts as text
-``holder``        is the process that holds a reservation still alive?
+``process_identity``  is the process that holds a reservation still alive?
 ``checking``      the invariants, verified
 ``faults``        one clear error for each way a file can fail
 ``records``       what is handed out

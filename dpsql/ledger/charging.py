@@ -10,7 +10,7 @@ from fractions import Fraction
 
 from dpsql.charge import Charge
 from dpsql.errors import BudgetExceeded, InterfaceError, InternalError, OperationalError, PolicyError
-from dpsql.ledger import holder, limits
+from dpsql.ledger import limits, process_identity
 from dpsql.ledger.amounts import DamagedError, moved, read, rounded_up, shown, too_wide, write
 from dpsql.ledger.limits import Limits
 from dpsql.ledger.records import Reservation, StoredRelease
@@ -83,7 +83,7 @@ def reserve(
 ) -> Reservation:
     """Charge a statement's maximum if every cap allows it; else raise, having written nothing.
 
-    `who` is the analyst, the statement, its reading and its mechanism.
+    `who` is the analyst, the statement, its selection and its mechanism.
     """
     analyst = who[0]
     if charge.epsilon <= 0 or charge.delta >= 1:
@@ -202,10 +202,10 @@ def share(connection: sqlite3.Connection, caps: Caps, reuse_key: str, analyst: s
     ).fetchone()
     if row is None:
         return None
-    at, statement, reading, mechanism, epsilon, delta, payload = row
+    at, statement, selection, mechanism, epsilon, delta, payload = row
     charge = Charge(read(epsilon), read(delta))
     _spend(connection, scope(analyst), charge, caps.of(analyst))
-    who = (analyst, statement, reading, mechanism)
+    who = (analyst, statement, selection, mechanism)
     entry = _enter(connection, charge, who, shared=True, at=at)
     number = _store(connection, entry, (at, analyst, reuse_key, payload))
     connection.execute("UPDATE entry SET state = 'settled', release = ? WHERE entry = ?", (number, entry))
@@ -249,7 +249,7 @@ def _enter(
         "INSERT INTO entry (at, analyst, statement, reading, mechanism, reserved_epsilon, reserved_delta,"
         " charged_epsilon, charged_delta, state, shared, holder)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'reserved', ?, ?)",
-        (when, *who, *amounts, *amounts, int(shared), holder.me()),
+        (when, *who, *amounts, *amounts, int(shared), process_identity.current()),
     )
     if cursor.lastrowid is None:
         raise InternalError("the ledger gave an entry no number")
@@ -266,7 +266,7 @@ def _reserved(connection: sqlite3.Connection, reservation: Reservation) -> tuple
         raise InternalError("the ledger holds no such reservation")
     if row[2] != "reserved":
         raise InternalError("a reservation was ended twice")
-    if row[5] != holder.me():
+    if row[5] != process_identity.current():
         raise InterfaceError("a reservation belongs to the process that made it")
     return row[3], row[4], row[5]
 

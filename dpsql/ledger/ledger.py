@@ -85,7 +85,7 @@ class Ledger:
         self.close()
 
     def reserve(
-        self, *, analyst: str, statement: str, reading: str, mechanism: str, charge: Charge
+        self, *, analyst: str, statement: str, selection: str, mechanism: str, charge: Charge
     ) -> Reservation:
         """Charge a statement's maximum; durable when this returns, nothing written when it raises.
 
@@ -98,7 +98,7 @@ class Ledger:
         PolicyError
             The policy lists its analysts, and this is none of them.
         """
-        who = (_named(analyst), _text(statement), _text(reading), _text(mechanism))
+        who = (_named(analyst), _text(statement), _text(selection), _text(mechanism))
         with self._store.write() as connection:
             reservation = charging.reserve(connection, self._caps, charge, who)
         if reservation.entry % _ENTRIES_PER_CHECKPOINT == 0:
@@ -181,7 +181,7 @@ class Ledger:
                 when=datetime.fromisoformat(row[1]),
                 analyst=row[2],
                 statement=row[3],
-                reading=row[4],
+                selection=row[4],
                 mechanism=row[5],
                 charge=Charge(read(row[6]), read(row[7])),
             )
@@ -233,7 +233,7 @@ class Ledger:
                 when=datetime.fromisoformat(row[1]),
                 analyst=row[2],
                 statement=row[3],
-                reading=row[4],
+                selection=row[4],
                 mechanism=row[5],
                 reserved=Charge(read(row[6]), read(row[7])),
                 charged=Charge(read(row[8]), read(row[9])),

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from dpsql.errors import OperationalError
-from dpsql.ledger import holder
+from dpsql.ledger import process_identity
 
 __all__ = ["Limits", "add", "check", "clear", "ended", "failures", "release_slot", "take_slot"]
 
@@ -89,7 +89,8 @@ def _crowded(running: int, others: str, most: int, key: str) -> str:
 def take_slot(connection: sqlite3.Connection, analyst: str) -> None:
     """Count a reservation of this process as running."""
     connection.execute(
-        "INSERT INTO running VALUES (?, ?, 1) ON CONFLICT DO UPDATE SET n = n + 1", (analyst, holder.me())
+        "INSERT INTO running VALUES (?, ?, 1) ON CONFLICT DO UPDATE SET n = n + 1",
+        (analyst, process_identity.current()),
     )
 
 
@@ -126,7 +127,7 @@ def clear(connection: sqlite3.Connection, analyst: str | None) -> None:
     connection.execute(f"DELETE FROM cancelled WHERE {chosen}", given)
     held = connection.execute(f"SELECT DISTINCT holder FROM running WHERE {chosen}", given).fetchall()
     for (other,) in held:
-        if not holder.alive(other):
+        if not process_identity.is_alive(other):
             connection.execute(f"DELETE FROM running WHERE holder = ? AND {chosen}", (other, *given))
 
 
@@ -149,4 +150,4 @@ def _keep_lost(connection: sqlite3.Connection, analyst: str) -> None:
 def _held(connection: sqlite3.Connection, analyst: str) -> list[tuple[str, int, bool | None]]:
     """List the processes that hold reservations of an analyst, how many, and whether they live."""
     rows = connection.execute("SELECT holder, n FROM running WHERE analyst = ?", (analyst,)).fetchall()
-    return [(other, n, holder.alive(other)) for other, n in rows]
+    return [(other, n, process_identity.is_alive(other)) for other, n in rows]

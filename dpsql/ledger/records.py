@@ -46,7 +46,7 @@ class ReleaseInfo:
     when: datetime
     analyst: str
     statement: str
-    reading: str
+    selection: str
     mechanism: str
     charge: Charge
 
@@ -59,7 +59,7 @@ class Entry:
     when: datetime
     analyst: str
     statement: str
-    reading: str
+    selection: str
     mechanism: str
     reserved: Charge
     charged: Charge

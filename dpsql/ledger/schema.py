@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 
 from dpsql.errors import OperationalError, PolicyError
-from dpsql.ledger.holder import me
+from dpsql.ledger.process_identity import current
 
 __all__ = ["create", "recognise", "update"]
 
@@ -109,7 +109,7 @@ def create(path: Path, policy_id: str) -> None:
         raise OperationalError(
             f"the ledger {path} is missing, but its log {log.name} is there: restore both from a backup"
         )
-    own = hashlib.sha256(f"{me()}|{threading.get_ident()}".encode()).hexdigest()[:16]
+    own = hashlib.sha256(f"{current()}|{threading.get_ident()}".encode()).hexdigest()[:16]
     draft = path.with_name(f".{path.name}.{own}.new")
     draft.unlink(missing_ok=True)
     try:

@@ -1,12 +1,12 @@
 """The owner's tools: what a source declares of itself, and whether a policy is true of its data.
 
-`look` reads no row. `verify` tells exact private facts: it is for the owner alone, and nothing that an
-analyst can reach calls it.
+`introspect_sources` reads no row. `verify` tells exact private facts: it is for the owner alone, and nothing
+that an analyst can reach calls it.
 """
 
 from dpsql.engines.duckdb.schema import Found, FoundColumn
 from dpsql.owner.findings import Finding, Report
-from dpsql.owner.looking import look
+from dpsql.owner.introspection import introspect_sources
 from dpsql.owner.verifying import verify
 
-__all__ = ["Finding", "Found", "FoundColumn", "Report", "look", "verify"]
+__all__ = ["Finding", "Found", "FoundColumn", "Report", "introspect_sources", "verify"]

@@ -1,7 +1,7 @@
 """The owner's policy: `dpsql.toml` -> `Policy`. Everything in it is public to the analysts.
 
 ========================  ==================================================================
-``reading``, ``tables``   TOML -> the dataclasses (``section`` reads one TOML table)
+``load``, ``tables``      TOML -> the dataclasses (``section`` reads one TOML table)
 ``model``, ``parts``      the dataclasses
 ``keys``                  the keys of each TOML table, with their meanings
 ``rules``                 what must hold among them (``budget_rules``, ``domain_rules``, ``engine_rules``,
@@ -17,6 +17,7 @@ from __future__ import annotations
 from dpsql.policy.engine_rules import engine_kind
 from dpsql.policy.keys import KEYS, Key
 from dpsql.policy.length_rules import shown_length
+from dpsql.policy.load import load
 from dpsql.policy.model import AnalystPolicy, BudgetPolicy, Policy, Table
 from dpsql.policy.names import Names, same_name
 from dpsql.policy.parts import (
@@ -36,7 +37,6 @@ from dpsql.policy.parts import (
     Value,
     ValuesDomain,
 )
-from dpsql.policy.reading import load
 from dpsql.policy.values import fit
 
 __all__ = [

@@ -46,7 +46,7 @@ def _block(ledger: Ledger, first: int) -> tuple[float, float]:
         reservation = ledger.reserve(
             analyst=f"analyst {number % 7}",
             statement="SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page TOP 10",
-            reading="top-k",
+            selection="top-k",
             mechanism="noisy top-k with gap",
             charge=Charge(Fraction(1, 2 + number % 9), Fraction(1, 10**9)),
         )

@@ -24,7 +24,7 @@ def counting(path: object, what: str = DISTINCT) -> str:
 
 
 def end_to_end(events: Events, name: str, rounds: int) -> Iterator[Figure]:
-    """All readings over plain rows; then other ways to hold and declare them."""
+    """All selections over plain rows; then other ways to hold and declare them."""
     group, goal = f"end to end, {name}", EXTRA if name == "S" else RATIO
     session, raw = Session(load(events.policy())), duckdb.connect()
     exact = raw.sql(counting(events.events())).fetchnumpy()["n"]
@@ -89,11 +89,11 @@ def fixed_cost(events: Events, rounds: int) -> Iterator[Figure]:
         reservation = session.ledger.reserve(
             analyst="benchmark",
             statement=statement,
-            reading="TopK",
-            mechanism=method.terms.mechanism,
-            charge=method.terms.charge,
+            selection="TopK",
+            mechanism=method.quote.mechanism,
+            charge=method.quote.charge,
         )
-        session.ledger.settle(reservation, method.terms.charge, release=b"r" * 1000, reuse_key="k")
+        session.ledger.settle(reservation, method.quote.charge, release=b"r" * 1000, reuse_key="k")
 
     yield alone(group, "  of which the ledger's two durable writes", charge, rounds)
     session.close()

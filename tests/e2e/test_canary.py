@@ -260,7 +260,8 @@ def test_a_session_shows_nothing_of_a_cell(folder: Path, seen: Seen):
     try:
         run_all(session, seen, ASKED)
         run_all(session, seen, ["SHOW RELEASES", "SHOW PRIVACY BUDGET"])
-        seen.parts += [repr(session), repr(session.budget()), repr(session.engine), repr(session.shell)]
+        seen.parts += [repr(session), repr(session.budget())]
+        seen.parts += [repr(session.engine), repr(session.schema_database)]
         seen.parts.append(repr(session.prepare(ASKED[4])))
         seen.parts.append(ledger_bytes(folder))
     finally:

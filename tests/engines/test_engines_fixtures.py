@@ -72,10 +72,12 @@ def session(tmp_path_factory, raw) -> Iterator[Session]:
 @pytest.fixture(scope="module")
 def engine(store: Store, raw) -> Iterator[RemoteEngine]:
     sources = store.put(raw, {name: f"FROM {name}" for name in TABLES})
-    shell, engine = store.open(store.policy((fixtures.FOLDER / "policy.toml").read_text("utf-8"), sources))
+    schema_database, engine = store.open(
+        store.policy((fixtures.FOLDER / "policy.toml").read_text("utf-8"), sources)
+    )
     yield engine
     engine.close()
-    shell.close()
+    schema_database.close()
 
 
 @pytest.mark.parametrize("fixture", fixtures.ACCEPTED)

@@ -192,10 +192,10 @@ def duck() -> Iterator[duckdb.DuckDBPyConnection]:
 @pytest.fixture(scope="module")
 def engine(store: Store, duck: duckdb.DuckDBPyConnection) -> Iterator[RemoteEngine]:
     sources = store.put(duck, {"cells": "SELECT * FROM main.cells"})
-    shell, engine = store.open(store.policy(POLICY, sources))
+    schema_database, engine = store.open(store.policy(POLICY, sources))
     yield engine
     engine.close()
-    shell.close()
+    schema_database.close()
 
 
 def values_of(column: pa.ChunkedArray) -> list[object]:
@@ -236,7 +236,9 @@ def translated(engine: RemoteEngine, texts: list[str]) -> list[str]:
     taken = []
     for text in texts:
         try:
-            translate_text(f"SELECT {text} AS x {FROM}", engine.dialect, engine.shell, {"cells"}, {})
+            translate_text(
+                f"SELECT {text} AS x {FROM}", engine.dialect, engine.schema_database, {"cells"}, {}
+            )
         except Untranslatable:
             continue
         taken.append(text)

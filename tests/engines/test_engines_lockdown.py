@@ -107,10 +107,10 @@ def test_a_source_is_vetted_once(engine: RemoteEngine, store: Store):
             store.open(policy)
         assert "no index" in caught.value.message
         return
-    shell, other = store.open(policy)
+    schema_database, other = store.open(policy)
     assert not other.vet("visits")
     other.close()
-    shell.close()
+    schema_database.close()
 
 
 def test_a_table_that_is_not_there_is_a_policy_error(store: Store):
@@ -144,14 +144,14 @@ def test_types_come_from_the_catalog(store: Store):
     with duckdb.connect() as connection:
         sources = store.put(connection, {"visits": ROWS})
     text = POLICY.replace('columns = { visit_id = "BIGINT", user_id = "BIGINT", page = "VARCHAR" }\n', "")
-    shell, engine = store.open(store.policy(text, sources))
-    assert [(name, str(kind)) for name, kind in shell.columns("visits")] == [
+    schema_database, engine = store.open(store.policy(text, sources))
+    assert [(name, str(kind)) for name, kind in schema_database.columns("visits")] == [
         ("visit_id", "BIGINT"),
         ("user_id", "BIGINT"),
         ("page", "VARCHAR"),
     ]
     engine.close()
-    shell.close()
+    schema_database.close()
 
 
 @pytest.fixture
@@ -167,7 +167,7 @@ def test_postgres_writes_nothing(postgres: PostgresStore):
         "CREATE SEQUENCE IF NOT EXISTS public.plain_seq",
     )
     text = POLICY.replace('unique = [["visit_id"]]\n', "").replace('visit_id = "BIGINT", ', "")
-    shell, engine = postgres.open(postgres.policy(text, {"visits": "plain"}))
+    schema_database, engine = postgres.open(postgres.policy(text, {"visits": "plain"}))
     connection = engine._con  # type: ignore[attr-defined]  PostgresEngine
     for sql in (  # the whole statement is one transaction, which only reads
         "WITH w AS (INSERT INTO public.plain VALUES (1, 'a') RETURNING 1) SELECT * FROM w",
@@ -181,7 +181,7 @@ def test_postgres_writes_nothing(postgres: PostgresStore):
     assert settings["statement_timeout"] == "3600000"
     assert settings["TimeZone"] == "UTC"
     engine.close()
-    shell.close()
+    schema_database.close()
 
 
 @pytest.mark.postgres
@@ -196,7 +196,7 @@ def test_postgres_finds_no_function_but_its_own(postgres: PostgresStore):
         "ALTER ROLE owner SET search_path = public, pg_catalog",
         "ALTER ROLE owner SET TimeZone = 'Asia/Tokyo'",
     )
-    shell, engine = postgres.open(postgres.policy(POLICY, {"visits": "plain"}))
+    schema_database, engine = postgres.open(postgres.policy(POLICY, {"visits": "plain"}))
     found = compare(
         engine,
         'SELECT t1.page AS page, COUNT(*) AS n FROM (SELECT b."page" AS page FROM main."visits" AS b) AS t1 '
@@ -204,7 +204,7 @@ def test_postgres_finds_no_function_but_its_own(postgres: PostgresStore):
     )
     assert [tuple(row.values()) for row in found.to_pylist()] == [("a", 5)]
     engine.close()
-    shell.close()
+    schema_database.close()
     postgres.execute(
         "DROP FUNCTION public.starts_with", "DROP FUNCTION public.char_length", "ALTER ROLE owner RESET ALL"
     )
@@ -234,7 +234,7 @@ def test_postgres_values_are_canonical(postgres: PostgresStore):
         "(2, 'NaN', 'NaN', '0044-03-15 BC', '294276-01-01', '2024-01-01 01:00+03', 999.996, 'a ', 'A', -32768), "
         "(3, '-infinity', 1.5, '9999-12-31', '9999-12-31 23:59:59.999999', NULL, -1.005, 'ab', 'b', 7)",
     )
-    shell, engine = postgres.open(postgres.policy(ODD, {"odd": "odd"}))
+    schema_database, engine = postgres.open(postgres.policy(ODD, {"odd": "odd"}))
     names = ("d", "r", "t", "m", "z", "n", "c", "i", "w")
     listed = ", ".join(f'b."{n}" AS {n}' for n in names)
     rows = compare(engine, f'SELECT b."id" AS id, {listed} FROM main."odd" AS b ORDER BY b."id"').to_pylist()
@@ -260,7 +260,7 @@ def test_postgres_values_are_canonical(postgres: PostgresStore):
     )
     assert groups.num_rows == 3  # a and A are equal in their own collation
     engine.close()
-    shell.close()
+    schema_database.close()
 
 
 @pytest.mark.postgres

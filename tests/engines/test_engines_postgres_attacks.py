@@ -193,7 +193,7 @@ SWAPPED = {
 @pytest.mark.parametrize("swap", SWAPPED.values(), ids=SWAPPED)
 def test_a_table_that_is_another_after_opening_is_not_read(postgres: PostgresStore, swap):
     postgres.execute(MADE.format("bigint"), "INSERT INTO attack.visits VALUES (1, 2, 3)")
-    shell, engine = postgres.open(load(written(postgres, PLAIN)))
+    schema_database, engine = postgres.open(load(written(postgres, PLAIN)))
     assert compare(engine, OF_ALL).to_pylist() == [{"c0": 1}]
     made = Translated(f"SELECT COUNT(*) AS n FROM {engine.dialect.scan('visits')[0]} AS b", (), ())
     assert engine._run(made).num_rows == 1
@@ -204,12 +204,12 @@ def test_a_table_that_is_another_after_opening_is_not_read(postgres: PostgresSto
     with pytest.raises(Untranslatable):
         engine.bind(made)
     engine.close()
-    shell.close()
+    schema_database.close()
 
 
 def test_a_table_is_not_changed_between_the_look_and_the_count(postgres: PostgresStore):
     postgres.execute(MADE.format("bigint PRIMARY KEY"))
-    shell, engine = postgres.open(load(written(postgres, fact("BIGINT"))))
+    schema_database, engine = postgres.open(load(written(postgres, fact("BIGINT"))))
     connection, guards = engine._con, engine._guards.values()  # type: ignore[attr-defined]  PostgresEngine
     dropped = "ALTER TABLE attack.visits DROP CONSTRAINT visits_pkey"
     with (
@@ -221,17 +221,17 @@ def test_a_table_is_not_changed_between_the_look_and_the_count(postgres: Postgre
     with pytest.raises(PolicyError), connection._statement(guards):
         pass
     engine.close()
-    shell.close()
+    schema_database.close()
 
 
 def test_a_column_that_comes_or_an_index_changes_nothing(postgres: PostgresStore):
     postgres.execute(MADE.format("bigint"), "INSERT INTO attack.visits VALUES (1, 2, 3)")
     text = PLAIN + 'columns = { key = "BIGINT", user_id = "BIGINT" }\n'
-    shell, engine = postgres.open(load(written(postgres, text)))
+    schema_database, engine = postgres.open(load(written(postgres, text)))
     postgres.execute("ALTER TABLE attack.visits ADD more text", UNIQUE + "(key)")
     assert compare(engine, OF_ALL).to_pylist() == [{"c0": 1}]
     engine.close()
-    shell.close()
+    schema_database.close()
 
 
 REFUSED = {
@@ -265,7 +265,7 @@ def test_a_session_that_forgot_its_settings_counts_the_same(postgres: PostgresSt
         "INSERT INTO attack.visits VALUES ('a\\', 2, 3), ('a', 2, 4), ('b', 2, 5)",
         "CREATE FUNCTION attack.starts_with(text, text) RETURNS boolean LANGUAGE sql AS 'SELECT true'",
     )
-    shell, engine = postgres.open(load(written(postgres, PLAIN)))
+    schema_database, engine = postgres.open(load(written(postgres, PLAIN)))
     connection = engine._con  # type: ignore[attr-defined]  PostgresEngine
     with connection._adbc.cursor() as cursor:
         for sql in (
@@ -294,7 +294,7 @@ def test_a_session_that_forgot_its_settings_counts_the_same(postgres: PostgresSt
         cursor.execute("SELECT current_setting('TimeZone') AS x, txid_current_if_assigned() IS NULL AS y")
         assert cursor.fetch_arrow_table().to_pylist() == [{"x": "Asia/Tokyo", "y": True}]
     engine.close()
-    shell.close()
+    schema_database.close()
 
 
 def test_a_text_means_the_same_whatever_strings_are(postgres: PostgresStore):
@@ -335,13 +335,13 @@ def test_no_group_is_collected_into_an_array(postgres: PostgresStore, name: str)
 )
 def test_an_infinite_constant_is_refused_not_clamped(postgres: PostgresStore, constant: str):
     postgres.execute("CREATE TABLE attack.visits (user_id bigint, t date, m timestamp)")
-    shell, engine = postgres.open(load(written(postgres, PLAIN)))
+    schema_database, engine = postgres.open(load(written(postgres, PLAIN)))
     column = "m" if "TIMESTAMP" in constant else "t"
     with pytest.raises(Untranslatable) as caught:
         compare(engine, f'SELECT COUNT(*) AS n FROM main."visits" AS b WHERE (b."{column}" < {constant})')
     assert "infinite" in caught.value.message
     engine.close()
-    shell.close()
+    schema_database.close()
 
 
 def test_wide_integers_beside_decimals_keep_every_digit(postgres: PostgresStore):
@@ -352,7 +352,7 @@ def test_wide_integers_beside_decimals_keep_every_digit(postgres: PostgresStore)
         columns = (
             'columns = { user_id = "BIGINT", ub = "UBIGINT", n = "DECIMAL(9,2)", w = "DECIMAL(18,4)" }\n'
         )
-        shell, engine = postgres.open(postgres.policy(PLAIN + columns, sources))
+        schema_database, engine = postgres.open(postgres.policy(PLAIN + columns, sources))
         for condition in (
             *(f"(t1.ub {op} t1.{c})" for op in ("=", "<", ">=", "<>") for c in "nw"),
             "(t1.ub IS NOT DISTINCT FROM t1.n)",
@@ -371,7 +371,7 @@ def test_wide_integers_beside_decimals_keep_every_digit(postgres: PostgresStore)
             )
             assert [tuple(r.values()) for r in found.to_pylist()] == wanted, condition
     engine.close()
-    shell.close()
+    schema_database.close()
 
 
 @pytest.mark.parametrize(

@@ -183,12 +183,12 @@ def test_rows_with_long_keys_of_a_fact_are_not_read(place: PostgresStore):
     text = (
         POLICY.replace("long.notes", "long.keys").replace(', doc = "VARCHAR"', "") + 'unique = [["note"]]\n'
     )
-    shell, engine = place.open(load(written(place, text)))
+    schema_database, engine = place.open(load(written(place, text)))
     found = compare(engine, f"SELECT t1.id AS id FROM {SCAN}")
     assert sorted(found.column(0).to_pylist()) == [1, 2]
     assert engine.vet("notes")
     engine.close()
-    shell.close()
+    schema_database.close()
 
 
 def test_a_key_that_becomes_deferrable_is_seen_at_the_next_statement(place: PostgresStore):
@@ -218,7 +218,7 @@ def test_a_table_that_changes_while_it_is_counted_is_not_answered_for(place: Pos
         "DROP TABLE IF EXISTS long.parent CASCADE", "CREATE TABLE long.parent (user_id bigint, note text)"
     )
     text = POLICY.replace("long.notes", "long.parent").replace(', doc = "VARCHAR"', "")
-    shell, engine = place.open(load(written(place, text)))
+    schema_database, engine = place.open(load(written(place, text)))
     connection, guards = engine._con, engine._guards.values()  # type: ignore[attr-defined]  PostgresEngine
     assert connection.table("SELECT 1 AS x", guards).num_rows == 1
     problems: list[str] = []
@@ -240,7 +240,7 @@ def test_a_table_that_changes_while_it_is_counted_is_not_answered_for(place: Pos
     assert problems == ["a table was changed after it was opened"]
     watcher.close()
     engine.close()
-    shell.close()
+    schema_database.close()
 
 
 def test_a_server_with_a_small_stack_is_refused(place: PostgresStore):

@@ -56,7 +56,7 @@ def test_no_unit_moves_a_count_by_more_than_its_bound(place: Town):
     place.enter("whole")
     whole = [counted(place, plan) for _, plan in plans]
     for (made, plan), found in zip(plans, whole, strict=True):
-        if not isinstance(plan.reading, AllGroups):  # which groups a unit keeps is drawn by another hash
+        if not isinstance(plan.selection, AllGroups):  # which groups a unit keeps is drawn by another hash
             assert found == counts(place.duck, plan), made.text
     removals = 0
     for i in range(place.units):

@@ -78,7 +78,7 @@ def test_every_form_takes_the_longest_texts_and_means_the_same(session: Session)
     for sql in forms("t1.s", "t1.s"):
         with suppress(Untranslatable):
             translate_text(
-                f"SELECT {sql} AS x FROM {SCAN}", engine.dialect, engine.shell, engine._private, {}
+                f"SELECT {sql} AS x FROM {SCAN}", engine.dialect, engine.schema_database, engine._private, {}
             )
             written.append(sql)
     assert len(written) > 40
@@ -145,9 +145,9 @@ def test_rows_with_long_keys_of_a_fact_are_not_read(place: SparkStore):
     text = POLICY + 'unique = [["note"]]\n'
     rows = "SELECT i AS user_id, chr(97 + i::INTEGER) || repeat('a', 65533 + i::INTEGER) AS note FROM range(6) AS r(i)"
     with duckdb.connect() as connection:
-        shell, engine = place.open(place.policy(text, place.put(connection, {"notes": rows})))
+        schema_database, engine = place.open(place.policy(text, place.put(connection, {"notes": rows})))
     found = compare(engine, f"SELECT t1.id AS id FROM {SCAN}")
     assert sorted(found.column(0).to_pylist()) == [0, 1, 2]
     assert engine.vet("notes")
     engine.close()
-    shell.close()
+    schema_database.close()

@@ -18,8 +18,8 @@ from fuzz.mutants import MUTANTS
 from dpsql.analysis import Plan, analyse
 from dpsql.engines.duckdb import settings
 from dpsql.engines.duckdb.domains import Domains
-from dpsql.engines.duckdb.shell import Shell
 from dpsql.engines.duckdb.sources import Reader, _cell
+from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.errors import QueryRefused
 from dpsql.language import Options, Query, parse
 from dpsql.policy import BudgetPolicy, ParquetSource, Policy, RangeDomain, Table, UnitColumn, ValuesDomain
@@ -260,17 +260,17 @@ class House:
         domains = Domains(self.policy, readers)
         for connection in self.connections:
             domains.create(connection)
-        self.shell = Shell(readers, {"pages": pages}, domains)
+        self.schema_database = SchemaDatabase(readers, {"pages": pages}, domains)
 
     def close(self) -> None:
-        self.shell.close()
+        self.schema_database.close()
         for connection in self.connections:
             connection.close()
 
     def compiled(self, text: str) -> Plan:
         query = parse(text)
         assert isinstance(query, Query)
-        return analyse(query, self.policy, self.shell, Options(epsilon=Fraction(1)))
+        return analyse(query, self.policy, self.schema_database, Options(epsilon=Fraction(1)))
 
 
 @pytest.fixture(scope="module")

@@ -21,8 +21,8 @@ from dpsql.analysis.aggregates import AGGREGATES
 from dpsql.analysis.functions import Function
 from dpsql.engines.duckdb import settings
 from dpsql.engines.duckdb.domains import Domains
-from dpsql.engines.duckdb.shell import Shell
 from dpsql.engines.duckdb.sources import Reader
+from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.errors import QueryRefused
 from dpsql.language import Options, Query, parse
 from dpsql.policy import BudgetPolicy, ParquetSource, Policy, Table, UnitColumn
@@ -186,7 +186,7 @@ class Compiled:
         )
         self.policy = Policy(budget=BudgetPolicy(epsilon=Fraction(1)), tables={"t": table})
         readers = {"t": Reader(table, tuple(columns.items()), "", ())}
-        self.shell = Shell(readers, {}, Domains(self.policy, readers))
+        self.schema_database = SchemaDatabase(readers, {}, Domains(self.policy, readers))
         self.engine = settings.connect()
         self.engine.execute("SELECT setseed(0.25)")
         picked = []
@@ -198,14 +198,14 @@ class Compiled:
         )
 
     def close(self) -> None:
-        self.shell.close()
+        self.schema_database.close()
         self.engine.close()
 
     def run(self, condition: str, source: str = "t") -> None:
         """Compile a condition on the private table, which the engine's binder confirms, and count by it."""
         query = parse(f"SELECT COUNT(DISTINCT user_id) AS n FROM {source} WHERE {condition}")
         assert isinstance(query, Query)
-        plan = analyse(query, self.policy, self.shell, Options(epsilon=Fraction(1)))
+        plan = analyse(query, self.policy, self.schema_database, Options(epsilon=Fraction(1)))
         self.engine.execute(plan.compiled.sql).fetchall()
 
 

@@ -142,7 +142,7 @@ class LedgerMachine(RuleBasedStateMachine):
             expected = "failures"
         try:
             reservation = self.handles[at].reserve(
-                analyst=who, statement="s", reading="r", mechanism="m", charge=charge
+                analyst=who, statement="s", selection="r", mechanism="m", charge=charge
             )
         except BudgetExceeded as error:
             found: tuple[str | None, object] = error.scope, error.requested

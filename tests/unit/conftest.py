@@ -37,7 +37,7 @@ def top_k(k: int = 3, epsilon: Fraction = Fraction(1), half: float = 40.3, state
         table=table,
         keys=("diagnosis",),
         counts=("n",),
-        reading="top-k",
+        selection="top-k",
         mechanism="noisy top-k with gap",
         guarantee="epsilon-differential privacy for each patient",
         charge=Charge(epsilon),
@@ -63,7 +63,7 @@ class Prepared:
 
 
 @dataclass(frozen=True)
-class Answer:
+class StatementResult:
     table: pa.Table
     release: Release | None
 
@@ -96,7 +96,7 @@ class FakeSession:
         statement = Set(Source(text), "epsilon", None) if text.upper().startswith("SET DP_") else None
         return Prepared(text, statement, parameters, private, price)
 
-    def execute(self, prepared: Prepared) -> Answer:
+    def execute(self, prepared: Prepared) -> StatementResult:
         self.ran.append(prepared.text)
         if "BUG" in prepared.text:
             raise KeyError("patient 4711")
@@ -104,7 +104,7 @@ class FakeSession:
             raise KeyboardInterrupt
         if isinstance(prepared.statement, Set):
             self.defaults = prepared.text
-            return Answer(pa.table({}), None)
+            return StatementResult(pa.table({}), None)
         if not prepared.private:
             return self._public(prepared)
         remaining = self.total - self.spent
@@ -119,14 +119,16 @@ class FakeSession:
         if "BOOM" in prepared.text:
             raise errors.OperationalError("the engine failed")
         release = top_k(epsilon=prepared.price.epsilon, statement=prepared.text)
-        return Answer(release.rows, release)
+        return StatementResult(release.rows, release)
 
-    def _public(self, prepared: Prepared) -> Answer:
+    def _public(self, prepared: Prepared) -> StatementResult:
         relation = self.engine.sql(prepared.text, params=prepared.parameters or None)
         writes = re.match(r"\s*(CREATE|INSERT|DROP)", prepared.text, re.IGNORECASE)
-        return Answer(pa.table({}) if relation is None or writes else relation.to_arrow_table(), None)
+        return StatementResult(
+            pa.table({}) if relation is None or writes else relation.to_arrow_table(), None
+        )
 
-    def run(self, text: str, parameters: object = None) -> Answer:
+    def run(self, text: str, parameters: object = None) -> StatementResult:
         return self.execute(self.prepare(text, parameters))
 
     def budget(self) -> Budget:

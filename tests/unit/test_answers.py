@@ -1,4 +1,4 @@
-"""Every reading answered by every mechanism that serves it, with so much epsilon that noise cannot matter.
+"""Every selection answered by every mechanism that serves it, with so much epsilon that noise cannot matter.
 
 At epsilon 100,000 the noise of a count here exceeds 0.2 with a probability below exp(-1000).
 """
@@ -240,7 +240,7 @@ def test_a_share_for_measuring(session, share):
     method = session.prepare(
         f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, measure = {share}) {rest}"
     ).method
-    assert method.terms.split.startswith(
+    assert method.quote.split.startswith(
         f"{1 - float(share):g} for selecting, {float(share):g} for measuring"
     )
 
@@ -292,4 +292,4 @@ def test_the_price_is_known_before(session):
     for rest in (TOP, ABOVE, f"{N} FROM visits"):
         prepared = session.prepare(f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.3) {rest}")
         assert prepared.price.epsilon == Fraction(3, 10)
-        assert choose(prepared.plan).terms.charge == prepared.price
+        assert choose(prepared.plan).quote.charge == prepared.price

@@ -62,7 +62,7 @@ def shell(policy: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.M
 def spend(policy: Path, analyst: str, charge: Charge, statement: str = "SELECT 1") -> None:
     with budget.open_ledger(load(policy)) as ledger:
         reservation = ledger.reserve(
-            analyst=analyst, statement=statement, reading="top-k", mechanism="noisy top-k", charge=charge
+            analyst=analyst, statement=statement, selection="top-k", mechanism="noisy top-k", charge=charge
         )
         ledger.settle(reservation, charge, release=b"", reuse_key=None)
 
@@ -129,7 +129,7 @@ def fail(policy: Path, analyst: str, times: int) -> None:
                 ledger.reserve(
                     analyst=analyst,
                     statement="SELECT 1",
-                    reading="top-k",
+                    selection="top-k",
                     mechanism="noisy top-k",
                     charge=Charge(Fraction(1, 10)),
                 )

@@ -13,7 +13,7 @@ import pytest
 from dpsql.cli import app, main
 from dpsql.cli.exits import ExitCode
 from dpsql.cli.output import FORMATS, Output
-from dpsql.cli.repl import Shell, names_of
+from dpsql.cli.repl import Repl, names_of
 from dpsql.cli.repl_commands import COMMANDS
 from dpsql.cli.repl_complete import Names, candidates
 from dpsql.cli.repl_input import Piped, complete
@@ -67,9 +67,9 @@ class Desk:
 
     def type(self, *lines: str | BaseException, yes: bool = True, mode: str = "csv") -> Person:
         person = Person(lines, yes=yes)
-        self.shell = Shell(self.session, Output(mode, None), person, self._policy)
-        self.code = self.shell.run()
-        self.shell.output.close()
+        self.repl = Repl(self.session, Output(mode, None), person, self._policy)
+        self.code = self.repl.run()
+        self.repl.output.close()
         self.out, self.err = self._capfd.readouterr()
         return person
 
@@ -212,7 +212,7 @@ def test_commands_that_are_statements(desk: Desk) -> None:
 
 def test_explain_takes_the_last_private_statement(desk: Desk) -> None:
     desk.type(ask("1") + ";", "SELECT 1;", ".explain")
-    assert desk.session.ran[-1] == f"EXPLAIN {ask('1')}" or desk.shell.asked == ask("1")
+    assert desk.session.ran[-1] == f"EXPLAIN {ask('1')}" or desk.repl.asked == ask("1")
 
 
 def test_mode(desk: Desk) -> None:
@@ -233,7 +233,7 @@ def test_output(desk: Desk, tmp_path: Path) -> None:
 def test_timer(desk: Desk) -> None:
     desk.type("SELECT 1;", ".timer on", "SELECT 2;", ".timer off", "SELECT 3;", ".timer", ".timer maybe")
     assert sum(line.endswith(" s") for line in desk.err.splitlines()) == 1
-    assert desk.shell.timer
+    assert desk.repl.timer
     assert ".timer takes on or off" in desk.err
 
 

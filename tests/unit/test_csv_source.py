@@ -54,12 +54,12 @@ def scan(policy, path) -> str:
 
 
 def vetted(policy) -> bool:
-    shell, engine = open_duckdb(policy)
+    schema_database, engine = open_duckdb(policy)
     try:
         return engine.vet("notes")
     finally:
         engine.close()
-        shell.close()
+        schema_database.close()
 
 
 def test_a_field_of_many_lines_across_a_chunk_boundary_is_read(policy, path):

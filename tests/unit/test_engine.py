@@ -49,12 +49,12 @@ class Opened:
     def __init__(self, folder, toml: str) -> None:
         (folder / "dpsql.toml").write_text(HEAD + toml)
         self.policy = load(folder / "dpsql.toml")
-        self.shell, self.engine = open_engine(self.policy)
+        self.schema_database, self.engine = open_engine(self.policy)
 
     def compiled(self, statement: str) -> CompiledQuery:
         query = parse(statement)
         options = complete(query.options, Options(epsilon=self.policy.budget.default_epsilon))
-        return analyse(query, self.policy, self.shell, options).compiled
+        return analyse(query, self.policy, self.schema_database, options).compiled
 
     def count(self, statement: str) -> dict:
         counts = self.engine.count(self.compiled(statement))
@@ -64,7 +64,7 @@ class Opened:
 
     def close(self) -> None:
         self.engine.close()
-        self.shell.close()
+        self.schema_database.close()
 
 
 @pytest.fixture
@@ -125,7 +125,13 @@ def test_a_conversion_is_not_pushed_into_the_reader_of_a_csv(opened):
     text = "SELECT page::INTEGER > 3 AS k, COUNT(*) AS n FROM visits GROUP BY k TOP 2"
     assert made.count(text) == {False: 0, True: 0}
     public = opened(VISITS.format(source="visits.csv").replace('unit = "user_id"', "public = true"), files)
-    assert public.shell.run("SELECT ms FROM visits ORDER BY 1").column(0).to_pylist() == [5, 7, 9, None, None]
+    assert public.schema_database.run("SELECT ms FROM visits ORDER BY 1").column(0).to_pylist() == [
+        5,
+        7,
+        9,
+        None,
+        None,
+    ]
 
 
 @pytest.mark.parametrize("name", ["it's.csv", "a b.csv", "ä€.csv", "x;y.csv", '"q".csv'])
@@ -137,7 +143,7 @@ def test_a_path_is_only_a_path(opened, name):
 def test_columns_are_those_declared_and_no_others(opened, tmp_path):
     parquet(tmp_path / "visits.parquet", f"SELECT *, 'secret' AS name FROM ({ROWS})")
     made = opened(VISITS.format(source="visits.parquet"))
-    assert [name for name, _ in made.shell.columns("visits")] == ["user_id", "page", "ms"]
+    assert [name for name, _ in made.schema_database.columns("visits")] == ["user_id", "page", "ms"]
     with pytest.raises(QueryRefused, match="there is no column name"):
         made.count("SELECT COUNT(DISTINCT user_id) FROM visits WHERE name = 'secret'")
 
@@ -237,7 +243,7 @@ def test_both_databases_are_locked_down(opened, tmp_path):
     made = opened(
         VISITS.format(source="visits.csv"), {"visits.csv": CSV, "other.csv": CSV, "other.txt": "secret"}
     )
-    for connection in (made.engine._con, made.shell._con):
+    for connection in (made.engine._con, made.schema_database._con):
         for attempt in ATTEMPTS:
             with pytest.raises(duckdb.Error):
                 connection.execute(attempt.format(folder=tmp_path)).fetchall()
@@ -258,7 +264,7 @@ def test_settings_are_pinned_and_python_values_no_tables(opened):
     made = opened(VISITS.format(source="visits.csv"), {"visits.csv": CSV})
     secret = duckdb.sql("SELECT 1 AS x").to_arrow_table()
     assert secret.num_rows == 1
-    for connection in (made.engine._con, made.shell._con):
+    for connection in (made.engine._con, made.schema_database._con):
         for name, value in PINNED.items():
             assert connection.execute(f"SELECT current_setting('{name}')").fetchone()[0] == value, name
         with pytest.raises(duckdb.Error):
@@ -285,7 +291,7 @@ def test_the_shell_has_no_private_row_and_every_public_one(opened):
         {"visits.csv": CSV, "pages.csv": "page,kind\na,x\nb,y\n"},
     )
     counted = "SELECT (SELECT COUNT(*) FROM visits), (SELECT COUNT(*) FROM pages)"
-    assert made.shell._con.execute(counted).fetchone() == (0, 2)
+    assert made.schema_database._con.execute(counted).fetchone() == (0, 2)
     assert made.engine._con.execute(counted).fetchone() == (5, 2)
 
 
@@ -451,7 +457,7 @@ def test_an_enums_words_are_no_part_of_what_is_shown(opened):
     made = opened(
         '[database]\npath = "own.duckdb"\n[tables.visits]\nsource = "t"\nunit = "user_id"\n', sql=sql
     )
-    assert "secret" not in str([str(kind) for _, kind in made.shell.columns("visits")])
+    assert "secret" not in str([str(kind) for _, kind in made.schema_database.columns("visits")])
     for value in ("'secret'", "'nobody'", "'ann'"):
         found = made.count(f"SELECT COUNT(DISTINCT user_id) FROM visits WHERE page = {value}")
         assert found == {None: int(value == "'ann'")}
@@ -653,17 +659,17 @@ def test_another_thread_stops_a_public_statement(session):
 
 def test_what_stops_the_preparing_says_nothing_of_the_statement(session):
     with pytest.raises(KeyboardInterrupt), stopped(ctrl_c):
-        session.shell.evaluate(f"({LONG})")
+        session.schema_database.evaluate(f"({LONG})")
     with pytest.raises(Cancelled, match="nothing was charged"), stopped(session.cancel):
-        session.shell.evaluate(f"({LONG})")
-    assert session.shell.evaluate("1 + 1") == 2
+        session.schema_database.evaluate(f"({LONG})")
+    assert session.schema_database.evaluate("1 + 1") == 2
 
 
 @pytest.mark.parametrize("by_thread", [True, False])
 def test_what_stops_the_last_calculation_is_no_failure(session, monkeypatch, by_thread):
-    true = session.shell.calculate
+    true = session.schema_database.calculate
     monkeypatch.setattr(
-        session.shell, "calculate", lambda table, listed: true(table, [*listed, f"({HEAVY})"])[:-1]
+        session.schema_database, "calculate", lambda table, listed: true(table, [*listed, f"({HEAVY})"])[:-1]
     )
     how, error = (session.cancel, Cancelled) if by_thread else (ctrl_c, KeyboardInterrupt)
     with pytest.raises(error), stopped(how):

@@ -15,10 +15,10 @@ import pytest
 from dpsql.analysis.spans import Span
 from dpsql.engines import open_engine
 from dpsql.engines.duckdb.domains import Domains
-from dpsql.engines.duckdb.shell import Shell
 from dpsql.engines.duckdb.sources import Reader
 from dpsql.engines.postgres.dialect import PostgresDialect
 from dpsql.engines.postgres.rows import shown, whole
+from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.engines.spark.dialect import SparkDialect
 from dpsql.engines.translate import Column, Dialect, Translated, Untranslatable, translate_text
 from dpsql.engines.translate.cases import case_table
@@ -57,7 +57,7 @@ ODD = (
 
 
 @pytest.fixture(scope="module")
-def shell():
+def schema():
     tables = {
         "rows": Table(
             name="rows",
@@ -74,7 +74,9 @@ def shell():
     }
     policy = Policy(budget=BudgetPolicy(epsilon=Fraction(1)), tables=tables)
     readers = {n: Reader(t, tuple((t.columns or {}).items()), "", ()) for n, t in policy.tables.items()}
-    made = Shell(readers, {"pages": pa.table({"page": ["a", 'b"\\', None]})}, Domains(policy, readers))
+    made = SchemaDatabase(
+        readers, {"pages": pa.table({"page": ["a", 'b"\\', None]})}, Domains(policy, readers)
+    )
     yield made
     made.close()
 
@@ -86,10 +88,10 @@ def dialect(request: pytest.FixtureRequest) -> Dialect:
     return kind({"rows": ("(SELECT 1) ", columns)})
 
 
-def made(shell: Shell, dialect: Dialect, expression: str) -> Translated:
+def made(schema: SchemaDatabase, dialect: Dialect, expression: str) -> Translated:
     listed = ", ".join(f'b."{c}" AS {c}' for c in COLUMNS)
     sql = f'SELECT {expression} AS x FROM (SELECT {listed} FROM main."rows" AS b) AS r'
-    return translate_text(sql, dialect, shell, {"rows"}, {})
+    return translate_text(sql, dialect, schema, {"rows"}, {})
 
 
 @pytest.mark.parametrize(
@@ -134,9 +136,11 @@ def made(shell: Shell, dialect: Dialect, expression: str) -> Translated:
         "DATE '20000-01-01'",
     ],
 )
-def test_what_does_not_mean_the_same_everywhere_is_refused(shell: Shell, dialect: Dialect, expression: str):
+def test_what_does_not_mean_the_same_everywhere_is_refused(
+    schema: SchemaDatabase, dialect: Dialect, expression: str
+):
     with pytest.raises(Untranslatable):
-        made(shell, dialect, expression)
+        made(schema, dialect, expression)
 
 
 @pytest.mark.parametrize(
@@ -159,38 +163,40 @@ def test_what_does_not_mean_the_same_everywhere_is_refused(shell: Shell, dialect
         "SELECT",
     ],
 )
-def test_what_the_compiled_language_does_not_have_is_refused(shell: Shell, dialect: Dialect, query: str):
+def test_what_the_compiled_language_does_not_have_is_refused(
+    schema: SchemaDatabase, dialect: Dialect, query: str
+):
     with pytest.raises(Untranslatable):
-        translate_text(query, dialect, shell, {"rows"}, {})
+        translate_text(query, dialect, schema, {"rows"}, {})
 
 
-def test_doubles_that_could_overflow_are_postgres_errors_so_refused(shell: Shell):
+def test_doubles_that_could_overflow_are_postgres_errors_so_refused(schema: SchemaDatabase):
     columns = {n: Column(f"x{i}", column_type(k), SPREADS.get(n)) for i, (n, k) in enumerate(COLUMNS.items())}
     dialect = PostgresDialect({"rows": ("(SELECT 1) ", columns)})
     with pytest.raises(Untranslatable, match="overflow"):
-        made(shell, dialect, "((r.d * 2.0::DOUBLE) + 0.0)")
-    assert made(shell, dialect, "((CAST(r.b AS DOUBLE) * 0.1::DOUBLE) + 0.0)")
+        made(schema, dialect, "((r.d * 2.0::DOUBLE) + 0.0)")
+    assert made(schema, dialect, "((CAST(r.b AS DOUBLE) * 0.1::DOUBLE) + 0.0)")
     power = "CAST(r.b AS DOUBLE)"
     for _ in range(5):
         power = f"(({power} * {power}) + 0.0)"
     with pytest.raises(Untranslatable, match="overflow"):
-        made(shell, dialect, power)
+        made(schema, dialect, power)
 
 
-def test_constants_are_computed_by_duckdb(shell: Shell, dialect: Dialect):
-    sql = made(shell, dialect, "(r.m < TRY(TRY_CAST('2024-03-31' AS DATE) + INTERVAL '1 month'))").sql
+def test_constants_are_computed_by_duckdb(schema: SchemaDatabase, dialect: Dialect):
+    sql = made(schema, dialect, "(r.m < TRY(TRY_CAST('2024-03-31' AS DATE) + INTERVAL '1 month'))").sql
     assert "2024-04-30" in sql
     assert "interval" not in sql.lower()
 
 
-def test_an_aggregate_of_a_constant_is_none(shell: Shell, dialect: Dialect):
-    assert "max(" in made(shell, dialect, "MAX(5)").sql.lower()
+def test_an_aggregate_of_a_constant_is_none(schema: SchemaDatabase, dialect: Dialect):
+    assert "max(" in made(schema, dialect, "MAX(5)").sql.lower()
 
 
 @pytest.mark.parametrize("text", ODD)
-def test_a_text_is_never_syntax(shell: Shell, dialect: Dialect, text: str):
+def test_a_text_is_never_syntax(schema: SchemaDatabase, dialect: Dialect, text: str):
     literal = "'" + text.replace("'", "''") + "'"
-    sql = made(shell, dialect, f"(r.s = {literal})").sql
+    sql = made(schema, dialect, f"(r.s = {literal})").sql
     if isinstance(dialect, SparkDialect):
         inside = sql.partition("= '")[2].partition("'")[0]
         # Nothing but plain characters and codes; they decode to the text.
@@ -202,7 +208,7 @@ def test_a_text_is_never_syntax(shell: Shell, dialect: Dialect, text: str):
         assert f"CAST({whole_text} AS text)" in sql
 
 
-def test_points_of_time_travel_as_rows(shell: Shell, dialect: Dialect):
+def test_points_of_time_travel_as_rows(schema: SchemaDatabase, dialect: Dialect):
     grid = Span(date(2024, 1, 1), date(2024, 1, 2)).grid("hour")
     assert grid is not None
     points = f"(SELECT v AS c0 FROM ({grid.sql}) AS d) AS t1"
@@ -211,20 +217,20 @@ def test_points_of_time_travel_as_rows(shell: Shell, dialect: Dialect):
         f"SELECT k.v AS x, COUNT(*) AS n FROM ({hours}) AS k "
         'LEFT JOIN main."rows" AS b ON b."m" = k.v GROUP BY k.v'
     )
-    found = translate_text(sql, dialect, shell, {"rows"}, {})
+    found = translate_text(sql, dialect, schema, {"rows"}, {})
     (public,) = found.public
     assert sorted(public.rows.column(0).to_pylist()) == [
         datetime(2024, 1, day, hour) for day in (1, 2) for hour in range(24)
     ]
 
 
-def test_public_relations_travel_once_and_are_told_by_their_number(shell: Shell, dialect: Dialect):
+def test_public_relations_travel_once_and_are_told_by_their_number(schema: SchemaDatabase, dialect: Dialect):
     public = '(SELECT b."page" AS c0 FROM main."pages" AS b)'
     sql = (
         f'SELECT b."id" AS x FROM main."rows" AS b INNER JOIN {public} AS t1 ON b."s" = t1.c0 '
         f"INNER JOIN {public} AS t2 ON t1.c0 = t2.c0"
     )
-    found = translate_text(sql, dialect, shell, {"rows"}, {})
+    found = translate_text(sql, dialect, schema, {"rows"}, {})
     assert [p.name for p in found.public] == ["p0"]
     assert found.public[0].rows.to_pydict() == {"c0": ["a", 'b"\\', None]}
     assert "pages" not in found.sql
@@ -234,11 +240,11 @@ def test_public_relations_travel_once_and_are_told_by_their_number(shell: Shell,
         assert '"a"' not in shown(found, dialect)
 
 
-def test_case_is_one_character_for_one(shell: Shell):
+def test_case_is_one_character_for_one(schema: SchemaDatabase):
     for function in ("lower", "upper"):
         old, new = case_table(function)
         assert len(old) == len(new) > 1000
-        assert shell.evaluate(f"{function}('{old}')") == new
+        assert schema.evaluate(f"{function}('{old}')") == new
 
 
 BASE = '[database]\nengine = "{}"\n[budget]\nepsilon = 1\n[tables.rows]\nsource = "s.rows"\nunit = "id"\n'

@@ -117,7 +117,7 @@ def calculate(session: Session, error: BaseException, patch: pytest.MonkeyPatch)
     def fails(table: pa.Table, expressions: object) -> object:
         raise error
 
-    patch.setattr(session.shell, "calculate", fails)
+    patch.setattr(session.schema_database, "calculate", fails)
 
 
 def writing(session: Session, error: BaseException, patch: pytest.MonkeyPatch) -> None:

@@ -48,7 +48,7 @@ def reserve(ledger: Ledger, epsilon: str, delta: str = "0", analyst: str = "ann"
     return ledger.reserve(
         analyst=analyst,
         statement="SELECT 1",
-        reading="top-k",
+        selection="top-k",
         mechanism="noisy top-k",
         charge=cost(epsilon, delta),
     )
@@ -70,7 +70,7 @@ def test_a_charge_from_reservation_to_release(open_ledger: Open) -> None:
     assert before <= stored.when <= datetime.now(UTC)
     assert ledger.release(number, "ann") == b"rows"
     (info,) = ledger.releases("ann")
-    assert (info.number, info.statement, info.reading, info.mechanism) == (
+    assert (info.number, info.statement, info.selection, info.mechanism) == (
         number,
         "SELECT 1",
         "top-k",
@@ -469,7 +469,7 @@ def test_entries_come_newest_first_and_can_be_limited(open_ledger: Open) -> None
 def test_any_text_can_be_written_down(open_ledger: Open) -> None:
     ledger = open_ledger()
     statement = "SELECT 'ü\0\n\ud800'; -- \U0001f600"
-    ledger.reserve(analyst="ann", statement=statement, reading="", mechanism="", charge=cost("1/10"))
+    ledger.reserve(analyst="ann", statement=statement, selection="", mechanism="", charge=cost("1/10"))
     assert ledger.entries()[0].statement == "SELECT 'ü\0\n\\ud800'; -- \U0001f600"
     for name in ("", "a\ud800", "a\0b", None):
         with pytest.raises(InterfaceError):

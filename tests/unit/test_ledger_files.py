@@ -28,7 +28,7 @@ def open_at(path: Path, policy_id: str = "p") -> Ledger:
 
 
 def reserve(ledger: Ledger) -> Reservation:
-    return ledger.reserve(analyst="ann", statement="s", reading="r", mechanism="m", charge=TENTH)
+    return ledger.reserve(analyst="ann", statement="s", selection="r", mechanism="m", charge=TENTH)
 
 
 @pytest.fixture
@@ -198,7 +198,7 @@ signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 tenth = Charge(Fraction(1, 10))
 ledger = Ledger.open(path, policy_id="p", total=Charge(Fraction(1000)), max_failures=1000)
 def reserve():
-    return ledger.reserve(analyst="ann", statement="s", reading="r", mechanism="m", charge=tenth)
+    return ledger.reserve(analyst="ann", statement="s", selection="r", mechanism="m", charge=tenth)
 said, done = [], 0
 hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
 for room in range(0, 40_000, 1000):

@@ -15,8 +15,7 @@ import pytest
 
 from dpsql.charge import Charge
 from dpsql.errors import BudgetExceeded, InterfaceError, OperationalError
-from dpsql.ledger import Ledger, Reservation
-from dpsql.ledger import holder as holders
+from dpsql.ledger import Ledger, Reservation, process_identity
 
 PRELUDE = """
 import json, os, sys, threading
@@ -29,7 +28,7 @@ tenth = Charge(Fraction(1, 10))
 def open_ledger(total=10**6, max_failures=10**6):
     return Ledger.open(sys.argv[1], policy_id="p", total=Charge(Fraction(total)), max_failures=max_failures)
 def reserve(ledger, charge=tenth, analyst="ann"):
-    return ledger.reserve(analyst=analyst, statement="s", reading="r", mechanism="m", charge=charge)
+    return ledger.reserve(analyst=analyst, statement="s", selection="r", mechanism="m", charge=charge)
 """
 
 
@@ -38,7 +37,7 @@ def open_ledger(path: Path, total: Fraction = Fraction(10**6), max_failures: int
 
 
 def reserve(ledger: Ledger, epsilon: Fraction = Fraction(1, 10)) -> Reservation:
-    return ledger.reserve(analyst="ann", statement="s", reading="r", mechanism="m", charge=Charge(epsilon))
+    return ledger.reserve(analyst="ann", statement="s", selection="r", mechanism="m", charge=Charge(epsilon))
 
 
 def start(code: str, *given: object, output: Path | None = None) -> "subprocess.Popen[str]":
@@ -462,11 +461,11 @@ def test_a_statement_that_takes_its_process_down_is_a_failure(tmp_path: Path) ->
 def test_a_reservation_of_another_machine_counts_until_it_is_settled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, here = tmp_path / "ledger.sqlite", holders.me()
+    path, here = tmp_path / "ledger.sqlite", process_identity.current()
     with open_ledger(path, max_failures=2) as ledger:
-        monkeypatch.setattr(holders, "me", lambda: "elsewhere|1|1")
+        monkeypatch.setattr(process_identity, "current", lambda: "elsewhere|1|1")
         held = reserve(ledger)
-        monkeypatch.setattr(holders, "me", lambda: here)
+        monkeypatch.setattr(process_identity, "current", lambda: here)
         assert ledger.failures("ann") == 1
         mine = reserve(ledger)
         assert ledger.failures("ann") == 1
@@ -475,17 +474,17 @@ def test_a_reservation_of_another_machine_counts_until_it_is_settled(
             reserve(ledger)
         with pytest.raises(InterfaceError, match="process that made it"):
             ledger.settle(held, Charge(Fraction(1, 20)))
-        monkeypatch.setattr(holders, "me", lambda: "elsewhere|1|1")
+        monkeypatch.setattr(process_identity, "current", lambda: "elsewhere|1|1")
         ledger.settle(held, Charge(Fraction(1, 20)))
         mine_there = reserve(ledger)
-        monkeypatch.setattr(holders, "me", lambda: here)
+        monkeypatch.setattr(process_identity, "current", lambda: here)
         # Cleared while it runs, it is still settled without trouble.
         assert ledger.failures("ann") == 1
         ledger.clear_failures()
         assert ledger.failures("ann") == 0
-        monkeypatch.setattr(holders, "me", lambda: "elsewhere|1|1")
+        monkeypatch.setattr(process_identity, "current", lambda: "elsewhere|1|1")
         ledger.settle(mine_there, Charge(Fraction(1, 20)))
-        monkeypatch.setattr(holders, "me", lambda: here)
+        monkeypatch.setattr(process_identity, "current", lambda: here)
         ledger.settle(mine, Charge(Fraction(1, 20)))
         assert ledger.failures("ann") == 0
         assert ledger.check() == []
@@ -523,41 +522,41 @@ def test_sixteen_connections_at_once_fail_no_more_often_than_one(tmp_path: Path)
 
 
 def test_processes_are_known_by_more_than_their_number() -> None:
-    me = holders.me()
-    assert holders.alive(me) is True
+    me = process_identity.current()
+    assert process_identity.is_alive(me) is True
     place, number, started = me.rsplit("|", 2)
     assert int(number) == os.getpid()
-    assert holders.alive(f"elsewhere|{number}|{started}") is None
-    assert holders.alive(f"{place}|x|{started}") is None
-    assert holders.alive("") is None
+    assert process_identity.is_alive(f"elsewhere|{number}|{started}") is None
+    assert process_identity.is_alive(f"{place}|x|{started}") is None
+    assert process_identity.is_alive("") is None
     process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     theirs = f"{place}|{process.pid}|"
-    assert holders.alive(theirs) is True
+    assert process_identity.is_alive(theirs) is True
     if started:  # the same number, begun at another time, is another process
-        assert holders.alive(f"{place}|{process.pid}|1") is False
-        begun = holders._started(str(process.pid))
-        assert holders.alive(theirs + begun) is True
+        assert process_identity.is_alive(f"{place}|{process.pid}|1") is False
+        begun = process_identity._started(str(process.pid))
+        assert process_identity.is_alive(theirs + begun) is True
     else:
         begun = ""
     process.kill()
     deadline = time.monotonic() + 60
-    while begun and holders.alive(theirs + begun) and time.monotonic() < deadline:
+    while begun and process_identity.is_alive(theirs + begun) and time.monotonic() < deadline:
         time.sleep(0.001)
-    assert not (begun and holders.alive(theirs + begun))  # killed, though still to be waited for
+    assert not (begun and process_identity.is_alive(theirs + begun))  # killed, though still to be waited for
     process.communicate()
-    assert holders.alive(theirs) is False
-    assert holders.alive(theirs + begun) is False
+    assert process_identity.is_alive(theirs) is False
+    assert process_identity.is_alive(theirs + begun) is False
 
 
 def test_another_users_process_is_alive(monkeypatch: pytest.MonkeyPatch) -> None:
-    place, _, started = holders.me().rsplit("|", 2)
+    place, _, started = process_identity.current().rsplit("|", 2)
 
     def forbidden(process: int, signal_: int) -> None:
         raise PermissionError
 
-    monkeypatch.setattr(holders, "_started", lambda process: "")
+    monkeypatch.setattr(process_identity, "_started", lambda process: "")
     monkeypatch.setattr(os, "kill", forbidden)
-    assert holders.alive(f"{place}|12345|{started}") is True
+    assert process_identity.is_alive(f"{place}|12345|{started}") is True
 
 
 def test_a_holder_is_told_apart_where_there_is_no_proc(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -566,9 +565,9 @@ def test_a_holder_is_told_apart_where_there_is_no_proc(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(Path, "read_text", missing)
     monkeypatch.setattr(Path, "read_bytes", missing)
-    holders._identity.cache_clear()
-    me = holders.me()
-    holders._identity.cache_clear()
+    process_identity._identity.cache_clear()
+    me = process_identity.current()
+    process_identity._identity.cache_clear()
     place, number, started = me.rsplit("|", 2)
     assert place
     assert (int(number), started) == (os.getpid(), "")

@@ -50,7 +50,7 @@ def made(tmp_path: Path) -> Make:
 
 def exact(session: Session, statement: str) -> int:
     query = parse(statement)
-    plan = analyse(query, session.policy, session.shell, complete(query.options, session.defaults))
+    plan = analyse(query, session.policy, session.schema_database, complete(query.options, session.defaults))
     return int(session.engine.count(plan.compiled).n[0].sum())
 
 

@@ -43,12 +43,12 @@ class Opened:
         ):
             duckdb.sql(f"COPY ({rows}) TO '{folder / name}.parquet'")
         self.policy = load(folder / "dpsql.toml")
-        self.shell, self.engine = open_engine(self.policy)
+        self.schema_database, self.engine = open_engine(self.policy)
 
     def compiled(self, statement):
         query = parse(statement)
         defaults = Options(epsilon=self.policy.budget.default_epsilon)
-        return analyse(query, self.policy, self.shell, complete(query.options, defaults)).compiled
+        return analyse(query, self.policy, self.schema_database, complete(query.options, defaults)).compiled
 
     def count(self, statement):
         counts = self.engine.count(self.compiled(statement))
@@ -66,7 +66,7 @@ def opened(tmp_path):
     yield make
     for one in made:
         one.engine.close()
-        one.shell.close()
+        one.schema_database.close()
 
 
 def statement(what="COUNT(DISTINCT user_id)", of="visits", where="", key="page"):
@@ -94,12 +94,12 @@ COMPUTED = [
 
 @pytest.mark.parametrize("text", PLAIN)
 def test_what_computes_nothing_is_plain(opened, text):
-    assert opened().compiled(text).plain
+    assert opened().compiled(text).counts_only
 
 
 @pytest.mark.parametrize("text", COMPUTED)
 def test_what_computes_from_private_values_is_not_plain(opened, text):
-    assert not opened().compiled(text).plain
+    assert not opened().compiled(text).counts_only
 
 
 GUARDED = [
@@ -157,7 +157,7 @@ def test_column_statistics_are_used_for_plain_statements_alone(opened):
 )
 def test_conversions_of_a_source_count_as_computing(opened, columns):
     made = opened(columns)
-    assert made.compiled(statement()).plain is True
+    assert made.compiled(statement()).counts_only is True
     made.count(statement(key="hour"))
     assert "statistics_propagation" in optimizers(made.engine._running)
 

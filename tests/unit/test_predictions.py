@@ -132,7 +132,7 @@ def test_the_predicted_stddev_is_that_of_the_release(session, case):
         shown = next(o.of for o in prepared.plan.outputs if o.kind == "count")
         estimate = answer.counts[shown]
         assert len(estimate.value) == rows, epsilon
-        assert prepared.method.terms.predicted_stddev == pytest.approx(estimate.stddev.max()), epsilon
+        assert prepared.method.quote.predicted_stddev == pytest.approx(estimate.stddev.max()), epsilon
 
 
 @pytest.mark.parametrize(("strategy", "epsilon"), [("EACH", "50"), ("ANCHOR", "20")])
@@ -159,7 +159,7 @@ def simulated(prepared, distance: float, trials: int, entropy):
         in_public_order(np.full((trials, GROUPS), level + round(distance))),
         level,
         run.hits,
-        method.selection,
+        method.selection_epsilon,
         limit=run.limit,
         branches=method.branches,
         noise=method.noise,

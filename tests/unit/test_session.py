@@ -321,7 +321,7 @@ def test_explain_reads_and_costs_nothing(session):
     assert plain.table.column_names == ["property", "value"]
     facts = json.loads(session.run(f"EXPLAIN (FORMAT JSON) {TOP}").table.column(0)[0].as_py())
     assert {
-        "reading", "mechanism", "unit", "guarantee", "epsilon", "delta", "split", "noise_scale",
+        "selection", "mechanism", "unit", "guarantee", "epsilon", "delta", "split", "noise_scale",
         "predicted_stddev", "domain", "domain_size", "budget_left", "compiled_sql",
     } <= facts.keys()  # fmt: skip
     assert facts["domain_size"] == 3
@@ -364,7 +364,7 @@ def test_public_statements_are_free_and_never_meet_private_rows(session):
     assert session.run("SELECT page, kind FROM pages").table.to_pylist() == [{"page": "a", "kind": "news"}]
     assert session.run("SELECT 1 AS x").release is None
     assert not {"reserve", "count"} & set(calls)
-    assert session.shell.run("SELECT COUNT(*) FROM visits").column(0).to_pylist() == [0]
+    assert session.schema_database.run("SELECT COUNT(*) FROM visits").column(0).to_pylist() == [0]
 
 
 def test_a_release_holds_what_was_asked_and_what_is_free(session):

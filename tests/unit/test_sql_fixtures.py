@@ -98,8 +98,8 @@ def neighbours(tmp_path_factory, raw):
         less = {t: f"FROM {t} WHERE user_id IS DISTINCT FROM {unit}" for t in ("visits", "users")}
         opened[unit] = open_engine(load(write(base / str(unit), raw, **less)))
     yield {u: engine for u, (_, engine) in opened.items()}
-    for shell, engine in opened.values():
-        shell.close()
+    for schema_database, engine in opened.values():
+        schema_database.close()
         engine.close()
 
 
@@ -130,7 +130,7 @@ def alike(tmp_path_factory, raw):
 def proved(session: Session, statement: str) -> Plan:
     query = parse(statement)
     assert isinstance(query, Query)
-    return analyse(query, session.policy, session.shell, complete(query.options, session.defaults))
+    return analyse(query, session.policy, session.schema_database, complete(query.options, session.defaults))
 
 
 def counted(engine, plan: Plan) -> dict[tuple, tuple]:

@@ -1,4 +1,4 @@
-"""Declared domains as small public tables, made alike in the shell and in the private database."""
+"""Declared domains as small public tables, made alike in the schema database and in the private database."""
 
 from __future__ import annotations
 

@@ -13,9 +13,9 @@ from dpsql.analysis import CompiledQuery, quote
 from dpsql.engines.duckdb import settings
 from dpsql.engines.duckdb.csv_source import well_quoted
 from dpsql.engines.duckdb.domains import Domains
-from dpsql.engines.duckdb.shell import Shell
 from dpsql.engines.duckdb.sources import Reader, read_sources
 from dpsql.engines.protocol import CANCELLED, FAILED, UNCHARGED, Cancelled, Counts
+from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.engines.scratch import Scratch
 from dpsql.engines.worker import Ending, run
 from dpsql.errors import InternalError, OperationalError, PolicyError
@@ -36,15 +36,15 @@ __all__ = ["DuckDBEngine", "open_duckdb", "out_of_range"]
 _Made = TypeVar("_Made")
 
 
-def open_duckdb(policy: Policy) -> tuple[Shell, DuckDBEngine]:
-    """Open both databases of a policy: the shell, and the private one."""
+def open_duckdb(policy: Policy) -> tuple[SchemaDatabase, DuckDBEngine]:
+    """Open both databases of a policy: the schema database, and the private one."""
     engine = DuckDBEngine(policy)
     try:
-        shell = Shell(engine.readers, engine.public, engine.domains)
+        schema_database = SchemaDatabase(engine.readers, engine.public, engine.domains)
     except BaseException:
         engine.close()
         raise
-    return shell, engine
+    return schema_database, engine
 
 
 class DuckDBEngine:
@@ -60,17 +60,17 @@ class DuckDBEngine:
         self._spill = Scratch()
         # By whether the optimizer may look at columns' statistics; opened when first used.
         self._opened: dict[bool, duckdb.DuckDBPyConnection] = {}
-        self._running = self._connection(plain=True)
+        self._running = self._connection(counts_only=True)
 
     @property
     def _con(self) -> duckdb.DuckDBPyConnection:
-        return self._connection(plain=False)
+        return self._connection(counts_only=False)
 
-    def _connection(self, *, plain: bool) -> duckdb.DuckDBPyConnection:
+    def _connection(self, *, counts_only: bool) -> duckdb.DuckDBPyConnection:
         """Return the database for plain statements, or the one for all others."""
-        if plain not in self._opened:
-            self._opened[plain] = self._open(statistics=plain)
-        return self._opened[plain]
+        if counts_only not in self._opened:
+            self._opened[counts_only] = self._open(statistics=counts_only)
+        return self._opened[counts_only]
 
     def _open(self, *, statistics: bool) -> duckdb.DuckDBPyConnection:
         failed = False
@@ -123,11 +123,11 @@ class DuckDBEngine:
         if not isinstance(compiled, CompiledQuery):
             raise InternalError("an engine counts compiled queries alone")
         scanned = (self.readers[table] for table in compiled.tables)
-        plain = compiled.plain and not any(r.converted for r in scanned if not r.table.public)
+        counts_only = compiled.counts_only and not any(r.converted for r in scanned if not r.table.public)
 
         def work() -> pa.Table:
             # Opening is part of it: in the main thread a Ctrl-C would look like a failure of the engine.
-            self._running = running = self._connection(plain=plain)
+            self._running = running = self._connection(counts_only=counts_only)
             return running.sql(compiled.sql).to_arrow_table()
 
         rows = self._run(work, CANCELLED)
@@ -182,7 +182,7 @@ class DuckDBEngine:
         def work() -> tuple[bool, bool]:
             if isinstance(reader.table.source, CsvSource) and not well_quoted(reader.table.source.path):
                 return False, False
-            self._running = running = self._connection(plain=not reader.converted)
+            self._running = running = self._connection(counts_only=not reader.converted)
             row = running.execute(f"SELECT {cells} FROM ({reader.whole}) AS r").fetchall()[0]
             held = not row[0]
             for fact in reader.table.unique:

@@ -17,7 +17,7 @@ from dpsql.engines.duckdb import settings
 from dpsql.errors import PolicyError
 from dpsql.types import SqlType, column_type
 
-__all__ = ["Found", "FoundColumn", "look"]
+__all__ = ["Found", "FoundColumn", "introspect"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ _NEAR = {
 }
 
 
-def look(path: Path) -> list[Found]:
+def introspect(path: Path) -> list[Found]:
     """Return the tables of a Parquet file, a CSV file or a DuckDB database; raises `PolicyError`."""
     if not path.is_file():
         raise PolicyError(f"there is no file {path}")

@@ -18,14 +18,14 @@ from dpsql.policy import DatabaseSource
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from dpsql.engines.duckdb.shell import Shell
+    from dpsql.engines.schema_database import SchemaDatabase
     from dpsql.policy import Policy, Table
 
 __all__ = ["PostgresEngine", "open_postgres"]
 
 
-def open_postgres(policy: Policy) -> tuple[Shell, RemoteEngine]:
-    """Open the shell, and the session on the server that a policy names."""
+def open_postgres(policy: Policy) -> tuple[SchemaDatabase, RemoteEngine]:
+    """Open the schema database, and the session on the server that a policy names."""
     return open_remote(PostgresEngine(policy))
 
 
@@ -94,5 +94,5 @@ class PostgresEngine(RemoteEngine):
     def close(self) -> None:
         """See `RemoteEngine`."""
         self._con.close()
-        if self._shell is not None:
-            self._shell = None
+        if self._schema_database is not None:
+            self._schema_database = None

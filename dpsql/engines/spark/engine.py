@@ -18,14 +18,14 @@ from dpsql.engines.translate import Column, Public, Translated, Untranslatable
 from dpsql.engines.translate.value import kind_of
 
 if TYPE_CHECKING:
-    from dpsql.engines.duckdb.shell import Shell
+    from dpsql.engines.schema_database import SchemaDatabase
     from dpsql.policy import Policy, Table
 
 __all__ = ["SparkEngine", "open_spark"]
 
 
-def open_spark(policy: Policy) -> tuple[Shell, RemoteEngine]:
-    """Open the shell, and a session of the Spark that a policy names."""
+def open_spark(policy: Policy) -> tuple[SchemaDatabase, RemoteEngine]:
+    """Open the schema database, and a session of the Spark that a policy names."""
     return open_remote(SparkEngine(policy))
 
 

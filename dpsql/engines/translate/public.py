@@ -1,4 +1,4 @@
-"""Public relations travel: DuckDB computes them on the shell, the engine gets their rows.
+"""Public relations travel: DuckDB computes them on the schema database, the engine gets their rows.
 
 So domains, images of expressions over them, public tables and lists mean in every engine what they mean in
 DuckDB, and only the private part of a statement is translated.
@@ -30,7 +30,7 @@ MOST_BYTES = 1 << 28
 
 
 class Shown(Protocol):
-    """The shell database, as the translation uses it."""
+    """The schema database, as the translation uses it."""
 
     def run(self, sql: str) -> pa.Table:
         """Run a public statement."""
@@ -67,10 +67,10 @@ def _named(node: exp.Expr) -> bool:
     return node.args.get("alias") is not None
 
 
-def travelling(shell: Shown, name: str, sql: str) -> Public:
+def travelling(schema_database: Shown, name: str, sql: str) -> Public:
     """Compute a public relation and check that the engine can hold its values as DuckDB does."""
-    described = shell.run(f"DESCRIBE {sql}")
-    rows = shell.run(sql)
+    described = schema_database.run(f"DESCRIBE {sql}")
+    rows = schema_database.run(sql)
     columns, arrays = [], []
     for i, (label, text) in enumerate(
         zip(described.column(0).to_pylist(), described.column(1).to_pylist(), strict=True)

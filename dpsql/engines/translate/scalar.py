@@ -384,7 +384,7 @@ def _like(work: Translation, node: exp.Expr, scope: Scope, escape: str = "") -> 
     parts = pattern_parts(pattern.constant, escape)
     if isinstance(node, exp.ILike):
         value = _applied(work, "lower", [value])
-        parts = [str(work.shell.evaluate(f"lower({_literal(p)})")) if p else p for p in parts]
+        parts = [str(work.schema_database.evaluate(f"lower({_literal(p)})")) if p else p for p in parts]
     negated = "NOT " if node.args.get("negate") else ""
     return Value(f"({negated}{work.dialect.like(value, parts)})", BOOLEAN)
 

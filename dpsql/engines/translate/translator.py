@@ -44,7 +44,7 @@ class Translation:
     """What the rules of one translation share."""
 
     dialect: Dialect
-    shell: Shown
+    schema_database: Shown
     private: Collection[str]
     cache: dict[str, Public]
     public: dict[str, Public] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class Translation:
         sql = text_of(node)
         if sql not in self.public:
             name = f"p{len(self.public)}"
-            made = self.cache.get(sql) or travelling(self.shell, name, sql)
+            made = self.cache.get(sql) or travelling(self.schema_database, name, sql)
             self.cache[sql] = made
             self.public[sql] = Public(name, sql, made.rows, made.columns)
         return self.public[sql]
@@ -69,23 +69,28 @@ class Translation:
             return None
         text = text_of(node)
         try:
-            kind = self.shell.type_of(text)
+            kind = self.schema_database.type_of(text)
             kind_of(kind)
             # An aggregate of constants is none: it yields one row however many there are.
             calls = {name for part in node.walk() if (name := call(part)) is not None}
             if not calls <= _FOLDED:
                 return None
             if calls:
-                rows = self.shell.evaluate(f"(SELECT COUNT(*) FROM (SELECT {text} FROM range(2)) AS r)")
+                rows = self.schema_database.evaluate(
+                    f"(SELECT COUNT(*) FROM (SELECT {text} FROM range(2)) AS r)"
+                )
                 if rows != 2:
                     return None
-            value = self.shell.evaluate(text)
+            value = self.schema_database.evaluate(text)
         except (ValueError, Untranslatable):
             return None
         if value is None:
             return Value(self.dialect.null(kind), kind, constant=None) if kind != NULL else None
         # An infinite date comes as the last or first one there is.
-        if kind.name in ("DATE", "TIMESTAMP") and self.shell.evaluate(f"isfinite({text})") is not True:
+        if (
+            kind.name in ("DATE", "TIMESTAMP")
+            and self.schema_database.evaluate(f"isfinite({text})") is not True
+        ):
             raise self.refuse("an infinite date or timestamp", "the first or last day that can be meant")
         return Value(self.dialect.constant(value, kind), kind, _spread(value), value)
 
@@ -100,12 +105,12 @@ def _spread(value: object) -> tuple[float, float] | None:
 def translate(
     compiled: CompiledQuery,
     dialect: Dialect,
-    shell: Shown,
+    schema_database: Shown,
     private: Collection[str],
     cache: dict[str, Public],
 ) -> Translated:
     """Translate a compiled query, or raise `Untranslatable`; nothing private is read."""
-    made = translate_text(compiled.sql, dialect, shell, private, cache)
+    made = translate_text(compiled.sql, dialect, schema_database, private, cache)
     wanted = [f"k{i}" for i in range(len(compiled.keys))] + [f"n{i}" for i in range(compiled.counts)]
     if [c.name for c in made.columns] != wanted:
         raise Untranslatable("the translated statement has other columns")
@@ -113,10 +118,10 @@ def translate(
 
 
 def translate_text(
-    sql: str, dialect: Dialect, shell: Shown, private: Collection[str], cache: dict[str, Public]
+    sql: str, dialect: Dialect, schema_database: Shown, private: Collection[str], cache: dict[str, Public]
 ) -> Translated:
     """Translate any text of the compiled language (tests compare its parts)."""
-    work = Translation(dialect, shell, private, cache)
+    work = Translation(dialect, schema_database, private, cache)
     try:
         relation: Relation = query(work, parsed(sql), None)
     except RecursionError:

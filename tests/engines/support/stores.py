@@ -12,8 +12,8 @@ import duckdb
 import pyarrow as pa
 
 from dpsql.engines import open_engine
-from dpsql.engines.duckdb.shell import Shell
 from dpsql.engines.remote import RemoteEngine, _as_declared
+from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.engines.translate import translate_text
 from dpsql.policy import Policy, Table, UnitColumn, load
 from dpsql.session import Session
@@ -60,11 +60,11 @@ class Store:
         self.tune(session.engine)
         return session
 
-    def open(self, policy: Policy) -> tuple[Shell, RemoteEngine]:
-        shell, engine = open_engine(policy)
+    def open(self, policy: Policy) -> tuple[SchemaDatabase, RemoteEngine]:
+        schema_database, engine = open_engine(policy)
         assert isinstance(engine, RemoteEngine)
         self.tune(engine)
-        return shell, engine
+        return schema_database, engine
 
     def keep(self, table: Table, source: str) -> None:
         """Let the engine keep what a policy vouches for, where it is so."""
@@ -156,6 +156,6 @@ class SparkStore(Store):
 
 def compare(engine: RemoteEngine, sql: str) -> pa.Table:
     """Run any text of the compiled language, translated, and give its columns DuckDB's types."""
-    made = translate_text(sql, engine.dialect, engine.shell, engine._private, {})
+    made = translate_text(sql, engine.dialect, engine.schema_database, engine._private, {})
     engine.bind(made)
     return _as_declared(engine._run(made), [c.type for c in made.columns])

@@ -125,16 +125,25 @@ def town(store: Store, rng: Random) -> Iterator[Town]:
         )
         for name, text in put.items():
             store.keep(policy.tables[name.partition("_")[0]], text)
-        shell, engine = store.open(policy)
+        schema_database, engine = store.open(policy)
         try:
-            world = World("engine", policy, columns, shell, "integer", {}, shell._domains, engine.readers)
-            shell._domains.create(duck)
+            world = World(
+                "engine",
+                policy,
+                columns,
+                schema_database,
+                "integer",
+                {},
+                schema_database._domains,
+                engine.readers,
+            )
+            schema_database._domains.create(duck)
             made = Town(store, world, engine, duck, len(data.units))
             made._sources = sources
             yield made
         finally:
             engine.close()
-            shell.close()
+            schema_database.close()
 
 
 def _create(duck: duckdb.DuckDBPyConnection, name: str, columns: dict[str, str], source: str) -> None:

@@ -39,7 +39,7 @@ class Campaign:
         """Let go of the databases."""
         for stage in self.stages:
             stage.close()
-            stage.world.shell.close()
+            stage.world.schema_database.close()
 
     def round(self, statements: int = BATCH) -> None:
         """Make a database, run a batch of new statements and some known ones on it and its neighbours."""
@@ -105,11 +105,11 @@ class Campaign:
         fixture = Statement(mutant.statement, frozenset()) if mutant.statement else None
         for _ in range(1 if fixture else 40):
             made = fixture or statement(self.rng, stage.world, frozenset(mutant.focus))
-            stage.world.shell._unique.clear()
+            stage.world.schema_database._unique.clear()
             with pytest.MonkeyPatch.context() as patch:
                 mutant.apply(patch)
                 wrong = compile_statement(stage.world, made, tried)
-            stage.world.shell._unique.clear()
+            stage.world.schema_database._unique.clear()
             if wrong is None and not tried.findings:
                 continue
             other = Tried()

@@ -99,7 +99,9 @@ def compile_statement(world: World, made: Statement, tried: Tried) -> Plan | Non
     try:
         query = parse(made.text)
         assert isinstance(query, Query)
-        plan = analyse(query, world.policy, world.shell, replace(query.options, epsilon=Fraction(1)))
+        plan = analyse(
+            query, world.policy, world.schema_database, replace(query.options, epsilon=Fraction(1))
+        )
     except (QueryRefused, QuerySyntaxError) as refusal:
         tried.refused[str(refusal).split("\n")[0]] += 1
         return None
@@ -166,7 +168,7 @@ def run_all(
         if name in also:
             stage.write(name)
             names.append(name)
-    tried.plain += sum(plan.compiled.plain for _, plan in plans)
+    tried.plain += sum(plan.compiled.counts_only for _, plan in plans)
     found: list[dict[str, Counts]] = [{} for _ in plans]
     slow = [False] * len(plans)
     for place, name in enumerate(names):
@@ -182,7 +184,7 @@ def run_all(
     for name, connection in others:
         # Without the optimizer the joins of a giant unit never end.
         for (made, plan), seen in zip(plans, found, strict=True):
-            if name == "ranged" and not plan.compiled.plain:
+            if name == "ranged" and not plan.compiled.counts_only:
                 continue
             if name in also and not (name == "plain" and (stage.data.big or len(stage.data.units) > FEW)):
                 _count(stage, connection, name, made, plan, seen, tried)
@@ -240,7 +242,7 @@ def moved(plan: Plan, whole: Counts, other: Counts) -> str:
         before, after = (_row(plan, seen, group) for seen in (whole, other))
         touches = False
         for place, (count, old, new) in enumerate(zip(plan.counts, before, after, strict=True)):
-            if (old is None or new is None) and plan.reading.count != place:
+            if (old is None or new is None) and plan.selection.count != place:
                 continue  # absent from an unknown domain for want of the count that orders
             n, m = old or 0, new or 0
             touches |= n != m
@@ -248,7 +250,7 @@ def moved(plan: Plan, whole: Counts, other: Counts) -> str:
             if not low <= n - m <= count.bound:
                 return f"group {group} goes from {n} to {m}, bound {count.bound}"
         touched += touches
-    if isinstance(plan.reading, AllGroups) and touched > (plan.options.max_groups_contributed or 1):
+    if isinstance(plan.selection, AllGroups) and touched > (plan.options.max_groups_contributed or 1):
         return f"one unit moves {touched} groups"
     return ""
 
@@ -264,7 +266,7 @@ def _sums(plan: Plan, seen: dict[str, Counts], tried: Tried) -> list[tuple[str, 
         return [("rows without a unit are counted", "nobody")]
     places = range(len(plan.counts))
     if plan.domain_size is None and plan.key_types:
-        places = range(plan.reading.count, plan.reading.count + 1)
+        places = range(plan.selection.count, plan.selection.count + 1)
     for name, alone in seen.items():
         if not name.startswith("only") or f"minus{name[4:]}" not in seen:
             continue

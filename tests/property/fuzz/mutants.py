@@ -48,7 +48,7 @@ MUTANTS = (
     ),
     Mutant(
         "COUNT DISTINCT counts rows",
-        (("analysis.counts", "_units", "rows=single", "rows=True"),),
+        (("analysis.released", "_units", "rows=single", "rows=True"),),
     ),
     Mutant(
         "a join keeps rows single",
@@ -83,7 +83,7 @@ MUTANTS = (
     ),
     Mutant(
         "a unit's rows are always single",
-        (("analysis.counting", "_single", "any(names <= fixed for names in made.unique)", "True"),),
+        (("analysis.outer_query", "_single", "any(names <= fixed for names in made.unique)", "True"),),
         ROWS,
     ),
     Mutant(
@@ -114,7 +114,7 @@ MUTANTS = (
     ),
     Mutant(
         "facts about public tables are believed",
-        (("engines.duckdb.shell", "Shell.unique", "if not repeated:", "if True:"),),
+        (("engines.schema_database", "SchemaDatabase.unique", "if not repeated:", "if True:"),),
         ("INNER", "owned-public INNER", *ROWS),
         statement="SELECT v.country, COUNT(*) AS n FROM (SELECT DISTINCT user_id, country, page FROM visits) v JOIN pages p ON p.page = v.page WHERE v.page = 'a' GROUP BY v.country ORDER BY n DESC LIMIT 2",
     ),
@@ -386,7 +386,7 @@ MUTANTS = (
     ),
     Mutant(
         "the nullable side's unit counts where it is NULL",
-        (("analysis.counts", "_units", "if value.unit is UnitRole.NULLABLE:", "if False:"),),
+        (("analysis.released", "_units", "if value.unit is UnitRole.NULLABLE:", "if False:"),),
         statement="SELECT COUNT(DISTINCT o.user_id) AS n FROM visits v LEFT JOIN orders o ON v.user_id = o.user_id AND v.page = o.page",
         by="meaning",
     ),

@@ -204,12 +204,12 @@ class Hostile:
             made.execute("CREATE TABLE p AS SELECT unnest(['a', '1', 'é', 'true', '']) AS k")
         (self.folder / "dpsql.toml").write_text(TOML)
         self.policy = load(self.folder / "dpsql.toml")
-        self.shell, self.engine = open_engine(self.policy)
+        self.schema_database, self.engine = open_engine(self.policy)
 
     def close(self) -> None:
         """Let go of the databases."""
         self.engine.close()
-        self.shell.close()
+        self.schema_database.close()
 
     def failing(self, expressions: Sequence[str], place: Place) -> list[str]:
         """Run expressions in a place; return those at which the engine fails."""
@@ -238,7 +238,7 @@ class Hostile:
         """Compile a statement and count by it; whether the engine gets to the end."""
         query = parse(statement)
         assert isinstance(query, Query)
-        plan = analyse(query, self.policy, self.shell, Options(epsilon=1))
+        plan = analyse(query, self.policy, self.schema_database, Options(epsilon=1))
         try:
             self.engine.count(plan.compiled)
         except OperationalError:

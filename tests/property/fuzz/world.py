@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from dpsql.engines.duckdb import settings
 from dpsql.engines.duckdb.domains import Domains
-from dpsql.engines.duckdb.shell import Shell
 from dpsql.engines.duckdb.sources import Reader
+from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.policy import BudgetPolicy, ParquetSource, Policy, Table, UnitColumn, UnitRow, UnitVia
 from dpsql.policy.parts import BooleanDomain, EnumDomain, RangeDomain, TableDomain, ValuesDomain
 from dpsql.types import column_type
@@ -53,7 +53,7 @@ class World:
     name: str
     policy: Policy
     columns: dict[str, dict[str, str]]
-    shell: Shell
+    schema_database: SchemaDatabase
     units: str
     """What unit columns are: `integer`, or one type."""
     public: dict[str, pa.Table]
@@ -242,7 +242,9 @@ def _world(name: str, units: str, public: str, unit: dict[str, str]) -> World:
     domains = Domains(policy, readers)
     incoming = _public(public, units)
     typed = {n: _typed(values, columns[n]) for n, values in incoming.items()}
-    return World(name, policy, columns, Shell(readers, typed, domains), units, typed, domains, readers)
+    return World(
+        name, policy, columns, SchemaDatabase(readers, typed, domains), units, typed, domains, readers
+    )
 
 
 def _typed(values: pa.Table, columns: dict[str, str]) -> pa.Table:

@@ -1,4 +1,4 @@
-"""The shell database: every declared table with its types, private ones empty.
+"""The schema database: every declared table with its types, private ones empty.
 
 Binder, catalog and public engine in one: public statements, domains, EXPLAIN and the binding of compiled
 queries run here, so none of them can show anything of private data.
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from dpsql.engines.duckdb.domains import Domains
     from dpsql.engines.duckdb.sources import Reader
 
-__all__ = ["Shell"]
+__all__ = ["SchemaDatabase"]
 
 _INNER = {"HUGEINT": HUGEINT, "INTERVAL": INTERVAL, "JSON": JSON, '"NULL"': NULL, "NULL": NULL}
 
@@ -49,7 +49,7 @@ def _read(text: str) -> dict[str, Any]:
     return found
 
 
-class Shell:
+class SchemaDatabase:
     """Implements `dpsql.analysis.Catalog` and runs public statements."""
 
     def __init__(self, readers: dict[str, Reader], public: dict[str, pa.Table], domains: Domains) -> None:

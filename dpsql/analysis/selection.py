@@ -1,4 +1,4 @@
-"""All spellings of a selection, normalised into one reading; a spelling that is not one is refused."""
+"""All spellings of a selection, normalised into one; a spelling that is not one is refused."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from dpsql.analysis.counts import is_count, is_count_call
 from dpsql.analysis.expressions import check_arguments, function_name
 from dpsql.analysis.relation import fold
+from dpsql.analysis.released import is_count, is_count_call
 from dpsql.charge import exact
-from dpsql.language import AboveThreshold, AllGroups, Reading, Scalar, TopK
+from dpsql.language import AboveThreshold, AllGroups, Scalar, Selection, TopK
 
 if TYPE_CHECKING:
     from dpsql.analysis.blocks import Item
@@ -67,7 +67,7 @@ class _Reader:
 
 def read(
     query: Query, select: exp.Select, items: list[Item]
-) -> tuple[Reading, list[exp.Expr], list[exp.Expr]]:
+) -> tuple[Selection, list[exp.Expr], list[exp.Expr]]:
     """Say what selection a private SELECT asks for.
 
     Also return the counts it uses without selecting them, and the terms of its ORDER BY.
@@ -76,7 +76,7 @@ def read(
     return _read(query, select, items, hidden), hidden, _order(query.source, select)
 
 
-def _read(query: Query, select: exp.Select, items: list[Item], hidden: list[exp.Expr]) -> Reading:
+def _read(query: Query, select: exp.Select, items: list[Item], hidden: list[exp.Expr]) -> Selection:
     counts = tuple(i for i, item in enumerate(items) if is_count(item.node))
     reader = _Reader(query.source, items, counts, hidden)
     order = _order(query.source, select)
@@ -197,7 +197,7 @@ def _scalar(
     order: list[exp.Expr],
     limit: int | None,
     threshold: tuple[Fraction, int, str] | None,
-) -> Reading:
+) -> Selection:
     if threshold is not None:
         raise source.refuse("a threshold selects groups and needs a GROUP BY", select.args.get("having"))
     if order or limit is not None:
@@ -221,7 +221,7 @@ def _by_clause(
     order: list[exp.Expr],
     limit: int | None,
     threshold: tuple[Fraction, int, str] | None,
-) -> Reading:
+) -> Selection:
     source = reader.source
     if limit is not None:
         raise source.refuse("TOP k and LIMIT say the same: write one", select.args["limit"])
@@ -248,7 +248,7 @@ def _by_order(
     limit: int | None,
     threshold: tuple[Fraction, int, str] | None,
     select: exp.Select,
-) -> Reading:
+) -> Selection:
     source = reader.source
     lowest = not order[0].args.get("desc")
     for term in order[1:]:

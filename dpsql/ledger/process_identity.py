@@ -13,10 +13,10 @@ import re
 import sys
 from pathlib import Path
 
-__all__ = ["alive", "me"]
+__all__ = ["current", "is_alive"]
 
 
-def me() -> str:
+def current() -> str:
     """Return this process's identity: where it runs, its number, and when it started."""
     return _identity(os.getpid())
 
@@ -26,9 +26,9 @@ def _identity(process: int) -> str:
     return f"{_place()}|{process}|{_started('self')}"
 
 
-def alive(holder: str) -> bool | None:
+def is_alive(holder: str) -> bool | None:
     """Whether the process lives; None if that cannot be known from here (another machine or container)."""
-    if holder == me():
+    if holder == current():
         return True
     place, process, started = ["", "", *holder.rsplit("|", 2)][-3:]
     if sys.platform == "win32" or place != _place() or not re.fullmatch("[0-9]{1,9}", process, re.ASCII):

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpsql.analysis import fold
-from dpsql.engines.duckdb.schema import look as look_at
+from dpsql.engines.duckdb.schema import introspect
 from dpsql.errors import PolicyError
 
 if TYPE_CHECKING:
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
     from dpsql.engines.duckdb.schema import Found
 
-__all__ = ["look"]
+__all__ = ["introspect_sources"]
 
 
-def look(sources: Iterable[str | Path]) -> list[Found]:
+def introspect_sources(sources: Iterable[str | Path]) -> list[Found]:
     """Return the tables that Parquet files, CSV files and a DuckDB database declare; reads no row.
 
     Raises `PolicyError` for a file that cannot be read, for a second database, and for two tables that would
     have one name.
     """
-    found = [table for source in sources for table in look_at(Path(source))]
+    found = [table for source in sources for table in introspect(Path(source))]
     if not found:
         raise PolicyError("the database has no tables", hint="views are not read")
     if len({table.database for table in found if table.database is not None}) > 1:

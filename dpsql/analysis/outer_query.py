@@ -11,23 +11,23 @@ from dpsql.analysis.aggregates import call_of, group_nodes
 from dpsql.analysis.blocks import Item, expand, with_ctes
 from dpsql.analysis.candidates import listed_values, with_domain
 from dpsql.analysis.coerce import to_type
-from dpsql.analysis.counts import Count, compile_count, is_count
 from dpsql.analysis.expressions import canonical, check_arguments, function_name, predicate
 from dpsql.analysis.joins import From, conjuncts, from_clause
 from dpsql.analysis.plan import Output
-from dpsql.analysis.readings import read
 from dpsql.analysis.relation import Block, Scope, fold
+from dpsql.analysis.released import Count, compile_count, is_count
+from dpsql.analysis.selection import read
 from dpsql.analysis.spellings import rewritten
 from dpsql.analysis.typed import Candidates, Typed, UnitRole
 from dpsql.analysis.writing import Rows
-from dpsql.language import AboveThreshold, AllGroups, Reading, TopK
+from dpsql.language import AboveThreshold, AllGroups, Selection, TopK
 from dpsql.types import DOUBLE
 
 if TYPE_CHECKING:
     from dpsql.analysis.compiler import StatementCompiler
     from dpsql.language import Query
 
-__all__ = ["FREE", "Counting", "counting"]
+__all__ = ["FREE", "OuterQuery", "outer_query"]
 
 MAX_KEYS = 16
 MAX_COUNTS = 16
@@ -59,13 +59,13 @@ _KNOWN = frozenset(
 _UNSTORABLE = frozenset({"INTERVAL", "JSON", "HUGEINT", "LIST", "STRUCT"})
 
 
-class Counting:
+class OuterQuery:
     """The compiled outermost block: the private rows, what is counted of them, and the answer's columns."""
 
     def __init__(
         self,
         rows: Rows,
-        reading: Reading,
+        selection: Selection,
         keys: tuple[Typed, ...],
         domains: tuple[Candidates | None, ...],
         counts: tuple[Count, ...],
@@ -73,7 +73,7 @@ class Counting:
         source: From,
     ) -> None:
         self.rows = rows
-        self.reading = reading
+        self.selection = selection
         self.keys = keys
         self.domains = domains
         self.counts = counts
@@ -81,7 +81,7 @@ class Counting:
         self.source = source
 
 
-def counting(compiler: StatementCompiler, query: Query) -> Counting:
+def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
     """Compile the outermost block of a private statement."""
     select = query.tree
     source = compiler.source
@@ -101,7 +101,7 @@ def counting(compiler: StatementCompiler, query: Query) -> Counting:
         raise source.refuse("no private table reaches the outermost SELECT", select)
     items = expand(compiler, select, made.scope)
     _only_counts(compiler, items)
-    reading, hidden, order = read(query, select, items)
+    selection, hidden, order = read(query, select, items)
     scope = made.scope
     for item in items:
         if _plain(item, items):
@@ -125,14 +125,14 @@ def counting(compiler: StatementCompiler, query: Query) -> Counting:
         )
         for i, item in enumerate(items)
     )
-    reading = _with_count(_with_order(compiler, reading, order, keys, items, made), places)
-    if spelled.spelling and isinstance(reading, TopK):
-        reading = replace(reading, spelling=spelled.spelling)
+    selection = _with_count(_with_order(compiler, selection, order, keys, items, made), places)
+    if spelled.spelling and isinstance(selection, TopK):
+        selection = replace(selection, spelling=spelled.spelling)
     if spelled.only is not None:
         outputs = (replace(outputs[spelled.only[0]], name=spelled.only[1]),)
     keys = tuple(canonical(k) for k in keys)
     rows = Rows.of(made, condition, keys, counts)
-    return Counting(rows, reading, keys, domains, counts, outputs, made)
+    return OuterQuery(rows, selection, keys, domains, counts, outputs, made)
 
 
 def _plain(item: Item, items: list[Item]) -> bool:
@@ -333,15 +333,15 @@ def _count_argument(
 
 def _with_order(
     compiler: StatementCompiler,
-    reading: Reading,
+    selection: Selection,
     order: list[exp.Expr],
     keys: tuple[Typed, ...],
     items: list[Item],
     made: From,
-) -> Reading:
-    """Let the reading name the keys it is ordered by, by their places."""
+) -> Selection:
+    """Let the selection name the keys it is ordered by, by their places."""
     found = []
-    for term in order[1:] if isinstance(reading, TopK) else order:
+    for term in order[1:] if isinstance(selection, TopK) else order:
         node = term.this
         if isinstance(node, exp.Literal) and str(node.this).isdecimal() and 1 <= int(node.this) <= len(items):
             node = items[int(node.this) - 1].node
@@ -351,12 +351,14 @@ def _with_order(
             raise compiler.source.refuse("ORDER BY may name a count of the select list or a key", term)
         found.append((place, bool(term.args.get("desc"))))
     return (
-        replace(reading, order=tuple(found)) if isinstance(reading, (AboveThreshold, AllGroups)) else reading
+        replace(selection, order=tuple(found))
+        if isinstance(selection, (AboveThreshold, AllGroups))
+        else selection
     )
 
 
-def _with_count(reading: Reading, places: dict[int, int]) -> Reading:
-    """Let the reading name its count by its place among the counts."""
-    if isinstance(reading, (TopK, AboveThreshold)):
-        return replace(reading, count=places[reading.count])
-    return reading
+def _with_count(selection: Selection, places: dict[int, int]) -> Selection:
+    """Let the selection name its count by its place among the counts."""
+    if isinstance(selection, (TopK, AboveThreshold)):
+        return replace(selection, count=places[selection.count])
+    return selection

@@ -1,4 +1,4 @@
-"""Spellings of a selection: those that mean the same get one reading, one counting SQL, one price."""
+"""Spellings of a selection: those that mean the same get one selection, one counting SQL, one price."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TWO = f"SELECT page, {N} AS n, {N} FILTER (WHERE ms > 5) AS m FROM visits GROUP 
 
 @pytest.fixture(scope="module")
 def session(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("readings")
+    folder = tmp_path_factory.mktemp("selections")
     with duckdb.connect() as connection:
         connection.execute(
             "COPY (SELECT i // 3 AS user_id, ['a', 'b', 'c'][1 + i % 3] AS page, 'DE' AS country, i AS ms "
@@ -45,8 +45,8 @@ def session(tmp_path_factory):
     found.close()
 
 
-def reading(session, text, parameters=None):
-    return session.prepare(text, parameters).plan.reading
+def selection(session, text, parameters=None):
+    return session.prepare(text, parameters).plan.selection
 
 
 SAME = {
@@ -126,13 +126,13 @@ def test_spellings_that_mean_the_same_are_read_the_same(session, name):
     expected, spellings = SAME[name]
     plans = [session.prepare(text).plan for text in spellings]
     for text, plan in zip(spellings, plans, strict=True):
-        assert replace(plan.reading, spelling=expected.spelling) == expected, text
+        assert replace(plan.selection, spelling=expected.spelling) == expected, text
     assert len({plan.compiled.sql for plan in plans}) == 1
     assert {plan.options.epsilon for plan in plans} == {1}
 
 
 def test_explain_says_how_it_was_read(session):
-    spelled = {text: reading(session, text).spelling for text in SAME["top-k"][1]}
+    spelled = {text: selection(session, text).spelling for text in SAME["top-k"][1]}
     assert spelled[f"{G} TOP 3"] == "TOP"
     assert spelled[f"{G} ORDER BY n DESC LIMIT 3"] == "ORDER BY .. DESC LIMIT"
     assert spelled[f"{G} QUALIFY ROW_NUMBER() OVER (ORDER BY n DESC) <= 3"] == "QUALIFY ROW_NUMBER"
@@ -149,7 +149,7 @@ def test_explain_says_how_it_was_read(session):
 )
 def test_arg_max_over_counted_groups(session, text):
     plan = session.prepare(text).plan
-    assert (plan.reading.k, plan.reading.argmax) == (1, True)
+    assert (plan.selection.k, plan.selection.argmax) == (1, True)
     assert [o.kind for o in plan.outputs] == ["key"]
 
 
@@ -164,7 +164,7 @@ def test_counts_are_found_by_alias_place_or_text(session):
         (f"{TWO} TOP 2 BY m ABOVE THRESHOLD 3", 1),
         (f"{G} ORDER BY {second} DESC LIMIT 2", 1),
     ):
-        assert reading(session, text).count == place, text
+        assert selection(session, text).count == place, text
 
 
 def test_a_count_that_only_orders_is_counted_but_not_shown(session):
@@ -174,10 +174,10 @@ def test_a_count_that_only_orders_is_counted_but_not_shown(session):
 
 
 def test_a_number_may_be_a_parameter(session):
-    assert reading(session, f"{G} ORDER BY n DESC LIMIT ?", [3]).k == 3
-    assert reading(session, f"{G} TOP ?", [3]).k == 3
-    assert reading(session, f"{G} HAVING n >= ? LIMIT ?", [5, 2]).threshold == 5
-    assert reading(session, f"{G} ABOVE THRESHOLD ? LIMIT 2", [2.5]).threshold == Fraction(5, 2)
+    assert selection(session, f"{G} ORDER BY n DESC LIMIT ?", [3]).k == 3
+    assert selection(session, f"{G} TOP ?", [3]).k == 3
+    assert selection(session, f"{G} HAVING n >= ? LIMIT ?", [5, 2]).threshold == 5
+    assert selection(session, f"{G} ABOVE THRESHOLD ? LIMIT 2", [2.5]).threshold == Fraction(5, 2)
 
 
 @pytest.mark.parametrize("value", [0, -3, 2.5, "3", None, True, 10**10])
@@ -188,21 +188,21 @@ def test_a_limit_is_a_positive_whole_number(session, value):
 
 def test_a_scan_has_the_order_of_its_keys(session):
     text = f"SELECT page, country, {N} AS n FROM visits GROUP BY page, country HAVING n >= 3"
-    assert reading(session, f"{text} LIMIT 2").order == ()
-    assert reading(session, f"{text} ORDER BY country DESC, 1 LIMIT 2").order == ((1, True), (0, False))
+    assert selection(session, f"{text} LIMIT 2").order == ()
+    assert selection(session, f"{text} ORDER BY country DESC, 1 LIMIT 2").order == ((1, True), (0, False))
 
 
 def test_all_groups(session):
     options = "WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, max_groups_contributed = 2)"
     text = G.replace("SELECT", f"SELECT {options}")
-    assert reading(session, text) == AllGroups()
-    found = reading(session, f"{text} ORDER BY page DESC LIMIT 2")
+    assert selection(session, text) == AllGroups()
+    found = selection(session, f"{text} ORDER BY page DESC LIMIT 2")
     assert (found.order, found.limit) == (((0, True),), 2)
 
 
 def test_base_hits_stand_for_the_limit(session):
     options = "WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, base_hits = 2)"
-    found = reading(session, G.replace("SELECT", f"SELECT {options}") + " ABOVE THRESHOLD 5")
+    found = selection(session, G.replace("SELECT", f"SELECT {options}") + " ABOVE THRESHOLD 5")
     assert (found.threshold, found.limit) == (5, None)
 
 
