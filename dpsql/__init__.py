@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from dpsql.policy import Policy
     from dpsql.release import Release
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 __all__ = [  # noqa: RUF022  grouped: the way in, what comes out, PEP 249's constants, types, exceptions
     "connect",
