@@ -298,7 +298,9 @@ def test_data_that_goes_while_the_session_is_open_says_nothing(folder: Path, see
         run_all(session, seen, ASKED)
     finally:
         session.close()
-    assert seen.failed.count("OperationalError") >= 5
+    # Replaced files are opened afresh before a charge; what cannot be opened is the policy's error.
+    assert len(seen.failed) >= 5
+    assert set(seen.failed) <= {"OperationalError", "PolicyError"}
 
 
 class Failing:

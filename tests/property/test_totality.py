@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from fuzz.mutant import without_second_guard
 from fuzz.totality import PLACES, Hostile, syntax, texts
 
 from dpsql.analysis import functions
 from dpsql.analysis.functions import Function, listed
-from dpsql.analysis.typed import Typed
 from dpsql.engines.duckdb import settings
 from dpsql.errors import QueryRefused
 
@@ -59,10 +59,6 @@ def unguarded(patch: pytest.MonkeyPatch) -> None:
     patch.setitem(listed(), "chr", (Function("chr", "Y", ("INTEGER",), "chr({0})"),))
 
 
-def without_wall(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Typed, "guarded", property(lambda self: self.guard.of if self.guard else self.sql))
-
-
 @pytest.mark.parametrize("place", PLACES, ids=lambda p: p.name)
 def test_a_form_without_its_guard_stands_behind_the_wall(hostile: Hostile, monkeypatch, place):
     unguarded(monkeypatch)
@@ -74,7 +70,7 @@ def test_a_form_without_its_guard_stands_behind_the_wall(hostile: Hostile, monke
 @pytest.mark.parametrize("place", PLACES, ids=lambda p: p.name)
 def test_a_form_without_guard_and_wall_is_noticed(hostile: Hostile, monkeypatch, place):
     unguarded(monkeypatch)
-    without_wall(monkeypatch)
+    without_second_guard(monkeypatch)
     assert hostile.failing([RAISING], place)
 
 

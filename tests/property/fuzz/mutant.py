@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 
-__all__ = ["Mutant"]
+from dpsql.analysis.typed import Typed
+
+__all__ = ["Mutant", "without_second_guard"]
 
 Edit = tuple[str, str, str, str]
 """Module (below `dpsql`), function, the text that goes and the text that comes."""
@@ -28,16 +30,25 @@ class Mutant:
     focus: tuple[str, ...] = ()
     statement: str = ""
     """A fixture, where chance alone would need too many statements."""
+    guarded: bool = True
+    """False: also without the second guard, which would make up for what the edits take away."""
     by: str = "counts"
     """Who notices: the `counts` of neighbours, the `binder`, an `attack`, or the `meaning` of the SQL."""
 
     def apply(self, patch: pytest.MonkeyPatch) -> None:
         """Put the wrong rule in the right one's place, wherever the room has it."""
+        if not self.guarded:
+            without_second_guard(patch)
         for holder, name, wrong in _places(self):
             if isinstance(holder, dict):
                 patch.setitem(holder, name, wrong)
             else:
                 patch.setattr(holder, name, wrong)
+
+
+def without_second_guard(patch: pytest.MonkeyPatch) -> None:
+    """Write every expression without the TRY around what it computes."""
+    patch.setattr(Typed, "guarded", property(lambda self: self.guard.of if self.guard else self.sql))
 
 
 @cache

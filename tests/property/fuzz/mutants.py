@@ -337,6 +337,7 @@ MUTANTS = (
             ),
         ),
         ("call",),
+        guarded=False,
         statement="SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE year(date_trunc('year', moment)) > week(day + ms)",
     ),
     Mutant(
@@ -351,6 +352,7 @@ MUTANTS = (
         ),
         ("call",),
         statement="SELECT big * 3 > 5 AS k, COUNT(DISTINCT user_id) AS n FROM orders GROUP BY k ORDER BY n DESC LIMIT 2",
+        guarded=False,
     ),
     Mutant(
         "equal doubles keep their bits",
