@@ -55,7 +55,7 @@ def reuse_key(plan: Plan, policy: Policy, versions: Versions) -> str:
     tables = tables_read(policy, plan.compiled.tables)
     declared = policy.data_version
     parts = (
-        _hash(plan.compiled.sql, repr(plan.reading), repr([(o.name, o.kind, o.of) for o in plan.outputs])),
+        _hash(plan.compiled.sql, repr(plan.reading), repr(plan.outputs)),
         _hash(repr(sorted(options.items())), repr([(type(p).__name__, p) for p in plan.query.parameters])),
         part_fingerprint(policy, tables),
         _hash(f"declared {declared}" if declared is not None else versions.content(tables)),
