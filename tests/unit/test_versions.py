@@ -285,6 +285,16 @@ def test_what_was_vetted_while_a_file_changed_is_vetted_again(folder, sessions):
     assert calls == ["vet"]
 
 
+def test_what_another_version_vetted_is_vetted_again(folder, sessions, monkeypatch):
+    calls = []
+    for version in ("1", "1", "2"):
+        monkeypatch.setattr(reuse, "_versions", lambda version=version: (version, "2.0"))
+        session = sessions()
+        session.engine = Disturbed(session.engine, "vet", lambda: calls.append("vet"))
+        session.run(COUNT)
+    assert len(calls) == 2
+
+
 def test_a_table_that_never_rests_disturbs_only_those_who_read_it(folder, sessions, monkeypatch):
     session = sessions()
     look = Versions.stamps
