@@ -27,8 +27,8 @@ _MEANING, _GIVEN, _POLICY, _DATA, _VERSIONS = range(5)
 def source_version(policy: Policy, table: Table, versions: Versions) -> str:
     """Return what changes when a table's data or declaration changed, so that it is vetted again.
 
-    Where dpsql can see the data, their content counts; elsewhere the owner's `data_version` does. What another
-    version of dpsql or of the engine has vetted is vetted again: it may have looked for less.
+    Where dpsql can see the data, their content counts; elsewhere the owner's `data_version` does. What
+    another version of dpsql or of the engine has vetted is vetted again: it may have looked for less.
     """
     remote = isinstance(table.source, DatabaseSource) and policy.engine != "duckdb"
     data = f"declared {policy.data_version}" if remote else versions.content([table])
