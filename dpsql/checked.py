@@ -41,6 +41,9 @@ class _Session(Protocol):
     def plan_count(self, text: str, parameters: Parameters) -> Plan:
         """Analyse a count that the stream pays for."""
 
+    def confirm_vetted(self, plan: Plan) -> None:
+        """Refuse a count of files that were replaced since they were vetted."""
+
 
 class _Stream:
     """Counts under one reservation: the most it can cost is charged at the start, settled at the end.
@@ -105,6 +108,7 @@ class _Stream:
     def _asked(self, plan: Plan, ask: Callable[[int], Checked]) -> Paid[Checked]:
         """See the data, under a charge that is written already; see `Running.step`."""
         count = int(self._session.engine.count(plan.compiled).n[0][0])
+        self._session.confirm_vetted(plan)
         self._run.confirm()
         return Paid(ask(count), self._mechanism.charge)
 

@@ -27,11 +27,12 @@ _MEANING, _GIVEN, _POLICY, _DATA, _VERSIONS = range(5)
 def source_version(policy: Policy, table: Table, versions: Versions) -> str:
     """Return what changes when a table's data or declaration changed, so that it is vetted again.
 
-    Where dpsql can see the data, their content alone counts; elsewhere the owner's `data_version` does.
+    Where dpsql can see the data, their content counts; elsewhere the owner's `data_version` does. What
+    another version of dpsql or of the engine has vetted is vetted again: it may have looked for less.
     """
     remote = isinstance(table.source, DatabaseSource) and policy.engine != "duckdb"
     data = f"declared {policy.data_version}" if remote else versions.content([table])
-    return _hash(part_fingerprint(policy, [table]), data)
+    return _hash(part_fingerprint(policy, [table]), data, *_versions())
 
 
 @cache
@@ -55,7 +56,7 @@ def reuse_key(plan: Plan, policy: Policy, versions: Versions) -> str:
     tables = tables_read(policy, plan.compiled.tables)
     declared = policy.data_version
     parts = (
-        _hash(plan.compiled.sql, repr(plan.selection), repr([(o.name, o.kind, o.of) for o in plan.outputs])),
+        _hash(plan.compiled.sql, repr(plan.selection), repr(plan.outputs)),
         _hash(repr(sorted(options.items())), repr([(type(p).__name__, p) for p in plan.query.parameters])),
         part_fingerprint(policy, tables),
         _hash(f"declared {declared}" if declared is not None else versions.content(tables)),

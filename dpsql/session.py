@@ -11,7 +11,7 @@ from dpsql.analysis import Plan, analyse, complete, is_private, public_sql
 from dpsql.answers import choose, details, rows
 from dpsql.charge import Charge, exact
 from dpsql.checked import CheckedCounts, MedianCounts, plain_array
-from dpsql.engines import Untranslatable, lengths, open_engine
+from dpsql.engines import Cancelled, Untranslatable, lengths, open_engine
 from dpsql.errors import InternalError, OperationalError, ProgrammingError
 from dpsql.exclusive import Turn
 from dpsql.language import (
@@ -50,6 +50,7 @@ __all__ = ["Prepared", "Session", "StatementResult"]
 
 _ATTEMPTS = 5
 _CHANGING = "the data is being changed; nothing was charged, ask again"
+_CHANGED = "the data changed while it was counted, so there is no answer; the charge is kept, ask again"
 _Stream = TypeVar("_Stream", CheckedCounts, MedianCounts)
 
 
@@ -293,6 +294,7 @@ class Session:
     def _release(self, prepared: Prepared, plan: Plan, method: Method) -> Paid[Release]:
         """See the data, under a charge that is written already; see `Running.finish`."""
         counts = self.engine.count(plan.compiled)
+        self.confirm_vetted(plan)
         answer = method.run(counts)
         shown = rows(plan, answer, counts, self.schema_database.calculate)
         release = Release(
@@ -303,9 +305,20 @@ class Session:
             scale=method.quote.scale,
             **info.words(plan, method),
         )
-        # What was counted while a file changed answers this statement, and none that is asked again.
+        # Where a file may change while it is counted, the answer is for this statement alone.
         unchanged = self.versions.stamps(prepared.reads) == prepared.stamps
         return Paid(release, release.charge, to_bytes(release), prepared.key if unchanged else None)
+
+    def confirm_vetted(self, plan: Plan) -> None:
+        """Raise `Cancelled` if a file was replaced since it was vetted; between the count and its noise.
+
+        Nobody has looked whether the facts that the noise rests on hold in the new file. That a file was
+        replaced is the owner's doing, so no failure. Files with `trust_source` are never vetted.
+        """
+        reads = tables_read(self.policy, plan.compiled.tables)
+        vetted = [table for table in reads if table.public or not table.trust_source]
+        if self.versions.stamps(vetted) != self._opened_on(vetted):
+            raise Cancelled(_CHANGED)
 
     def plan_count(self, text: str, parameters: Parameters) -> Plan:
         """Analyse a count for a stream, which pays for it itself and has the turn; its source is vetted."""

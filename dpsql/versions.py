@@ -29,6 +29,8 @@ Stamps = tuple[tuple[str, tuple[int, ...]], ...]
 _SETTLED_SECONDS = 2.0
 """A file changed less than this before it was hashed may change again without its times showing it."""
 _ATTEMPTS = 5
+_LOGS = (".wal", ".wal.checkpoint", ".wal.recovery")
+"""What DuckDB names a database's logs: the second and third are there if a checkpoint was cut short."""
 
 
 class Memory(Protocol):
@@ -79,7 +81,7 @@ class Versions:
                 return [path]
             case DatabaseSource() if self._policy.engine == "duckdb" and self._policy.database is not None:
                 database = self._policy.database
-                return [database, database.with_name(database.name + ".wal")]
+                return [database, *(database.with_name(database.name + log) for log in _LOGS)]
         return []
 
     def _hash(self, file: Path, stamp: tuple[int, ...]) -> str:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Calculate = Callable[[pa.Table, Sequence[str]], Sequence[pa.Array]]
 
-__all__ = ["details", "rows"]
+__all__ = ["details", "picked", "rows"]
 
 _FEW = 1000
 
@@ -96,11 +96,30 @@ def _estimate(plan: Plan, answer: NoisyResult, place: int) -> tuple[NDArray[np.f
 
 def _key(counts: Counts, place: int, answer: NoisyResult) -> pa.Array:
     column = counts.keys.column(f"k{place}")
-    if len(answer.rows) > _FEW:
-        return column.take(_integers(answer.rows)).combine_chunks()
-    # The released rows, one by one: keys are never Python objects.
-    parts = [chunk for row in answer.rows.tolist() for chunk in column.slice(row, 1).chunks]
-    return pa.concat_arrays(parts) if parts else column.slice(0, 0).combine_chunks()
+    return picked(column, answer.rows)
+
+
+def picked(column: pa.ChunkedArray, rows: NDArray[np.int64]) -> pa.Array:
+    """Return the released rows of a key.
+
+    No two chunks are put together whole: texts of more than 2 GiB do not fit into one array, and how long
+    all of them are together depends on private rows.
+    """
+    if len(rows) <= _FEW:
+        # The released rows, one by one: keys are never Python objects.
+        parts = [chunk for row in rows.tolist() for chunk in column.slice(row, 1).chunks]
+        return pa.concat_arrays(parts) if parts else column.slice(0, 0).combine_chunks()
+    order = np.argsort(rows, kind="stable")
+    ends = np.cumsum([len(chunk) for chunk in column.chunks])
+    cuts = np.searchsorted(rows[order], ends)
+    parts, start = [], 0
+    for chunk, end, cut in zip(column.chunks, ends.tolist(), cuts.tolist(), strict=True):
+        if cut > start:
+            parts.append(chunk.take(_integers(rows[order[start:cut]] - (end - len(chunk)))))
+        start = cut
+    back = np.empty(len(rows), dtype=np.int64)
+    back[order] = np.arange(len(rows))
+    return pa.concat_arrays(parts).take(_integers(back))
 
 
 def _column(plan: Plan, output: Output, answer: NoisyResult, counts: Counts) -> pa.Array:

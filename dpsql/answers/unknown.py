@@ -12,6 +12,7 @@ from dpsql import mechanisms
 from dpsql.analysis import candidates_of
 from dpsql.answers import measuring
 from dpsql.answers.method import NoisyResult, Quote
+from dpsql.answers.table import picked
 from dpsql.answers.top_k import NOISE, Noise, significance
 from dpsql.charge import Charge
 from dpsql.estimates import (
@@ -243,13 +244,13 @@ class TopStable:
             self.delta,
         )
         index = order[found.index]
+        import pyarrow as pa  # noqa: PLC0415  as the next
         import pyarrow.compute as pc  # noqa: PLC0415  it takes a tenth of a cold start
 
         # By key: the order of the counts is no part of what was paid for.
         by = [(name, "ascending") for name in counts.keys.column_names]
-        index = (
-            index[pc.sort_indices(counts.keys.take(index), sort_keys=by).to_numpy()] if len(index) else index
-        )
+        shown = pa.table({name: picked(counts.keys.column(name), index) for name in counts.keys.column_names})
+        index = index[pc.sort_indices(shown, sort_keys=by).to_numpy()] if len(index) else index
 
         def combine(each: mechanisms.Laplace | None, anchor: mechanisms.Anchor | None) -> Combined:
             del anchor

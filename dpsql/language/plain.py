@@ -63,7 +63,7 @@ def plain_whole(value: _T) -> _T:
 
 
 def _value(value: object) -> object:
-    if value is None or value is True or value is False:
+    if value is None or value is True or value is False or type(value) is Unusable:
         return value
     for kind, copy in _COPIES:
         if isinstance(value, kind):

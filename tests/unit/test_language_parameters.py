@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sqlglot import exp
 
 from dpsql.errors import ProgrammingError, QueryRefused, QuerySyntaxError
-from dpsql.language import Options, parse
+from dpsql.language import Options, parse, plain
 
 COUNT = "COUNT(DISTINCT user_id) AS n"
 
@@ -75,6 +75,11 @@ def test_other_parameters_are_refused_where_they_stand(value):
     with pytest.raises(QueryRefused) as caught:
         parse("SELECT 1, ?", [value])
     assert caught.value.col == len("SELECT 1, ") + 1
+
+
+def test_a_refusal_names_the_type_that_was_given_however_often_it_was_copied():
+    with pytest.raises(QueryRefused, match="a parameter of type bytes "):
+        parse("SELECT 1, ?", plain(plain([b"bytes"])))
 
 
 @pytest.mark.parametrize(

@@ -262,6 +262,14 @@ def test_another_question_has_another_answer(session, text, parameters):
     assert spent(session) > Fraction(1, 2)
 
 
+def test_another_calculation_with_counts_is_another_question(session):
+    twice, thrice = (session.run(TOP.replace(" FROM", f", n * {k} AS m FROM")) for k in (2, 3))
+    assert thrice.release.reused is None
+    for answer, k in ((twice, 2), (thrice, 3)):
+        n, m = (answer.table[name].to_pylist() for name in ("n", "m"))
+        assert m == pytest.approx([k * x for x in n])
+
+
 def test_texts_are_compared_letter_by_letter_and_values_by_their_type(session):
     text = COUNT + " WHERE note = ?"
     for value in ("A", "a", "a "):

@@ -237,10 +237,39 @@ def test_what_was_counted_while_a_file_changed_is_no_answer_for_later(folder, se
             os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
 
     session.engine.count = disturbed
-    assert near(session) == 300
+    with pytest.raises(OperationalError, match="the data changed"):
+        near(session)
+    assert session.budget().spent.epsilon == 50
+    assert session.ledger.failures("analyst") == 0
     again = sessions()
     assert not free(again)
     assert near(again) == 100
+
+
+UNIQUE = POLICY.replace('unit = "user_id"', 'unit = "user_id"\nunique = [["user_id"]]', 1)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_no_answer_rests_on_a_fact_that_is_false_in_a_replaced_file(folder, sessions, stream):
+    session = sessions(UNIQUE)
+    session.run("SELECT COUNT(*) AS n FROM visits")
+
+    def repeat_one_unit() -> None:
+        rows = "SELECT 7 AS user_id, 'a' AS page FROM range(5000)"
+        duckdb.sql(f"COPY ({rows}) TO '{folder}/visits.parquet'")
+
+    count = session.engine.count
+
+    def disturbed(compiled):
+        repeat_one_unit()
+        return count(compiled)
+
+    session.engine.count = disturbed
+    checked = session.checked(tolerance=10, epsilon=1, misses=1)
+    text = "SELECT COUNT(*) AS n FROM visits WHERE page = 'a'"
+    with pytest.raises(OperationalError, match="the data changed"):
+        _ = checked.count(text, guess=100) if stream else session.run(text)
+    assert session.ledger.cancelled("analyst") == 1
 
 
 def test_what_was_vetted_while_a_file_changed_is_vetted_again(folder, sessions):
@@ -254,6 +283,16 @@ def test_what_was_vetted_while_a_file_changed_is_vetted_again(folder, sessions):
     again.engine = Disturbed(again.engine, "vet", lambda: calls.append("vet"))
     again.run(COUNT)
     assert calls == ["vet"]
+
+
+def test_what_another_version_vetted_is_vetted_again(folder, sessions, monkeypatch):
+    calls = []
+    for version in ("1", "1", "2"):
+        monkeypatch.setattr(reuse, "_versions", lambda version=version: (version, "2.0"))
+        session = sessions()
+        session.engine = Disturbed(session.engine, "vet", lambda: calls.append("vet"))
+        session.run(COUNT)
+    assert len(calls) == 2
 
 
 def test_a_table_that_never_rests_disturbs_only_those_who_read_it(folder, sessions, monkeypatch):
@@ -377,3 +416,15 @@ def test_a_file_that_is_gone_has_a_version_of_its_own(folder, sessions):
     before = seen.content(policy.tables.values())
     (folder / "other.csv").unlink()
     assert seen.content(policy.tables.values()) != before
+
+
+@pytest.mark.parametrize("log", [".wal", ".wal.checkpoint", ".wal.recovery"])
+def test_every_log_of_a_database_belongs_to_its_version(tmp_path, log):
+    for name in ("own.duckdb", "pages.csv", "other.csv"):
+        (tmp_path / name).touch()
+    (tmp_path / "dpsql.toml").write_text(OWN)
+    policy = load(tmp_path / "dpsql.toml")
+    table = policy.tables["visits"]
+    before = Versions(policy).content([table])
+    (tmp_path / f"own.duckdb{log}").write_bytes(b"rows")
+    assert Versions(policy).content([table]) != before

@@ -128,7 +128,7 @@ class DuckDBEngine:
         def work() -> pa.Table:
             # Opening is part of it: in the main thread a Ctrl-C would look like a failure of the engine.
             self._running = running = self._connection(counts_only=counts_only)
-            return running.sql(compiled.sql).to_arrow_table()
+            return running.sql(compiled.sql).to_arrow_table(_batch(compiled))
 
         rows = self._run(work, CANCELLED)
         if rows is None:
@@ -222,6 +222,18 @@ def out_of_range(column: str) -> str:
     """
     least = "TIMESTAMP '290309-12-22 (BC) 00:00:00'"
     return f"({quote(column)} < {least} AND {quote(column)} <> TIMESTAMP '-infinity')"
+
+
+_ROWS = 1_000_000
+_LONG_ROWS = 4096
+"""Rows of one Arrow array; texts of one array may have 2 GiB together, and keys have up to 384 KiB each.
+
+An array that holds more makes the statement fail, and how much it would hold depends on private rows.
+"""
+
+
+def _batch(compiled: CompiledQuery) -> int:
+    return _LONG_ROWS if any(kind.name in ("VARCHAR", "BLOB") for kind in compiled.keys) else _ROWS
 
 
 def _counts(table: pa.Table, compiled: CompiledQuery) -> Counts:
