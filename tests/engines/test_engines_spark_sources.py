@@ -1,4 +1,4 @@
-"""Tables of Spark's catalog whose rows could make each other unreadable, or come from anywhere, are no sources."""
+"""Private tables of Spark's catalog: only formats in which no row makes the others unreadable."""
 
 from __future__ import annotations
 
@@ -63,7 +63,10 @@ def test_other_files_of_text_are_no_private_sources(
         opened(spark, f"{columns} USING {provider} LOCATION '{tmp_path}'")
 
 
-def test_a_query_to_another_database_is_no_table(spark: tuple[SparkStore, Any]):
+def test_a_query_to_another_database_is_no_table(spark: tuple[SparkStore, Any], tmp_path: Path):
+    # Else that database writes its log into the current folder.
+    java = spark[1].sparkContext._jvm.java.lang.System
+    java.setProperty("derby.stream.error.file", str(tmp_path / "derby.log"))
     options = (
         "url 'jdbc:derby:memory:visits;create=true', "
         "query \"SELECT 1 AS user_id, 'a' AS page FROM SYSIBM.SYSDUMMY1\""
