@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pytest
+from py4j import java_gateway
 from support.stores import SparkStore
 
 from dpsql.errors import PolicyError
@@ -84,3 +86,12 @@ def test_columnar_tables_are_read_whatever_their_columns_are_called(
     spark[1].sql("INSERT INTO default.visits VALUES (1, 'a', 'csv', 'x')")
     assert session.run(COUNT).release is not None
     session.close()
+
+
+def test_the_end_of_sparks_process_is_printed_by_nobody(
+    spark: tuple[SparkStore, Any], caplog: pytest.LogCaptureFixture
+):
+    # py4j writes this to the root logger, with its traceback, when Spark has run out of memory.
+    for path in (java_gateway.__file__, __file__):
+        logging.getLogger().handle(logging.LogRecord("root", logging.ERROR, path, 1, path, None, None))
+    assert [record.pathname for record in caplog.records] == [__file__]
