@@ -104,6 +104,17 @@ def test_casts_that_do_what_the_server_does_are_no_matter(postgres: PostgresStor
     session.close()
 
 
+def test_one_row_does_not_decide_whether_temporary_files_suffice(postgres: PostgresStore):
+    postgres.execute("ALTER ROLE owner SET temp_file_limit = '8MB'")
+    try:
+        with pytest.raises(OperationalError, match="temp_file_limit is -1"):
+            opened(postgres)
+        postgres.execute("ALTER ROLE owner SET temp_file_limit = '2147483647kB'")
+        opened(postgres).close()
+    finally:
+        postgres.execute("ALTER ROLE owner RESET temp_file_limit")
+
+
 def test_a_session_that_the_server_ended_costs_nothing(postgres: PostgresStore):
     session = opened(postgres)
     session.run(f"{COUNT}page = 'a'")

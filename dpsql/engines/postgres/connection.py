@@ -48,6 +48,10 @@ _REQUIRED = {
     "pg_size_bytes(current_setting('max_stack_depth')) >= 2097152": "max_stack_depth is at least 2MB",
     "current_setting('zero_damaged_pages') = 'off'": "zero_damaged_pages is off",
     "current_setting('ignore_checksum_failure') = 'off'": "ignore_checksum_failure is off",
+    # An analyst can choose a statement whose sort takes just so much: one row more, and it fails.
+    "pg_size_bytes(current_setting('temp_file_limit')) NOT BETWEEN 0 AND 1099511627775": (
+        "temp_file_limit is -1 for dpsql's role, or at least 1TB"
+    ),
     # Somebody's own conversion, operator or function would be called in place of the server's, and could
     # raise on a row. Objects from 16384 on did not come with the server; casts WITH INOUT are what it does.
     "NOT EXISTS (SELECT FROM pg_cast WHERE oid >= 16384 AND castsource < 16384 AND casttarget < 16384 "
