@@ -44,10 +44,25 @@ _PINNED = {
     "jit": "off",  # it costs more than it gains where a statement runs once
 }
 _REQUIRED = {
-    # A role cannot set these for itself; where they differ, some rows would fail, or vanish.
+    # A role cannot set these for itself; where they do not hold, some rows would fail, or vanish.
     "pg_size_bytes(current_setting('max_stack_depth')) >= 2097152": "max_stack_depth is at least 2MB",
     "current_setting('zero_damaged_pages') = 'off'": "zero_damaged_pages is off",
     "current_setting('ignore_checksum_failure') = 'off'": "ignore_checksum_failure is off",
+    # An analyst can choose a statement whose sort takes just so much: one row more, and it fails.
+    "pg_size_bytes(current_setting('temp_file_limit')) NOT BETWEEN 0 AND 1099511627775": (
+        "temp_file_limit is -1 for dpsql's role, or at least 1TB"
+    ),
+    # Somebody's own conversion, operator or function would be called in place of the server's, and could
+    # raise on a row. Objects from 16384 on did not come with the server; casts WITH INOUT are what it does.
+    "NOT EXISTS (SELECT FROM pg_cast WHERE oid >= 16384 AND castsource < 16384 AND casttarget < 16384 "
+    "AND castmethod <> 'i')": "its database has no user-defined cast between built-in types",
+    "NOT EXISTS (SELECT FROM pg_operator WHERE oid >= 16384 AND oprnamespace = 'pg_catalog'::regnamespace)": (
+        "its database has no user-defined operator in the schema pg_catalog"
+    ),
+    "NOT EXISTS (SELECT FROM pg_proc p WHERE p.oid >= 16384 AND p.pronamespace = 'pg_catalog'::regnamespace "
+    "AND EXISTS (SELECT FROM pg_proc b WHERE b.oid < 16384 AND b.proname = p.proname))": (
+        "its database has no user-defined function in the schema pg_catalog with a built-in name"
+    ),
 }
 # Not REPEATABLE READ: the catalog must be seen as it is once the tables are locked, and again after the
 # count. What counts is one statement, which has one snapshot anyway.
@@ -55,7 +70,7 @@ _BEGIN = "BEGIN TRANSACTION ISOLATION LEVEL READ COMMITTED, READ ONLY"
 
 
 class _UnsuitableError(Exception):
-    """The server's settings are none that every row is read alike under; the text says which."""
+    """The server or database is none that every row is read alike in; the text says why."""
 
 
 class Connection:

@@ -18,6 +18,7 @@ from dpsql.policy import DatabaseSource
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from dpsql.analysis import CompiledQuery
     from dpsql.engines.schema_database import SchemaDatabase
     from dpsql.policy import Policy, Table
 
@@ -55,14 +56,15 @@ class PostgresEngine(RemoteEngine):
             self._guards[table.name] = guard
         return Reader(table, columns, "", ()), scanned
 
+    def translate(self, compiled: CompiledQuery) -> str:
+        """See `RemoteEngine`: before anything is charged, a session that the server has ended is replaced."""
+        if not self._con.alive():
+            self.reopen()
+        return super().translate(compiled)
+
     def bind(self, made: Translated) -> None:
         """See `RemoteEngine`."""
-        sql = rows.whole(made, self.dialect)
-        bound = self._con.explain(sql, self._guards.values())
-        if not bound and not self._con.alive():
-            self.reopen()
-            bound = self._con.explain(sql, self._guards.values())
-        if not bound:
+        if not self._con.explain(rows.whole(made, self.dialect), self._guards.values()):
             raise Untranslatable("PostgreSQL does not plan this statement", "a simpler form of it, or DuckDB")
 
     def fetch(self, made: Translated) -> pa.Table:

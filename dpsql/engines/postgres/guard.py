@@ -29,7 +29,8 @@ SELECT json_build_object(
   'schema', n.nspname, 'name', c.relname, 'oid', c.oid::bigint, 'kind', c.relkind::text,
   'rows_hidden', c.relrowsecurity,
   'columns', (SELECT json_agg(json_build_array(a.attnum, a.attname,
-      CASE WHEN m.nspname = 'pg_catalog' THEN t.typname::text ELSE m.nspname || '.' || t.typname END,
+      CASE WHEN a.attgenerated = 'v' THEN 'virtual' WHEN m.nspname = 'pg_catalog' THEN t.typname::text
+        ELSE m.nspname || '.' || t.typname END,
       a.atttypmod, m.nspname = 'pg_catalog', a.attnotnull AND NOT EXISTS (SELECT FROM pg_constraint k
         WHERE k.conrelid = c.oid AND k.contype = 'n' AND NOT k.convalidated AND a.attnum = ANY (k.conkey)))
       ORDER BY a.attnum)
@@ -51,7 +52,10 @@ SELECT json_build_object(
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A column: number, name, type (with its schema if not built in), and whether it has no NULL."""
+    """A column: number, name, type (with its schema if not built in), and whether it has no NULL.
+
+    The type is `virtual` where the column is calculated whenever it is read (PostgreSQL 18).
+    """
 
     number: int
     name: str

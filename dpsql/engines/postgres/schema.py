@@ -133,6 +133,11 @@ def _cell(dialect: PostgresDialect, name: str, physical: str, word: str, kind: S
             value = Value(cell, TIME)
         case "uuid":
             value = Value(cell, UUID)
+        case "virtual":
+            raise Untranslatable(
+                "it is calculated when it is read, and could fail on a row",
+                "make it GENERATED .. STORED, or leave it out",
+            )
         case "jsonb":
             raise Untranslatable(
                 "its text can be half a million times as long as what is stored",

@@ -33,6 +33,15 @@ _WORDS = {
     "binary": "BLOB",
 }
 
+_FORMATS = frozenset({"parquet", "orc", "delta", "iceberg"})
+_SERDES = frozenset(
+    {
+        "org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe",
+        "org.apache.hadoop.hive.ql.io.orc.OrcSerde",
+    }
+)
+"""Formats with typed columns, in which no row can make the others unreadable."""
+
 
 def check_facts(policy: Policy) -> None:
     """Raise `PolicyError` where rows could come after a vouched fact was tested, and nobody would know."""
@@ -47,7 +56,7 @@ def check_facts(policy: Policy) -> None:
 
 def look_up(session: Any, table: Table, view: str) -> tuple[str, Any]:  # noqa: ANN401  two classes of sessions
     """Find a table or a Parquet file; return the name to read it by, and its schema. No row is read."""
-    source, found = table.source, None
+    source, found, stored = table.source, None, True
     with suppress(Exception):
         if isinstance(source, ParquetSource):
             frame = session.read.parquet(str(source.path))
@@ -59,12 +68,29 @@ def look_up(session: Any, table: Table, view: str) -> tuple[str, Any]:  # noqa: 
             entry = session.catalog.getTable(name)
             if entry.tableType in ("MANAGED", "EXTERNAL") and not entry.isTemporary:
                 found = (name, session.table(name).schema)
+                stored = _typed(session, name)
     if found is None:
         raise PolicyError(
             f"tables.{table.name}.source: Spark has no such table",
             hint="views are not read: a view could mix the rows of several units",
         )
+    if not (stored or table.public):
+        raise PolicyError(
+            f"tables.{table.name}.source: the table is not stored as Parquet, ORC, Delta or Iceberg",
+            hint="copy it into one that is: a single line of a text file can make all rows unreadable, "
+            "and a table of another database may be a view there",
+        )
     return found
+
+
+def _typed(session: Any, name: str) -> bool:  # noqa: ANN401  two classes of sessions
+    """Whether a table is stored in a format of the list; not so where the catalog does not say."""
+    told = [(row[0], row[1]) for row in session.sql(f"DESCRIBE TABLE EXTENDED {name}").collect()]
+    # The columns come first, and may have any name.
+    start = max((i for i, (what, _) in enumerate(told) if what.startswith("# Detailed Table")), default=-1)
+    details = dict(told[start + 1 :]) if start >= 0 else {}
+    provider = str(details.get("Provider", "")).lower()
+    return provider in _FORMATS or (provider == "hive" and details.get("Serde Library") in _SERDES)
 
 
 def columns_of(schema: Any) -> list[tuple[str, str]]:  # noqa: ANN401  two classes of schemas

@@ -8,6 +8,7 @@ import sys
 import threading
 import warnings
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpsql.engines.scratch import Scratch
@@ -123,6 +124,12 @@ def _hush_loggers() -> None:
         PySparkLogger.getLogger(name).disabled = True
     for name in ("py4j", "py4j.clientserver", "py4j.java_gateway"):
         logging.getLogger(name).disabled = True
+    logging.getLogger().addFilter(_not_py4j)
+
+
+def _not_py4j(record: logging.LogRecord) -> bool:
+    """Whether a record of the root logger is not py4j's, which writes there when Spark's process has gone."""
+    return "py4j" not in Path(record.pathname).parts
 
 
 def _connect(address: str) -> Any:  # noqa: ANN401  see above

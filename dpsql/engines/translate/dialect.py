@@ -32,6 +32,8 @@ class Dialect(ABC):
     """Whether it has SEMI and ANTI joins."""
     group_frames: ClassVar[bool]
     """Whether window frames go by GROUPS."""
+    folds: ClassVar[int | None] = None
+    """Most calls of `translate` in one text, each of which takes long for a long text; None: any number."""
 
     def __init__(self, tables: Mapping[str, tuple[str, dict[str, Column]]]) -> None:
         self._tables = tables

@@ -128,4 +128,10 @@ def translate_text(
         raise Untranslatable("the statement is nested too deeply for this engine") from None
     if len(relation.sql) > LONGEST:
         raise Untranslatable("the statement becomes too long for this engine", "fewer nested calculations")
+    # Each repeats its argument, so that one within another multiplies.
+    if dialect.folds is not None and relation.sql.count("translate(") > dialect.folds:
+        raise Untranslatable(
+            f"{dialect.name} takes too long to change the case of so many texts",
+            "fewer of lower, upper and ILIKE, and none within another",
+        )
     return Translated(relation.sql, relation.columns, tuple(work.public.values()))
