@@ -8,9 +8,9 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
+from dpsql.audit.group_sequential import GroupSequentialTest
 from dpsql.audit.inputs import LENGTHS, pairs
-from dpsql.audit.looks import Looks
-from dpsql.audit.rounds import Search, searched
+from dpsql.audit.sequential_halving import SearchState, search
 from dpsql.audit.statistics import strata
 from dpsql.audit.verdict import Counterexample, PValues, Verdict
 from dpsql.charge import exact
@@ -20,9 +20,9 @@ from dpsql.noise import SimulationEntropy
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from dpsql.audit.event_selection import SelectedEvent
     from dpsql.audit.inputs import Adjacency, Pair
-    from dpsql.audit.rounds import Mechanism
-    from dpsql.audit.search import Found
+    from dpsql.audit.sequential_halving import Mechanism
     from dpsql.charge import Number
     from dpsql.noise import Entropy
 
@@ -123,17 +123,17 @@ def detect(
     several = (threads or min(4, os.cpu_count() or 1)) if entropy is None else 1
     with ThreadPoolExecutor(several) as pool:
         spread = pool.map if several > 1 else map
-        search = Search(mechanism, claim, beside, known, grid, source, spread)
-        candidate, found = searched(search, round(trials * effort))
-        pair, chosen = known[candidate.pair], search.chosen(candidate)
+        state = SearchState(mechanism, claim, beside, known, grid, source, spread)
+        point, found = search(state, round(trials * effort))
+        pair, chosen = known[point.pair], state.chosen(point)
         order = (pair.second, pair.first) if found.swapped else (pair.first, pair.second)
         at, alpha = strata(source), 1 - confidence
-        counts = [_counted(search, found, order, chosen, trials)]
-        looks = Looks(tuple(counts), at, found.delta)
-        if alpha < looks.p_value(found.epsilon) <= _OPEN:
-            counts.append(_counted(search, found, order, chosen, _MORE * trials))
-            looks = Looks(tuple(counts), at, found.delta)
-    least, p = looks.lower_bound(alpha), looks.p_value(found.epsilon)
+        counts = [_counted(state, found, order, chosen, trials)]
+        test = GroupSequentialTest(tuple(counts), at, found.delta)
+        if alpha < test.p_value(found.epsilon) <= _OPEN:
+            counts.append(_counted(state, found, order, chosen, _MORE * trials))
+            test = GroupSequentialTest(tuple(counts), at, found.delta)
+    least, p = test.lower_bound(alpha), test.p_value(found.epsilon)
     tested = epsilons if epsilons is not None else _range(found.epsilon, least)
     return Verdict(
         name=name,
@@ -146,25 +146,29 @@ def detect(
         counterexample=Counterexample(
             pair.name, *order, chosen, found.event, found.epsilon, found.delta, *counts[-1]
         ),
-        curve=tuple(PValues(float(e), looks.p_value(float(e)), looks.backward(float(e))) for e in tested),
+        curve=tuple(PValues(float(e), test.p_value(float(e)), test.backward(float(e))) for e in tested),
         trials=counts[-1][2],
-        runs=search.runs,
-        candidates=len(search.seen),
+        runs=state.runs,
+        candidates=len(state.seen),
         seconds=time.perf_counter() - started,
     )
 
 
 def _counted(
-    search: Search, found: Found, order: tuple[Any, Any], arguments: Mapping[str, Any], trials: int
+    state: SearchState,
+    found: SelectedEvent,
+    order: tuple[Any, Any],
+    arguments: Mapping[str, Any],
+    trials: int,
 ) -> tuple[int, int, int]:
     """Count the event in fresh runs on each input, and return their number too."""
     sizes = [min(_BLOCK, trials - start) for start in range(0, trials, _BLOCK)]
 
     def one(task: tuple[int, int]) -> int:
-        return found.event.count(search.run(order[task[0]], arguments, task[1]))
+        return found.event.count(state.run(order[task[0]], arguments, task[1]))
 
-    counts = list(search.map(one, [(side, size) for size in sizes for side in (0, 1)]))
-    search.runs += 2 * trials
+    counts = list(state.map(one, [(side, size) for size in sizes for side in (0, 1)]))
+    state.runs += 2 * trials
     return sum(counts[0::2]), sum(counts[1::2]), trials
 
 

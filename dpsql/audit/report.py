@@ -15,7 +15,7 @@ def as_data(campaign: Campaign) -> dict[str, Any]:
     """Return a campaign as dictionaries and lists of plain values."""
     return {
         "confidence": campaign.confidence,
-        "doubt": campaign.doubt,
+        "doubt": campaign.error_rate,
         "expected": campaign.expected,
         "seconds": round(campaign.seconds, 3),
         "audits": [_outcome(outcome) for outcome in campaign.outcomes],

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from dpsql.audit.detector import detect
-from dpsql.audit.rounds import SMALL
+from dpsql.audit.sequential_halving import SMALL_EPSILON
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -95,7 +95,7 @@ class Subject:
             arguments=self.arguments(epsilon),
             inputs=None if self.inputs is None else self.inputs(epsilon),
             trials=trials,
-            effort=self.effort if epsilon < SMALL else 1.0,
+            effort=self.effort if epsilon < SMALL_EPSILON else 1.0,
             confidence=confidence,
             epsilons=epsilons,
             name=self.name,

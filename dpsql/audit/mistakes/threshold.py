@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpsql.audit.inputs import Pair
+from dpsql.audit.mistakes.noise import exponential, laplace
 from dpsql.audit.outputs import CHARGE
 from dpsql.audit.subject import Subject, first_hits, levels
-from dpsql.audit.wrong_noise import exponential, laplace
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

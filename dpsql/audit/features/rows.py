@@ -11,7 +11,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dpsql.audit.features_numbers import Value
+    from dpsql.audit.features.numbers import Value
     from dpsql.audit.outputs import Outputs
 
 __all__ = ["Combination", "Corner", "Residue"]

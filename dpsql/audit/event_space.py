@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpsql.audit.cells import binned, grouped, interval
+from dpsql.audit.discretization import bin_numbers, encode_labels, interval
 from dpsql.audit.events import Labelled
 from dpsql.audit.features import label_features, number_features, row_features
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from dpsql.audit.cells import Bins, Groups
+    from dpsql.audit.discretization import Bins, LabelCodes
     from dpsql.audit.events import Condition
     from dpsql.audit.outputs import Outputs
 
-__all__ = ["Kind", "Space"]
+__all__ = ["EventFamily", "EventSpace"]
 
 _UNION = 6
 """Most labels in one event: people have to read it."""
@@ -42,7 +42,7 @@ _SEEN = 24
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Kind:
+class EventFamily:
     """Events of one kind: how often each happened in the two samples, and how to name one.
 
     `c1` and `c2` have a row for each claim of `claims`.
@@ -55,7 +55,7 @@ class Kind:
     """Given row and column, the place of the event's charge, and its conditions."""
 
 
-class Space:
+class EventSpace:
     """All events that two samples are searched for.
 
     The search space is that of the dissertation (section 4.3.3) and more: values of each label, of all
@@ -69,26 +69,26 @@ class Space:
         quick = first.trials <= _QUICK
         self._trials = first.trials
         self.claims, self._level = _levels(first, second, epsilon)
-        self._groups = [grouped(feature, first, second) for feature in label_features(first, second)]
+        self._groups = [encode_labels(feature, first, second) for feature in label_features(first, second)]
         numbers = number_features(first, second)
         most = _QUICK_BINS if quick else _BINS
-        self._bins = [binned(number, first, second, most) for number in numbers]
-        self._row_bins = [binned(number, first, second, most) for number in row_features(first, second)]
+        self._bins = [bin_numbers(number, first, second, most) for number in numbers]
+        self._row_bins = [bin_numbers(number, first, second, most) for number in row_features(first, second)]
         count = _QUICK_CONTEXTS if quick else _CONTEXTS
-        self._contexts: list[Groups | None] = [None, *self._groups[::-1][:count]]
+        self._contexts: list[LabelCodes | None] = [None, *self._groups[::-1][:count]]
 
-    def kinds(self) -> Iterator[Kind]:
+    def families(self) -> Iterator[EventFamily]:
         """Yield all events, kind by kind."""
         if len(self.claims) > 1:
             c1, c2 = (counts.reshape(-1, 1) for counts in self._counts(None, None, 1))
-            yield Kind(c1, c2, self.claims, lambda row, _: (row, ()))
+            yield EventFamily(c1, c2, self.claims, lambda row, _: (row, ()))
         yield from self._labels()
         for bin_ in self._bins:
             yield from self._intervals(bin_, self._contexts)
         for bin_ in self._row_bins:
             yield from self._intervals(bin_, self._contexts[: 1 + _ROW_CONTEXTS])
 
-    def _labels(self) -> Iterator[Kind]:
+    def _labels(self) -> Iterator[EventFamily]:
         """Look at the labels of each feature, and at sets of them."""
         if not self._groups:
             return
@@ -109,11 +109,11 @@ class Space:
             sets.append((order, np.cumsum(np.take_along_axis(alone, order[None], axis=-1), axis=-1)))
         for place, group in enumerate(self._groups):
             for order, sums in sets:
-                yield Kind(sums[0, place], sums[1, place], self.claims, _set_of(group, order[place]))
+                yield EventFamily(sums[0, place], sums[1, place], self.claims, _set_of(group, order[place]))
             single = alone[:, place, :, : len(group.values)]
-            yield Kind(single[0], single[1], self.claims, _one_of(group))
+            yield EventFamily(single[0], single[1], self.claims, _one_of(group))
 
-    def _intervals(self, bin_: Bins, contexts: list[Groups | None]) -> Iterator[Kind]:
+    def _intervals(self, bin_: Bins, contexts: list[LabelCodes | None]) -> Iterator[EventFamily]:
         """Look at intervals of a number, alone and beside each label of each context."""
         width = len(bin_.edges) + 2
         start, end = _pairs(width)
@@ -136,10 +136,10 @@ class Space:
             mine = sums[:, begin : begin + len(row)]
             begin += len(row)
             size = 1 if context is None else len(context.values) + 1
-            yield Kind(mine[0], mine[1], self.claims[row // size], _within(bin_, context, row, size))
+            yield EventFamily(mine[0], mine[1], self.claims[row // size], _within(bin_, context, row, size))
 
     def _counts(
-        self, group: Groups | None, bin_: Bins | None, width: int
+        self, group: LabelCodes | None, bin_: Bins | None, width: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Count each sample's runs by charge, label and bin."""
         labels = 1 if group is None else len(group.values) + 1
@@ -159,7 +159,7 @@ class Space:
         return counts[0], counts[1]
 
 
-def _set_of(group: Groups, order: NDArray[np.intp]) -> Callable[[int, int], tuple[int, Any]]:
+def _set_of(group: LabelCodes, order: NDArray[np.intp]) -> Callable[[int, int], tuple[int, Any]]:
     """Name the sets of a row's first labels."""
     return lambda row, column: (
         row,
@@ -167,13 +167,13 @@ def _set_of(group: Groups, order: NDArray[np.intp]) -> Callable[[int, int], tupl
     )
 
 
-def _one_of(group: Groups) -> Callable[[int, int], tuple[int, Any]]:
+def _one_of(group: LabelCodes) -> Callable[[int, int], tuple[int, Any]]:
     """Name single labels."""
     return lambda row, column: (row, (Labelled(group.feature, (group.values[column],)),))
 
 
 def _within(
-    bin_: Bins, context: Groups | None, rows: NDArray[np.intp], size: int
+    bin_: Bins, context: LabelCodes | None, rows: NDArray[np.intp], size: int
 ) -> Callable[[int, int], tuple[int, Any]]:
     """Name intervals beside a context's labels; `rows` are the places of charge and label."""
 

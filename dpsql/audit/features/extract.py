@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from dpsql.audit.directions import combinations
-from dpsql.audit.features_labels import Agreement, Column, Finest, LowBits, Row, Set, Sides, Times
-from dpsql.audit.features_numbers import Average, Greatest, Least, Value
-from dpsql.audit.residues import residues
+from dpsql.audit.features.directions import combinations
+from dpsql.audit.features.labels import Agreement, Column, Finest, LowBits, Row, Set, Sides, Times
+from dpsql.audit.features.numbers import Average, Greatest, Least, Value
+from dpsql.audit.features.residues import residues
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

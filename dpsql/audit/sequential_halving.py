@@ -10,27 +10,27 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpsql.audit.event_selection import best_events, evidence, excess
 from dpsql.audit.outputs import read
-from dpsql.audit.search import best_events, evidence, excess
 from dpsql.audit.statistics import uniforms
 from dpsql.errors import ProgrammingError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from dpsql.audit.event_selection import SelectedEvent
     from dpsql.audit.inputs import Pair
     from dpsql.audit.outputs import Outputs
-    from dpsql.audit.search import Found
     from dpsql.noise import Entropy
 
-__all__ = ["SMALL", "Candidate", "Mechanism", "Search", "searched"]
+__all__ = ["SMALL_EPSILON", "Mechanism", "SearchPoint", "SearchState", "search"]
 
 Mechanism = Callable[..., object]
 
 _DIVISOR = 600
 """The trials by this are the runs of the first rounds."""
 
-SMALL = Fraction(1, 2)
+SMALL_EPSILON = Fraction(1, 2)
 """Below this events differ so little from those that reach the claim that fewer looks would miss them."""
 
 
@@ -54,9 +54,9 @@ class _Plan:
 
 
 _PLAN = _Plan(48, ((150, 16, 1.0), (50, 5, 1.5), (15, 2, 3.5)))
-_CLOSE = _Plan(64, ((60, 16, 1.0), (20, 6, 1.5), (8, 2, 3.5)))
+_SMALL_EPSILON_PLAN = _Plan(64, ((60, 16, 1.0), (20, 6, 1.5), (8, 2, 3.5)))
 
-_DOUBT = 1.0
+_FIRST_CAUTION = 1.0
 """Those of the first round."""
 
 _EVENTS = 6
@@ -64,7 +64,7 @@ _EVENTS = 6
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Candidate:
+class SearchPoint:
     """An input pair with arguments, by place, so that its likes can be found."""
 
     pair: int
@@ -72,7 +72,7 @@ class Candidate:
 
 
 @dataclass(eq=False, slots=True)
-class Search:
+class SearchState:
     """One audit's state."""
 
     mechanism: Mechanism
@@ -85,11 +85,11 @@ class Search:
     runs: int = 0
     seen: set[tuple[int, tuple[int, ...]]] = field(default_factory=set)
 
-    def chosen(self, candidate: Candidate) -> dict[str, Any]:
+    def chosen(self, point: SearchPoint) -> dict[str, Any]:
         """Return the candidate's arguments."""
         return {
             name: values[place]
-            for (name, values), place in zip(self.arguments.items(), candidate.choice, strict=True)
+            for (name, values), place in zip(self.arguments.items(), point.choice, strict=True)
         }
 
     def run(self, data: object, arguments: Mapping[str, Any], trials: int) -> Outputs:
@@ -97,83 +97,83 @@ class Search:
         counts = np.array(data, dtype=np.int64) if isinstance(data, tuple) else data
         return read(self.mechanism(counts, trials, self.entropy, **arguments), trials)
 
-    def sides(self, candidate: Candidate, trials: int) -> tuple[tuple[Outputs, Outputs], ...]:
+    def sides(self, point: SearchPoint, trials: int) -> tuple[tuple[Outputs, Outputs], ...]:
         """Run the mechanism on both of a candidate's inputs; return so many runs, and as many again."""
-        pair, arguments = self.pairs[candidate.pair], self.chosen(candidate)
+        pair, arguments = self.pairs[point.pair], self.chosen(point)
         first, second = (self.run(data, arguments, 2 * trials).halves() for data in (pair.first, pair.second))
         return tuple(zip(first, second, strict=True))
 
-    def look(
-        self, candidates: Sequence[Candidate], trials: int, doubt: float
-    ) -> list[tuple[float, Candidate, Found]]:
+    def evaluate(
+        self, points: Sequence[SearchPoint], trials: int, caution: float
+    ) -> list[tuple[float, SearchPoint, SelectedEvent]]:
         """Find each candidate's best event; return the best candidate first.
 
         Events are found in half of the runs and compared in the other half, where none has the luck
         that got it found.
         """
 
-        def one(candidate: Candidate) -> tuple[float, Candidate, Found]:
-            found_in, compared_in = self.sides(candidate, trials)
+        def one(point: SearchPoint) -> tuple[float, SearchPoint, SelectedEvent]:
+            found_in, compared_in = self.sides(point, trials)
             events = best_events(*found_in, self.epsilon, self.delta, most=_EVENTS)
             scored = []
             for found in events:
                 counts = [np.array([found.event.count(side)]) for side in compared_in]
                 c1, c2 = counts[::-1] if found.swapped else counts
                 score = excess(
-                    evidence(c1, c2, trials, found.delta), found.epsilon, max(self.epsilon, 1e-9), doubt
+                    evidence(c1, c2, trials, found.delta), found.epsilon, max(self.epsilon, 1e-9), caution
                 )
-                scored.append((float(score[0]), candidate, found))
+                scored.append((float(score[0]), point, found))
             return _best(scored)
 
-        looked = list(self.map(one, candidates))
-        self.runs += 4 * trials * len(candidates)
-        self.seen.update((candidate.pair, candidate.choice) for candidate in candidates)
-        return sorted(looked, key=lambda item: -item[0])
+        ranked = list(self.map(one, points))
+        self.runs += 4 * trials * len(points)
+        self.seen.update((point.pair, point.choice) for point in points)
+        return sorted(ranked, key=lambda item: -item[0])
 
 
-def searched(search: Search, trials: int) -> tuple[Candidate, Found]:
+def search(state: SearchState, trials: int) -> tuple[SearchPoint, SelectedEvent]:
     """Return the best candidate and its event, found in rounds; `trials` sets how many runs they have."""
     every = [
-        Candidate(pair, choice)
-        for pair in range(len(search.pairs))
-        for choice in itertools.product(*(range(len(values)) for values in search.arguments.values()))
+        SearchPoint(pair, choice)
+        for pair in range(len(state.pairs))
+        for choice in itertools.product(*(range(len(values)) for values in state.arguments.values()))
     ]
     if len(every) == 1:
         # Nothing to choose from: half as many runs as the test makes, for its events alone.
-        _, candidate, found = search.look(every, max(trials // 4, 1), _PLAN.later[-1][2])[0]
-        return candidate, found
-    plan = _CLOSE if search.epsilon < SMALL else _PLAN
+        _, point, found = state.evaluate(every, max(trials // 4, 1), _PLAN.later[-1][2])[0]
+        return point, found
+    plan = _SMALL_EPSILON_PLAN if state.epsilon < SMALL_EPSILON else _PLAN
     few = max(trials // _DIVISOR, 50)
-    first = _some(every, plan.first, search.entropy)
-    looked = search.look(first, few, _DOUBT)
+    first = _some(every, plan.first, state.entropy)
+    ranked = state.evaluate(first, few, _FIRST_CAUTION)
     if len(first) < len(every):
-        best = [one for _, one, _ in looked[: plan.later[0][1]]]
-        likes = [one for one in every if _new(one, search) and any(_alike(one, other) for other in best)]
-        looked += search.look(_some(likes, plan.first, search.entropy), few, _DOUBT)
-        looked.sort(key=lambda item: -item[0])
-    for divisor, size, doubt in plan.later:
-        looked = search.look([one for _, one, _ in looked[:size]], max(trials // divisor, few), doubt)
-    _, candidate, found = looked[0]
-    return candidate, found
+        best = [one for _, one, _ in ranked[: plan.later[0][1]]]
+        likes = [one for one in every if _new(one, state) and any(_alike(one, other) for other in best)]
+        ranked += state.evaluate(_some(likes, plan.first, state.entropy), few, _FIRST_CAUTION)
+        ranked.sort(key=lambda item: -item[0])
+    for divisor, size, caution in plan.later:
+        ranked = state.evaluate([one for _, one, _ in ranked[:size]], max(trials // divisor, few), caution)
+    _, point, found = ranked[0]
+    return point, found
 
 
-def _best(scored: list[tuple[float, Candidate, Found]]) -> tuple[float, Candidate, Found]:
+def _best(scored: list[tuple[float, SearchPoint, SelectedEvent]]) -> tuple[float, SearchPoint, SelectedEvent]:
     if not scored:
         raise ProgrammingError("the mechanism's outputs hold nothing to compare")
     return max(scored, key=lambda item: item[0])
 
 
-def _new(one: Candidate, search: Search) -> bool:
-    return (one.pair, one.choice) not in search.seen
+def _new(one: SearchPoint, state: SearchState) -> bool:
+    return (one.pair, one.choice) not in state.seen
 
 
-def _alike(one: Candidate, other: Candidate) -> bool:
+def _alike(one: SearchPoint, other: SearchPoint) -> bool:
     """Whether they have the same inputs, or the same arguments."""
     return one.pair == other.pair or one.choice == other.choice
 
 
-def _some(candidates: list[Candidate], size: int, entropy: Entropy) -> list[Candidate]:
+def _some(points: list[SearchPoint], size: int, entropy: Entropy) -> list[SearchPoint]:
     """Return so many of them at random, or all."""
-    if len(candidates) <= size:
-        return candidates
-    return [candidates[i] for i in np.argsort(uniforms(len(candidates), entropy))[:size]]
+    if len(points) <= size:
+        return points
+    return [points[i] for i in np.argsort(uniforms(len(points), entropy))[:size]]

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpsql.audit.event_space import EventSpace
 from dpsql.audit.events import Charged, Event
-from dpsql.audit.space import Space
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
+    from dpsql.audit.event_space import EventFamily
     from dpsql.audit.outputs import Outputs
-    from dpsql.audit.space import Kind
 
-__all__ = ["CAUTIONS", "Found", "best_events", "evidence", "excess"]
+__all__ = ["CAUTIONS", "SelectedEvent", "best_events", "evidence", "excess"]
 
 CAUTIONS = (2.5, 4.5)
 """Standard deviations of doubt: few, for rare events with a high ratio, and as many as the best of 10^5
@@ -37,7 +37,7 @@ _LEAST_CLAIM = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SelectedEvent:
     """An event that may be a counterexample.
 
     Attributes
@@ -92,7 +92,9 @@ def excess(
     return np.asarray((ratio - caution * deviation - claim) / np.maximum(claim, _LEAST_CLAIM * epsilon))
 
 
-def best_events(first: Outputs, second: Outputs, epsilon: float, delta: float, *, most: int) -> list[Found]:
+def best_events(
+    first: Outputs, second: Outputs, epsilon: float, delta: float, *, most: int
+) -> list[SelectedEvent]:
     """Find events that clearly violate the claim in two samples of outputs.
 
     Parameters
@@ -104,26 +106,26 @@ def best_events(first: Outputs, second: Outputs, epsilon: float, delta: float, *
     most
         How many events at each of `CAUTIONS`, of different kinds or directions.
     """
-    space, beside = Space(first, second, epsilon), first.delta if first.delta is not None else delta
+    space, beside = EventSpace(first, second, epsilon), first.delta if first.delta is not None else delta
     found = [
         one
-        for kinds in _together(space.kinds())
-        for one in _best(kinds, space.claims, first.trials, epsilon, beside, most)
+        for families in _together(space.families())
+        for one in _best(families, space.claims, first.trials, epsilon, beside, most)
     ]
-    best: list[Found] = []
+    best: list[SelectedEvent] = []
     for caution in CAUTIONS:
         mine = (one for one in found if one.caution == caution)
         best += sorted(mine, key=lambda one: -one.score)[:most]
     return best
 
 
-def _together(kinds: Iterator[Kind]) -> Iterator[list[Kind]]:
+def _together(families: Iterator[EventFamily]) -> Iterator[list[EventFamily]]:
     """Put kinds together that are scored at once: many small ones, for speed, and few large ones."""
     gathered, size = [], 0
-    for kind in kinds:
-        if kind.c1.size:
-            gathered.append(kind)
-            size += kind.c1.size
+    for family in families:
+        if family.c1.size:
+            gathered.append(family)
+            size += family.c1.size
         if size > _AT_ONCE:
             yield gathered
             gathered, size = [], 0
@@ -132,14 +134,19 @@ def _together(kinds: Iterator[Kind]) -> Iterator[list[Kind]]:
 
 
 def _best(
-    kinds: list[Kind], charges: NDArray[np.float64], trials: int, epsilon: float, delta: float, most: int
-) -> Iterator[Found]:
+    families: list[EventFamily],
+    charges: NDArray[np.float64],
+    trials: int,
+    epsilon: float,
+    delta: float,
+    most: int,
+) -> Iterator[SelectedEvent]:
     """Yield the best events of each caution, at most one of each kind and direction."""
-    c1 = np.concatenate([kind.c1.ravel() for kind in kinds])
-    c2 = np.concatenate([kind.c2.ravel() for kind in kinds])
-    claims = np.concatenate([np.repeat(kind.claims, kind.c1.shape[1]) for kind in kinds])
-    ends = np.cumsum([kind.c1.size for kind in kinds])
-    starts = ends - [kind.c1.size for kind in kinds]
+    c1 = np.concatenate([family.c1.ravel() for family in families])
+    c2 = np.concatenate([family.c2.ravel() for family in families])
+    claims = np.concatenate([np.repeat(family.claims, family.c1.shape[1]) for family in families])
+    ends = np.cumsum([family.c1.size for family in families])
+    starts = ends - [family.c1.size for family in families]
     directions = [evidence(*pair, trials, delta) for pair in ((c1, c2), (c2, c1))]
     for caution in CAUTIONS:
         scores = [excess(one, claims, max(epsilon, 1e-9), caution) for one in directions]
@@ -147,10 +154,10 @@ def _best(
         tops = np.stack([np.maximum.reduceat(score, starts) for score in scores], axis=1).ravel()
         for top in np.argsort(-tops, kind="stable")[:most]:
             place, swapped = divmod(int(top), 2)
-            kind = kinds[place]
+            family = families[place]
             at = int(np.argmax(scores[swapped][starts[place] : ends[place]]))
-            level, conditions = kind.event(*divmod(at, kind.c1.shape[1]))
+            level, conditions = family.event(*divmod(at, family.c1.shape[1]))
             claim = float(charges[level])
             if len(charges) > 1:
                 conditions = (Charged(claim), *conditions)
-            yield Found(float(tops[top]), caution, Event(conditions), swapped == 1, claim, delta)
+            yield SelectedEvent(float(tops[top]), caution, Event(conditions), swapped == 1, claim, delta)

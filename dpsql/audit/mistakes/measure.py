@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpsql.audit.mistakes.noise import laplace
 from dpsql.audit.subject import Subject
-from dpsql.audit.wrong_noise import laplace
 
 if TYPE_CHECKING:
     from fractions import Fraction

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpsql import noise as exact_noise
-from dpsql.audit.features_numbers import times
+from dpsql.audit.features.numbers import times
 from dpsql.audit.inputs import Pair
+from dpsql.audit.mistakes.noise import exponential, geometric, laplace, textbook_laplace
 from dpsql.audit.outputs import CHARGE
 from dpsql.audit.subject import Subject, levels
-from dpsql.audit.subjects_choice import hybrid_top_k
-from dpsql.audit.wrong_noise import exponential, geometric, laplace, textbook_laplace
+from dpsql.audit.subjects.choice import hybrid_top_k
 
 if TYPE_CHECKING:
     from collections.abc import Callable

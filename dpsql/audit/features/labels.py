@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpsql.audit.features_numbers import indexed, times
+from dpsql.audit.features.numbers import indexed, times
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

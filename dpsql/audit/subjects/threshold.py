@@ -10,7 +10,7 @@ import numpy as np
 
 from dpsql import mechanisms
 from dpsql import noise as exact_noise
-from dpsql.audit.features_numbers import times
+from dpsql.audit.features.numbers import times
 from dpsql.audit.outputs import CHARGE
 from dpsql.audit.subject import Subject, first_hits, levels
 from dpsql.mechanisms import grid, guess_and_check, ladder

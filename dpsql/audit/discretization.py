@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dpsql.audit.features import LabelFeature, NumberFeature
     from dpsql.audit.outputs import Outputs
 
-__all__ = ["Bins", "Groups", "binned", "grouped", "interval"]
+__all__ = ["Bins", "LabelCodes", "bin_numbers", "encode_labels", "interval"]
 
 _GROUPS = 24
 """Labels looked at, the most frequent ones."""
@@ -28,7 +28,7 @@ _SAMPLE = 1 << 13
 
 
 @dataclass(frozen=True, slots=True)
-class Groups:
+class LabelCodes:
     """A label feature of both samples as small numbers: a place in `values`, or beyond them."""
 
     feature: LabelFeature
@@ -55,7 +55,7 @@ def interval(bin_: Bins, start: int, end: int) -> Within:
     return Within(bin_.feature, low, None if single else high)
 
 
-def grouped(feature: LabelFeature, first: Outputs, second: Outputs) -> Groups:
+def encode_labels(feature: LabelFeature, first: Outputs, second: Outputs) -> LabelCodes:
     """Return a feature's values, the most frequent ones first, and their places in both samples."""
     a, b = feature.of(first), feature.of(second)
     pooled = np.concatenate([a, b])
@@ -69,7 +69,7 @@ def grouped(feature: LabelFeature, first: Outputs, second: Outputs) -> Groups:
     values = [pooled[where[code]] for code in frequent]
     shown = [tuple(value.tolist()) if value.ndim else value.item() for value in values]
     placed = place[codes]
-    return Groups(feature, shown, (placed[: len(a)], placed[len(a) :]))
+    return LabelCodes(feature, shown, (placed[: len(a)], placed[len(a) :]))
 
 
 def _dense(pooled: NDArray[Any]) -> NDArray[np.intp]:
@@ -92,7 +92,7 @@ def _dense(pooled: NDArray[Any]) -> NDArray[np.intp]:
     return np.unique(pooled, axis=axis, return_inverse=True)[1].reshape(-1)
 
 
-def binned(feature: NumberFeature, first: Outputs, second: Outputs, most: int) -> Bins:
+def bin_numbers(feature: NumberFeature, first: Outputs, second: Outputs, most: int) -> Bins:
     """Cut a feature's range at its quantiles, rounded for people, or at its values if they are few."""
     a, b = feature.of(first), feature.of(second)
     sample = np.concatenate([a[:_SAMPLE], b[:_SAMPLE]])

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpsql.audit.features_rows import Combination, Corner
+from dpsql.audit.features.rows import Combination, Corner
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from dpsql.audit.features_numbers import Value
+    from dpsql.audit.features.numbers import Value
     from dpsql.audit.outputs import Outputs
 
 __all__ = ["combinations"]

@@ -12,11 +12,11 @@ from dpsql.audit.statistics import lower_bound, p_value
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Looks"]
+__all__ = ["GroupSequentialTest"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Looks:
+class GroupSequentialTest:
     """How often an event happened, in one look or two.
 
     Each p-value is twice the least of the looks', for two there may be; so whether the second one is
