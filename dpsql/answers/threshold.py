@@ -14,7 +14,7 @@ from dpsql.answers.top_k import NOISE, Noise
 from dpsql.charge import Charge
 from dpsql.estimates import Combined, SparseVectorLaw, from_threshold, sparse_vector_error
 from dpsql.language import AboveThreshold, TopK
-from dpsql.mechanisms.ladder import Ladder, ladder
+from dpsql.mechanisms.sparse_vector_plan import SparseVectorPlan, sparse_vector_plan
 
 if TYPE_CHECKING:
     from dpsql.analysis import Plan
@@ -99,10 +99,10 @@ class SparseVectors:
             noise=self.noise,
         )
 
-    def _ladder(self) -> Ladder:
+    def _run_plan(self) -> SparseVectorPlan:
         """Lay out the run that `_select` makes, from public parameters alone."""
         count = self.plan.counts[self.selection.count]
-        return ladder(
+        return sparse_vector_plan(
             self.plan.groups,
             self._threshold,
             self._hits,
@@ -120,12 +120,12 @@ class SparseVectors:
 
     def _quote(self, *, shown: bool) -> Quote:
         """Predict a run; `shown` says whether the count compared with the threshold is released."""
-        run = self._ladder()
+        run = self._run_plan()
         law = SparseVectorLaw(
             run.noise,
             run.threshold_scale,
             run.scales,
-            tuple(run.bars.tolist()),
+            tuple(run.cutoffs.tolist()),
             tuple(float(offset) for offset in run.offsets),
             self._threshold,
             run.bits,

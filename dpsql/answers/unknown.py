@@ -165,7 +165,7 @@ class LimitedDomain:
                 return from_measurements([], scale=1, confidence=measuring.confidence_of(self.plan))
             if size < 2 and each is not None:
                 return measuring.plain(self.plan, each)
-            # The last gap leads to a bar nobody may know, which is as good as the next group.
+            # The last gap leads to a cutoff nobody may know, which is as good as the next group.
             return from_top_k(
                 found.gap,
                 size,

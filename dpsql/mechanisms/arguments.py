@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from dpsql.charge import Number
 
-__all__ = ["Noise", "bound", "counted", "in_order", "kind", "positive", "whole"]
+__all__ = ["Noise", "between", "bound", "counted", "in_order", "kind", "positive", "whole"]
 
 Noise = Literal["exponential", "laplace", "geometric"]
 """Law of the noise; geometric is exponential noise on the grid of whole counts."""
@@ -52,6 +52,14 @@ def positive(value: Number, name: str) -> Fraction:
     number = exact(value)
     if number <= 0:
         raise ValueError(f"{name} must be positive")
+    return number
+
+
+def between(value: Number, name: str) -> Fraction:
+    """Read a number strictly between 0 and 1: a share of the budget, or a delta."""
+    number = exact(value)
+    if not 0 < number < 1:
+        raise ValueError(f"{name} must lie between 0 and 1")
     return number
 
 

@@ -14,7 +14,7 @@ from dpsql import noise as exact_noise
 from dpsql.charge import Charge, exact
 from dpsql.mechanisms.arguments import Noise, bound, positive, whole
 from dpsql.mechanisms.grid import draw, grid_of
-from dpsql.mechanisms.ladder import ladder
+from dpsql.mechanisms.sparse_vector_plan import sparse_vector_plan
 
 if TYPE_CHECKING:
     from dpsql.charge import Number
@@ -119,7 +119,7 @@ class GuessAndCheck:
         finding = self._threshold_charge + (1 - counting) * each * misses
         query_scale = 2 * moved / ((1 - counting) * each)
         bits = grid_of(noise, resolution, moved / self._threshold_charge, query_scale, self._answer_scale)
-        self._plan = ladder(
+        self._plan = sparse_vector_plan(
             misses,
             tolerance,
             misses,
@@ -134,8 +134,8 @@ class GuessAndCheck:
             resolution=bits,
             below=False,
         )
-        # Not the plan's own bar, which is cut off for int64: guesses are Python integers, of any size.
-        self._bar = math.ceil(-self._plan.offsets[0] * (1 << bits))
+        # Not the plan's own cutoff, which is cut off for int64: guesses are Python integers, of any size.
+        self._cutoff = math.ceil(-self._plan.offsets[0] * (1 << bits))
         self._entropy = entropy or exact_noise.SystemEntropy()
         self._level = self._draw(noise, self._plan.threshold_scale)
         self._used = 0
@@ -169,7 +169,7 @@ class GuessAndCheck:
             self._asked = True
             noise = self._draw(plan.noise, plan.scales[0])
             steps = max(-exact_noise.COUNT_LIMIT, min(int(true_count), exact_noise.COUNT_LIMIT)) << plan.bits
-            missed, off = judge(steps, wanted, noise, self._level, self._bar)
+            missed, off = judge(steps, wanted, noise, self._level, self._cutoff)
             if not missed:
                 return Checked(True, Fraction(wanted, 1 << plan.bits), None)
             self._used += 1
@@ -222,7 +222,7 @@ class GuessAndCheck:
         return int(draw(noise, scale, self._plan.bits, 1, self._entropy)[0])
 
 
-def judge(count: int, guess: int, noise: int, level: int, bar: int) -> tuple[bool, int]:
+def judge(count: int, guess: int, noise: int, level: int, cutoff: int) -> tuple[bool, int]:
     """Tell whether a guess misses, and by what it does; a pure function, all in grid steps.
 
     Parameters
@@ -231,14 +231,14 @@ def judge(count: int, guess: int, noise: int, level: int, bar: int) -> tuple[boo
         The true count and the guess.
     noise, level
         Noise of this check, and of the threshold.
-    bar
+    cutoff
         What |count - guess| + noise - level has to reach for a miss.
 
     >>> judge(10, 3, 2, 4, 5), judge(10, 3, 1, 4, 5)
     ((True, 5), (False, 4))
     """
     off = abs(count - guess) + noise - level
-    return off >= bar, off
+    return off >= cutoff, off
 
 
 def on_grid(guess: Number, bits: int) -> int:

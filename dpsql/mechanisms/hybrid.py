@@ -13,8 +13,8 @@ from dpsql import noise as exact_noise
 from dpsql.charge import Charge, exact
 from dpsql.mechanisms.arguments import Noise, bound, counted, kind, positive, whole
 from dpsql.mechanisms.grid import draw, grid_of, in_counts, noise_of, placed
-from dpsql.mechanisms.ladder import ladder
 from dpsql.mechanisms.sparse_vector import SparseVector, fresh, gaps_of, passed
+from dpsql.mechanisms.sparse_vector_plan import sparse_vector_plan
 from dpsql.mechanisms.top_k import leaders, select
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from dpsql.charge import Number
-    from dpsql.mechanisms.ladder import Ladder
     from dpsql.mechanisms.sparse_vector import Reach
+    from dpsql.mechanisms.sparse_vector_plan import SparseVectorPlan
 
 __all__ = ["Hybrid", "above", "ahead", "hybrid_sparse_vector", "hybrid_top_k"]
 
@@ -214,7 +214,7 @@ def hybrid_sparse_vector(
     privacy unit changes.
     """
     array = counted(counts)
-    plan = ladder(
+    plan = sparse_vector_plan(
         len(array),
         threshold,
         k,
@@ -250,7 +250,7 @@ def hybrid_sparse_vector(
 
 def above(
     values: NDArray[np.int64],
-    plan: Ladder,
+    plan: SparseVectorPlan,
     reach: Reach,
     ranks: Callable[[NDArray[np.int64]], NDArray[np.int64]],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -270,8 +270,8 @@ def above(
     index, steps
         At most `plan.hits` groups, the largest value + noise first; and that value.
     """
-    way, steps = passed(values, plan.bars, reach)
-    hits = np.flatnonzero(way >= 0)
+    branch_index, steps = passed(values, plan.cutoffs, reach)
+    hits = np.flatnonzero(branch_index >= 0)
     best, _ = select(steps[hits], ranks(hits), plan.hits)
     return hits[best], steps[hits[best]]
 

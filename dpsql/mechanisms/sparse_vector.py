@@ -11,7 +11,7 @@ from dpsql import noise as exact_noise
 from dpsql.charge import Charge
 from dpsql.mechanisms.arguments import Noise, in_order
 from dpsql.mechanisms.grid import draw, draw_reaching, in_counts, placed
-from dpsql.mechanisms.ladder import Ladder, ladder
+from dpsql.mechanisms.sparse_vector_plan import SparseVectorPlan, sparse_vector_plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -149,7 +149,7 @@ def adaptive_sparse_vector(
     The centres of one-sided noise are public shifts of the threshold.
     """
     array = in_order(counts)
-    plan = ladder(
+    plan = sparse_vector_plan(
         len(array),
         threshold,
         k,
@@ -170,19 +170,19 @@ def adaptive_sparse_vector(
     scanned = len(array)
     for start in range(0, len(array), _BLOCK):
         values = placed(array[start : start + _BLOCK], plan.bits, negated=below) - level
-        way, steps = passed(values, plan.bars, fresh(plan, entropy))
-        hits = np.flatnonzero(way >= 0)
-        hits = hits[affordable(way[hits], plan, spent=spent, rows=rows)]
-        found.append(np.stack([start + hits, way[hits], steps[hits]]))
-        spent, rows = spent + int((1 << way[hits]).sum()), rows + len(hits)
+        branch_index, steps = passed(values, plan.cutoffs, fresh(plan, entropy))
+        hits = np.flatnonzero(branch_index >= 0)
+        hits = hits[affordable(branch_index[hits], plan, spent=spent, rows=rows)]
+        found.append(np.stack([start + hits, branch_index[hits], steps[hits]]))
+        spent, rows = spent + int((1 << branch_index[hits]).sum()), rows + len(hits)
         if not affordable(_MISS, plan, spent=spent, rows=rows)[0]:
             scanned = start + int(hits[-1]) + 1
             break
-    index, way, steps = np.concatenate(found, axis=1) if found else np.zeros((3, 0), dtype=np.int64)
+    index, branch_index, steps = np.concatenate(found, axis=1) if found else np.zeros((3, 0), dtype=np.int64)
     return SparseVector(
         index,
-        gaps_of(steps, way, plan),
-        plan.branches - 1 - way,
+        gaps_of(steps, branch_index, plan),
+        plan.branches - 1 - branch_index,
         scanned,
         plan.threshold_scale,
         plan.scales[::-1],
@@ -270,7 +270,7 @@ def sparse_vector_runs(
     array = in_order(counts, trials=True)
     if array.ndim != 2:
         raise ValueError("counts must have two dimensions: (trials, groups)")
-    plan = ladder(
+    plan = sparse_vector_plan(
         array.shape[1],
         threshold,
         k,
@@ -287,18 +287,18 @@ def sparse_vector_runs(
     )
     values = placed(array, plan.bits, negated=below)
     values -= draw(plan.noise, plan.threshold_scale, plan.bits, (len(array), 1), entropy)
-    way, steps = passed(values, plan.bars, fresh(plan, entropy))
-    answered = affordable(way, plan)
-    hit = answered & (way >= 0)
+    branch_index, steps = passed(values, plan.cutoffs, fresh(plan, entropy))
+    answered = affordable(branch_index, plan)
+    hit = answered & (branch_index >= 0)
     gap = np.full(array.shape, np.nan)
-    gap[hit] = gaps_of(steps[hit], way[hit], plan)
-    units = np.where(hit, 1 << np.maximum(way, 0), 0).sum(axis=1)
-    branch = np.where(answered, np.where(hit, plan.branches - 1 - way, -1), -2)
+    gap[hit] = gaps_of(steps[hit], branch_index[hit], plan)
+    units = np.where(hit, 1 << np.maximum(branch_index, 0), 0).sum(axis=1)
+    branch = np.where(answered, np.where(hit, plan.branches - 1 - branch_index, -1), -2)
     return Runs(branch, gap, tuple(plan.spent(spent) for spent in units.tolist()))
 
 
 def passed(
-    values: NDArray[np.int64], bars: NDArray[np.int64], reach: Reach
+    values: NDArray[np.int64], cutoffs: NDArray[np.int64], reach: Reach
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Tell for each group which branch it passes first, and with what; a pure function given the noise.
 
@@ -306,7 +306,7 @@ def passed(
     ----------
     values
         Count - threshold noise, in grid steps, of any shape.
-    bars
+    cutoffs
         What value + noise has to reach in each branch, cheapest first.
     reach
         The noise: `reach(place, need)` gives the positions where the noise of the branch at this
@@ -314,34 +314,36 @@ def passed(
 
     Returns
     -------
-    way, steps
+    branch_index, steps
         Place of the first branch passed, or -1; and value + noise there. Of the values' shape.
     """
     flat = values.ravel()
-    way, steps = np.full(flat.shape, -1, dtype=np.int64), np.zeros_like(flat)
-    for place in range(len(bars) - 1, -1, -1):
-        where, noise = reach(place, bars[place] - flat)
-        way[where] = place
+    branch_index, steps = np.full(flat.shape, -1, dtype=np.int64), np.zeros_like(flat)
+    for place in range(len(cutoffs) - 1, -1, -1):
+        where, noise = reach(place, cutoffs[place] - flat)
+        branch_index[where] = place
         steps[where] = flat[where] + noise
-    return way.reshape(values.shape), steps.reshape(values.shape)
+    return branch_index.reshape(values.shape), steps.reshape(values.shape)
 
 
-def affordable(way: NDArray[np.int64], plan: Ladder, *, spent: int = 0, rows: int = 0) -> NDArray[np.bool_]:
+def affordable(
+    branch_index: NDArray[np.int64], plan: SparseVectorPlan, *, spent: int = 0, rows: int = 0
+) -> NDArray[np.bool_]:
     """Tell for each group whether it is still answered: the run's stopping rule; a pure function.
 
     A group is answered if, before it, a base hit still fits the budget and the limit is not reached.
 
     Parameters
     ----------
-    way
+    branch_index
         As `passed` gives it, shape (..., n); groups that are no hit may be left out.
     plan
         The run's plan.
     spent, rows
         Units and hits before the first of them.
     """
-    hit = way >= 0
-    cost = np.where(hit, 1 << np.maximum(way, 0), 0)
+    hit = branch_index >= 0
+    cost = np.where(hit, 1 << np.maximum(branch_index, 0), 0)
     before = spent + np.cumsum(cost, axis=-1) - cost
     answered: NDArray[np.bool_] = before <= (plan.hits - 1) << (plan.branches - 1)
     if plan.limit is not None:
@@ -349,7 +351,7 @@ def affordable(way: NDArray[np.int64], plan: Ladder, *, spent: int = 0, rows: in
     return answered
 
 
-def fresh(plan: Ladder, entropy: exact_noise.Entropy | None) -> Reach:
+def fresh(plan: SparseVectorPlan, entropy: exact_noise.Entropy | None) -> Reach:
     """Return a plan's noise, drawn as `passed` asks for it."""
 
     def reach(place: int, need: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -358,9 +360,11 @@ def fresh(plan: Ladder, entropy: exact_noise.Entropy | None) -> Reach:
     return reach
 
 
-def gaps_of(steps: NDArray[np.int64], way: NDArray[np.int64], plan: Ladder) -> NDArray[np.float64]:
+def gaps_of(
+    steps: NDArray[np.int64], branch_index: NDArray[np.int64], plan: SparseVectorPlan
+) -> NDArray[np.float64]:
     """Turn the released values of hits into gaps over the threshold, in counts."""
     # A gap of 0 on the grid may come out as -1e-16 by rounding its two parts.
     offsets = np.array([float(offset) for offset in plan.offsets])
-    gaps: NDArray[np.float64] = np.maximum(in_counts(steps, plan.bits) + offsets[way], 0.0)
+    gaps: NDArray[np.float64] = np.maximum(in_counts(steps, plan.bits) + offsets[branch_index], 0.0)
     return gaps

@@ -10,11 +10,10 @@ import numpy as np
 
 from dpsql import noise as exact_noise
 from dpsql.charge import Charge
-from dpsql.mechanisms.arguments import bound, in_order, positive, whole
-from dpsql.mechanisms.candidates import between
+from dpsql.mechanisms.arguments import between, bound, in_order, positive, whole
 from dpsql.mechanisms.grid import draw, grid_of
-from dpsql.mechanisms.ladder import best_share
-from dpsql.mechanisms.tails import laplace_bar, one_sided_bar
+from dpsql.mechanisms.sparse_vector_plan import best_share
+from dpsql.mechanisms.tails import laplace_cutoff, one_sided_cutoff
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -111,7 +110,7 @@ class StabilityTests:
         Noise scales in counts: c/threshold_epsilon and 2c/epsilon.
     bits
         The grid: 2^-bits counts.
-    bar
+    cutoff
         The threshold in grid steps: distance + noise has to reach this + the threshold's noise.
     """
 
@@ -122,12 +121,12 @@ class StabilityTests:
     threshold_scale: Fraction
     scale: Fraction
     bits: int
-    bar: int
+    cutoff: int
 
     @property
     def threshold(self) -> Fraction:
         """What to add to a gap, in counts, for an unbiased estimate of the distance."""
-        raised = Fraction(self.bar, 1 << self.bits)
+        raised = Fraction(self.cutoff, 1 << self.bits)
         if self.noise == "laplace":
             return raised
         means = [_mean(scale, self.bits) for scale in (self.threshold_scale, self.scale)]
@@ -185,7 +184,7 @@ def first_stable(
     always evaluated; the comparison is `>=`.
 
     *Private:* a query whose answers on D and D' differ has distance 0 on both. Such a test passes
-    with probability at most delta/m each, m tests; the bar is the least that grants this by the
+    with probability at most delta/m each, m tests; the cutoff is the least that grants this by the
     exact tail on the grid (`tails`; no share is excluded). Otherwise the answer is the same: leave
     all noise as it is, but for the threshold's, which moves by c, and if test i passes, its own,
     which moves by c + d_i - d'_i, from 0 to 2c. What failed still fails; the gap stays. Both move
@@ -294,15 +293,15 @@ def stable_tests(
 ) -> StabilityTests:
     """Check the public parameters and place the threshold, for `paid` tests that tell of `tests`."""
     budget, moved, noise = positive(epsilon, "epsilon"), bound(sensitivity), _kind(noise)
-    # .37 is the paper's; with one-sided noise what counts is the height of the bar.
+    # .37 is the paper's; with one-sided noise what counts is the height of the cutoff.
     usual = Fraction(37, 100) if noise == "laplace" else Fraction(15, 100)
     delta, part = between(delta, "delta"), usual if share is None else between(share, "share")
     threshold_epsilon, each = part * budget, (1 - part) * budget / paid
     threshold_scale, scale = moved / threshold_epsilon, 2 * moved / each
     bits = grid_of("exponential", resolution, threshold_scale, scale)
-    placed = laplace_bar if noise == "laplace" else one_sided_bar
-    bar = placed(delta / tests, exact_noise.rate(threshold_scale, bits), exact_noise.rate(scale, bits))
-    return StabilityTests(noise, threshold_epsilon, each, delta, threshold_scale, scale, bits, bar)
+    placed = laplace_cutoff if noise == "laplace" else one_sided_cutoff
+    cutoff = placed(delta / tests, exact_noise.rate(threshold_scale, bits), exact_noise.rate(scale, bits))
+    return StabilityTests(noise, threshold_epsilon, each, delta, threshold_scale, scale, bits, cutoff)
 
 
 def margins(
@@ -316,7 +315,7 @@ def margins(
     Negative where it is not. Distances below 0 are taken for 0.
     """
     steps: NDArray[np.int64] = exact_noise.place(np.maximum(distances, 0), plan.bits) + noise
-    steps -= plan.bar + threshold_noise
+    steps -= plan.cutoff + threshold_noise
     return steps
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     Bounds = Callable[[int], tuple[int, int, int, int]]
 
-__all__ = ["exponential_bar", "laplace_bar", "one_sided_bar"]
+__all__ = ["exponential_cutoff", "laplace_cutoff", "one_sided_cutoff"]
 
 # Every tail below is a rational function, not a constant, of e^-g for some rational g, and e^-g is
 # transcendental: a tail never equals the rational chance, so enough digits always decide.
@@ -22,7 +22,7 @@ _PLACES = 128
 
 
 @lru_cache(maxsize=256)
-def exponential_bar(chance: Fraction, rate: Fraction) -> int:
+def exponential_cutoff(chance: Fraction, rate: Fraction) -> int:
     """Least m with P(X >= Z + m) <= chance, X and Z exponential of this rate per step, not rounded.
 
     The chance is e^(-rate m)/2.
@@ -32,7 +32,7 @@ def exponential_bar(chance: Fraction, rate: Fraction) -> int:
     ValueError
         Like the others: if the answer is over 2^61, which the public arguments alone decide.
 
-    >>> exponential_bar(Fraction(1, 100), Fraction(1, 10))  # 10 ln 50 = 39.1
+    >>> exponential_cutoff(Fraction(1, 100), Fraction(1, 10))  # 10 ln 50 = 39.1
     40
     """
 
@@ -44,7 +44,7 @@ def exponential_bar(chance: Fraction, rate: Fraction) -> int:
 
 
 @lru_cache(maxsize=256)
-def one_sided_bar(chance: Fraction, threshold_rate: Fraction, rate: Fraction) -> int:
+def one_sided_cutoff(chance: Fraction, threshold_rate: Fraction, rate: Fraction) -> int:
     """Least m with P(Y - Y0 >= m) <= chance, Y and Y0 geometric, Y0 of `threshold_rate`.
 
     The chance is r^m (1 - r0)/(1 - r0 r) with r = e^-rate, r0 = e^-threshold_rate.
@@ -61,7 +61,7 @@ def one_sided_bar(chance: Fraction, threshold_rate: Fraction, rate: Fraction) ->
 
 
 @lru_cache(maxsize=256)
-def laplace_bar(chance: Fraction, threshold_rate: Fraction, rate: Fraction) -> int:
+def laplace_cutoff(chance: Fraction, threshold_rate: Fraction, rate: Fraction) -> int:
     """Least m with P(Z - Z0 >= m) <= chance, Z and Z0 discrete Laplace, Z0 of `threshold_rate`.
 
     With a > b for e^-rate and e^-threshold_rate in either order, the chance is

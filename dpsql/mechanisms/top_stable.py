@@ -10,8 +10,8 @@ import numpy as np
 
 from dpsql import noise as exact_noise
 from dpsql.charge import Charge
-from dpsql.mechanisms.arguments import bound, positive, whole
-from dpsql.mechanisms.candidates import between, largest
+from dpsql.mechanisms.arguments import between, bound, positive, whole
+from dpsql.mechanisms.largest_groups import largest_groups
 from dpsql.mechanisms.stable import StabilityTests, first_test, margins, stable_tests
 from dpsql.mechanisms.top_k import noisy_top_k
 
@@ -137,7 +137,7 @@ def top_stable(
     if many < k:
         raise ValueError("candidates must be at least k")
     part = between(choosing, "choosing")
-    if _way(choose) == "uniform" or many == k:
+    if _choice(choose) == "uniform" or many == k:
         part = Fraction(0)
     plan = stable_tests(
         many,
@@ -148,7 +148,7 @@ def top_stable(
         sensitivity=sensitivity,
         resolution=resolution,
     )
-    position, kept = largest(counts_desc, many)
+    position, kept = largest_groups(counts_desc, many)
     found, steps = (value[0] for value in runs(kept, moved, plan, 1, entropy))
     spent = Charge(plan.threshold_epsilon + (plan.epsilon if found else 0), plan.delta)
     members, chosen = position[:found], None
@@ -194,7 +194,7 @@ def runs(
     trials: int,
     entropy: exact_noise.Entropy | None,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Run the tests so many times on the counts of `largest`.
+    """Run the tests so many times on the counts of `largest_groups`.
 
     Returns
     -------
@@ -207,7 +207,7 @@ def runs(
     return np.where(at >= 0, len(distances) - at, 0), steps
 
 
-def _way(choose: str) -> Choose:
+def _choice(choose: str) -> Choose:
     for known in get_args(Choose):
         if choose == known:
             return cast("Choose", known)

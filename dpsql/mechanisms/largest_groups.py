@@ -6,29 +6,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpsql.charge import exact
 from dpsql.mechanisms.arguments import counted
 from dpsql.noise import COUNT_LIMIT
 
 if TYPE_CHECKING:
-    from fractions import Fraction
-
     from numpy.typing import ArrayLike, NDArray
 
-    from dpsql.charge import Number
-
-__all__ = ["between", "largest"]
+__all__ = ["largest_groups"]
 
 
-def between(value: Number, name: str) -> Fraction:
-    """Read a number strictly between 0 and 1: a share of the budget, or a delta."""
-    number = exact(value)
-    if not 0 < number < 1:
-        raise ValueError(f"{name} must lie between 0 and 1")
-    return number
-
-
-def largest(counts: ArrayLike, candidates: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def largest_groups(counts: ArrayLike, candidates: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Take the largest groups, and one count more.
 
     How many groups there are, and whether they come sorted, is private: nothing is refused for it,
@@ -52,7 +39,7 @@ def largest(counts: ArrayLike, candidates: int) -> tuple[NDArray[np.int64], NDAr
         `candidates + 1` counts in descending order, cut off at 2^40, filled up with zeros. The last
         is that of the largest group left out.
 
-    >>> largest([7, 0, 9], 3)
+    >>> largest_groups([7, 0, 9], 3)
     (array([2, 0]), array([9, 7, 0, 0]))
     """
     array = counted(counts)

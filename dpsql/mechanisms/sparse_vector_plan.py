@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
     from dpsql.charge import Number
 
-__all__ = ["MOST_BRANCHES", "Ladder", "best_share", "ladder"]
+__all__ = ["MOST_BRANCHES", "SparseVectorPlan", "best_share", "sparse_vector_plan"]
 
 MOST_BRANCHES = 16
 """More would halve the budget of a hit to nothing."""
 
-_LARGEST_BAR = 1 << 62
+_LARGEST_CUTOFF = 1 << 62
 """Out of reach of counts and noise, and no difference with them overflows."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Ladder:
+class SparseVectorPlan:
     """What a run of the sparse vector family does, decided by public parameters alone.
 
     Tuples run over the branches in the order they are tried, cheapest first; the last is the base.
@@ -46,7 +46,7 @@ class Ladder:
         Noise scales in counts: of the threshold, and of the queries in each branch.
     bits
         The grid: 2^-bits counts.
-    bars
+    cutoffs
         int64, in grid steps: a branch passes if count + noise - threshold noise is at least this.
     offsets
         What turns such a value, in counts, into the gap: centres of the noise, less the threshold.
@@ -60,7 +60,7 @@ class Ladder:
     threshold_scale: Fraction
     scales: tuple[Fraction, ...]
     bits: int
-    bars: NDArray[np.int64]
+    cutoffs: NDArray[np.int64]
     offsets: tuple[Fraction, ...]
 
     @property
@@ -90,7 +90,7 @@ def best_share(k: int, *, monotone: bool = True, branch: float = 0) -> Fraction:
     return Fraction(1 / (1 + (kappa * kappa * 4.0**branch * k * k) ** (1 / 3))).limit_denominator(10**9)
 
 
-def ladder(
+def sparse_vector_plan(
     groups: int,
     threshold: Number,
     k: int,
@@ -105,7 +105,7 @@ def ladder(
     noise: Noise,
     resolution: int | None,
     below: bool,
-) -> Ladder:
+) -> SparseVectorPlan:
     """Check the public parameters and lay out the run; raises `ValueError` if one is out of range."""
     budget, moved, noise = positive(epsilon, "epsilon"), bound(sensitivity), kind(noise)
     level = -exact(threshold) if below else exact(threshold)
@@ -129,10 +129,10 @@ def ladder(
     centre = _mean(noise, threshold_scale, bits)
     offsets = tuple(centre - _mean(noise, scale, bits) - level for scale in scales)
     wanted = [Fraction(over) * _deviation(noise, scale, bits) for scale in scales[:-1]] + [Fraction(0)]
-    bars = [
+    cutoffs = [
         math.ceil((needed - offset) * (1 << bits)) for needed, offset in zip(wanted, offsets, strict=True)
     ]
-    return Ladder(
+    return SparseVectorPlan(
         noise,
         budget,
         part,
@@ -141,7 +141,7 @@ def ladder(
         threshold_scale,
         scales,
         bits,
-        np.array([max(-_LARGEST_BAR, min(bar, _LARGEST_BAR)) for bar in bars], dtype=np.int64),
+        np.array([max(-_LARGEST_CUTOFF, min(cutoff, _LARGEST_CUTOFF)) for cutoff in cutoffs], dtype=np.int64),
         offsets,
     )
 
