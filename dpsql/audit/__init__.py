@@ -1,8 +1,8 @@
-"""Counterexample detection for differential privacy: whether a mechanism keeps what it claims.
+"""Detect counterexamples to differential privacy: tests whether a mechanism satisfies its claim.
 
-`detect` takes any mechanism that runs in batches and returns a `Verdict` with p-values, the closest
-event in words and a lower bound on the true epsilon. `campaign` audits the `CATALOGUE`: all of dpsql's
-mechanisms, and test subjects known to be right or wrong.
+`detect` takes any mechanism that runs in batches and returns a `Verdict` with p-values, the event that
+distinguishes best and a lower bound on the true epsilon. `campaign` audits the `CATALOGUE`: all mechanisms of
+dpsql, and subjects known to be private or not.
 
 =====================  =================================================================
 ``detector``           the search for a counterexample, and the test on fresh runs

@@ -1,4 +1,4 @@
-"""The catalogue: every mechanism of dpsql, private ones from the literature, and known mistakes."""
+"""The catalogue of audit subjects, and campaigns that audit several of them."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 __all__ = ["CATALOGUE", "EPSILONS", "Campaign", "Outcome", "campaign"]
 
 CATALOGUE: tuple[Subject, ...] = (*SHIPPED, *KNOWN)
-"""All subjects."""
+"""All subjects: every mechanism of dpsql, private ones from the literature, and known mistakes."""
 
 EPSILONS = (Fraction(1, 5), Fraction(7, 10), Fraction(3, 2))
-"""What is claimed in the dissertation's experiments."""
+"""The claims tested by default: those of the dissertation's experiments."""
 
 _NEAR = 0.75
-"""Part of the claim that the lower bound reaches where a mechanism is tight and the search good."""
+"""Share of the claim that the lower bound of a tight mechanism reaches if the search succeeds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One audit of the catalogue: the subject, the epsilon it was given, and the verdict."""
+    """One audit of a subject at one epsilon, with its verdict."""
 
     subject: Subject
     epsilon: Fraction
@@ -42,7 +42,7 @@ class Outcome:
 
     @property
     def expected(self) -> bool:
-        """Whether the verdict is what is known of the subject: accused if its claim is false, else not."""
+        """Whether the verdict is the known one: violated exactly if the subject's claim is false."""
         return self.verdict.violated == self.subject.wrong(float(self.epsilon))
 
     @property
@@ -64,7 +64,7 @@ class Campaign:
     error_rate
         Familywise error rate: the chance that any correct subject is accused.
     seconds
-        Time it took.
+        Duration of the campaign.
     """
 
     outcomes: tuple[Outcome, ...]
@@ -101,10 +101,11 @@ def campaign(
     entropy
         As for `detect`.
     processes
-        In how many processes subjects of `CATALOGUE` are audited; others, and with an `entropy` all, are
-        audited in this one.
+        Number of worker processes. Subjects outside `CATALOGUE`, and all subjects if an `entropy` is given,
+        are audited in this process.
     on_progress
-        Called with each audit's number, how many there are, the subject and epsilon, before it is waited for.
+        Called before each audit's result is awaited, with its number, the number of audits, the subject and
+        epsilon.
     """
     started = time.perf_counter()
     tasks = [(subject, epsilon) for subject in subjects for epsilon in epsilons]

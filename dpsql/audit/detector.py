@@ -1,4 +1,4 @@
-"""The counterexample detector: search for inputs, arguments and an event, then test them on fresh runs."""
+"""Detect counterexamples: search for inputs, arguments and an event, then test them on fresh runs."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 __all__ = ["detect"]
 
 _BLOCK = 1 << 16
-"""Runs of one call in the final test: what the cache holds."""
+"""Runs of one call in the final test, chosen so that they fit into the cache."""
 
 _OPEN, _MORE = 0.5, 4
-"""A p-value that settles nothing, but up to which a second look is worth it; and its runs, in those of the
-first."""
+"""The largest p-value after which a second stage is run, and the runs of that stage as a multiple of the
+first's."""
 
 
 def detect(
@@ -54,7 +54,7 @@ def detect(
     entropy: Entropy | None = None,
     threads: int | None = None,
 ) -> Verdict:
-    """Look for a counterexample to a mechanism's claim of differential privacy.
+    """Search for a counterexample to a mechanism's claim of differential privacy.
 
     Parameters
     ----------
@@ -64,18 +64,18 @@ def detect(
         use. What it returns is read by `dpsql.audit.read`: an array, a mapping of arrays, or a
         sequence of outputs.
     epsilon, delta
-        The claim. Where the mechanism tells its charge, that is the claim instead.
+        The claim. If the mechanism reports its charge, that charge is the claim instead.
     adjacency
         How one unit changes the counts: "general", "monotone" (all the same way) or "one" of them.
     sensitivity
-        By how much.
+        By how much one unit changes a count.
     lengths
         Numbers of counts to try.
     inputs
         Adjacent inputs instead of generated ones; of any type the mechanism takes (tuples become
         arrays of counts).
     arguments
-        For each further argument of the mechanism the values to try; those that tell most are found.
+        For each further argument of the mechanism the values to try; the search selects among them.
     trials
         Runs of the final test on each input; the search makes about as many, twice as many where epsilon
         is below 1/2.
@@ -84,14 +84,14 @@ def detect(
     confidence
         1 - the chance that a correct mechanism is accused.
     epsilons
-        Where p-values are computed; by default a range around the claim and the bound found.
+        Values of epsilon at which p-values are computed; by default a range around claim and lower bound.
     name
-        What the verdict calls the mechanism.
+        Name of the mechanism in the verdict.
     entropy
-        Where all randomness comes from; by default a fast generator, started by the operating system's.
+        Source of all randomness; by default a fast generator seeded by the operating system.
     threads
-        In how many threads the mechanism runs; by default one a core, at most 4. With an `entropy` of its
-        own it is one: in several the order of draws, and so a seeded audit, would not be the same again.
+        Number of threads that run the mechanism; by default one a core, at most 4. With a given `entropy` it
+        is one: in several threads the order of draws, and so a seeded audit, would not be reproducible.
 
     Raises
     ------
@@ -102,10 +102,10 @@ def detect(
     -----
     Dissertation, Algorithm 1. The search (input generator, arguments, event selector) goes in rounds,
     each with more runs of fewer candidates. It ends with one event on one pair of inputs in one
-    direction. That alone is tested, on fresh runs, so the p-value needs no correction for the search;
-    and as the hypotheses for different epsilon are nested, all that the curve rejects is rejected at
-    once. A first look that settles nothing but is suspicious is followed by a second, longer one, which
-    the p-values allow for. A mechanism that passes is not proved private.
+    direction. That event alone is tested, on fresh runs, so the p-value needs no correction for the search.
+    The hypotheses for different epsilon are nested, so all that the curve rejects is rejected
+    simultaneously. If the p-value of the first stage is inconclusive but low, a second, longer stage
+    follows, and the p-values are corrected for it. A mechanism that passes is not proved private.
     """
     started = time.perf_counter()
     claim, beside = float(exact(epsilon)), float(exact(delta))
@@ -161,7 +161,7 @@ def _counted(
     arguments: Mapping[str, Any],
     trials: int,
 ) -> tuple[int, int, int]:
-    """Count the event in fresh runs on each input, and return their number too."""
+    """Count the event in fresh runs on each input; return both counts and the number of runs on each."""
     sizes = [min(_BLOCK, trials - start) for start in range(0, trials, _BLOCK)]
 
     def one(task: tuple[int, int]) -> int:

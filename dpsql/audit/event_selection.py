@@ -1,4 +1,4 @@
-"""The event selector: among many events, the one that most clearly tells two inputs apart."""
+"""Select, among many events, those whose probabilities differ most clearly between two inputs."""
 
 from __future__ import annotations
 
@@ -21,36 +21,36 @@ if TYPE_CHECKING:
 __all__ = ["CAUTIONS", "SelectedEvent", "best_events", "evidence", "excess"]
 
 CAUTIONS = (2.5, 4.5)
-"""Standard deviations of doubt: few, for rare events with a high ratio, and as many as the best of 10^5
-events is off by chance."""
+"""Standard deviations subtracted from a log-ratio: few, to find rare events with a high ratio, and as many as
+the best of 10^5 events exceeds its mean by chance."""
 
 _RAREST = 0.001
-"""Events less frequent than this are passed over, as in the dissertation: the test would not settle them."""
+"""Rarer events are ignored, as in the dissertation: the test would have too little power."""
 
 _HOPELESS = 100.0
 
 _AT_ONCE = 1 << 16
-"""Events scored at once: what the cache holds."""
+"""Events scored in one call, chosen so that they fit into the cache."""
 
 _LEAST_CLAIM = 0.05
-"""Claims smaller than this part of epsilon are scored in units of that part."""
+"""Claims below this share of epsilon are scored relative to that share instead."""
 
 
 @dataclass(frozen=True, slots=True)
 class SelectedEvent:
-    """An event that may be a counterexample.
+    """An event selected as a possible counterexample.
 
     Attributes
     ----------
     score
-        How far its probability's log-ratio is above the claim, less what chance may explain, relative
-        to the claim.
+        How far its log-ratio of probabilities exceeds the claim, less `caution` standard deviations,
+        relative to the claim.
     caution
-        Standard deviations that chance may explain.
+        Standard deviations subtracted in the score.
     event
         The event.
     swapped
-        Whether it is likelier on the second input.
+        Whether the event is likelier on the second input.
     epsilon, delta
         What is claimed for it.
     """
@@ -68,12 +68,12 @@ def evidence(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the log-ratio of events' probabilities, after delta, and its standard deviation.
 
-    A guide for the search alone: what it picks is tested afterwards, on fresh runs.
+    It guides the search only: the selected event is tested afterwards, on fresh runs.
     """
     beside = delta * trials
     rare = c1 + c2 < _RAREST * trials
     a, b = np.maximum(c1 - beside, 0.0) + 0.5, c2 + 0.5
-    # One more where it never happened: 1/b is far too wary there.
+    # b + 1, for with 1/b an event that never happened would get far too large a variance.
     variance = (a + 2 * min(beside, trials / 4)) / a**2 + 1 / (b + 1) - 2 / (trials + 1)
     return np.where(rare, -_HOPELESS, np.log(a / b)), np.sqrt(np.maximum(variance, 0.0))
 
@@ -84,9 +84,10 @@ def excess(
     epsilon: float,
     caution: float,
 ) -> NDArray[np.float64]:
-    """Score what `evidence` gives: how far it is above the claim, less so many standard deviations.
+    """Score log-ratios from `evidence`: their excess over the claim, less `caution` standard deviations.
 
-    In units of the claim, for claims of different size to compare, but at least some part of epsilon.
+    The excess is relative to the claim, so that claims of different size compare, but at least to some share
+    of epsilon.
     """
     ratio, deviation = found
     return np.asarray((ratio - caution * deviation - claim) / np.maximum(claim, _LEAST_CLAIM * epsilon))
@@ -95,16 +96,16 @@ def excess(
 def best_events(
     first: Outputs, second: Outputs, epsilon: float, delta: float, *, most: int
 ) -> list[SelectedEvent]:
-    """Find events that clearly violate the claim in two samples of outputs.
+    """Find the events that violate the claim most clearly in two samples of outputs.
 
     Parameters
     ----------
     first, second
         Outputs on the two inputs, as many of each.
     epsilon, delta
-        The claim, where the outputs do not tell their charge.
+        The claim, for outputs that do not report their charge.
     most
-        How many events at each of `CAUTIONS`, of different kinds or directions.
+        How many events at each of `CAUTIONS`, of different families or directions.
     """
     space, beside = EventSpace(first, second, epsilon), first.delta if first.delta is not None else delta
     found = [
@@ -120,7 +121,7 @@ def best_events(
 
 
 def _together(families: Iterator[EventFamily]) -> Iterator[list[EventFamily]]:
-    """Put kinds together that are scored at once: many small ones, for speed, and few large ones."""
+    """Group families that are scored in one call: many small ones, or a few large ones."""
     gathered, size = [], 0
     for family in families:
         if family.c1.size:
@@ -141,7 +142,7 @@ def _best(
     delta: float,
     most: int,
 ) -> Iterator[SelectedEvent]:
-    """Yield the best events of each caution, at most one of each kind and direction."""
+    """Yield the best events of each caution, at most one of each family and direction."""
     c1 = np.concatenate([family.c1.ravel() for family in families])
     c2 = np.concatenate([family.c2.ravel() for family in families])
     claims = np.concatenate([np.repeat(family.claims, family.c1.shape[1]) for family in families])
@@ -150,7 +151,7 @@ def _best(
     directions = [evidence(*pair, trials, delta) for pair in ((c1, c2), (c2, c1))]
     for caution in CAUTIONS:
         scores = [excess(one, claims, max(epsilon, 1e-9), caution) for one in directions]
-        # By kind, then by direction.
+        # By family, then by direction.
         tops = np.stack([np.maximum.reduceat(score, starts) for score in scores], axis=1).ravel()
         for top in np.argsort(-tops, kind="stable")[:most]:
             place, swapped = divmod(int(top), 2)

@@ -1,4 +1,4 @@
-"""A campaign as one HTML file: tables, counterexamples in words, and curves in SVG. No script."""
+"""Render a campaign as one HTML file: tables, counterexamples in words, curves in SVG, no script."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ details { margin-top: .4rem; } .words { max-width: 50rem; overflow-wrap: anywher
 
 
 def as_html(campaign: Campaign) -> str:
-    """Draw a campaign as a page that needs nothing else."""
+    """Render a campaign as a self-contained HTML page."""
     verdicts = len(campaign.outcomes)
     wrong = sum(not outcome.expected for outcome in campaign.outcomes)
     result = "all as expected" if not wrong else f"{wrong} not as expected"

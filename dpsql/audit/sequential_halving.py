@@ -1,4 +1,4 @@
-"""The search in rounds: from many inputs and arguments to one event, with more and more runs of fewer."""
+"""Search inputs and arguments by sequential halving: each round has fewer points and more runs of each."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ __all__ = ["SMALL_EPSILON", "Mechanism", "SearchPoint", "SearchState", "search"]
 Mechanism = Callable[..., object]
 
 _DIVISOR = 600
-"""The trials by this are the runs of the first rounds."""
+"""The first rounds have the number of trials divided by this as runs of each point."""
 
 SMALL_EPSILON = Fraction(1, 2)
-"""Below this events differ so little from those that reach the claim that fewer looks would miss them."""
+"""Below this epsilon, violations are so small that the search needs more rounds and runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """How a search goes.
+    """The rounds of a search.
 
     Attributes
     ----------
     first
-        Candidates of the first round; as many again of their likes in the second.
+        Points of the first round; the second round has as many neighbours of the best of them.
     later
-        Of each later round: the divisor of the trials for its runs, for finding events and as many again
-        for comparing them; how many candidates take part; and the standard deviations taken off when they
-        are compared, many only where the comparison is the last. All rounds have about as many runs, as
-        in sequential halving (Karnin, Koren and Somekh, 2013).
+        For each later round: the divisor of the trials for its runs, to find events and as many again to
+        compare them; the number of points; and the standard deviations subtracted in the comparison, which
+        are many in the last one only. All rounds have about the same number of runs, as in sequential
+        halving (Karnin, Koren and Somekh, 2013).
     """
 
     first: int
@@ -57,15 +57,15 @@ _PLAN = _Plan(48, ((150, 16, 1.0), (50, 5, 1.5), (15, 2, 3.5)))
 _SMALL_EPSILON_PLAN = _Plan(64, ((60, 16, 1.0), (20, 6, 1.5), (8, 2, 3.5)))
 
 _FIRST_CAUTION = 1.0
-"""Those of the first round."""
+"""Standard deviations subtracted in the comparison of the first two rounds."""
 
 _EVENTS = 6
-"""Events of each candidate that are compared, for each degree of caution."""
+"""Events of each point that are compared, for each of `CAUTIONS`."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class SearchPoint:
-    """An input pair with arguments, by place, so that its likes can be found."""
+    """One input pair with one choice of arguments, as indices into the search grid."""
 
     pair: int
     choice: tuple[int, ...]
@@ -73,7 +73,7 @@ class SearchPoint:
 
 @dataclass(eq=False, slots=True)
 class SearchState:
-    """One audit's state."""
+    """The mechanism under audit, its search grid, and what was run until now."""
 
     mechanism: Mechanism
     epsilon: float
@@ -86,19 +86,19 @@ class SearchState:
     seen: set[tuple[int, tuple[int, ...]]] = field(default_factory=set)
 
     def chosen(self, point: SearchPoint) -> dict[str, Any]:
-        """Return the candidate's arguments."""
+        """Return the arguments of a point by name."""
         return {
             name: values[place]
             for (name, values), place in zip(self.arguments.items(), point.choice, strict=True)
         }
 
     def run(self, data: object, arguments: Mapping[str, Any], trials: int) -> Outputs:
-        """Run the mechanism."""
+        """Run the mechanism and read its outputs."""
         counts = np.array(data, dtype=np.int64) if isinstance(data, tuple) else data
         return read(self.mechanism(counts, trials, self.entropy, **arguments), trials)
 
     def sides(self, point: SearchPoint, trials: int) -> tuple[tuple[Outputs, Outputs], ...]:
-        """Run the mechanism on both of a candidate's inputs; return so many runs, and as many again."""
+        """Run the mechanism on both inputs of a point; return two independent samples of `trials` runs."""
         pair, arguments = self.pairs[point.pair], self.chosen(point)
         first, second = (self.run(data, arguments, 2 * trials).halves() for data in (pair.first, pair.second))
         return tuple(zip(first, second, strict=True))
@@ -106,10 +106,10 @@ class SearchState:
     def evaluate(
         self, points: Sequence[SearchPoint], trials: int, caution: float
     ) -> list[tuple[float, SearchPoint, SelectedEvent]]:
-        """Find each candidate's best event; return the best candidate first.
+        """Find the best event of each point; return the points with it, best first.
 
-        Events are found in half of the runs and compared in the other half, where none has the luck
-        that got it found.
+        Events are found in half of the runs and compared in the other half, so that the comparison is free
+        of selection bias.
         """
 
         def one(point: SearchPoint) -> tuple[float, SearchPoint, SelectedEvent]:
@@ -132,14 +132,14 @@ class SearchState:
 
 
 def search(state: SearchState, trials: int) -> tuple[SearchPoint, SelectedEvent]:
-    """Return the best candidate and its event, found in rounds; `trials` sets how many runs they have."""
+    """Return the best point and its event; `trials` sets the number of runs."""
     every = [
         SearchPoint(pair, choice)
         for pair in range(len(state.pairs))
         for choice in itertools.product(*(range(len(values)) for values in state.arguments.values()))
     ]
     if len(every) == 1:
-        # Nothing to choose from: half as many runs as the test makes, for its events alone.
+        # A single point: half as many runs as the final test has, to find its event.
         _, point, found = state.evaluate(every, max(trials // 4, 1), _PLAN.later[-1][2])[0]
         return point, found
     plan = _SMALL_EPSILON_PLAN if state.epsilon < SMALL_EPSILON else _PLAN
@@ -148,8 +148,10 @@ def search(state: SearchState, trials: int) -> tuple[SearchPoint, SelectedEvent]
     ranked = state.evaluate(first, few, _FIRST_CAUTION)
     if len(first) < len(every):
         best = [one for _, one, _ in ranked[: plan.later[0][1]]]
-        likes = [one for one in every if _new(one, state) and any(_alike(one, other) for other in best)]
-        ranked += state.evaluate(_some(likes, plan.first, state.entropy), few, _FIRST_CAUTION)
+        neighbours = [
+            one for one in every if _new(one, state) and any(_adjacent(one, other) for other in best)
+        ]
+        ranked += state.evaluate(_some(neighbours, plan.first, state.entropy), few, _FIRST_CAUTION)
         ranked.sort(key=lambda item: -item[0])
     for divisor, size, caution in plan.later:
         ranked = state.evaluate([one for _, one, _ in ranked[:size]], max(trials // divisor, few), caution)
@@ -167,13 +169,13 @@ def _new(one: SearchPoint, state: SearchState) -> bool:
     return (one.pair, one.choice) not in state.seen
 
 
-def _alike(one: SearchPoint, other: SearchPoint) -> bool:
-    """Whether they have the same inputs, or the same arguments."""
+def _adjacent(one: SearchPoint, other: SearchPoint) -> bool:
+    """Return whether two points have the same inputs or the same arguments."""
     return one.pair == other.pair or one.choice == other.choice
 
 
 def _some(points: list[SearchPoint], size: int, entropy: Entropy) -> list[SearchPoint]:
-    """Return so many of them at random, or all."""
+    """Return `size` random points, or all if there are no more."""
     if len(points) <= size:
         return points
     return [points[i] for i in np.argsort(uniforms(len(points), entropy))[:size]]

@@ -132,7 +132,7 @@ class SparseVectorLaw:
         )
 
     def _run(self, hit: FloatArray, passed: list[FloatArray]) -> tuple[FloatArray, float]:
-        """Return the expected rows, by threshold noise, and the charge of a run over groups of equal counts."""
+        """Return the expected rows, by threshold noise, and the charge, for groups of equal counts."""
         there = np.maximum(hit, 1e-300)
         units = [self.branches_cost >> (len(passed) - 1 - branch) for branch in range(len(passed))]
         parts = [passing / there for passing in passed]

@@ -127,4 +127,4 @@ SUBJECTS = (
         many=(1,),
     ),
 )
-"""All of them."""
+"""The subjects of this module."""

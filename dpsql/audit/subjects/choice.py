@@ -157,4 +157,4 @@ SUBJECTS = (
         arguments=_around,
     ),
 )
-"""All of them."""
+"""The subjects of this module."""

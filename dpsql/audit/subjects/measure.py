@@ -86,4 +86,4 @@ SUBJECTS = (
         inputs=_two_cells,
     ),
 )
-"""All of them."""
+"""The subjects of this module."""

@@ -235,4 +235,4 @@ SUBJECTS = (
         arguments=lambda epsilon: {"tolerance": levels(epsilon, -4, -1, 0, 1, 4), "misses": [1, 2]},
     ),
 )
-"""All of them."""
+"""The subjects of this module."""

@@ -285,4 +285,4 @@ SUBJECTS = (
         inputs=_queries(SMALL),
     ),
 )
-"""All of them."""
+"""The subjects of this module."""
