@@ -1,4 +1,4 @@
-"""Which mechanism answers a selection; one that cannot serve it is an error, never a silent substitute."""
+"""Choose the mechanism that answers a selection; a requested one that cannot is an error, never replaced."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ __all__ = ["choose"]
 
 MAX_CANDIDATES = 1_000_000
 BRANCHES = 4
-"""Of the adaptive sparse vector: each further one pays less for groups far above the threshold."""
+"""Branches of the adaptive sparse vector; with each one, groups far above the threshold cost less."""
 
 
 def choose(plan: Plan) -> Method:
-    """Pick the method, divide the budget, set the price; raises `QueryRefused`."""
+    """Choose the method of a plan and quote its price; raises `QueryRefused` if none can answer it."""
     source = plan.query.source
     _check_options(plan)
     try:
@@ -89,7 +89,7 @@ _USES = {
 
 
 def _check_options(plan: Plan) -> None:
-    """Refuse what would have no effect, and what the selection cannot give."""
+    """Refuse options that would have no effect, and outputs that the selection does not have."""
     source, options, selection = plan.query.source, plan.options, plan.selection
     for name, needed in _USES.items():
         if getattr(options, name) is not None and not isinstance(selection, needed):

@@ -1,4 +1,4 @@
-"""Top-k over keys that nobody declared: limited domain, or Top Stable, each at (epsilon, delta)."""
+"""Answer top-k over keys without a declared domain by limited domain or Top Stable, at (epsilon, delta)."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _phases(plan: Plan, selection: TopK, noise: Noise, *, gaps: bool) -> tuple[M
 
 
 def _drawn(plan: Plan, noise: Noise) -> Noise:
-    """Return the law that noise is drawn from: GEOMETRIC asks for one-sided noise on whole counts."""
+    """Return the law of the noise as drawn; the option GEOMETRIC means one-sided noise on whole counts."""
     return "geometric" if noise == "exponential" and plan.options.noise == "GEOMETRIC" else noise
 
 
@@ -93,7 +93,7 @@ def _descending(counts: NDArray[np.int64]) -> NDArray[np.int64]:
 
 @dataclass(frozen=True, slots=True)
 class LimitedDomain:
-    """Selects by limited-domain top-k with gap: ordered, with free gaps."""
+    """Selects by limited-domain top-k with gap; the groups are ordered."""
 
     plan: Plan
     selection: TopK
@@ -104,7 +104,7 @@ class LimitedDomain:
 
     @classmethod
     def of(cls, plan: Plan, selection: TopK) -> LimitedDomain:
-        """Divide the statement's epsilon; the delta is spent whatever comes."""
+        """Divide the statement's epsilon; the delta is always spent in full."""
         if (plan.options.noise or "EXPONENTIAL") == "LAPLACE":
             raise plan.query.source.refuse(
                 "the limited domain mechanism has exponential noise",
@@ -131,7 +131,7 @@ class LimitedDomain:
         return cls(plan, selection, phases, delta, parts, quote)
 
     def run(self, counts: Counts) -> NoisyResult:
-        """Select among the largest groups alone, then measure those released."""
+        """Select among the largest groups, then measure the groups released."""
         ordering = self.plan.counts[self.selection.count]
         order = _descending(counts.n[self.selection.count])
         found = mechanisms.limited_domain(
@@ -165,7 +165,7 @@ class LimitedDomain:
                 return from_measurements([], scale=1, confidence=measuring.confidence_of(self.plan))
             if size < 2 and each is not None:
                 return measuring.plain(self.plan, each)
-            # The last gap leads to a cutoff nobody may know, which is as good as the next group.
+            # The last gap ends at a private cutoff, which is treated like the next group.
             return from_top_k(
                 found.gap,
                 size,
@@ -192,7 +192,7 @@ class LimitedDomain:
 
 @dataclass(frozen=True, slots=True)
 class TopStable:
-    """Selects by Top Stable: an unordered set, shown sorted by key."""
+    """Selects an unordered set by Top Stable; its rows are sorted by key."""
 
     plan: Plan
     selection: TopK
@@ -203,7 +203,7 @@ class TopStable:
 
     @classmethod
     def of(cls, plan: Plan, selection: TopK) -> TopStable:
-        """Divide the statement's epsilon; the delta is spent whatever comes."""
+        """Divide the statement's epsilon; the delta is always spent in full."""
         source, options = plan.query.source, plan.options
         if selection.threshold is not None:
             raise source.refuse(
@@ -245,7 +245,7 @@ class TopStable:
         index = order[found.index]
         import pyarrow.compute as pc  # noqa: PLC0415  it takes a tenth of a cold start
 
-        # By key: the order of the counts is no part of what was paid for.
+        # Sorted by key, because the order of the counts was not charged for.
         by = [(name, "ascending") for name in counts.keys.column_names]
         index = (
             index[pc.sort_indices(counts.keys.take(index), sort_keys=by).to_numpy()] if len(index) else index

@@ -1,4 +1,4 @@
-"""What a mechanism sees of an unknown domain: the counts of a few largest groups, and nothing else."""
+"""Take the largest groups of an unknown domain, the only ones that a mechanism reads."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ __all__ = ["largest_groups"]
 
 
 def largest_groups(counts: ArrayLike, candidates: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Take the largest groups, and one count more.
+    """Return the positions of the largest groups, with their counts and the next smaller count.
 
-    How many groups there are, and whether they come sorted, is private: nothing is refused for it,
-    and what is missing counts 0. So does a group of count 0 or less: it might as well be missing.
+    The number of groups, and whether they are sorted, is private: it never causes an error. Missing groups
+    have count 0. A group of count 0 or less is treated as missing.
 
-    Of equal counts at the cut those in front are taken. The proofs of the mechanisms hold whichever they are:
-    a group that is taken on one side only counts at most what the largest group left out does, and c more.
-    dpsql's own counts come with equal ones ordered by key, so that where rows lie has no part in it.
+    Of equal counts at the cut the first ones are taken. The proofs of the mechanisms hold for any choice: a
+    group that is taken on one of two neighbours only has at most the count of the largest group left out,
+    plus c. In dpsql's own counts ties are ordered by key, so physical row order has no influence.
 
     Parameters
     ----------
     counts
-        The groups' counts, largest first; sorted here if they are not.
+        The counts of the groups, in any order.
     candidates
-        How many groups to take; public.
+        How many groups to take. Public.
 
     Returns
     -------
     position, count
-        int64, positions of the candidates in `counts`, at most as many as asked for; and
-        `candidates + 1` counts in descending order, cut off at 2^40, filled up with zeros. The last
-        is that of the largest group left out.
+        int64, at most `candidates` positions in `counts`; and `candidates + 1` counts in descending
+        order, clamped to 2^40 and padded with zeros. The last one is the count of the largest group left
+        out.
 
     >>> largest_groups([7, 0, 9], 3)
     (array([2, 0]), array([9, 7, 0, 0]))

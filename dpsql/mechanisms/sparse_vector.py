@@ -1,4 +1,4 @@
-"""Sparse vector with gap, adaptive: the first groups above a threshold, and how far above."""
+"""The adaptive sparse vector mechanism with gap: the first groups above a threshold, with their gaps."""
 
 from __future__ import annotations
 
@@ -42,19 +42,19 @@ _MISS = np.array([-1])
 
 @dataclass(frozen=True, eq=False, slots=True)
 class SparseVector:
-    """The groups found above the threshold, in the order of the stream.
+    """The groups found above the threshold, in the order of the scan.
 
     Attributes
     ----------
     index
         int64, positions of the hits in `counts`.
     gap
-        float64, in counts: how far each hit is above the noisy threshold. Gap plus threshold is an
-        unbiased estimate of the count but for the selection; never negative.
+        float64, in counts: how far each hit is above the noisy threshold; never negative. Apart from
+        selection bias, gap plus threshold is an unbiased estimate of the count.
     branch
-        int64, j of the branch each hit passed in: it cost base/2^j. 0 is the base.
+        int64, the branch j in which each hit passed; its charge is base/2^j. 0 is the base branch.
     scanned
-        How many groups of the stream were answered, hits or not.
+        How many groups were answered, hits or not.
     threshold_scale
         Scale of the threshold's noise, in counts; shared by all gaps.
     scales
@@ -64,7 +64,7 @@ class SparseVector:
     resolution
         b, for noise on a grid of 2^-b counts.
     charge
-        What was spent: `share` of epsilon, and each hit's.
+        What was spent: `share` of epsilon, and the charge of each hit.
     """
 
     index: NDArray[np.int64]
@@ -95,10 +95,10 @@ def adaptive_sparse_vector(
     below: bool = False,
     entropy: exact_noise.Entropy | None = None,
 ) -> SparseVector:
-    """Find the groups at or above a threshold, spending less on those far above it.
+    """Find the groups at or above a threshold; groups far above it are charged less.
 
-    Each group is tried in several branches, the noisiest and cheapest first, which pass only with a
-    margin; the base branch comes last. What is not spent is not charged, or pays for more hits.
+    Each group is tried in several branches, the noisiest and cheapest first. These pass only with a margin;
+    the base branch comes last. Budget that is not used is not charged, or pays for more hits.
 
     Parameters
     ----------
@@ -117,12 +117,12 @@ def adaptive_sparse_vector(
     share
         Part of the budget for the threshold's noise; `best_share` by default.
     margin
-        What the cheaper branches ask for, in standard deviations of their noise; by default
-        max(2, ln(n/k)), which keeps false hits rare in long streams.
+        Margin required in the cheaper branches, in standard deviations of their noise; by default
+        max(2, ln(n/k)), which keeps false hits rare in long scans.
     sensitivity, monotone, noise, resolution, entropy
         As in `noisy_top_k`.
     below
-        Find groups at or below the threshold instead; gaps say how far below.
+        Find groups at or below the threshold instead; gaps are then distances below it.
 
     Raises
     ------
@@ -141,10 +141,10 @@ def adaptive_sparse_vector(
     with it which noise moves: the alignment is injective. All moves are upwards, as one-sided noise
     needs. The threshold costs c/scale = epsilon_0 at most, a hit in branch j at most c (2c if not
     monotone) over its scale: epsilon_j. Failing costs nothing. Budget, stop and charge depend on the
-    hits' branches alone. Ties need no care: the noise is compared on its grid by `>=`.
+    hits' branches alone. Ties need no special rule: noise is compared on its grid by `>=`.
 
-    *Order:* that the output is the same needs the same stream on D and D': which groups are scanned before
-    the stop, and the order in which hits are released, follow from positions. So the order must be public.
+    *Order:* the alignment requires the same scan order on D and D': which groups are scanned before the
+    stop, and the order in which hits are released, depend on positions. So the order must be public.
 
     The centres of one-sided noise are public shifts of the threshold.
     """
@@ -228,17 +228,17 @@ def sparse_vector(
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Runs:
-    """Independent runs over rows of counts, for audits and evaluations.
+    """Results of independent runs over rows of counts, for audits and evaluations.
 
     Attributes
     ----------
     branch
-        int64 (trials, n): j where a group was a hit in branch j, -1 where it was not, -2 where the
-        stream had ended.
+        int64 (trials, n): j where a group was a hit in branch j, -1 where it was no hit, -2 after the end
+        of the scan.
     gap
         float64 (trials, n), NaN where there was no hit.
     epsilon
-        Of each run its charge, tuple of exact numbers.
+        The charge of each run, as a tuple of exact numbers.
     """
 
     branch: NDArray[np.int64]
@@ -300,22 +300,22 @@ def sparse_vector_runs(
 def passed(
     values: NDArray[np.int64], cutoffs: NDArray[np.int64], reach: Reach
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Tell for each group which branch it passes first, and with what; a pure function given the noise.
+    """Return for each group the first branch it passes, and its value there; pure given the noise.
 
     Parameters
     ----------
     values
         Count - threshold noise, in grid steps, of any shape.
     cutoffs
-        What value + noise has to reach in each branch, cheapest first.
+        A group passes a branch if value + noise is at least this; cheapest branch first.
     reach
-        The noise: `reach(place, need)` gives the positions where the noise of the branch at this
-        place reaches what is needed, and the noise there.
+        The noise: `reach(place, need)` returns the positions where the noise of the branch at this index is
+        at least `need`, and the noise there.
 
     Returns
     -------
     branch_index, steps
-        Place of the first branch passed, or -1; and value + noise there. Of the values' shape.
+        Index of the first branch passed, or -1; and value + noise there. Same shape as `values`.
     """
     flat = values.ravel()
     branch_index, steps = np.full(flat.shape, -1, dtype=np.int64), np.zeros_like(flat)
@@ -329,18 +329,18 @@ def passed(
 def affordable(
     branch_index: NDArray[np.int64], plan: SparseVectorPlan, *, spent: int = 0, rows: int = 0
 ) -> NDArray[np.bool_]:
-    """Tell for each group whether it is still answered: the run's stopping rule; a pure function.
+    """Return for each group whether it is still answered: the stopping rule of a run; a pure function.
 
     A group is answered if, before it, a base hit still fits the budget and the limit is not reached.
 
     Parameters
     ----------
     branch_index
-        As `passed` gives it, shape (..., n); groups that are no hit may be left out.
+        As returned by `passed`, shape (..., n); groups that are no hit may be left out.
     plan
         The run's plan.
     spent, rows
-        Units and hits before the first of them.
+        Units and hits before the first of these groups.
     """
     hit = branch_index >= 0
     cost = np.where(hit, 1 << np.maximum(branch_index, 0), 0)
@@ -352,7 +352,7 @@ def affordable(
 
 
 def fresh(plan: SparseVectorPlan, entropy: exact_noise.Entropy | None) -> Reach:
-    """Return a plan's noise, drawn as `passed` asks for it."""
+    """Return the `reach` argument of `passed` that draws the noise of a plan."""
 
     def reach(place: int, need: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         return draw_reaching(plan.noise, plan.scales[place], plan.bits, need, entropy)
@@ -363,7 +363,7 @@ def fresh(plan: SparseVectorPlan, entropy: exact_noise.Entropy | None) -> Reach:
 def gaps_of(
     steps: NDArray[np.int64], branch_index: NDArray[np.int64], plan: SparseVectorPlan
 ) -> NDArray[np.float64]:
-    """Turn the released values of hits into gaps over the threshold, in counts."""
+    """Convert the released values of hits to gaps over the threshold, in counts."""
     # A gap of 0 on the grid may come out as -1e-16 by rounding its two parts.
     offsets = np.array([float(offset) for offset in plan.offsets])
     gaps: NDArray[np.float64] = np.maximum(in_counts(steps, plan.bits) + offsets[branch_index], 0.0)
