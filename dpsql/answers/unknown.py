@@ -107,7 +107,7 @@ class LimitedDomain:
         """Divide the statement's epsilon; the delta is always spent in full."""
         if (plan.options.noise or "EXPONENTIAL") == "LAPLACE":
             raise plan.query.source.refuse(
-                "the limited domain mechanism has exponential noise",
+                "the limited domain mechanism supports exponential noise only",
                 plan.options.at.get("noise"),
                 "leave noise out",
             )
@@ -207,7 +207,9 @@ class TopStable:
         source, options = plan.query.source, plan.options
         if selection.threshold is not None:
             raise source.refuse(
-                "Top Stable knows no threshold", options.at.get("mechanism"), "mechanism = LIMITED_DOMAIN"
+                "Top Stable does not support a threshold",
+                options.at.get("mechanism"),
+                "mechanism = LIMITED_DOMAIN",
             )
         for output in plan.outputs:
             if output.kind in ("gap", "p_value", "rank"):

@@ -161,7 +161,7 @@ def search(state: SearchState, trials: int) -> tuple[SearchPoint, SelectedEvent]
 
 def _best(scored: list[tuple[float, SearchPoint, SelectedEvent]]) -> tuple[float, SearchPoint, SelectedEvent]:
     if not scored:
-        raise ProgrammingError("the mechanism's outputs hold nothing to compare")
+        raise ProgrammingError("the mechanism's outputs contain no labels and no numbers to compare")
     return max(scored, key=lambda item: item[0])
 
 

@@ -96,7 +96,7 @@ def blue(
         variance = float(_variances(anchor_variance, 1, "anchor_variance")[0])
         return _with_anchor(offsets, spread, v0, float(anchor_mean), variance)
     if math.isinf(v0):
-        raise ValueError("gaps alone do not tell the counts: measure EACH or an ANCHOR, or give a finite v0")
+        raise ValueError("gaps alone do not determine counts: measure EACH or an ANCHOR, or give a finite v0")
     return Estimates(offsets.copy(), spread + v0)
 
 

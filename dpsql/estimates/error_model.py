@@ -78,7 +78,7 @@ class ErrorModel:
             raise ValueError("the items of a top-k selection all have the same scale")
         if self.strategy == "NONE" and self.threshold_scale is None:
             raise ValueError(
-                "gaps alone do not tell the counts: measure EACH or an ANCHOR, or name the threshold"
+                "gaps alone do not determine counts: measure EACH or an ANCHOR, or name the threshold"
             )
 
     @property

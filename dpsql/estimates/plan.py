@@ -257,8 +257,8 @@ def sparse_vector_error(
     """Return how far from the threshold all groups must be for a sparse vector to answer all correctly.
 
     (s0 + s1) ln((n B + 1) / beta): with probability 1 - beta none of the n B + 1 noises exceeds its scale
-    times that logarithm. It holds for Laplace noise and, conservatively, for centred one-sided noise. (The form
-    is that of Theorem 2 of Smith's lecture on the sparse vector technique, which uses other scales.)
+    times that logarithm. It holds for Laplace noise and, conservatively, for centred one-sided noise. (The
+    form is that of Theorem 2 of Smith's lecture on the sparse vector technique, which uses other scales.)
 
     Parameters
     ----------

@@ -36,7 +36,7 @@ def counted(counts: ArrayLike, *, trials: bool = False) -> NDArray[np.int64]:
 def in_order(counts: OrderedCounts, *, trials: bool = False) -> NDArray[np.int64]:
     """Convert counts in a public order, as `counted`; a bare array is refused, its order may be private."""
     if not isinstance(counts, OrderedCounts):
-        raise TypeError("positions matter here: state that they are public by in_public_order(counts)")
+        raise TypeError("this mechanism depends on positions: declare them public by in_public_order(counts)")
     return counted(counts.values, trials=trials)
 
 
