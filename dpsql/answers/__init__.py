@@ -1,4 +1,4 @@
-"""How each selection is answered: `choose` prices a plan, the method it returns selects and measures."""
+"""Answer a selection: `choose` quotes the price of a plan and returns the method that runs it."""
 
 from dpsql.answers.choose import choose
 from dpsql.answers.method import Method, NoisyResult, Quote

@@ -1,4 +1,4 @@
-"""Every group of a public domain with its counts: each unit touches a bounded number of groups."""
+"""Release the counts of every group of a public domain; each unit is in a bounded number of groups."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["LaplaceGroups"]
 
 @dataclass(frozen=True, slots=True)
 class LaplaceGroups:
-    """Adds Laplace noise to every count of every group; `scales` by the count's place."""
+    """Adds Laplace noise to every count of every group; `scales` maps a count's place to its scale."""
 
     plan: Plan
     selection: AllGroups
@@ -53,10 +53,10 @@ class LaplaceGroups:
         return cls(plan, selection, scales, quote)
 
     def run(self, counts: Counts) -> NoisyResult:
-        """Add noise to every count; the groups are shown in the order the counts come in, a public one.
+        """Add noise to every count; the groups are released in the public order of the counts.
 
-        Each count has noise of its own, so positions matter to what is shown alone: which groups the LIMIT
-        leaves, and in what order they are released.
+        Each count has independent noise, so positions decide only which groups the LIMIT keeps, and in what
+        order they are released.
         """
         estimates: list[Combined | None] = [None] * len(self.plan.counts)
         for place, scale in self.scales.items():

@@ -1,4 +1,4 @@
-"""Which mechanism answers a selection; one that cannot serve it is an error, never a silent substitute."""
+"""Choose the mechanism that answers a selection; a requested one that cannot is an error, never replaced."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ __all__ = ["choose"]
 
 MAX_CANDIDATES = 1_000_000
 BRANCHES = 4
-"""Of the adaptive sparse vector: each further one pays less for groups far above the threshold."""
+"""Branches of the adaptive sparse vector; with each one, groups far above the threshold cost less."""
 
 
 def choose(plan: Plan) -> Method:
-    """Pick the method, divide the budget, set the price; raises `QueryRefused`."""
+    """Choose the method of a plan and quote its price; raises `QueryRefused` if none can answer it."""
     source = plan.query.source
     _check_options(plan)
     try:
@@ -40,7 +40,9 @@ def choose(plan: Plan) -> Method:
             "leave it out",
         )
     if method.quote.scale > 2.0**40:
-        raise source.refuse("epsilon is too small to say anything", plan.options.at.get("epsilon"))
+        raise source.refuse(
+            "epsilon is too small: the noise would exceed every count", plan.options.at.get("epsilon")
+        )
     return method
 
 
@@ -49,7 +51,7 @@ def _method(plan: Plan) -> Method | None:
     if plan.domain_size is None and isinstance(selection, TopK):
         if candidates_of(selection.k, plan.options) > MAX_CANDIDATES:
             raise plan.query.source.refuse(
-                f"over keys that nobody declared at most {MAX_CANDIDATES:,} groups take part",
+                f"over keys without a declared domain at most {MAX_CANDIDATES:,} groups can take part",
                 plan.options.at.get("candidates"),
                 "a smaller k, or fewer candidates",
             )
@@ -89,7 +91,7 @@ _USES = {
 
 
 def _check_options(plan: Plan) -> None:
-    """Refuse what would have no effect, and what the selection cannot give."""
+    """Refuse options that would have no effect, and outputs that the selection does not have."""
     source, options, selection = plan.query.source, plan.options, plan.selection
     for name, needed in _USES.items():
         if getattr(options, name) is not None and not isinstance(selection, needed):
@@ -119,6 +121,6 @@ def _check_options(plan: Plan) -> None:
         if output.kind == "p_value" and not (
             isinstance(selection, TopK) and (selection.threshold is None or plan.domain_size is None)
         ):
-            raise source.refuse("DP_PVALUE goes with ORDER BY n DESC LIMIT k", output.at)
+            raise source.refuse("DP_PVALUE requires ORDER BY n DESC LIMIT k", output.at)
         if output.kind == "p_value" and (options.noise or "EXPONENTIAL") != "EXPONENTIAL":
-            raise source.refuse("p-values are valid with exponential noise alone", options.at.get("noise"))
+            raise source.refuse("p-values are valid for exponential noise only", options.at.get("noise"))

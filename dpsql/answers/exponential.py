@@ -1,4 +1,4 @@
-"""Argmax by the exponential mechanism, with its gap; measured by a count of its own."""
+"""Answer an argmax by the exponential mechanism with gap, and measure the selected group."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["ExponentialMechanism"]
 
 @dataclass(frozen=True, slots=True)
 class ExponentialMechanism:
-    """Selects one group; `selection` is its epsilon, `parts` the rest by count."""
+    """Selects one group with `selection_epsilon`; `parts` maps a measured count's place to its epsilon."""
 
     plan: Plan
     selection: TopK
@@ -34,7 +34,7 @@ class ExponentialMechanism:
 
     @classmethod
     def of(cls, plan: Plan, selection: TopK) -> ExponentialMechanism:
-        """Divide the statement's epsilon: one half measures, if a count is shown."""
+        """Divide the statement's epsilon; by default half of it measures if a count is shown."""
         shown = measuring.wanted(plan, selection.count)
         share = measuring.share_of(plan)
         if share is None:
@@ -67,7 +67,7 @@ class ExponentialMechanism:
         return cls(plan, selection, selection_epsilon, parts, quote)
 
     def run(self, counts: Counts) -> NoisyResult:
-        """Select, then measure the one group."""
+        """Select one group, then measure it."""
         count = self.plan.counts[self.selection.count]
         found = mechanisms.exponential(
             counts.n[self.selection.count],

@@ -1,4 +1,4 @@
-"""The largest groups above a threshold: noisy top-k in which the threshold takes part (Algorithms 19, 20)."""
+"""Answer a top-k above a threshold by hybrid top-k (Algorithm 19): the threshold is one more item."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["HybridTopK"]
 
 @dataclass(frozen=True, slots=True)
 class HybridTopK:
-    """Selects by hybrid top-k; pays for the groups found, not for k."""
+    """Selects by hybrid top-k; the charge depends on the groups found, not on k."""
 
     plan: Plan
     selection: TopK
@@ -45,7 +45,7 @@ class HybridTopK:
         )
 
     def run(self, counts: Counts) -> NoisyResult:
-        """Select what is ahead of the threshold, measure it, combine."""
+        """Select the groups above the threshold, measure them, and combine gaps and measurements."""
         count = self.plan.counts[self.selection.count]
         threshold = self.selection.threshold or Fraction(0)
         found = mechanisms.hybrid_top_k(

@@ -1,4 +1,4 @@
-"""The second phase, shared by all selections: which counts are measured, with what, and combined how."""
+"""Measure the counts of selected groups: the second phase of every method."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ __all__ = [
 
 
 def confidence_of(plan: Plan) -> Fraction:
-    """Return the level of the statement's intervals."""
+    """Return the confidence level of the statement's intervals."""
     return plan.options.confidence or Fraction(95, 100)
 
 
 def wanted(plan: Plan, ordering: int) -> list[int]:
-    """Return the places of the distinct counts that are shown in any form, the ordering one first."""
+    """Return the places of the distinct counts that any output uses, the ordering count first."""
     shown = {o.of for o in plan.outputs if o.kind in ("count", "stddev", "low", "high")}
     shown |= {place for o in plan.outputs for place in o.uses}
     distinct: dict[object, int] = {}
@@ -61,13 +61,13 @@ def wanted(plan: Plan, ordering: int) -> list[int]:
 
 
 def share_of(plan: Plan) -> Fraction | None:
-    """Return the share of epsilon asked for measuring; None: to be chosen."""
+    """Return the requested share of epsilon for measuring; None if it is to be chosen."""
     measure = plan.options.measure
     return None if measure is None or measure == "AUTO" else Fraction(measure)
 
 
 def divide(plan: Plan, places: list[int], epsilon: Fraction) -> dict[int, Fraction]:
-    """Divide the measuring epsilon among counts, by place."""
+    """Divide the measuring epsilon among counts; return the epsilon of each by place."""
     if not places or not epsilon:
         return {}
     shares = split_measuring(epsilon, [plan.counts[p].bound for p in places])
@@ -83,10 +83,10 @@ def measure(
     strategy: Strategy,
     combine: Combine,
 ) -> tuple[tuple[Combined | None, ...], Charge]:
-    """Measure the selected groups' counts; return the estimates by count, and what they cost.
+    """Measure the counts of the selected groups; return the estimates by count, and their charge.
 
-    `strategy` says EACH or ANCHOR for the ordering count's scale; `combine` joins what was measured of it
-    with its gaps, and is asked with neither when only the gaps are there (None: they say nothing alone).
+    `strategy` returns EACH or ANCHOR for the scale of the ordering count. `combine` joins the measurement of
+    that count with its gaps; it gets no measurement if no group was selected.
     """
     size = len(index)
     charge = Charge()
@@ -111,7 +111,7 @@ def measure(
 
 
 def taken(estimates: Combined, rows: NDArray[np.int64]) -> Combined:
-    """Keep some rows of the estimates, in that order."""
+    """Return some rows of the estimates, in the given order."""
     return Combined(estimates.value[rows], estimates.stddev[rows], estimates.low[rows], estimates.high[rows])
 
 
@@ -125,7 +125,7 @@ def each_or_anchor(
     measuring_scale: Fraction,
     threshold_scale: Fraction | None = None,
 ) -> str:
-    """Return the strategy asked for, else the better one for what was selected, on the grids in use."""
+    """Return the requested strategy, else the one with the smaller error for the groups selected."""
     asked = plan.options.measure_strategy or "AUTO"
     if asked != "AUTO":
         return asked
@@ -146,7 +146,7 @@ def stddev(scale: Fraction) -> float:
 
 
 def half_width(plan: Plan, scale: Fraction) -> float:
-    """Predict half the width of such a count's interval."""
+    """Predict half the width of the interval of a count with Laplace noise of this scale."""
     grid = mechanisms.usual_grid("laplace", scale)
     return count_offset(scale, confidence_of(plan), resolution=grid)
 
@@ -154,13 +154,13 @@ def half_width(plan: Plan, scale: Fraction) -> float:
 def predicted(
     plan: Plan, phases: MeasuringPlan, parts: dict[int, Fraction], ordering: int
 ) -> tuple[float | None, float | None]:
-    """Predict standard deviation and half width of the one count measured; None where there are others."""
+    """Predict standard deviation and half width of the measured count; None unless there is just one."""
     if len(parts) != 1:
         return None, None
     place, epsilon = next(iter(parts.items()))
     if plan.counts[place] == plan.counts[ordering] and plan.domain_size != 1:
         return phases.predicted_stddev, phases.half_width(confidence_of(plan))
-    # No gap says anything of it: each group is measured by itself.
+    # Gaps are those of the ordering count; of another count each group is measured separately.
     scale = phases.k * Fraction(plan.counts[place].bound) / epsilon
     return stddev(scale), half_width(plan, scale)
 

@@ -1,4 +1,4 @@
-"""How a selection is answered: priced before anything is read, then run on exact counts once."""
+"""The types of an answer: a method, its quote before data is read, and its noisy result."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ __all__ = ["Method", "NoisyResult"]
 
 @dataclass(frozen=True, slots=True)
 class NoisyResult:
-    """What a method releases: everything in it is differentially private, at `charge`.
+    """The release of a method: everything in it is differentially private, at `charge`.
 
     `rows` are positions of the released groups among the candidates, in release order: that of noisy values
     (ties by random ranks), of a public order, or of the keys, never that of the engine; `gap` and
     `p_value` have one value a row (NaN where there is none) or are None; `counts` has, for each count of
-    the plan, its estimates over the rows, or None if nobody paid for it.
+    the plan, its estimates over the rows, or None if it was not measured.
     """
 
     rows: NDArray[np.int64]
@@ -35,22 +35,22 @@ class NoisyResult:
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """What is known of an answer before it is asked for: its price, and how good it will be."""
+    """The price and the predicted error of an answer, from public parameters alone."""
 
     charge: Charge
-    """The most it may cost."""
+    """The largest charge."""
     mechanism: str
-    """In words: `noisy top-k with gap`."""
+    """Name of the mechanism in words, such as `noisy top-k with gap`."""
     scale: float
     """Scale of the selection noise, in counts."""
     split: str
     """How epsilon is divided, in words."""
     predicted_stddev: float | None
-    """Of the ordering count, the largest that a row may have; None if no count is released."""
+    """Largest standard deviation of the ordering count in a row; None if no count is released."""
     half_width: float | None
-    """Of its interval."""
+    """Half the width of its interval; None if no count is released, or it is not predicted."""
     tells_apart: float | None
-    """The gap between two counts that is seen as one, at the confidence asked for."""
+    """The smallest difference of two counts that the selection detects at the requested confidence."""
     notes: tuple[str, ...] = field(default=())
     """Sentences for the analyst, in EXPLAIN and with the release."""
     outlook: dict[str, float] = field(default_factory=dict)
@@ -58,11 +58,11 @@ class Quote:
 
 
 class Method(Protocol):
-    """One way to answer a plan."""
+    """A method of answering a plan: quotes a price, then runs once."""
 
     @property
     def quote(self) -> Quote:
-        """What is known before it is asked for."""
+        """The price and the predicted error."""
 
     def run(self, counts: Counts) -> NoisyResult:
-        """Select and measure; the only place where exact counts meet noise."""
+        """Select and measure; the only step that reads exact counts and adds noise."""

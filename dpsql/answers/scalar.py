@@ -1,4 +1,4 @@
-"""Counts without GROUP BY: each measured with Laplace noise, no selection."""
+"""Answer counts without GROUP BY: Laplace noise on each, without selection."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["LaplaceCounts"]
 
 @dataclass(frozen=True, slots=True)
 class LaplaceCounts:
-    """Measures every distinct count once; `scales` by the count's place."""
+    """Measures every distinct count once; `scales` maps a count's place to its scale."""
 
     plan: Plan
     scales: dict[int, Fraction]

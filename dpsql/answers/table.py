@@ -1,4 +1,4 @@
-"""The answer as tables: the columns asked for, and everything free beside them."""
+"""Build the tables of a result: the selected columns, and the details released with them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FEW = 1000
 
 
 def rows(plan: Plan, answer: NoisyResult, counts: Counts, calculate: Calculate) -> pa.Table:
-    """Build the columns of the select list, in its order; `calculate` runs SQL over released values alone."""
+    """Build the columns of the select list in order; `calculate` runs SQL on released values only."""
     derived = [o for o in plan.outputs if o.kind == "derived"]
     found: dict[str, pa.Array] = {}
     if derived:
@@ -42,7 +42,7 @@ def rows(plan: Plan, answer: NoisyResult, counts: Counts, calculate: Calculate) 
 
 
 def details(plan: Plan, answer: NoisyResult, shown: pa.Table) -> pa.Table:
-    """Add what is free: the gap, and each count's standard deviation and interval."""
+    """Add the details that cost nothing: gap, p-value, standard deviation and interval of each count."""
     names = list(shown.column_names)
     columns = list(shown.columns)
 
@@ -70,7 +70,7 @@ def details(plan: Plan, answer: NoisyResult, shown: pa.Table) -> pa.Table:
 
 
 def _doubles(values: NDArray[np.float64]) -> pa.Array:
-    """Make a column, with NULL for NaN."""
+    """Convert an array to a column, with NULL for NaN."""
     there = ~np.isnan(values)
     bits = None if there.all() else pa.py_buffer(np.packbits(there, bitorder="little"))
     data = pa.py_buffer(np.ascontiguousarray(values, dtype=np.float64))
@@ -83,7 +83,7 @@ def _integers(values: NDArray[np.int64]) -> pa.Array:
 
 
 def _estimate(plan: Plan, answer: NoisyResult, place: int) -> tuple[NDArray[np.float64], ...]:
-    """Return value, standard deviation, low and high of a count; equal counts were measured once."""
+    """Return value, standard deviation, low and high of a count; equal counts share one measurement."""
     found = answer.counts[place]
     if found is None:
         same = next(
@@ -106,7 +106,7 @@ def picked(column: pa.ChunkedArray, rows: NDArray[np.int64]) -> pa.Array:
     all of them are together depends on private rows.
     """
     if len(rows) <= _FEW:
-        # The released rows, one by one: keys are never Python objects.
+        # Slices of single rows keep the keys in Arrow; they are never converted to Python objects.
         parts = [chunk for row in rows.tolist() for chunk in column.slice(row, 1).chunks]
         return pa.concat_arrays(parts) if parts else column.slice(0, 0).combine_chunks()
     order = np.argsort(rows, kind="stable")

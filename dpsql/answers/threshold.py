@@ -1,4 +1,4 @@
-"""Above threshold on a public domain: the sparse vector family, whose gaps are free estimates of counts."""
+"""Answer a threshold query on a public domain by a sparse vector; its gaps estimate counts at no charge."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dpsql.answers.top_k import NOISE, Noise
 from dpsql.charge import Charge
 from dpsql.estimates import Combined, SparseVectorLaw, from_threshold, sparse_vector_error
 from dpsql.language import AboveThreshold, TopK
-from dpsql.mechanisms.ladder import Ladder, ladder
+from dpsql.mechanisms.sparse_vector_plan import SparseVectorPlan, sparse_vector_plan
 
 if TYPE_CHECKING:
     from dpsql.analysis import Plan
@@ -24,18 +24,18 @@ __all__ = ["HybridVector", "SparseVectors"]
 
 
 _FAR = 60
-"""So many scales above the threshold every group is a hit in the cheapest branch."""
+"""At this many scales above the threshold every group is a hit in the cheapest branch."""
 _BELOW = 3
-"""How far below the threshold, in base scales, false rows are predicted for."""
+"""Distance below the threshold, in base scales, at which false rows are predicted."""
 _FALSE_ROWS = 0.5
-"""More of them are told."""
+"""A note is added if more false rows than this are expected."""
 _TOLERANCE = 0.005
-"""Coverage that is lower by more than this is told."""
+"""A note is added if the coverage is below the confidence by more than this."""
 
 
 @dataclass(frozen=True)
 class SparseVectors:
-    """Selects by sparse vector with `branches` branches (1: plain); `parts` as in top-k."""
+    """Selects by a sparse vector with `branches` branches; `parts` maps a count's place to its epsilon."""
 
     plan: Plan
     selection: AboveThreshold | TopK
@@ -47,7 +47,7 @@ class SparseVectors:
 
     @classmethod
     def of(cls, plan: Plan, selection: AboveThreshold | TopK, branches: int = 1) -> Self:
-        """Divide the statement's epsilon; counts come free from the gaps unless `measure` asks for more."""
+        """Divide the statement's epsilon; gaps estimate the counts unless `measure` requests measurements."""
         shown = measuring.wanted(plan, selection.count)
         others = [p for p in shown if plan.counts[p] != plan.counts[selection.count]]
         share = measuring.share_of(plan)
@@ -80,11 +80,11 @@ class SparseVectors:
 
     @property
     def _hits(self) -> int:
-        """How many base hits the budget pays for."""
+        """Number of base hits that the budget pays for."""
         return self.plan.options.base_hits or self._limit or 1
 
     def _select(self, counts: Counts) -> mechanisms.SparseVector:
-        """Select; the scan and its stop depend on positions, so the counts must come in a public order."""
+        """Run the selection; scan and stop depend on positions, so the counts must be in a public order."""
         count = self.plan.counts[self.selection.count]
         return mechanisms.adaptive_sparse_vector(
             counts.in_order(self.selection.count),
@@ -99,10 +99,10 @@ class SparseVectors:
             noise=self.noise,
         )
 
-    def _ladder(self) -> Ladder:
-        """Lay out the run that `_select` makes, from public parameters alone."""
+    def _run_plan(self) -> SparseVectorPlan:
+        """Compute the plan of the run that `_select` makes, from public parameters alone."""
         count = self.plan.counts[self.selection.count]
-        return ladder(
+        return sparse_vector_plan(
             self.plan.groups,
             self._threshold,
             self._hits,
@@ -119,13 +119,13 @@ class SparseVectors:
         )
 
     def _quote(self, *, shown: bool) -> Quote:
-        """Predict a run; `shown` says whether the count compared with the threshold is released."""
-        run = self._ladder()
+        """Quote a run; `shown`: whether the count compared with the threshold is released."""
+        run = self._run_plan()
         law = SparseVectorLaw(
             run.noise,
             run.threshold_scale,
             run.scales,
-            tuple(run.bars.tolist()),
+            tuple(run.cutoffs.tolist()),
             tuple(float(offset) for offset in run.offsets),
             self._threshold,
             run.bits,
@@ -179,7 +179,7 @@ class SparseVectors:
     def _notes(
         self, law: SparseVectorLaw, base: float, confidence: Fraction, *, shown: bool
     ) -> tuple[str, ...]:
-        """Say where what is released is worth less than it looks; from public parameters alone."""
+        """Return notes on limits of the result's accuracy, from public parameters alone."""
         notes = []
         below = law.at(-_BELOW * base, confidence)
         if below.rows > _FALSE_ROWS:
@@ -199,7 +199,7 @@ class SparseVectors:
         return tuple(notes)
 
     def run(self, counts: Counts) -> NoisyResult:
-        """Scan the groups in the domain's order; measure if that was paid for."""
+        """Scan the groups in the domain's order; measure them if the quote includes it."""
         found = self._select(counts)
         scales = [found.scales[j] for j in found.branch.tolist()]
 
@@ -240,7 +240,7 @@ class SparseVectors:
 
 
 class HybridVector(SparseVectors):
-    """The largest groups above a threshold by the hybrid sparse vector (Algorithm 20): best first."""
+    """Selects the largest groups above a threshold by the hybrid sparse vector (Algorithm 20), best first."""
 
     @property
     def _words(self) -> str:
@@ -253,7 +253,7 @@ class HybridVector(SparseVectors):
         return self.selection.k
 
     def _select(self, counts: Counts) -> mechanisms.SparseVector:
-        """Select; ties go to random ranks, so the counts may come in any order."""
+        """Run the selection; ties are broken by random ranks, so the counts may be in any order."""
         count = self.plan.counts[self.selection.count]
         return mechanisms.hybrid_sparse_vector(
             counts.n[self.selection.count],

@@ -1,4 +1,4 @@
-"""Top-k and argmax on a public domain: noisy top-k with gap, then measuring, combined into one estimate."""
+"""Answer top-k and argmax on a public domain by noisy top-k with gap, and estimate the counts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NOISE: dict[str, Noise] = {"EXPONENTIAL": "exponential", "LAPLACE": "laplace", "
 
 @dataclass(frozen=True, slots=True)
 class NoisyTopK:
-    """Selects by noisy top-k; `parts` has each measured count's epsilon by its place."""
+    """Selects by noisy top-k; `parts` maps the place of a measured count to its epsilon."""
 
     plan: Plan
     selection: TopK
@@ -57,7 +57,7 @@ class NoisyTopK:
         )
 
     def run(self, counts: Counts) -> NoisyResult:
-        """Select with the first budget, measure with the second, combine."""
+        """Select with the first share of epsilon, measure with the second, combine both."""
         ordering = self.plan.counts[self.selection.count]
         found = mechanisms.noisy_top_k(
             counts.n[self.selection.count],
@@ -111,7 +111,7 @@ class NoisyTopK:
 
 
 def significance(gap: np.ndarray, scale: Fraction, noise: Noise) -> np.ndarray | None:
-    """Return the p-values of gaps (NaN where there is no gap); None where the noise gives none."""
+    """Return the p-values of gaps (NaN where there is no gap); None unless the noise is exponential."""
     if noise != "exponential":
         return None
     values = np.full(len(gap), np.nan)
@@ -122,7 +122,7 @@ def significance(gap: np.ndarray, scale: Fraction, noise: Noise) -> np.ndarray |
 
 
 def budgeted(plan: Plan, selection: TopK) -> tuple[Noise, MeasuringPlan, dict[int, Fraction]]:
-    """Divide epsilon between selecting and measuring, and the latter among the counts shown."""
+    """Divide epsilon between selecting and measuring, and the measuring part among the counts shown."""
     options = plan.options
     noise = NOISE[options.noise or "EXPONENTIAL"]
     ordering = plan.counts[selection.count]
@@ -149,7 +149,7 @@ def budgeted(plan: Plan, selection: TopK) -> tuple[Noise, MeasuringPlan, dict[in
         domain_size=plan.groups,
         grid=mechanisms.usual_grid,
     )
-    # A domain of one group leaves nothing to select: everything measures.
+    # In a domain of one group nothing is selected, and all of epsilon measures.
     epsilon = plan.epsilon if plan.domain_size == 1 else phases.measuring_epsilon
     return noise, phases, measuring.divide(plan, shown, epsilon)
 
@@ -157,7 +157,7 @@ def budgeted(plan: Plan, selection: TopK) -> tuple[Noise, MeasuringPlan, dict[in
 def quote_of(
     plan: Plan, words: str, phases: MeasuringPlan, parts: dict[int, Fraction], ordering: int
 ) -> Quote:
-    """Say before anything is spent what an answer will cost and be worth."""
+    """Build the quote of a top-k: charge, scale and predicted errors."""
     scale = phases.selection_scale
     confidence = measuring.confidence_of(plan)
     split = "all for selecting"

@@ -1,4 +1,4 @@
-"""Top-k over keys that nobody declared: limited domain, or Top Stable, each at (epsilon, delta)."""
+"""Answer top-k over keys without a declared domain by limited domain or Top Stable, at (epsilon, delta)."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _phases(plan: Plan, selection: TopK, noise: Noise, *, gaps: bool) -> tuple[M
 
 
 def _drawn(plan: Plan, noise: Noise) -> Noise:
-    """Return the law that noise is drawn from: GEOMETRIC asks for one-sided noise on whole counts."""
+    """Return the law of the noise as drawn; the option GEOMETRIC means one-sided noise on whole counts."""
     return "geometric" if noise == "exponential" and plan.options.noise == "GEOMETRIC" else noise
 
 
@@ -94,7 +94,7 @@ def _descending(counts: NDArray[np.int64]) -> NDArray[np.int64]:
 
 @dataclass(frozen=True, slots=True)
 class LimitedDomain:
-    """Selects by limited-domain top-k with gap: ordered, with free gaps."""
+    """Selects by limited-domain top-k with gap; the groups are ordered."""
 
     plan: Plan
     selection: TopK
@@ -105,10 +105,10 @@ class LimitedDomain:
 
     @classmethod
     def of(cls, plan: Plan, selection: TopK) -> LimitedDomain:
-        """Divide the statement's epsilon; the delta is spent whatever comes."""
+        """Divide the statement's epsilon; the delta is always spent in full."""
         if (plan.options.noise or "EXPONENTIAL") == "LAPLACE":
             raise plan.query.source.refuse(
-                "the limited domain mechanism has exponential noise",
+                "the limited domain mechanism supports exponential noise only",
                 plan.options.at.get("noise"),
                 "leave noise out",
             )
@@ -132,7 +132,7 @@ class LimitedDomain:
         return cls(plan, selection, phases, delta, parts, quote)
 
     def run(self, counts: Counts) -> NoisyResult:
-        """Select among the largest groups alone, then measure those released."""
+        """Select among the largest groups, then measure the groups released."""
         ordering = self.plan.counts[self.selection.count]
         order = _descending(counts.n[self.selection.count])
         found = mechanisms.limited_domain(
@@ -166,7 +166,7 @@ class LimitedDomain:
                 return from_measurements([], scale=1, confidence=measuring.confidence_of(self.plan))
             if size < 2 and each is not None:
                 return measuring.plain(self.plan, each)
-            # The last gap leads to a bar nobody may know, which is as good as the next group.
+            # The last gap ends at a private cutoff, which is treated like the next group.
             return from_top_k(
                 found.gap,
                 size,
@@ -193,7 +193,7 @@ class LimitedDomain:
 
 @dataclass(frozen=True, slots=True)
 class TopStable:
-    """Selects by Top Stable: an unordered set, shown sorted by key."""
+    """Selects an unordered set by Top Stable; its rows are sorted by key."""
 
     plan: Plan
     selection: TopK
@@ -204,11 +204,13 @@ class TopStable:
 
     @classmethod
     def of(cls, plan: Plan, selection: TopK) -> TopStable:
-        """Divide the statement's epsilon; the delta is spent whatever comes."""
+        """Divide the statement's epsilon; the delta is always spent in full."""
         source, options = plan.query.source, plan.options
         if selection.threshold is not None:
             raise source.refuse(
-                "Top Stable knows no threshold", options.at.get("mechanism"), "mechanism = LIMITED_DOMAIN"
+                "Top Stable does not support a threshold",
+                options.at.get("mechanism"),
+                "mechanism = LIMITED_DOMAIN",
             )
         for output in plan.outputs:
             if output.kind in ("gap", "p_value", "rank"):
@@ -247,7 +249,7 @@ class TopStable:
         import pyarrow as pa  # noqa: PLC0415  as the next
         import pyarrow.compute as pc  # noqa: PLC0415  it takes a tenth of a cold start
 
-        # By key: the order of the counts is no part of what was paid for.
+        # Sorted by key, because the order of the counts was not charged for.
         by = [(name, "ascending") for name in counts.keys.column_names]
         shown = pa.table({name: picked(counts.keys.column(name), index) for name in counts.keys.column_names})
         index = index[pc.sort_indices(shown, sort_keys=by).to_numpy()] if len(index) else index

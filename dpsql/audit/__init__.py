@@ -1,19 +1,25 @@
-"""Counterexample detection for differential privacy: whether a mechanism keeps what it claims.
+"""Detect counterexamples to differential privacy: tests whether a mechanism satisfies its claim.
 
-`detect` takes any mechanism that runs in batches and returns a `Verdict` with p-values, the closest
-event in words and a lower bound on the true epsilon. `campaign` audits the `CATALOGUE`: all of dpsql's
-mechanisms, and test subjects known to be right or wrong.
+`detect` takes any mechanism that runs in batches and returns a `Verdict` with p-values, the event that
+distinguishes best and a lower bound on the true epsilon. `campaign` audits the `CATALOGUE`: all mechanisms of
+dpsql, and subjects known to be private or not.
 
 =====================  =================================================================
-``detector``           the search, and the test on fresh runs
+``detector``           the search for a counterexample, and the test on fresh runs
+``sequential_halving`` the search over inputs and arguments
+``group_sequential``   the test of the chosen event on fresh runs
 ``inputs``             adjacent inputs
-``outputs``            what runs gave, as labels and numbers
-``features``           what events are about
-``directions``         combinations of an output's numbers; ``residues`` digits below the noise
-``events``, ``search`` events, and which of them tells two inputs apart
+``outputs``            the outputs of many runs, as labels and numbers
+``features``           labels and numbers of an output that events are conditions on
+``discretization``     features of two samples as small integers
+``events``             events and their conditions
+``event_space``        all events that two samples are searched for
+``event_selection``    selection of the event that best distinguishes two inputs
 ``statistics``         Fisher's exact test on thinned counts
-``verdict``            what comes out, in words
-``subject``            a mechanism of the catalogue; ``subjects_..``, ``wrong_..`` have them
+``verdict``            the result of an audit, in words
+``subject``            one mechanism of the catalogue with its claim
+``subjects``           the mechanisms of dpsql
+``mistakes``           mechanisms with a known verdict, most of them incorrect
 ``curves``, ``report``, ``report_html``  p-value curves in characters; JSON; HTML
 =====================  =================================================================
 """

@@ -1,4 +1,4 @@
-"""The catalogue: every mechanism of dpsql, private ones from the literature, and known mistakes."""
+"""The catalogue of audit subjects, and campaigns that audit several of them."""
 
 from __future__ import annotations
 
@@ -10,16 +10,8 @@ from fractions import Fraction
 from multiprocessing import get_context
 from typing import TYPE_CHECKING
 
-from dpsql.audit import (
-    subjects_choice,
-    subjects_measure,
-    subjects_threshold,
-    subjects_unknown,
-    wrong_choice,
-    wrong_measure,
-    wrong_threshold,
-    wrong_unknown,
-)
+from dpsql.audit.mistakes import SUBJECTS as KNOWN
+from dpsql.audit.subjects import SUBJECTS as SHIPPED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -30,28 +22,19 @@ if TYPE_CHECKING:
 
 __all__ = ["CATALOGUE", "EPSILONS", "Campaign", "Outcome", "campaign"]
 
-CATALOGUE: tuple[Subject, ...] = (
-    *subjects_choice.SUBJECTS,
-    *subjects_threshold.SUBJECTS,
-    *subjects_measure.SUBJECTS,
-    *subjects_unknown.SUBJECTS,
-    *wrong_choice.SUBJECTS,
-    *wrong_threshold.SUBJECTS,
-    *wrong_measure.SUBJECTS,
-    *wrong_unknown.SUBJECTS,
-)
-"""All subjects."""
+CATALOGUE: tuple[Subject, ...] = (*SHIPPED, *KNOWN)
+"""All subjects: every mechanism of dpsql, private ones from the literature, and known mistakes."""
 
 EPSILONS = (Fraction(1, 5), Fraction(7, 10), Fraction(3, 2))
-"""What is claimed in the dissertation's experiments."""
+"""The claims tested by default: those of the dissertation's experiments."""
 
 _NEAR = 0.75
-"""Part of the claim that the lower bound reaches where a mechanism is tight and the search good."""
+"""Share of the claim that the lower bound of a tight mechanism reaches if the search succeeds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One audit of the catalogue: the subject, the epsilon it was given, and the verdict."""
+    """One audit of a subject at one epsilon, with its verdict."""
 
     subject: Subject
     epsilon: Fraction
@@ -59,7 +42,7 @@ class Outcome:
 
     @property
     def expected(self) -> bool:
-        """Whether the verdict is what is known of the subject: accused if its claim is false, else not."""
+        """Whether the verdict is the known one: violated exactly if the subject's claim is false."""
         return self.verdict.violated == self.subject.wrong(float(self.epsilon))
 
     @property
@@ -77,16 +60,16 @@ class Campaign:
     outcomes
         By subject, then by epsilon.
     confidence
-        Of each verdict; all of them together hold with confidence 1 - `doubt`.
-    doubt
-        Chance that any correct subject is accused.
+        Of each verdict; all of them together hold with confidence 1 - `error_rate`.
+    error_rate
+        Familywise error rate: the chance that any correct subject is accused.
     seconds
-        Time it took.
+        Duration of the campaign.
     """
 
     outcomes: tuple[Outcome, ...]
     confidence: float
-    doubt: float
+    error_rate: float
     seconds: float
 
     @property
@@ -100,10 +83,10 @@ def campaign(
     epsilons: Sequence[Fraction] = EPSILONS,
     *,
     trials: int = 500_000,
-    doubt: float = 0.01,
+    error_rate: float = 0.01,
     entropy: Entropy | None = None,
     processes: int = 1,
-    told: Callable[[int, int, Subject, Fraction], None] | None = None,
+    on_progress: Callable[[int, int, Subject, Fraction], None] | None = None,
 ) -> Campaign:
     """Audit subjects at each of several epsilon.
 
@@ -113,19 +96,20 @@ def campaign(
         What to audit.
     trials
         Runs of each final test on each input.
-    doubt
-        Chance that any correct subject is accused, over the whole campaign: each verdict gets its part.
+    error_rate
+        Chance that any correct subject is accused in the whole campaign; each verdict gets an equal part.
     entropy
         As for `detect`.
     processes
-        In how many processes subjects of `CATALOGUE` are audited; others, and with an `entropy` all, are
-        audited in this one.
-    told
-        Called with each audit's number, how many there are, the subject and epsilon, before it is waited for.
+        Number of worker processes. Subjects outside `CATALOGUE`, and all subjects if an `entropy` is given,
+        are audited in this process.
+    on_progress
+        Called before each audit's result is awaited, with its number, the number of audits, the subject and
+        epsilon.
     """
     started = time.perf_counter()
     tasks = [(subject, epsilon) for subject in subjects for epsilon in epsilons]
-    confidence = 1 - doubt / max(len(tasks), 1)
+    confidence = 1 - error_rate / max(len(tasks), 1)
     top = 1.6 * float(max(epsilons, default=Fraction(1)))
     grid = [round(top * i / 24, 3) for i in range(1, 25)]
     task = _Task(trials, confidence, grid)
@@ -136,10 +120,10 @@ def campaign(
     )
     outcomes = []
     for number, (subject, epsilon) in enumerate(tasks, 1):
-        if told is not None:
-            told(number, len(tasks), subject, epsilon)
+        if on_progress is not None:
+            on_progress(number, len(tasks), subject, epsilon)
         outcomes.append(Outcome(subject, epsilon, next(verdicts)))
-    return Campaign(tuple(outcomes), confidence, doubt, time.perf_counter() - started)
+    return Campaign(tuple(outcomes), confidence, error_rate, time.perf_counter() - started)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,13 +150,13 @@ class _Task:
         )
 
     def known(self, place: int, epsilon: Fraction) -> Verdict:
-        """Audit a subject named by its place: functions do not travel between processes."""
+        """Audit a subject named by its place in the catalogue: its functions cannot be pickled."""
         return self.audit(CATALOGUE[place], epsilon, threads=1)
 
 
 def _spread(tasks: Sequence[tuple[Subject, Fraction]], task: _Task, processes: int) -> Iterator[Verdict]:
-    """Audit in several processes: numpy's small operations hold threads up."""
-    pool = ProcessPoolExecutor(min(processes, len(tasks)), get_context("spawn"), _deaf)
+    """Audit in several processes, for small numpy operations hold the interpreter's lock."""
+    pool = ProcessPoolExecutor(min(processes, len(tasks)), get_context("spawn"), _ignore_sigint)
     try:
         places = [(CATALOGUE.index(subject), epsilon) for subject, epsilon in tasks]
         for future in [pool.submit(task.known, *place) for place in places]:
@@ -181,6 +165,6 @@ def _spread(tasks: Sequence[tuple[Subject, Fraction]], task: _Task, processes: i
         pool.shutdown(cancel_futures=True)
 
 
-def _deaf() -> None:
-    """Leave Ctrl-C to the process that waits."""
+def _ignore_sigint() -> None:
+    """Ignore SIGINT, which the parent process handles."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,4 +1,4 @@
-"""p-value curves in characters, as in the dissertation's Figure 4-2."""
+"""Draw p-value curves in characters, as in the dissertation's Figure 4-2."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The counterexample detector: search for inputs, arguments and an event, then test them on fresh runs."""
+"""Detect counterexamples: search for inputs, arguments and an event, then test them on fresh runs."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
+from dpsql.audit.group_sequential import GroupSequentialTest
 from dpsql.audit.inputs import LENGTHS, pairs
-from dpsql.audit.looks import Looks
-from dpsql.audit.rounds import Search, searched
+from dpsql.audit.sequential_halving import SearchState, search
 from dpsql.audit.statistics import strata
 from dpsql.audit.verdict import Counterexample, PValues, Verdict
 from dpsql.charge import exact
@@ -20,20 +20,20 @@ from dpsql.noise import SimulationEntropy
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from dpsql.audit.event_selection import SelectedEvent
     from dpsql.audit.inputs import Adjacency, Pair
-    from dpsql.audit.rounds import Mechanism
-    from dpsql.audit.search import Found
+    from dpsql.audit.sequential_halving import Mechanism
     from dpsql.charge import Number
     from dpsql.noise import Entropy
 
 __all__ = ["detect"]
 
 _BLOCK = 1 << 16
-"""Runs of one call in the final test: what the cache holds."""
+"""Runs of one call in the final test, chosen so that they fit into the cache."""
 
 _OPEN, _MORE = 0.5, 4
-"""A p-value that settles nothing, but up to which a second look is worth it; and its runs, in those of the
-first."""
+"""The largest p-value after which a second stage is run, and the runs of that stage as a multiple of the
+first's."""
 
 
 def detect(
@@ -54,7 +54,7 @@ def detect(
     entropy: Entropy | None = None,
     threads: int | None = None,
 ) -> Verdict:
-    """Look for a counterexample to a mechanism's claim of differential privacy.
+    """Search for a counterexample to a mechanism's claim of differential privacy.
 
     Parameters
     ----------
@@ -64,18 +64,18 @@ def detect(
         use. What it returns is read by `dpsql.audit.read`: an array, a mapping of arrays, or a
         sequence of outputs.
     epsilon, delta
-        The claim. Where the mechanism tells its charge, that is the claim instead.
+        The claim. If the mechanism reports its charge, that charge is the claim instead.
     adjacency
         How one unit changes the counts: "general", "monotone" (all the same way) or "one" of them.
     sensitivity
-        By how much.
+        By how much one unit changes a count.
     lengths
         Numbers of counts to try.
     inputs
         Adjacent inputs instead of generated ones; of any type the mechanism takes (tuples become
         arrays of counts).
     arguments
-        For each further argument of the mechanism the values to try; those that tell most are found.
+        For each further argument of the mechanism the values to try; the search selects among them.
     trials
         Runs of the final test on each input; the search makes about as many, twice as many where epsilon
         is below 1/2.
@@ -84,14 +84,14 @@ def detect(
     confidence
         1 - the chance that a correct mechanism is accused.
     epsilons
-        Where p-values are computed; by default a range around the claim and the bound found.
+        Values of epsilon at which p-values are computed; by default a range around claim and lower bound.
     name
-        What the verdict calls the mechanism.
+        Name of the mechanism in the verdict.
     entropy
-        Where all randomness comes from; by default a fast generator, started by the operating system's.
+        Source of all randomness; by default a fast generator seeded by the operating system.
     threads
-        In how many threads the mechanism runs; by default one a core, at most 4. With an `entropy` of its
-        own it is one: in several the order of draws, and so a seeded audit, would not be the same again.
+        Number of threads that run the mechanism; by default one a core, at most 4. With a given `entropy` it
+        is one: in several threads the order of draws, and so a seeded audit, would not be reproducible.
 
     Raises
     ------
@@ -102,10 +102,10 @@ def detect(
     -----
     Dissertation, Algorithm 1. The search (input generator, arguments, event selector) goes in rounds,
     each with more runs of fewer candidates. It ends with one event on one pair of inputs in one
-    direction. That alone is tested, on fresh runs, so the p-value needs no correction for the search;
-    and as the hypotheses for different epsilon are nested, all that the curve rejects is rejected at
-    once. A first look that settles nothing but is suspicious is followed by a second, longer one, which
-    the p-values allow for. A mechanism that passes is not proved private.
+    direction. That event alone is tested, on fresh runs, so the p-value needs no correction for the search.
+    The hypotheses for different epsilon are nested, so all that the curve rejects is rejected
+    simultaneously. If the p-value of the first stage is inconclusive but low, a second, longer stage
+    follows, and the p-values are corrected for it. A mechanism that passes is not proved private.
     """
     started = time.perf_counter()
     claim, beside = float(exact(epsilon)), float(exact(delta))
@@ -123,17 +123,17 @@ def detect(
     several = (threads or min(4, os.cpu_count() or 1)) if entropy is None else 1
     with ThreadPoolExecutor(several) as pool:
         spread = pool.map if several > 1 else map
-        search = Search(mechanism, claim, beside, known, grid, source, spread)
-        candidate, found = searched(search, round(trials * effort))
-        pair, chosen = known[candidate.pair], search.chosen(candidate)
+        state = SearchState(mechanism, claim, beside, known, grid, source, spread)
+        point, found = search(state, round(trials * effort))
+        pair, chosen = known[point.pair], state.chosen(point)
         order = (pair.second, pair.first) if found.swapped else (pair.first, pair.second)
         at, alpha = strata(source), 1 - confidence
-        counts = [_counted(search, found, order, chosen, trials)]
-        looks = Looks(tuple(counts), at, found.delta)
-        if alpha < looks.p_value(found.epsilon) <= _OPEN:
-            counts.append(_counted(search, found, order, chosen, _MORE * trials))
-            looks = Looks(tuple(counts), at, found.delta)
-    least, p = looks.lower_bound(alpha), looks.p_value(found.epsilon)
+        counts = [_counted(state, found, order, chosen, trials)]
+        test = GroupSequentialTest(tuple(counts), at, found.delta)
+        if alpha < test.p_value(found.epsilon) <= _OPEN:
+            counts.append(_counted(state, found, order, chosen, _MORE * trials))
+            test = GroupSequentialTest(tuple(counts), at, found.delta)
+    least, p = test.lower_bound(alpha), test.p_value(found.epsilon)
     tested = epsilons if epsilons is not None else _range(found.epsilon, least)
     return Verdict(
         name=name,
@@ -146,25 +146,29 @@ def detect(
         counterexample=Counterexample(
             pair.name, *order, chosen, found.event, found.epsilon, found.delta, *counts[-1]
         ),
-        curve=tuple(PValues(float(e), looks.p_value(float(e)), looks.backward(float(e))) for e in tested),
+        curve=tuple(PValues(float(e), test.p_value(float(e)), test.backward(float(e))) for e in tested),
         trials=counts[-1][2],
-        runs=search.runs,
-        candidates=len(search.seen),
+        runs=state.runs,
+        candidates=len(state.seen),
         seconds=time.perf_counter() - started,
     )
 
 
 def _counted(
-    search: Search, found: Found, order: tuple[Any, Any], arguments: Mapping[str, Any], trials: int
+    state: SearchState,
+    found: SelectedEvent,
+    order: tuple[Any, Any],
+    arguments: Mapping[str, Any],
+    trials: int,
 ) -> tuple[int, int, int]:
-    """Count the event in fresh runs on each input, and return their number too."""
+    """Count the event in fresh runs on each input; return both counts and the number of runs on each."""
     sizes = [min(_BLOCK, trials - start) for start in range(0, trials, _BLOCK)]
 
     def one(task: tuple[int, int]) -> int:
-        return found.event.count(search.run(order[task[0]], arguments, task[1]))
+        return found.event.count(state.run(order[task[0]], arguments, task[1]))
 
-    counts = list(search.map(one, [(side, size) for size in sizes for side in (0, 1)]))
-    search.runs += 2 * trials
+    counts = list(state.map(one, [(side, size) for size in sizes for side in (0, 1)]))
+    state.runs += 2 * trials
     return sum(counts[0::2]), sum(counts[1::2]), trials
 
 

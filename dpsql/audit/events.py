@@ -1,4 +1,4 @@
-"""Events: sets of outputs that a counterexample compares the probability of."""
+"""Events: sets of outputs whose probabilities on two adjacent inputs are compared."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ __all__ = ["Charged", "Condition", "Event", "Labelled", "Within"]
 
 @dataclass(frozen=True, slots=True)
 class Labelled:
-    """A label is one of some values."""
+    """The condition that a label is one of some values."""
 
     feature: LabelFeature
     values: tuple[Any, ...]
 
     def holds(self, outputs: Outputs) -> NDArray[np.bool_]:
-        """Tell for each run whether it is so."""
+        """Return for each run whether the condition holds."""
         label = self.feature.of(outputs)
         found = np.zeros(outputs.trials, dtype=np.bool_)
         for value in self.values:
@@ -35,20 +35,20 @@ class Labelled:
         return found
 
     def words(self) -> str:
-        """Say it."""
+        """Describe the condition in words."""
         return self.feature.words(self.values)
 
 
 @dataclass(frozen=True, slots=True)
 class Within:
-    """A number is at least `low` and below `high`; equal to `low` if `high` is None."""
+    """The condition that a number is in [low, high), or equal to `low` if `high` is None."""
 
     feature: NumberFeature
     low: float
     high: float | None
 
     def holds(self, outputs: Outputs) -> NDArray[np.bool_]:
-        """Tell for each run whether it is so."""
+        """Return for each run whether the condition holds."""
         value = self.feature.of(outputs)
         if self.high is None:
             return np.asarray(value == self.low)
@@ -56,7 +56,7 @@ class Within:
             return np.asarray((value >= self.low) & (value < self.high))
 
     def words(self) -> str:
-        """Say it."""
+        """Describe the condition in words."""
         name = self.feature.name
         if self.high is None:
             return f"{name} = {self.low:g}"
@@ -71,38 +71,38 @@ class Within:
 
 @dataclass(frozen=True, slots=True)
 class Charged:
-    """The run charged this epsilon."""
+    """The condition that the run charged this epsilon."""
 
     epsilon: float
 
     def holds(self, outputs: Outputs) -> NDArray[np.bool_]:
-        """Tell for each run whether it is so."""
+        """Return for each run whether the condition holds."""
         if outputs.epsilon is None:
             return np.zeros(outputs.trials, dtype=np.bool_)
         return np.asarray(np.abs(outputs.epsilon - self.epsilon) < 1e-9)
 
     def words(self) -> str:
-        """Say it."""
+        """Describe the condition in words."""
         return f"epsilon {self.epsilon:g} is charged"
 
 
 Condition = Labelled | Within | Charged
-"""What an event demands of an output."""
+"""One condition of an event on an output."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """All conditions hold at once; none: any output."""
+    """The event that all conditions hold; without conditions, the event of any output."""
 
     conditions: tuple[Condition, ...] = ()
 
     def count(self, outputs: Outputs) -> int:
-        """Count the runs in which it happened."""
+        """Count the runs in which the event happened."""
         found = np.ones(outputs.trials, dtype=np.bool_)
         for condition in self.conditions:
             found &= condition.holds(outputs)
         return int(np.count_nonzero(found))
 
     def words(self) -> str:
-        """Say it."""
+        """Describe the event in words."""
         return " and ".join(condition.words() for condition in self.conditions) or "any output"

@@ -1,4 +1,4 @@
-"""The input generator: pairs of counts that one privacy unit could turn into each other."""
+"""Generate adjacent inputs: pairs of lists of counts that differ by one privacy unit."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 __all__ = ["LENGTHS", "Adjacency", "Pair", "pairs"]
 
 Adjacency = Literal["general", "monotone", "one"]
-"""How one unit changes counts: each its own way; all the same way; or a single one of them."""
+"""How one unit changes counts: each in any direction, all in the same direction, or only one count."""
 
 LENGTHS = (5, 10)
-"""Numbers of counts: short, so that people can follow a counterexample by hand."""
+"""Numbers of counts: few, so that a counterexample can be checked by hand."""
 
 _LARGE = (100, 255, 65_535)
-"""Large counts: above what small examples show, and where counters of 8 and of 16 bits end."""
+"""Large counts: above those of small examples, and at the limits of 8-bit and 16-bit counters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +51,16 @@ def pairs(
     Parameters
     ----------
     adjacency
-        Which patterns the claim allows. Events are looked for in both directions, so each pair
-        stands for both.
+        Which patterns the claim allows. Events are searched in both directions, so each pair is listed
+        in one order.
     sensitivity
-        By how much one unit changes a count.
+        Largest change of a count by one unit.
     lengths
         Numbers of counts.
     drawn
         Random pairs for each length.
     entropy
-        Where those come from.
+        Source of randomness for the random pairs.
 
     >>> from dpsql.noise import SystemEntropy
     >>> pairs("one", lengths=[3], drawn=0, entropy=SystemEntropy())[0]
@@ -77,7 +77,7 @@ def pairs(
 
 
 def _large(adjacency: Adjacency, n: int, sensitivity: int) -> list[Pair]:
-    """Make pairs with large counts, for mistakes that small ones do not show: few, and short."""
+    """Make a few short pairs with large counts, for mistakes that small counts do not show."""
     if n < 1:
         return []
     changes = [(f"one above, at {size}", [size] + [1] * (n - 1), [1] + [0] * (n - 1)) for size in _LARGE]
@@ -102,7 +102,7 @@ def _pair(name: str, base: NDArray[np.int64], change: NDArray[np.int64], sensiti
 
 
 def _patterns(adjacency: Adjacency, n: int) -> list[tuple[str, list[int], list[int]]]:
-    """Name, base and change of each pattern, for sensitivity 1."""
+    """Return name, base and change of each pattern, for sensitivity 1."""
     half, rest = n // 2, n - 1
     flat, stairs = [1] * n, [1] * half + [0] * (n - half)
     one = [("one above", flat, [1] + [0] * rest), ("one below", flat, [-1] + [0] * rest)]

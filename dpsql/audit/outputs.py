@@ -1,4 +1,4 @@
-"""What a batch of runs gave, in one form whatever the mechanism: labels, numbers, and what it charged."""
+"""Read the outputs of a batch of runs of any mechanism as labels, numbers and charges."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ if TYPE_CHECKING:
 __all__ = ["CHARGE", "Outputs", "read"]
 
 CHARGE = "charge"
-"""The name under which a mechanism tells what it charged: a `Charge`, or an epsilon for each run."""
+"""The key under which a mechanism reports its charge: a `Charge`, or an epsilon for each run."""
 
 _NUMBER = "a number"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Outputs:
-    """Runs side by side.
+    """The outputs of a batch of runs.
 
     Attributes
     ----------
     trials
         How many runs.
     labels
-        Categorical parts by name: integers or text, of shape (trials, width). Negative or empty: none
-        there.
+        Categorical parts by name: integers or text, of shape (trials, width). Negative or empty means
+        missing.
     values
-        Numeric parts by name: float64, of shape (trials, width). NaN: none there.
+        Numeric parts by name: float64, of shape (trials, width). NaN means missing.
     epsilon
-        What each run says it cost, float64 of shape (trials,); None if it does not say.
+        The charge that each run reports, float64 of shape (trials,); None if it reports none.
     delta
-        The delta they all cost; None if they do not say.
+        The delta charged by every run; None if none is reported.
     """
 
     trials: int
@@ -50,7 +50,7 @@ class Outputs:
     delta: float | None = None
 
     def halves(self) -> tuple[Outputs, Outputs]:
-        """Return the first half of the runs, and the second."""
+        """Split the runs into a first and a second half."""
         middle = self.trials // 2
         return self._slice(0, middle), self._slice(middle, self.trials)
 
@@ -64,11 +64,11 @@ class Outputs:
         )
 
     def head(self, size: int) -> Outputs:
-        """Return the first runs, at most so many."""
+        """Return the first `size` runs, or all if there are fewer."""
         return self if size >= self.trials else self._slice(0, size)
 
     def label(self, part: str, width: int) -> NDArray[Any]:
-        """Return a part's labels of each run in so many columns, with none where it has fewer."""
+        """Return the labels of a part in `width` columns, padded with missing labels."""
         found = self.labels.get(part)
         if found is None:
             return np.full((self.trials, width), -1)
@@ -78,9 +78,9 @@ class Outputs:
         return found[:, :width]
 
     def value(self, part: str, width: int) -> NDArray[np.float64]:
-        """Return a part's numbers of each run in so many columns, with NaN where it has fewer.
+        """Return the numbers of a part in `width` columns, padded with NaN.
 
-        Labels that are whole numbers are numbers, too.
+        Integer labels are numbers too.
         """
         found = self.values.get(part)
         if found is None:
@@ -92,7 +92,7 @@ class Outputs:
 
 
 def read(result: object, trials: int) -> Outputs:
-    """Read what a mechanism returned for so many runs.
+    """Convert what a mechanism returned for `trials` runs.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def read(result: object, trials: int) -> Outputs:
         single item or a sequence of any length, whose floats are numbers and all else labels. Whole
         numbers are labels, and numbers besides; in arrays only where they have many values.
     trials
-        How many runs it holds.
+        Number of runs in the result.
 
     Raises
     ------
@@ -150,7 +150,7 @@ def _charge(charge: object, trials: int) -> tuple[NDArray[np.float64] | None, fl
 
 
 def _rows(result: Sequence[object]) -> dict[str, NDArray[Any]]:
-    """Lay out single outputs of any length as labels and numbers by position."""
+    """Arrange single outputs of any length as arrays of labels and numbers by position."""
     rows = [list(row) if isinstance(row, (list, tuple, np.ndarray)) else [row] for row in result]
     width = max((len(row) for row in rows), default=0)
     values, whole = np.full((2, len(rows), width), np.nan)

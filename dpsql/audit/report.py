@@ -1,4 +1,4 @@
-"""A campaign as data: everything in its verdicts, ready for `json.dumps`."""
+"""Convert a campaign and its verdicts to plain data for `json.dumps`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def as_data(campaign: Campaign) -> dict[str, Any]:
     """Return a campaign as dictionaries and lists of plain values."""
     return {
         "confidence": campaign.confidence,
-        "doubt": campaign.doubt,
+        "doubt": campaign.error_rate,
         "expected": campaign.expected,
         "seconds": round(campaign.seconds, 3),
         "audits": [_outcome(outcome) for outcome in campaign.outcomes],
@@ -68,7 +68,7 @@ def verdict_data(verdict: Verdict) -> dict[str, Any]:
 
 
 def _plain(value: object) -> object:
-    """Turn nested tuples into lists, and what JSON does not know into text."""
+    """Convert nested tuples to lists, and values that JSON does not support to text."""
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
     return value if isinstance(value, (bool, int, float, str)) or value is None else str(value)

@@ -1,4 +1,4 @@
-"""A campaign as one HTML file: tables, counterexamples in words, and curves in SVG. No script."""
+"""Render a campaign as one HTML file: tables, counterexamples in words, curves in SVG, no script."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ details { margin-top: .4rem; } .words { max-width: 50rem; overflow-wrap: anywher
 
 
 def as_html(campaign: Campaign) -> str:
-    """Draw a campaign as a page that needs nothing else."""
+    """Render a campaign as a self-contained HTML page."""
     verdicts = len(campaign.outcomes)
     wrong = sum(not outcome.expected for outcome in campaign.outcomes)
     result = "all as expected" if not wrong else f"{wrong} not as expected"
@@ -52,7 +52,7 @@ def as_html(campaign: Campaign) -> str:
         f"<style>{_STYLE}</style></head><body>",
         "<h1>dpsql audit</h1>",
         f"<p>{verdicts} verdicts, {escape(result)}. Each holds with confidence {campaign.confidence:.6g}; "
-        f"the chance that any correct mechanism is accused is at most {campaign.doubt:g}. "
+        f"the chance that any correct mechanism is accused is at most {campaign.error_rate:g}. "
         "A mechanism that passes is not proved private: no counterexample was found.</p>",
         "<p>The curves show the p-value of the claim at each epsilon tested: near 0 it is refuted. A correct "
         "mechanism's curve rises before its claim, the dashed line; an incorrect one's behind it.</p>",

@@ -1,4 +1,4 @@
-"""The statistics of an audit: Fisher's exact test on thinned counts, and the bound on epsilon it gives."""
+"""Test claims by Fisher's exact test on thinned counts, and bound epsilon from below by its inversion."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ __all__ = [
 
 _STRATA = 32
 _REACH = 9.0
-"""Standard deviations beyond which a tail is nothing beside the rest: e^-40."""
+"""Standard deviations beyond which a tail is negligible: e^-40."""
 
 _LARGEST_EPSILON = 64.0
-"""No count of trials shows more."""
+"""Largest lower bound reported; no feasible number of trials shows more."""
 
 
 def uniforms(size: int, entropy: Entropy) -> NDArray[np.float64]:
-    """Draw numbers uniform on (0, 1): the middles of 2^53 cells."""
+    """Draw numbers uniform on (0, 1): midpoints of 2^53 equal intervals."""
     words = entropy.words(size) >> np.uint64(11)
     return np.asarray((words.astype(np.float64) + 0.5) * 2.0**-53)
 
@@ -45,7 +45,7 @@ def strata(entropy: Entropy, size: int = _STRATA) -> NDArray[np.float64]:
 
 
 def binomial_quantiles(n: int, p: float, at: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return the quantiles of Binomial(n, p): uniform numbers in, binomial draws out.
+    """Return the quantiles of Binomial(n, p) at given levels; uniform levels give binomial draws.
 
     >>> binomial_quantiles(10, 0.5, np.array([0.01, 0.5, 0.99]))
     array([1, 5, 9])
@@ -118,7 +118,7 @@ def _choose(n: int, k: int) -> float:
 def p_value(
     c1: int, c2: int, n: int, epsilon: float, at: NDArray[np.float64], *, delta: float = 0.0
 ) -> float:
-    """Test P(event on D1) <= e^epsilon P(event on D2) + delta from how often it happened in n runs of each.
+    """Return the p-value of P(event on D1) <= e^epsilon P(event on D2) + delta, from n runs on each.
 
     Parameters
     ----------
@@ -129,8 +129,8 @@ def p_value(
     epsilon, delta
         What is claimed.
     at
-        The numbers of `strata` that do the thinning. The same ones for several epsilon make the
-        p-value rise with epsilon.
+        The numbers of `strata` used for thinning. With the same ones for several epsilon the p-value is
+        increasing in epsilon.
 
     Notes
     -----
@@ -149,7 +149,7 @@ def p_value(
 
 
 def poisson_excess(mean: float) -> tuple[int, float]:
-    """Return a number that a Binomial count of this mean exceeds with a small chance, and that chance.
+    """Return a number that a binomial count of this mean exceeds rarely, and a bound on that probability.
 
     By the Chernoff bound, P(X >= q) <= e^(q - mean - q ln(q/mean)).
     """
@@ -170,7 +170,7 @@ def _chernoff(q: int, mean: float) -> float:
 def lower_bound(
     c1: int, c2: int, n: int, alpha: float, at: NDArray[np.float64], *, delta: float = 0.0
 ) -> float:
-    """Return the largest epsilon that the counts reject at level alpha: all below it is rejected too.
+    """Return the largest epsilon that the counts reject at level alpha; all smaller ones are rejected too.
 
     The true epsilon is at least as large with confidence 1 - alpha; 0 if nothing is rejected. Other
     parameters as in `p_value`.

@@ -1,4 +1,4 @@
-"""A subject: a mechanism as the detector sees it, with what it claims and what is known about it."""
+"""An audit subject: a mechanism in the detector's calling convention, its claim, and the known truth."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from dpsql.audit.detector import detect
-from dpsql.audit.rounds import SMALL
+from dpsql.audit.sequential_halving import SMALL_EPSILON
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -25,39 +25,38 @@ if TYPE_CHECKING:
 __all__ = ["Kind", "Subject", "first_hits", "levels", "repeated"]
 
 Kind = Literal["dpsql", "reference", "incorrect", "statement"]
-"""A mechanism of dpsql; one from the literature that is private; one that claims too much; or a
-statement run through all of dpsql."""
+"""A mechanism of dpsql, a private one from the literature, one whose claim is false, or a whole statement."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Subject:
-    """A mechanism to audit.
+    """A mechanism to audit, with its claim.
 
     Attributes
     ----------
     name
-        What it is called.
+        Name of the subject.
     kind
-        Whose it is, and so what is expected of its verdict.
+        Where the mechanism comes from; decides the expected verdict.
     about
-        What it does; for an incorrect one, what is wrong with it and who printed it.
+        What the mechanism does; for an incorrect one, the mistake and its source.
     mechanism
-        Called as `detect` calls it, with `epsilon=` besides.
+        The mechanism, called as `detect` calls it, with `epsilon=` in addition.
     adjacency
-        How one unit changes its input.
+        How one unit changes the input.
     delta
-        Of its claim.
+        Delta of the claim.
     arguments
         Given epsilon, the values to try for each argument.
     inputs
-        Given epsilon, its inputs, where they are no plain counts.
+        Given epsilon, the inputs to try instead of generated counts.
     tight
-        Whether its loss reaches its claim on events that are not rare, so that the lower bound must come
-        near, given runs enough.
+        Whether the privacy loss reaches the claim on events that are not rare, so that with enough runs the
+        lower bound is close to the claim.
     effort
-        Runs of its search, as in `detect`, where epsilon is small and events differ least.
+        Runs of the search, as in `detect`, for small epsilon, where events differ least.
     wrong_at
-        Epsilon below which an incorrect one is wrong; None: always.
+        Epsilon below which the claim of an incorrect one is false; None: for every epsilon.
     """
 
     name: str
@@ -73,7 +72,7 @@ class Subject:
     wrong_at: float | None = None
 
     def wrong(self, epsilon: float) -> bool:
-        """Tell whether its claim is false."""
+        """Return whether the claim at this epsilon is false."""
         return self.kind == "incorrect" and (self.wrong_at is None or epsilon < self.wrong_at)
 
     def audit(
@@ -86,7 +85,7 @@ class Subject:
         entropy: Entropy | None = None,
         threads: int | None = None,
     ) -> Verdict:
-        """Look for a counterexample to its claim; parameters as in `detect`."""
+        """Search for a counterexample to the claim; parameters as in `detect`."""
         return detect(
             partial(self.mechanism, epsilon=epsilon),
             epsilon,
@@ -95,7 +94,7 @@ class Subject:
             arguments=self.arguments(epsilon),
             inputs=None if self.inputs is None else self.inputs(epsilon),
             trials=trials,
-            effort=self.effort if epsilon < SMALL else 1.0,
+            effort=self.effort if epsilon < SMALL_EPSILON else 1.0,
             confidence=confidence,
             epsilons=epsilons,
             name=self.name,
@@ -110,7 +109,7 @@ def repeated(counts: NDArray[np.int64], trials: int) -> NDArray[np.int64]:
 
 
 def levels(epsilon: Number, *multiples: float, base: int = 1) -> list[int]:
-    """Return thresholds around the counts of the patterns: multiples of 1/epsilon away, whole numbers.
+    """Return integer thresholds at multiples of 1/epsilon from the counts of the input patterns.
 
     >>> levels(Fraction(1, 5), -1, 0, 1)
     [-4, 1, 6]
@@ -121,14 +120,14 @@ def levels(epsilon: Number, *multiples: float, base: int = 1) -> list[int]:
 def first_hits(
     hit: NDArray[np.bool_], most: int, **parts: NDArray[Any]
 ) -> tuple[NDArray[np.int64], dict[str, NDArray[Any]]]:
-    """Return the positions of each run's first hits, -1 where there are no more, and what goes with them.
+    """Return the positions of the first hits of each run, padded with -1, and other arrays at them.
 
     Parameters
     ----------
     hit
         Which groups are hits, shape (trials, n).
     most
-        Hits returned of each run.
+        Number of hits returned for each run.
     parts
         Arrays of that shape.
     """

@@ -1,4 +1,4 @@
-"""What an audit says: a verdict with its p-values, and the counterexample in words."""
+"""The result of an audit: a verdict with its p-values, and the counterexample in words."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ __all__ = ["Counterexample", "PValues", "Verdict"]
 
 @dataclass(frozen=True, slots=True)
 class PValues:
-    """The p-values at one epsilon.
+    """The p-values of an event at one epsilon, in both directions.
 
     Attributes
     ----------
     epsilon
-        What is tested: that the event's probabilities differ by at most a factor e^epsilon (and delta).
+        The hypothesis: probabilities of the event differ by at most a factor e^epsilon (and delta).
     forward
         p-value of "no more than e^epsilon times as likely on the first input": small ones refute it.
     backward
@@ -36,7 +36,7 @@ class PValues:
 
 @dataclass(frozen=True, slots=True)
 class Counterexample:
-    """Two adjacent inputs and the event that tells them apart; `first` is where it is likelier.
+    """Two adjacent inputs and the event that distinguishes them; it is likelier on `first`.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class Counterexample:
     trials: int
 
     def words(self) -> str:
-        """Say it so that it can be checked by hand."""
+        """Describe the counterexample so that it can be checked by hand."""
         p1, p2 = (_percent(times / self.trials) for times in (self.times_first, self.times_second))
         how = "" if not self.arguments else f" ({_arguments(self.arguments)})"
         allowed = f"e^{self.epsilon:.4g} = {math.exp(self.epsilon):.4g} times as often"
@@ -102,17 +102,17 @@ class Verdict:
     confidence
         Chance that a correct mechanism is not accused, and that the bound holds.
     counterexample
-        The event that was tested and its inputs. Where nothing is violated: the closest found.
+        The tested event and its inputs. If nothing is violated, the event that came closest.
     curve
         p-values for a range of epsilon, all from the same fresh runs.
     trials
-        Runs of the final test's last look, on each input.
+        Runs of the last stage of the final test, on each input.
     runs
-        Runs altogether, search included.
+        Total number of runs, search included.
     candidates
-        Inputs with arguments that were searched.
+        Number of pairs of inputs with arguments that were searched.
     seconds
-        Time it took.
+        Duration of the audit.
     """
 
     name: str
@@ -130,7 +130,7 @@ class Verdict:
     seconds: float
 
     def words(self) -> str:
-        """Say the outcome and why."""
+        """Describe the outcome and its evidence."""
         sure = f"with confidence {self.confidence:.6g}"
         claim = f"epsilon {self.epsilon:.4g}" + (f", delta {self.delta:.3g}" if self.delta else "")
         least = f"epsilon is at least {self.lower_bound:.4g} {sure}"

@@ -132,7 +132,7 @@ def _mechanisms(subjects: Sequence[Subject], epsilons: Sequence[str], trials: in
     def told(number: int, count: int, subject: Subject, epsilon: Fraction) -> None:
         narrate.note(f"audit {number} of {count}: {subject.name}, epsilon {float(epsilon):g}")
 
-    return audit.campaign(subjects, claims, trials=trials, processes=os.cpu_count() or 1, told=told)
+    return audit.campaign(subjects, claims, trials=trials, processes=os.cpu_count() or 1, on_progress=told)
 
 
 def _statements(settings: Settings, file: str, unit: str | None, trials: int) -> Campaign:

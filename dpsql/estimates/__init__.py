@@ -1,15 +1,15 @@
-"""What the released numbers say about the counts: best estimates, intervals, p-values, predictions.
+"""Estimate counts from released numbers: best estimates, intervals, p-values, predictions.
 
-Pure functions of what was released or will be; nothing here touches private data or draws randomness.
+Pure functions of released values or public parameters; nothing here reads private data or draws randomness.
 
-* `combine`: from a release to counts with standard deviations and intervals, in one call;
-* `blue`: the best linear unbiased estimate behind it;
-* `error_model`, `intervals`: what the errors are made of, and intervals that cover them, from the exact
-  formulas of `closed_form` or the numeric `law`;
+* `combine`: counts with standard deviations and intervals from a release, in one call;
+* `blue`: the best linear unbiased estimate that `combine` uses;
+* `error_model`, `intervals`: the noises in an error, and intervals that cover it, from the exact formulas
+  of `closed_form` or the numeric `law`;
 * `significance`: p-values of gaps;
-* `plan`: shares and predicted errors before spending;
-* `sparse_vector`: hits, errors, coverage and charge to expect of a sparse vector run;
-* `variance`: of the noises on their grid.
+* `plan`: budget shares and predicted errors before spending;
+* `sparse_vector`: predicted hits, errors, coverage and charge of a sparse vector run;
+* `variance`: variances of the noises on their grid.
 """
 
 from .blue import Estimates, blue, top_k_offsets

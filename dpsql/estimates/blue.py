@@ -1,4 +1,4 @@
-"""The best linear unbiased estimate of the selected counts from free gaps and paid measurements.
+"""The best linear unbiased estimate (BLUE) of the selected counts from gaps and measurements.
 
 One model for every mechanism: of each selected count q_i the gaps show y_i = q_i - mu + eta_i, where the
 eta_i are independent with variance v_i and mu is *shared* by all items, with mean 0 and variance v_0
@@ -31,12 +31,12 @@ FloatArray = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Estimates:
-    """Unbiased estimates of the selected counts."""
+    """Unbiased estimates of the selected counts, with their variances."""
 
     value: FloatArray
     """float64[k], in counts."""
     variance: FloatArray
-    """float64[k], in squared counts: exact for the variances that went in."""
+    """float64[k], in squared counts: exact for the given variances."""
 
 
 def blue(
@@ -49,7 +49,7 @@ def blue(
     anchor_mean: float | None = None,
     anchor_variance: float | None = None,
 ) -> Estimates:
-    """Combine what was released about k counts into one best estimate of each. Costs O(k).
+    """Combine gaps and measurements of k counts into the best linear unbiased estimate of each, in O(k).
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def blue(
     v
         float64[k] or one number: variance of each y_i for a given reference.
     v0
-        Variance of the reference; `math.inf` if nothing is known of it (top-k).
+        Variance of the reference; `math.inf` if it is unknown (top-k).
     each, each_variance
         float64[k] measurements of the counts, and their variance (k numbers or one).
     anchor_mean, anchor_variance
@@ -68,7 +68,7 @@ def blue(
     ------
     ValueError
         For wrong shapes or variances, for both kinds of measurements at once, and if there is neither
-        a measurement nor a finite v0: gaps alone do not tell where the counts lie.
+        a measurement nor a finite v0: gaps alone do not determine the counts.
 
     Examples
     --------
@@ -96,7 +96,7 @@ def blue(
         variance = float(_variances(anchor_variance, 1, "anchor_variance")[0])
         return _with_anchor(offsets, spread, v0, float(anchor_mean), variance)
     if math.isinf(v0):
-        raise ValueError("gaps alone do not tell the counts: measure EACH or an ANCHOR, or give a finite v0")
+        raise ValueError("gaps alone do not determine counts: measure EACH or an ANCHOR, or give a finite v0")
     return Estimates(offsets.copy(), spread + v0)
 
 
@@ -121,7 +121,7 @@ def _with_anchor(y: FloatArray, v: FloatArray, v0: float, mean: float, b: float)
 
 
 def anchor_regression(v: FloatArray, v0: float, total: float, k: int) -> FloatArray:
-    """Regression of mu - eta_i on the surprise m - mean(y), whose variance is v0 + total: float64[k]."""
+    """Return the regression of mu - eta_i on m - mean(y), whose variance is v0 + total: float64[k]."""
     if math.isinf(v0):
         return np.ones_like(v)
     return (v0 + v / k) / (v0 + total)
@@ -141,7 +141,7 @@ def _variances(value: ArrayLike, size: int, name: str) -> FloatArray:
 
 
 def top_k_offsets(gap: ArrayLike, k: int, resolution: int | None = None) -> FloatArray:
-    """Turn the gaps of a noisy top-k into the `y` of `blue`: each count relative to the last released.
+    """Convert the gaps of a noisy top-k to the `y` of `blue`: each count relative to the last released.
 
     A gap is floored to the grid, so it is half a grid step too small on average, and a sum of j gaps j half
     steps: that is added here.

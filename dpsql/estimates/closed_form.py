@@ -1,7 +1,7 @@
-"""Intervals that have a formula: a plain Laplace count, a gap between groups, a gap over a threshold.
+"""Closed formulas of intervals: for a Laplace count, a gap between groups, a gap over a threshold.
 
-All of them cover the noise, whose law is public. Offsets are meant as in `intervals`: the true value lies
-in [estimate - low, estimate + high].
+All intervals cover the noise, whose law is public. Offsets are defined as in `intervals`: the true value
+lies in [estimate - low, estimate + high].
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def check_confidence(confidence: Real) -> float:
 
 
 def count_offset(scale: Real, confidence: Real = 0.95, *, resolution: int | None = None) -> float:
-    """Half width, in counts, of the interval around one count with Laplace noise.
+    """Return the half width, in counts, of the interval of one count with Laplace noise.
 
     With a `resolution` the noise is discrete Laplace on multiples of 2^-resolution and the width is the
     smallest multiple that covers.
@@ -47,7 +47,7 @@ def count_offset(scale: Real, confidence: Real = 0.95, *, resolution: int | None
 
 
 def gap_offset(noise: Noise, scale: Real, confidence: Real = 0.95, *, resolution: int | None = None) -> float:
-    """Half width of the interval around the gap between two groups far apart, half a grid step added to it.
+    """Return the half width of the interval of gap + half a grid step, for two groups far apart.
 
     The difference of two exponential noises is Laplace of the same scale; of two Laplace noises,
     P(|D| > t) = (1 + t/(2 scale)) exp(-t/scale). A floored gap plus half a grid step is an odd multiple of
@@ -68,7 +68,7 @@ def gap_offset(noise: Noise, scale: Real, confidence: Real = 0.95, *, resolution
 def threshold_gap_cdf(
     t: ArrayLike, noise: Noise, query_scale: Real, threshold_scale: Real, *, resolution: int | None = None
 ) -> NDArray[np.float64]:
-    """P(e <= t) for the error e of a gap over a noisy threshold: query noise minus threshold noise.
+    """Return P(e <= t) for the error e of a gap over a noisy threshold: query noise less threshold noise.
 
     Both noises centred. Laplace: Lemma 5 of Ding et al., PVLDB 13(3), 2019, with the scales in use (query
     scale 1/eps or 2/eps). Exponential (and geometric without a resolution): with x = t + s1 - s0, s1 the
@@ -104,7 +104,7 @@ def threshold_gap_offsets(
     *,
     resolution: int | None = None,
 ) -> tuple[float, float]:
-    """Offsets (low, high) around the estimate gap + T of a count over a threshold; both tails are equal.
+    """Return the offsets (low, high) of the estimate gap + T of a count; both tails are equal.
 
     >>> low, high = threshold_gap_offsets("exponential", 10, 4)
     >>> round(low, 2), round(high, 2)
@@ -112,7 +112,7 @@ def threshold_gap_offsets(
     """
     s1, s0 = positive(query_scale, "query_scale"), positive(threshold_scale, "threshold_scale")
     tail = (1 - check_confidence(confidence)) / 2
-    # The error with its sign turned is the same law with the scales exchanged.
+    # The negated error has the same law with the scales exchanged.
     return _upper(noise, s1, s0, tail, resolution), _upper(noise, s0, s1, tail, resolution)
 
 
@@ -124,7 +124,7 @@ def lower_bound_offset(
     *,
     resolution: int | None = None,
 ) -> float:
-    """How far below gap + T the true count may lie: it is at least gap + T minus this, at the given level.
+    """Return the offset of a lower bound: the count is at least gap + T less this, at the given level.
 
     >>> round(lower_bound_offset("laplace", 10, 10), 3)
     32.718
@@ -156,12 +156,12 @@ def _upper(noise: Noise, s1: float, s0: float, tail: float, resolution: int | No
 
 
 def _mean(rate: float) -> float:
-    """Mean of the geometric law on {0, 1, ..} with P(Y >= m) = exp(-rate m)."""
+    """Return the mean of the geometric law on {0, 1, ..} with P(Y >= m) = exp(-rate m)."""
     return math.exp(-rate) / -math.expm1(-rate)
 
 
 def _laplace_tail(t: NDArray[np.float64], s1: float, s0: float) -> NDArray[np.float64]:
-    """P(e > t) for t >= 0 and the difference e of two Laplace noises."""
+    """Return P(e > t) for t >= 0 and the difference e of two Laplace noises."""
     if abs(s1 - s0) <= 1e-6 * (s1 + s0):  # the limit: the quotient below would cancel
         s = (s1 + s0) / 2
         return np.asarray((2 + t / s) / 4 * np.exp(-t / s))

@@ -1,4 +1,4 @@
-"""From what a mechanism released to counts with standard deviations and intervals, in one call."""
+"""Compute counts with standard deviations and intervals from the release of a mechanism."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Combined", "from_measurements", "from_threshold", "from_top_k"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Combined:
-    """Estimated counts, and how well they are known."""
+    """Estimated counts with standard deviations and intervals."""
 
     value: NDArray[np.float64]
     """float64[k], in counts."""
@@ -50,9 +50,9 @@ def from_top_k(
 ) -> Combined:
     """Estimate the counts that a noisy top-k with gap selected, from its gaps and the measurements.
 
-    For the hybrid top-k that reached its threshold, give the public threshold: the last gap is then the one
-    above it, the estimates are free, and measuring only improves them. (The threshold of the limited domain
-    mechanism is not public: leave it out.) No groups selected, no rows: then all arrays are empty.
+    For a hybrid top-k that reached its threshold, pass the public threshold: the last gap is then the gap
+    over it, the gaps alone give estimates, and measurements improve them. (The cutoff of the limited domain
+    mechanism is private: do not pass it.) If no group was selected, all arrays are empty.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def from_top_k(
     threshold
         The public threshold that was reached; None for a plain top-k.
     lowest
-        The lowest counts were selected: gaps go upward. Not with a threshold.
+        The lowest counts were selected, and gaps are upward. Not with a threshold.
     each, anchor_total
         The k noisy counts, or the one noisy total of the k counts.
     measuring_scale, measuring_resolution
@@ -124,7 +124,7 @@ def from_threshold(
 ) -> Combined:
     """Estimate the counts that a sparse vector or the hybrid sparse vector found above a threshold.
 
-    Free from the gaps alone; better with measurements. No gaps, no rows: then all arrays are empty.
+    The gaps alone suffice; measurements improve the estimates. Without gaps all arrays are empty.
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ def from_threshold(
 def from_measurements(
     value: ArrayLike, *, scale: Real, resolution: int | None = None, confidence: Real = 0.95
 ) -> Combined:
-    """Describe plain Laplace counts that no gap improves: value, standard deviation, interval.
+    """Return value, standard deviation and interval of counts with Laplace noise and without gaps.
 
     >>> found = from_measurements([120.0, 7.0], scale=10)
     >>> found.low.round(1), found.high.round(1)

@@ -1,6 +1,6 @@
-"""What the errors of the estimates are made of: which noises, with which weights.
+"""Model the errors of estimates as weighted sums of independent noises.
 
-One description serves the standard deviation shown before spending, the interval after it, and tests.
+The same model gives the standard deviation predicted before spending, the interval after it, and tests.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from .variance import Noise, Real, check_noise, laplace_variance, noise_variance
 __all__ = ["ErrorModel", "Strategy"]
 
 Strategy = Literal["NONE", "EACH", "ANCHOR"]
-"""How the selected counts were measured: not at all, one by one, or by one noisy total."""
+"""How the selected counts are measured: not at all, each by itself, or by one noisy total."""
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorModel:
-    """Describe the noise in what was, or would be, released about k selected counts. Needs no data.
+    """The noises in a past or planned release about k selected counts. Reads no data.
 
     Raises
     ------
     ValueError
-        For values out of range, and for gaps alone without a threshold: they do not tell the counts.
+        For values out of range, and for gaps alone without a threshold, which do not determine the counts.
 
     Examples
     --------
@@ -78,7 +78,7 @@ class ErrorModel:
             raise ValueError("the items of a top-k selection all have the same scale")
         if self.strategy == "NONE" and self.threshold_scale is None:
             raise ValueError(
-                "gaps alone do not tell the counts: measure EACH or an ANCHOR, or name the threshold"
+                "gaps alone do not determine counts: measure EACH or an ANCHOR, or name the threshold"
             )
 
     @property
@@ -87,7 +87,7 @@ class ErrorModel:
         return self.threshold_scale is None if self.ranked is None else self.ranked
 
     def groups(self) -> tuple[list[float], list[int], NDArray[np.intp]]:
-        """Return the distinct scales, how many items have each, and each item's: items alike share a law."""
+        """Return the distinct scales, the number of items with each, and the index of each item's scale."""
         if not isinstance(self.scale, Iterable):
             return [float(self.scale)], [self.k], np.zeros(self.k, dtype=np.intp)
         items = np.array([float(one) for one in self.scale])
@@ -95,15 +95,15 @@ class ErrorModel:
         return distinct.tolist(), counts.tolist(), group
 
     def selection_variance(self, scale: Real) -> float:
-        """Variance of selection noise of this scale."""
+        """Return the variance of selection noise of this scale."""
         return noise_variance(self.noise, scale, self.resolution, ranked=self.floored)
 
     def reference_variance(self) -> float:
-        """Variance of the shared reference, the `v0` of `blue`."""
+        """Return the variance of the shared reference, the `v0` of `blue`."""
         return math.inf if self.threshold_scale is None else self.selection_variance(self.threshold_scale)
 
     def measuring_variance(self) -> float:
-        """Variance of one measurement: of a count (EACH) or of the mean (ANCHOR)."""
+        """Return the variance of one measurement: of a count (EACH) or of the mean (ANCHOR)."""
         if self.measuring_scale is None:
             return math.inf
         drawn = laplace_variance(self.measuring_scale, self.measuring_resolution)
@@ -149,7 +149,7 @@ class ErrorModel:
         return 1.0, 0.0, [0.0] * len(v), 1.0
 
     def terms(self, group: int) -> tuple[Term, ...]:
-        """Return the independent noises in the error of an item of this group, weighted."""
+        """Return the weighted independent noises in the error of an item of this group."""
         scales, counts, _ = self.groups()
         rho, own, shares, reference = self.weights(group)
         measuring = float(self.measuring_scale or 0)
@@ -168,7 +168,7 @@ class ErrorModel:
         return tuple(term for term in found if term.scale and term.count)
 
     def _floor_variance(self, gamma: float) -> NDArray[np.float64]:
-        """Return what flooring adds to the variances: float64[k].
+        """Return the variance that flooring adds to each estimate: float64[k].
 
         A floored gap is the continuous gap minus a remainder uniform on one grid step; the remainders are
         independent of each other and uncorrelated with the noises, so the variances add. The gap below item

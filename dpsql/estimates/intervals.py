@@ -1,16 +1,16 @@
-"""Intervals around the estimates: they cover the noise, whose law is public, at the level asked for.
+"""Intervals of the estimates: they cover the noise, whose law is public, at the requested level.
 
 The error of an estimate is a weighted sum of the independent noises of selection and measuring. Its
 quantiles are exact where there is a formula (`closed_form`), else the characteristic function of the sum is
 inverted (`law`). One-sided noise is skewed, so the two sides may differ; both tails have the same
 probability.
 
-Selecting by noise favours the lucky, which no interval for the noise can know. Counts far apart are covered
-at the level asked for. When counts tie, the first of the list is estimated too high: with 100 equal counts,
-k = 10 and 95% intervals, exponential noise covers 95% of all ten but 77% (ANCHOR) or 81% (EACH at one half)
-of the firsts; Laplace noise 98% or 97% of all and 84% or 90% of the firsts. A count above a threshold is
-covered a little less when it lies at the threshold (94% for query scale 10 and threshold scale 4), and one
-far below it that passed by chance is not.
+Selection by noisy counts causes selection bias, which an interval for the noise does not include. Counts far
+apart are covered at the requested level. When counts tie, the first of the list is estimated too high: with
+100 equal counts, k = 10 and 95% intervals, exponential noise covers 95% of all ten but 77% (ANCHOR) or 81%
+(EACH at one half) of the firsts; Laplace noise 98% or 97% of all and 84% or 90% of the firsts. A count above
+a threshold is covered a little less when it lies at the threshold (94% for query scale 10 and threshold scale
+4), and one far below it that passed by chance is not covered.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["Offsets", "offsets"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Offsets:
-    """How far the true counts may lie from their estimates: in [estimate - low, estimate + high]."""
+    """The offsets of intervals: the true counts lie in [estimate - low, estimate + high]."""
 
     low: NDArray[np.float64]
     """float64[k], in counts."""
@@ -39,14 +39,14 @@ class Offsets:
 
 
 def offsets(model: ErrorModel, confidence: Real = 0.95) -> Offsets:
-    """Say how far each of the k true counts may lie below and above its estimate by `blue`.
+    """Return how far each of the k true counts may lie below and above its estimate by `blue`.
 
     Cached; the cost grows with the number of distinct scales (branches), squared, and hardly with k.
 
     Parameters
     ----------
     model
-        What was released, as noises.
+        The noises of the release.
     confidence
         Level, above 0 and at most 1 - 1e-9.
 
@@ -58,14 +58,14 @@ def offsets(model: ErrorModel, confidence: Real = 0.95) -> Offsets:
     """
     level = check_confidence(confidence)
     if model.k == 1 and model.threshold_scale is None and model.measuring_scale is not None:
-        # One gap to an unknown count says nothing: this is the plain measurement.
+        # One gap to an unknown count carries no information: the estimate is the measurement.
         width = np.array([count_offset(model.measuring_scale, level, resolution=model.measuring_resolution)])
         return Offsets(width, width.copy())
     scales, _, group = model.groups()
     sides = np.array([_sides(model, one, level) for one in range(len(scales))])[group]
     if model.strategy == "NONE" and not model.floored:
         return Offsets(sides[:, 0], sides[:, 1])
-    # The law is that of continuous noise; on a coarse grid noise varies a little more: widen by as much.
+    # The law is that of continuous noise. Discrete noise on a coarse grid has another variance: scale by it.
     continuous = np.array([sum(term.variance for term in model.terms(g)) for g in range(len(scales))])[group]
     ratio = model.stddev() / np.sqrt(continuous)
     return Offsets(sides[:, 0] * ratio, sides[:, 1] * ratio)

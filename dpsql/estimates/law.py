@@ -1,8 +1,8 @@
 """Quantiles of a weighted sum of independent centred noises, by inverting its characteristic function.
 
-What an estimate misses the truth by is such a sum, with known weights. No simulation: the distribution
-function on a grid of 64 standard deviations is one inverse FFT of the product of the characteristic
-functions, integrated term by term; equal noises enter as a power, so k = 10,000 costs no more than k = 10.
+The error of an estimate is such a sum, with known weights. Nothing is simulated: the distribution function on
+a grid of 64 standard deviations is one inverse FFT of the product of the characteristic functions, integrated
+term by term. Equal noises enter as a power, so k = 10,000 costs no more than k = 10.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Term:
     laplace: bool
     """Laplace noise; else exponential noise minus its mean."""
     scale: float
-    """Weight times scale: negative turns the noise around."""
+    """Weight times scale; a negative one negates the noise."""
     count: int = 1
 
     @property
@@ -77,6 +77,6 @@ def quantiles(terms: tuple[Term, ...], tail: float) -> tuple[float, float]:
 
 
 def _crossing(x: np.ndarray, cdf: np.ndarray, left: int, level: float) -> float:
-    """Where the distribution function reaches `level` between two grid points, on a straight line."""
+    """Interpolate linearly the point where the distribution function reaches `level`."""
     rise = float(cdf[left + 1] - cdf[left])
     return float(x[left]) + float(x[left + 1] - x[left]) * (level - float(cdf[left])) / rise

@@ -1,4 +1,4 @@
-"""Before spending: how to divide epsilon between selecting and measuring, and what error to expect."""
+"""Divide epsilon between selecting and measuring, and predict the error, before anything is spent."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class MeasuringPlan:
-    """How a statement that selects k groups and asks for their counts divides its epsilon."""
+    """The division of epsilon of a statement that selects k groups and releases their counts."""
 
     strategy: Strategy
     k: int
@@ -49,7 +49,7 @@ class MeasuringPlan:
     """The grid of the measuring noise."""
 
     def half_width(self, confidence: Real = 0.95) -> float:
-        """Half the length of the interval to expect around each count; infinite without measuring."""
+        """Return half the expected length of the interval of each count; infinite without measuring."""
         if self.measuring_scale is None:
             return math.inf
         around = offsets(_model(self), confidence)
@@ -59,12 +59,12 @@ class MeasuringPlan:
 def anchor_share(
     k: int, *, monotone: bool = True, noise: Noise = "exponential", domain_size: int | None = None
 ) -> Fraction:
-    """Share of epsilon to spend on an ANCHOR so that the counts come out best; three digits.
+    """Return the share of epsilon for an ANCHOR that minimises the variance of the counts, to three digits.
 
     The variance is s kappa^2 k (k-1) / eps_s^2 + 2 / eps_m^2 in squared bounds (s = 1 one-sided noise, 2
     Laplace; kappa = 1 monotone, 2 general), smallest at eps_m/eps_s = (2 / (s kappa^2 k (k-1)))^(1/3).
-    With k = 1 the gap says nothing, and selecting and measuring get one half each. When all groups of the
-    domain are selected there is one gap less and less noise: (k-1)^3/k then stands for k (k-1).
+    With k = 1 the gap carries no information, and selecting and measuring get one half each. When all groups
+    of the domain are selected there is one gap less and less noise: (k-1)^3/k then replaces k (k-1).
 
     >>> anchor_share(1), anchor_share(2), anchor_share(10)
     (Fraction(1, 2), Fraction(1, 2), Fraction(219, 1000))
@@ -93,8 +93,8 @@ def choose_measuring(
 ) -> MeasuringPlan:
     """Divide epsilon between a top-k selection and the measuring of the k counts.
 
-    AUTO takes an ANCHOR at its best share; at a given share it takes what is better there. EACH without a
-    given share gets one half: the best for its variance alone would measure groups selected at random.
+    AUTO uses an ANCHOR at its best share; at a given share it uses the strategy that is better there. EACH
+    without a given share gets one half: minimising its variance alone would leave too little for selecting.
 
     Parameters
     ----------
@@ -196,7 +196,7 @@ def choose_strategy(
     resolution: int | None = None,
     measuring_resolution: int | None = None,
 ) -> Literal["EACH", "ANCHOR"]:
-    """Say whether to measure EACH count or an ANCHOR, at scales already fixed; equal ones go to the ANCHOR.
+    """Return whether EACH or an ANCHOR has the smaller error at given scales; ANCHOR if both are equal.
 
     The resolutions are those of the grids that the noises are drawn on.
 
@@ -224,7 +224,7 @@ def choose_strategy(
 def split_measuring(epsilon: Fraction, bounds: Sequence[int | Fraction]) -> tuple[Fraction, ...]:
     """Divide the measuring epsilon among several counts of the same groups; the parts add up exactly.
 
-    In proportion to c^(2/3), c a count's per-unit bound: then the sum of the variances is smallest. A count
+    Parts proportional to c^(2/3), c a count's per-unit bound, minimise the sum of the variances. A count
     measured EACH on k groups with its part e has noise of scale k c / e.
 
     >>> split_measuring(Fraction(1, 2), [1, 8])
@@ -239,7 +239,7 @@ def split_measuring(epsilon: Fraction, bounds: Sequence[int | Fraction]) -> tupl
 def distinguishable_gap(
     noise: Noise, scale: Real, confidence: Real = 0.95, *, resolution: int | None = None
 ) -> float:
-    """How far apart two counts must be for the selection to order them rightly, at this level.
+    """Return how far apart two counts must be for the selection to order them correctly, at this level.
 
     With a resolution the noise is discrete; a tie on its grid counts as a wrong order.
 
@@ -254,11 +254,11 @@ def distinguishable_gap(
 def sparse_vector_error(
     threshold_scale: Real, query_scale: Real, candidates: int, *, branches: int = 1, confidence: Real = 0.95
 ) -> float:
-    """How far from the threshold a group must be so that a sparse vector answers all groups rightly.
+    """Return how far from the threshold all groups must be for a sparse vector to answer all correctly.
 
     (s0 + s1) ln((n B + 1) / beta): with probability 1 - beta none of the n B + 1 noises exceeds its scale
-    times that logarithm. For Laplace noise and, with room, for centred one-sided noise. (The shape is that
-    of Theorem 2 of Smith's lecture on the sparse vector technique, which has its own scales.)
+    times that logarithm. It holds for Laplace noise and, conservatively, for centred one-sided noise. (The
+    form is that of Theorem 2 of Smith's lecture on the sparse vector technique, which uses other scales.)
 
     Parameters
     ----------
@@ -284,7 +284,7 @@ def sparse_vector_error(
 
 
 def _selected(k: int, domain_size: int | None) -> tuple[int, int]:
-    """How many groups are selected, and how many gaps the selection pays for (at least one)."""
+    """Return the number of groups selected, and of gaps that the selection pays for (at least one)."""
     if k < 1 or (domain_size is not None and domain_size < 1):
         raise ValueError("k and the size of the domain must be positive")
     if domain_size is None or domain_size > k:
@@ -293,7 +293,7 @@ def _selected(k: int, domain_size: int | None) -> tuple[int, int]:
 
 
 def _model(plan: MeasuringPlan) -> ErrorModel:
-    """Describe the errors to expect of a plan that measures."""
+    """Return the error model of a plan that measures."""
     return ErrorModel(
         plan.noise,
         plan.selection_scale,
@@ -306,5 +306,5 @@ def _model(plan: MeasuringPlan) -> ErrorModel:
 
 
 def _rounded(value: float) -> Fraction:
-    """Round to three significant digits: the optimum is flat, and analysts see these numbers."""
+    """Round to three significant digits, for display; the optimum is flat, so nothing is lost."""
     return Fraction(f"{value:.3g}")

@@ -1,4 +1,4 @@
-"""How sure one may be that what was selected is really at least as large as the rest: free p-values."""
+"""p-values of gaps: the significance of a selected group being at least as large as the others."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ __all__ = ["exponential_mechanism_p_value", "p_value"]
 
 
 def p_value(gap: ArrayLike, scale: Real, noise: Noise = "exponential") -> NDArray[np.float64]:
-    """Tell how likely so large a gap is if some group outside the first i is really at least as large.
+    """Return the p-value of the hypothesis that some group outside the first i is at least as large.
 
     exp(-gap / scale): by the memoryless tail of one-sided noise. Conditioned on everything else, item i's
     noisy count exceeds that group's by an exponential amount at most, and the gap is no larger. Valid for
-    the i-th gap of a noisy top-k, and for noisy max as the first; a floored gap errs on the safe side, so
-    nothing is added to it. A gap over a *threshold* has no such p-value.
+    the i-th gap of a noisy top-k, and for noisy max as the first. A floored gap gives a larger p-value, so no
+    correction is needed. A gap over a *threshold* has no such p-value.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def p_value(gap: ArrayLike, scale: Real, noise: Noise = "exponential") -> NDArra
 
 
 def exponential_mechanism_p_value(gap: ArrayLike, scale: Real) -> NDArray[np.float64]:
-    """Tell how likely so large a gap is if the exponential mechanism did not select a largest group.
+    """Return the p-value of the hypothesis that the exponential mechanism did not select a largest group.
 
     2 / (1 + exp(gap / scale)): Theorem 5.14 of Ding's dissertation on free gap information, with the gap in
     counts.

@@ -1,7 +1,7 @@
-"""What a sparse vector run will answer, from public parameters alone: hits, errors, coverage, charge.
+"""Predict a sparse vector run from public parameters alone: hits, errors, coverage, charge.
 
-A group is tried in several branches, and only noise that reaches a branch's bar is released. So given a hit
-the noise is not what was drawn, but what passed: near the threshold the estimate is too high, and the
+A group is tried in several branches, and only noise that reaches a branch's cutoff is released. So given a
+hit the noise has its law conditioned on passing: near the threshold the estimate is too high, and the
 interval for the noise covers less than its level. `SparseVectorLaw.at` computes this for a group at a given
 distance from the threshold, on the grid of the noise, averaged over quantiles of the threshold's noise.
 """
@@ -23,12 +23,12 @@ FloatArray = NDArray[np.float64]
 
 _QUANTILES = 400
 _EXACT_ROWS = 2000
-"""Up to so many rows the expected number of rows is that of the binomial law; beyond, of its mean."""
+"""Up to this many rows the expectation is computed from the binomial law, above it from its mean."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outlook:
-    """What to expect of groups at one distance from the threshold."""
+    """Predictions for groups at one distance from the threshold."""
 
     hit: float
     """Probability that such a group is a hit."""
@@ -41,12 +41,12 @@ class Outlook:
     rows: float
     """Expected rows if all groups lie there."""
     charge: float
-    """Expected charge then, as a part of the mechanism's epsilon."""
+    """Expected charge if all groups lie there, as a share of the mechanism's epsilon."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SparseVectorLaw:
-    """A run of the sparse vector family, as its public plan lays it out.
+    """The law of a run of the sparse vector family, given its public plan.
 
     Branches are listed in the order they are tried, cheapest first.
 
@@ -63,10 +63,10 @@ class SparseVectorLaw:
     """Scale of the threshold's noise, in counts."""
     scales: tuple[Real, ...]
     """Scales of the noise on a count by branch."""
-    bars: tuple[int, ...]
+    cutoffs: tuple[int, ...]
     """In grid steps: a branch passes if count + noise - threshold noise is at least this."""
     offsets: tuple[float, ...]
-    """What turns that value, in counts, into the gap."""
+    """What is added to that value, in counts, to get the gap."""
     threshold: Real
     resolution: int
     hits: int
@@ -81,12 +81,12 @@ class SparseVectorLaw:
     """Part of epsilon that pays for the threshold's noise."""
 
     def stddevs(self) -> list[float]:
-        """Return the standard deviation of gap + threshold by branch, of the noise as it is drawn."""
+        """Return the standard deviation of gap + threshold by branch, without conditioning on a hit."""
         level = noise_variance(self.noise, self.threshold_scale, self.resolution)
         return [math.sqrt(level + noise_variance(self.noise, s, self.resolution)) for s in self.scales]
 
     def at(self, distance: float, confidence: Real = 0.95) -> Outlook:
-        """Compute what happens to groups whose count is `distance` above the threshold, on the grid."""
+        """Predict the run for groups whose count is `distance` above the threshold, rounded to the grid."""
         step = 2.0**-self.resolution
         level = _quantiles(self.noise, step / float(self.threshold_scale))
         place = round((float(self.threshold) + distance) / step)
@@ -96,7 +96,7 @@ class SparseVectorLaw:
         passed = []
         for branch, scale in enumerate(self.scales):
             rate = step / float(scale)
-            need = self.bars[branch] - value
+            need = self.cutoffs[branch] - value
             passing = left * _tail(self.noise, rate, need)
             mean, square = _moments(self.noise, rate, need)
             # error = step (value + noise) + offset + threshold - count
@@ -132,7 +132,7 @@ class SparseVectorLaw:
         )
 
     def _run(self, hit: FloatArray, passed: list[FloatArray]) -> tuple[FloatArray, float]:
-        """Return the expected rows, by level, and the charge of a run over groups that are all alike."""
+        """Return the expected rows, by threshold noise, and the charge, for groups of equal counts."""
         there = np.maximum(hit, 1e-300)
         units = [self.branches_cost >> (len(passed) - 1 - branch) for branch in range(len(passed))]
         parts = [passing / there for passing in passed]

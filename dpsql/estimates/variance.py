@@ -1,4 +1,4 @@
-"""Variance of the noises as they are really drawn, on their grid."""
+"""Variances of the noises as they are drawn, on their grid."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Real = int | float | Fraction
 
 
 def exponential_variance(scale: Real, resolution: int | None = None, *, ranked: bool = False) -> float:
-    """Tell how much one-sided noise of this scale varies, in squared counts.
+    """Return the variance of one-sided noise of this scale, in squared counts.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def exponential_variance(scale: Real, resolution: int | None = None, *, ranked: 
 
 
 def laplace_variance(scale: Real, resolution: int | None = None, *, ranked: bool = False) -> float:
-    """Tell how much Laplace noise of this scale varies, in squared counts; parameters as above.
+    """Return the variance of Laplace noise of this scale, in squared counts; parameters as above.
 
     >>> laplace_variance(3), round(laplace_variance(3, 0), 4)
     (18.0, 17.8343)
@@ -58,7 +58,7 @@ def laplace_variance(scale: Real, resolution: int | None = None, *, ranked: bool
 def noise_variance(
     noise: Noise, scale: Real, resolution: int | None = None, *, ranked: bool = False
 ) -> float:
-    """Tell how much noise of this kind and scale varies, in squared counts.
+    """Return the variance of noise of this kind and scale, in squared counts.
 
     >>> noise_variance("laplace", 3)
     18.0
@@ -69,12 +69,12 @@ def noise_variance(
 
 
 def _geometric(rate: float) -> float:
-    """Variance of the geometric law on {0, 1, ..} with P(Y >= m) = exp(-rate m)."""
+    """Return the variance of the geometric law on {0, 1, ..} with P(Y >= m) = exp(-rate m)."""
     return math.exp(-rate) / math.expm1(-rate) ** 2
 
 
 def check_noise(noise: str) -> None:
-    """Refuse a noise kind that is none."""
+    """Raise `ValueError` for an unknown kind of noise."""
     if noise not in get_args(Noise):
         raise ValueError(f"noise must be one of {', '.join(get_args(Noise))}, not {noise!r}")
 

@@ -1,15 +1,15 @@
-"""The mechanisms: integer counts and exact noise in, a selection or a measurement with its charge out.
+"""The mechanisms: each maps integer counts and exact noise to a selection or measurement with its charge.
 
 Selection: `noisy_top_k`, `noisy_max`, `sparse_vector`, `adaptive_sparse_vector`, `hybrid_top_k`,
-`hybrid_sparse_vector`, `exponential`; on a domain that nobody knows `limited_domain`, `top_stable`. Any
-query that no unit could change: `first_stable`, `stable_answers`. Measuring what was selected:
-`laplace` (each count), `anchor` (their total); `release_all` measures every group. One question after
-another, paid for when a guess is off: `GuessAndCheck`, `MedianOracle`.
-Every mechanism is usable on its own and knows no SQL; each module carries its proof.
+`hybrid_sparse_vector`, `exponential`; on an unknown domain `limited_domain`, `top_stable`. Queries whose
+answer no single unit could change: `first_stable`, `stable_answers`. Measuring what was selected:
+`laplace` (each count), `anchor` (their total); `release_all` measures every group. Interactive queries that
+are charged only if a public guess is off: `GuessAndCheck`, `MedianOracle`.
+Every mechanism can be used on its own and does not depend on SQL. The proof stands in the docstring.
 
 Positions: where a proof rests on the order of the counts, the mechanism takes `OrderedCounts`, which
 `in_public_order` makes of an array. Everywhere else a permutation of the counts permutes the law of the
-output and changes nothing more: each group has noise of its own and the same law, and ties are broken by
+output and changes nothing else: each group has independent noise of the same law, and ties are broken by
 random ranks.
 """
 
@@ -18,12 +18,12 @@ from dpsql.mechanisms.exponential import Exponential, exponential
 from dpsql.mechanisms.grid import usual_grid
 from dpsql.mechanisms.guess_and_check import Checked, GuessAndCheck
 from dpsql.mechanisms.hybrid import Hybrid, hybrid_sparse_vector, hybrid_top_k
-from dpsql.mechanisms.ladder import best_share
 from dpsql.mechanisms.limited_domain import LimitedDomain, limited_domain
 from dpsql.mechanisms.measure import Anchor, Laplace, anchor, laplace
 from dpsql.mechanisms.median_oracle import MedianOracle
 from dpsql.mechanisms.release_all import release_all
 from dpsql.mechanisms.sparse_vector import SparseVector, adaptive_sparse_vector, sparse_vector
+from dpsql.mechanisms.sparse_vector_plan import best_share
 from dpsql.mechanisms.stable import FirstStable, StableAnswers, first_stable, stable_answers
 from dpsql.mechanisms.top_k import TopK, noisy_max, noisy_top_k
 from dpsql.mechanisms.top_stable import Stable, top_stable

@@ -1,4 +1,4 @@
-"""What every mechanism checks before it draws: all of it public, so a refusal tells nothing."""
+"""Check the public arguments of mechanisms before any draw; an error depends on public values only."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 
     from dpsql.charge import Number
 
-__all__ = ["Noise", "bound", "counted", "in_order", "kind", "positive", "whole"]
+__all__ = ["Noise", "between", "bound", "counted", "in_order", "kind", "positive", "whole"]
 
 Noise = Literal["exponential", "laplace", "geometric"]
-"""Law of the noise; geometric is exponential noise on the grid of whole counts."""
+"""Law of the noise; geometric noise is exponential noise on the grid of integers."""
 
 
 def counted(counts: ArrayLike, *, trials: bool = False) -> NDArray[np.int64]:
-    """Read counts as int64 of one dimension, or two where independent trials are allowed."""
+    """Convert counts to int64 of one dimension, or of two if independent trials are allowed."""
     array = np.asarray(counts)
     if array.size == 0 and array.dtype == np.float64:
-        array = array.astype(np.int64)  # what numpy makes of an empty list
+        array = array.astype(np.int64)  # numpy reads an empty list as float64
     if array.dtype.kind not in "iu" or not np.can_cast(array.dtype, np.int64, casting="safe"):
         raise ValueError("counts must be signed integers of at most 64 bits")
     if array.ndim != 1 and not (trials and array.ndim == 2):
@@ -34,29 +34,37 @@ def counted(counts: ArrayLike, *, trials: bool = False) -> NDArray[np.int64]:
 
 
 def in_order(counts: OrderedCounts, *, trials: bool = False) -> NDArray[np.int64]:
-    """Read counts whose positions are public, as `counted`; a bare array says nothing about its order."""
+    """Convert counts in a public order, as `counted`; a bare array is refused, its order may be private."""
     if not isinstance(counts, OrderedCounts):
-        raise TypeError("positions matter here: state that they are public by in_public_order(counts)")
+        raise TypeError("this mechanism depends on positions: declare them public by in_public_order(counts)")
     return counted(counts.values, trials=trials)
 
 
 def whole(value: int, name: str) -> int:
-    """Read a number of rows: an int of at least 1."""
+    """Check a number of rows: an int of at least 1."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
         raise ValueError(f"{name} must be a whole number, at least 1")
     return int(value)
 
 
 def positive(value: Number, name: str) -> Fraction:
-    """Read a positive budget or scale, exactly."""
+    """Convert a positive budget or scale to an exact fraction."""
     number = exact(value)
     if number <= 0:
         raise ValueError(f"{name} must be positive")
     return number
 
 
+def between(value: Number, name: str) -> Fraction:
+    """Convert a number strictly between 0 and 1: a share of the budget, or a delta."""
+    number = exact(value)
+    if not 0 < number < 1:
+        raise ValueError(f"{name} must lie between 0 and 1")
+    return number
+
+
 def bound(sensitivity: Number) -> Fraction:
-    """Read how much one unit can change a count: at least 1, for counts are whole numbers."""
+    """Check a sensitivity: a whole number of at least 1, because counts are whole numbers."""
     number = exact(sensitivity)
     if number < 1 or number.denominator != 1:
         raise ValueError("sensitivity must be a whole number, at least 1")
@@ -64,7 +72,7 @@ def bound(sensitivity: Number) -> Fraction:
 
 
 def kind(noise: str) -> Noise:
-    """Read the name of a noise."""
+    """Check the name of a noise law."""
     for known in get_args(Noise):
         if noise == known:
             return cast("Noise", known)

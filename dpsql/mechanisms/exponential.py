@@ -1,4 +1,4 @@
-"""Exponential mechanism with gap: one group, the likelier the larger, and how far it is ahead."""
+"""The exponential mechanism with gap: selects one group and releases its lead over the others."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["Exponential", "anchor_of", "exponential", "gap_steps"]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Exponential:
-    """The group chosen and its free gap.
+    """The group chosen by the exponential mechanism, and its gap.
 
     Attributes
     ----------
@@ -33,10 +33,10 @@ class Exponential:
         int64, position of the chosen group in `counts`, of shape (1,); (trials, 1) for trials. Empty
         if there was no group.
     gap
-        float64, in counts, floored to the grid: how far the chosen group is ahead of the others taken
-        together, with noise. Never negative. Of the same shape; empty if there was no other group.
+        float64, in counts, floored to the grid: the noisy lead of the chosen group over all others
+        combined. Never negative. Same shape as `index`; empty if there was no other group.
     scale
-        Counts for one unit of log-odds: gap / scale is the gap that the p-value needs.
+        Counts for one unit of log-odds. The p-value is a function of gap / scale.
     resolution
         b: gaps are multiples of 2^-b counts (those over 2^53 steps are rounded to a float).
     charge
@@ -60,7 +60,7 @@ def exponential(
     lowest: bool = False,
     entropy: exact_noise.Entropy | None = None,
 ) -> Exponential:
-    """Choose one group, each in proportion to e^(count/scale), with its gap at no extra cost.
+    """Choose one group with probability proportional to e^(count/scale), and its gap at no extra charge.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def exponential(
     resolution
         b for a grid of 2^-b counts for the gap; chosen from the scale if left out.
     lowest
-        Prefer small counts instead; the gap then says how far below the others.
+        Prefer small counts instead; the gap is then how far the chosen group is below the others.
     entropy
         For tests.
 
@@ -96,13 +96,13 @@ def exponential(
     *Private:* s and gap x together have density e^(theta-x)/(1 + e^(theta-x))^2, the logarithm of which
     moves by no more than theta does. Monotone counts: x_s and ln W both move by 0 to c/scale the same
     way, so theta by at most c/scale = epsilon. General counts: each by at most c/scale either way, so
-    theta by at most 2 c/scale = epsilon. The floor comes after, and tells less. One group alone is
-    known: no charge.
+    theta by at most 2 c/scale = epsilon. Flooring the gap is post-processing. If there is only one group,
+    the choice is public: no charge.
 
     *Exact:* the index by `Weights`, integers and certified bounds alone; the gap by `gap_steps` from
     more such picks and exact geometric noise. Counts are cut off at 2^40.
 
-    *Order:* both laws are functions of the chosen count and of the others as a set: positions have no part.
+    *Order:* both laws depend on the chosen count and on the multiset of the others, not on positions.
     """
     budget, moved = positive(epsilon, "epsilon"), bound(sensitivity)
     array = counted(counts, trials=True)
@@ -132,22 +132,23 @@ def gap_steps(
     rate: Fraction,
     entropy: exact_noise.Entropy,
 ) -> NDArray[np.int64]:
-    """Draw gaps of the chosen group, floored to the grid, exactly: P(gap >= j) as in `exponential`.
+    """Draw exact gaps of the chosen group, floored to the grid; P(gap >= j) is as in `exponential`.
 
     Parameters
     ----------
     weights
-        Those of the counts, with the chosen one lowered by `anchor` grid steps.
+        Weights of the counts, with the chosen count lowered by `anchor` grid steps.
     group
         The group chosen.
     anchor
-        Any number of steps from 0 up; the law is the same, near the location theta it is drawn fastest.
+        Any number of steps from 0 up. The law does not depend on it; drawing is fastest near the location
+        theta.
     size
         How many gaps.
     rate
         Log-odds of a grid step.
     entropy
-        Where bits come from.
+        Source of random bits.
 
     Returns
     -------
@@ -187,9 +188,9 @@ def gap_steps(
 
 
 def anchor_of(distance: NDArray[np.int64], group: int, rate: Fraction) -> int:
-    """Guess the location theta in grid steps, at most the distance to the second; 0 if it is small.
+    """Estimate the location theta in grid steps, at most the distance to the second group; 0 if small.
 
-    In floating point: whatever comes out, the gap's law is the same.
+    Floating point is safe here: the law of the gap does not depend on the result.
     """
     if distance[group]:
         return 0
@@ -204,7 +205,7 @@ def anchor_of(distance: NDArray[np.int64], group: int, rate: Fraction) -> int:
 def _runs(
     values: NDArray[np.int64], size: int, rate: Fraction, entropy: exact_noise.Entropy
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Run `size` times on the same counts, in grid steps; return index and gap."""
+    """Run `size` times on the same counts; return the indices and the gaps in grid steps."""
     distance = values.max() - values
     weights = Weights(distance, rate)
     index = weights.pick(size, entropy)
@@ -222,7 +223,7 @@ def _runs(
 
 
 def _distinct(values: NDArray[np.int64]) -> list[tuple[NDArray[np.int64], NDArray[np.intp]]]:
-    """Return each distinct row, and the rows that are equal to it."""
+    """Return each distinct row with the positions of the rows equal to it."""
     if len(values) and (values == values[0]).all():
         return [(values[0], np.arange(len(values)))]
     rows, which = np.unique(values, axis=0, return_inverse=True)

@@ -1,4 +1,4 @@
-"""Counts and noise of one mechanism on one grid."""
+"""Put the counts and the noise of one mechanism on a common grid."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["draw", "draw_reaching", "grid_of", "in_counts", "noise_of", "placed"
 
 
 def grid_of(noise: Noise, resolution: int | None, *scales: Fraction) -> int:
-    """Choose the grid, 2^-b counts: whole counts for geometric noise, else by the smallest scale.
+    """Choose b of the grid 2^-b counts: 0 for geometric noise, else by the smallest scale.
 
     Raises `ValueError` if `resolution` is not allowed or a scale too large for the grid.
     """
@@ -33,7 +33,7 @@ def grid_of(noise: Noise, resolution: int | None, *scales: Fraction) -> int:
 
 
 def usual_grid(noise: Noise, *scales: Fraction) -> int:
-    """Return the b of the grid of 2^-b counts that `grid_of` chooses where none is asked for."""
+    """Return the default b of the grid of 2^-b counts, as chosen by `grid_of`."""
     return 0 if noise == "geometric" else exact_noise.resolution(min(scales))
 
 
@@ -44,7 +44,7 @@ def draw(
     size: int | tuple[int, ...],
     entropy: exact_noise.Entropy | None,
 ) -> NDArray[np.int64]:
-    """Draw noise of a scale in counts, in grid steps: one-sided, or two-sided for Laplace."""
+    """Draw noise in grid steps, for a scale in counts: one-sided, or two-sided for Laplace."""
     sampler = exact_noise.laplace if noise == "laplace" else exact_noise.geometric
     return sampler(exact_noise.rate(scale, bits), size, entropy=entropy)
 
@@ -56,7 +56,7 @@ def draw_reaching(
     need: NDArray[np.int64],
     entropy: exact_noise.Entropy | None,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Draw noise for each entry of `need`; return where it reaches it, and the noise there."""
+    """Draw noise for each entry of `need`; return where it is at least `need`, and its values there."""
     sampler = exact_noise.laplace_reaching if noise == "laplace" else exact_noise.geometric_reaching
     return sampler(exact_noise.rate(scale, bits), need, entropy=entropy)
 
@@ -67,7 +67,7 @@ def noise_of(
     Callable[[int], NDArray[np.int64]],
     Callable[[NDArray[np.int64]], tuple[NDArray[np.int64], NDArray[np.int64]]],
 ]:
-    """Return `draw` and `draw_reaching` for one noise."""
+    """Return `draw` and `draw_reaching` with the parameters of one noise bound."""
     return (
         lambda size: draw(noise, scale, bits, size, entropy),
         lambda need: draw_reaching(noise, scale, bits, need, entropy),
@@ -75,7 +75,7 @@ def noise_of(
 
 
 def placed(counts: NDArray[np.int64], bits: int, *, negated: bool) -> NDArray[np.int64]:
-    """Put counts on the grid; negated, before any noise, where the smallest are wanted."""
+    """Convert counts to grid steps; negated, before any noise, if the smallest are wanted."""
     values = exact_noise.place(counts, bits)
     if negated:
         np.negative(values, out=values)
@@ -83,5 +83,5 @@ def placed(counts: NDArray[np.int64], bits: int, *, negated: bool) -> NDArray[np
 
 
 def in_counts(steps: NDArray[np.int64], bits: int) -> NDArray[np.float64]:
-    """Turn released grid steps into counts; exact up to 2^53 steps, rounded to nearest beyond."""
+    """Convert released grid steps to counts; exact up to 2^53 steps, rounded to nearest beyond."""
     return np.multiply(steps, 0.5**bits, dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Guess and check: answers that were guessed well cost nothing beyond the first check."""
+"""Guess and check: counts answered by public guesses; only guesses that are off are charged."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dpsql import noise as exact_noise
 from dpsql.charge import Charge, exact
 from dpsql.mechanisms.arguments import Noise, bound, positive, whole
 from dpsql.mechanisms.grid import draw, grid_of
-from dpsql.mechanisms.ladder import ladder
+from dpsql.mechanisms.sparse_vector_plan import sparse_vector_plan
 
 if TYPE_CHECKING:
     from dpsql.charge import Number
@@ -22,22 +22,22 @@ if TYPE_CHECKING:
 __all__ = ["ANSWER_SHARE", "Checked", "GuessAndCheck", "best_threshold_share", "judge", "on_grid"]
 
 ANSWER_SHARE = Fraction(1, 3)
-"""Part of a miss's budget for its noisy count: checks are general, so a third gives both one scale."""
+"""Share of a miss's budget for its noisy count. Checks are not monotone, so 1/3 gives both the same scale."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What a check says.
+    """The result of one check.
 
     Attributes
     ----------
     hit
         Whether the guess was found good enough.
     value
-        The answer: the guess on a hit, a fresh noisy count on a miss.
+        The answer: the guess on a hit, a new noisy count on a miss.
     gap
-        On a miss how far the guess was off beyond the tolerance, with noise, in counts; never
-        negative. None on a hit.
+        On a miss the noisy error of the guess beyond the tolerance, in counts; never negative. None on
+        a hit.
     """
 
     hit: bool
@@ -46,21 +46,21 @@ class Checked:
 
 
 class GuessAndCheck:
-    """Answers counts by guesses; pays only for those that are off, with a fresh noisy count for each.
+    """Answers counts by guesses; only guesses that are off are charged, and replaced by a noisy count.
 
     Parameters
     ----------
     tolerance
-        A guess counts as good while it is off by less than this, in counts (up to noise); public.
+        A guess is a hit if its error is below this, in counts, up to noise. Public.
     epsilon
-        Budget for everything, all misses used.
+        Budget for all checks, with every miss used.
     misses
-        How many bad guesses the budget pays for. After them `check` refuses.
+        How many misses the budget pays for. After them `check` raises an error.
     share
         Part of the budget for the threshold's noise; `best_threshold_share` by default.
     answer_share
-        Part of a miss's budget for its noisy count, the rest for finding it out. With the default,
-        a third, the noises of check and count have the same scale.
+        Part of a miss's budget for its noisy count; the rest pays for the check. With the default, 1/3,
+        check and count have noise of the same scale.
     sensitivity
         How much one privacy unit can change a count.
     noise
@@ -88,8 +88,8 @@ class GuessAndCheck:
     alignment is injective. It costs c/scale_0 = epsilon_0 and, a miss, at most 2c/scale_1 + c/scale_2
     = epsilon_1 + epsilon_2. Hits are free.
 
-    Guesses are put on the grid: else |q - guess| - |q' - guess| is no multiple of a step where the
-    guess lies between, and the gap's last digits tell D from D'.
+    Guesses are rounded to the grid. Otherwise |q - guess| - |q' - guess| is not a multiple of a step if the
+    guess lies between q and q', and the last digits of the gap distinguish D from D'.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class GuessAndCheck:
         finding = self._threshold_charge + (1 - counting) * each * misses
         query_scale = 2 * moved / ((1 - counting) * each)
         bits = grid_of(noise, resolution, moved / self._threshold_charge, query_scale, self._answer_scale)
-        self._plan = ladder(
+        self._plan = sparse_vector_plan(
             misses,
             tolerance,
             misses,
@@ -134,8 +134,8 @@ class GuessAndCheck:
             resolution=bits,
             below=False,
         )
-        # Not the plan's own bar, which is cut off for int64: guesses are Python integers, of any size.
-        self._bar = math.ceil(-self._plan.offsets[0] * (1 << bits))
+        # Not the plan's own cutoff, which is clamped to int64: guesses are Python integers of any size.
+        self._cutoff = math.ceil(-self._plan.offsets[0] * (1 << bits))
         self._entropy = entropy or exact_noise.SystemEntropy()
         self._level = self._draw(noise, self._plan.threshold_scale)
         self._used = 0
@@ -143,14 +143,14 @@ class GuessAndCheck:
         self._alone = threading.Lock()
 
     def check(self, true_count: int, guess: Number) -> Checked:
-        """Compare a guess with the true count; a hit costs nothing, a miss one of the misses.
+        """Compare a guess with the true count; a hit is not charged, a miss uses one of the misses.
 
         Parameters
         ----------
         true_count
-            The exact count, private. Cut off at plus and minus 2^40.
+            The exact count, private. Clamped to plus and minus 2^40.
         guess
-            Public. Put on the grid: rounded to the nearest multiple of 2^-resolution.
+            Public. Rounded to the nearest multiple of 2^-resolution.
 
         Raises
         ------
@@ -162,14 +162,14 @@ class GuessAndCheck:
         if isinstance(true_count, bool) or not isinstance(true_count, (int, np.integer)):
             raise ValueError("a count must be a whole number")  # noqa: TRY004  one error type for callers
         wanted, plan = on_grid(guess, self._plan.bits), self._plan
-        # One at a time: two threads must not share the last miss.
+        # The lock prevents two threads from using the same last miss.
         with self._alone:
             if self.exhausted:
                 raise RuntimeError(f"all {self._misses} misses are used up: no more guesses are checked")
             self._asked = True
             noise = self._draw(plan.noise, plan.scales[0])
             steps = max(-exact_noise.COUNT_LIMIT, min(int(true_count), exact_noise.COUNT_LIMIT)) << plan.bits
-            missed, off = judge(steps, wanted, noise, self._level, self._bar)
+            missed, off = judge(steps, wanted, noise, self._level, self._cutoff)
             if not missed:
                 return Checked(True, Fraction(wanted, 1 << plan.bits), None)
             self._used += 1
@@ -179,28 +179,28 @@ class GuessAndCheck:
 
     @property
     def exhausted(self) -> bool:
-        """Whether the misses are used up, and `check` refuses."""
+        """Whether all misses are used up, so that `check` raises an error."""
         return self._used >= self._misses
 
     @property
     def misses_left(self) -> int:
-        """How many more bad guesses are paid for."""
+        """How many further misses the budget pays for."""
         return self._misses - self._used
 
     @property
     def charge(self) -> Charge:
-        """What was spent until now: the threshold's share once a guess was checked, and each miss."""
+        """The charge until now: the threshold's share after the first check, and that of each miss."""
         spent = self._used * self._miss_charge
         return Charge(spent + self._threshold_charge) if self._asked else Charge()
 
     @property
     def largest_charge(self) -> Charge:
-        """What is spent when all misses are used: epsilon."""
+        """The charge when all misses are used: epsilon."""
         return Charge(self._threshold_charge + self._misses * self._miss_charge)
 
     @property
     def threshold_scale(self) -> Fraction:
-        """Scale of the threshold's noise, in counts; drawn once, shared by all checks and gaps."""
+        """Scale of the threshold's noise, in counts. It is drawn once and shared by all checks and gaps."""
         return self._plan.threshold_scale
 
     @property
@@ -210,7 +210,7 @@ class GuessAndCheck:
 
     @property
     def answer_scale(self) -> Fraction:
-        """Scale of the noise on the count that a miss is answered by."""
+        """Scale of the noise on the count that answers a miss, in counts."""
         return self._answer_scale
 
     @property
@@ -222,8 +222,8 @@ class GuessAndCheck:
         return int(draw(noise, scale, self._plan.bits, 1, self._entropy)[0])
 
 
-def judge(count: int, guess: int, noise: int, level: int, bar: int) -> tuple[bool, int]:
-    """Tell whether a guess misses, and by what it does; a pure function, all in grid steps.
+def judge(count: int, guess: int, noise: int, level: int, cutoff: int) -> tuple[bool, int]:
+    """Return whether a guess is a miss, and its noisy error; a pure function, all values in grid steps.
 
     Parameters
     ----------
@@ -231,18 +231,18 @@ def judge(count: int, guess: int, noise: int, level: int, bar: int) -> tuple[boo
         The true count and the guess.
     noise, level
         Noise of this check, and of the threshold.
-    bar
-        What |count - guess| + noise - level has to reach for a miss.
+    cutoff
+        The guess is a miss if |count - guess| + noise - level is at least this.
 
     >>> judge(10, 3, 2, 4, 5), judge(10, 3, 1, 4, 5)
     ((True, 5), (False, 4))
     """
     off = abs(count - guess) + noise - level
-    return off >= bar, off
+    return off >= cutoff, off
 
 
 def on_grid(guess: Number, bits: int) -> int:
-    """Return the guess in grid steps, rounded to the nearest (halves to even).
+    """Convert a guess to grid steps, rounded to the nearest (halves to even).
 
     >>> on_grid("1/3", 2), on_grid(5, 1)
     (1, 10)
@@ -251,7 +251,7 @@ def on_grid(guess: Number, bits: int) -> int:
 
 
 def best_threshold_share(misses: int, *, answer_share: Fraction = ANSWER_SHARE) -> Fraction:
-    """Share of the budget for the threshold at which a check varies least.
+    """Return the share of the budget for the threshold that minimises the variance of a check.
 
     As `best_share` for general counts: with 1 - answer_share of a miss's budget for finding it out,
     k = misses / (1 - answer_share), 1/(1 + (4 k^2)^(1/3)).

@@ -1,4 +1,4 @@
-"""Hybrids of top-k and sparse vector: the k largest groups, as far as they are above a threshold."""
+"""Hybrids of noisy top-k and sparse vector: at most k largest groups, all above a threshold."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from dpsql import noise as exact_noise
 from dpsql.charge import Charge, exact
 from dpsql.mechanisms.arguments import Noise, bound, counted, kind, positive, whole
 from dpsql.mechanisms.grid import draw, grid_of, in_counts, noise_of, placed
-from dpsql.mechanisms.ladder import ladder
 from dpsql.mechanisms.sparse_vector import SparseVector, fresh, gaps_of, passed
+from dpsql.mechanisms.sparse_vector_plan import sparse_vector_plan
 from dpsql.mechanisms.top_k import leaders, select
 
 if TYPE_CHECKING:
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from dpsql.charge import Number
-    from dpsql.mechanisms.ladder import Ladder
     from dpsql.mechanisms.sparse_vector import Reach
+    from dpsql.mechanisms.sparse_vector_plan import SparseVectorPlan
 
 __all__ = ["Hybrid", "above", "ahead", "hybrid_sparse_vector", "hybrid_top_k"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Hybrid:
-    """The largest groups that came out ahead of the threshold, best first, and the gaps between them.
+    """The largest groups whose noisy counts exceed the threshold's, best first, with the gaps between them.
 
     Attributes
     ----------
@@ -41,16 +41,16 @@ class Hybrid:
         float64, one a group, in counts: to the next one; the last group's is to the threshold if that
         was reached, else to the best group not released. Floored to the grid.
     reached_threshold
-        Whether the threshold is what comes next. Then sums of gaps, plus the threshold, estimate the
-        counts, and no further group is noisily above it.
+        Whether the threshold is the next item. If so, sums of gaps plus the threshold estimate the
+        counts, and no further group has a noisy count above it.
     rest
-        How far the threshold is ahead of the best group not released; None where unknown.
+        Gap of the threshold to the best group not released; None if it was not determined.
     scale
         Scale of the noise on each count, and on the threshold.
     resolution
         b: gaps are multiples of 2^-b counts.
     charge
-        What was spent: t/k of epsilon for t items placed, the threshold among them.
+        What was spent: t/k of epsilon for t items placed, the threshold included.
     """
 
     index: NDArray[np.int64]
@@ -75,10 +75,10 @@ def hybrid_top_k(
     below: bool = False,
     entropy: exact_noise.Entropy | None = None,
 ) -> Hybrid:
-    """Choose the at most k largest groups that are above a threshold, paying only for those found.
+    """Choose at most k largest groups above a threshold; only the groups found are charged.
 
-    Noisy top-k in which the threshold takes part as one more item, with noise like all; what comes
-    before it is released.
+    Noisy top-k in which the threshold is one more item, with noise of the same law. The groups before it in
+    the noisy order are released.
 
     Parameters
     ----------
@@ -105,9 +105,9 @@ def hybrid_top_k(
     Dissertation, Algorithm 19. *Private:* the alignment of `noisy_top_k` with the t placed items as
     winners; the threshold's own count never moves, which both directions of monotone counts allow.
     t noises move, or t - 1 and the best loser, each by c/scale = epsilon/k at most (2c/scale if not
-    monotone). With k >= n the scale is that for k = n: the last of n + 1 places is known.
+    monotone). With k >= n the scale is that for k = n: the last of n + 1 places is determined by the others.
 
-    *Order:* as in `noisy_top_k`, no position of a group has a part in the law.
+    *Order:* as in `noisy_top_k`, the law does not depend on positions.
     """
     array, noise = counted(counts), kind(noise)
     wanted, budget, moved = whole(k, "k"), positive(epsilon, "epsilon"), bound(sensitivity)
@@ -138,7 +138,7 @@ def hybrid_top_k(
 def ahead(
     items: NDArray[np.int64], gaps: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], int | None]:
-    """Cut an order of items at item 0, the threshold; a pure function.
+    """Truncate an order of items at item 0, the threshold; a pure function.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ def hybrid_sparse_vector(
     below: bool = False,
     entropy: exact_noise.Entropy | None = None,
 ) -> SparseVector:
-    """Choose the at most k largest groups above a threshold, each with its gap over it.
+    """Choose at most k largest groups above a threshold, each with its gap over the threshold.
 
     A sparse vector that takes the groups in the order of their noisy counts. Noisier than
     `hybrid_top_k`, but every gap plus the threshold estimates a count.
@@ -210,11 +210,11 @@ def hybrid_sparse_vector(
 
     *Order:* a tie goes to the larger rank of a uniformly random permutation, drawn for the hits alone: which
     they are depends on counts and noise, and a uniform permutation of all groups restricted to them is again
-    uniform. So no position has a part in the law, and the groups may come in any order, even one that a
-    privacy unit changes.
+    uniform. So the law does not depend on positions, and the groups may come in any order, even one that
+    depends on a privacy unit.
     """
     array = counted(counts)
-    plan = ladder(
+    plan = sparse_vector_plan(
         len(array),
         threshold,
         k,
@@ -250,11 +250,11 @@ def hybrid_sparse_vector(
 
 def above(
     values: NDArray[np.int64],
-    plan: Ladder,
+    plan: SparseVectorPlan,
     reach: Reach,
     ranks: Callable[[NDArray[np.int64]], NDArray[np.int64]],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Take the largest of what passes, ties by random ranks; a pure function given noise and ranks.
+    """Select the largest values that pass, ties by random ranks; a pure function given noise and ranks.
 
     Parameters
     ----------
@@ -263,20 +263,20 @@ def above(
     plan, reach
         A plan of one branch, and its noise as in `passed`.
     ranks
-        Gives the hits at some positions their ranks, all different; the larger rank wins a tie.
+        Maps the positions of the hits to distinct ranks; the larger rank wins a tie.
 
     Returns
     -------
     index, steps
         At most `plan.hits` groups, the largest value + noise first; and that value.
     """
-    way, steps = passed(values, plan.bars, reach)
-    hits = np.flatnonzero(way >= 0)
+    branch_index, steps = passed(values, plan.cutoffs, reach)
+    hits = np.flatnonzero(branch_index >= 0)
     best, _ = select(steps[hits], ranks(hits), plan.hits)
     return hits[best], steps[hits[best]]
 
 
 def _on_grid(level: Fraction, bits: int) -> int:
-    # Beyond every count, where the counts' own limit is passed.
+    # Twice the limit of counts is beyond every count.
     beyond = 2 * exact_noise.COUNT_LIMIT
     return math.ceil(max(Fraction(-beyond), min(level, Fraction(beyond))) * (1 << bits))

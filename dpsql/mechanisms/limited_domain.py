@@ -1,4 +1,4 @@
-"""Limited domain: the k largest groups of a domain that nobody knows, in order, with free gaps."""
+"""The limited domain mechanism: the k largest groups of an unknown domain, in order, with gaps."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import numpy as np
 
 from dpsql import noise as exact_noise
 from dpsql.charge import Charge, exact
-from dpsql.mechanisms.arguments import bound, positive, whole
-from dpsql.mechanisms.candidates import between, largest
+from dpsql.mechanisms.arguments import between, bound, positive, whole
 from dpsql.mechanisms.grid import draw, grid_of, in_counts
-from dpsql.mechanisms.tails import exponential_bar
+from dpsql.mechanisms.largest_groups import largest_groups
+from dpsql.mechanisms.tails import exponential_cutoff
 from dpsql.mechanisms.top_k import select
 
 if TYPE_CHECKING:
@@ -22,34 +22,34 @@ if TYPE_CHECKING:
 
     from dpsql.charge import Number
 
-__all__ = ["LimitedDomain", "Plan", "before_the_bar", "limited_domain", "limited_domain_plan", "runs"]
+__all__ = ["LimitedDomain", "Plan", "before_cutoff", "limited_domain", "limited_domain_plan", "runs"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class LimitedDomain:
-    """The groups found, best first, and the gaps between them.
+    """The groups found by the limited domain mechanism, best first, and the gaps between them.
 
     Attributes
     ----------
     index
         int64, positions of the groups in `counts_desc`, best first; k or fewer.
     gap
-        float64, one a group, in counts: to what comes next in the noisy order, which for the last
-        group may be the bar or a group not released. Floored to the grid; valid for p-values.
+        float64, one a group, in counts: to the next item in the noisy order, which for the last group
+        may be the cutoff or a group not released. Floored to the grid; valid for p-values.
     reached_threshold
-        Whether the bar was placed: fewer than k groups came before it. It stands at a private height,
-        so the gaps do not estimate counts; but as it is never below `max(threshold, clearance)`, that
-        plus the gaps from a group to the bar estimates a lower bound of its count.
+        Whether the cutoff was placed: fewer than k groups came before it. The value of the cutoff is
+        private, so the gaps do not estimate counts. As it is never below `max(threshold, clearance)`, that
+        plus the gaps from a group to the cutoff estimates a lower bound of its count.
     clearance
-        How far the bar stands above the largest group left out, in counts; public.
+        Difference between the cutoff and the largest group left out, in counts; public.
     candidates
-        How many groups were looked at, and one more count.
+        How many groups took part. One more count was read, that of the largest group left out.
     scale
-        Scale of the noise on each count and on the bar, in counts.
+        Scale of the noise on each count and on the cutoff, in counts.
     resolution
         b: gaps are multiples of 2^-b counts.
     charge
-        What was spent: t/k of epsilon for t items placed, the bar among them; and delta.
+        What was spent: t/k of epsilon for t items placed, the cutoff included; and delta.
     """
 
     index: NDArray[np.int64]
@@ -64,7 +64,7 @@ class LimitedDomain:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Plan:
-    """What a run does, decided by public parameters alone.
+    """The public plan of a limited domain run, determined by public parameters alone.
 
     Attributes
     ----------
@@ -73,9 +73,9 @@ class Plan:
     scale, bits
         Scale of the noise in counts, and the grid of 2^-bits counts.
     clearance
-        Of the bar above the largest group left out, in grid steps.
+        Difference between the cutoff and the largest group left out, in grid steps.
     threshold
-        Least height of the bar, in grid steps.
+        Least value of the cutoff, in grid steps.
     """
 
     k: int
@@ -106,25 +106,25 @@ def limited_domain(
 ) -> LimitedDomain:
     """Choose the k largest groups of an unknown domain, in order, each with its gap to the next.
 
-    Noisy top-k among the largest groups, in which a bar takes part, high above the largest group
-    left out: only what comes before it is released. So a group that few units share stays hidden,
-    and fewer than k groups may come back.
+    Noisy top-k among the largest groups, in which a cutoff is one more item, far above the largest group left
+    out. Only the groups before the cutoff are released. So a group of few units is not released, and fewer
+    than k groups may be returned.
 
     Parameters
     ----------
     counts_desc
         The `candidates + 1` largest counts, or all of them, largest first; with any order of ties.
         Missing ones count 0. They must be monotone: one unit moves all counts the same way, each by
-        at most the sensitivity, in as many groups as it likes.
+        at most the sensitivity, in any number of groups.
     k
         Most groups.
     epsilon, delta
         Budget. Delta is spent in full.
     candidates
-        How many groups take part, at least k; 10 k by default. More cost little: they lower the bar,
-        as long as the counts fall.
+        How many groups take part, at least k; 10 k by default. More candidates lower the cutoff as long as
+        the counts decrease, and increase the clearance only logarithmically.
     threshold
-        Release only groups above this, too; any number, rounded up to the grid.
+        Release only groups above this as well; any number, rounded up to the grid.
     sensitivity, resolution, entropy
         As in `noisy_top_k`.
 
@@ -143,17 +143,17 @@ def limited_domain(
     -----
     Ours, after the Limited Domain procedure that Carvalho et al. (UAI 2020) compare with, and
     Algorithm 19 of the dissertation. With c the sensitivity, noise of scale k c/epsilon, and h the
-    count of the largest group left out, the bar's count is h + clearance, or the threshold if that is
+    count of the largest group left out, the cutoff's count is h + clearance, or the threshold if that is
     higher, with clearance = c + scale ln(candidates/(2 delta)), rounded up with certified arithmetic.
 
     *Private:* let D' have all counts of D or more, each by at most c; so h <= h' <= h + c, and the
-    bar moves with them. A candidate on one side only counts at most h + c on D, h' + c on D': it
-    comes before the bar with probability at most e^(-(clearance - c)/scale)/2, and there are at most
+    cutoff moves with them. A candidate on one side only counts at most h + c on D, h' + c on D': it
+    comes before the cutoff with probability at most e^(-(clearance - c)/scale)/2, and there are at most
     `candidates` such: delta. Otherwise all groups released are candidates on both sides. Pair the
     candidates that leave with those that come: the former count h..h' on D, the latter h'..h + c on
     D', so each pair moves up, by at most c. That is a monotone instance of noisy top-k, whose
     alignment with the t placed items as winners costs t c/scale = t epsilon/k, in both directions.
-    Empty places are groups of count 0 like any other; the first of them before the bar counts as
+    Empty places are groups of count 0 like any other; the first of them before the cutoff counts as
     placed and ends the release.
     """
     plan = limited_domain_plan(
@@ -165,7 +165,7 @@ def limited_domain(
         sensitivity=sensitivity,
         resolution=resolution,
     )
-    position, kept = largest(counts_desc, plan.candidates)
+    position, kept = largest_groups(counts_desc, plan.candidates)
     index, gaps, released = (part[0] for part in runs(kept, len(position), plan, 1, entropy))
     return LimitedDomain(
         position[index[:released]],
@@ -189,7 +189,7 @@ def limited_domain_plan(
     sensitivity: Number = 1,
     resolution: int | None = None,
 ) -> Plan:
-    """Check the public parameters of `limited_domain` and place the bar."""
+    """Check the public parameters of `limited_domain` and compute its plan."""
     k, epsilon, moved = whole(k, "k"), positive(epsilon, "epsilon"), bound(sensitivity)
     delta = between(delta, "delta")
     many = 10 * k if candidates is None else whole(candidates, "candidates")
@@ -197,10 +197,10 @@ def limited_domain_plan(
         raise ValueError("candidates must be at least k")
     scale = k * moved / epsilon
     bits = grid_of("exponential", resolution, scale)
-    clearance = (int(moved) << bits) + exponential_bar(delta / many, exact_noise.rate(scale, bits))
+    clearance = (int(moved) << bits) + exponential_cutoff(delta / many, exact_noise.rate(scale, bits))
     if clearance > exact_noise.LARGEST:
         raise ValueError("the noise's scale is too large for so small a delta")
-    # Beyond every count, where the counts' own limit is passed.
+    # Twice the limit of counts is beyond every count.
     beyond = Fraction(2 * exact_noise.COUNT_LIMIT)
     level = Fraction(0) if threshold is None else max(Fraction(0), min(exact(threshold), beyond))
     return Plan(k, many, epsilon, delta, scale, bits, clearance, math.ceil(level * (1 << bits)))
@@ -213,24 +213,24 @@ def runs(
     trials: int,
     entropy: exact_noise.Entropy | None,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Run so many times on the counts of `largest`, `groups` of them real; as `before_the_bar`."""
+    """Run `trials` times on the counts of `largest_groups`, `groups` of them real; see `before_cutoff`."""
     values = exact_noise.place(kept, plan.bits)
     values[-1] = max(int(values[-1]) + plan.clearance, plan.threshold)
     shape = (trials, len(values))
     noisy = values + draw("exponential", plan.scale, plan.bits, shape, entropy)
     ranks = exact_noise.ranks(len(values), trials=trials, entropy=entropy)
-    return before_the_bar(noisy, ranks, plan.k, groups)
+    return before_cutoff(noisy, ranks, plan.k, groups)
 
 
-def before_the_bar(
+def before_cutoff(
     values: NDArray[np.int64], ranks: NDArray[np.int64], k: int, groups: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Order the items and stop at the bar or an empty place; a pure function, all of the logic.
+    """Order the items and stop at the cutoff or at an empty place; a pure function given the noise.
 
     Parameters
     ----------
     values
-        Noisy values in grid steps, shape (..., n + 1): n candidates, then the bar.
+        Noisy values in grid steps, shape (..., n + 1): n candidates, then the cutoff.
     ranks
         A permutation for each row; the larger rank wins a tie.
     k
@@ -244,7 +244,7 @@ def before_the_bar(
         The k items placed, their gaps to the next, of shape (..., k); and how many of them, from the
         left, are released.
 
-    >>> before_the_bar(np.array([9, 5, 0, 7]), np.arange(4), 3, 2)
+    >>> before_cutoff(np.array([9, 5, 0, 7]), np.arange(4), 3, 2)
     (array([0, 3, 1]), array([1, 2, 4]), array(1))
     """
     index, gap = select(values, ranks, k)

@@ -1,4 +1,4 @@
-"""Measuring what was selected: noisy counts, each or their total."""
+"""Measure selected groups with Laplace noise: each count, or their total."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["Anchor", "Laplace", "anchor", "laplace"]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Laplace:
-    """Counts with Laplace noise on each.
+    """Counts with independent Laplace noise.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class Laplace:
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """One noisy total of several counts, which ties their gaps to a level.
+    """The noisy total of several counts, which locates counts known only by their gaps.
 
     Attributes
     ----------
@@ -81,12 +81,12 @@ def laplace(
     resolution: int | None = None,
     entropy: exact_noise.Entropy | None = None,
 ) -> Laplace:
-    """Count each group, with noise of its own.
+    """Release each count with independent Laplace noise.
 
     Parameters
     ----------
     counts
-        The counts, as integers; those over 2^40 are cut off there.
+        The counts, as integers; clamped to 2^40.
     scale
         Scale of the noise, in counts: k c/epsilon for k counts that one unit changes by c each.
     sensitivity
@@ -105,8 +105,8 @@ def laplace(
     -----
     Discrete Laplace on the grid: P(z) proportional to e^(-|z|/scale). *Private:* neighbouring counts
     differ by at most c, a whole number of steps, which changes each probability by at most e^(c/scale),
-    and there are k of them. The values stand at the positions of their counts: the order in which they are
-    released must be public, or itself released.
+    and there are k of them. The values have the positions of their counts: the order of release must be
+    public, or itself be released.
     """
     array, width, moved = counted(counts), positive(scale, "scale"), bound(sensitivity)
     bits = grid_of("laplace", resolution, width)
@@ -123,7 +123,7 @@ def anchor(
     resolution: int | None = None,
     entropy: exact_noise.Entropy | None = None,
 ) -> Anchor:
-    """Count all selected groups together, so that their free gaps say the rest.
+    """Release the noisy total of the selected counts; with their gaps it determines each count.
 
     Parameters, errors and noise as in `laplace`; the scale is that of the total, k c/epsilon for k
     counts. *Private:* one unit changes the total by at most k c.

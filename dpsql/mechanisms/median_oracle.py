@@ -1,4 +1,4 @@
-"""The median oracle: many counts of a small public domain, guessed from a list of hypotheses."""
+"""The median oracle: answers many counts by the median of a list of public hypotheses."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class MedianOracle:
     Parameters
     ----------
     hypotheses
-        Histograms that the data may look like, as integers of shape (hypotheses, cells): how many
-        are in each cell of the public domain. A distribution is a histogram of as many units as the
-        data may have. Public: from other data, or from thought alone.
+        Possible histograms of the data, as integers of shape (hypotheses, cells): how many units are in
+        each cell of the public domain. Scale a distribution to the size that the data may have. Public:
+        derived from other data or from assumptions.
     tolerance
-        A guess counts as good while it is off by less than this, in counts (up to noise).
+        A guess is a hit if its error is below this, in counts, up to noise.
     epsilon
-        Budget for everything.
+        Budget for all questions.
     misses
         How many misses the budget pays for; by default log2(hypotheses), rounded up and at least 1:
         after as many, at most one hypothesis is left.
@@ -54,9 +54,10 @@ class MedianOracle:
     Notes
     -----
     MedianOracle of the lecture (section 2). The guess is the median answer of the hypotheses left.
-    After a miss with noisy count a, those go whose answer is more than the tolerance from a, as
-    printed; and those no nearer to a than the guess was, which the printed rule keeps where noise put
-    a near the guess. So the guess goes, and all on its other side: at least half.
+    After a miss with noisy count a, two kinds of hypotheses are discarded: those whose answer differs from a
+    by more than the tolerance, as printed; and those no nearer to a than the guess, which the printed rule
+    keeps if the noise puts a near the guess. So the guess and all answers on its other side are discarded:
+    at least half.
 
     *Private:* hypotheses and guesses are functions of public data and earlier answers alone.
     """
@@ -96,7 +97,7 @@ class MedianOracle:
         )
 
     def ask(self, true_count: int, cells: ArrayLike) -> Checked:
-        """Answer how many are in some cells: by the median hypothesis, or by a noisy count on a miss.
+        """Answer how many units are in some cells: by the median hypothesis, or by a noisy count on a miss.
 
         Parameters
         ----------
@@ -124,7 +125,7 @@ class MedianOracle:
             return said
 
     def mask(self, cells: ArrayLike) -> NDArray[np.int64]:
-        """Read which cells are counted; `ValueError` if they do not fit the hypotheses."""
+        """Convert `cells` to a mask; `ValueError` if it does not fit the hypotheses."""
         mask = np.asarray(cells)
         if (
             mask.shape != self._left.shape[1:]
@@ -136,7 +137,7 @@ class MedianOracle:
 
     @property
     def exhausted(self) -> bool:
-        """Whether `ask` refuses: the misses are used up, or no hypothesis is left."""
+        """Whether `ask` raises an error: the misses are used up, or no hypothesis is left."""
         return self._checker.exhausted or not len(self._left)
 
     @property
@@ -146,17 +147,17 @@ class MedianOracle:
 
     @property
     def charge(self) -> Charge:
-        """What was spent until now."""
+        """The charge until now."""
         return self._checker.charge
 
     @property
     def checker(self) -> GuessAndCheck:
-        """The guess and check behind it: scales, misses left, largest charge."""
+        """The underlying guess and check, with scales, misses left and the largest charge."""
         return self._checker
 
 
 def median(answers: NDArray[np.int64]) -> int:
-    """Return the lower median: at least half of the answers are at most this, and half at least.
+    """Return the lower median: at least half of the answers are at most it, and at least half at least it.
 
     >>> median(np.array([9, 1, 4, 4]))
     4
@@ -168,7 +169,7 @@ def median(answers: NDArray[np.int64]) -> int:
 def surviving(
     answers: NDArray[np.int64], guess: int, value: Fraction, tolerance: Fraction
 ) -> NDArray[np.bool_]:
-    """Tell which hypotheses a miss leaves, given the noisy count; at most half, if the guess is the median.
+    """Return which hypotheses remain after a miss; at most half do if the guess is the median.
 
     >>> from fractions import Fraction
     >>> surviving(np.array([1, 5, 6, 11, 20]), 6, Fraction(21, 2), Fraction(3))

@@ -1,4 +1,4 @@
-"""Releasing every count of a public domain, where each privacy unit touches few groups."""
+"""Release every count of a public domain when each privacy unit is in a bounded number of groups."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def release_all(
     epsilon
         Budget; all of it is spent, unless there is no group.
     groups_per_unit
-        m, in how many groups a privacy unit is counted at most. None: it may be in all of them.
+        m, the largest number of groups in which a privacy unit is counted. None: all of them.
     sensitivity
         c, how much a unit can change each of these counts.
     resolution, entropy

@@ -1,4 +1,4 @@
-"""Sparse vector with gap, adaptive: the first groups above a threshold, and how far above."""
+"""The adaptive sparse vector mechanism with gap: the first groups above a threshold, with their gaps."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dpsql import noise as exact_noise
 from dpsql.charge import Charge
 from dpsql.mechanisms.arguments import Noise, in_order
 from dpsql.mechanisms.grid import draw, draw_reaching, in_counts, placed
-from dpsql.mechanisms.ladder import Ladder, ladder
+from dpsql.mechanisms.sparse_vector_plan import SparseVectorPlan, sparse_vector_plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,19 +42,19 @@ _MISS = np.array([-1])
 
 @dataclass(frozen=True, eq=False, slots=True)
 class SparseVector:
-    """The groups found above the threshold, in the order of the stream.
+    """The groups found above the threshold, in the order of the scan.
 
     Attributes
     ----------
     index
         int64, positions of the hits in `counts`.
     gap
-        float64, in counts: how far each hit is above the noisy threshold. Gap plus threshold is an
-        unbiased estimate of the count but for the selection; never negative.
+        float64, in counts: how far each hit is above the noisy threshold; never negative. Apart from
+        selection bias, gap plus threshold is an unbiased estimate of the count.
     branch
-        int64, j of the branch each hit passed in: it cost base/2^j. 0 is the base.
+        int64, the branch j in which each hit passed; its charge is base/2^j. 0 is the base branch.
     scanned
-        How many groups of the stream were answered, hits or not.
+        How many groups were answered, hits or not.
     threshold_scale
         Scale of the threshold's noise, in counts; shared by all gaps.
     scales
@@ -64,7 +64,7 @@ class SparseVector:
     resolution
         b, for noise on a grid of 2^-b counts.
     charge
-        What was spent: `share` of epsilon, and each hit's.
+        What was spent: `share` of epsilon, and the charge of each hit.
     """
 
     index: NDArray[np.int64]
@@ -95,10 +95,10 @@ def adaptive_sparse_vector(
     below: bool = False,
     entropy: exact_noise.Entropy | None = None,
 ) -> SparseVector:
-    """Find the groups at or above a threshold, spending less on those far above it.
+    """Find the groups at or above a threshold; groups far above it are charged less.
 
-    Each group is tried in several branches, the noisiest and cheapest first, which pass only with a
-    margin; the base branch comes last. What is not spent is not charged, or pays for more hits.
+    Each group is tried in several branches, the noisiest and cheapest first. These pass only with a margin;
+    the base branch comes last. Budget that is not used is not charged, or pays for more hits.
 
     Parameters
     ----------
@@ -117,12 +117,12 @@ def adaptive_sparse_vector(
     share
         Part of the budget for the threshold's noise; `best_share` by default.
     margin
-        What the cheaper branches ask for, in standard deviations of their noise; by default
-        max(2, ln(n/k)), which keeps false hits rare in long streams.
+        Margin required in the cheaper branches, in standard deviations of their noise; by default
+        max(2, ln(n/k)), which keeps false hits rare in long scans.
     sensitivity, monotone, noise, resolution, entropy
         As in `noisy_top_k`.
     below
-        Find groups at or below the threshold instead; gaps say how far below.
+        Find groups at or below the threshold instead; gaps are then distances below it.
 
     Raises
     ------
@@ -141,15 +141,15 @@ def adaptive_sparse_vector(
     with it which noise moves: the alignment is injective. All moves are upwards, as one-sided noise
     needs. The threshold costs c/scale = epsilon_0 at most, a hit in branch j at most c (2c if not
     monotone) over its scale: epsilon_j. Failing costs nothing. Budget, stop and charge depend on the
-    hits' branches alone. Ties need no care: the noise is compared on its grid by `>=`.
+    hits' branches alone. Ties need no special rule: noise is compared on its grid by `>=`.
 
-    *Order:* that the output is the same needs the same stream on D and D': which groups are scanned before
-    the stop, and the order in which hits are released, follow from positions. So the order must be public.
+    *Order:* the alignment requires the same scan order on D and D': which groups are scanned before the
+    stop, and the order in which hits are released, depend on positions. So the order must be public.
 
     The centres of one-sided noise are public shifts of the threshold.
     """
     array = in_order(counts)
-    plan = ladder(
+    plan = sparse_vector_plan(
         len(array),
         threshold,
         k,
@@ -170,19 +170,19 @@ def adaptive_sparse_vector(
     scanned = len(array)
     for start in range(0, len(array), _BLOCK):
         values = placed(array[start : start + _BLOCK], plan.bits, negated=below) - level
-        way, steps = passed(values, plan.bars, fresh(plan, entropy))
-        hits = np.flatnonzero(way >= 0)
-        hits = hits[affordable(way[hits], plan, spent=spent, rows=rows)]
-        found.append(np.stack([start + hits, way[hits], steps[hits]]))
-        spent, rows = spent + int((1 << way[hits]).sum()), rows + len(hits)
+        branch_index, steps = passed(values, plan.cutoffs, fresh(plan, entropy))
+        hits = np.flatnonzero(branch_index >= 0)
+        hits = hits[affordable(branch_index[hits], plan, spent=spent, rows=rows)]
+        found.append(np.stack([start + hits, branch_index[hits], steps[hits]]))
+        spent, rows = spent + int((1 << branch_index[hits]).sum()), rows + len(hits)
         if not affordable(_MISS, plan, spent=spent, rows=rows)[0]:
             scanned = start + int(hits[-1]) + 1
             break
-    index, way, steps = np.concatenate(found, axis=1) if found else np.zeros((3, 0), dtype=np.int64)
+    index, branch_index, steps = np.concatenate(found, axis=1) if found else np.zeros((3, 0), dtype=np.int64)
     return SparseVector(
         index,
-        gaps_of(steps, way, plan),
-        plan.branches - 1 - way,
+        gaps_of(steps, branch_index, plan),
+        plan.branches - 1 - branch_index,
         scanned,
         plan.threshold_scale,
         plan.scales[::-1],
@@ -228,17 +228,17 @@ def sparse_vector(
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Runs:
-    """Independent runs over rows of counts, for audits and evaluations.
+    """Results of independent runs over rows of counts, for audits and evaluations.
 
     Attributes
     ----------
     branch
-        int64 (trials, n): j where a group was a hit in branch j, -1 where it was not, -2 where the
-        stream had ended.
+        int64 (trials, n): j where a group was a hit in branch j, -1 where it was no hit, -2 after the end
+        of the scan.
     gap
         float64 (trials, n), NaN where there was no hit.
     epsilon
-        Of each run its charge, tuple of exact numbers.
+        The charge of each run, as a tuple of exact numbers.
     """
 
     branch: NDArray[np.int64]
@@ -270,7 +270,7 @@ def sparse_vector_runs(
     array = in_order(counts, trials=True)
     if array.ndim != 2:
         raise ValueError("counts must have two dimensions: (trials, groups)")
-    plan = ladder(
+    plan = sparse_vector_plan(
         array.shape[1],
         threshold,
         k,
@@ -287,61 +287,63 @@ def sparse_vector_runs(
     )
     values = placed(array, plan.bits, negated=below)
     values -= draw(plan.noise, plan.threshold_scale, plan.bits, (len(array), 1), entropy)
-    way, steps = passed(values, plan.bars, fresh(plan, entropy))
-    answered = affordable(way, plan)
-    hit = answered & (way >= 0)
+    branch_index, steps = passed(values, plan.cutoffs, fresh(plan, entropy))
+    answered = affordable(branch_index, plan)
+    hit = answered & (branch_index >= 0)
     gap = np.full(array.shape, np.nan)
-    gap[hit] = gaps_of(steps[hit], way[hit], plan)
-    units = np.where(hit, 1 << np.maximum(way, 0), 0).sum(axis=1)
-    branch = np.where(answered, np.where(hit, plan.branches - 1 - way, -1), -2)
+    gap[hit] = gaps_of(steps[hit], branch_index[hit], plan)
+    units = np.where(hit, 1 << np.maximum(branch_index, 0), 0).sum(axis=1)
+    branch = np.where(answered, np.where(hit, plan.branches - 1 - branch_index, -1), -2)
     return Runs(branch, gap, tuple(plan.spent(spent) for spent in units.tolist()))
 
 
 def passed(
-    values: NDArray[np.int64], bars: NDArray[np.int64], reach: Reach
+    values: NDArray[np.int64], cutoffs: NDArray[np.int64], reach: Reach
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Tell for each group which branch it passes first, and with what; a pure function given the noise.
+    """Return for each group the first branch it passes, and its value there; pure given the noise.
 
     Parameters
     ----------
     values
         Count - threshold noise, in grid steps, of any shape.
-    bars
-        What value + noise has to reach in each branch, cheapest first.
+    cutoffs
+        A group passes a branch if value + noise is at least this; cheapest branch first.
     reach
-        The noise: `reach(place, need)` gives the positions where the noise of the branch at this
-        place reaches what is needed, and the noise there.
+        The noise: `reach(place, need)` returns the positions where the noise of the branch at this index is
+        at least `need`, and the noise there.
 
     Returns
     -------
-    way, steps
-        Place of the first branch passed, or -1; and value + noise there. Of the values' shape.
+    branch_index, steps
+        Index of the first branch passed, or -1; and value + noise there. Same shape as `values`.
     """
     flat = values.ravel()
-    way, steps = np.full(flat.shape, -1, dtype=np.int64), np.zeros_like(flat)
-    for place in range(len(bars) - 1, -1, -1):
-        where, noise = reach(place, bars[place] - flat)
-        way[where] = place
+    branch_index, steps = np.full(flat.shape, -1, dtype=np.int64), np.zeros_like(flat)
+    for place in range(len(cutoffs) - 1, -1, -1):
+        where, noise = reach(place, cutoffs[place] - flat)
+        branch_index[where] = place
         steps[where] = flat[where] + noise
-    return way.reshape(values.shape), steps.reshape(values.shape)
+    return branch_index.reshape(values.shape), steps.reshape(values.shape)
 
 
-def affordable(way: NDArray[np.int64], plan: Ladder, *, spent: int = 0, rows: int = 0) -> NDArray[np.bool_]:
-    """Tell for each group whether it is still answered: the run's stopping rule; a pure function.
+def affordable(
+    branch_index: NDArray[np.int64], plan: SparseVectorPlan, *, spent: int = 0, rows: int = 0
+) -> NDArray[np.bool_]:
+    """Return for each group whether it is still answered: the stopping rule of a run; a pure function.
 
     A group is answered if, before it, a base hit still fits the budget and the limit is not reached.
 
     Parameters
     ----------
-    way
-        As `passed` gives it, shape (..., n); groups that are no hit may be left out.
+    branch_index
+        As returned by `passed`, shape (..., n); groups that are no hit may be left out.
     plan
         The run's plan.
     spent, rows
-        Units and hits before the first of them.
+        Units and hits before the first of these groups.
     """
-    hit = way >= 0
-    cost = np.where(hit, 1 << np.maximum(way, 0), 0)
+    hit = branch_index >= 0
+    cost = np.where(hit, 1 << np.maximum(branch_index, 0), 0)
     before = spent + np.cumsum(cost, axis=-1) - cost
     answered: NDArray[np.bool_] = before <= (plan.hits - 1) << (plan.branches - 1)
     if plan.limit is not None:
@@ -349,8 +351,8 @@ def affordable(way: NDArray[np.int64], plan: Ladder, *, spent: int = 0, rows: in
     return answered
 
 
-def fresh(plan: Ladder, entropy: exact_noise.Entropy | None) -> Reach:
-    """Return a plan's noise, drawn as `passed` asks for it."""
+def fresh(plan: SparseVectorPlan, entropy: exact_noise.Entropy | None) -> Reach:
+    """Return the `reach` argument of `passed` that draws the noise of a plan."""
 
     def reach(place: int, need: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         return draw_reaching(plan.noise, plan.scales[place], plan.bits, need, entropy)
@@ -358,9 +360,11 @@ def fresh(plan: Ladder, entropy: exact_noise.Entropy | None) -> Reach:
     return reach
 
 
-def gaps_of(steps: NDArray[np.int64], way: NDArray[np.int64], plan: Ladder) -> NDArray[np.float64]:
-    """Turn the released values of hits into gaps over the threshold, in counts."""
+def gaps_of(
+    steps: NDArray[np.int64], branch_index: NDArray[np.int64], plan: SparseVectorPlan
+) -> NDArray[np.float64]:
+    """Convert the released values of hits to gaps over the threshold, in counts."""
     # A gap of 0 on the grid may come out as -1e-16 by rounding its two parts.
     offsets = np.array([float(offset) for offset in plan.offsets])
-    gaps: NDArray[np.float64] = np.maximum(in_counts(steps, plan.bits) + offsets[way], 0.0)
+    gaps: NDArray[np.float64] = np.maximum(in_counts(steps, plan.bits) + offsets[branch_index], 0.0)
     return gaps

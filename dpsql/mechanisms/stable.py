@@ -1,4 +1,4 @@
-"""Stable queries: answers of any kind, exact, where no single unit could change them."""
+"""Stable queries: exact answers of any type, released if no single unit could change them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ import numpy as np
 
 from dpsql import noise as exact_noise
 from dpsql.charge import Charge
-from dpsql.mechanisms.arguments import bound, in_order, positive, whole
-from dpsql.mechanisms.candidates import between
+from dpsql.mechanisms.arguments import between, bound, in_order, positive, whole
 from dpsql.mechanisms.grid import draw, grid_of
-from dpsql.mechanisms.ladder import best_share
-from dpsql.mechanisms.tails import laplace_bar, one_sided_bar
+from dpsql.mechanisms.sparse_vector_plan import best_share
+from dpsql.mechanisms.tails import laplace_cutoff, one_sided_cutoff
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,12 +45,11 @@ class FirstStable:
     Attributes
     ----------
     query
-        Its position, None if no query passed. Its exact answer may be released.
+        Position of the query, None if no query passed. Its exact answer may be released.
     gap
-        How far it passed, in counts: a multiple of 2^-resolution, not negative; None without a query.
+        Excess over the cutoff, in counts: a multiple of 2^-resolution, not negative; None without a query.
     threshold
-        What makes the gap an estimate: gap + threshold is unbiased for the distance, but for the
-        selection. Public.
+        Apart from selection bias, gap + threshold is an unbiased estimate of the distance. Public.
     threshold_scale, scale
         Noise scales in counts, of the threshold and of each test.
     resolution
@@ -76,15 +74,15 @@ class StableAnswers:
     Attributes
     ----------
     index
-        int64, positions of those that passed, ascending: their exact answers may be released.
+        int64, positions of the queries that passed, ascending: their exact answers may be released.
     asked
-        How many queries of the stream were tested; the rest stays untouched.
+        How many queries of the stream were tested, counted from the first.
     threshold_scale, scale
         Noise scales in counts, of the threshold and of each test.
     resolution
         b, for a grid of 2^-b counts.
     charge
-        What was spent: the threshold's share, and as much again for each query that failed; and delta.
+        What was spent: the threshold's share, the charge of each query that failed, and delta.
     """
 
     index: NDArray[np.int64]
@@ -97,22 +95,22 @@ class StableAnswers:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class StabilityTests:
-    """A series of stability tests against one noisy threshold, decided by public parameters alone.
+    """The public plan of stability tests against one noisy threshold.
 
     Attributes
     ----------
     noise
         Law of both noises.
     threshold_epsilon, epsilon
-        What the threshold costs, and one test that tells.
+        Charge of the threshold, and of one test that is paid for.
     delta
-        Chance that any of the tests passes at distance 0, at most.
+        Bound on the probability that any of the tests passes at distance 0.
     threshold_scale, scale
         Noise scales in counts: c/threshold_epsilon and 2c/epsilon.
     bits
         The grid: 2^-bits counts.
-    bar
-        The threshold in grid steps: distance + noise has to reach this + the threshold's noise.
+    cutoff
+        In grid steps: a test passes if distance + noise >= cutoff + the threshold's noise.
     """
 
     noise: StableNoise
@@ -122,12 +120,12 @@ class StabilityTests:
     threshold_scale: Fraction
     scale: Fraction
     bits: int
-    bar: int
+    cutoff: int
 
     @property
     def threshold(self) -> Fraction:
-        """What to add to a gap, in counts, for an unbiased estimate of the distance."""
-        raised = Fraction(self.bar, 1 << self.bits)
+        """What is added to a gap, in counts, for an unbiased estimate of the distance."""
+        raised = Fraction(self.cutoff, 1 << self.bits)
         if self.noise == "laplace":
             return raised
         means = [_mean(scale, self.bits) for scale in (self.threshold_scale, self.scale)]
@@ -136,7 +134,7 @@ class StabilityTests:
     def draw(
         self, trials: int, tests: int, entropy: exact_noise.Entropy | None
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Draw the threshold's noise, shape (trials, 1), and that of the tests, (trials, tests)."""
+        """Draw the noise of the threshold, shape (trials, 1), and of the tests, shape (trials, tests)."""
         law: Literal["exponential", "laplace"] = "laplace" if self.noise == "laplace" else "exponential"
         return (
             draw(law, self.threshold_scale, self.bits, (trials, 1), entropy),
@@ -160,9 +158,9 @@ def first_stable(
     Parameters
     ----------
     distances
-        For each query its distance to instability: how many units must come or go before one more
-        could change the answer; 0 where one could. Which query has which position is public, and so is
-        how many there are: `in_public_order`.
+        For each query its distance to instability: how many units must be added or removed before one
+        more could change the answer; 0 if one could. The number of queries and the position of each are
+        public: `in_public_order`.
     epsilon, delta
         Budget. Delta is spent in full.
     share
@@ -184,9 +182,9 @@ def first_stable(
     Carvalho et al. (UAI 2020), Algorithm 4; the one-sided noise and the gap are ours. All tests are
     always evaluated; the comparison is `>=`.
 
-    *Private:* a query whose answers on D and D' differ has distance 0 on both. Such a test passes
-    with probability at most delta/m each, m tests; the bar is the least that grants this by the
-    exact tail on the grid (`tails`; no share is excluded). Otherwise the answer is the same: leave
+    *Private:* a query whose answers on D and D' differ has distance 0 on both. Each such test passes
+    with probability at most delta/m, for m tests; the cutoff is the least that guarantees this by the
+    exact tail on the grid (`tails`; any share is allowed). Otherwise the answer is the same: leave
     all noise as it is, but for the threshold's, which moves by c, and if test i passes, its own,
     which moves by c + d_i - d'_i, from 0 to 2c. What failed still fails; the gap stays. Both move
     upwards, as one-sided noise needs, and which ones shows in the output: the alignment is injective.
@@ -226,14 +224,14 @@ def stable_answers(
     resolution: int | None = None,
     entropy: exact_noise.Entropy | None = None,
 ) -> StableAnswers:
-    """Answer the queries of a stream exactly where that is safe, paying only for those that are not.
+    """Answer the stable queries of a stream exactly; only queries that fail the test are charged.
 
     Parameters
     ----------
     distances
         As in `first_stable`, in the order of the stream.
     k
-        Stop after so many queries that failed.
+        Stop after this many queries that failed.
     epsilon, delta
         Budget for k failures. Delta is spent in full.
     share
@@ -292,17 +290,17 @@ def stable_tests(
     resolution: int | None,
     paid: int = 1,
 ) -> StabilityTests:
-    """Check the public parameters and place the threshold, for `paid` tests that tell of `tests`."""
+    """Compute the plan of `tests` stability tests, of which `paid` are paid for; checks the parameters."""
     budget, moved, noise = positive(epsilon, "epsilon"), bound(sensitivity), _kind(noise)
-    # .37 is the paper's; with one-sided noise what counts is the height of the bar.
+    # .37 is the paper's share; with one-sided noise the share is chosen for a low cutoff.
     usual = Fraction(37, 100) if noise == "laplace" else Fraction(15, 100)
     delta, part = between(delta, "delta"), usual if share is None else between(share, "share")
     threshold_epsilon, each = part * budget, (1 - part) * budget / paid
     threshold_scale, scale = moved / threshold_epsilon, 2 * moved / each
     bits = grid_of("exponential", resolution, threshold_scale, scale)
-    placed = laplace_bar if noise == "laplace" else one_sided_bar
-    bar = placed(delta / tests, exact_noise.rate(threshold_scale, bits), exact_noise.rate(scale, bits))
-    return StabilityTests(noise, threshold_epsilon, each, delta, threshold_scale, scale, bits, bar)
+    placed = laplace_cutoff if noise == "laplace" else one_sided_cutoff
+    cutoff = placed(delta / tests, exact_noise.rate(threshold_scale, bits), exact_noise.rate(scale, bits))
+    return StabilityTests(noise, threshold_epsilon, each, delta, threshold_scale, scale, bits, cutoff)
 
 
 def margins(
@@ -311,17 +309,17 @@ def margins(
     threshold_noise: NDArray[np.int64],
     noise: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """Tell in grid steps how far each test is passed; a pure function given the noise.
+    """Return the margin of each test in grid steps; a pure function given the noise.
 
-    Negative where it is not. Distances below 0 are taken for 0.
+    A test passes if its margin is not negative. Negative distances are treated as 0.
     """
     steps: NDArray[np.int64] = exact_noise.place(np.maximum(distances, 0), plan.bits) + noise
-    steps -= plan.bar + threshold_noise
+    steps -= plan.cutoff + threshold_noise
     return steps
 
 
 def first_test(steps: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Find the first test passed along the last axis, and how far; -1 and 0 where there is none.
+    """Return the first test passed along the last axis and its margin; -1 and 0 if there is none.
 
     >>> first_test(np.array([[-3, 0, 5], [-1, -2, -3]]))
     (array([ 1, -1]), array([0, 0]))
@@ -336,7 +334,7 @@ def first_test(steps: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.
 
 
 def until_unstable(steps: NDArray[np.int64], k: int) -> tuple[NDArray[np.int64], int]:
-    """Return the tests passed before the k-th that failed, and how many were made; a pure function.
+    """Return the tests passed before the k-th failure, and the number of tests made; a pure function.
 
     >>> until_unstable(np.array([4, -1, 0, -2, 9]), 2)
     (array([0, 2]), 4)
@@ -354,5 +352,5 @@ def _kind(noise: str) -> StableNoise:
 
 
 def _mean(scale: Fraction, bits: int) -> Fraction:
-    """Mean of geometric noise in counts, r/(1 - r) steps; public, so a float will do."""
+    """Return the mean of geometric noise in counts, r/(1 - r) steps; a float suffices, as it is public."""
     return Fraction(1 / np.expm1(min(float(exact_noise.rate(scale, bits)), 500.0))) / (1 << bits)

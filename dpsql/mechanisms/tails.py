@@ -1,4 +1,4 @@
-"""Certified thresholds: the least number of grid steps that noise reaches with at most a given chance."""
+"""Certified cutoffs: the least number of grid steps that noise reaches with at most a given probability."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     Bounds = Callable[[int], tuple[int, int, int, int]]
 
-__all__ = ["exponential_bar", "laplace_bar", "one_sided_bar"]
+__all__ = ["exponential_cutoff", "laplace_cutoff", "one_sided_cutoff"]
 
 # Every tail below is a rational function, not a constant, of e^-g for some rational g, and e^-g is
 # transcendental: a tail never equals the rational chance, so enough digits always decide.
@@ -22,17 +22,18 @@ _PLACES = 128
 
 
 @lru_cache(maxsize=256)
-def exponential_bar(chance: Fraction, rate: Fraction) -> int:
-    """Least m with P(X >= Z + m) <= chance, X and Z exponential of this rate per step, not rounded.
+def exponential_cutoff(chance: Fraction, rate: Fraction) -> int:
+    """Return the least m with P(X >= Z + m) <= chance, X and Z exponential of this rate per step.
 
-    The chance is e^(-rate m)/2.
+    X and Z are continuous. The probability is e^(-rate m)/2.
 
     Raises
     ------
     ValueError
-        Like the others: if the answer is over 2^61, which the public arguments alone decide.
+        If the answer is over 2^61, which depends on the public arguments alone. The other cutoffs raise
+        it too.
 
-    >>> exponential_bar(Fraction(1, 100), Fraction(1, 10))  # 10 ln 50 = 39.1
+    >>> exponential_cutoff(Fraction(1, 100), Fraction(1, 10))  # 10 ln 50 = 39.1
     40
     """
 
@@ -44,8 +45,8 @@ def exponential_bar(chance: Fraction, rate: Fraction) -> int:
 
 
 @lru_cache(maxsize=256)
-def one_sided_bar(chance: Fraction, threshold_rate: Fraction, rate: Fraction) -> int:
-    """Least m with P(Y - Y0 >= m) <= chance, Y and Y0 geometric, Y0 of `threshold_rate`.
+def one_sided_cutoff(chance: Fraction, threshold_rate: Fraction, rate: Fraction) -> int:
+    """Return the least m with P(Y - Y0 >= m) <= chance, Y and Y0 geometric, Y0 of `threshold_rate`.
 
     The chance is r^m (1 - r0)/(1 - r0 r) with r = e^-rate, r0 = e^-threshold_rate.
     """
@@ -61,8 +62,8 @@ def one_sided_bar(chance: Fraction, threshold_rate: Fraction, rate: Fraction) ->
 
 
 @lru_cache(maxsize=256)
-def laplace_bar(chance: Fraction, threshold_rate: Fraction, rate: Fraction) -> int:
-    """Least m with P(Z - Z0 >= m) <= chance, Z and Z0 discrete Laplace, Z0 of `threshold_rate`.
+def laplace_cutoff(chance: Fraction, threshold_rate: Fraction, rate: Fraction) -> int:
+    """Return the least m with P(Z - Z0 >= m) <= chance, Z and Z0 discrete Laplace, Z0 of `threshold_rate`.
 
     With a > b for e^-rate and e^-threshold_rate in either order, the chance is
     ((1-b)^2 a^(m+1)/(1+a) - (1-a)^2 b^(m+1)/(1+b)) / ((a-b)(1-ab)), by partial fractions of the
@@ -96,7 +97,7 @@ def laplace_bar(chance: Fraction, threshold_rate: Fraction, rate: Fraction) -> i
 
 
 def _power(exponent: Fraction, places: int) -> tuple[int, int]:
-    """Bounds of 2^places e^-exponent, within 0 and 2^places."""
+    """Return integer bounds of 2^places e^-exponent, between 0 and 2^places."""
     one = 1 << places
     if exponent == 0:
         return one, one
@@ -105,7 +106,7 @@ def _power(exponent: Fraction, places: int) -> tuple[int, int]:
 
 
 def _least(chance: Fraction, bounds: Callable[[int, int], tuple[int, int, int, int]]) -> int:
-    """Search the least m >= 0 whose tail, which falls with m, is at most the chance."""
+    """Find the least m >= 0 whose tail, which decreases in m, is at most `chance`."""
 
     def met(m: int) -> bool:
         places = _PLACES

@@ -1,4 +1,4 @@
-"""Noisy top-k with gap: the k largest groups in order, and how far each is ahead of the next."""
+"""Noisy top-k with gap: the k largest groups in order, each with its gap to the next."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _BELOW_ALL = -(1 << 62)
 
 @dataclass(frozen=True, eq=False, slots=True)
 class TopK:
-    """The groups chosen and the free gaps between them.
+    """The groups chosen by noisy top-k, and the gaps between them.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ def noisy_top_k(
     lowest: bool = False,
     entropy: exact_noise.Entropy | None = None,
 ) -> TopK:
-    """Choose the k largest groups, with the gap of each to the next one at no extra cost.
+    """Choose the k largest groups, and the gap of each to the next one at no extra charge.
 
     Parameters
     ----------
@@ -78,14 +78,14 @@ def noisy_top_k(
     sensitivity
         How much one privacy unit can change a count.
     monotone
-        Whether a unit moves all counts the same way, as counts of units or rows do. A difference of
-        counts does not, and gets twice the noise.
+        Whether a unit moves all counts in the same direction, as for counts of units or rows. Differences of
+        counts are not monotone and need twice the noise.
     noise
         "exponential" (the most precise), "laplace", or "geometric" (gaps are whole numbers).
     resolution
         b for a grid of 2^-b counts; chosen from the scale if left out.
     lowest
-        Choose the k smallest instead; gaps then say how far each is below the next.
+        Choose the k smallest instead; each gap is then the distance below the next one.
     entropy
         For tests.
 
@@ -113,15 +113,15 @@ def noisy_top_k(
       q_i - q'_i + M' - M; else the best loser moves by q_s - q'_s - m and winners by q_i - q'_i - m.
       Every noise moves up, or is Laplace; at most k move, each by at most c (2c if not monotone).
       The alignment printed in the dissertation, (5.4), is not injective; this one is.
-    - n <= k is choosing n - 1 of n: the last group and its place are known.
+    - n <= k is choosing n - 1 of n: the last group and its place follow from the others.
 
     Ranks are drawn only for the contenders, the groups that reach the (k+1)-th noisy value. Which
     they are depends on counts and noise alone, independent of the permutation, and a uniform
     permutation restricted to them is again uniform: the law is the same. Likewise noise is completed
     only where it can reach what k + 1 groups have reached: see `leaders`.
 
-    *Order:* each group has noise of the same law, and ties go to the ranks; so the counts may come in any
-    order, even one that a unit changes, and the chosen are told in the order of their noisy values.
+    *Order:* all groups have noise of the same law, and ties are broken by the ranks; so the counts may be in
+    any order, even one that depends on a unit, and the chosen are released in the order of noisy values.
 
     Lowest-k negates the counts, then adds noise: subtracting one-sided noise is not private.
     """
@@ -157,7 +157,7 @@ def noisy_max(
     lowest: bool = False,
     entropy: exact_noise.Entropy | None = None,
 ) -> TopK:
-    """Choose the largest group, with its gap to the next one: `noisy_top_k` with k = 1.
+    """Choose the largest group, and its gap to the next one: `noisy_top_k` with k = 1.
 
     With exponential noise the choice has the law of permute-and-flip.
     """
@@ -180,20 +180,20 @@ def leaders(
     some: Callable[[int], NDArray[np.int64]],
     reaching: Callable[[NDArray[np.int64]], tuple[NDArray[np.int64], NDArray[np.int64]]],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Add noise, and keep the groups that reach the (k+1)-th largest noisy value.
+    """Add noise, and return the groups that reach the (k+1)-th largest noisy value.
 
-    Noise is asked for in blocks, and after the first only as far as it reaches what k + 1 groups have
-    reached before: the (k+1)-th largest of more groups is no less.
+    Noise is drawn in blocks. After the first block it is completed only where it can reach the (k+1)-th
+    largest value until then, which never decreases when groups are added.
 
     Parameters
     ----------
     values
         Counts in grid steps.
     k
-        How many will be chosen.
+        Number of groups to choose.
     some, reaching
-        The noise: `some(n)` gives n draws; `reaching(need)` where draws reach what is needed, and
-        those.
+        The noise: `some(n)` returns n draws; `reaching(need)` returns the positions where draws are at
+        least `need`, and those draws.
 
     Returns
     -------
@@ -204,7 +204,7 @@ def leaders(
     found, least = [(first, values[:_BLOCK] + some(len(first)))], _BELOW_ALL
     kept, new = 0, len(first)
     for start in range(_BLOCK, len(values), _BLOCK):
-        # Only once there are more new ones than kept ones: where all are tied, no work is repeated.
+        # Merge only if there are more new groups than kept ones, so that ties do not repeat the work.
         if new > kept + _BLOCK // 32:
             found = [_merged(found, k)]
             kept, new = len(found[0][1]), 0
@@ -237,7 +237,7 @@ def contenders(values: NDArray[np.int64], k: int) -> NDArray[np.int64]:
 def select(
     values: NDArray[np.int64], ranks: NDArray[np.int64], k: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Order noisy values, ties by rank, and floor the gaps: a pure function, all of the mechanism's logic.
+    """Order noisy values, ties by rank, and floor the gaps; a pure function given noise and ranks.
 
     Parameters
     ----------

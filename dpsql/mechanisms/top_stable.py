@@ -1,4 +1,4 @@
-"""Top Stable: the largest groups of a domain that nobody knows, as a set, if it is well apart."""
+"""Top Stable: a set of largest groups of an unknown domain, released if it is well separated."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 
 from dpsql import noise as exact_noise
 from dpsql.charge import Charge
-from dpsql.mechanisms.arguments import bound, positive, whole
-from dpsql.mechanisms.candidates import between, largest
+from dpsql.mechanisms.arguments import between, bound, positive, whole
+from dpsql.mechanisms.largest_groups import largest_groups
 from dpsql.mechanisms.stable import StabilityTests, first_test, margins, stable_tests
 from dpsql.mechanisms.top_k import noisy_top_k
 
@@ -25,37 +25,37 @@ if TYPE_CHECKING:
 __all__ = ["Choose", "Stable", "leads", "runs", "top_stable"]
 
 Choose = Literal["top-k", "uniform"]
-"""How to choose k groups of a stable set of more."""
+"""How to choose k groups of a larger stable set."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Stable:
-    """The groups released: a set, unless it was ordered at a price.
+    """The groups released by Top Stable: a set, unless noisy top-k ordered it at a charge.
 
     Attributes
     ----------
     index
-        int64, positions of the groups in `counts_desc`, at most k. Where `chosen` is None they are
-        ascending and only a *set* is private: positions are in order of the counts, so sort the
-        groups by key, or shuffle them, before anything is released. The order of the positions
-        tells more than was paid for.
+        int64, positions of the groups in `counts_desc`, at most k. If `chosen` is None they are ascending
+        and only the *set* is private: positions are in order of the counts, so sort the groups by key, or
+        shuffle them, before anything is released. The order of the positions reveals more than was
+        charged for.
     stable
-        How many groups the stable set has: the test that passed; 0 if none did.
+        Size of the stable set, which identifies the test that passed; 0 if none did.
     gap
-        How far that test was passed, in counts: a multiple of 2^-resolution, not negative. None if no
-        test was passed.
+        Margin of that test, in counts: a multiple of 2^-resolution, not negative. None if no test
+        passed.
     threshold
-        gap + threshold estimates how far the smallest group of the stable set is ahead of the
-        largest one outside, in counts; unbiased but for the selection. Public.
+        gap + threshold estimates the lead of the smallest group of the stable set over the largest one
+        outside, in counts; unbiased apart from selection bias. Public.
     chosen
-        The choice of k groups out of more, with order, gaps and charge of its own; its `index` holds
-        places within the stable set. None where nothing was chosen, or uniformly.
+        The choice of k groups by noisy top-k, with its own order, gaps and charge; its `index` holds
+        positions within the stable set. None if no choice was needed, or it was uniform.
     threshold_scale, scale
-        Noise scales of the tests, in counts: of their threshold, and of each.
+        Noise scales in counts: of the tests' common threshold, and of each test.
     resolution
         b, for a grid of 2^-b counts.
     charge
-        What was spent, all told.
+        What was spent in total.
     """
 
     index: NDArray[np.int64]
@@ -84,32 +84,32 @@ def top_stable(
     resolution: int | None = None,
     entropy: exact_noise.Entropy | None = None,
 ) -> Stable:
-    """Release the set of the largest groups of an unknown domain, if it is well ahead of the rest.
+    """Release the set of the largest groups of an unknown domain, if it is well separated from the rest.
 
-    For each i from `candidates` down to 1 it is tested whether the i largest groups are well ahead of
-    the next one; the first such set is released as it is. The noise does not grow with k.
+    For each i from `candidates` down to 1 a test decides whether the i largest groups are well ahead of the
+    next one. The first such set is released exactly. The noise does not grow with k.
 
     Parameters
     ----------
     counts_desc
         The `candidates + 1` largest counts, or all of them, largest first; with any order of ties.
         Missing ones count 0. They must be monotone: one unit moves all counts the same way, each by
-        at most the sensitivity, in as many groups as it likes.
+        at most the sensitivity, in any number of groups.
     k
         Most groups.
     epsilon, delta
         Budget. Delta is spent in full.
     candidates
-        How many groups to look at, at least k; k by default.
+        Size of the largest set tested, at least k; k by default.
     noise
         "one-sided", or "laplace" as in the paper.
     share
         Part of the tests' epsilon for their threshold's noise: .15 by default, .37 with Laplace noise.
     choose
-        How to get k groups if the stable set has more, which takes `candidates` over k: by noisy
-        "top-k" among them, or "uniform", at no cost.
+        How to choose k groups if the stable set is larger, which requires `candidates` > k: by noisy
+        "top-k" among them, or "uniform", at no charge.
     choosing
-        Part of epsilon kept for noisy top-k, if `candidates` is over k.
+        Share of epsilon reserved for noisy top-k, if `candidates` > k.
     sensitivity, resolution, entropy
         As in `noisy_top_k`.
 
@@ -127,9 +127,9 @@ def top_stable(
 
     *Private:* as `first_stable`, for d_i > 0 means that the i largest groups are the same on every
     neighbour, and h_i - h_(i+1) changes by c at most, up or down. Given the same stable set on both
-    sides, it is a public domain for noisy top-k. Empty places are groups of count 0; what is
-    released of a set is its real groups. A stable set is cut where counts differ, so ties and positions have
-    no part in which groups it has. The charge is that of the tests, the threshold's share if
+    sides, it is a public domain for noisy top-k. Empty places are groups of count 0; of a set only the
+    real groups are released. A stable set ends where counts differ, so its members do not depend on ties or
+    positions. The charge is that of the tests, the threshold's share if
     all failed, and `choosing` of epsilon if noisy top-k chose.
     """
     k, budget, moved = whole(k, "k"), positive(epsilon, "epsilon"), bound(sensitivity)
@@ -137,7 +137,7 @@ def top_stable(
     if many < k:
         raise ValueError("candidates must be at least k")
     part = between(choosing, "choosing")
-    if _way(choose) == "uniform" or many == k:
+    if _choice(choose) == "uniform" or many == k:
         part = Fraction(0)
     plan = stable_tests(
         many,
@@ -148,7 +148,7 @@ def top_stable(
         sensitivity=sensitivity,
         resolution=resolution,
     )
-    position, kept = largest(counts_desc, many)
+    position, kept = largest_groups(counts_desc, many)
     found, steps = (value[0] for value in runs(kept, moved, plan, 1, entropy))
     spent = Charge(plan.threshold_epsilon + (plan.epsilon if found else 0), plan.delta)
     members, chosen = position[:found], None
@@ -194,20 +194,20 @@ def runs(
     trials: int,
     entropy: exact_noise.Entropy | None,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Run the tests so many times on the counts of `largest`.
+    """Run the tests `trials` times on the counts of `largest_groups`.
 
     Returns
     -------
     stable, steps
-        Of shape (trials,): how many groups the stable set has, 0 if no test is passed; and how far
-        it is passed, in grid steps.
+        Of shape (trials,): the size of the stable set, 0 if no test passes; and the margin of the test,
+        in grid steps.
     """
     distances = leads(kept, moved)
     at, steps = first_test(margins(distances, plan, *plan.draw(trials, len(distances), entropy)))
     return np.where(at >= 0, len(distances) - at, 0), steps
 
 
-def _way(choose: str) -> Choose:
+def _choice(choose: str) -> Choose:
     for known in get_args(Choose):
         if choose == known:
             return cast("Choose", known)

@@ -1,4 +1,4 @@
-"""Picking a group in proportion to e^(-rate x distance): exact, and fast for millions of groups."""
+"""Sample groups with probability proportional to e^(-rate x distance), exactly and for millions of groups."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _GUARD = 32
 
 
 class Weights:
-    """Groups that are picked in proportion to e^(-rate x distance).
+    """An exact sampler of groups with probability proportional to e^(-rate x distance).
 
     Parameters
     ----------
     distance
-        int64, one a group, not empty: how far it is below some reference, in grid steps. Not
-        negative, and the least is 0.
+        int64, one for each group, not empty: its distance below the maximum, in grid steps. Not negative;
+        the smallest is 0.
     rate
         Positive rational.
     bits
@@ -62,11 +62,11 @@ class Weights:
         self._end = np.cumsum(held * ceilings)
         self._start = self._end - held * ceilings
         self._total = int(self._end[-1])
-        # floor(w) + 1, or 0 where not asked for yet: pages of zeros cost nothing until written.
+        # floor(w) + 1, or 0 if not computed yet: pages of zeros use no memory until written.
         self._known = np.zeros(groups, dtype=np.int64)
 
     def pick(self, size: int, entropy: exact_noise.Entropy) -> NDArray[np.int64]:
-        """Pick `size` groups independently; return their positions."""
+        """Sample `size` groups independently; return their positions."""
         picked = np.empty(size, dtype=np.int64)
         open_ = np.arange(size)
         spare = np.uint64(_WORD - self._total.bit_length())
@@ -81,7 +81,7 @@ class Weights:
     def _read(
         self, spot: NDArray[np.int64], entropy: exact_noise.Entropy
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Return the group whose cell each spot is in, and whether it is picked."""
+        """Return the group whose cell contains each integer, and whether the group is accepted."""
         layer = np.searchsorted(self._end, spot, side="right")
         place, rest = np.divmod(spot - self._start[layer], self._ceiling[layer])
         group = self._order[self._first[layer] + place]
@@ -92,7 +92,7 @@ class Weights:
         return group, taken
 
     def _floors(self, group: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return floor(w) of each group, kept for the next time."""
+        """Return floor(w) of each group, cached."""
         new = group[self._known[group] == 0]
         if len(new):
             distances, which = np.unique(self._distance[new], return_inverse=True)
@@ -101,7 +101,7 @@ class Weights:
         return self._known[group] - 1
 
     def _extend(self, distance: int, rest: int, entropy: exact_noise.Entropy) -> bool:
-        """Decide v + U < w where v = floor(w)."""
+        """Decide whether v + U < w for v = floor(w), with as many random bits as needed."""
         bits = self._bits
         while True:
             bits += _WORD
@@ -130,7 +130,7 @@ def _envelope(rate: Fraction, bits: int) -> tuple[int, NDArray[np.int64]]:
 
 
 def _floor(x: Fraction, bits: int) -> int:
-    """Certify floor(2^bits e^-x)."""
+    """Compute floor(2^bits e^-x) with certified bounds."""
     if x == 0:
         return 1 << bits
     guard = _GUARD

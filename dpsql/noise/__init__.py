@@ -1,9 +1,9 @@
-"""Exact noise: the only place of the project that draws randomness.
+"""Exact noise: the only package of the project that draws randomness.
 
-`geometric` is exponential noise on a grid, `laplace` its two-sided version, `.._reaching` draws only as
-much of it as a comparison needs, `ranks` breaks ties;
-`resolution`, `rate` and `place` put a mechanism's counts and noise on one grid. Bits come from an
-`Entropy`: the operating system's, but for audits and tests. No floating point decides anything.
+`geometric` is exponential noise on a grid, `laplace` its two-sided version. `geometric_reaching` and
+`laplace_reaching` draw only as many bits as a comparison needs. `ranks` breaks ties. `resolution`, `rate` and
+`place` put a mechanism's counts and noise on one grid. Bits come from an `Entropy`: the operating system's,
+except in audits and tests. No result depends on floating-point arithmetic.
 """
 
 from dpsql.noise.entropy import Entropy, SeededEntropy, SimulationEntropy, SystemEntropy

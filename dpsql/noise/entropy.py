@@ -1,4 +1,4 @@
-"""Where random bits come from: the operating system; a fast generator in audits; a seed in tests."""
+"""Sources of random bits: the operating system, a fast generator for audits, a seeded stream for tests."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Entropy(Protocol):
 
 
 class SystemEntropy:
-    """The operating system's cryptographic generator: what every private statement draws from.
+    """The operating system's cryptographic generator, the source of all noise in released results.
 
-    Nothing is kept between calls: bits held back would be handed out a second time by a forked
-    process, and reading in blocks costs the same per byte from 4 kB up.
+    Nothing is buffered between calls: a forked process would use buffered bits a second time, and reading
+    costs the same per byte from 4 kB up.
     """
 
     def words(self, n: int) -> NDArray[np.uint64]:
@@ -35,10 +35,10 @@ class SystemEntropy:
 
 
 class SimulationEntropy:
-    """A fast statistical generator, for audits of mechanisms alone: nothing is released from it.
+    """A fast statistical generator for audits only; no released result uses it.
 
-    SFC64, started by 128 bits of the operating system's, at a tenth of the time a word. It passes every
-    statistical test known, but who sees enough of its output can tell the rest.
+    SFC64, seeded with 128 bits from the operating system; a word takes a tenth of the time. It passes the
+    known statistical tests, but its output can be predicted from earlier output.
     """
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class SimulationEntropy:
 class SeededEntropy:
     """A reproducible stream, for tests only: SHAKE-256 of the seed and a block counter.
 
-    How the stream is cut into calls does not change it.
+    The stream does not depend on how it is divided into calls.
     """
 
     _BLOCK = 8192

@@ -1,4 +1,4 @@
-"""Certified digits of e^-x: integer bounds that hold whatever the precision."""
+"""Certified bounds of e^-x in integer arithmetic, at any precision."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["exp_bounds", "positive_rational"]
 
 
 def positive_rational(value: Fraction | int, name: str) -> Fraction:
-    """Read a positive rational parameter of a sampler, or raise `ValueError`."""
+    """Check a positive rational parameter of a sampler; raises `ValueError`."""
     if isinstance(value, bool) or not isinstance(value, (int, Fraction)):
         raise ValueError(f"{name} must be an int or a Fraction")  # noqa: TRY004  one error type for callers
     if value <= 0:

@@ -1,4 +1,4 @@
-"""Exact geometric and discrete Laplace noise, drawn in bulk."""
+"""Draw exact geometric and discrete Laplace noise in arrays."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 LARGEST = 1 << 61
-"""Draws saturate here: 2^11 times the largest scale, so with probability e^-2048."""
+"""Draws saturate here, at 2^11 times the largest scale, so with probability at most e^-2048."""
 
 _SCALE_LIMIT = 1 << 50
 _BLOCK = 1 << 15
@@ -74,7 +74,7 @@ class _Sampler:
             out[undecided] = self._exact(cells[:, undecided], entropy)
 
     def reach(self, need: NDArray[np.int64], entropy: Entropy) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Draw for every entry of `need`; return the positions of the draws that reach it, and those."""
+        """Draw for every entry of `need`; return where the draw is at least `need`, and the draws there."""
         found = [
             self._block_reach(start, need[start : start + _BLOCK], entropy)
             for start in range(0, len(need), _BLOCK)
@@ -86,7 +86,7 @@ class _Sampler:
     def _block_reach(
         self, start: int, need: NDArray[np.int64], entropy: Entropy
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Draw the top digit of all, the rest of those alone that it leaves open: digits are independent."""
+        """Draw the top digit of all, and the others only where it leaves the comparison open."""
         (top, shift), rest = self.parts[0], self.parts[1:]
         cells = _cells(len(need), entropy)
         high = self.guides[0].take(cells).astype(np.int64, copy=False)
@@ -114,7 +114,7 @@ def _cells(n: int, entropy: Entropy) -> NDArray[np.uint16]:
 
 @lru_cache(maxsize=32)
 def _sampler(rate: Fraction) -> _Sampler:
-    # The infinite digit gets a rate in (1/32, 1/16] where digits are split off: a few hundred entries.
+    # If digits are split off, the infinite digit has a rate in (1/32, 1/16]: a few hundred table entries.
     low_bits = max(0, (rate.denominator // (32 * rate.numerator)).bit_length())
     if low_bits and rate * (1 << (low_bits - 1)) * 32 > 1:
         low_bits -= 1
@@ -175,8 +175,8 @@ def geometric(
 
     Notes
     -----
-    Better than Algorithm 27 of the dissertation (chapter 6): by digits, each by inverse CDF from 16
-    random bits and lazily more. The 64-bit word a draw of the plain method is not needed.
+    Replaces Algorithm 27 of the dissertation (chapter 6), which needs a 64-bit word for a draw: the digits
+    are drawn separately, each by inverse CDF from 16 random bits, with more bits only where they decide.
     """
     shape = _shape(size)
     out = np.empty(math.prod(shape), dtype=np.int64)
@@ -200,11 +200,11 @@ def laplace(
 def geometric_reaching(
     rate: Fraction | int, need: NDArray[np.int64], *, entropy: Entropy | None = None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Draw geometric noise for each entry of `need`, and tell which draws reach it, and their values.
+    """Draw geometric noise for each entry of `need`; return where it is at least `need`, and its values.
 
     The law is that of `draws = geometric(rate, len(need))` with `where = flatnonzero(draws >= need)`
-    and `draws[where]`, at half the random bits where few are near: digits that cannot matter are not
-    drawn. Parameters and errors as in `geometric`.
+    and `draws[where]`. Digits that cannot decide the comparison are not drawn, which saves half of the
+    random bits if few entries are near. Parameters and errors as in `geometric`.
 
     Returns
     -------
@@ -219,8 +219,8 @@ def laplace_reaching(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Draw discrete Laplace noise for each entry of `need`; otherwise as `geometric_reaching`.
 
-    What is subtracted is drawn only where the first of the two geometric draws reaches `need`: it is
-    never negative.
+    The subtracted geometric draw is never negative, so it is drawn only where the first one is at least
+    `need`.
     """
     source = entropy or SystemEntropy()
     where, drawn = geometric_reaching(rate, need, entropy=source)

@@ -1,4 +1,4 @@
-"""The grid that counts and noise live on: multiples of 2^-resolution."""
+"""The common grid of counts and noise: multiples of 2^-resolution."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FINEST = 20
 """The finest grid is 2^-20 of a count."""
 
 COUNT_LIMIT = 1 << 40
-"""Counts are cut off here, which keeps their sensitivity and their common direction."""
+"""Counts are clamped to this, which preserves their sensitivity and their monotonicity."""
 
 _SCALE_LIMIT = 1 << 50
 
@@ -59,7 +59,7 @@ def rate(scale: Fraction, bits: int) -> Fraction:
 
 
 def place(counts: NDArray[np.int64], bits: int) -> NDArray[np.int64]:
-    """Return the counts in grid steps, as a new array, after cutting them off at plus and minus 2^40."""
+    """Return the counts in grid steps, as a new array, clamped to plus and minus 2^40."""
     placed = np.clip(counts, -COUNT_LIMIT, COUNT_LIMIT)
     placed <<= bits
     return placed

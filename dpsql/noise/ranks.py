@@ -1,4 +1,4 @@
-"""Random order: who wins a tie."""
+"""Draw random ranks, which break ties."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["ranks"]
 def ranks(n: int, *, trials: int | None = None, entropy: Entropy | None = None) -> NDArray[np.int64]:
     """Draw a uniformly random permutation of 0..n-1, exactly; the larger rank wins a tie.
 
-    Every item gets a stream of random bits, read until no two are equal; by symmetry every order is
+    Every item gets a stream of random bits, extended until all are distinct. By symmetry every order is
     equally likely.
 
     Parameters

@@ -1,4 +1,4 @@
-"""Inverse-CDF tables of geometric laws, read with as many random bits as a draw needs."""
+"""Inverse-CDF tables of geometric laws; a draw uses as many random bits as it needs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GUIDE_BITS = 16
 """Random bits a draw starts with."""
 
 AMBIGUOUS = -1
-"""Guide entry of a cell that holds a CDF value, where 16 bits do not decide."""
+"""Guide entry of a cell that contains a CDF value, so that 16 bits do not determine the draw."""
 
 _WORD = 64
 
@@ -75,7 +75,7 @@ class Table:
         return drawn
 
     def _compare(self, words: NDArray[np.uint64], entropy: Entropy) -> NDArray[np.int64]:
-        """Count the entries below each U; as many as there are entries means beyond the last."""
+        """Count the entries below each U; a count of all entries means that U is beyond the last."""
         last = len(self.prefixes)
         if last == 0:
             return np.zeros(len(words), dtype=np.int64)
@@ -100,20 +100,20 @@ class Table:
 
 @lru_cache(maxsize=64)
 def table(rate: Fraction, size: int | None) -> Table:
-    """Build, or fetch, the table of a rate; `size` None means the infinite law."""
+    """Return the cached table of a rate; `size` None means the infinite law."""
     entries = size - 1 if size is not None else max(1, -(-14 * rate.denominator // rate.numerator))
     prefixes = np.array(_prefixes(rate, size, entries), dtype=np.uint64)
     held = np.bincount((prefixes >> np.uint64(_WORD - GUIDE_BITS)).astype(np.intp), minlength=1 << GUIDE_BITS)
     guide = (np.cumsum(held) - held).astype(np.int32)
     guide[held > 0] = AMBIGUOUS
-    # e^-14 < 2^-16: the last cell holds the last entry, so no cell speaks for the infinite tail.
+    # e^-14 < 2^-16: the last cell contains the last entry, so it is ambiguous and the tail is drawn exactly.
     prefixes.setflags(write=False)
     guide.setflags(write=False)
     return Table(rate, size, prefixes, guide)
 
 
 def _prefixes(rate: Fraction, size: int | None, entries: int) -> list[int]:
-    """Certify floor(2^64 F_j) for j = 1..entries, with more digits until every truncation is certain."""
+    """Compute floor(2^64 F_j) for j = 1..entries, with more digits until every truncation is certified."""
     places = 2 * _WORD + 32 + (rate.denominator // rate.numerator).bit_length()
     while True:
         found = _attempt(rate, size, entries, places)
@@ -139,7 +139,7 @@ def _attempt(rate: Fraction, size: int | None, entries: int, places: int) -> lis
 
 
 def _truncated(low: int, high: int, mass: tuple[int, int] | None, places: int, bits: int) -> int | None:
-    """Truncate F = (1 - x)/(1 - y) to `bits` bits, or say that the bounds do not suffice.
+    """Truncate F = (1 - x)/(1 - y) to `bits` bits; None if the bounds do not suffice.
 
     Parameters
     ----------
@@ -164,7 +164,7 @@ def _truncated(low: int, high: int, mass: tuple[int, int] | None, places: int, b
 
 @lru_cache(maxsize=1024)
 def _digits(rate: Fraction, size: int | None, j: int, bits: int) -> int:
-    """Certify floor(2^bits F_j) for one entry."""
+    """Compute floor(2^bits F_j) for one entry with certified bounds."""
     places = 2 * bits + (rate.denominator // rate.numerator).bit_length()
     while True:
         low, high = exp_bounds(rate * j, places)

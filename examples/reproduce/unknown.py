@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.analysis.plan import LIMITED_DOMAIN_K
-from dpsql.mechanisms.candidates import largest
+from dpsql.mechanisms.largest_groups import largest_groups
 from dpsql.mechanisms.limited_domain import limited_domain_plan
 from dpsql.mechanisms.limited_domain import runs as limited_runs
 from dpsql.mechanisms.stable import StableNoise, stable_tests
@@ -124,9 +124,9 @@ def _stable(
 ) -> tuple[float, float]:
     plan = stable_tests(k, epsilon, one.delta, share=None, noise=noise, sensitivity=1, resolution=None)
     if by_lemma:
-        bar = lemma(float(one.delta) / k, float(plan.threshold_epsilon), float(plan.epsilon))
-        plan = replace(plan, bar=math.ceil(bar * 2**plan.bits))
-    position, kept = largest(one.descending, k)
+        cutoff = lemma(float(one.delta) / k, float(plan.threshold_epsilon), float(plan.epsilon))
+        plan = replace(plan, cutoff=math.ceil(cutoff * 2**plan.bits))
+    position, kept = largest_groups(one.descending, k)
     size, _ = stable_runs(kept, Fraction(1), plan, trials, entropy)
     sizes = np.minimum(size, len(position))
     sums = np.concatenate([[0], np.cumsum(kept[:-1])])
@@ -153,7 +153,7 @@ def lemma(chance: float, threshold_epsilon: float, epsilon: float) -> float:
 
 def _limited(one: DataSet, k: int, epsilon: Fraction, trials: int, entropy: Entropy) -> tuple[float, float]:
     plan = limited_domain_plan(k, epsilon, one.delta)
-    position, kept = largest(one.descending, plan.candidates)
+    position, kept = largest_groups(one.descending, plan.candidates)
     index, _, released = limited_runs(kept, len(position), plan, trials, entropy)
     return _scores(one, k, index[np.arange(k) < released[:, None]], trials)
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from dpsql.mechanisms.hybrid import above
-from dpsql.mechanisms.ladder import ladder
 from dpsql.mechanisms.sparse_vector import affordable, passed
+from dpsql.mechanisms.sparse_vector_plan import sparse_vector_plan
 
 CASES = 1200
 SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 11))]
@@ -39,31 +39,31 @@ def dense(queries):
 
 def run(counts, noise, plan):
     """What a run releases: the branch of every answered group, the gaps of hits in steps, the charge."""
-    way, steps = passed((counts << plan.bits) - noise.level, plan.bars, dense(noise.queries))
-    answered = affordable(way, plan)
-    hit = answered & (way >= 0)
-    units = int((1 << way[hit]).sum())
-    return np.where(answered, way, -2), np.where(hit, steps, 0), plan.spent(units)
+    branch_index, steps = passed((counts << plan.bits) - noise.level, plan.cutoffs, dense(noise.queries))
+    answered = affordable(branch_index, plan)
+    hit = answered & (branch_index >= 0)
+    units = int((1 << branch_index[hit]).sum())
+    return np.where(answered, branch_index, -2), np.where(hit, steps, 0), plan.spent(units)
 
 
 def run_hybrid(counts, noise, plan):
     """Hybrid 20: the best `hits` noisy counts that reach the noisy threshold, ties by the same ranks."""
     ranks = np.random.default_rng(len(counts)).permutation(len(counts))
     index, steps = above((counts << plan.bits) - noise.level, plan, dense(noise.queries), ranks.__getitem__)
-    way, gaps = np.full(len(counts), -1), np.zeros(len(counts), dtype=np.int64)
-    way[index], gaps[index] = 0, steps
+    branch_index, gaps = np.full(len(counts), -1), np.zeros(len(counts), dtype=np.int64)
+    branch_index[index], gaps[index] = 0, steps
     # The order among released groups is released too.
-    return np.concatenate([way, index]), np.concatenate([gaps, 0 * index]), plan.spent(len(index))
+    return np.concatenate([branch_index, index]), np.concatenate([gaps, 0 * index]), plan.spent(len(index))
 
 
 def phi(q, p, omega, noise, plan, *, c, monotone, back=False):
     """Align noise for q to p; with `back`, undo it."""
-    way = omega[0][: len(q)]
+    branch_index = omega[0][: len(q)]
     lift = 0 if monotone and (p <= q).all() else c
-    hits = np.flatnonzero(way >= 0)
+    hits = np.flatnonzero(branch_index >= 0)
     sign = -1 if back else 1
     queries = noise.queries.copy()
-    queries[way[hits], hits] += sign * (lift + (q - p)[hits] << plan.bits)
+    queries[branch_index[hits], hits] += sign * (lift + (q - p)[hits] << plan.bits)
     return Noise(noise.level + sign * (lift << plan.bits), queries)
 
 
@@ -77,7 +77,7 @@ def test_alignment(mechanism, noise, monotone, c, seed):
     lengths = set()
     for case in range(CASES):
         n, branches = int(rng.integers(1, 9)), int(rng.integers(1, 5)) if mechanism is run else 1
-        plan = ladder(
+        plan = sparse_vector_plan(
             n,
             [4, "7/2", 0, 2**39][case % 4],
             int(rng.integers(1, 4)),
@@ -126,8 +126,8 @@ def test_alignment(mechanism, noise, monotone, c, seed):
 
 def test_a_cost_counted_for_the_wrong_branch_is_seen():
     """The cost of a base hit is over the charge of a cheap one: the test above would fail."""
-    plan = ladder(1, 0, 1, 1, limit=None, branches=2, share="1/2", margin=0, sensitivity=1, monotone=True,
-                  noise="geometric", resolution=0, below=False)  # fmt: skip
+    plan = sparse_vector_plan(1, 0, 1, 1, limit=None, branches=2, share="1/2", margin=0, sensitivity=1,
+                  monotone=True, noise="geometric", resolution=0, below=False)  # fmt: skip
     base = run(np.array([5]), Noise(0, np.array([[-100], [0]])), plan)
     cheap = run(np.array([5]), Noise(0, np.array([[0], [0]])), plan)
     assert (base[0].tolist(), cheap[0].tolist()) == ([1], [0])

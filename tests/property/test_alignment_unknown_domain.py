@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpsql.mechanisms.limited_domain import before_the_bar, limited_domain_plan
+from dpsql.mechanisms.limited_domain import before_cutoff, limited_domain_plan
 from dpsql.mechanisms.stable import first_test, margins, stable_tests, until_unstable
 from dpsql.mechanisms.top_stable import leads
 
@@ -115,14 +115,14 @@ def test_limited_domain(c):
 
 
 def test_the_product_is_the_ideal_limited_domain():
-    """`before_the_bar` on floors and ranks = the same order, cut and floored gaps."""
+    """`before_cutoff` on floors and ranks = the same order, cut and floored gaps."""
     for rng, q, _, k, many in sides(7, 1):
         ids, kept = candidates(rng, q, many)
         groups = int((ids >= 0).sum())
         remainders = rng.permutation(FINE)[: many + 1]
         values = np.append(kept[:-1], kept[-1] + 2) + rng.geometric(0.4, many + 1)
         placed, names, gaps = place(ids, values * FINE + remainders, k)
-        index, steps, released = before_the_bar(values, np.argsort(np.argsort(remainders)), k, groups)
+        index, steps, released = before_cutoff(values, np.argsort(np.argsort(remainders)), k, groups)
         ended = [name == BAR or name < 0 for name in names]
         assert released == len(names) - sum(ended)
         assert np.array_equal(index[: len(placed)], placed)

@@ -12,7 +12,7 @@ import pytest
 from scipy.stats import binomtest, chi2, chi2_contingency
 
 from dpsql.mechanisms import first_stable, limited_domain, stable_answers, top_stable
-from dpsql.mechanisms.candidates import largest
+from dpsql.mechanisms.largest_groups import largest_groups
 from dpsql.mechanisms.limited_domain import limited_domain_plan
 from dpsql.mechanisms.limited_domain import runs as limited_runs
 from dpsql.mechanisms.stable import stable_tests
@@ -37,7 +37,7 @@ def chi_square(seen, expected):
 # Top Stable: the law in closed form, summed over the threshold's noise.
 
 
-def pass_law(distances, bar, scales, width, *, laplace=False, quiet=False, strict=False):
+def pass_law(distances, cutoff, scales, width, *, laplace=False, quiet=False, strict=False):
     """P(no test passes), then for each test P(it is the first and its gap is in cell g of `width`)."""
     ratios = [np.exp(-1 / scale) for scale in scales]
     reach = int(30 * max(scales))
@@ -54,7 +54,7 @@ def pass_law(distances, bar, scales, width, *, laplace=False, quiet=False, stric
 
     still, law = mass, []
     for distance in distances:
-        need = bar + steps - distance + strict
+        need = cutoff + steps - distance + strict
         tails = [at_least(need + width * g) for g in range(CELLS)] + [np.zeros(len(steps))]
         law += [(still * (one - next_)).sum() for one, next_ in pairwise(tails)]
         still = still * (1 - tails[0])
@@ -83,9 +83,9 @@ def test_top_stable(noise, resolution):
     seen = released(plan, width, 1)
     laplace = noise == "laplace"
 
-    def accepted(factors=(1, 1), bar=plan.bar, **options):
+    def accepted(factors=(1, 1), cutoff=plan.cutoff, **options):
         wrong = [scale * factor for scale, factor in zip(scales, factors, strict=True)]
-        law = pass_law(distances, bar, wrong, width, laplace=laplace, **options)
+        law = pass_law(distances, cutoff, wrong, width, laplace=laplace, **options)
         return chi_square(seen, law * TRIALS) > ALARM
 
     assert accepted()
@@ -96,7 +96,7 @@ def test_top_stable(noise, resolution):
     assert resolution > 0 or not accepted(strict=True)
     for delta in ("1/8", "1/2"):
         other = stable_tests(4, 1, delta, share="1/2", noise=noise, sensitivity=1, resolution=resolution)
-        assert not accepted(bar=other.bar)
+        assert not accepted(cutoff=other.cutoff)
 
 
 @pytest.mark.parametrize("noise", ["one-sided", "laplace"])
@@ -126,7 +126,7 @@ def test_a_single_run_has_the_law_of_many():
         seen = np.bincount(code, minlength=1 + CELLS * 4)
         for factors in ((1, 1), (0.7, 1), (1.3, 1), (1, 0.7), (1, 1.3)):
             wrong = [scale * factor for scale, factor in zip(scales, factors, strict=True)]
-            law = pass_law(DISTANCES, plan.bar, wrong, 2)
+            law = pass_law(DISTANCES, plan.cutoff, wrong, 2)
             assert (chi_square(seen, law * calls) > ALARM) == (factors == (1, 1))
 
 
@@ -161,8 +161,8 @@ def test_stable_answers():
         p = -np.expm1(-1 / scale)
         return rng.geometric(p, shape) - rng.geometric(p, shape)
 
-    def law(threshold_scale, scale, bar, trials=400_000):
-        passed = distances + drawn(scale, (trials, 4)) >= bar + drawn(threshold_scale, (trials, 1))
+    def law(threshold_scale, scale, cutoff, trials=400_000):
+        passed = distances + drawn(scale, (trials, 4)) >= cutoff + drawn(threshold_scale, (trials, 1))
         asked = np.cumsum(~passed, axis=1) - ~passed < k
         code = 16 * asked.sum(axis=1) + ((passed & asked) << np.arange(4)).sum(axis=1)
         return np.bincount(code, minlength=96)
@@ -173,13 +173,13 @@ def test_stable_answers():
         table = np.hstack([table[:, ~thin], table[:, thin].sum(axis=1, keepdims=True)])
         return chi2_contingency(table[:, table.sum(axis=0) > 0], correction=False).pvalue > ALARM
 
-    assert accepted(2, 8, plan.bar)
-    assert not accepted(2, 8 * 0.7, plan.bar)
-    assert not accepted(2, 8 * 1.3, plan.bar)
-    assert not accepted(6, 8, plan.bar)
+    assert accepted(2, 8, plan.cutoff)
+    assert not accepted(2, 8 * 0.7, plan.cutoff)
+    assert not accepted(2, 8 * 1.3, plan.cutoff)
+    assert not accepted(6, 8, plan.cutoff)
     for delta in ("1/16", "0.9"):
         other = stable_tests(4, 1, delta, share="1/2", noise="laplace", sensitivity=1, resolution=0, paid=k)
-        assert not accepted(2, 8, other.bar)
+        assert not accepted(2, 8, other.cutoff)
 
 
 # Limited domain, against continuous noise drawn by numpy and floored at the end.
@@ -187,15 +187,15 @@ def test_stable_answers():
 GROUPS = [40, 38, 38, 30, 21, 20, 9]
 
 
-def ideal(plan, k, *, factor=1.0, bar_factor=1.0, clearance=None, seed=7):
+def ideal(plan, k, *, factor=1.0, cutoff_factor=1.0, clearance=None, seed=7):
     """Who is released, how it ended, and the first gap in steps."""
     rng = np.random.default_rng(seed)
     shape, step, n = (2 * TRIALS, plan.candidates), 2.0**-plan.bits, plan.candidates
-    _, kept = largest(GROUPS, n)
+    _, kept = largest_groups(GROUPS, n)
     real = min(len(GROUPS), n)
-    bar = kept[-1] + (plan.clearance * step if clearance is None else clearance)
+    cutoff = kept[-1] + (plan.clearance * step if clearance is None else clearance)
     noise = rng.exponential(float(plan.scale) * factor, shape)
-    lifted = bar + rng.exponential(float(plan.scale) * factor * bar_factor, (len(noise), 1))
+    lifted = cutoff + rng.exponential(float(plan.scale) * factor * cutoff_factor, (len(noise), 1))
     values = np.hstack([kept[:-1] + noise, lifted])
     order = np.argsort(-values, axis=1)[:, : k + 1]
     gap = np.floor(
@@ -226,13 +226,13 @@ def same_law(first, second):
 @pytest.mark.parametrize(("candidates", "resolution"), [(4, 0), (4, None), (6, None), (9, 0), (9, None)])
 def test_limited_domain(candidates, resolution):
     plan = limited_domain_plan(2, "1/4", "1/5", candidates=candidates, resolution=resolution)
-    position, kept = largest(GROUPS, candidates)
+    position, kept = largest_groups(GROUPS, candidates)
     index, gap, count = limited_runs(kept, len(position), plan, TRIALS, SeededEntropy(8))
     sample = coded(index, gap[:, 0], count, plan)
     assert same_law(sample, ideal(plan, 2))
     for factor in (0.7, 1.3):
         assert not same_law(sample, ideal(plan, 2, factor=factor))
-    assert not same_law(sample, ideal(plan, 2, bar_factor=1e-9))
+    assert not same_law(sample, ideal(plan, 2, cutoff_factor=1e-9))
     for delta in ("1/10", "2/5"):
         other = limited_domain_plan(2, "1/4", delta, candidates=candidates, resolution=resolution)
         assert not same_law(sample, ideal(plan, 2, clearance=other.clearance * 2.0**-other.bits))

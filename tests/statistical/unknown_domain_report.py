@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from dpsql.mechanisms.candidates import largest
+from dpsql.mechanisms.largest_groups import largest_groups
 from dpsql.mechanisms.limited_domain import limited_domain_plan
 from dpsql.mechanisms.limited_domain import runs as limited_runs
 from dpsql.mechanisms.stable import stable_tests
@@ -53,16 +53,16 @@ def lemma(bar_chance, threshold_epsilon, epsilon):
 def stable_share(counts, k, epsilon, delta, noise, trials, entropy, *, as_printed=False):
     plan = stable_tests(k, epsilon, delta, share=None, noise=noise, sensitivity=1, resolution=None)
     if as_printed:
-        bar = lemma(float(delta) / k, float(plan.threshold_epsilon), float(plan.epsilon))
-        plan = dataclasses.replace(plan, bar=math.ceil(bar * 2**plan.bits))
-    position, kept = largest(counts, k)
+        cutoff = lemma(float(delta) / k, float(plan.threshold_epsilon), float(plan.epsilon))
+        plan = dataclasses.replace(plan, cutoff=math.ceil(cutoff * 2**plan.bits))
+    position, kept = largest_groups(counts, k)
     stable, _ = stable_runs(kept, Fraction(1), plan, trials, entropy)
     return np.minimum(stable, len(position)).mean() / k
 
 
 def limited_share(counts, k, epsilon, delta, trials, entropy):
     plan = limited_domain_plan(k, epsilon, delta)
-    position, kept = largest(counts, plan.candidates)
+    position, kept = largest_groups(counts, plan.candidates)
     index, _, released = limited_runs(kept, len(position), plan, trials, entropy)
     return ((index < k) & (np.arange(k) < released[:, None])).sum(axis=1).mean() / k
 

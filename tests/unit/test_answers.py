@@ -263,7 +263,7 @@ CLAMPED = f"page, COUNT(*, contribution_bounds_per_group => (0, 1000000)) AS n {
         ("mechanism = TOP_STABLE", TOP, "cannot answer this"),
         ("mechanism = LIMITED_DOMAIN", f"{N} FROM visits", "cannot answer this"),
         ("measure = 0", TOP, "pays for no count"),
-        ("epsilon = 1e-6", CLAMPED, "too small to say anything"),
+        ("epsilon = 1e-6", CLAMPED, "too small: the noise would exceed every count"),
         (
             "noise = LAPLACE",
             f"page, DP_PVALUE() FROM visits GROUP BY page ORDER BY {N} DESC LIMIT 2",
@@ -273,7 +273,7 @@ CLAMPED = f"page, COUNT(*, contribution_bounds_per_group => (0, 1000000)) AS n {
         (
             "confidence = 0.9",
             f"page, DP_PVALUE() FROM visits GROUP BY page HAVING {N} >= 3 LIMIT 2",
-            "DP_PVALUE goes with",
+            "DP_PVALUE requires",
         ),
     ],
 )

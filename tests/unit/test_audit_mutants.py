@@ -75,7 +75,7 @@ def exponential(changed, **options):
 def limited_domain(changed, delta=0.1):
     def run(counts, trials, entropy):
         plan = changed.limited_domain_plan(1, E, delta, candidates=1)
-        position, kept = changed.largest(counts, 1)
+        position, kept = changed.largest_groups(counts, 1)
         _, _, released = changed.runs(kept, len(position), plan, trials, entropy)
         return {"groups": released, CHARGE: E}
 
@@ -188,8 +188,8 @@ MUTANTS = {
     "limited domain: bar too low": (
         limited_domain,
         "limited_domain",
-        "exponential_bar(delta / many, ",
-        "exponential_bar(min(3 * delta / many, Fraction(9, 10)), ",
+        "exponential_cutoff(delta / many, ",
+        "exponential_cutoff(min(3 * delta / many, Fraction(9, 10)), ",
         NEW,
         {},
     ),

@@ -8,8 +8,8 @@ import pytest
 from dpsql.audit import CHARGE, read
 from dpsql.audit.events import Charged, Event, Labelled, Within
 from dpsql.audit.features import label_features, number_features
-from dpsql.audit.features_labels import Agreement, Column, Finest, Row, Set, Sides, Times
-from dpsql.audit.features_numbers import Average, Greatest, Least, Value
+from dpsql.audit.features.labels import Agreement, Column, Finest, Row, Set, Sides, Times
+from dpsql.audit.features.numbers import Average, Greatest, Least, Value
 from dpsql.charge import Charge, exact
 from dpsql.errors import ProgrammingError
 

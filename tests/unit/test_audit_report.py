@@ -68,15 +68,15 @@ def test_how_near_the_bound_comes():
     assert not outcome(bound=0.37).near
 
 
-def test_a_campaign_shares_its_doubt_and_tells_its_progress():
+def test_a_campaign_divides_its_error_rate_and_reports_progress():
     told = []
     done = campaign(
         [SUBJECT],
         [Fraction(1), Fraction(2)],
         trials=2_000,
-        doubt=2e-9,
+        error_rate=2e-9,
         entropy=noise.SeededEntropy(4),
-        told=lambda *args: told.append(args),
+        on_progress=lambda *args: told.append(args),
     )
     assert done.confidence == 1 - 1e-9
     assert told == [(1, 2, SUBJECT, Fraction(1)), (2, 2, SUBJECT, Fraction(2))]

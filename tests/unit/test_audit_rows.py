@@ -13,14 +13,14 @@ import pytest
 
 from dpsql import noise
 from dpsql.audit import CATALOGUE, EPSILONS, detect, pairs, read
-from dpsql.audit.directions import combinations
 from dpsql.audit.events import Event, Within
 from dpsql.audit.features import number_features, row_features
-from dpsql.audit.features_labels import LowBits
-from dpsql.audit.features_numbers import Value
-from dpsql.audit.features_rows import Combination, Corner, Residue
-from dpsql.audit.residues import residues
-from dpsql.audit.wrong_noise import laplace
+from dpsql.audit.features.directions import combinations
+from dpsql.audit.features.labels import LowBits
+from dpsql.audit.features.numbers import Value
+from dpsql.audit.features.residues import residues
+from dpsql.audit.features.rows import Combination, Corner, Residue
+from dpsql.audit.mistakes.noise import laplace
 
 SURE = 1 - 1e-9
 A, B, C = (Value(name, 1, 0) for name in "abc")
@@ -112,7 +112,7 @@ def test_outputs_of_plain_python_numbers_are_rows_too():
     assert verdict.lower_bound > 3
 
 
-ROWS = [s for s in CATALOGUE if s.mechanism.__module__ == "dpsql.audit.wrong_measure"]
+ROWS = [s for s in CATALOGUE if s.mechanism.__module__ == "dpsql.audit.mistakes.measure"]
 
 
 @pytest.mark.parametrize("subject", ROWS, ids=lambda subject: subject.name)

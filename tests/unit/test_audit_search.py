@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpsql.audit import CHARGE, pairs, read
-from dpsql.audit.search import CAUTIONS, best_events, evidence, excess
+from dpsql.audit.event_selection import CAUTIONS, best_events, evidence, excess
 from dpsql.errors import ProgrammingError
 from dpsql.noise import SeededEntropy
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpsql.audit.looks import Looks
+from dpsql.audit.group_sequential import GroupSequentialTest
 from dpsql.audit.statistics import (
     binomial_quantiles,
     fisher,
@@ -120,7 +120,7 @@ def test_with_delta_a_true_claim_is_hardly_ever_rejected():
 
 def test_two_looks_reject_what_either_rejects_at_half_the_level():
     clear, dull = (6_000, 2_500, 100_000), (600, 500, 10_000)
-    both, one = Looks((dull, clear), AT, 0.0), Looks((dull,), AT, 0.0)
+    both, one = GroupSequentialTest((dull, clear), AT, 0.0), GroupSequentialTest((dull,), AT, 0.0)
     assert both.p_value(0.5) == 2 * p_value(*clear, 0.5, AT)
     assert both.lower_bound(0.01) == lower_bound(*clear, 0.005, AT)
     assert one.p_value(0.0) == pytest.approx(2 * p_value(*dull, 0.0, AT))

@@ -15,10 +15,7 @@ from scipy import stats
 
 from dpsql import mechanisms, noise
 from dpsql.audit import CATALOGUE, read
-from dpsql.audit import subjects_choice as choice
-from dpsql.audit import subjects_measure as measure
-from dpsql.audit import subjects_threshold as threshold
-from dpsql.audit import subjects_unknown as unknown
+from dpsql.audit.subjects import choice, measure, threshold, unknown
 from dpsql.order import in_public_order
 
 E = Fraction(3, 2)

@@ -173,14 +173,14 @@ def outputs(counts, guesses, oracle, kind, *, query_scale=None):
     missed, off = [], []
     for axis, (count, guess) in enumerate(zip(counts, guesses, strict=True)):
         shape = (1, -1, 1) if axis == 0 else (1, 1, -1)
-        out = judge(count << bits, guess, noise.reshape(shape), level.reshape(-1, 1, 1), oracle._bar)
+        out = judge(count << bits, guess, noise.reshape(shape), level.reshape(-1, 1, 1), oracle._cutoff)
         missed.append(np.broadcast_to(out[0], (len(level), len(noise), len(noise))))
         off.append(np.broadcast_to(out[1], (len(level), len(noise), len(noise))))
     weight = level_mass[:, None, None] * mass[None, :, None] * mass[None, None, :]
     found = {("hits",): weight[~missed[0] & ~missed[1]].sum()}
     r = float(np.exp(-1 / float(oracle.answer_scale * 2**bits)))
     for which, where in ((0, missed[0]), (1, ~missed[0] & missed[1])):
-        gaps = np.bincount(off[which][where] - oracle._bar, weights=weight[where])
+        gaps = np.bincount(off[which][where] - oracle._cutoff, weights=weight[where])
         for answer in ANSWERS:
             answered = (1 - r) / (1 + r) * r ** abs(answer - (counts[which] << bits))
             found.update({(which, gap, answer): p * answered for gap, p in enumerate(gaps)})

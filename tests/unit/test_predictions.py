@@ -153,7 +153,7 @@ def test_the_predicted_stddev_of_coarse_noise_is_that_of_simulated_errors(
 
 def simulated(prepared, distance: float, trials: int, entropy):
     """Run a sparse vector statement's selection with all groups at one distance from the threshold."""
-    method, run = prepared.method, prepared.method._ladder()
+    method, run = prepared.method, prepared.method._run_plan()
     level = int(method._threshold)
     runs = sparse_vector_runs(
         in_public_order(np.full((trials, GROUPS), level + round(distance))),
@@ -185,7 +185,7 @@ def test_what_is_said_of_a_sparse_vector_is_what_happens(session, options, noise
     clause = f"{BY} HAVING n >= 500{limit}" if limit else f"{BY} ABOVE THRESHOLD 500"
     text = statement(clause, "1", f"{options}, noise = {noise}")
     facts, prepared = explained(session, text), session.prepare(text)
-    base = float(prepared.method._ladder().scales[-1])
+    base = float(prepared.method._run_plan().scales[-1])
     entropy = SeededEntropy(9)
     _, error, _, charge = simulated(prepared, 20_000, 1000, entropy)
     assert charge == pytest.approx(facts["expected_charge_far_above"], rel=0.02)

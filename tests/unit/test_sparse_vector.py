@@ -8,8 +8,8 @@ import pytest
 
 from dpsql.charge import Charge
 from dpsql.mechanisms import adaptive_sparse_vector, best_share, sparse_vector
-from dpsql.mechanisms.ladder import ladder
 from dpsql.mechanisms.sparse_vector import affordable, sparse_vector_runs
+from dpsql.mechanisms.sparse_vector_plan import sparse_vector_plan
 from dpsql.order import in_public_order
 
 NOISES = ["exponential", "laplace", "geometric"]
@@ -29,7 +29,7 @@ def plan(groups=100, threshold=50, k=10, epsilon=1, **options):
         "resolution": None,
         "below": False,
     }
-    return ladder(groups, threshold, k, epsilon, **{**given, **options})
+    return sparse_vector_plan(groups, threshold, k, epsilon, **{**given, **options})
 
 
 @pytest.mark.parametrize("noise", NOISES)
@@ -175,14 +175,14 @@ class TestPlan:
                 return (0, spread * math.sqrt(2)) if noise == "laplace" else (mean, spread)
 
             centre = moments(made.threshold_scale)[0]
-            for place, (bar, scale) in enumerate(zip(made.bars.tolist(), made.scales, strict=True)):
+            for place, (cutoff, scale) in enumerate(zip(made.cutoffs.tolist(), made.scales, strict=True)):
                 mean, spread = moments(scale)
                 margin = over * spread if place < 3 else 0
                 wanted = (50 - centre + mean + margin) / step
-                assert bar == pytest.approx(wanted, rel=1e-9, abs=1.001)
-                assert bar >= wanted * (1 - 1e-9) - 1e-6
-        given = plan(100, 50, 10, epsilon, noise=noise, margin=2).bars
-        assert given.tolist() == plan(20, 50, 10, epsilon, noise=noise).bars.tolist()
+                assert cutoff == pytest.approx(wanted, rel=1e-9, abs=1.001)
+                assert cutoff >= wanted * (1 - 1e-9) - 1e-6
+        given = plan(100, 50, 10, epsilon, noise=noise, margin=2).cutoffs
+        assert given.tolist() == plan(20, 50, 10, epsilon, noise=noise).cutoffs.tolist()
 
     @pytest.mark.parametrize(
         ("options", "says"),
@@ -225,10 +225,10 @@ class TestPlan:
 class TestStopping:
     """Against the printed loop: stop once spent > epsilon - epsilon_1."""
 
-    def loop(self, way, made):
+    def loop(self, branch_index, made):
         spent, rows, answers = made.share * made.epsilon, 0, []
         base = (1 - made.share) * made.epsilon / made.hits
-        for place in way:
+        for place in branch_index:
             stopped = spent > made.epsilon - base or (made.limit is not None and rows >= made.limit)
             answers.append(not stopped)
             if not stopped and place >= 0:
@@ -242,16 +242,16 @@ class TestStopping:
         rng = np.random.default_rng(1)
         for _ in range(300):
             made = plan(groups=30, k=int(rng.integers(1, 5)), share="0.37", branches=branches, limit=limit)
-            way = rng.integers(-1, branches, 30) * (rng.random(30) < 0.6)
-            answers, spent = self.loop(way.tolist(), made)
-            mask = affordable(way, made)
+            branch_index = rng.integers(-1, branches, 30) * (rng.random(30) < 0.6)
+            answers, spent = self.loop(branch_index.tolist(), made)
+            mask = affordable(branch_index, made)
             assert mask.tolist() == answers
-            units = int((1 << way[mask & (way >= 0)]).sum())
+            units = int((1 << branch_index[mask & (branch_index >= 0)]).sum())
             assert made.spent(units) == spent <= made.epsilon
             # Cut anywhere, with what was spent before carried over, it is the same.
             cut = int(rng.integers(0, 30))
-            head = way[:cut][mask[:cut] & (way[:cut] >= 0)]
-            rest = affordable(way[cut:], made, spent=int((1 << head).sum()), rows=len(head))
+            head = branch_index[:cut][mask[:cut] & (branch_index[:cut] >= 0)]
+            rest = affordable(branch_index[cut:], made, spent=int((1 << head).sum()), rows=len(head))
             assert rest.tolist() == answers[cut:]
-            hits = np.flatnonzero(way >= 0)
-            assert affordable(way[hits], made).tolist() == mask[hits].tolist()
+            hits = np.flatnonzero(branch_index >= 0)
+            assert affordable(branch_index[hits], made).tolist() == mask[hits].tolist()

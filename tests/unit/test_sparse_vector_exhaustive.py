@@ -16,8 +16,8 @@ import pytest
 
 from dpsql.mechanisms import hybrid_top_k
 from dpsql.mechanisms.hybrid import above, ahead
-from dpsql.mechanisms.ladder import ladder
 from dpsql.mechanisms.sparse_vector import affordable, passed
+from dpsql.mechanisms.sparse_vector_plan import sparse_vector_plan
 from dpsql.mechanisms.top_k import select
 
 TAIL = 1e-5
@@ -27,8 +27,8 @@ TAIL = 1e-5
 def plan_for(groups, k, epsilon, branches, noise, monotone, **options):
     """A plan on whole counts, with a margin of one deviation."""
     given = {"limit": None, "share": "1/2", "margin": 1, "sensitivity": 1, **options}
-    return ladder(groups, 1, k, epsilon, branches=branches, noise=noise, monotone=monotone, resolution=0,
-                  below=False, **given)  # fmt: skip
+    return sparse_vector_plan(groups, 1, k, epsilon, branches=branches, noise=noise, monotone=monotone,
+                  resolution=0, below=False, **given)  # fmt: skip
 
 
 @cache
@@ -65,11 +65,11 @@ def sparse_outputs(counts, plan, noise):
         where = np.flatnonzero(flat >= need)
         return where, flat[where]
 
-    way, steps = passed(np.array(counts) - grid[0][:, None], plan.bars, reach)
-    answered = affordable(way, plan)
-    hit = answered & (way >= 0)
-    found = tally([*np.where(answered, way, -2).T, *np.where(hit, steps, 0).T], mass)
-    return found, {row: float(plan.spent(sum(1 << way for way in row[:n] if way >= 0))) for row in found}
+    branch_index, steps = passed(np.array(counts) - grid[0][:, None], plan.cutoffs, reach)
+    answered = affordable(branch_index, plan)
+    hit = answered & (branch_index >= 0)
+    found = tally([*np.where(answered, branch_index, -2).T, *np.where(hit, steps, 0).T], mass)
+    return found, {row: float(plan.spent(sum(1 << j for j in row[:n] if j >= 0))) for row in found}
 
 
 def worst_excess(first, second, charge):
@@ -122,7 +122,7 @@ def test_sparse_vector(noise, n, k, branches, epsilon, monotone):
 def test_the_limit_is_part_of_it():
     plan = plan_for(2, 2, 12, 2, "geometric", True, limit=1)
     here, charge = sparse_outputs((1, 1), plan, "geometric")
-    assert all(sum(way >= 0 for way in row[:2]) <= 1 for row in here)
+    assert all(sum(j >= 0 for j in row[:2]) <= 1 for row in here)
     for move in product([0, 1], repeat=2):
         there, charged = sparse_outputs(tuple(np.add((1, 1), move).tolist()), plan, "geometric")
         charge.update(charged)

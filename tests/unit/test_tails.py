@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from dpsql.mechanisms.tails import exponential_bar, laplace_bar, one_sided_bar
+from dpsql.mechanisms.tails import exponential_cutoff, laplace_cutoff, one_sided_cutoff
 
 CHANCES = [
     Fraction(9, 10),
@@ -50,10 +50,10 @@ def is_least(m, chance, tail, *rates):
 @pytest.mark.parametrize("chance", CHANCES)
 def test_the_least_that_holds(chance):
     for rate in RATES:
-        assert is_least(exponential_bar(chance, rate), chance, exponential_tail, rate)
+        assert is_least(exponential_cutoff(chance, rate), chance, exponential_tail, rate)
     for pair in product(RATES, RATES):
-        assert is_least(one_sided_bar(chance, *pair), chance, one_sided_tail, *pair)
-        assert is_least(laplace_bar(chance, *pair), chance, laplace_tail, *pair)
+        assert is_least(one_sided_cutoff(chance, *pair), chance, one_sided_tail, *pair)
+        assert is_least(laplace_cutoff(chance, *pair), chance, laplace_tail, *pair)
 
 
 @pytest.mark.parametrize("difference", [Fraction(1, 10**4), Fraction(1, 10**12), Fraction(1, 10**25)])
@@ -61,7 +61,10 @@ def test_nearly_equal_scales(difference):
     """The closed form cancels there; the answer is that of equal scales, or a little less."""
     rate = RATES[2]
     for chance in CHANCES:
-        equal, near = laplace_bar(chance, rate, rate), laplace_bar(chance, rate * (1 + difference), rate)
+        equal, near = (
+            laplace_cutoff(chance, rate, rate),
+            laplace_cutoff(chance, rate * (1 + difference), rate),
+        )
         assert equal * (1 - difference) - 1 <= near <= equal
 
 
@@ -90,19 +93,19 @@ def test_continuous_limit():
     """On fine grids: (2c/epsilon) ln(...) for one-sided noise, a little below; [FG] Lemma 3 for Laplace."""
     chance, fine = Fraction(1, 10**6), 2**20
     slow, fast = Fraction(3, 100 * fine), Fraction(17, 100 * fine)
-    m = one_sided_bar(chance, slow, fast)
+    m = one_sided_cutoff(chance, slow, fast)
     continuous = float(np.log(10**6 * 3 / 20) / 0.17) * fine
     assert continuous < m < continuous + 5
-    t = laplace_bar(chance, slow, fast) / fine
+    t = laplace_cutoff(chance, slow, fast) / fine
     tail = (0.17**2 * np.exp(-0.03 * t) - 0.03**2 * np.exp(-0.17 * t)) / (2 * (0.17**2 - 0.03**2))
     assert tail == pytest.approx(1e-6, rel=1e-4)
 
 
 def test_an_absurd_delta_is_refused():
     for call in (
-        lambda: exponential_bar(Fraction(1, 10**999), Fraction(1, 2**50)),
-        lambda: one_sided_bar(Fraction(1, 10**999), Fraction(1, 2**50), Fraction(1, 2**50)),
-        lambda: laplace_bar(Fraction(1, 10**999), Fraction(1, 2**50), Fraction(1, 2**50)),
+        lambda: exponential_cutoff(Fraction(1, 10**999), Fraction(1, 2**50)),
+        lambda: one_sided_cutoff(Fraction(1, 10**999), Fraction(1, 2**50), Fraction(1, 2**50)),
+        lambda: laplace_cutoff(Fraction(1, 10**999), Fraction(1, 2**50), Fraction(1, 2**50)),
     ):
         with pytest.raises(ValueError, match="delta"):
             call()

@@ -7,7 +7,7 @@ import pytest
 
 from dpsql import mechanisms
 from dpsql.charge import Charge
-from dpsql.mechanisms.candidates import largest
+from dpsql.mechanisms.largest_groups import largest_groups
 from dpsql.mechanisms.limited_domain import limited_domain_plan
 from dpsql.noise import SeededEntropy
 
@@ -25,14 +25,14 @@ def top_stable(*arguments, **options):
 
 
 def test_largest():
-    position, kept = largest(np.array([3, 9, 0, 9, -4, 2**62]), 4)
+    position, kept = largest_groups(np.array([3, 9, 0, 9, -4, 2**62]), 4)
     assert position.tolist() == [5, 1, 3, 0]
     assert kept.tolist() == [2**40, 9, 9, 3, 0]
-    position, kept = largest([], 2)
+    position, kept = largest_groups([], 2)
     assert (position.tolist(), kept.tolist()) == ([], [0, 0, 0])
-    assert largest([5, -(2**63)], 1)[0].tolist() == [0]
-    assert largest([5, 4, 3], 2)[0].tolist() == [0, 1]
-    assert largest([5, 4, 3], 2)[1].tolist() == [5, 4, 3]
+    assert largest_groups([5, -(2**63)], 1)[0].tolist() == [0]
+    assert largest_groups([5, 4, 3], 2)[0].tolist() == [0, 1]
+    assert largest_groups([5, 4, 3], 2)[1].tolist() == [5, 4, 3]
 
 
 class TestLimitedDomain:

@@ -15,7 +15,7 @@ from itertools import permutations, product
 import numpy as np
 import pytest
 
-from dpsql.mechanisms.limited_domain import before_the_bar, limited_domain_plan
+from dpsql.mechanisms.limited_domain import before_cutoff, limited_domain_plan
 from dpsql.mechanisms.stable import first_test, margins, stable_tests
 from dpsql.mechanisms.top_stable import leads
 
@@ -90,7 +90,7 @@ def limited_law(kept, names, k, clearance, threshold, bits, further):
     ids = np.array([*names, *[EMPTY] * (n - len(names)), STOPPED])
     orders = list(permutations(range(n + 1)))
     for order in orders:
-        index, gap, released = before_the_bar(values, np.tile(order, (len(values), 1)), k, len(names))
+        index, gap, released = before_cutoff(values, np.tile(order, (len(values), 1)), k, len(names))
         out = np.arange(k) < released[:, None]
         last = np.take_along_axis(index, np.minimum(released, k - 1)[:, None], axis=1)[:, 0]
         ended = np.where(released == k, FULL, ids[last])
@@ -100,7 +100,7 @@ def limited_law(kept, names, k, clearance, threshold, bits, further):
     return dict(law)
 
 
-def limited_worst(bases, n, k, c, over, *, threshold=0, bits=0, forget_the_bar=False):
+def limited_worst(bases, n, k, c, over, *, threshold=0, bits=0, forget_the_cutoff=False):
     """Divergence with a clearance `over` steps above c, and the delta claimed for it."""
     plan = limited_domain_plan(k, 1, "1e-3", candidates=n, sensitivity=c, resolution=bits)
 
@@ -112,7 +112,7 @@ def limited_worst(bases, n, k, c, over, *, threshold=0, bits=0, forget_the_bar=F
     def factor(row):
         # e^charge = r^-(charge x scale in steps)
         epsilon = plan.charge(row[0]).epsilon
-        if forget_the_bar and row[0] < k:
+        if forget_the_cutoff and row[0] < k:
             epsilon -= plan.epsilon / k
         return R ** -float(epsilon * plan.scale * 2**bits)
 
@@ -153,29 +153,29 @@ class TestLimitedDomainWrong:
         assert found > 2 / 2 * R**2
 
     def test_a_bar_that_is_not_paid(self):
-        found, delta = limited_worst(TINY, 2, 2, 1, 2, forget_the_bar=True)
+        found, delta = limited_worst(TINY, 2, 2, 1, 2, forget_the_cutoff=True)
         assert found > 1.5 * delta
 
 
 # Top Stable.
 
 
-def plan_of(n, noise, c, bits, bar, **options):
+def plan_of(n, noise, c, bits, cutoff, **options):
     plan = stable_tests(n, 1, "0.5", share="1/2", noise=noise, sensitivity=c, resolution=bits, **options)
-    return replace(plan, bar=bar)
+    return replace(plan, cutoff=cutoff)
 
 
-def tail(noise, bar):
+def tail(noise, cutoff):
     """P(test passes at distance 0), summed over the noise."""
     grid, mass = noise_of((R0, R), (24, 16), noise == "laplace")
-    return float(mass[grid[:, 1] - grid[:, 0] >= bar].sum())
+    return float(mass[grid[:, 1] - grid[:, 0] >= cutoff].sum())
 
 
 @cache
-def stable_law(kept, names, noise, c, bits, bar, further, quiet=False, less=None):
+def stable_law(kept, names, noise, c, bits, cutoff, further, quiet=False, less=None):
     """{(how many, gap, groups): mass}; as wrong variants, a quiet threshold, or another c in the distance."""
     n = len(kept) - 1
-    plan = plan_of(n, noise, c, bits, bar)
+    plan = plan_of(n, noise, c, bits, cutoff)
     grid, mass = noise_of((R0, *(R,) * n), (REACH_0 + further, *(REACH + further,) * n), noise == "laplace")
     distances = leads(np.array(kept), plan.threshold_scale * plan.threshold_epsilon if less is None else less)
     at, gap = first_test(margins(distances, plan, grid[:, :1] * (not quiet), grid[:, 1:]))
@@ -184,18 +184,18 @@ def stable_law(kept, names, noise, c, bits, bar, further, quiet=False, less=None
     return {(*row, frozenset(names[: row[0]])): weight for row, weight in law.items()}
 
 
-def stable_worst(bases, n, noise, c, bits, bar, **wrong):
-    plan = plan_of(n, noise, c, bits, bar)
+def stable_worst(bases, n, noise, c, bits, cutoff, **wrong):
+    plan = plan_of(n, noise, c, bits, cutoff)
     base = R0 ** -float(plan.threshold_epsilon * plan.threshold_scale * 2**bits)
     paid = R ** -float(plan.epsilon * plan.scale * 2**bits)
 
     def law(counts, flip, second):
-        return stable_law(*engine(counts, n, flip), noise, c, bits, bar, second * (2 * c << bits), **wrong)
+        return stable_law(*engine(counts, n, flip), noise, c, bits, cutoff, second * (2 * c << bits), **wrong)
 
     def factor(row):
         return base * (paid if row[0] else 1)
 
-    return worst(neighbours(bases, c), law, factor), n * tail(noise, bar)
+    return worst(neighbours(bases, c), law, factor), n * tail(noise, cutoff)
 
 
 SETS = [*TINY, (5, 3, 2, 0), (4, 4, 1, 1), (6, 2, 0, 0)]
@@ -203,12 +203,12 @@ SETS = [*TINY, (5, 3, 2, 0), (4, 4, 1, 1), (6, 2, 0, 0)]
 
 @pytest.mark.parametrize("noise", ["one-sided", "laplace"])
 @pytest.mark.parametrize(
-    ("n", "c", "bits", "bar"),
+    ("n", "c", "bits", "cutoff"),
     [(1, 1, 0, 2), (2, 1, 0, 1), (2, 1, 0, 3), (2, 2, 0, 2), (2, 1, 1, 3), (3, 1, 0, 2)],
 )
-def test_top_stable(noise, n, c, bits, bar):
+def test_top_stable(noise, n, c, bits, cutoff):
     bases = SETS if n < 3 or noise == "one-sided" else SETS[1:3]
-    found, delta = stable_worst(bases, n, noise, c, bits, bar)
+    found, delta = stable_worst(bases, n, noise, c, bits, cutoff)
     assert found <= delta + ROUNDING
     # The tests share the threshold's noise, and the first to pass hides the others.
     assert found > 0.3 * delta
@@ -234,9 +234,9 @@ class TestTopStableWrong:
 
 
 @cache
-def stream_law(distances, bar, k, further):
+def stream_law(distances, cutoff, k, further):
     """{(how many were asked, what passed): mass} for the stream that stops after k failures."""
-    plan = plan_of(len(distances), "laplace", 1, 0, bar, paid=k)
+    plan = plan_of(len(distances), "laplace", 1, 0, cutoff, paid=k)
     grid, mass = noise_of((R0, R, R, R), (4 + further, *(3 + further,) * 3), laplace=True)
     passed = margins(np.array(distances), plan, grid[:, :1], grid[:, 1:]) >= 0
     asked = np.cumsum(~passed, axis=1) - ~passed < k
@@ -244,9 +244,9 @@ def stream_law(distances, bar, k, further):
 
 
 @pytest.mark.parametrize("k", [1, 2, 3])
-@pytest.mark.parametrize("bar", [1, 3])
-def test_stable_answers(k, bar):
-    plan = plan_of(3, "laplace", 1, 0, bar, paid=k)
+@pytest.mark.parametrize("cutoff", [1, 3])
+def test_stable_answers(k, cutoff):
+    plan = plan_of(3, "laplace", 1, 0, cutoff, paid=k)
     base = R0 ** -float(plan.threshold_epsilon * plan.threshold_scale)
     each = R ** -float(plan.epsilon * plan.scale)
     found = 0.0
@@ -268,15 +268,18 @@ def test_stable_answers(k, bar):
             def factor(row):
                 return base * each ** sum(hit == 0 for hit in row[1 : 1 + row[0]])
 
-            first, second = named(stream_law(here, bar, k, 0), 2), named(stream_law(there, bar, k, 2), 3)
+            first, second = (
+                named(stream_law(here, cutoff, k, 0), 2),
+                named(stream_law(there, cutoff, k, 2), 3),
+            )
             found = max(found, hockey_stick(first, second, factor))
-    delta = 3 * tail("laplace", bar)
+    delta = 3 * tail("laplace", cutoff)
     assert found <= delta + ROUNDING
     assert found > 0.15 * delta
 
 
 def test_one_sided_noise_does_not_serve_where_passing_is_free():
-    """Two queries at distance 3 and 2, bar 4: both pass at the price of the threshold alone, c = 1."""
+    """Two queries at distance 3 and 2, cutoff 4: both pass at the price of the threshold alone, c = 1."""
     grid, mass = noise_of((R0, R, R), (12, 8, 8))
 
     def all_pass(d):

@@ -1,4 +1,4 @@
-"""Samples laid out for counting: labels as small numbers, numbers in bins."""
+"""Discretize features of two samples: labels become small integers, numbers become bins."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
     from dpsql.audit.features import LabelFeature, NumberFeature
     from dpsql.audit.outputs import Outputs
 
-__all__ = ["Bins", "Groups", "binned", "grouped", "interval"]
+__all__ = ["Bins", "LabelCodes", "bin_numbers", "encode_labels", "interval"]
 
 _GROUPS = 24
-"""Labels looked at, the most frequent ones."""
+"""Number of distinct labels kept, the most frequent ones."""
 
 _ATOMS = 40
-"""Numbers with at most so many values are looked at value by value."""
+"""A number feature with at most this many distinct values gets one bin for each value."""
 
 _SAMPLE = 1 << 13
 
 
 @dataclass(frozen=True, slots=True)
-class Groups:
-    """A label feature of both samples as small numbers: a place in `values`, or beyond them."""
+class LabelCodes:
+    """A label feature of both samples as indices into `values`; len(values) stands for all other labels."""
 
     feature: LabelFeature
     values: list[Any]
@@ -38,7 +38,7 @@ class Groups:
 
 @dataclass(frozen=True, slots=True)
 class Bins:
-    """A number feature of both samples by bins between edges; the last bin is for none."""
+    """A number feature of both samples as bin indices; the last bin holds missing numbers."""
 
     feature: NumberFeature
     edges: NDArray[np.float64]
@@ -47,7 +47,7 @@ class Bins:
 
 
 def interval(bin_: Bins, start: int, end: int) -> Within:
-    """Return the condition that a number is in the bins from `start` up to, but not with, `end`."""
+    """Return the condition that a number is in the bins from `start` to `end`, `end` excluded."""
     edges = bin_.edges
     low = float(edges[start - 1]) if start else -math.inf
     high = float(edges[end - 1]) if end <= len(edges) else math.inf
@@ -55,8 +55,8 @@ def interval(bin_: Bins, start: int, end: int) -> Within:
     return Within(bin_.feature, low, None if single else high)
 
 
-def grouped(feature: LabelFeature, first: Outputs, second: Outputs) -> Groups:
-    """Return a feature's values, the most frequent ones first, and their places in both samples."""
+def encode_labels(feature: LabelFeature, first: Outputs, second: Outputs) -> LabelCodes:
+    """Encode the labels of both samples as indices into the list of the most frequent labels."""
     a, b = feature.of(first), feature.of(second)
     pooled = np.concatenate([a, b])
     codes = _dense(pooled)
@@ -69,11 +69,11 @@ def grouped(feature: LabelFeature, first: Outputs, second: Outputs) -> Groups:
     values = [pooled[where[code]] for code in frequent]
     shown = [tuple(value.tolist()) if value.ndim else value.item() for value in values]
     placed = place[codes]
-    return Groups(feature, shown, (placed[: len(a)], placed[len(a) :]))
+    return LabelCodes(feature, shown, (placed[: len(a)], placed[len(a) :]))
 
 
 def _dense(pooled: NDArray[Any]) -> NDArray[np.intp]:
-    """Return small numbers for the distinct entries, or rows, of an array."""
+    """Return a small integer for each entry, or row, of an array: equal ones get the same integer."""
     if pooled.dtype.kind == "i":
         columns = pooled.reshape(len(pooled), -1)
         low = columns.min(axis=0)
@@ -92,14 +92,13 @@ def _dense(pooled: NDArray[Any]) -> NDArray[np.intp]:
     return np.unique(pooled, axis=axis, return_inverse=True)[1].reshape(-1)
 
 
-def binned(feature: NumberFeature, first: Outputs, second: Outputs, most: int) -> Bins:
-    """Cut a feature's range at its quantiles, rounded for people, or at its values if they are few."""
+def bin_numbers(feature: NumberFeature, first: Outputs, second: Outputs, most: int) -> Bins:
+    """Divide the range of a feature into bins: at its rounded quantiles, or at its values if they are few."""
     a, b = feature.of(first), feature.of(second)
     sample = np.concatenate([a[:_SAMPLE], b[:_SAMPLE]])
     sample = np.sort(sample[np.isfinite(sample)])
     edges, atoms = np.concatenate([sample[:1], sample[1:][sample[1:] > sample[:-1]]]), True
     if len(edges) > (most if most < _ATOMS // 2 else _ATOMS):
-        # Its quantiles.
         edges, atoms = _rounded(sample[np.arange(1, most) * len(sample) // most]), False
     sides = []
     for side in (a, b):
@@ -109,7 +108,7 @@ def binned(feature: NumberFeature, first: Outputs, second: Outputs, most: int) -
 
 
 def _rounded(edges: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Round to few digits, and add the small whole numbers, where supports tend to end."""
+    """Round edges to few digits, and add small integers, where supports often end."""
     spread = float(np.max(edges) - np.min(edges)) or 1.0
     digits = 2 - math.floor(math.log10(spread))
     wholes = np.array([value for value in (-1.0, 0.0, 1.0, 2.0) if edges[0] < value < edges[-1]])

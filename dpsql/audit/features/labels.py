@@ -1,4 +1,4 @@
-"""Labels of outputs that events are about."""
+"""Label features: functions that assign a label to each output."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpsql.audit.features_numbers import indexed, times
+from dpsql.audit.features.numbers import indexed, times
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -45,44 +45,44 @@ class Column:
         return label
 
     def words(self, values: tuple[Any, ...]) -> str:
-        """Say that the label is one of some values."""
+        """Describe in words that the label is one of some values."""
         return _is(indexed(self.part, self.column, self.width), values)
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """All labels of some parts together."""
+    """All labels of some parts, as one row."""
 
     parts: tuple[tuple[str, int], ...]
 
     def of(self, outputs: Outputs) -> NDArray[Any]:
-        """Return the labels of each run, a row a run."""
+        """Return the labels of each run, one row for each run."""
         return np.concatenate([outputs.label(part, width) for part, width in self.parts], axis=1)
 
     def words(self, values: tuple[Any, ...]) -> str:
-        """Say that the labels are one of some rows."""
+        """Describe in words that the labels are one of some rows."""
         return _is(" and ".join(part for part, _ in self.parts), values)
 
 
 @dataclass(frozen=True, slots=True)
 class Set:
-    """The labels of a part whatever their order."""
+    """The labels of a part without their order."""
 
     part: str
     width: int
 
     def of(self, outputs: Outputs) -> NDArray[Any]:
-        """Return the labels of each run in ascending order, a row a run."""
+        """Return the labels of each run in ascending order, one row for each run."""
         return np.sort(outputs.label(self.part, self.width), axis=1)
 
     def words(self, values: tuple[Any, ...]) -> str:
-        """Say that they are one of some sets."""
+        """Describe in words that the labels are one of some sets."""
         return _is(f"{self.part} in any order", values)
 
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """How often a label occurs in a part."""
+    """The number of occurrences of a label in a part."""
 
     part: str
     width: int
@@ -93,13 +93,13 @@ class Times:
         return times(outputs.label(self.part, self.width) == self.label)
 
     def words(self, values: tuple[Any, ...]) -> str:
-        """Say that there are so many occurrences."""
+        """Describe in words how many occurrences there are."""
         return _is(f"the number of {_shown(self.label)} in {self.part}", values)
 
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """In how many places a part agrees with a given row."""
+    """The number of places in which a part agrees with a given row."""
 
     part: str
     row: tuple[Any, ...]
@@ -109,13 +109,13 @@ class Agreement:
         return times(outputs.label(self.part, len(self.row)) == np.asarray(self.row))
 
     def words(self, values: tuple[Any, ...]) -> str:
-        """Say in how many."""
+        """Describe in words how many places there are."""
         return _is(f"the number of places where {self.part} agrees with {_shown(self.row)}", values)
 
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """In how many places the numbers of some parts are on given sides of cuts: at or above where `up`."""
+    """The number of places where parts are on given sides of cuts: at or above if `up`, else below."""
 
     parts: tuple[tuple[str, int], ...]
     cuts: tuple[float, ...]
@@ -128,7 +128,7 @@ class Sides:
         return times(above == np.array(self.up))
 
     def words(self, values: tuple[Any, ...]) -> str:
-        """Say in how many."""
+        """Describe in words how many places there are."""
         sides = [f"{'≥' if up else '<'} {cut:g}" for cut, up in zip(self.cuts, self.up, strict=True)]
         name = " and ".join(part for part, _ in self.parts)
         return _is(f"the number of places where {name} is ({', '.join(sides)})", values)
@@ -136,7 +136,7 @@ class Sides:
 
 @dataclass(frozen=True, slots=True)
 class Finest:
-    """The place of a number's last binary digit: what floating-point arithmetic leaves of its history."""
+    """The position of a number's last binary digit, which reveals how floating point computed it."""
 
     part: str
     width: int
@@ -152,14 +152,14 @@ class Finest:
         return np.where(solid, exponent.astype(np.int64) - 53 + lowest, 1024)
 
     def words(self, values: tuple[Any, ...]) -> str:
-        """Say where the last digit stands."""
+        """Describe in words the value of the last digit."""
         name = f"the last binary digit of {indexed(self.part, self.column, self.width)}"
         return f"{name} is worth " + _is("", tuple(f"2^{value}" for value in values)).removeprefix(" is ")
 
 
 @dataclass(frozen=True, slots=True)
 class LowBits:
-    """The last four bits of a number's representation in floating point: far below any noise."""
+    """The last four bits of a number's floating-point representation, far below any noise."""
 
     part: str
     width: int
@@ -171,5 +171,5 @@ class LowBits:
         return np.asarray(value.view(np.int64) & 15)
 
     def words(self, values: tuple[Any, ...]) -> str:
-        """Say what they are."""
+        """Describe in words the values of the bits."""
         return _is(f"the last four bits of {indexed(self.part, self.column, self.width)}", values)

@@ -1,4 +1,4 @@
-"""The public plan of a sparse vector run: how the budget is shared, and what counts as passing."""
+"""The public plan of a sparse vector run: budget shares, noise scales and cutoffs."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
     from dpsql.charge import Number
 
-__all__ = ["MOST_BRANCHES", "Ladder", "best_share", "ladder"]
+__all__ = ["MOST_BRANCHES", "SparseVectorPlan", "best_share", "sparse_vector_plan"]
 
 MOST_BRANCHES = 16
-"""More would halve the budget of a hit to nothing."""
+"""Most branches: each further one halves the budget of a hit."""
 
-_LARGEST_BAR = 1 << 62
-"""Out of reach of counts and noise, and no difference with them overflows."""
+_LARGEST_CUTOFF = 1 << 62
+"""Cutoffs are clamped here: beyond counts and noise, and differences with them do not overflow."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Ladder:
-    """What a run of the sparse vector family does, decided by public parameters alone.
+class SparseVectorPlan:
+    """The public plan of a run of the sparse vector family, determined by public parameters alone.
 
     Tuples run over the branches in the order they are tried, cheapest first; the last is the base.
 
@@ -46,10 +46,10 @@ class Ladder:
         Noise scales in counts: of the threshold, and of the queries in each branch.
     bits
         The grid: 2^-bits counts.
-    bars
+    cutoffs
         int64, in grid steps: a branch passes if count + noise - threshold noise is at least this.
     offsets
-        What turns such a value, in counts, into the gap: centres of the noise, less the threshold.
+        What is added to such a value, in counts, to get the gap: means of the noises, less the threshold.
     """
 
     noise: Noise
@@ -60,37 +60,37 @@ class Ladder:
     threshold_scale: Fraction
     scales: tuple[Fraction, ...]
     bits: int
-    bars: NDArray[np.int64]
+    cutoffs: NDArray[np.int64]
     offsets: tuple[Fraction, ...]
 
     @property
     def branches(self) -> int:
-        """How many branches each group is tried in."""
+        """Number of branches in which each group is tried."""
         return len(self.scales)
 
     @property
     def unit(self) -> Fraction:
-        """Charge of a hit in the cheapest branch; each next branch costs twice as much."""
+        """Charge of a hit in the cheapest branch; it doubles with each next branch."""
         return (1 - self.share) * self.epsilon / (self.hits << (self.branches - 1))
 
     def spent(self, units: int) -> Fraction:
-        """Return the charge of a run whose hits cost so many units."""
+        """Return the charge of a run whose hits cost `units` units."""
         return self.share * self.epsilon + units * self.unit
 
 
 def best_share(k: int, *, monotone: bool = True, branch: float = 0) -> Fraction:
-    """Share of the budget for the threshold at which a gap varies least.
+    """Return the share of the budget for the threshold that minimises the variance of a gap.
 
     1/(1 + (kappa^2 4^j k^2)^(1/3)) for branch j, kappa = 1 for monotone counts and 2 for general
-    ones (Free Gap, section 6.1; dissertation, section 5.4.1), as a nearby rational. By default a
-    ladder takes the middle of its branches: on the papers' data the precision of the base branch's
-    share at the number of hits of the cheapest one's.
+    ones (Free Gap, section 6.1; dissertation, section 5.4.1), as a nearby rational. By default a plan with
+    several branches uses the middle one: on the papers' data this has the precision of the base branch's
+    share and the number of hits of the cheapest branch's.
     """
     kappa = 1 if monotone else 2
     return Fraction(1 / (1 + (kappa * kappa * 4.0**branch * k * k) ** (1 / 3))).limit_denominator(10**9)
 
 
-def ladder(
+def sparse_vector_plan(
     groups: int,
     threshold: Number,
     k: int,
@@ -105,8 +105,8 @@ def ladder(
     noise: Noise,
     resolution: int | None,
     below: bool,
-) -> Ladder:
-    """Check the public parameters and lay out the run; raises `ValueError` if one is out of range."""
+) -> SparseVectorPlan:
+    """Compute the plan of a run; raises `ValueError` if a public parameter is out of range."""
     budget, moved, noise = positive(epsilon, "epsilon"), bound(sensitivity), kind(noise)
     level = -exact(threshold) if below else exact(threshold)
     hits = min(whole(k, "k"), max(groups, 1))
@@ -129,10 +129,10 @@ def ladder(
     centre = _mean(noise, threshold_scale, bits)
     offsets = tuple(centre - _mean(noise, scale, bits) - level for scale in scales)
     wanted = [Fraction(over) * _deviation(noise, scale, bits) for scale in scales[:-1]] + [Fraction(0)]
-    bars = [
+    cutoffs = [
         math.ceil((needed - offset) * (1 << bits)) for needed, offset in zip(wanted, offsets, strict=True)
     ]
-    return Ladder(
+    return SparseVectorPlan(
         noise,
         budget,
         part,
@@ -141,13 +141,13 @@ def ladder(
         threshold_scale,
         scales,
         bits,
-        np.array([max(-_LARGEST_BAR, min(bar, _LARGEST_BAR)) for bar in bars], dtype=np.int64),
+        np.array([max(-_LARGEST_CUTOFF, min(cutoff, _LARGEST_CUTOFF)) for cutoff in cutoffs], dtype=np.int64),
         offsets,
     )
 
 
 def _mean(noise: Noise, scale: Fraction, bits: int) -> Fraction:
-    """Mean of the noise in counts, as it is on the grid: gamma r/(1 - r) for one-sided noise."""
+    """Return the mean of the noise on its grid, in counts: gamma r/(1 - r) for one-sided noise."""
     if noise == "laplace":
         return Fraction(0)
     return Fraction(1 / _grown(scale, bits)) / (1 << bits)
@@ -161,5 +161,5 @@ def _deviation(noise: Noise, scale: Fraction, bits: int) -> Fraction:
 
 
 def _grown(scale: Fraction, bits: int) -> float:
-    # 1/r - 1; beyond e^500 the noise is 0 for all that a mean or a margin can tell.
+    # 1/r - 1; beyond e^500 the noise is 0 within the precision of a mean or a margin.
     return math.expm1(min(float(exact_noise.rate(scale, bits)), 500.0))

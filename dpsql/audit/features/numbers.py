@@ -1,4 +1,4 @@
-"""Numbers of outputs that events are about."""
+"""Number features: functions that assign one number of a part to each output."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Average", "Greatest", "Least", "Value", "indexed", "times"]
 
 
 def times(flags: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Count what is true in each row; column by column, for rows are short."""
+    """Count the true entries of each row, column by column, because rows are short."""
     total = np.zeros(len(flags), dtype=np.int64)
     for column in flags.T:
         total += column
@@ -25,7 +25,7 @@ def times(flags: NDArray[np.bool_]) -> NDArray[np.int64]:
 
 
 def indexed(name: str, column: int, width: int) -> str:
-    """Name one column of a part; a part of one column goes by its own name."""
+    """Name one column of a part; the only column of a part has the part's name."""
     return f"{name}[{column}]" if width > 1 else name
 
 
@@ -39,7 +39,7 @@ class Value:
 
     @property
     def name(self) -> str:
-        """What people call it."""
+        """Name of the number in the description of an event."""
         return indexed(self.part, self.column, self.width)
 
     def of(self, outputs: Outputs) -> NDArray[np.float64]:
@@ -56,11 +56,11 @@ class Least:
 
     @property
     def name(self) -> str:
-        """What people call it."""
+        """Name of the number in the description of an event."""
         return f"the least {self.part}"
 
     def of(self, outputs: Outputs) -> NDArray[np.float64]:
-        """Return it for each run."""
+        """Return the number of each run."""
         return reduce(np.fmin, outputs.value(self.part, self.width).T)
 
 
@@ -73,11 +73,11 @@ class Greatest:
 
     @property
     def name(self) -> str:
-        """What people call it."""
+        """Name of the number in the description of an event."""
         return f"the greatest {self.part}"
 
     def of(self, outputs: Outputs) -> NDArray[np.float64]:
-        """Return it for each run."""
+        """Return the number of each run."""
         return reduce(np.fmax, outputs.value(self.part, self.width).T)
 
 
@@ -90,11 +90,11 @@ class Average:
 
     @property
     def name(self) -> str:
-        """What people call it."""
+        """Name of the number in the description of an event."""
         return f"the average {self.part}"
 
     def of(self, outputs: Outputs) -> NDArray[np.float64]:
-        """Return it for each run."""
+        """Return the number of each run."""
         values = outputs.value(self.part, self.width)
         there = ~np.isnan(values)
         count = times(there)

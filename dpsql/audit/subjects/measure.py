@@ -1,4 +1,4 @@
-"""dpsql's measuring mechanisms, in batches of runs."""
+"""The mechanisms that measure counts, as audit subjects."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def measure_each(
 def anchor_total(
     counts: NDArray[np.int64], trials: int, entropy: Entropy, *, epsilon: Fraction
 ) -> dict[str, Any]:
-    """Measure the total of the counts; the single run of `anchor` tells scale and charge."""
+    """Measure the total of the counts many times, with scale and charge from a single run of `anchor`."""
     public = mechanisms.anchor(counts, len(counts) / epsilon, entropy=entropy)
     steps = (int(counts.sum()) << public.resolution) + grid.draw(
         "laplace", public.scale, public.resolution, trials, entropy
@@ -45,7 +45,7 @@ def anchor_total(
 def release_all(
     counts: NDArray[np.int64], trials: int, entropy: Entropy, *, epsilon: Fraction, groups_per_unit: int
 ) -> dict[str, Any]:
-    """Measure every group where each unit is in few of them."""
+    """Run `release_all` many times, for units that are each in a bounded number of groups."""
     public = mechanisms.release_all(counts, epsilon, groups_per_unit=groups_per_unit, entropy=entropy)
     every = repeated(counts, trials).reshape(-1)
     value = mechanisms.laplace(every, public.scale, resolution=public.resolution, entropy=entropy).value
@@ -86,4 +86,4 @@ SUBJECTS = (
         inputs=_two_cells,
     ),
 )
-"""All of them."""
+"""The subjects of this module."""

@@ -1,4 +1,4 @@
-"""Test subjects for unknown domains: Top Stable with a part left out."""
+"""Incorrect variants of Top Stable, the mechanism for sets of groups of an unknown domain."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["SUBJECTS"]
 
 _DELTA, _LITTLE = 0.1, 0.02
-"""Delta of the claims: where it is the mistake, and where it must not hide one in epsilon."""
+"""Delta of the claims: large where the mistake is in delta, small where the mistake is in epsilon."""
 
 
 def top_stable(
@@ -36,14 +36,18 @@ def top_stable(
     fault: str,
     delta: float,
 ) -> dict[str, Any]:
-    """Run Top Stable with one-sided noise and a fault: "quiet" threshold, "strict" bar, "unclamped" leads."""
+    """Run Top Stable with one-sided noise and one fault: `quiet`, `strict` or `unclamped`.
+
+    Quiet: the threshold has no noise. Strict: the cutoff is one grid step too low. Unclamped: the lead of a
+    group is not reduced by the sensitivity.
+    """
     bits = 0 if fault == "strict" else None
     plan = stable.stable_tests(
         many, epsilon, delta, share=None, noise="one-sided", sensitivity=1, resolution=bits
     )
     if fault == "strict":
-        # The least bar that noise is *above* with the chance allowed: one step less than it has to be.
-        plan = replace(plan, bar=plan.bar - 1)
+        # The least cutoff that noise exceeds with the probability allowed. Reaching it is enough to pass.
+        plan = replace(plan, cutoff=plan.cutoff - 1)
     order = np.argsort(-counts, kind="stable")
     sorted_counts = np.zeros(many + 1, dtype=np.int64)
     kept = counts[order][: many + 1]
@@ -61,13 +65,13 @@ def top_stable(
     return {"members": member[found]}
 
 
-def _near_bar(epsilon: Fraction) -> list[Pair]:
+def _near_cutoff(epsilon: Fraction) -> list[Pair]:
     plan = stable.stable_tests(
         3, epsilon, _LITTLE, share=None, noise="one-sided", sensitivity=1, resolution=None
     )
-    bar = plan.bar // (1 << plan.bits)
+    cutoff = plan.cutoff // (1 << plan.bits)
     found = []
-    for level in range(bar - 2, bar + 4):
+    for level in range(cutoff - 2, cutoff + 4):
         found += [
             Pair("one above", (level, 0), (level + 1, 0)),
             Pair("every other above", (3 * level, 2 * level, level), (3 * level + 1, 2 * level, level + 1)),
@@ -104,23 +108,23 @@ SUBJECTS = (
         "top stable, threshold without noise",
         "quiet",
         "the tests share a threshold that has no noise",
-        inputs=_near_bar,
+        inputs=_near_cutoff,
         many=(1, 2, 3),
         delta=_LITTLE,
     ),
     _faulty(
         "top stable, > for >=",
         "strict",
-        "a bar that noise is above with the chance allowed, but reaching it is enough",
+        "the cutoff is for noise that exceeds it, but noise that reaches it passes the test too",
         inputs=_new_groups,
         many=(1,),
     ),
     _faulty(
         "top stable, lead not reduced",
         "unclamped",
-        "takes the lead over the next group for the distance to instability, which is one less",
+        "uses the lead over the next group as the distance to instability, which is one less",
         inputs=_new_groups,
         many=(1,),
     ),
 )
-"""All of them."""
+"""The subjects of this module."""

@@ -1,4 +1,4 @@
-"""Test subjects that measure counts: mistakes that one number at a time, or a small count, does not show."""
+"""Incorrect measuring mechanisms whose mistake shows only in several numbers, or at large counts."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpsql.audit.mistakes.noise import laplace
 from dpsql.audit.subject import Subject
-from dpsql.audit.wrong_noise import laplace
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -30,7 +30,7 @@ def two_names(
 def shared(
     counts: NDArray[np.int64], trials: int, entropy: Entropy, *, epsilon: Fraction
 ) -> dict[str, NDArray[np.float64]]:
-    """Return two counts under two names with one draw of noise: b - 2 a has none."""
+    """Return two counts under two names with one shared draw of noise, which cancels in b - 2 a."""
     drawn = laplace(2 / epsilon, trials, entropy)
     return {"a": counts[0] + drawn, "b": counts[1] + 2 * drawn}
 
@@ -38,7 +38,7 @@ def shared(
 def below_grid(
     counts: NDArray[np.int64], trials: int, entropy: Entropy, *, epsilon: Fraction
 ) -> NDArray[np.float64]:
-    """Return a sum of amounts of about a tenth with noise on a coarser grid than the amounts'."""
+    """Return a sum of amounts of about 0.1 with noise on a coarser grid than that of the amounts."""
     amount, steps = round(0.1 * (1 << 20)) / (1 << 20), 1 << 8
     return np.asarray(counts[0] * amount + np.rint(laplace(1 / epsilon, trials, entropy) * steps) / steps)
 
@@ -46,7 +46,7 @@ def below_grid(
 def scale_dropped(
     counts: NDArray[np.int64], trials: int, entropy: Entropy, *, epsilon: Fraction
 ) -> NDArray[np.float64]:
-    """Return counts with noise of scale 1/epsilon, above 50 a third of it."""
+    """Return counts with noise of scale 1/epsilon, but of a third of it for counts above 50."""
     drawn = laplace(1 / epsilon, (trials, len(counts)), entropy)
     return np.asarray(counts + np.where(counts > 50, drawn / 3, drawn))
 
@@ -95,4 +95,4 @@ SUBJECTS = (
         "one",
     ),
 )
-"""All of them."""
+"""The subjects of this module."""

@@ -1,4 +1,4 @@
-"""Choose residues of an output's numbers that tell two samples apart: digits the noise does not cover."""
+"""Choose residues of an output's numbers that distinguish two samples: digits not covered by noise."""
 
 from __future__ import annotations
 
@@ -6,34 +6,34 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpsql.audit.features_rows import Residue
+from dpsql.audit.features.rows import Residue
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from dpsql.audit.features_numbers import Value
+    from dpsql.audit.features.numbers import Value
     from dpsql.audit.outputs import Outputs
 
 __all__ = ["residues"]
 
 _LOOK = 256
-"""Runs of each sample that decide whether residues are looked at."""
+"""Runs of each sample used to decide whether residues differ."""
 
 _MODULI = np.array([2.0, 3.0, 10.0, *(2.0**-bits for bits in range(0, 45, 5))])
-"""What numbers are divided by: whole steps of noise, and grids far below the noise."""
+"""Moduli tried: small integers in units of a count, and grids far finer than the noise."""
 
 _BUCKETS = 32
 _LARGEST = 2.0**53
-"""Numbers beyond this have no digits below one."""
+"""Doubles above this have no fractional digits."""
 
 _UNLIKE = 70.0
-"""Chi-square of residues in buckets that two samples of one law exceed with chance 1e-4 for each modulus."""
+"""Chi-square of bucketed residues that two samples of one law exceed with probability 1e-4 a modulus."""
 
 
 def residues(columns: Sequence[Value], first: Outputs, second: Outputs) -> list[Residue]:
-    """Choose the number and the modulus whose residues differ most; none if no residues differ."""
+    """Choose the number and the modulus whose residues differ most; empty if no residues differ."""
     if not columns:
         return []
     counts = [_bucketed(columns, outputs.head(_LOOK)) for outputs in (first, second)]
@@ -46,7 +46,7 @@ def residues(columns: Sequence[Value], first: Outputs, second: Outputs) -> list[
 
 
 def _bucketed(columns: Sequence[Value], outputs: Outputs) -> NDArray[np.int64]:
-    """Count residues in buckets, a row for each number and modulus."""
+    """Return histograms of the residues, one row for each number and modulus."""
     matrix = np.stack([value.of(outputs) for value in columns])
     ratio = np.where(np.abs(matrix) < _LARGEST, matrix, 0.0)[:, None, :] / _MODULI[:, None]
     bucket = np.rint((ratio - np.floor(ratio)) * _BUCKETS).astype(np.intp) % _BUCKETS

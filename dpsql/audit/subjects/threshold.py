@@ -1,4 +1,4 @@
-"""dpsql's mechanisms that compare with a noisy threshold, in batches of runs."""
+"""The threshold mechanisms as audit subjects: sparse vector, its variants, and guess and check."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import numpy as np
 
 from dpsql import mechanisms
 from dpsql import noise as exact_noise
-from dpsql.audit.features_numbers import times
+from dpsql.audit.features.numbers import times
 from dpsql.audit.outputs import CHARGE
 from dpsql.audit.subject import Subject, first_hits, levels
-from dpsql.mechanisms import grid, guess_and_check, ladder
+from dpsql.mechanisms import grid, guess_and_check, sparse_vector_plan
 from dpsql.mechanisms.sparse_vector import affordable, fresh, gaps_of, passed
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpsql.mechanisms import Noise
-    from dpsql.mechanisms.ladder import Ladder
+    from dpsql.mechanisms.sparse_vector_plan import SparseVectorPlan
     from dpsql.noise import Entropy
 
 __all__ = ["SUBJECTS", "check_guesses", "find_above", "find_largest_above"]
@@ -34,7 +34,7 @@ def _plan(
     k: int,
     epsilon: Fraction,
     **options: Any,  # noqa: ANN401  handed on to the mechanism
-) -> Ladder:
+) -> SparseVectorPlan:
     given = {
         "limit": None,
         "branches": 1,
@@ -47,7 +47,7 @@ def _plan(
         "below": False,
         **options,
     }
-    return ladder.ladder(len(counts), threshold, k, epsilon, **given)
+    return sparse_vector_plan.sparse_vector_plan(len(counts), threshold, k, epsilon, **given)
 
 
 def find_above(
@@ -66,12 +66,12 @@ def find_above(
     shape = (trials, len(counts))
     values = np.broadcast_to(grid.placed(counts, plan.bits, negated=below), shape)
     values = values - grid.draw(plan.noise, plan.threshold_scale, plan.bits, (trials, 1), entropy)
-    way, steps = passed(values, plan.bars, fresh(plan, entropy))
-    hit = affordable(way, plan) & (way >= 0)
+    branch_index, steps = passed(values, plan.cutoffs, fresh(plan, entropy))
+    hit = affordable(branch_index, plan) & (branch_index >= 0)
     gap = np.full(shape, np.nan)
-    gap[hit] = gaps_of(steps[hit], way[hit], plan)
-    units = reduce(np.add, np.where(hit, 1 << np.maximum(way, 0), 0).T)
-    found = {"branch": plan.branches - 1 - way, "gap": gap} if plan.branches > 1 else {"gap": gap}
+    gap[hit] = gaps_of(steps[hit], branch_index[hit], plan)
+    units = reduce(np.add, np.where(hit, 1 << np.maximum(branch_index, 0), 0).T)
+    found = {"branch": plan.branches - 1 - branch_index, "gap": gap} if plan.branches > 1 else {"gap": gap}
     index, parts = first_hits(hit, min(k << (plan.branches - 1), 3), **found)
     return {"index": index, **parts, CHARGE: _spent(plan, units)}
 
@@ -86,23 +86,23 @@ def find_largest_above(
     epsilon: Fraction,
     **options: Any,  # noqa: ANN401  handed on to the mechanism
 ) -> dict[str, Any]:
-    """Run `hybrid_sparse_vector` many times, from its own parts."""
+    """Run `hybrid_sparse_vector` many times, with the functions that it is made of."""
     plan = _plan(counts, threshold, k, epsilon, **options)
     shape = (trials, len(counts))
     values = np.broadcast_to(grid.placed(counts, plan.bits, negated=False), shape)
     values = values - grid.draw(plan.noise, plan.threshold_scale, plan.bits, (trials, 1), entropy)
-    way, steps = passed(values, plan.bars, fresh(plan, entropy))
+    branch_index, steps = passed(values, plan.cutoffs, fresh(plan, entropy))
     ranks = exact_noise.ranks(len(counts), trials=trials, entropy=entropy)
-    order = np.lexsort((ranks, np.where(way >= 0, -steps, np.iinfo(np.int64).max)), axis=1)
+    order = np.lexsort((ranks, np.where(branch_index >= 0, -steps, np.iinfo(np.int64).max)), axis=1)
     order = order[:, : plan.hits]
-    hit = np.take_along_axis(way, order, axis=1) >= 0
+    hit = np.take_along_axis(branch_index, order, axis=1) >= 0
     best = np.take_along_axis(steps, order, axis=1)
     gap = np.full(hit.shape, np.nan)
     gap[hit] = gaps_of(best[hit], np.zeros(np.count_nonzero(hit), dtype=np.int64), plan)
     return {"index": np.where(hit, order, -1), "gap": gap, CHARGE: _spent(plan, times(hit))}
 
 
-def _spent(plan: Ladder, units: NDArray[np.int64]) -> NDArray[np.float64]:
+def _spent(plan: SparseVectorPlan, units: NDArray[np.int64]) -> NDArray[np.float64]:
     distinct, which = np.unique(units, return_inverse=True)
     charges: NDArray[np.float64] = np.array([float(plan.spent(int(spent))) for spent in distinct])[which]
     return charges
@@ -119,7 +119,7 @@ def check_guesses(
     guess: int = 1,
     noise: Noise = "exponential",
 ) -> dict[str, Any]:
-    """Check one guess for each count with `GuessAndCheck`, many times, from its own parts."""
+    """Check one guess for each count many times, with the functions that `GuessAndCheck` is made of."""
     public = mechanisms.GuessAndCheck(tolerance, epsilon, misses, noise=noise, entropy=entropy)
     bits, size = public.resolution, (trials, len(counts))
     first, check = 1 / public.threshold_scale, 2 / public.scale
@@ -138,8 +138,8 @@ def check_guesses(
     level = grid.draw(noise, public.threshold_scale, bits, (trials, 1), entropy)
     drawn = grid.draw(noise, public.scale, bits, size, entropy)
     steps = np.broadcast_to(grid.placed(counts, bits, negated=False), size)
-    # Arithmetic, which works on arrays as it does on numbers.
-    judged = guess_and_check.judge(steps, guess << bits, drawn, level, int(plan.bars[0]))  # type: ignore[arg-type]  # see above
+    # `judge` is annotated for integers; its arithmetic works on arrays too.
+    judged = guess_and_check.judge(steps, guess << bits, drawn, level, int(plan.cutoffs[0]))  # type: ignore[arg-type]  # see above
     over, off = (np.asarray(part) for part in judged)
     missed = over & (np.cumsum(over, axis=1) <= misses)
     answers = steps + grid.draw("laplace", public.answer_scale, bits, size, entropy)
@@ -168,7 +168,9 @@ def _subject(
 
 
 _PLAIN = "the first groups above a threshold, with gaps (dissertation, Algorithm 17)"
-_LADDER = "sparse vector that spends less on clear hits, charged by branch (Free Gap, Algorithm 2, extended)"
+_ADAPTIVE = (
+    "sparse vector that spends less on clear hits, charged by branch (Free Gap, Algorithm 2, extended)"
+)
 
 SUBJECTS = (
     *(
@@ -198,11 +200,15 @@ SUBJECTS = (
         ks=(1, 2),
     ),
     _subject(
-        "ladder, 4 branches, exponential", _LADDER, partial(find_above, branches=4), monotone=True, ks=(1, 2)
+        "ladder, 4 branches, exponential",
+        _ADAPTIVE,
+        partial(find_above, branches=4),
+        monotone=True,
+        ks=(1, 2),
     ),
     _subject(
         "ladder, 4 branches, limit 1, exponential",
-        _LADDER,
+        _ADAPTIVE,
         partial(find_above, branches=4, limit=1),
         monotone=False,
         ks=(1,),
@@ -229,4 +235,4 @@ SUBJECTS = (
         arguments=lambda epsilon: {"tolerance": levels(epsilon, -4, -1, 0, 1, 4), "misses": [1, 2]},
     ),
 )
-"""All of them."""
+"""The subjects of this module."""

@@ -1,7 +1,7 @@
-"""Choose combinations of an output's numbers, of any parts, that tell two samples apart.
+"""Choose combinations of an output's numbers, of any parts, that distinguish two samples.
 
-A mechanism's whole output is one row of numbers. What is chosen here depends on the sample that events are
-found in. The events are compared, and then tested, on other runs.
+The whole output of a mechanism is treated as one row of numbers. The choice depends on the sample in which
+events are found. The events are compared, and then tested, on other runs.
 """
 
 from __future__ import annotations
@@ -13,50 +13,50 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpsql.audit.features_rows import Combination, Corner
+from dpsql.audit.features.rows import Combination, Corner
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from dpsql.audit.features_numbers import Value
+    from dpsql.audit.features.numbers import Value
     from dpsql.audit.outputs import Outputs
 
 __all__ = ["combinations"]
 
 _LOOK = 1 << 12
-"""Runs of each sample that decide what is looked at."""
+"""Runs of each sample used to choose the combinations."""
 
 _LEAST_RUNS = 64
 """Complete rows needed of each sample."""
 
 _MOST = 12
-"""Numbers combined: those whose means differ most clearly."""
+"""Most numbers combined: those whose means differ most clearly."""
 
 _PAIRS = 2
-"""Pairs looked at for their means and variances, and as many for their equal sums."""
+"""Pairs chosen by their means and variances; as many again are chosen by their equal sums."""
 
 _GAIN, _CLEAR = 1.1, 4.0
-"""How much more clearly than its terms, and by how many standard deviations, a pair's sum has to differ."""
+"""A pair's sum must differ by this factor more than its terms, and by this many standard deviations."""
 
 _CANCELLED = 1e-10
-"""Part of its terms' variance below which a sum has no noise."""
+"""Share of its terms' variance below which a sum counts as free of noise."""
 
 _SAME = 1e-6
 """Difference of means, in standard deviations of the terms, below which sums without noise are equal."""
 
 _EQUAL_LOOK, _EQUAL = 128, 0.08
-"""Runs in which equal sums are counted; how much more frequent they have to be than equal terms."""
+"""Runs in which equal sums are counted, and by how much more frequent they must be than equal terms."""
 
 _ENDLESS = 1e9
-"""Standard deviations by which sums without noise differ."""
+"""Stands for infinitely many standard deviations, by which sums without noise differ."""
 
 _FAINT = 0.05
 """Weight, relative to the greatest, below which the discriminant leaves a term out."""
 
 _DIFFERS, _FEW = 2.0, 4
-"""Standard deviations by which the means of a corner's numbers differ; half of them for few numbers."""
+"""Standard deviations by which the means of a corner's numbers must differ; half for at most `_FEW`."""
 
 _COEFFICIENTS = np.array(
     [
@@ -80,12 +80,12 @@ class _Rows:
 
     @property
     def shift(self) -> NDArray[np.float64]:
-        """Return by how much the means differ."""
+        """Return the difference of the means."""
         return np.asarray(self.means[1] - self.means[0])
 
     @property
     def certainty(self) -> NDArray[np.float64]:
-        """Return the same in standard deviations of the difference."""
+        """Return the difference of the means in its standard deviations."""
         share = float(np.sqrt(sum(1 / len(side) for side in self.sides)))
         return self.shift / (self.spread * share)
 
@@ -104,7 +104,7 @@ def combinations(columns: Sequence[Value], first: Outputs, second: Outputs) -> l
     if rows is None:
         return []
     several = len({value.part for value in rows.columns}) > 1
-    # Where there is one part, its average is looked at already.
+    # With a single part the sum is equivalent to its average, which is a feature already.
     weighted = [np.ones(len(rows.columns))] if several else []
     weighted += [_discriminant(rows), *_pairs(rows)]
     sums = [_combination(rows, weights) for weights in weighted if np.count_nonzero(weights) > 1]
@@ -112,7 +112,7 @@ def combinations(columns: Sequence[Value], first: Outputs, second: Outputs) -> l
 
 
 def _rows(columns: Sequence[Value], first: Outputs, second: Outputs) -> _Rows | None:
-    """Return the numbers that most runs have and that vary; None if fewer than two are left."""
+    """Return the numbers that are present in most runs and vary; None if fewer than two are left."""
     if len(columns) < 2:
         return None
     matrices = []
@@ -161,7 +161,7 @@ def _combination(rows: _Rows, weights: NDArray[np.float64]) -> Combination:
 
 
 def _discriminant(rows: _Rows) -> NDArray[np.float64]:
-    """Return the weights of Fisher's linear discriminant; a sum without noise outweighs all else."""
+    """Return the weights of Fisher's linear discriminant, in which a sum without noise dominates."""
     correlation = rows.covariances.mean(axis=0) / np.outer(rows.spread, rows.spread)
     values, vectors = np.linalg.eigh(correlation)
     standard = vectors @ ((vectors.T @ (rows.shift / rows.spread)) / np.maximum(values, _CANCELLED))
@@ -173,7 +173,7 @@ def _discriminant(rows: _Rows) -> NDArray[np.float64]:
 
 @lru_cache(maxsize=32)
 def _grid(width: int) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float64]]:
-    """List all pairs of columns with all coefficients: both columns, and a matrix of weights."""
+    """Return the columns and the weight matrix of all pairs of columns with all coefficients."""
     pairs = np.array(list(itertools.combinations(range(width), 2)))
     i, j = (np.tile(pairs[:, side], len(_COEFFICIENTS)) for side in (0, 1))
     a, b = (np.repeat(_COEFFICIENTS[:, side], len(pairs)) for side in (0, 1))
@@ -183,7 +183,7 @@ def _grid(width: int) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.fl
 
 
 def _pairs(rows: _Rows) -> list[NDArray[np.float64]]:
-    """Return the weights of the pairs that tell more than their terms, or whose sums are often equal."""
+    """Return the weights of pairs that distinguish better than their terms, or have frequent equal sums."""
     i, j, weights = _grid(len(rows.columns))
     shift = np.abs(rows.shift @ weights)
     variances = np.stack([np.einsum("ik,ik->k", weights, side @ weights) for side in rows.covariances])
@@ -201,7 +201,7 @@ def _pairs(rows: _Rows) -> list[NDArray[np.float64]]:
 
 
 def _clarity(shift: NDArray[np.float64], variances: NDArray[np.float64], size: int) -> NDArray[np.float64]:
-    """Return by how many standard deviations means and variances differ, for tails as of Laplace noise."""
+    """Return the differences of means and variances in standard deviations, assuming Laplace-like tails."""
     with np.errstate(divide="ignore", invalid="ignore"):
         mean = shift / np.sqrt(variances.mean(axis=0)) * np.sqrt(size / 2)
         variance = np.abs(np.log(variances[0] / variances[1])) * np.sqrt(size / 10)
@@ -210,8 +210,8 @@ def _clarity(shift: NDArray[np.float64], variances: NDArray[np.float64], size: i
 
 
 def _equal(rows: _Rows, i: NDArray[np.intp], j: NDArray[np.intp], weights: NDArray[np.float64]) -> list[int]:
-    """Return the places of pairs whose sums are equal more often than their terms are."""
-    # As many sums as five numbers have; of more numbers, the simplest sums.
+    """Return the indices of pairs whose sums are equal more often than their terms are."""
+    # All sums for up to five numbers; for more numbers only the simplest sums.
     size = min(weights.shape[1], max(140, 2 * weights.shape[1] // len(_COEFFICIENTS)))
     more = np.zeros(size)
     for side in rows.sides:
@@ -225,7 +225,7 @@ def _equal(rows: _Rows, i: NDArray[np.intp], j: NDArray[np.intp], weights: NDArr
 
 
 def _corners(rows: _Rows, *, several: bool) -> list[Corner]:
-    """Return the corner of all numbers that differ: each on the first input's side of its middle."""
+    """Return the corner of all numbers that differ: each on the first input's side of its midpoint."""
     least = _DIFFERS if len(rows.columns) > _FEW else _DIFFERS / 2
     differs = np.flatnonzero(np.abs(rows.certainty) > least)
     if len(differs) < 2:

@@ -1,4 +1,4 @@
-"""The space of events that two samples are searched for, and how often each happened."""
+"""Enumerate the events that two samples are searched for, with the frequency of each."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpsql.audit.cells import binned, grouped, interval
+from dpsql.audit.discretization import bin_numbers, encode_labels, interval
 from dpsql.audit.events import Labelled
 from dpsql.audit.features import label_features, number_features, row_features
 
@@ -17,33 +17,33 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from dpsql.audit.cells import Bins, Groups
+    from dpsql.audit.discretization import Bins, LabelCodes
     from dpsql.audit.events import Condition
     from dpsql.audit.outputs import Outputs
 
-__all__ = ["Kind", "Space"]
+__all__ = ["EventFamily", "EventSpace"]
 
 _UNION = 6
-"""Most labels in one event: people have to read it."""
+"""Most labels in one event, for events must stay readable."""
 
 _BINS = 28
 _QUICK_BINS = 12
 _CONTEXTS = 8
 _QUICK_CONTEXTS = 3
 _ROW_CONTEXTS = 1
-"""Contexts of numbers that are computed from several: they are many, and tell most alone."""
+"""Label contexts of numbers computed from several: there are many, and most are informative alone."""
 
 _LEVELS = 6
 _QUICK = 1 << 12
-"""Samples up to this size are looked at less finely: they have less to show."""
+"""Samples up to this size are discretized more coarsely."""
 
 _SEEN = 24
-"""Labels that occurred less often in both samples together are passed over."""
+"""Labels that occurred less often in both samples together are ignored."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Kind:
-    """Events of one kind: how often each happened in the two samples, and how to name one.
+class EventFamily:
+    """A family of similar events: the frequency of each in the two samples, and how to build one.
 
     `c1` and `c2` have a row for each claim of `claims`.
     """
@@ -52,11 +52,11 @@ class Kind:
     c2: NDArray[np.int64]
     claims: NDArray[np.float64]
     event: Callable[[int, int], tuple[int, tuple[Condition, ...]]]
-    """Given row and column, the place of the event's charge, and its conditions."""
+    """Maps row and column to the index of the event's claim and its conditions."""
 
 
-class Space:
-    """All events that two samples are searched for.
+class EventSpace:
+    """All events that two samples are searched for, in families.
 
     The search space is that of the dissertation (section 4.3.3) and more: values of each label, of all
     labels together, how often one occurs; sets of such values; intervals of each number, of their least,
@@ -69,27 +69,27 @@ class Space:
         quick = first.trials <= _QUICK
         self._trials = first.trials
         self.claims, self._level = _levels(first, second, epsilon)
-        self._groups = [grouped(feature, first, second) for feature in label_features(first, second)]
+        self._groups = [encode_labels(feature, first, second) for feature in label_features(first, second)]
         numbers = number_features(first, second)
         most = _QUICK_BINS if quick else _BINS
-        self._bins = [binned(number, first, second, most) for number in numbers]
-        self._row_bins = [binned(number, first, second, most) for number in row_features(first, second)]
+        self._bins = [bin_numbers(number, first, second, most) for number in numbers]
+        self._row_bins = [bin_numbers(number, first, second, most) for number in row_features(first, second)]
         count = _QUICK_CONTEXTS if quick else _CONTEXTS
-        self._contexts: list[Groups | None] = [None, *self._groups[::-1][:count]]
+        self._contexts: list[LabelCodes | None] = [None, *self._groups[::-1][:count]]
 
-    def kinds(self) -> Iterator[Kind]:
-        """Yield all events, kind by kind."""
+    def families(self) -> Iterator[EventFamily]:
+        """Yield all events, family by family."""
         if len(self.claims) > 1:
             c1, c2 = (counts.reshape(-1, 1) for counts in self._counts(None, None, 1))
-            yield Kind(c1, c2, self.claims, lambda row, _: (row, ()))
+            yield EventFamily(c1, c2, self.claims, lambda row, _: (row, ()))
         yield from self._labels()
         for bin_ in self._bins:
             yield from self._intervals(bin_, self._contexts)
         for bin_ in self._row_bins:
             yield from self._intervals(bin_, self._contexts[: 1 + _ROW_CONTEXTS])
 
-    def _labels(self) -> Iterator[Kind]:
-        """Look at the labels of each feature, and at sets of them."""
+    def _labels(self) -> Iterator[EventFamily]:
+        """Yield the events on single labels of each feature, and on sets of labels."""
         if not self._groups:
             return
         wide = max(len(group.values) for group in self._groups)
@@ -100,7 +100,7 @@ class Space:
             size = len(group.values)
             none[place, :, :size] = False
             for side, counts in enumerate(self._counts(group, None, 1)):
-                # Behind each other: the labels of one charge, then the rest of that charge.
+                # Layout: the labels of one charge, then all other labels of that charge.
                 alone[side, place, :, :size] = counts.reshape(-1, size + 1)[:, :size]
         ratio = np.log((alone[1] + 0.5) / (alone[0] + 0.5))
         sets = []
@@ -109,12 +109,12 @@ class Space:
             sets.append((order, np.cumsum(np.take_along_axis(alone, order[None], axis=-1), axis=-1)))
         for place, group in enumerate(self._groups):
             for order, sums in sets:
-                yield Kind(sums[0, place], sums[1, place], self.claims, _set_of(group, order[place]))
+                yield EventFamily(sums[0, place], sums[1, place], self.claims, _set_of(group, order[place]))
             single = alone[:, place, :, : len(group.values)]
-            yield Kind(single[0], single[1], self.claims, _one_of(group))
+            yield EventFamily(single[0], single[1], self.claims, _one_of(group))
 
-    def _intervals(self, bin_: Bins, contexts: list[Groups | None]) -> Iterator[Kind]:
-        """Look at intervals of a number, alone and beside each label of each context."""
+    def _intervals(self, bin_: Bins, contexts: list[LabelCodes | None]) -> Iterator[EventFamily]:
+        """Yield the events on intervals of a number, alone and combined with each label of each context."""
         width = len(bin_.edges) + 2
         start, end = _pairs(width)
         counts, rows = [], []
@@ -136,10 +136,10 @@ class Space:
             mine = sums[:, begin : begin + len(row)]
             begin += len(row)
             size = 1 if context is None else len(context.values) + 1
-            yield Kind(mine[0], mine[1], self.claims[row // size], _within(bin_, context, row, size))
+            yield EventFamily(mine[0], mine[1], self.claims[row // size], _within(bin_, context, row, size))
 
     def _counts(
-        self, group: Groups | None, bin_: Bins | None, width: int
+        self, group: LabelCodes | None, bin_: Bins | None, width: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Count each sample's runs by charge, label and bin."""
         labels = 1 if group is None else len(group.values) + 1
@@ -154,28 +154,28 @@ class Space:
             if cell is None:
                 counts.append(np.full(1, self._trials))
             else:
-                # Runs of a charge beyond those looked at count behind all others.
+                # Runs of an ignored charge have indices beyond `size` and are cut off.
                 counts.append(np.bincount(cell, minlength=size)[:size])
         return counts[0], counts[1]
 
 
-def _set_of(group: Groups, order: NDArray[np.intp]) -> Callable[[int, int], tuple[int, Any]]:
-    """Name the sets of a row's first labels."""
+def _set_of(group: LabelCodes, order: NDArray[np.intp]) -> Callable[[int, int], tuple[int, Any]]:
+    """Return the function that builds the event of a set of labels."""
     return lambda row, column: (
         row,
         (Labelled(group.feature, tuple(group.values[i] for i in order[row, : column + 1])),),
     )
 
 
-def _one_of(group: Groups) -> Callable[[int, int], tuple[int, Any]]:
-    """Name single labels."""
+def _one_of(group: LabelCodes) -> Callable[[int, int], tuple[int, Any]]:
+    """Return the function that builds the event of a single label."""
     return lambda row, column: (row, (Labelled(group.feature, (group.values[column],)),))
 
 
 def _within(
-    bin_: Bins, context: Groups | None, rows: NDArray[np.intp], size: int
+    bin_: Bins, context: LabelCodes | None, rows: NDArray[np.intp], size: int
 ) -> Callable[[int, int], tuple[int, Any]]:
-    """Name intervals beside a context's labels; `rows` are the places of charge and label."""
+    """Return the function that builds events of intervals; `rows` are indices of charge and label."""
 
     def event(row: int, pair: int) -> tuple[int, Any]:
         start, end = _pairs(len(bin_.edges) + 2)
@@ -190,14 +190,14 @@ def _within(
 
 @lru_cache(maxsize=64)
 def _pairs(width: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """List first and last edges of all intervals of so many bins."""
+    """List the first and last edges of all intervals of `width` bins."""
     return np.triu_indices(width, 1)
 
 
 def _levels(
     first: Outputs, second: Outputs, epsilon: float
 ) -> tuple[NDArray[np.float64], tuple[NDArray[np.intp] | None, NDArray[np.intp] | None]]:
-    """Return the charges that occur, the most frequent ones, and the place of each run's among them."""
+    """Return the most frequent charges, and the index of each run's charge among them."""
     if first.epsilon is None or second.epsilon is None:
         return np.array([epsilon]), (None, None)
     charges = [np.round(outputs.epsilon, 9) for outputs in (first, second) if outputs.epsilon is not None]

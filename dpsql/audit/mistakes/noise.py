@@ -1,4 +1,4 @@
-"""Noise for the test subjects: as their authors write it, on a fine grid but for the floating-point one."""
+"""Noise for subjects with a known verdict: on a fine grid, except for the floating-point one."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def exponential(scale: Fraction, shape: Shape, entropy: Entropy) -> NDArray[np.f
 
 
 def geometric(ratio: float, shape: Shape, entropy: Entropy) -> NDArray[np.int64]:
-    """Draw geometric noise with P(Y >= m) = ratio^m, for a ratio no mechanism of dpsql would use."""
+    """Draw geometric noise with P(Y >= m) = ratio^m for any ratio, in floating point."""
     drawn = uniforms(int(np.prod(shape)), entropy).reshape(shape)
     return np.asarray(np.floor(np.log(drawn) / np.log(ratio)), dtype=np.int64)
 

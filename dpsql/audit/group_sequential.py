@@ -1,4 +1,4 @@
-"""The test on fresh runs: one event, looked at once, and once more where that leaves it open."""
+"""Test one event on fresh runs, in one stage or two: a group sequential test."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from dpsql.audit.statistics import lower_bound, p_value
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Looks"]
+__all__ = ["GroupSequentialTest"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Looks:
-    """How often an event happened, in one look or two.
+class GroupSequentialTest:
+    """Counts of one event in the stages of a group sequential test, and the p-values from them.
 
-    Each p-value is twice the least of the looks', for two there may be; so whether the second one is
-    taken may depend on the first.
+    There are at most two stages. Each p-value is twice the smallest of the stages' (Bonferroni), so the
+    decision to run the second stage may depend on the first.
 
     Attributes
     ----------
     counts
-        Of each look: how often on the first input, how often on the second, and the runs on each.
+        For each stage: the count on the first input, on the second, and the number of runs on each.
     at
-        The numbers that do the thinning.
+        The numbers of `strata` used for thinning.
     delta
-        What is claimed beside epsilon.
+        The delta of the claim.
     """
 
     counts: tuple[tuple[int, int, int], ...]
@@ -37,12 +37,12 @@ class Looks:
     delta: float
 
     def p_value(self, epsilon: float) -> float:
-        """Test that the event is at most e^epsilon times as likely on the first input, and delta."""
+        """Return the p-value of P(event on first input) <= e^epsilon P(event on second) + delta."""
         least = min(p_value(c1, c2, n, epsilon, self.at, delta=self.delta) for c1, c2, n in self.counts)
         return min(1.0, 2 * least)
 
     def backward(self, epsilon: float) -> float:
-        """Test the same with the inputs exchanged."""
+        """Return the p-value of the same hypothesis with the inputs exchanged."""
         least = min(p_value(c2, c1, n, epsilon, self.at, delta=self.delta) for c1, c2, n in self.counts)
         return min(1.0, 2 * least)
 

@@ -1,4 +1,4 @@
-"""Test subjects that choose or count: private ones from the literature, and well-known mistakes."""
+"""Selection and counting subjects: private mechanisms from the literature, and well-known mistakes."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpsql import noise as exact_noise
-from dpsql.audit.features_numbers import times
+from dpsql.audit.features.numbers import times
 from dpsql.audit.inputs import Pair
+from dpsql.audit.mistakes.noise import exponential, geometric, laplace, textbook_laplace
 from dpsql.audit.outputs import CHARGE
 from dpsql.audit.subject import Subject, levels
-from dpsql.audit.subjects_choice import hybrid_top_k
-from dpsql.audit.wrong_noise import exponential, geometric, laplace, textbook_laplace
+from dpsql.audit.subjects.choice import hybrid_top_k
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +31,7 @@ _DRAW = {"laplace": laplace, "exponential": exponential}
 def noisy_max(
     counts: NDArray[np.int64], trials: int, entropy: Entropy, *, epsilon: Fraction, noise: str, value: bool
 ) -> NDArray[Any]:
-    """Return the index of the largest noisy count, or wrongly that count itself."""
+    """Return the index of the largest noisy count or, incorrectly, that noisy count itself."""
     noisy = counts + _DRAW[noise](2 / epsilon, (trials, len(counts)), entropy)
     return np.asarray(noisy.max(axis=1) if value else np.argmax(noisy, axis=1))
 
@@ -39,7 +39,7 @@ def noisy_max(
 def noisy_min(
     counts: NDArray[np.int64], trials: int, entropy: Entropy, *, epsilon: Fraction
 ) -> NDArray[np.int64]:
-    """Return the index of the smallest count after adding one-sided noise, rather than subtracting it."""
+    """Return the index of the smallest count plus one-sided noise, which should be subtracted."""
     noisy = counts + exponential(1 / epsilon, (trials, len(counts)), entropy)
     return np.asarray(np.argmin(noisy, axis=1))
 
@@ -47,7 +47,7 @@ def noisy_min(
 def histogram(
     counts: NDArray[np.int64], trials: int, entropy: Entropy, *, epsilon: Fraction, inverted: bool = False
 ) -> NDArray[np.float64]:
-    """Return all counts with Laplace noise of scale 1/epsilon, or wrongly epsilon."""
+    """Return all counts with Laplace noise of scale 1/epsilon or, incorrectly, epsilon."""
     scale = epsilon if inverted else 1 / epsilon
     return counts + laplace(scale, (trials, len(counts)), entropy)
 
@@ -71,7 +71,7 @@ def geometric_count(
 def discrete_top_k(
     counts: NDArray[np.int64], trials: int, entropy: Entropy, k: int, *, epsilon: Fraction
 ) -> dict[str, Any]:
-    """Return the k largest of whole noisy counts with their gaps, equal ones in the order of the groups."""
+    """Return the k largest discrete noisy counts with gaps; ties are broken by position."""
     scale = min(k, len(counts) - 1) / epsilon
     drawn = exact_noise.geometric(1 / scale, (trials, len(counts)), entropy=entropy)
     return _largest(counts + drawn, k)
@@ -80,7 +80,7 @@ def discrete_top_k(
 def unscaled_top_k(
     counts: NDArray[np.int64], trials: int, entropy: Entropy, k: int, *, epsilon: Fraction
 ) -> dict[str, Any]:
-    """Return the k largest of noisy counts with their gaps, with noise for one of them."""
+    """Return the k largest noisy counts with gaps; the noise scale is that for k = 1."""
     return _largest(counts + exponential(1 / epsilon, (trials, len(counts)), entropy), k)
 
 
@@ -93,7 +93,7 @@ def _largest(noisy: NDArray[Any], k: int) -> dict[str, Any]:
 def generous_hybrid(
     counts: NDArray[np.int64], trials: int, entropy: Entropy, k: int, threshold: int, *, epsilon: Fraction
 ) -> dict[str, Any]:
-    """Run hybrid top-k, but charge for the groups alone: reaching the threshold is called free."""
+    """Run hybrid top-k, but charge only for the groups and not for reaching the threshold."""
     found = hybrid_top_k(counts, trials, entropy, k, threshold, epsilon=epsilon)
     return {**found, CHARGE: float(epsilon) * times(found["index"] >= 0) / min(k, len(counts))}
 
@@ -191,11 +191,11 @@ SUBJECTS = (
     Subject(
         "hybrid top-k, threshold refunded",
         "incorrect",
-        "gives back too much: that the threshold was reached is told for nothing",
+        "charges for the groups only: the fact that the threshold was reached is released at no charge",
         generous_hybrid,
         "monotone",
         arguments=lambda epsilon: {"k": [1, 2, 3], "threshold": levels(epsilon, -2, -1, 0, 1, 2, 4)},
         effort=2.0,
     ),
 )
-"""All of them."""
+"""The subjects of this module."""

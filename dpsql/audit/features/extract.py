@@ -1,4 +1,4 @@
-"""What events are about: one label or one number of each output."""
+"""List the features of two samples: labels and numbers of each output that events are conditions on."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from dpsql.audit.directions import combinations
-from dpsql.audit.features_labels import Agreement, Column, Finest, LowBits, Row, Set, Sides, Times
-from dpsql.audit.features_numbers import Average, Greatest, Least, Value
-from dpsql.audit.residues import residues
+from dpsql.audit.features.directions import combinations
+from dpsql.audit.features.labels import Agreement, Column, Finest, LowBits, Row, Set, Sides, Times
+from dpsql.audit.features.numbers import Average, Greatest, Least, Value
+from dpsql.audit.features.residues import residues
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,51 +21,51 @@ if TYPE_CHECKING:
 __all__ = ["LabelFeature", "NumberFeature", "label_features", "number_features", "row_features"]
 
 _WIDEST = 12
-"""Columns looked at one by one; further ones count as parts of the whole."""
+"""Most columns of a part that get a feature each; further ones enter only features of the whole part."""
 
 _SMALL = 4
-"""Parts of at most this width are looked at as sets, too."""
+"""Parts of at most this width get a feature for the set of their labels, too."""
 
 _FINE = -40
-"""Numbers with digits worth less than two to this are in floating point, not on a grid."""
+"""Numbers with binary digits below 2 to this exponent are in floating point, not on a grid."""
 
 _LOOK = 1 << 12
-"""Runs that decide which labels are looked at."""
+"""Runs used to choose the features."""
 
 _MANY = 24
-"""Whole numbers with more than so many values are numbers, besides labels."""
+"""Integers with more distinct values than this are numbers as well as labels."""
 
 _MOST_TIMES = 4
-"""Labels whose number of occurrences is looked at, in each part."""
+"""Number of labels in each part whose number of occurrences is a feature."""
 
 
 class LabelFeature(Protocol):
-    """A label of each output."""
+    """A function that assigns a label to each output."""
 
     def of(self, outputs: Outputs) -> NDArray[Any]:
-        """Return it as an array whose first axis is the runs."""
+        """Return the labels as an array whose first axis is the runs."""
         ...
 
     def words(self, values: tuple[Any, ...]) -> str:
-        """Say that it is one of some values."""
+        """Describe in words the condition that the label is one of some values."""
         ...
 
 
 class NumberFeature(Protocol):
-    """A number of each output; NaN where there is none."""
+    """A function that assigns a number to each output; NaN where there is none."""
 
     def of(self, outputs: Outputs) -> NDArray[np.float64]:
-        """Return it for each run."""
+        """Return the number of each run."""
         ...
 
     @property
     def name(self) -> str:
-        """What people call it."""
+        """Name of the number in the description of an event."""
         ...
 
 
 def label_features(first: Outputs, second: Outputs) -> list[LabelFeature]:
-    """List the labels of two samples: each alone, a part's together or as a set, how many of each, all."""
+    """List the label features of two samples: single labels, rows, sets, numbers of occurrences."""
     found: list[LabelFeature] = []
     parts = _parts(first.labels, second.labels)
     for part, width in parts:
@@ -87,7 +87,7 @@ def label_features(first: Outputs, second: Outputs) -> list[LabelFeature]:
     for part, width in numeric:
         if width > 1:
             found.append(_sides(((part, width),), *heads))
-        # On a grid no digit tells.
+        # On a grid the last digits carry no information.
         floating = [j for j in range(min(width, 2)) if Finest(part, width, j).of(heads[0]).min() < _FINE]
         found += [LowBits(part, width, j) for j in floating]
         found += [Finest(part, width, j) for j in floating]
@@ -97,7 +97,7 @@ def label_features(first: Outputs, second: Outputs) -> list[LabelFeature]:
 
 
 def number_features(first: Outputs, second: Outputs) -> list[NumberFeature]:
-    """List the numbers of two samples: each alone, and a part's least, greatest and average."""
+    """List the number features of two samples: each number, and the least, greatest, average of a part."""
     found: list[NumberFeature] = []
     for part, width in _numeric(first, second):
         found += [Value(part, width, j) for j in range(min(width, _WIDEST))]
@@ -107,13 +107,13 @@ def number_features(first: Outputs, second: Outputs) -> list[NumberFeature]:
 
 
 def row_features(first: Outputs, second: Outputs) -> list[NumberFeature]:
-    """List what is computed from several numbers of any parts, or from digits, and differs in two samples."""
+    """List the features computed from several numbers, or from digits, that differ in two samples."""
     columns = [Value(part, width, j) for part, width in _numeric(first, second) for j in range(width)]
     return [*combinations(columns, first, second), *residues(columns[:_WIDEST], first, second)]
 
 
 def _numeric(first: Outputs, second: Outputs) -> tuple[tuple[str, int], ...]:
-    """Return the parts that are numbers, and how wide they are: floats, and whole numbers of many values."""
+    """Return the numeric parts with their widths: floats, and integers with many values."""
     found = list(_parts(first.values, second.values))
     for part, width in _parts(first.labels, second.labels):
         sides = [outputs.labels[part][:_LOOK] for outputs in (first, second) if part in outputs.labels]
@@ -123,14 +123,14 @@ def _numeric(first: Outputs, second: Outputs) -> tuple[tuple[str, int], ...]:
 
 
 def _many(sides: list[NDArray[np.int64]]) -> bool:
-    """Whether whole numbers have many values; most labels are told by their range already."""
+    """Return whether integers have many values; for most labels their range decides."""
     if max(int(side.max()) - int(side.min()) for side in sides) < _MANY:
         return False
     return len(np.unique(np.concatenate([side.ravel() for side in sides]))) > _MANY
 
 
 def _parts(*sides: Mapping[str, NDArray[Any]]) -> tuple[tuple[str, int], ...]:
-    """Return the parts of two samples and how wide they are."""
+    """Return the parts of two samples with their widths."""
     widths: dict[str, int] = {}
     for side in sides:
         for part, array in side.items():
@@ -139,11 +139,11 @@ def _parts(*sides: Mapping[str, NDArray[Any]]) -> tuple[tuple[str, int], ...]:
 
 
 def _sides(parts: tuple[tuple[str, int], ...], first: Outputs, second: Outputs) -> Sides:
-    """Return the sides of the middles that the first sample's numbers are on."""
+    """Build the feature that counts numbers on the first sample's side of the midpoints of medians."""
     halves = []
     for outputs in (first, second):
         side = np.concatenate([outputs.value(part, width) for part, width in parts], axis=1)
-        # What is no number is behind all others.
+        # NaN is sorted last.
         ordered, count = np.sort(side, axis=0), np.count_nonzero(~np.isnan(side), axis=0)
         middle = ordered[np.maximum(count - 1, 0) // 2, np.arange(side.shape[1])]
         halves.append(np.where(count > 0, middle, 0.0))
@@ -152,7 +152,7 @@ def _sides(parts: tuple[tuple[str, int], ...], first: Outputs, second: Outputs) 
 
 
 def _likelier(first: NDArray[Any], second: NDArray[Any]) -> tuple[Any, ...]:
-    """Return the row of the labels that are most likelier in the first sample than in the second."""
+    """Return for each column the label whose frequency in the first sample exceeds the second's most."""
     row = []
     for a, b in zip(first.T, second.T, strict=True):
         seen, which = np.unique(np.concatenate([a, b]), return_inverse=True)

@@ -1,4 +1,4 @@
-"""dpsql's mechanisms for a domain that nobody knows, and for stable queries, in batches of runs."""
+"""The mechanisms for unknown domains and for stable queries, as audit subjects."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpsql import mechanisms
-from dpsql.audit.features_numbers import times
+from dpsql.audit.features.numbers import times
 from dpsql.audit.inputs import Pair
 from dpsql.audit.outputs import CHARGE
 from dpsql.audit.subject import Subject, repeated
-from dpsql.mechanisms import candidates, grid, stable
+from dpsql.mechanisms import grid, largest_groups, stable
 from dpsql.mechanisms.limited_domain import limited_domain_plan
 from dpsql.mechanisms.limited_domain import runs as unknown_runs
 from dpsql.mechanisms.top_stable import runs as stable_runs
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["SUBJECTS", "find_stable", "find_unknown", "first_stable", "stable_answers", "stairs"]
 
 SMALL, LARGE = 1e-6, 0.02
-"""A delta that leaves epsilon alone, and one so large that what happens with this chance is seen."""
+"""One delta too small to matter beside epsilon, and one large enough for such events to be observed."""
 
 
 def find_unknown(
@@ -45,10 +45,10 @@ def find_unknown(
     """Run `limited_domain` many times."""
     many = max(k, many)
     plan = limited_domain_plan(k, epsilon, delta, candidates=many)
-    position, kept = candidates.largest(counts, many)
+    position, kept = largest_groups.largest_groups(counts, many)
     index, gaps, released = unknown_runs(kept, len(position), plan, trials, entropy)
     before = np.arange(k) < released[:, None]
-    # An empty place may stand where nothing is released.
+    # Positions without a group occur only where nothing is released.
     named = np.concatenate([position, np.full(many + 1 - len(position), -1)])
     charges = np.array([float(plan.charge(t).epsilon) for t in range(k + 1)])
     return {
@@ -69,11 +69,11 @@ def find_stable(
     delta: float,
     noise: stable.StableNoise = "one-sided",
 ) -> dict[str, Any]:
-    """Run `top_stable` many times; what is released is a set, so it is shown by membership."""
+    """Run `top_stable` many times, and encode each released set as membership flags."""
     many = max(k, many)
     part = Fraction(1, 4) if many > k else Fraction(0)
     plan = _tests(many, epsilon * (1 - part), delta, noise)
-    position, kept = candidates.largest(counts, many)
+    position, kept = largest_groups.largest_groups(counts, many)
     found, steps = stable_runs(kept, Fraction(1), plan, trials, entropy)
     member = np.zeros((many + 1, len(counts)), dtype=np.int64)
     for size in range(many + 1):
@@ -90,7 +90,7 @@ def find_stable(
             gap[rows, : chosen.gap.shape[1]] = chosen.gap
             charge[rows] += float(chosen.charge.epsilon)
     margin = np.where(found > 0, grid.in_counts(steps, plan.bits), np.nan)
-    # Of a set of more than k only those chosen of it are named.
+    # Of a stable set of more than k groups only those chosen by noisy top-k are released.
     shown = np.where((found <= k)[:, None] | (not part), member[found], -1)
     parts = {"members": shown, "stable": found, "margin": margin, CHARGE: charge}
     return {**parts, "index": order, "gap": gap} if part else parts
@@ -105,7 +105,7 @@ def first_stable(
     delta: float,
     noise: stable.StableNoise = "one-sided",
 ) -> dict[str, Any]:
-    """Run `first_stable` many times on distances (first row), and release the answers (second row)."""
+    """Run `first_stable` many times; the input has distances in its first row, answers in its second."""
     distances, answers = queries
     plan = _tests(len(distances), epsilon, delta, noise)
     drawn = plan.draw(trials, len(distances), entropy)
@@ -127,7 +127,7 @@ def stable_answers(
     epsilon: Fraction,
     delta: float,
 ) -> dict[str, Any]:
-    """Run `stable_answers` many times on distances (first row), and release the answers (second row)."""
+    """Run `stable_answers` many times; the input has distances in its first row, answers in its second."""
     distances, answers = queries
     plan = stable.stable_tests(
         len(distances),
@@ -152,17 +152,17 @@ def _tests(many: int, epsilon: Fraction, delta: float, noise: stable.StableNoise
 
 
 def stairs(height: Callable[[Fraction, float], float], delta: float) -> Callable[[Fraction], list[Pair]]:
-    """Make monotone pairs whose largest counts stand near a bar, given its height for epsilon and delta."""
+    """Make monotone pairs whose largest counts are near a cutoff; `height` computes that cutoff."""
 
     def inputs(epsilon: Fraction) -> list[Pair]:
-        bar = round(height(epsilon, delta))
+        cutoff = round(height(epsilon, delta))
         found = [
             Pair("a new group", (0,), (1,)),
-            Pair("a new group below another", (3 * bar, 0), (3 * bar, 1)),
+            Pair("a new group below another", (3 * cutoff, 0), (3 * cutoff, 1)),
             Pair("new groups", (0, 0, 0), (1, 1, 1)),
-            Pair("two change places", (2 * bar, 5, 4), (2 * bar, 5, 5)),
+            Pair("two change places", (2 * cutoff, 5, 4), (2 * cutoff, 5, 5)),
         ]
-        for level in _near(bar):
+        for level in _near(cutoff):
             found += [
                 Pair("one above", (level, 0), (level + 1, 0)),
                 Pair("all above", (2 * level, level, 1), (2 * level + 1, level + 1, 2)),
@@ -178,22 +178,22 @@ def stairs(height: Callable[[Fraction, float], float], delta: float) -> Callable
     return inputs
 
 
-def _near(bar: int) -> list[int]:
-    """Return counts around a bar."""
-    return sorted({1, bar // 2, bar - 1, bar, bar + 1, round(1.5 * bar), 2 * bar})
+def _near(cutoff: int) -> list[int]:
+    """Return counts around a cutoff, and some far from it."""
+    return sorted({1, cutoff // 2, cutoff - 1, cutoff, cutoff + 1, round(1.5 * cutoff), 2 * cutoff})
 
 
 def _queries(delta: float) -> Callable[[Fraction], list[Pair]]:
     """Make distances to instability, with answers that differ only where both distances are 0."""
 
     def inputs(epsilon: Fraction) -> list[Pair]:
-        bar = round(_bar(epsilon, delta) - 1)
+        cutoff = round(_cutoff(epsilon, delta) - 1)
         found = [
             Pair("unstable", ((0,), (1,)), ((0,), (2,))),
-            Pair("unstable behind a stable one", ((bar, 0), (1, 1)), ((bar, 0), (1, 2))),
+            Pair("unstable behind a stable one", ((cutoff, 0), (1, 1)), ((cutoff, 0), (1, 2))),
             Pair("unstable ones", ((0, 0, 0), (1, 1, 1)), ((0, 0, 0), (2, 2, 2))),
         ]
-        for level in _near(bar):
+        for level in _near(cutoff):
             three, five = (level,) * 3, (level,) * 5
             found += [
                 Pair("one further", ((level,), (1,)), ((level + 1,), (1,))),
@@ -212,7 +212,7 @@ def _clearance(epsilon: Fraction, delta: float) -> float:
     return plan.clearance / (1 << plan.bits)
 
 
-def _bar(epsilon: Fraction, delta: float) -> float:
+def _cutoff(epsilon: Fraction, delta: float) -> float:
     return float(_tests(3, epsilon, delta, "one-sided").threshold) + 1
 
 
@@ -233,8 +233,9 @@ _STABLE_NOISES: tuple[tuple[stable.StableNoise, float], ...] = (
     ("one-sided", LARGE),
     ("laplace", SMALL),
 )
-# A large delta hides most of the loss, and two Laplace noises reach theirs only both in their tails.
-_LIMITED = "the k largest groups of an unknown domain that come before a bar"
+# A large delta covers most of the privacy loss. With two Laplace noises the loss reaches epsilon only
+# where both are in their tails. So `tight` is false for those.
+_LIMITED = "the k largest groups of an unknown domain that come before a cutoff"
 _STABLE = "a set of largest groups that is well apart (Carvalho et al., Algorithm 3)"
 _FIRST = "the first query that no unit could change (Carvalho et al., Algorithm 4)"
 _STREAM = "exact answers of stable queries, unstable ones charged (Carvalho et al., Algorithm 5, recharged)"
@@ -259,7 +260,7 @@ SUBJECTS = (
             delta,
             tight=noise == "one-sided" and delta == SMALL,
             arguments=lambda _: {"k": [1, 2], "many": [1, 2, 3]},
-            inputs=stairs(_bar, delta),
+            inputs=stairs(_cutoff, delta),
         )
         for noise, delta in _STABLE_NOISES
     ),
@@ -284,4 +285,4 @@ SUBJECTS = (
         inputs=_queries(SMALL),
     ),
 )
-"""All of them."""
+"""The subjects of this module."""

@@ -1,4 +1,4 @@
-"""Numbers computed from several numbers of an output, or from the digits of one, that events are about."""
+"""Number features computed from several numbers of an output, or from the digits of one."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dpsql.audit.features_numbers import Value
+    from dpsql.audit.features.numbers import Value
     from dpsql.audit.outputs import Outputs
 
 __all__ = ["Combination", "Corner", "Residue"]
 
 _STEPS = 4096
-"""A residue is rounded to this part of its modulus: division by 3 or 10 is not exact in floating point."""
+"""Residues are rounded to 1/4096 of the modulus: division by 3 or 10 is inexact in floating point."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +29,8 @@ class Combination:
     terms
         The numbers and their weights.
     quantum
-        What the sum is rounded to a multiple of: a power of two far below the spread of the terms. Noise that
-        cancels in floating point leaves a residue, which would hide that the sums are equal.
+        The sum is rounded to a multiple of this power of two, which is far below the spread of the terms.
+        Noise that cancels in floating point leaves a residue, which would hide that sums are equal.
     """
 
     terms: tuple[tuple[float, Value], ...]
@@ -38,7 +38,7 @@ class Combination:
 
     @property
     def name(self) -> str:
-        """What people call it."""
+        """Name of the number in the description of an event."""
         said = ""
         for weight, value in self.terms:
             sign = ("-" if weight < 0 else "") if not said else (" - " if weight < 0 else " + ")
@@ -47,7 +47,7 @@ class Combination:
         return said
 
     def of(self, outputs: Outputs) -> NDArray[np.float64]:
-        """Return it for each run; NaN where a term is missing."""
+        """Return the combination for each run; NaN where a term is missing."""
         with np.errstate(invalid="ignore", over="ignore"):
             total = reduce(np.add, (weight * value.of(outputs) for weight, value in self.terms))
             return np.asarray(np.rint(total / self.quantum) * self.quantum)
@@ -60,9 +60,9 @@ class Corner:
     Attributes
     ----------
     sides
-        The numbers, what is subtracted from each, and what it is divided by; negative: the side is turned.
+        For each number its offset, which is subtracted, and its divisor; a negative divisor turns the side.
     least
-        Whether the least is meant instead.
+        Whether to take the least instead of the greatest.
     """
 
     sides: tuple[tuple[Value, float, float], ...]
@@ -70,7 +70,7 @@ class Corner:
 
     @property
     def name(self) -> str:
-        """What people call it."""
+        """Name of the number in the description of an event."""
         said = []
         for value, middle, unit in self.sides:
             shifted = f"{value.name} - {middle:g}" if unit > 0 else f"{middle:g} - {value.name}"
@@ -78,7 +78,7 @@ class Corner:
         return f"the {'least' if self.least else 'greatest'} of ({', '.join(said)})"
 
     def of(self, outputs: Outputs) -> NDArray[np.float64]:
-        """Return it for each run, among the numbers that are there."""
+        """Return the greatest, or least, for each run among the numbers that are present."""
         turned = [(value.of(outputs) - middle) / unit for value, middle, unit in self.sides]
         return reduce(np.fmin if self.least else np.fmax, turned)
 
@@ -92,11 +92,11 @@ class Residue:
 
     @property
     def name(self) -> str:
-        """What people call it."""
+        """Name of the number in the description of an event."""
         return f"({self.value.name} mod {self.modulus:g})/{self.modulus:g}"
 
     def of(self, outputs: Outputs) -> NDArray[np.float64]:
-        """Return it for each run, as a part of the modulus."""
+        """Return the residue for each run, as a fraction of the modulus."""
         with np.errstate(invalid="ignore", over="ignore"):
             part = self.value.of(outputs) / self.modulus
             return np.asarray(np.rint((part - np.floor(part)) * _STEPS) % _STEPS / _STEPS)

@@ -1,4 +1,4 @@
-"""dpsql's mechanisms that choose the largest groups of a public domain, in batches of runs."""
+"""The mechanisms that choose the largest groups of a public domain, as audit subjects."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def hybrid_top_k(
     monotone: bool = True,
     noise: Noise = "exponential",
 ) -> dict[str, Any]:
-    """Run `hybrid_top_k` many times, from its own parts: noisy top-k with the threshold as item 0."""
+    """Run `hybrid_top_k` many times, with the functions it is made of; the threshold is item 0."""
     paid = min(k, len(counts))
     scale = paid * (1 if monotone else 2) / epsilon
     bits = grid.grid_of(noise, None, scale)
@@ -76,7 +76,7 @@ def hybrid_top_k(
     reached = (items == 0).any(axis=1)
     placed = before.sum(axis=1) + reached
     gap = grid.in_counts(gaps, bits)
-    # The threshold's own gap is released too: `rest`.
+    # The gap of the threshold itself is released too, as `rest`.
     shown = np.cumsum(items == 0, axis=1) - (items == 0) == 0
     return {
         "index": np.where(before, items - 1, -1),
@@ -157,4 +157,4 @@ SUBJECTS = (
         arguments=_around,
     ),
 )
-"""All of them."""
+"""The subjects of this module."""

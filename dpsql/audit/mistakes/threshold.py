@@ -1,8 +1,8 @@
-"""Test subjects of the sparse vector family: two private ones from the literature, and their mistakes.
+"""Sparse vector subjects with a known verdict: two private variants, and published mistakes.
 
 Lyu, Su, Li (2017) compare six: their own and that of Dwork and Roth are private, the dissertation's
-iSVT 1 to 4 are not. A seventh is the generalised private threshold test, an eighth the lecture's
-exercise 1; the ninth is ours.
+iSVT 1 to 4 are not. The seventh is the generalised private threshold test, the eighth is the lecture's
+exercise 1, and the ninth is our own.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpsql.audit.inputs import Pair
+from dpsql.audit.mistakes.noise import exponential, laplace
 from dpsql.audit.outputs import CHARGE
 from dpsql.audit.subject import Subject, first_hits, levels
-from dpsql.audit.wrong_noise import exponential, laplace
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,7 +30,7 @@ __all__ = ["SUBJECTS"]
 
 @dataclass(frozen=True, slots=True)
 class _Scales:
-    """Noise of a variant, in 1/epsilon: of the threshold, and of a query (and n times as much)."""
+    """Noise scales and options of a variant; scales are multiples of 1/epsilon, `query_n` also of n."""
 
     threshold: Fraction = Fraction(2)
     query: Fraction = Fraction(0)
@@ -50,7 +50,7 @@ def sparse_vector(
     epsilon: Fraction,
     scales: _Scales,
 ) -> dict[str, Any]:
-    """Say of each count whether it is above the threshold, until n are, in one of the variants."""
+    """Answer for each count whether it is above the threshold until n are, in one of the variants."""
     shape = (trials, len(counts))
     width = (scales.query + n * scales.query_n) / epsilon
     noisy = counts + (laplace(width, shape, entropy) if width else np.zeros(shape))
@@ -82,10 +82,10 @@ def _above(noisy: NDArray[np.float64], level: NDArray[np.float64]) -> NDArray[np
     return above
 
 
-def reusing_ladder(
+def reusing_branches(
     counts: NDArray[np.int64], trials: int, entropy: Entropy, threshold: int, *, epsilon: Fraction
 ) -> dict[str, Any]:
-    """Try two branches with one draw of noise, twice as wide in the first, which needs a margin.
+    """Try two branches with one draw of noise, doubled in the first branch, which requires a margin.
 
     Half of epsilon for the threshold; the first branch costs a quarter, the second one half.
     """
@@ -102,7 +102,7 @@ def reusing_ladder(
 
 
 def _tall(epsilon: Fraction) -> list[Pair]:
-    """Make monotone pairs with one count far above the others, last in the stream."""
+    """Make monotone pairs whose last count is far above the others."""
     found = []
     for multiple in (2, 4, 6, 8):
         tall = 1 + round(multiple / epsilon)
@@ -187,10 +187,10 @@ SUBJECTS = (
         "adaptive sparse vector, noise reused",
         "incorrect",
         "one draw of noise for both branches and the gap, rather than a fresh one in each",
-        reusing_ladder,
+        reusing_branches,
         "monotone",
         arguments=_around,
         inputs=_tall,
     ),
 )
-"""All of them."""
+"""The subjects of this module."""

@@ -1,0 +1,11 @@
+"""Features of a mechanism's outputs: the labels and the numbers that events are conditions on."""
+
+from dpsql.audit.features.extract import (
+    LabelFeature,
+    NumberFeature,
+    label_features,
+    number_features,
+    row_features,
+)
+
+__all__ = ["LabelFeature", "NumberFeature", "label_features", "number_features", "row_features"]

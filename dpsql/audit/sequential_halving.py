@@ -1,0 +1,181 @@
+"""Search inputs and arguments by sequential halving: each round has fewer points and more runs of each."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpsql.audit.event_selection import best_events, evidence, excess
+from dpsql.audit.outputs import read
+from dpsql.audit.statistics import uniforms
+from dpsql.errors import ProgrammingError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from dpsql.audit.event_selection import SelectedEvent
+    from dpsql.audit.inputs import Pair
+    from dpsql.audit.outputs import Outputs
+    from dpsql.noise import Entropy
+
+__all__ = ["SMALL_EPSILON", "Mechanism", "SearchPoint", "SearchState", "search"]
+
+Mechanism = Callable[..., object]
+
+_DIVISOR = 600
+"""The first rounds have the number of trials divided by this as runs of each point."""
+
+SMALL_EPSILON = Fraction(1, 2)
+"""Below this epsilon, violations are so small that the search needs more rounds and runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """The rounds of a search.
+
+    Attributes
+    ----------
+    first
+        Points of the first round; the second round has as many neighbours of the best of them.
+    later
+        For each later round: the divisor of the trials for its runs, to find events and as many again to
+        compare them; the number of points; and the standard deviations subtracted in the comparison, which
+        are many in the last one only. All rounds have about the same number of runs, as in sequential
+        halving (Karnin, Koren and Somekh, 2013).
+    """
+
+    first: int
+    later: tuple[tuple[int, int, float], ...]
+
+
+_PLAN = _Plan(48, ((150, 16, 1.0), (50, 5, 1.5), (15, 2, 3.5)))
+_SMALL_EPSILON_PLAN = _Plan(64, ((60, 16, 1.0), (20, 6, 1.5), (8, 2, 3.5)))
+
+_FIRST_CAUTION = 1.0
+"""Standard deviations subtracted in the comparison of the first two rounds."""
+
+_EVENTS = 6
+"""Events of each point that are compared, for each of `CAUTIONS`."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class SearchPoint:
+    """One input pair with one choice of arguments, as indices into the search grid."""
+
+    pair: int
+    choice: tuple[int, ...]
+
+
+@dataclass(eq=False, slots=True)
+class SearchState:
+    """The mechanism under audit, its search grid, and what was run until now."""
+
+    mechanism: Mechanism
+    epsilon: float
+    delta: float
+    pairs: Sequence[Pair]
+    arguments: Mapping[str, Sequence[Any]]
+    entropy: Entropy
+    map: Callable[..., Iterable[Any]]
+    runs: int = 0
+    seen: set[tuple[int, tuple[int, ...]]] = field(default_factory=set)
+
+    def chosen(self, point: SearchPoint) -> dict[str, Any]:
+        """Return the arguments of a point by name."""
+        return {
+            name: values[place]
+            for (name, values), place in zip(self.arguments.items(), point.choice, strict=True)
+        }
+
+    def run(self, data: object, arguments: Mapping[str, Any], trials: int) -> Outputs:
+        """Run the mechanism and read its outputs."""
+        counts = np.array(data, dtype=np.int64) if isinstance(data, tuple) else data
+        return read(self.mechanism(counts, trials, self.entropy, **arguments), trials)
+
+    def sides(self, point: SearchPoint, trials: int) -> tuple[tuple[Outputs, Outputs], ...]:
+        """Run the mechanism on both inputs of a point; return two independent samples of `trials` runs."""
+        pair, arguments = self.pairs[point.pair], self.chosen(point)
+        first, second = (self.run(data, arguments, 2 * trials).halves() for data in (pair.first, pair.second))
+        return tuple(zip(first, second, strict=True))
+
+    def evaluate(
+        self, points: Sequence[SearchPoint], trials: int, caution: float
+    ) -> list[tuple[float, SearchPoint, SelectedEvent]]:
+        """Find the best event of each point; return the points with it, best first.
+
+        Events are found in half of the runs and compared in the other half, so that the comparison is free
+        of selection bias.
+        """
+
+        def one(point: SearchPoint) -> tuple[float, SearchPoint, SelectedEvent]:
+            found_in, compared_in = self.sides(point, trials)
+            events = best_events(*found_in, self.epsilon, self.delta, most=_EVENTS)
+            scored = []
+            for found in events:
+                counts = [np.array([found.event.count(side)]) for side in compared_in]
+                c1, c2 = counts[::-1] if found.swapped else counts
+                score = excess(
+                    evidence(c1, c2, trials, found.delta), found.epsilon, max(self.epsilon, 1e-9), caution
+                )
+                scored.append((float(score[0]), point, found))
+            return _best(scored)
+
+        ranked = list(self.map(one, points))
+        self.runs += 4 * trials * len(points)
+        self.seen.update((point.pair, point.choice) for point in points)
+        return sorted(ranked, key=lambda item: -item[0])
+
+
+def search(state: SearchState, trials: int) -> tuple[SearchPoint, SelectedEvent]:
+    """Return the best point and its event; `trials` sets the number of runs."""
+    every = [
+        SearchPoint(pair, choice)
+        for pair in range(len(state.pairs))
+        for choice in itertools.product(*(range(len(values)) for values in state.arguments.values()))
+    ]
+    if len(every) == 1:
+        # A single point: half as many runs as the final test has, to find its event.
+        _, point, found = state.evaluate(every, max(trials // 4, 1), _PLAN.later[-1][2])[0]
+        return point, found
+    plan = _SMALL_EPSILON_PLAN if state.epsilon < SMALL_EPSILON else _PLAN
+    few = max(trials // _DIVISOR, 50)
+    first = _some(every, plan.first, state.entropy)
+    ranked = state.evaluate(first, few, _FIRST_CAUTION)
+    if len(first) < len(every):
+        best = [one for _, one, _ in ranked[: plan.later[0][1]]]
+        neighbours = [
+            one for one in every if _new(one, state) and any(_adjacent(one, other) for other in best)
+        ]
+        ranked += state.evaluate(_some(neighbours, plan.first, state.entropy), few, _FIRST_CAUTION)
+        ranked.sort(key=lambda item: -item[0])
+    for divisor, size, caution in plan.later:
+        ranked = state.evaluate([one for _, one, _ in ranked[:size]], max(trials // divisor, few), caution)
+    _, point, found = ranked[0]
+    return point, found
+
+
+def _best(scored: list[tuple[float, SearchPoint, SelectedEvent]]) -> tuple[float, SearchPoint, SelectedEvent]:
+    if not scored:
+        raise ProgrammingError("the mechanism's outputs contain no labels and no numbers to compare")
+    return max(scored, key=lambda item: item[0])
+
+
+def _new(one: SearchPoint, state: SearchState) -> bool:
+    return (one.pair, one.choice) not in state.seen
+
+
+def _adjacent(one: SearchPoint, other: SearchPoint) -> bool:
+    """Return whether two points have the same inputs or the same arguments."""
+    return one.pair == other.pair or one.choice == other.choice
+
+
+def _some(points: list[SearchPoint], size: int, entropy: Entropy) -> list[SearchPoint]:
+    """Return `size` random points, or all if there are no more."""
+    if len(points) <= size:
+        return points
+    return [points[i] for i in np.argsort(uniforms(len(points), entropy))[:size]]

@@ -1,0 +1,49 @@
+"""Take the largest groups of an unknown domain, the only ones that a mechanism reads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpsql.mechanisms.arguments import counted
+from dpsql.noise import COUNT_LIMIT
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["largest_groups"]
+
+
+def largest_groups(counts: ArrayLike, candidates: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the positions of the largest groups, with their counts and the next smaller count.
+
+    The number of groups, and whether they are sorted, is private: it never causes an error. Missing groups
+    have count 0. A group of count 0 or less is treated as missing.
+
+    Of equal counts at the cut the first ones are taken. The proofs of the mechanisms hold for any choice: a
+    group that is taken on one of two neighbours only has at most the count of the largest group left out,
+    plus c. In dpsql's own counts ties are ordered by key, so physical row order has no influence.
+
+    Parameters
+    ----------
+    counts
+        The counts of the groups, in any order.
+    candidates
+        How many groups to take. Public.
+
+    Returns
+    -------
+    position, count
+        int64, at most `candidates` positions in `counts`; and `candidates + 1` counts in descending
+        order, clamped to 2^40 and padded with zeros. The last one is the count of the largest group left
+        out.
+
+    >>> largest_groups([7, 0, 9], 3)
+    (array([2, 0]), array([9, 7, 0, 0]))
+    """
+    array = counted(counts)
+    order = np.argsort(-np.maximum(array, 0), kind="stable")[: candidates + 1].astype(np.int64, copy=False)
+    kept = np.zeros(candidates + 1, dtype=np.int64)
+    kept[: len(order)] = np.clip(array[order], 0, COUNT_LIMIT)
+    return order[: np.count_nonzero(kept[:candidates])], kept
