@@ -21,9 +21,8 @@ from dpsql.errors import QueryRefused
 from dpsql.types import BIGINT, BOOLEAN, DOUBLE, SqlType
 
 if TYPE_CHECKING:
-    from dpsql.analysis.blocks import Item
     from dpsql.analysis.compiler import StatementCompiler
-    from dpsql.analysis.joins import From
+    from dpsql.analysis.relation import From, Item
 
 __all__ = ["AGGREGATES", "Group", "call_of", "contains", "group_nodes", "grouped"]
 

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from dpsql.analysis import blocks
 from dpsql.analysis.binder import confirm
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.outer_query import OuterQuery, outer_query
 from dpsql.analysis.plan import Plan, candidates_of, seal
 from dpsql.analysis.relation import fold
+from dpsql.analysis.rules import RULES_BY_NODE
 from dpsql.analysis.writing import all_candidates, largest, one_group
 from dpsql.language import AboveThreshold, AllGroups, Options, TopK
 from dpsql.policy import UnitColumn, UnitRow
@@ -46,7 +48,7 @@ def analyse(query: Query, policy: Policy, catalog: Catalog, options: Options) ->
 
 
 def _analyse(query: Query, policy: Policy, catalog: Catalog, options: Options) -> Plan:
-    compiler = StatementCompiler(query.source, policy, catalog)
+    compiler = StatementCompiler(query.source, policy, catalog, RULES_BY_NODE, blocks.query)
     block = outer_query(compiler, query)
     _unit_option(query, policy, options, compiler)
     size = _domain_size(compiler, query, block, options)

@@ -2,39 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from dpsql.analysis import aggregates
 from dpsql.analysis.candidates import with_domain
-from dpsql.analysis.compiler import Cte
 from dpsql.analysis.expressions import canonical, check_arguments, function_name, predicate
 from dpsql.analysis.hoist import Hoist
-from dpsql.analysis.joins import From, from_clause
-from dpsql.analysis.relation import Block, Column, Relation, Scope, fold
+from dpsql.analysis.joins import from_clause
+from dpsql.analysis.relation import Block, Column, Cte, Item, Relation, Scope, fold
 from dpsql.analysis.setops import combined
 from dpsql.analysis.typed import Candidates, Typed, UnitRole
 from dpsql.language import MARK
 
 if TYPE_CHECKING:
     from dpsql.analysis.compiler import StatementCompiler
+    from dpsql.analysis.relation import From
 
-__all__ = ["Item", "expand", "query", "with_ctes"]
+__all__ = ["expand", "query", "with_ctes"]
 
 _KNOWN = frozenset(
     {"expressions", "from_", "joins", "where", "group", "having", "distinct", "with_"}
     | {"qualify", "windows", "order", "limit"}
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Item:
-    """One item of a select list: its expression and the name it gets."""
-
-    node: exp.Expr
-    name: str
 
 
 def with_ctes(compiler: StatementCompiler, node: exp.Expr, outer: tuple[Cte, ...]) -> tuple[Cte, ...]:

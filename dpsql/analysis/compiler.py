@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from sqlglot import exp
 
-from dpsql.analysis.expressions import MAX_NODES, RULES, Rule, check_arguments
+from dpsql.analysis.expressions import MAX_NODES, check_arguments
 from dpsql.analysis.typed import OPAQUE
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from dpsql.analysis.catalog import Catalog
-    from dpsql.analysis.relation import Scope
+    from dpsql.analysis.expressions import Rule
+    from dpsql.analysis.relation import Cte, Relation, Scope
     from dpsql.analysis.typed import Typed
     from dpsql.language import Source
     from dpsql.policy import Policy
 
-__all__ = ["Cte", "StatementCompiler"]
+__all__ = ["QueryCompiler", "StatementCompiler"]
 
 MAX_LEVELS = 16
 _NODES = {
@@ -31,32 +34,15 @@ _NODES = {
     "Tuple": "a tuple",
     "Select": "a subquery",
 }
-_BY_NODE: dict[type[exp.Expr], Rule] = {}
 
 
-def all_rules() -> dict[type[exp.Expr], Rule]:
-    """Return every rule by its node type: scalar ones, subqueries, windows."""
-    if not _BY_NODE:
-        from dpsql.analysis.calls import CALL_RULES  # noqa: PLC0415  rules are built of rules
-        from dpsql.analysis.subqueries import SUBQUERY_RULES  # noqa: PLC0415  they compile whole queries
-        from dpsql.analysis.syntax import SYNTAX_RULES  # noqa: PLC0415
-        from dpsql.analysis.windows import WINDOW_RULES  # noqa: PLC0415
+class QueryCompiler(Protocol):
+    """Compile a subquery: the form of `blocks.query`, which the modules below it reach by the compiler."""
 
-        _BY_NODE.update(
-            {rule.node: rule for rule in (*RULES, *CALL_RULES, *SYNTAX_RULES, *SUBQUERY_RULES, *WINDOW_RULES)}
-        )
-    return _BY_NODE
-
-
-@dataclass(frozen=True, slots=True)
-class Cte:
-    """A common table expression: compiled anew wherever it is named."""
-
-    name: str
-    query: exp.Expr
-    columns: tuple[str, ...]
-    visible: tuple[Cte, ...]
-    """The expressions before it, which it may name."""
+    def __call__(
+        self, compiler: StatementCompiler, node: exp.Expr, ctes: tuple[Cte, ...], depth: int
+    ) -> Relation:
+        """Return the subquery's relation."""
 
 
 @dataclass(slots=True)
@@ -66,6 +52,9 @@ class StatementCompiler:
     source: Source
     policy: Policy
     catalog: Catalog
+    rules: Mapping[type[exp.Expr], Rule]
+    """The rule of each node type that an expression may contain."""
+    compile_query: QueryCompiler
     tables: int = 0
     """Generated aliases given out so far."""
     nodes: int = 0
@@ -73,11 +62,11 @@ class StatementCompiler:
     now: datetime = field(default_factory=lambda: datetime.now(UTC).replace(tzinfo=None))
     """The clock, read once."""
     used: set[str] = field(default_factory=set)
+    """Declared tables that were named."""
     intervals: dict[str, str] = field(default_factory=dict)
     """Interval literals so far, with what they are made of."""
     kept: list[exp.Expr] = field(default_factory=list)
     """Keeps compiled nodes alive, so that no other node gets the identity of one."""
-    """Declared tables that were named."""
 
     def alias(self) -> str:
         """Give out the next generated table name."""
@@ -95,6 +84,10 @@ class StatementCompiler:
         if depth > MAX_LEVELS:
             raise self.source.refuse(f"subqueries are nested more than {MAX_LEVELS} deep", at)
 
+    def query(self, node: exp.Expr, ctes: tuple[Cte, ...], depth: int) -> Relation:
+        """Compile a subquery to a relation."""
+        return self.compile_query(self, node, ctes, depth)
+
     def expression(self, node: exp.Expr, scope: Scope) -> Typed:
         """Compile one expression by the rule of its node type; without a rule it is refused."""
         if id(node) in scope.memo:
@@ -109,7 +102,7 @@ class StatementCompiler:
             known = scope.intercept(node)
             if known is not None:
                 return known
-        rule = all_rules().get(type(node))
+        rule = self.rules.get(type(node))
         if rule is None:
             what = _NODES.get(type(node).__name__, type(node).__name__.upper())
             raise self.source.refuse(f"{what} is not supported here over private data", node)

@@ -13,7 +13,7 @@ from dpsql.analysis.typed import Typed
 
 if TYPE_CHECKING:
     from dpsql.analysis.compiler import StatementCompiler
-    from dpsql.analysis.joins import From
+    from dpsql.analysis.relation import From
 
 __all__ = ["Hoist"]
 

@@ -2,40 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from dpsql.analysis.coerce import unify
 from dpsql.analysis.expressions import check_arguments, predicate, simple
-from dpsql.analysis.relation import Origin, Owner, Relation, Scope, fold
+from dpsql.analysis.relation import From, Origin, Owner, Relation, Scope, fold
 from dpsql.analysis.tables import from_item, origin_of
 from dpsql.analysis.typed import Typed, UnitRole
 from dpsql.errors import QueryRefused
 from dpsql.types import BOOLEAN
 
 if TYPE_CHECKING:
-    from dpsql.analysis.compiler import Cte, StatementCompiler
+    from dpsql.analysis.compiler import StatementCompiler
+    from dpsql.analysis.relation import Cte
 
-__all__ = ["From", "conjuncts", "from_clause"]
+__all__ = ["conjuncts", "from_clause"]
 
 _ITEMS = frozenset({"VARCHAR", "BIGINT", "INTEGER", "SMALLINT", "TINYINT", "DATE", "BOOLEAN", "UUID"})
 _HINT_UNIT = "join on the privacy unit: ON a.{unit} = b.{unit}"
-
-
-@dataclass(frozen=True, slots=True)
-class From:
-    """A compiled FROM clause: its text, its names, its owner and the expression of the hidden unit.
-
-    `unique` holds sets of generated column names (`t1.c0`) unique within a unit (or at all, if public).
-    """
-
-    sql: str
-    scope: Scope
-    owner: Owner | None
-    unit: str | None
-    unique: frozenset[frozenset[str]] = field(default_factory=frozenset)
 
 
 def conjuncts(node: exp.Expr | None) -> list[exp.Expr]:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from dpsql.analysis.aggregates import call_of, group_nodes
-from dpsql.analysis.blocks import Item, expand, with_ctes
+from dpsql.analysis.blocks import expand, with_ctes
 from dpsql.analysis.candidates import listed_values, with_domain
 from dpsql.analysis.coerce import to_type
 from dpsql.analysis.expressions import canonical, check_arguments, function_name, predicate
-from dpsql.analysis.joins import From, conjuncts, from_clause
+from dpsql.analysis.joins import conjuncts, from_clause
 from dpsql.analysis.plan import Output
 from dpsql.analysis.relation import Block, Scope, fold
 from dpsql.analysis.released import Count, compile_count, is_count
@@ -25,6 +25,7 @@ from dpsql.types import DOUBLE
 
 if TYPE_CHECKING:
     from dpsql.analysis.compiler import StatementCompiler
+    from dpsql.analysis.relation import From, Item
     from dpsql.language import Query
 
 __all__ = ["FREE", "OuterQuery", "outer_query"]

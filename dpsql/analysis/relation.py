@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -13,11 +13,23 @@ from dpsql.analysis.typed import Candidates, Typed, UnitRole
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dpsql.analysis.spans import Span
+    from dpsql.analysis.typed import Span
     from dpsql.language import Source
     from dpsql.types import SqlType
 
-__all__ = ["Block", "Column", "Origin", "Owner", "Relation", "Scope", "fold", "quote"]
+__all__ = [
+    "Block",
+    "Column",
+    "Cte",
+    "From",
+    "Item",
+    "Origin",
+    "Owner",
+    "Relation",
+    "Scope",
+    "fold",
+    "quote",
+]
 
 
 def fold(name: str) -> str:
@@ -71,6 +83,25 @@ class Relation:
 
 
 @dataclass(frozen=True, slots=True)
+class Cte:
+    """A common table expression: compiled anew wherever it is named."""
+
+    name: str
+    query: exp.Expr
+    columns: tuple[str, ...]
+    visible: tuple[Cte, ...]
+    """The expressions before it, which it may name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One item of a select list: its expression and the name it gets."""
+
+    node: exp.Expr
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class Origin:
     """One relation in a FROM clause under its alias: visible names to compiled columns."""
 
@@ -86,7 +117,7 @@ class Block:
     owner: Owner | None
     unit: str | None
     """The hidden unit of the row."""
-    ctes: tuple[Any, ...] = ()
+    ctes: tuple[Cte, ...] = ()
     depth: int = 1
     columns: tuple[str, ...] = ()
     """All generated columns of the block's rows: they complete an order."""
@@ -188,3 +219,17 @@ class Scope:
         shown = ", ".join(dict.fromkeys(known))
         hint = f"did you mean {close[0]}?" if close else f"columns here: {shown[:200]}" if shown else None
         return self.source.refuse(f"there is no column {name}", node, hint)
+
+
+@dataclass(frozen=True, slots=True)
+class From:
+    """A compiled FROM clause: its text, its names, its owner and the expression of the hidden unit.
+
+    `unique` holds sets of generated column names (`t1.c0`) unique within a unit (or at all, if public).
+    """
+
+    sql: str
+    scope: Scope
+    owner: Owner | None
+    unit: str | None
+    unique: frozenset[frozenset[str]] = field(default_factory=frozenset)

@@ -12,7 +12,7 @@ from dpsql.analysis.typed import Typed, UnitRole
 
 if TYPE_CHECKING:
     from dpsql.analysis.compiler import StatementCompiler
-    from dpsql.analysis.joins import From
+    from dpsql.analysis.relation import From
 
 __all__ = ["Count", "Part", "compile_count", "is_count", "is_count_call"]
 

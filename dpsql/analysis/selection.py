@@ -16,7 +16,7 @@ from dpsql.charge import exact
 from dpsql.language import AboveThreshold, AllGroups, Scalar, Selection, TopK
 
 if TYPE_CHECKING:
-    from dpsql.analysis.blocks import Item
+    from dpsql.analysis.relation import Item
     from dpsql.language import Clause, Query, Source
 
 __all__ = ["read"]

@@ -9,47 +9,16 @@ the finest part of time that the expression sees of it; an expression that sees 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
-from datetime import date
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dpsql.analysis.typed import Candidates, Typed
+from dpsql.analysis.typed import GRAINS, Typed
 from dpsql.types import TIMESTAMP
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["GRAINS", "MAX_GRID", "Span", "call_grains", "joint_grains", "seen_at"]
-
-_MILLISECONDS = {"day": 86_400_000, "hour": 3_600_000, "minute": 60_000, "second": 1000}
-GRAINS = tuple(_MILLISECONDS)
-"""From the coarsest to the finest; each is a whole number of the next."""
-
-MAX_GRID = 10_000_000
-"""The most points of time that an expression is computed over, as many as a domain may have."""
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """The days on which a TIMESTAMP column's values lie, both ends included; `origin` says it for EXPLAIN."""
-
-    first: date
-    last: date
-    origin: str = ""
-
-    def size(self, grain: str) -> int:
-        """Return how many points the grid of a grain has."""
-        return ((self.last - self.first).days + 1) * (_MILLISECONDS["day"] // _MILLISECONDS[grain])
-
-    def grid(self, grain: str) -> Candidates | None:
-        """Return the first instant of every day, hour, minute or second; None for more than `MAX_GRID`."""
-        if self.size(grain) > MAX_GRID:
-            return None
-        step, epoch = _MILLISECONDS[grain], date(1970, 1, 1)
-        start = (self.first - epoch).days * _MILLISECONDS["day"]
-        stop = start + self.size(grain) * step
-        sql = f"SELECT epoch_ms(i) AS v, i AS o FROM range({start}, {stop}, {step}) AS r(i)"
-        return Candidates(sql, ordered=True, origin=self.origin)
+__all__ = ["call_grains", "joint_grains", "seen_at"]
 
 
 def joint_grains(parts: Iterable[Typed]) -> dict[str, str]:

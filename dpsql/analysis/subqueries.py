@@ -10,8 +10,8 @@ from sqlglot import exp
 from dpsql.analysis import aggregates
 from dpsql.analysis.coerce import unify
 from dpsql.analysis.expressions import Rule, canonical, check_arguments, compile_in_list, predicate
-from dpsql.analysis.joins import From, conjuncts, from_clause
-from dpsql.analysis.relation import Block, Scope
+from dpsql.analysis.joins import conjuncts, from_clause
+from dpsql.analysis.relation import Block, From, Scope
 from dpsql.analysis.typed import OPAQUE, Typed, UnitRole
 from dpsql.errors import QueryRefused
 from dpsql.types import BOOLEAN
@@ -35,12 +35,10 @@ def _in(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     if subquery is None:
         check_arguments(compiler.source, node, frozenset({"this", "expressions"}))
         return compile_in_list(compiler, node, scope)
-    from dpsql.analysis.blocks import query  # noqa: PLC0415  expressions contain queries and the reverse
-
     block = _block(compiler, node, scope)
     value = compiler.expression(node.this, scope)
     inner = subquery.this if isinstance(subquery, exp.Subquery) else subquery
-    relation = query(compiler, inner, block.ctes, block.depth + 1)
+    relation = compiler.query(inner, block.ctes, block.depth + 1)
     alias = compiler.alias()
     if len(relation.columns) != 1:
         raise compiler.source.refuse("IN takes a subquery of one column", subquery)

@@ -10,14 +10,14 @@ from sqlglot import exp
 
 from dpsql.analysis.expressions import canonical, check_arguments, common
 from dpsql.analysis.relation import Column, Origin, Owner, Relation, Scope, fold, quote
-from dpsql.analysis.spans import Span
-from dpsql.analysis.typed import Candidates, Typed, UnitRole
+from dpsql.analysis.typed import Candidates, Span, Typed, UnitRole
 from dpsql.policy import UnitColumn, UnitRow, UnitVia
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dpsql.analysis.compiler import Cte, StatementCompiler
+    from dpsql.analysis.compiler import StatementCompiler
+    from dpsql.analysis.relation import Cte
     from dpsql.policy import Table
 
 __all__ = ["base_table", "from_item", "origin_of", "rename"]
@@ -32,7 +32,7 @@ def from_item(
             return _table(compiler, node, ctes, depth)
         case exp.Subquery():
             check_arguments(compiler.source, node, frozenset({"this", "alias"}))
-            relation = _query(compiler, node.this, ctes, depth)
+            relation = compiler.query(node.this, ctes, depth + 1)
             return _aliased(compiler, node, relation, "")
         case exp.Values():
             check_arguments(compiler.source, node, frozenset({"expressions", "alias"}))
@@ -42,12 +42,6 @@ def from_item(
             "write the joins in parentheses as a subquery", node, "(SELECT ... FROM a JOIN b ...)"
         )
     raise compiler.source.refuse("this is not supported in FROM over private data", node)
-
-
-def _query(compiler: StatementCompiler, node: exp.Expr, ctes: tuple[Cte, ...], depth: int) -> Relation:
-    from dpsql.analysis.blocks import query  # noqa: PLC0415  FROM and SELECT contain one another
-
-    return query(compiler, node, ctes, depth + 1)
 
 
 def _aliased(
@@ -87,7 +81,7 @@ def _table(
     if database is None:
         for cte in reversed(ctes):
             if fold(cte.name) == fold(name):
-                relation = _query(compiler, cte.query, cte.visible, depth)
+                relation = compiler.query(cte.query, cte.visible, depth + 1)
                 if cte.columns:
                     relation = rename(compiler, relation, cte.columns, cte.query)
                 return _aliased(compiler, node, relation, cte.name)

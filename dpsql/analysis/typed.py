@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import date
 from enum import Enum
 from typing import TYPE_CHECKING
 
 from dpsql.errors import InternalError
 
 if TYPE_CHECKING:
-    from dpsql.analysis.spans import Span
     from dpsql.types import SqlType
 
-__all__ = ["OPAQUE", "Candidates", "Guarded", "Literal", "Typed", "UnitRole"]
+__all__ = ["GRAINS", "MAX_GRID", "OPAQUE", "Candidates", "Guarded", "Literal", "Span", "Typed", "UnitRole"]
 
 OPAQUE = "?"
 """Stands among what an expression reads when that is more than columns of its row: a subquery, a window."""
@@ -42,6 +42,37 @@ class Candidates:
     ordered: bool = False
     origin: str = ""
     """Where the values come from, in words, for EXPLAIN."""
+
+
+_MILLISECONDS = {"day": 86_400_000, "hour": 3_600_000, "minute": 60_000, "second": 1000}
+GRAINS = tuple(_MILLISECONDS)
+"""From the coarsest to the finest; each is a whole number of the next."""
+
+MAX_GRID = 10_000_000
+"""The most points of time that an expression is computed over, as many as a domain may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The days on which a TIMESTAMP column's values lie, both ends included; `origin` says it for EXPLAIN."""
+
+    first: date
+    last: date
+    origin: str = ""
+
+    def size(self, grain: str) -> int:
+        """Return how many points the grid of a grain has."""
+        return ((self.last - self.first).days + 1) * (_MILLISECONDS["day"] // _MILLISECONDS[grain])
+
+    def grid(self, grain: str) -> Candidates | None:
+        """Return the first instant of every day, hour, minute or second; None for more than `MAX_GRID`."""
+        if self.size(grain) > MAX_GRID:
+            return None
+        step, epoch = _MILLISECONDS[grain], date(1970, 1, 1)
+        start = (self.first - epoch).days * _MILLISECONDS["day"]
+        stop = start + self.size(grain) * step
+        sql = f"SELECT epoch_ms(i) AS v, i AS o FROM range({start}, {stop}, {step}) AS r(i)"
+        return Candidates(sql, ordered=True, origin=self.origin)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dpsql.analysis.joins import From
+    from dpsql.analysis.relation import From
     from dpsql.analysis.released import Count, Part
     from dpsql.analysis.typed import Candidates, Typed
 

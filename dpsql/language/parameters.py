@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -16,11 +16,10 @@ from dpsql.errors import ProgrammingError
 from dpsql.language.plain import Unusable
 
 if TYPE_CHECKING:
+    from dpsql.language.plain import Parameters
     from dpsql.language.source import Source
 
-__all__ = ["Parameters", "bind"]
-
-Parameters = Sequence[object] | Mapping[str, object] | None
+__all__ = ["bind"]
 
 
 def bind(

@@ -22,7 +22,7 @@ from dpsql.language.tokens import MARK, mark_functions, tokenize
 from dpsql.language.wrapping import Wrapper, unwrap
 
 if TYPE_CHECKING:
-    from dpsql.language.parameters import Parameters
+    from dpsql.language.plain import Parameters
 
 __all__ = ["parse"]
 

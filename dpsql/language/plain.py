@@ -21,9 +21,10 @@ from dpsql.errors import ProgrammingError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dpsql.language.parameters import Parameters
+__all__ = ["Parameters", "Unusable", "plain", "plain_text", "plain_whole"]
 
-__all__ = ["Unusable", "plain", "plain_text", "plain_whole"]
+Parameters = Sequence[object] | Mapping[str, object] | None
+"""The parameters of a statement: a sequence for `?` and `$1`, a mapping for `$name`."""
 
 _T = TypeVar("_T")
 

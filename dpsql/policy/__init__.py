@@ -14,11 +14,12 @@
 
 from __future__ import annotations
 
+from dpsql.policy.budget import AnalystPolicy, BudgetPolicy
 from dpsql.policy.engine_rules import engine_kind
 from dpsql.policy.keys import KEYS, Key
 from dpsql.policy.length_rules import shown_length
 from dpsql.policy.load import load
-from dpsql.policy.model import AnalystPolicy, BudgetPolicy, Policy, Table
+from dpsql.policy.model import Policy, Table
 from dpsql.policy.names import Names, same_name
 from dpsql.policy.parts import (
     BooleanDomain,

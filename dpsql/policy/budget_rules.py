@@ -5,28 +5,14 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from dpsql.charge import exact
 from dpsql.policy.names import joined, wrong
 
 if TYPE_CHECKING:
-    from dpsql.policy.model import AnalystPolicy, BudgetPolicy
+    from dpsql.policy.budget import AnalystPolicy, BudgetPolicy
 
-__all__ = ["check_analyst", "check_budget", "read_numbers"]
+__all__ = ["check_analyst", "check_budget"]
 
 _LIMITS = ("max_failures", "max_failures_total", "max_cancelled", "max_cancelled_total")
-_NUMBERS = ("epsilon", "delta", "max_epsilon_per_query", "default_epsilon", "default_delta")
-
-
-def read_numbers(part: BudgetPolicy | AnalystPolicy, *key: str) -> None:
-    """Replace each number of a frozen part by the exact rational its author wrote."""
-    for name in _NUMBERS:
-        value = getattr(part, name, None)
-        if value is None:
-            continue
-        try:
-            object.__setattr__(part, name, exact(value))
-        except ValueError as problem:
-            raise wrong(joined(*key, name), str(problem)) from None
 
 
 def check_analyst(analyst: AnalystPolicy) -> None:

@@ -22,7 +22,7 @@ from dpsql.policy.values import fit, kind_of
 from dpsql.types import BIGINT, DATE, VARCHAR, SqlType
 
 if TYPE_CHECKING:
-    from dpsql.policy.model import Table
+    from dpsql.policy.fields import TableFields
 
 __all__ = ["MOST_VALUES", "check_table_domain", "checked_domain"]
 
@@ -44,7 +44,7 @@ def checked_domain(domain: Domain, kind: SqlType | None, place: str) -> Domain:
 
 
 def check_table_domain(
-    domain: TableDomain, kind: SqlType | None, tables: Mapping[str, Table], place: str
+    domain: TableDomain, kind: SqlType | None, tables: Mapping[str, TableFields], place: str
 ) -> None:
     """Check that a domain's table is there, is public, and has a column the values can come from."""
     table = tables.get(domain.table)

@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, urlsplit
 from dpsql.policy.names import suggest, wrong
 
 if TYPE_CHECKING:
-    from dpsql.policy.model import Policy
+    from dpsql.policy.fields import PolicyFields
 
 __all__ = ["check_engine", "engine_kind"]
 
@@ -35,7 +35,7 @@ def engine_kind(engine: str) -> str:
     return {"postgresql": "postgresql", "postgres": "postgresql", "sc": "spark"}.get(scheme, "")
 
 
-def check_engine(policy: Policy) -> None:
+def check_engine(policy: PolicyFields) -> None:
     """Raise `PolicyError` unless the engine is one, its address has no secret, and it goes with the rest."""
     kind = engine_kind(policy.engine)
     if not kind:

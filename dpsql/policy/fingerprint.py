@@ -14,12 +14,12 @@ from dpsql.policy.names import fold
 from dpsql.policy.parts import DatabaseSource
 
 if TYPE_CHECKING:
-    from dpsql.policy.model import Policy, Table
+    from dpsql.policy.fields import PolicyFields, TableFields
 
 __all__ = ["fingerprint", "part_fingerprint"]
 
 
-def fingerprint(policy: Policy) -> str:
+def fingerprint(policy: PolicyFields) -> str:
     """Return the SHA-256 of the tables, the database, the data version and the limit on values' length.
 
     How they were written down, comments, the order of tables, and the place of the folder (paths are taken
@@ -30,18 +30,18 @@ def fingerprint(policy: Policy) -> str:
     return _hash(policy, [*content, _sorted(policy.tables.values())])
 
 
-def part_fingerprint(policy: Policy, tables: Iterable[Table]) -> str:
+def part_fingerprint(policy: PolicyFields, tables: Iterable[TableFields]) -> str:
     """Return the same for some of the tables alone; the data version is left out."""
     chosen = _sorted(tables)
     database = policy.database if any(isinstance(t.source, DatabaseSource) for t in chosen) else None
     return _hash(policy, ["1", policy.engine, database, policy.longest_value, chosen])
 
 
-def _sorted(tables: Iterable[Table]) -> list[Table]:
+def _sorted(tables: Iterable[TableFields]) -> list[TableFields]:
     return sorted(tables, key=lambda table: fold(table.name))
 
 
-def _hash(policy: Policy, content: object) -> str:
+def _hash(policy: PolicyFields, content: object) -> str:
     base = policy.path.parent if policy.path is not None else None
     text = json.dumps(_plain(content, base), ensure_ascii=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()

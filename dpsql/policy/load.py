@@ -12,9 +12,10 @@ from typing import cast
 
 from dpsql.charge import exact
 from dpsql.errors import PolicyError
+from dpsql.policy.budget import AnalystPolicy, BudgetPolicy
 from dpsql.policy.keys import KEYS
 from dpsql.policy.length_rules import LONGEST, read_length
-from dpsql.policy.model import AnalystPolicy, BudgetPolicy, Policy, Table
+from dpsql.policy.model import Policy, Table
 from dpsql.policy.names import wrong
 from dpsql.policy.parts import CsvSource, ParquetSource
 from dpsql.policy.section import Section

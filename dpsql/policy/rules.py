@@ -22,7 +22,7 @@ from dpsql.policy.parts import (
 from dpsql.types import SqlType
 
 if TYPE_CHECKING:
-    from dpsql.policy.model import Policy, Table
+    from dpsql.policy.fields import PolicyFields, TableFields
 
 __all__ = ["checked_policy", "checked_table"]
 
@@ -31,7 +31,7 @@ V = TypeVar("V")
 _UNIT_TYPES = ("VARCHAR", "UUID", "DATE")
 
 
-def checked_table(table: Table) -> dict[str, object]:
+def checked_table(table: TableFields) -> dict[str, object]:
     """Check what can be seen from one table alone; return its fields in their normal form."""
     key = ("tables", table.name)
     if problem := name_problem(table.name):
@@ -60,7 +60,7 @@ def checked_table(table: Table) -> dict[str, object]:
     return {"columns": columns, "unique": unique, "domain": Names(domain)}
 
 
-def checked_policy(policy: Policy) -> dict[str, object]:
+def checked_policy(policy: PolicyFields) -> dict[str, object]:
     """Check what only the whole policy shows; return its fields in their normal form."""
     check_engine(policy)
     if not policy.tables:
@@ -109,7 +109,7 @@ def _column(name: str, columns: Names[SqlType] | None, place: str, of: str = "th
     return columns[name]
 
 
-def _check_unit(table: Table, columns: Names[SqlType] | None, *key: str) -> None:
+def _check_unit(table: TableFields, columns: Names[SqlType] | None, *key: str) -> None:
     place = joined(*key, "unit")
     unit = table.unit
     if table.public:
@@ -153,7 +153,7 @@ def _check_fact(fact: tuple[str, ...], columns: Names[SqlType] | None, *key: str
         raise wrong(place, "names a column twice")
 
 
-def _check_parent(table: Table, unit: UnitVia, tables: Names[Table]) -> None:
+def _check_parent(table: TableFields, unit: UnitVia, tables: Names[TableFields]) -> None:
     """Check that each row of a child table finds at most one row of its parent, and through it one unit."""
     place = joined("tables", table.name, "unit")
     parent = tables.get(unit.table)
@@ -185,7 +185,7 @@ def _check_parent(table: Table, unit: UnitVia, tables: Names[Table]) -> None:
         )
 
 
-def _declared(table: Table) -> Names[SqlType] | None:
+def _declared(table: TableFields) -> Names[SqlType] | None:
     return None if table.columns is None else Names(table.columns)
 
 
@@ -194,7 +194,7 @@ def _unit_type(kind: SqlType) -> str:
     return "integer" if kind.integer else kind.name
 
 
-def _check_kinds(tables: Names[Table]) -> None:
+def _check_kinds(tables: Names[TableFields]) -> None:
     """Units of one kind are compared with each other, so their columns have one type."""
     seen: dict[str, tuple[str, str]] = {}
     for table in tables.values():
@@ -210,7 +210,7 @@ def _check_kinds(tables: Names[Table]) -> None:
             )
 
 
-def _check_row_kinds(tables: Names[Table]) -> None:
+def _check_row_kinds(tables: Names[TableFields]) -> None:
     """Refuse a table whose rows are units of their own, under the word for another table's unit."""
     for table in tables.values():
         if not isinstance(table.unit, UnitRow):
