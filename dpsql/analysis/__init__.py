@@ -18,7 +18,7 @@
 from dpsql.analysis.analyse import analyse, complete, is_private
 from dpsql.analysis.binder import DOMAIN_SCHEMA
 from dpsql.analysis.catalog import Catalog
-from dpsql.analysis.plan import CompiledQuery, Output, Plan, PublicOrder, candidates_of, unknown_mechanism
+from dpsql.analysis.plan import CompiledQuery, Output, Plan, PublicOrder, max_candidates, unknown_mechanism
 from dpsql.analysis.public import public_sql
 from dpsql.analysis.relation import fold, quote
 
@@ -30,10 +30,10 @@ __all__ = [
     "Plan",
     "PublicOrder",
     "analyse",
-    "candidates_of",
     "complete",
     "fold",
     "is_private",
+    "max_candidates",
     "public_sql",
     "quote",
     "unknown_mechanism",

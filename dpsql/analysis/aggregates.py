@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from dpsql.analysis.candidates import with_domain
 from dpsql.analysis.coerce import cast
+from dpsql.analysis.domains import with_domain
 from dpsql.analysis.expressions import canonical, check_arguments, function_name, predicate
 from dpsql.analysis.relation import Block, Column, Relation, Scope, fold
 from dpsql.analysis.typed import Typed, UnitRole
@@ -42,8 +42,8 @@ def _plain(name: str) -> Callable[[Typed, str], Typed]:
 def _sum(x: Typed, modifier: str) -> Typed:
     if x.type == DOUBLE:
         return replace(x, sql=f"SUM({modifier}{x.sql} ORDER BY {x.sql})")
-    kind = BIGINT if x.type.integer else SqlType("DECIMAL", 18, x.type.scale)
-    return cast(replace(x, sql=f"SUM({modifier}{x.sql})"), kind)
+    sql_type = BIGINT if x.type.integer else SqlType("DECIMAL", 18, x.type.scale)
+    return cast(replace(x, sql=f"SUM({modifier}{x.sql})"), sql_type)
 
 
 def _avg(x: Typed, modifier: str) -> Typed:
@@ -63,20 +63,20 @@ def _median(x: Typed, modifier: str) -> Typed:
     return replace(x, sql=f"MEDIAN({modifier}{x.sql})", type=DOUBLE)
 
 
-def _ordered(kind: SqlType) -> bool:
-    return kind.name not in ("JSON", "INTERVAL", "NULL", "HUGEINT")
+def _ordered(sql_type: SqlType) -> bool:
+    return sql_type.name not in ("JSON", "INTERVAL", "NULL", "HUGEINT")
 
 
-def _number(kind: SqlType) -> bool:
-    return kind.numeric
+def _number(sql_type: SqlType) -> bool:
+    return sql_type.numeric
 
 
-def _boolean(kind: SqlType) -> bool:
-    return kind == BOOLEAN
+def _boolean(sql_type: SqlType) -> bool:
+    return sql_type == BOOLEAN
 
 
-def _integer(kind: SqlType) -> bool:
-    return kind.integer
+def _integer(sql_type: SqlType) -> bool:
+    return sql_type.integer
 
 
 AGGREGATES: dict[str, Aggregate] = {
@@ -274,7 +274,7 @@ def _compiled(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Type
     if where:
         # FILTER belongs to the aggregate itself, inside a conversion of its result.
         result = replace(result, sql=_filtered(aggregate, value, modifier, where))
-    return replace(result, literal=None, candidates=None)
+    return replace(result, literal=None, domain=None)
 
 
 ORDERED = {"first": "FIRST", "last": "LAST", "list": "LIST", "array_agg": "LIST"}
@@ -305,7 +305,7 @@ def ordered(compiler: StatementCompiler, node: exp.Expr, name: str, scope: Scope
         sql = (
             f"FIRST({x.sql} ORDER BY {order}) FILTER (WHERE ({x.sql} IS NOT NULL) AND ({y.sql} IS NOT NULL))"
         )
-        return replace(x, sql=sql, unit=UnitRole.NONE, literal=None, candidates=None, size=4 * x.size)
+        return replace(x, sql=sql, unit=UnitRole.NONE, literal=None, domain=None, size=4 * x.size)
     if len(arguments) != 1 or not isinstance(arguments[0], exp.Order):
         raise compiler.source.refuse(
             f"the result of {name} depends on the order of rows", node, f"{name.upper()}(page ORDER BY day)"
@@ -327,12 +327,12 @@ def ordered(compiler: StatementCompiler, node: exp.Expr, name: str, scope: Scope
         terms.append(f"{by.sql} {'DESC' if term.args.get('desc') else 'ASC'} NULLS {nulls}")
     if value.literal is None:
         terms.append(f"{value.sql} ASC NULLS LAST")
-    kind = SqlType("LIST", item=value.type) if ORDERED[name] == "LIST" else value.type
-    if kind.name == "LIST" and value.type.name not in ("VARCHAR", "BIGINT", "INTEGER", "DATE"):
+    sql_type = SqlType("LIST", item=value.type) if ORDERED[name] == "LIST" else value.type
+    if sql_type.name == "LIST" and value.type.name not in ("VARCHAR", "BIGINT", "INTEGER", "DATE"):
         raise compiler.source.refuse(f"lists of {value.type} are not collected", node)
     sql = f"{ORDERED[name]}({value.sql} ORDER BY {', '.join(terms)}){where}"
     return replace(
-        value, sql=sql, type=kind, unit=UnitRole.NONE, literal=None, candidates=None, size=3 * value.size
+        value, sql=sql, type=sql_type, unit=UnitRole.NONE, literal=None, domain=None, size=3 * value.size
     )
 
 
@@ -345,8 +345,8 @@ def _orderable(compiler: StatementCompiler, node: exp.Expr, *values: Typed) -> N
 def _filtered(aggregate: Aggregate, value: Typed, modifier: str, where: str) -> str:
     sql = aggregate.form(value, modifier).sql
     if sql.startswith("TRY_CAST("):
-        inner, _, kind = sql.removeprefix("TRY_CAST(").rpartition(" AS ")
-        return f"TRY_CAST({inner}{where} AS {kind}"
+        inner, _, target = sql.removeprefix("TRY_CAST(").rpartition(" AS ")
+        return f"TRY_CAST({inner}{where} AS {target}"
     return sql + where
 
 
@@ -379,7 +379,7 @@ def grouped(
                 key.type,
                 frozenset({name}),
                 unit=key.unit,
-                candidates=key.candidates,
+                domain=key.domain,
                 span=key.column_span(),
             ),
         )
@@ -414,7 +414,7 @@ def grouped(
     hidden = f"{alias}.u AS u, " if source.unit else ""
     listed = ", ".join(f"{v.guarded} AS c{i}" for i, v in enumerate(values))
     columns = tuple(
-        Column(i.name, v.type, v.unit, v.candidates, span=v.column_span())
+        Column(i.name, v.type, v.unit, v.domain, span=v.column_span())
         for i, v in zip(items, values, strict=True)
     )
     sql = f"SELECT {hidden}{listed} FROM ({inner}) AS {alias}{having}"

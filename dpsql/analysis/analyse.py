@@ -11,10 +11,10 @@ from dpsql.analysis import blocks
 from dpsql.analysis.binder import confirm
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.outer_query import OuterQuery, outer_query
-from dpsql.analysis.plan import Plan, candidates_of, seal
+from dpsql.analysis.plan import Plan, max_candidates, seal
 from dpsql.analysis.relation import fold
 from dpsql.analysis.rules import RULES_BY_NODE
-from dpsql.analysis.writing import all_candidates, largest, one_group
+from dpsql.analysis.writing import all_groups, largest_groups, one_group
 from dpsql.language import AboveThreshold, AllGroups, Options, TopK
 from dpsql.policy import UnitColumn, UnitRow
 
@@ -105,15 +105,15 @@ def _text(block: OuterQuery, options: Options) -> Written:
         return one_group(block.rows)
     if len(domains) < len(block.keys):
         assert isinstance(block.selection, TopK)  # noqa: S101  _domain_size refuses the others
-        return largest(block.rows, block.selection.count, candidates_of(block.selection.k, options))
+        return largest_groups(block.rows, block.selection.count, max_candidates(block.selection.k, options))
     if isinstance(block.selection, AllGroups):
         rows = block.rows
         owner = block.source.owner
         if owner is None or not owner.row:  # a row that is a unit is in one group anyway
             rows = rows.bounded(options.max_groups_contributed or 1, domains)
-        return all_candidates(rows, domains, block.selection.order)
+        return all_groups(rows, domains, block.selection.order)
     order = block.selection.order if isinstance(block.selection, AboveThreshold) else None
-    return all_candidates(block.rows, domains, order)
+    return all_groups(block.rows, domains, order)
 
 
 def _domain_size(

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from dpsql.analysis import aggregates
-from dpsql.analysis.candidates import with_domain
+from dpsql.analysis.domains import with_domain
 from dpsql.analysis.expressions import canonical, check_arguments, function_name, predicate
 from dpsql.analysis.hoist import Hoist
 from dpsql.analysis.joins import from_clause
 from dpsql.analysis.relation import Block, Column, Cte, Item, Relation, Scope, fold
 from dpsql.analysis.setops import combined
-from dpsql.analysis.typed import Candidates, Typed, UnitRole
+from dpsql.analysis.typed import KeyDomain, Typed, UnitRole
 from dpsql.language import MARK
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ def _limited(
     domains = tuple(
         replace(
             c,
-            candidates=Candidates(
+            domain=KeyDomain(
                 f"SELECT DISTINCT l.c{i} AS v FROM ({limited}) AS l WHERE l.c{i} IS NOT NULL",
                 origin="a public subquery",
             ),
@@ -236,7 +236,7 @@ def _project(
     hoist: Hoist | None,
 ) -> Relation:
     columns = tuple(
-        Column(i.name, v.type, v.unit, v.candidates, v.link if v.reads == {v.sql} else "", v.column_span())
+        Column(i.name, v.type, v.unit, v.domain, v.link if v.reads == {v.sql} else "", v.column_span())
         for i, v in zip(items, values, strict=True)
     )
     _storable(compiler, items, values)

@@ -61,8 +61,8 @@ def _clock(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
 def _clock_literal(compiler: Compiler, *, date: bool) -> Typed:
     now = compiler.now
     text = now.date().isoformat() if date else now.isoformat(" ", "seconds")
-    kind = DATE if date else TIMESTAMP
-    return Typed(f"TRY_CAST({literal_sql(text)} AS {kind})", kind, literal=Literal(text))
+    sql_type = DATE if date else TIMESTAMP
+    return Typed(f"TRY_CAST({literal_sql(text)} AS {sql_type})", sql_type, literal=Literal(text))
 
 
 def _now(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
@@ -114,7 +114,7 @@ def _if(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     raw = [compiler.expression(n, scope) for n in nodes]
     yes, no = common(compiler, raw, nodes)
     domain = literal_domain([replace(r, literal=v.literal) for r, v in zip((yes, no), raw, strict=True)])
-    return simple("(CASE WHEN {0} THEN {1} ELSE {2} END)", yes.type, condition, yes, no, candidates=domain)
+    return simple("(CASE WHEN {0} THEN {1} ELSE {2} END)", yes.type, condition, yes, no, domain=domain)
 
 
 def _concat_call(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:

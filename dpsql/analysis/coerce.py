@@ -33,64 +33,64 @@ def literal_sql(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def cast(value: Typed, kind: SqlType, *, lossless: bool = False) -> Typed:
+def cast(value: Typed, sql_type: SqlType, *, lossless: bool = False) -> Typed:
     """Write a conversion: CAST where it cannot fail, else TRY_CAST (NULL where it does not convert)."""
     word = "CAST" if lossless else "TRY_CAST"
-    sql = f"{word}({value.sql} AS {kind})"
+    sql = f"{word}({value.sql} AS {sql_type})"
     guard = None
-    if value.total and (lossless or _only_bounds(value, kind)):
-        guard = Guarded(sql, f"{word}({value.guarded} AS {kind})")
+    if value.total and (lossless or _only_bounds(value, sql_type)):
+        guard = Guarded(sql, f"{word}({value.guarded} AS {sql_type})")
     return replace(
         value,
         sql=sql,
         guard=guard,
-        type=kind,
+        type=sql_type,
         literal=None,
         unit=UnitRole.NONE,
-        candidates=None,
+        domain=None,
         size=value.size + 1,
         span=None,
     )
 
 
-def _only_bounds(value: Typed, kind: SqlType) -> bool:
+def _only_bounds(value: Typed, sql_type: SqlType) -> bool:
     """Whether TRY_CAST needs no TRY around it, which would hide a comparison's bounds from the optimizer."""
     # A literal is converted once, before any row is read; above a subquery no TRY can stand.
     once = value.literal is not None or OPAQUE in value.reads
-    whole = value.type.integer and kind.integer
-    return once or whole or (value.type.name == "DATE" and kind == TIMESTAMP)
+    whole = value.type.integer and sql_type.integer
+    return once or whole or (value.type.name == "DATE" and sql_type == TIMESTAMP)
 
 
-def to_type(catalog: Catalog, value: Typed, kind: SqlType) -> Typed | None:
+def to_type(catalog: Catalog, value: Typed, sql_type: SqlType) -> Typed | None:
     """Convert without being asked, or None where that would lose or raise."""
-    if value.type == kind:
+    if value.type == sql_type:
         return value
     if value.type.name == "NULL":
-        return cast(value, kind)
+        return cast(value, sql_type)
     if value.literal is not None and isinstance(value.literal.value, str):
-        return _from_text(catalog, value, kind)
-    if kind.integer and value.type.integer:
-        fits = kind.bits > value.type.bits or (
-            kind.bits == value.type.bits and kind.signed == value.type.signed
+        return _from_text(catalog, value, sql_type)
+    if sql_type.integer and value.type.integer:
+        fits = sql_type.bits > value.type.bits or (
+            sql_type.bits == value.type.bits and sql_type.signed == value.type.signed
         )
-        if value.type.signed and not kind.signed:
+        if value.type.signed and not sql_type.signed:
             fits = False
-        return cast(value, kind, lossless=fits)
-    if kind == HUGEINT and value.type.integer:
-        return cast(value, kind, lossless=True)
-    if kind == DOUBLE and (value.type.integer or value.type.name == "DECIMAL"):
-        return cast(value, kind, lossless=True)
-    if kind == TIMESTAMP and value.type.name == "DATE":
-        return cast(value, kind)
-    if kind == VARCHAR and value.type.name == "ENUM":
-        return cast(value, kind, lossless=True)
+        return cast(value, sql_type, lossless=fits)
+    if sql_type == HUGEINT and value.type.integer:
+        return cast(value, sql_type, lossless=True)
+    if sql_type == DOUBLE and (value.type.integer or value.type.name == "DECIMAL"):
+        return cast(value, sql_type, lossless=True)
+    if sql_type == TIMESTAMP and value.type.name == "DATE":
+        return cast(value, sql_type)
+    if sql_type == VARCHAR and value.type.name == "ENUM":
+        return cast(value, sql_type, lossless=True)
     return None
 
 
-def _from_text(catalog: Catalog, value: Typed, kind: SqlType) -> Typed | None:
-    if kind.name not in _FROM_TEXT and not kind.integer:
+def _from_text(catalog: Catalog, value: Typed, sql_type: SqlType) -> Typed | None:
+    if sql_type.name not in _FROM_TEXT and not sql_type.integer:
         return None
-    converted = cast(value, kind)
+    converted = cast(value, sql_type)
     try:
         if catalog.evaluate(f"{converted.sql} IS NULL"):
             return None
@@ -105,15 +105,15 @@ def unify(
     """Bring two values to one type, for a comparison or (`compare=False`) for one result column."""
     if left.type == right.type:
         return left, right
-    kind = _common(left, right, compare=compare)
-    if kind is None:
+    sql_type = _common(left, right, compare=compare)
+    if sql_type is None:
         if compare and left.type.numeric and right.type.numeric:
             return (
                 left,
                 right,
             )  # DECIMAL against an integer or DECIMAL: lossless, and the binder's check proves it
         raise _mismatch(source, left, right, at)
-    a, b = to_type(catalog, left, kind), to_type(catalog, right, kind)
+    a, b = to_type(catalog, left, sql_type), to_type(catalog, right, sql_type)
     if a is None or b is None:
         raise _mismatch(source, left, right, at)
     return a, b

@@ -15,7 +15,7 @@ from dpsql.analysis import functions
 from dpsql.analysis.coerce import cast, literal_sql, to_type, unify
 from dpsql.analysis.limits import LONGEST
 from dpsql.analysis.spans import joint_grains, seen_at
-from dpsql.analysis.typed import Candidates, Guarded, Literal, Typed
+from dpsql.analysis.typed import Guarded, KeyDomain, Literal, Typed
 from dpsql.language import MARK
 from dpsql.types import (
     BIGINT,
@@ -131,13 +131,13 @@ def _reads(*values: Typed) -> frozenset[str]:
     return frozenset[str]().union(*(v.reads for v in values))
 
 
-def built(sql: str, kind: SqlType, *parts: Typed, candidates: Candidates | None = None) -> Typed:
+def built(sql: str, sql_type: SqlType, *parts: Typed, domain: KeyDomain | None = None) -> Typed:
     """Make an expression of its parts: what they read, and their sizes together."""
     size = 1 + sum(p.size for p in parts)
-    return Typed(sql, kind, _reads(*parts), candidates=candidates, size=size, grains=joint_grains(parts))
+    return Typed(sql, sql_type, _reads(*parts), domain=domain, size=size, grains=joint_grains(parts))
 
 
-def simple(form: str, kind: SqlType, *parts: Typed, candidates: Candidates | None = None) -> Typed:
+def simple(form: str, sql_type: SqlType, *parts: Typed, domain: KeyDomain | None = None) -> Typed:
     """Make a comparison or a choice, which fails on no row where none of its parts does.
 
     `form` is a template. TRY stands around the parts that need it, never around the whole: so the optimizer
@@ -145,7 +145,7 @@ def simple(form: str, kind: SqlType, *parts: Typed, candidates: Candidates | Non
     """
     sql = form.format(*(p.sql for p in parts))
     guard = Guarded(sql, form.format(*(p.guarded for p in parts)))
-    return replace(built(sql, kind, *parts, candidates=candidates), guard=guard)
+    return replace(built(sql, sql_type, *parts, domain=domain), guard=guard)
 
 
 def _column(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
@@ -171,9 +171,9 @@ def _literal(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     if fixed and (fixed[1] or fixed[2]) and max(1, len(fixed[1].lstrip("0"))) + len(fixed[2]) <= 18:
         digits = fixed[2]
         whole = fixed[1].lstrip("0") or "0"
-        kind = SqlType("DECIMAL", max(1, len(whole.lstrip("0"))) + len(digits), len(digits))
-        written = f"CAST({whole}.{digits} AS {kind})" if digits else f"TRY_CAST({whole} AS {kind})"
-        return Typed(written, kind, literal=Literal(float(text)))
+        sql_type = SqlType("DECIMAL", max(1, len(whole.lstrip("0"))) + len(digits), len(digits))
+        written = f"CAST({whole}.{digits} AS {sql_type})" if digits else f"TRY_CAST({whole} AS {sql_type})"
+        return Typed(written, sql_type, literal=Literal(float(text)))
     try:
         number = float(text)
     except ValueError:
@@ -283,19 +283,19 @@ def _is(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
 
 def common(compiler: Compiler, values: Sequence[Typed], nodes: Sequence[exp.Expr]) -> list[Typed]:
     """Bring several results to one type (branches of CASE, arguments of COALESCE)."""
-    kind = values[0]
+    joint = values[0]
     for value, at in zip(values[1:], nodes[1:], strict=True):
-        kind, _ = unify(compiler.source, compiler.catalog, kind, value, at, compare=False)
+        joint, _ = unify(compiler.source, compiler.catalog, joint, value, at, compare=False)
     out = []
     for value, at in zip(values, nodes, strict=True):
-        fitted = to_type(compiler.catalog, value, kind.type)
+        fitted = to_type(compiler.catalog, value, joint.type)
         if fitted is None:
-            raise compiler.source.refuse(f"{value.type} does not become {kind.type}", at)
+            raise compiler.source.refuse(f"{value.type} does not become {joint.type}", at)
         out.append(fitted)
     return out
 
 
-def literal_domain(values: Sequence[Typed]) -> Candidates | None:
+def literal_domain(values: Sequence[Typed]) -> KeyDomain | None:
     """Return the values of a choice among literals: a public domain of its own."""
     if any(v.literal is None for v in values):
         return None
@@ -305,7 +305,7 @@ def literal_domain(values: Sequence[Typed]) -> Candidates | None:
     if not shown:
         return None
     rows = ", ".join(f"({sql}, {i})" for i, sql in enumerate(shown))
-    return Candidates(
+    return KeyDomain(
         f"SELECT v, MIN(o) AS o FROM (VALUES {rows}) AS r(v, o) GROUP BY v", ordered=True, origin="the CASE"
     )
 
@@ -335,7 +335,7 @@ def _case(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     count = len(conditions)
     text = " ".join(f"WHEN {{{i}}} THEN {{{count + i}}}" for i in range(count))
     form = f"(CASE {text} ELSE {{{2 * count}}} END)"
-    return simple(form, results[0].type, *conditions, *results, candidates=domain)
+    return simple(form, results[0].type, *conditions, *results, domain=domain)
 
 
 _PLAIN_ITEMS = frozenset({"VARCHAR", "BIGINT", "INTEGER", "DATE", "BOOLEAN"})
@@ -350,28 +350,28 @@ def _cast(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
             raise compiler.source.refuse("only VARCHAR is read as JSON", node)
         return cast(value, JSON)
     try:
-        kind = column_type(text)
+        sql_type = column_type(text)
     except ValueError as error:
         raise compiler.source.refuse(str(error), node) from None
-    if kind.name in ("LIST", "STRUCT", "ENUM", "BLOB") or value.type in (JSON, INTERVAL):
-        raise compiler.source.refuse(f"{value.type} is not cast to {kind.name}", node)
+    if sql_type.name in ("LIST", "STRUCT", "ENUM", "BLOB") or value.type in (JSON, INTERVAL):
+        raise compiler.source.refuse(f"{value.type} is not cast to {sql_type.name}", node)
     if value.type.name == "STRUCT" or (
         value.type.item is not None and value.type.item.name not in _PLAIN_ITEMS
     ):
-        raise compiler.source.refuse(f"{value.type} is not cast to {kind}", node)
-    if kind == value.type:
+        raise compiler.source.refuse(f"{value.type} is not cast to {sql_type}", node)
+    if sql_type == value.type:
         return value
     if value.literal is not None and isinstance(value.literal.value, str):
-        converted = to_type(compiler.catalog, value, kind)
+        converted = to_type(compiler.catalog, value, sql_type)
         if converted is None:
-            raise compiler.source.refuse(f"this text is no {kind}", node)
+            raise compiler.source.refuse(f"this text is no {sql_type}", node)
         # A constant still, but no text any more that could become something else.
-        return replace(converted, literal=Literal((kind.name, value.literal.value)))
-    if value.type == TIMESTAMP and kind == VARCHAR:
+        return replace(converted, literal=Literal((sql_type.name, value.literal.value)))
+    if value.type == TIMESTAMP and sql_type == VARCHAR:
         written = "BETWEEN TIMESTAMP '0001-01-01' AND TIMESTAMP '9999-12-31 23:59:59.999999'"
         value = simple(f"(CASE WHEN {{0}} {written} THEN {{0}} END)", TIMESTAMP, value, value)
-    result = cast(seen_at(value, "day") if kind.name == "DATE" else value, kind)
-    if value.type.name == "LIST" and kind == VARCHAR:
+    result = cast(seen_at(value, "day") if sql_type.name == "DATE" else value, sql_type)
+    if value.type.name == "LIST" and sql_type == VARCHAR:
         # Quotes and separators make the text of a list longer than its items.
         sql = f"(CASE WHEN strlen({result.sql}) <= {LONGEST} THEN {result.sql} END)"
         return replace(result, sql=sql, size=2 * result.size + 1)

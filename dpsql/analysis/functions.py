@@ -19,7 +19,7 @@ from dpsql.analysis.coerce import cast, to_type
 from dpsql.analysis.limits import bounded
 from dpsql.analysis.samples import fails_on_samples, splits_characters
 from dpsql.analysis.spans import call_grains
-from dpsql.analysis.typed import OPAQUE, Candidates, Guarded, Typed
+from dpsql.analysis.typed import OPAQUE, Guarded, KeyDomain, Typed
 from dpsql.types import BIGINT, HUGEINT, INTERVAL, JSON, VARCHAR, SqlType, column_type
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def call(source: Source, catalog: Catalog, name: str, arguments: Sequence[Typed]
             raise
         # `strptime` with a time zone in its format gives a type that is none of ours.
         raise source.refuse(f"{form.name} does not take this literal", at) from None
-    return typed if typed.candidates else _with_part_domain(form, typed)
+    return typed if typed.domain else _with_part_domain(form, typed)
 
 
 def compile_form(catalog: Catalog, form: Function, arguments: Sequence[Typed]) -> Typed:
@@ -173,25 +173,25 @@ def compile_form(catalog: Catalog, form: Function, arguments: Sequence[Typed]) -
         a.sql if a.literal is not None and want[0] in "#=" else _DATED.get(want, f"CAST(NULL AS {a.type})")
         for a, want in zip(arguments, form.arguments, strict=True)
     ]
-    kind = catalog.type_of(form.form.format(*nulls))
+    sql_type = catalog.type_of(form.form.format(*nulls))
     reads = frozenset[str]().union(*(a.reads for a in arguments))
     size = 1 + sum(a.size * max(1, form.form.count(f"{{{i}}}")) for i, a in enumerate(arguments))
-    if not reads and _other_type(catalog, sql, kind):
-        sql = f"TRY_CAST({sql} AS {kind})"
-    typed = Typed(sql, kind, reads, size=size, grains=call_grains(form.name, arguments))
+    if not reads and _other_type(catalog, sql, sql_type):
+        sql = f"TRY_CAST({sql} AS {sql_type})"
+    typed = Typed(sql, sql_type, reads, size=size, grains=call_grains(form.name, arguments))
     if OPAQUE in reads and form.arithmetic:
         typed = replace(typed, guard=Guarded(sql, form.form.format(*(a.guarded for a in arguments))))
-    if kind.name == "DECIMAL" and kind.precision > 18:
-        return cast(typed, SqlType("DECIMAL", 18, min(kind.scale, 18)))
-    return cast(typed, BIGINT) if kind == HUGEINT else typed
+    if sql_type.name == "DECIMAL" and sql_type.precision > 18:
+        return cast(typed, SqlType("DECIMAL", 18, min(sql_type.scale, 18)))
+    return cast(typed, BIGINT) if sql_type == HUGEINT else typed
 
 
-def _other_type(catalog: Catalog, sql: str, kind: SqlType) -> bool:
+def _other_type(catalog: Catalog, sql: str, sql_type: SqlType) -> bool:
     """Whether constants have another type than columns: a constant NULL makes date_part a DOUBLE."""
-    if kind in (HUGEINT, JSON) or (kind.name == "DECIMAL" and kind.precision > 18):
+    if sql_type in (HUGEINT, JSON) or (sql_type.name == "DECIMAL" and sql_type.precision > 18):
         return False
     try:
-        return catalog.type_of(sql) != kind
+        return catalog.type_of(sql) != sql_type
     except ValueError:
         return False
 
@@ -275,7 +275,7 @@ def _with_part_domain(form: Function, typed: Typed) -> Typed:
     if part == "hour" and form.arguments[-1] == "TIME":
         high = 24  # TIME '24:00:00' is one
     sql = f"SELECT TRY_CAST(i AS {typed.type}) AS v, i AS o FROM range({low}, {high + 1}) AS r(i)"
-    return replace(typed, candidates=Candidates(sql, ordered=True, origin=f"the {part}s"))
+    return replace(typed, domain=KeyDomain(sql, ordered=True, origin=f"the {part}s"))
 
 
 def _unlisted(source: Source, name: str, at: exp.Expr) -> Exception:

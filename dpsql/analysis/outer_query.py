@@ -9,8 +9,8 @@ from sqlglot import exp
 
 from dpsql.analysis.aggregates import call_of, group_nodes
 from dpsql.analysis.blocks import expand, with_ctes
-from dpsql.analysis.candidates import listed_values, with_domain
 from dpsql.analysis.coerce import to_type
+from dpsql.analysis.domains import listed_values, with_domain
 from dpsql.analysis.expressions import canonical, check_arguments, function_name, predicate
 from dpsql.analysis.joins import conjuncts, from_clause
 from dpsql.analysis.plan import Output
@@ -18,7 +18,7 @@ from dpsql.analysis.relation import Block, Scope, fold
 from dpsql.analysis.released import Count, compile_count, is_count
 from dpsql.analysis.selection import read
 from dpsql.analysis.spellings import rewritten
-from dpsql.analysis.typed import Candidates, Typed, UnitRole
+from dpsql.analysis.typed import KeyDomain, Typed, UnitRole
 from dpsql.analysis.writing import Rows
 from dpsql.language import AboveThreshold, AllGroups, Selection, TopK
 from dpsql.types import DOUBLE
@@ -68,7 +68,7 @@ class OuterQuery:
         rows: Rows,
         selection: Selection,
         keys: tuple[Typed, ...],
-        domains: tuple[Candidates | None, ...],
+        domains: tuple[KeyDomain | None, ...],
         counts: tuple[Count, ...],
         outputs: tuple[Output, ...],
         source: From,
@@ -197,9 +197,7 @@ def _single(
     return any(names <= fixed for names in made.unique)
 
 
-def _domain(
-    compiler: StatementCompiler, key: Typed, filters: list[exp.Expr], made: From
-) -> Candidates | None:
+def _domain(compiler: StatementCompiler, key: Typed, filters: list[exp.Expr], made: From) -> KeyDomain | None:
     """Return a key's candidates: an IN list or equality on the very key, else its public domain."""
     for part in filters:
         values: list[exp.Expr] = []
@@ -219,7 +217,7 @@ def _domain(
         fitted = [to_type(compiler.catalog, v, key.type) for v in listed]
         if all(v is not None and not v.reads for v in fitted):
             return listed_values([v.guarded for v in fitted if v is not None])
-    return key.candidates
+    return key.domain
 
 
 def _output(

@@ -19,7 +19,7 @@ __all__ = [
     "Output",
     "Plan",
     "PublicOrder",
-    "candidates_of",
+    "max_candidates",
     "seal",
     "unknown_mechanism",
 ]
@@ -36,7 +36,7 @@ def unknown_mechanism(k: int, options: Options) -> str:
     return asked
 
 
-def candidates_of(k: int, options: Options) -> int:
+def max_candidates(k: int, options: Options) -> int:
     """Return k-bar: how many of the largest groups take part."""
     return options.candidates or (10 * k if unknown_mechanism(k, options) == "LIMITED_DOMAIN" else k)
 

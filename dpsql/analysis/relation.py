@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from dpsql.analysis.typed import Candidates, Typed, UnitRole
+from dpsql.analysis.typed import KeyDomain, Typed, UnitRole
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,7 +64,7 @@ class Column:
     name: str
     type: SqlType
     unit: UnitRole = UnitRole.NONE
-    candidates: Candidates | None = None
+    domain: KeyDomain | None = None
     link: str = ""
     span: Span | None = None
 

@@ -63,17 +63,19 @@ def fails_on_samples(catalog: Catalog, form: str, arguments: Sequence[Typed]) ->
 
 
 def _samples(argument: Typed) -> str:
-    kind = argument.type
-    if kind.item is not None:
-        listed = _SAMPLES.get(kind.item.name)
-        values = f"[]::{kind}, [{listed}, NULL]::{kind}" if listed else ""
-    elif kind.name == "DECIMAL":
-        most = "9" * (kind.precision - kind.scale) + "." + "9" * kind.scale
+    sql_type = argument.type
+    if sql_type.item is not None:
+        listed = _SAMPLES.get(sql_type.item.name)
+        values = f"[]::{sql_type}, [{listed}, NULL]::{sql_type}" if listed else ""
+    elif sql_type.name == "DECIMAL":
+        most = "9" * (sql_type.precision - sql_type.scale) + "." + "9" * sql_type.scale
         values = f"0, {most}, -{most}"
     else:
-        values = _SAMPLES.get("BIGINT" if kind.integer and kind.name != "INTEGER" else kind.name, "")
+        values = _SAMPLES.get(
+            "BIGINT" if sql_type.integer and sql_type.name != "INTEGER" else sql_type.name, ""
+        )
     every = f"[{values}, NULL]" if values else "[NULL]"
-    return f"SELECT TRY_CAST(unnest({every}) AS {kind})"
+    return f"SELECT TRY_CAST(unnest({every}) AS {sql_type})"
 
 
 def splits_characters(pattern: str) -> bool:

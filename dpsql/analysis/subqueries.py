@@ -149,7 +149,7 @@ def _scalar(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     listed = ", ".join(f"{canonical(a).sql} AS a{i}" for i, a in enumerate(group.aggregates))
     sql = f"(SELECT {value.guarded} FROM (SELECT {listed} FROM {text}) AS {alias})"
     return replace(
-        value, sql=sql, reads=frozenset({OPAQUE}), unit=UnitRole.NONE, literal=None, candidates=None
+        value, sql=sql, reads=frozenset({OPAQUE}), unit=UnitRole.NONE, literal=None, domain=None
     ).closed()
 
 

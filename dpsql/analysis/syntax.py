@@ -50,7 +50,7 @@ def _bracket(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
         if low is None or high is None or index.args.get("step") is not None:
             raise compiler.source.refuse("a slice has two whole numbers", node, "a[1:3]")
         return built(f"({value.sql}[{low}:{high}])", value.type, value)
-    kind = value.type.item if value.type.item is not None else VARCHAR
+    sql_type = value.type.item if value.type.item is not None else VARCHAR
     literal = _integer(index)
     if literal is not None:
         place = Typed(str(literal + 1), BIGINT)  # the parser counts literal places from 0
@@ -62,7 +62,7 @@ def _bracket(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     sql = f"{value.sql}[{place.sql}]"
     if value.type == VARCHAR:
         sql = f"TRY({sql})"
-    return built(f"({sql})", kind, value, place)
+    return built(f"({sql})", sql_type, value, place)
 
 
 def _pattern(compiler: Compiler, node: exp.Expr, what: str) -> str:
@@ -205,18 +205,18 @@ def lambda_call(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     inner = Scope(compiler.source, aliases={fold(function.expressions[0].name): parameter})
     if name == "list_filter":
         body = predicate(compiler, function.this, inner)
-        kind = value.type
+        sql_type = value.type
     else:
         body = compiler.expression(function.this, inner)
         if body.type.name not in _ITEMS:
             raise compiler.source.refuse(f"a list of {body.type} is not made", node)
-        kind = SqlType("LIST", item=body.type)
+        sql_type = SqlType("LIST", item=body.type)
     sql = f"{name}({value.sql}, lambda p: {body.sql})"
     parts = [value]
     if texts and name == "list_transform" and body.type == VARCHAR:
         sql = f"(CASE WHEN len({value.sql}) * {texts} <= {LONGEST} THEN {sql} END)"
         parts = [value, value]
-    result = built(sql, kind, *parts)
+    result = built(sql, sql_type, *parts)
     return replace(result, size=result.size + body.size)
 
 
@@ -225,12 +225,12 @@ def _array(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     values = [compiler.expression(e, scope) for e in node.expressions]
     if not values or any(v.literal is None or v.type not in (VARCHAR, INTEGER, BIGINT) for v in values):
         raise compiler.source.refuse("a list holds literal numbers or texts here", node)
-    kind = VARCHAR if values[0].type == VARCHAR else BIGINT
-    fitted = [to_type(compiler.catalog, v, kind) for v in values]
+    sql_type = VARCHAR if values[0].type == VARCHAR else BIGINT
+    fitted = [to_type(compiler.catalog, v, sql_type) for v in values]
     if any(f is None for f in fitted):
         raise compiler.source.refuse("the items of a list have one type", node)
     text = ", ".join(f.sql for f in fitted if f is not None)
-    return Typed(f"[{text}]", SqlType("LIST", item=kind), literal=Literal(("LIST", text)))
+    return Typed(f"[{text}]", SqlType("LIST", item=sql_type), literal=Literal(("LIST", text)))
 
 
 SYNTAX_RULES = (

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from dpsql.analysis.expressions import canonical, check_arguments, common
 from dpsql.analysis.relation import Column, Origin, Owner, Relation, Scope, fold, quote
-from dpsql.analysis.typed import Candidates, Span, Typed, UnitRole
+from dpsql.analysis.typed import KeyDomain, Span, Typed, UnitRole
 from dpsql.policy import UnitColumn, UnitRow, UnitVia
 
 if TYPE_CHECKING:
@@ -109,18 +109,18 @@ def base_table(compiler: StatementCompiler, table: Table, at: exp.Expr) -> Relat
     unique = frozenset(frozenset(places[fold(c)] for c in fact) for fact in facts)
     if table.unit is None:
         columns = tuple(
-            Column(name, kind, candidates=_public_values(table.name, name)) for name, kind in declared
+            Column(name, sql_type, domain=_public_values(table.name, name)) for name, sql_type in declared
         )
         return Relation(f"SELECT {listed} FROM {source}", columns, None, unique)
     columns = tuple(
         Column(
             name,
-            kind,
-            candidates=_declared(compiler, table.name, name),
+            sql_type,
+            domain=_declared(compiler, table.name, name),
             link=_link(compiler, table, name),
             span=_span(compiler, table.name, name),
         )
-        for name, kind in declared
+        for name, sql_type in declared
     )
     match table.unit:
         case UnitRow(kind=kind):
@@ -159,8 +159,8 @@ def _child(
         raise compiler.source.refuse(
             f"the unit of {table.name} goes through a table without a unit column", at
         )
-    kinds = {fold(name): kind for name, kind in compiler.catalog.columns(parent.name)}
-    link = {fold(name): kind for name, kind in compiler.catalog.columns(table.name)}[fold(unit.via)]
+    kinds = {fold(name): sql_type for name, sql_type in compiler.catalog.columns(parent.name)}
+    link = {fold(name): sql_type for name, sql_type in compiler.catalog.columns(table.name)}[fold(unit.via)]
     parent_key = kinds[fold(unit.column)]
     if link != parent_key and not (link.integer and parent_key.integer):
         raise compiler.source.refuse(
@@ -172,11 +172,11 @@ def _child(
     key = f"p.{quote(unit.column)}"
     rows = f"main.{quote(parent.name)} AS p WHERE {up} IS NOT NULL"
     parents = f"SELECT {key} AS k, MIN({up}) AS u FROM {rows} GROUP BY {key}"
-    kind = kinds[fold(parent.unit.column)]
+    sql_type = kinds[fold(parent.unit.column)]
     if fold(parent.unit.column) not in {fold(c.name) for c in columns}:
         # The unit is shown under its name in the parent, so that it can be counted and joined on.
         listed += f", q.u AS c{len(columns)}"
-        columns = (*columns, Column(parent.unit.column, kind, UnitRole.EXACT))
+        columns = (*columns, Column(parent.unit.column, sql_type, UnitRole.EXACT))
     return Relation(
         f"SELECT q.u AS u, {listed} FROM {source} JOIN ({parents}) AS q ON b.{quote(unit.via)} = q.k",
         columns,
@@ -198,18 +198,18 @@ def _link(compiler: StatementCompiler, table: Table, column: str) -> str:
     return ""
 
 
-def _public_values(table: str, column: str) -> Candidates:
+def _public_values(table: str, column: str) -> KeyDomain:
     """Return a public column's own values: a public domain for keys that come from it."""
     name = quote(column)
-    return Candidates(
+    return KeyDomain(
         f"SELECT DISTINCT b.{name} AS v FROM main.{quote(table)} AS b WHERE b.{name} IS NOT NULL",
         origin=f"the values of {table}.{column}",
     )
 
 
-def _declared(compiler: StatementCompiler, table: str, column: str) -> Candidates | None:
+def _declared(compiler: StatementCompiler, table: str, column: str) -> KeyDomain | None:
     sql = compiler.catalog.domain(table, column)
-    return Candidates(sql, ordered=True, origin=f"the declared domain of {table}.{column}") if sql else None
+    return KeyDomain(sql, ordered=True, origin=f"the declared domain of {table}.{column}") if sql else None
 
 
 def _span(compiler: StatementCompiler, table: str, column: str) -> Span | None:
@@ -242,7 +242,7 @@ def _values(compiler: StatementCompiler, node: exp.Values) -> Relation:
             Column(
                 f"col{i}",
                 columns[i][0].type,
-                candidates=Candidates(
+                domain=KeyDomain(
                     f"SELECT DISTINCT c{i} AS v FROM ({sql}) AS w WHERE c{i} IS NOT NULL", origin="the list"
                 ),
             )
@@ -260,7 +260,7 @@ def origin_of(relation: Relation, generated: str, alias: str) -> Origin:
             frozenset({f"{generated}.c{i}"}),
             unit=c.unit,
             link=c.link,
-            candidates=c.candidates,
+            domain=c.domain,
             span=c.span,
         )
         for i, c in enumerate(relation.columns)

@@ -13,7 +13,7 @@ from dpsql.errors import InternalError
 if TYPE_CHECKING:
     from dpsql.types import SqlType
 
-__all__ = ["GRAINS", "MAX_GRID", "OPAQUE", "Candidates", "Guarded", "Literal", "Span", "Typed", "UnitRole"]
+__all__ = ["GRAINS", "MAX_GRID", "OPAQUE", "Guarded", "KeyDomain", "Literal", "Span", "Typed", "UnitRole"]
 
 OPAQUE = "?"
 """Stands among what an expression reads when that is more than columns of its row: a subquery, a window."""
@@ -31,7 +31,7 @@ class UnitRole(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Candidates:
+class KeyDomain:
     """A public domain: the values a group key may take.
 
     `sql` is a SELECT with the value in column `v` (distinct, never NULL) and, when `ordered`, its place
@@ -64,7 +64,7 @@ class Span:
         """Return how many points the grid of a grain has."""
         return ((self.last - self.first).days + 1) * (_MILLISECONDS["day"] // _MILLISECONDS[grain])
 
-    def grid(self, grain: str) -> Candidates | None:
+    def grid(self, grain: str) -> KeyDomain | None:
         """Return the first instant of every day, hour, minute or second; None for more than `MAX_GRID`."""
         if self.size(grain) > MAX_GRID:
             return None
@@ -72,7 +72,7 @@ class Span:
         start = (self.first - epoch).days * _MILLISECONDS["day"]
         stop = start + self.size(grain) * step
         sql = f"SELECT epoch_ms(i) AS v, i AS o FROM range({start}, {stop}, {step}) AS r(i)"
-        return Candidates(sql, ordered=True, origin=self.origin)
+        return KeyDomain(sql, ordered=True, origin=self.origin)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class Typed:
     unit: UnitRole = UnitRole.NONE
     link: str = ""
     """Names the parent's key if this column is one or leads to one: equal keys have one owner."""
-    candidates: Candidates | None = None
+    domain: KeyDomain | None = None
     size: int = 1
     span: Span | None = None
     """The public range of a TIMESTAMP column, as long as this is the column itself."""

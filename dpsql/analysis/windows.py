@@ -54,7 +54,7 @@ def _window(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
         reads=reads | {OPAQUE},
         unit=UnitRole.NONE,
         literal=None,
-        candidates=None,
+        domain=None,
         size=call.size + 2,
     ).closed()
 
@@ -62,8 +62,8 @@ def _window(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
 def _over(sql: str, over: str) -> str:
     """Attach OVER to the call itself, inside a conversion of its result."""
     if sql.startswith("TRY_CAST("):
-        inner, _, kind = sql.removeprefix("TRY_CAST(").rpartition(" AS ")
-        return f"TRY_CAST({inner}{over} AS {kind}"
+        inner, _, target = sql.removeprefix("TRY_CAST(").rpartition(" AS ")
+        return f"TRY_CAST({inner}{over} AS {target}"
     return f"({sql}{over})"
 
 

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
     from dpsql.analysis.relation import From
     from dpsql.analysis.released import Count, Part
-    from dpsql.analysis.typed import Candidates, Typed
+    from dpsql.analysis.typed import KeyDomain, Typed
 
-__all__ = ["Rows", "Written", "all_candidates", "largest", "one_group"]
+__all__ = ["Rows", "Written", "all_groups", "largest_groups", "one_group"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class Rows:
         names = self.names(alias)
         return f"SELECT {names}, {', '.join(measured)} FROM {source} GROUP BY {names}"
 
-    def bounded(self, groups: int, domains: Sequence[Candidates]) -> Rows:
+    def bounded(self, groups: int, domains: Sequence[KeyDomain]) -> Rows:
         """Keep each unit's rows in at most so many candidate groups, chosen by a hash of unit and keys."""
         sources = " ".join(f"JOIN ({d.sql}) AS d{i} ON s.k{i} = d{i}.v" for i, d in enumerate(domains))
         names, kept = self.names("s"), self.names("x")
@@ -111,9 +111,7 @@ def one_group(rows: Rows) -> Written:
     return Written(rows.grouped(), ordered=True)
 
 
-def all_candidates(
-    rows: Rows, domains: Sequence[Candidates], order: Sequence[tuple[int, bool]] | None
-) -> Written:
+def all_groups(rows: Rows, domains: Sequence[KeyDomain], order: Sequence[tuple[int, bool]] | None) -> Written:
     """Count every candidate, those that do not occur too; in a public order if one is asked for.
 
     The terms of the order are columns of the domains alone: the keys that the statement names, then for
@@ -133,7 +131,7 @@ def all_candidates(
     return Written(f"{text} ORDER BY {', '.join([*chosen, *rest])}", ordered=True)
 
 
-def largest(rows: Rows, count: int, candidates: int) -> Written:
+def largest_groups(rows: Rows, count: int, candidates: int) -> Written:
     """Ask for the `candidates + 1` largest groups alone; of equal ones those with the least keys.
 
     Which groups come, and where, depends on the counts: that is no public order. Equal counts are ordered by

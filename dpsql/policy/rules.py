@@ -130,17 +130,17 @@ def _check_unit(table: TableFields, columns: Names[SqlType] | None, *key: str) -
         if columns is not None and "row" in columns:
             raise wrong(place, '"ROW" means each row, but the table has a column of that name')
         return
-    kind = _column(unit.column if isinstance(unit, UnitColumn) else unit.via, columns, place)
-    if kind is not None and not _may_be_unit(kind):
+    sql_type = _column(unit.column if isinstance(unit, UnitColumn) else unit.via, columns, place)
+    if sql_type is not None and not _may_be_unit(sql_type):
         raise wrong(
             place,
-            f"a column of type {kind} cannot name privacy units",
+            f"a column of type {sql_type} cannot name privacy units",
             "declare it as an integer, VARCHAR, UUID or DATE",
         )
 
 
-def _may_be_unit(kind: SqlType) -> bool:
-    return kind.integer or kind.name in _UNIT_TYPES
+def _may_be_unit(sql_type: SqlType) -> bool:
+    return sql_type.integer or sql_type.name in _UNIT_TYPES
 
 
 def _check_fact(fact: tuple[str, ...], columns: Names[SqlType] | None, *key: str) -> None:
@@ -161,14 +161,14 @@ def _check_parent(table: TableFields, unit: UnitVia, tables: Names[TableFields])
         raise wrong(place, f"there is no table {unit.table!r}", suggest(unit.table, tables, "tables"))
     if not isinstance(parent.unit, UnitColumn):
         raise wrong(place, f"the parent table {parent.name!r} does not name its unit by a column")
-    kind = _column(unit.column, _declared(parent), place, repr(parent.name))
+    sql_type = _column(unit.column, _declared(parent), place, repr(parent.name))
     own = _column(unit.via, _declared(table), place)
-    if kind is not None and not _may_be_unit(kind):
-        raise wrong(place, f"a column of type {kind} cannot link a child table to its parent")
-    if kind is not None and own is not None and _unit_type(kind) != _unit_type(own):
+    if sql_type is not None and not _may_be_unit(sql_type):
+        raise wrong(place, f"a column of type {sql_type} cannot link a child table to its parent")
+    if sql_type is not None and own is not None and _unit_type(sql_type) != _unit_type(own):
         raise wrong(
             place,
-            f"{unit.via!r} is {own}, but {unit.column!r} of {parent.name!r} is {kind}",
+            f"{unit.via!r} is {own}, but {unit.column!r} of {parent.name!r} is {sql_type}",
             "declare both columns with the same type",
         )
     if not any(len(fact) == 1 and same_name(fact[0], unit.column) for fact in parent.unique):
@@ -189,9 +189,9 @@ def _declared(table: TableFields) -> Names[SqlType] | None:
     return None if table.columns is None else Names(table.columns)
 
 
-def _unit_type(kind: SqlType) -> str:
+def _unit_type(sql_type: SqlType) -> str:
     """Return what must agree among the units of a kind: integers of any width are one type."""
-    return "integer" if kind.integer else kind.name
+    return "integer" if sql_type.integer else sql_type.name
 
 
 def _check_kinds(tables: Names[TableFields]) -> None:

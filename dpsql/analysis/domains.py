@@ -6,7 +6,7 @@ from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING
 
-from dpsql.analysis.typed import Candidates, Typed
+from dpsql.analysis.typed import KeyDomain, Typed
 from dpsql.types import BOOLEAN
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BOOLEANS", "image", "listed_values", "with_domain"]
 
-BOOLEANS = Candidates(
+BOOLEANS = KeyDomain(
     "SELECT v, o FROM (VALUES (FALSE, 0), (TRUE, 1)) AS r(v, o)", ordered=True, origin="FALSE and TRUE"
 )
 
@@ -28,30 +28,30 @@ MAX_IMAGE = 1_000_000
 
 def with_domain(catalog: Catalog, value: Typed, scope: Scope) -> Typed:
     """Give an expression its public domain: its own, its type's, or the image of its columns' domains."""
-    if value.candidates is not None:
+    if value.domain is not None:
         return value
     if value.type == BOOLEAN:
-        return replace(value, candidates=BOOLEANS)
+        return replace(value, domain=BOOLEANS)
     columns = {c.sql: c for origin in scope.origins for c in origin.columns}
     if len(value.reads) > 1:
         listed = [_listed(value, name, columns) for name in value.reads]
         sizes = [catalog.count(d.sql) + 1 for d in listed if d is not None]
         if len(sizes) == len(value.reads) and prod(sizes) > MAX_IMAGE:
             return value
-    return replace(value, candidates=image(value, columns))
+    return replace(value, domain=image(value, columns))
 
 
-def listed_values(values: Sequence[str]) -> Candidates:
+def listed_values(values: Sequence[str]) -> KeyDomain:
     """Return the domain written out in an IN list (compiled literals, none NULL)."""
     rows = ", ".join(f"({sql}, {i})" for i, sql in enumerate(values))
-    return Candidates(
+    return KeyDomain(
         f"SELECT v, MIN(o) AS o FROM (VALUES {rows}) AS r(v, o) WHERE v IS NOT NULL GROUP BY v",
         ordered=True,
         origin="the IN list",
     )
 
 
-def image(value: Typed, columns: Mapping[str, Typed]) -> Candidates | None:
+def image(value: Typed, columns: Mapping[str, Typed]) -> KeyDomain | None:
     """Compute the values an expression takes when its columns range over their domains (and NULL).
 
     `columns` maps generated names (`t1.c0`) to the columns. None if one of them has no public domain. The
@@ -60,7 +60,7 @@ def image(value: Typed, columns: Mapping[str, Typed]) -> Candidates | None:
     if not value.reads:
         return None
     tables: dict[str, list[tuple[str, str]]] = {}
-    found: list[Candidates] = []
+    found: list[KeyDomain] = []
     for name in sorted(value.reads):
         domain = _listed(value, name, columns)
         if domain is None:
@@ -81,14 +81,14 @@ def image(value: Typed, columns: Mapping[str, Typed]) -> Candidates | None:
         f"WHERE {value.guarded} IS NOT NULL"
     )
     origins = " and ".join(dict.fromkeys(domain.origin for domain in found))
-    return Candidates(sql, origin=f"computed from {origins}")
+    return KeyDomain(sql, origin=f"computed from {origins}")
 
 
-def _listed(value: Typed, name: str, columns: Mapping[str, Typed]) -> Candidates | None:
+def _listed(value: Typed, name: str, columns: Mapping[str, Typed]) -> KeyDomain | None:
     """Return what a column that is read ranges over: its domain, or the grid that the expression sees."""
     column = columns.get(name)
     if column is None:
         return None
-    if column.candidates is None and column.span is not None and name in value.grains:
+    if column.domain is None and column.span is not None and name in value.grains:
         return column.span.grid(value.grains[name])
-    return column.candidates
+    return column.domain
