@@ -1,7 +1,7 @@
-"""Every conversion is typed and written out: the engine never converts on its own.
+"""Type conversions. Each is written out, so that the engine never converts implicitly.
 
-An implicit conversion raises on the first value that does not fit, and the engine's message quotes it.
-What may be converted without being asked is total; everything else is refused with the CAST to write.
+An implicit conversion raises an error on the first value that does not fit, and the engine's message quotes
+that value. dpsql adds a conversion itself only if it cannot fail; for any other, the analyst writes a CAST.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def literal_sql(text: str) -> str:
 
 
 def cast(value: Typed, sql_type: SqlType, *, lossless: bool = False) -> Typed:
-    """Write a conversion: CAST where it cannot fail, else TRY_CAST (NULL where it does not convert)."""
+    """Convert an expression: by CAST if that cannot fail, else by TRY_CAST (NULL where it does not fit)."""
     word = "CAST" if lossless else "TRY_CAST"
     sql = f"{word}({value.sql} AS {sql_type})"
     guard = None
@@ -54,15 +54,15 @@ def cast(value: Typed, sql_type: SqlType, *, lossless: bool = False) -> Typed:
 
 
 def _only_bounds(value: Typed, sql_type: SqlType) -> bool:
-    """Whether TRY_CAST needs no TRY around it, which would hide a comparison's bounds from the optimizer."""
-    # A literal is converted once, before any row is read; above a subquery no TRY can stand.
+    """Return whether TRY_CAST needs no TRY around it; TRY would hide a comparison from the optimizer."""
+    # A literal is converted once, before any row is read; TRY cannot contain a subquery.
     once = value.literal is not None or OPAQUE in value.reads
     whole = value.type.integer and sql_type.integer
     return once or whole or (value.type.name == "DATE" and sql_type == TIMESTAMP)
 
 
 def to_type(catalog: Catalog, value: Typed, sql_type: SqlType) -> Typed | None:
-    """Convert without being asked, or None where that would lose or raise."""
+    """Convert an expression implicitly; None if that could lose information or fail."""
     if value.type == sql_type:
         return value
     if value.type.name == "NULL":
@@ -102,7 +102,7 @@ def _from_text(catalog: Catalog, value: Typed, sql_type: SqlType) -> Typed | Non
 def unify(
     source: Source, catalog: Catalog, left: Typed, right: Typed, at: exp.Expr, *, compare: bool = True
 ) -> tuple[Typed, Typed]:
-    """Bring two values to one type, for a comparison or (`compare=False`) for one result column."""
+    """Convert two expressions to one type, for a comparison or (`compare=False`) for one result column."""
     if left.type == right.type:
         return left, right
     sql_type = _common(left, right, compare=compare)
@@ -153,14 +153,14 @@ def _mismatch(source: Source, left: Typed, right: Typed, at: exp.Expr) -> Except
     if left.literal is not None and isinstance(left.literal.value, str) and left.type == VARCHAR:
         left, right = right, left
     if right.literal is not None and isinstance(right.literal.value, str) and left.type != VARCHAR:
-        return source.refuse(f"this text is no {left.type}", at, f"write the text as a {left.type}")
+        return source.refuse(f"this text is not a valid {left.type}", at, f"write the text as a {left.type}")
     if left.literal is not None:
         left, right = right, left
     target = right.type if right.type.name != "NULL" else VARCHAR
     if left.type == VARCHAR and right.literal is None:
         target = right.type
     return source.refuse(
-        f"{left.type} and {right.type} are not compared without a conversion you write",
+        f"{left.type} and {right.type} are compared only after a conversion that you write",
         at,
         f"write CAST(... AS {target}) around the {left.type} (NULL where it does not convert)",
     )

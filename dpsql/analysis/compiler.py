@@ -1,4 +1,4 @@
-"""One statement's compilation: fresh names, size limits, common table expressions, dispatch to the rules."""
+"""The state of one statement's compilation: generated names, size limits, and the rule of each node type."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ _NODES = {
 
 
 class QueryCompiler(Protocol):
-    """Compile a subquery: the form of `blocks.query`, which the modules below it reach by the compiler."""
+    """The signature of `blocks.query`, which the modules below `blocks` call through the compiler."""
 
     def __call__(
         self, compiler: StatementCompiler, node: exp.Expr, ctes: tuple[Cte, ...], depth: int
     ) -> Relation:
-        """Return the subquery's relation."""
+        """Compile a subquery to a relation."""
 
 
 @dataclass(slots=True)
 class StatementCompiler:
-    """Compiles one statement; holds what its rules share."""
+    """Compiles the expressions and subqueries of one statement, and holds the state that its rules share."""
 
     source: Source
     policy: Policy
@@ -56,25 +56,25 @@ class StatementCompiler:
     """The rule of each node type that an expression may contain."""
     compile_query: QueryCompiler
     tables: int = 0
-    """Generated aliases given out so far."""
+    """The number of table names generated so far."""
     nodes: int = 0
-    """Expression nodes compiled so far."""
+    """The number of expression nodes compiled so far."""
     now: datetime = field(default_factory=lambda: datetime.now(UTC).replace(tzinfo=None))
-    """The clock, read once."""
+    """The current time, read once for the whole statement."""
     used: set[str] = field(default_factory=set)
-    """Declared tables that were named."""
+    """The declared tables that the statement names."""
     intervals: dict[str, str] = field(default_factory=dict)
-    """Interval literals so far, with what they are made of."""
+    """Interval literals so far, each with its months, days and microseconds as text."""
     kept: list[exp.Expr] = field(default_factory=list)
-    """Keeps compiled nodes alive, so that no other node gets the identity of one."""
+    """The compiled nodes, kept alive so that no other node gets the `id` of one of them."""
 
     def alias(self) -> str:
-        """Give out the next generated table name."""
+        """Return the next generated table name."""
         self.tables += 1
         return f"t{self.tables}"
 
     def count(self, size: int, at: exp.Expr) -> None:
-        """Add to the statement's size; refuse it beyond the limit."""
+        """Add to the size of the statement, and refuse the statement beyond the limit."""
         self.nodes += size
         if self.nodes > MAX_NODES:
             raise self.source.refuse(f"the statement expands to more than {MAX_NODES:,} expressions", at)
@@ -89,7 +89,7 @@ class StatementCompiler:
         return self.compile_query(self, node, ctes, depth)
 
     def expression(self, node: exp.Expr, scope: Scope) -> Typed:
-        """Compile one expression by the rule of its node type; without a rule it is refused."""
+        """Compile an expression by the rule of its node type; a node without a rule is refused."""
         if id(node) in scope.memo:
             return scope.memo[id(node)]
         value = self._compiled(node, scope)

@@ -1,4 +1,4 @@
-"""Public domains of expressions: which values a group key may take, computed on public data alone."""
+"""Public domains of group keys: the values a key may take, computed from public data only."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ BOOLEANS = KeyDomain(
 
 
 MAX_IMAGE = 1_000_000
-"""Most combinations of several columns' domains that an expression is computed over."""
+"""The largest number of combinations of column values that an expression is evaluated on."""
 
 
 def with_domain(catalog: Catalog, value: Typed, scope: Scope) -> Typed:
-    """Give an expression its public domain: its own, its type's, or the image of its columns' domains."""
+    """Return the expression with its public domain: of its column, of its type, or computed by `image`."""
     if value.domain is not None:
         return value
     if value.type == BOOLEAN:
@@ -42,7 +42,7 @@ def with_domain(catalog: Catalog, value: Typed, scope: Scope) -> Typed:
 
 
 def listed_values(values: Sequence[str]) -> KeyDomain:
-    """Return the domain written out in an IN list (compiled literals, none NULL)."""
+    """Return the domain that consists of the literals of an IN list."""
     rows = ", ".join(f"({sql}, {i})" for i, sql in enumerate(values))
     return KeyDomain(
         f"SELECT v, MIN(o) AS o FROM (VALUES {rows}) AS r(v, o) WHERE v IS NOT NULL GROUP BY v",
@@ -52,10 +52,10 @@ def listed_values(values: Sequence[str]) -> KeyDomain:
 
 
 def image(value: Typed, columns: Mapping[str, Typed]) -> KeyDomain | None:
-    """Compute the values an expression takes when its columns range over their domains (and NULL).
+    """Return the values of an expression when its columns range over their domains and NULL.
 
-    `columns` maps generated names (`t1.c0`) to the columns. None if one of them has no public domain. The
-    generated names are kept, so the expression's own text is evaluated over the domains.
+    `columns` maps generated names (`t1.c0`) to the columns. The result is None if one of them has no
+    public domain. The generated names are kept, so the text of the expression is evaluated unchanged.
     """
     if not value.reads:
         return None
@@ -85,7 +85,7 @@ def image(value: Typed, columns: Mapping[str, Typed]) -> KeyDomain | None:
 
 
 def _listed(value: Typed, name: str, columns: Mapping[str, Typed]) -> KeyDomain | None:
-    """Return what a column that is read ranges over: its domain, or the grid that the expression sees."""
+    """Return the values of one column of an expression: its domain, or the grid of its TIMESTAMP range."""
     column = columns.get(name)
     if column is None:
         return None

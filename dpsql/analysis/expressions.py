@@ -1,6 +1,6 @@
-"""Scalar expressions: one rule a node type, each naming every argument it knows.
+"""Rules for scalar expressions: one for each node type, with the arguments that it handles.
 
-A node without a rule is refused; so is a populated argument that its rule does not name.
+A node without a rule is refused, and so is a node with an argument that its rule does not handle.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ MAX_NODES = 5_000
 
 
 class Compiler(Protocol):
-    """What a rule may use: the statement's text, the catalog, and compiling of parts."""
+    """The part of `StatementCompiler` that rules for expressions use."""
 
     source: Source
     catalog: Catalog
@@ -72,7 +72,7 @@ class Compiler(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One node type, the function that compiles it, and the arguments that function accounts for."""
+    """A rule: a node type, the function that compiles it, and the arguments that the function handles."""
 
     node: type[exp.Expr]
     compile: Callable[[Compiler, exp.Expr, Scope], Typed]
@@ -95,11 +95,11 @@ _WORDS = {
     "by_name": "BY NAME",
     "laterals": "LATERAL",
 }
-"""Parts of a statement in the words of SQL, where the parser has others."""
+"""SQL names for node arguments that the parser names otherwise; for error messages."""
 
 
 def check_arguments(source: Source, node: exp.Expr, knows: frozenset[str]) -> None:
-    """Refuse a node with a populated argument that its rule does not name."""
+    """Refuse a node that has an argument which its rule does not handle."""
     for name, value in node.args.items():
         if name not in knows and value is not None and value is not False and value != []:
             word = _WORDS.get(name, name.strip("_").replace("_", " ").upper())
@@ -109,14 +109,14 @@ def check_arguments(source: Source, node: exp.Expr, knows: frozenset[str]) -> No
 
 
 def function_name(node: exp.Expr) -> str | None:
-    """Return the name of a function call as typed, or None."""
+    """Return the name of a function call as the analyst typed it; None for other nodes."""
     if isinstance(node, exp.Anonymous) and isinstance(node.this, str) and node.this.startswith(MARK):
         return node.this[len(MARK) :]
     return None
 
 
 def predicate(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
-    """Compile a condition; anything but a BOOLEAN is refused rather than converted."""
+    """Compile a condition; an expression of another type than BOOLEAN is refused, not converted."""
     value = compiler.expression(node, scope)
     if value.type == NULL:
         return cast(value, BOOLEAN)
@@ -132,16 +132,16 @@ def _reads(*values: Typed) -> frozenset[str]:
 
 
 def built(sql: str, sql_type: SqlType, *parts: Typed, domain: KeyDomain | None = None) -> Typed:
-    """Make an expression of its parts: what they read, and their sizes together."""
+    """Return the expression with the given text, which reads what its parts read."""
     size = 1 + sum(p.size for p in parts)
     return Typed(sql, sql_type, _reads(*parts), domain=domain, size=size, grains=joint_grains(parts))
 
 
 def simple(form: str, sql_type: SqlType, *parts: Typed, domain: KeyDomain | None = None) -> Typed:
-    """Make a comparison or a choice, which fails on no row where none of its parts does.
+    """Return a comparison or a choice of parts, which fails on a row only if a part does.
 
-    `form` is a template. TRY stands around the parts that need it, never around the whole: so the optimizer
-    still sees conjunctions and equalities, and subqueries may be parts.
+    `form` is a template. TRY is put around the parts that need it, never around the whole. So the optimizer
+    still recognises conjunctions and equalities, and parts may contain subqueries.
     """
     sql = form.format(*(p.sql for p in parts))
     guard = Guarded(sql, form.format(*(p.guarded for p in parts)))
@@ -261,7 +261,7 @@ def compile_in_list(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
 
 
 def _any_of(compiler: Compiler, node: exp.Expr, value: Typed, items: Sequence[Typed]) -> Typed:
-    """Write IN as single comparisons, each in a type of its own."""
+    """Compile IN as a disjunction of comparisons, each with its own common type."""
     pairs = [
         unify(compiler.source, compiler.catalog, value, item, at)
         for item, at in zip(items, node.expressions, strict=True)
@@ -282,7 +282,7 @@ def _is(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
 
 
 def common(compiler: Compiler, values: Sequence[Typed], nodes: Sequence[exp.Expr]) -> list[Typed]:
-    """Bring several results to one type (branches of CASE, arguments of COALESCE)."""
+    """Convert several expressions to one type: the branches of a CASE, the arguments of COALESCE."""
     joint = values[0]
     for value, at in zip(values[1:], nodes[1:], strict=True):
         joint, _ = unify(compiler.source, compiler.catalog, joint, value, at, compare=False)
@@ -296,7 +296,7 @@ def common(compiler: Compiler, values: Sequence[Typed], nodes: Sequence[exp.Expr
 
 
 def literal_domain(values: Sequence[Typed]) -> KeyDomain | None:
-    """Return the values of a choice among literals: a public domain of its own."""
+    """Return the domain of an expression that chooses among literals; None if one is not a literal."""
     if any(v.literal is None for v in values):
         return None
     shown = list(
@@ -339,7 +339,7 @@ def _case(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
 
 
 _PLAIN_ITEMS = frozenset({"VARCHAR", "BIGINT", "INTEGER", "DATE", "BOOLEAN"})
-"""Items of lists that are identical when they are equal, so that a list's text says no more than the list."""
+"""Item types whose equal values have one text, so that equal lists have equal texts."""
 
 
 def _cast(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
@@ -364,7 +364,7 @@ def _cast(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     if value.literal is not None and isinstance(value.literal.value, str):
         converted = to_type(compiler.catalog, value, sql_type)
         if converted is None:
-            raise compiler.source.refuse(f"this text is no {sql_type}", node)
+            raise compiler.source.refuse(f"this text is not a valid {sql_type}", node)
         # A constant still, but no text any more that could become something else.
         return replace(converted, literal=Literal((sql_type.name, value.literal.value)))
     if value.type == TIMESTAMP and sql_type == VARCHAR:
@@ -379,11 +379,11 @@ def _cast(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
 
 
 def canonical(value: Typed) -> Typed:
-    """Make equal doubles identical: one zero, one NaN.
+    """Normalise a DOUBLE expression so that equal values have equal bits: one zero, one NaN.
 
     Every stored or compared DOUBLE passes through here: where equal values are merged (DISTINCT, GROUP BY,
-    MIN), the engine keeps the first one's bits, and which is first depends on everybody's rows. Columns are
-    canonical already.
+    MIN), the engine keeps the bits of the first one, and which is first depends on the rows of all units.
+    Columns are canonical already.
     """
     if value.type != DOUBLE or value.reads == {value.sql}:
         return value
@@ -447,7 +447,7 @@ def _interval(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     try:
         compiler.catalog.evaluate(f"{sql} IS NULL")
     except ValueError:
-        raise compiler.source.refuse("this is no INTERVAL", node, "INTERVAL 3 MONTH") from None
+        raise compiler.source.refuse("this is not an INTERVAL", node, "INTERVAL 3 MONTH") from None
     compiler.intervals.setdefault(sql, str(compiler.catalog.evaluate(f"CAST({sql} AS VARCHAR)")))
     for other, made_of in compiler.intervals.items():
         # The engine's optimizer replaces one by the other: it holds a month for 30 days, a day for 24 hours.

@@ -1,8 +1,8 @@
-"""The functions an analyst may call: data in `functions.csv`, each with its total compiled form.
+"""The functions that private statements may call, with their compiled forms from `functions.csv`.
 
 A signature is a list of argument types; `#INTEGER` is a literal the form was fuzzed with in that place
 (and that is tried on samples before it is used), `=year` a literal of exactly that text. `DECIMAL`
-stands for any DECIMAL of at most 18 digits. What is not in the list does not exist.
+means any DECIMAL of at most 18 digits. A function that is not in the list is refused.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _DATED = {
     "TIMESTAMP": "TIMESTAMP '2000-01-01 00:00:00'",
     "TIME": "TIME '00:00:00'",
 }
-"""For NULL the engine gives some parts of dates another type than for a column."""
+"""Typed constants of dates: for a NULL the engine infers another result type than for a column."""
 
 _VOLATILE = "its result changes from call to call"
 _STATE = "it reads the state of the engine, not of the row"
@@ -67,10 +67,10 @@ REFUSED: dict[str, str] = {
     ),
     **dict.fromkeys(("query", "query_table", "json_execute_serialized_sql"), "it runs SQL from a text"),
 }
-"""Names refused with the reason to print; every other unlisted name is refused without one."""
+"""Refused functions whose error message states the reason."""
 
 _PARTS = frozenset({"regexp_extract", "regexp_extract_all", "regexp_replace", "string_split_regex"})
-"""Functions whose result is put together of what a regular expression matches."""
+"""Functions whose result consists of matches of a regular expression."""
 
 _PART_RANGES = {
     "hour": (0, 23),
@@ -89,12 +89,12 @@ _PART_RANGES = {
     "week": (1, 53),
     "weekofyear": (1, 53),
 }
-"""Parts of dates and times that have a public domain of their own."""
+"""Parts of dates and times with the range of their values, which is a public domain."""
 
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """One typed form of a function."""
+    """A function with the argument types of one of its forms, and the SQL template of that form."""
 
     name: str
     guard: str
@@ -103,9 +103,9 @@ class Function:
 
     @property
     def arithmetic(self) -> bool:
-        """Whether it calculates with numbers alone, and without a guard that could be missing.
+        """Whether the form computes on numbers only and cannot fail.
 
-        Integers are widened, DOUBLE follows IEEE 754. Such forms may stand above a subquery, TRY may not.
+        Integers are widened, DOUBLE follows IEEE 754. Such forms may contain a subquery, which TRY may not.
         """
         guards, kinds = set(self.guard.split("+")), {"BIGINT", "DOUBLE", "DECIMAL"}
         return guards <= {"I", "N", "D", "T"} and kinds.issuperset(self.arguments)
@@ -113,7 +113,7 @@ class Function:
 
 @cache
 def listed() -> dict[str, tuple[Function, ...]]:
-    """Read the list: forms by name, in the order in which they are tried."""
+    """Read the allowed functions: the forms of each name, in the order in which they are tried."""
     text = resources.files("dpsql.analysis").joinpath("functions.csv").read_text("utf-8")
     found: dict[str, list[Function]] = {}
     for row in csv.DictReader(text.splitlines()):
@@ -124,7 +124,7 @@ def listed() -> dict[str, tuple[Function, ...]]:
 
 
 def _closed(form: str) -> str:
-    """Put parentheses around a form that is not one call or one bracketed expression already."""
+    """Put a form in parentheses unless it is a single call or is in parentheses already."""
     head = re.match(r"\w*\(", form)
     if head and form.endswith(")"):
         depth = 0
@@ -138,7 +138,7 @@ def _closed(form: str) -> str:
 
 
 def call(source: Source, catalog: Catalog, name: str, arguments: Sequence[Typed], at: exp.Expr) -> Typed:
-    """Compile a call by its listed form, or refuse it with what is wrong and what would do."""
+    """Compile a function call by the form that needs the fewest conversions of its arguments."""
     forms = listed().get(name.lower(), ())
     if not forms:
         raise _unlisted(source, name, at)
@@ -161,13 +161,13 @@ def call(source: Source, catalog: Catalog, name: str, arguments: Sequence[Typed]
     except ValueError:
         if not any(a.startswith("#") for a in form.arguments):
             raise
-        # `strptime` with a time zone in its format gives a type that is none of ours.
+        # `strptime` with a time zone in its format returns a type that dpsql does not support.
         raise source.refuse(f"{form.name} does not take this literal", at) from None
     return typed if typed.domain else _with_part_domain(form, typed)
 
 
 def compile_form(catalog: Catalog, form: Function, arguments: Sequence[Typed]) -> Typed:
-    """Fill a form with its arguments; the engine's binder says the result's type."""
+    """Fill a form with its arguments; the engine's binder determines the type of the result."""
     sql = form.form.format(*(a.sql for a in arguments))
     nulls = [
         a.sql if a.literal is not None and want[0] in "#=" else _DATED.get(want, f"CAST(NULL AS {a.type})")
@@ -187,7 +187,7 @@ def compile_form(catalog: Catalog, form: Function, arguments: Sequence[Typed]) -
 
 
 def _other_type(catalog: Catalog, sql: str, sql_type: SqlType) -> bool:
-    """Whether constants have another type than columns: a constant NULL makes date_part a DOUBLE."""
+    """Return whether the engine infers another type than that of columns: date_part of NULL is a DOUBLE."""
     if sql_type in (HUGEINT, JSON) or (sql_type.name == "DECIMAL" and sql_type.precision > 18):
         return False
     try:
@@ -206,8 +206,8 @@ def _fit(catalog: Catalog, form: Function, arguments: Sequence[Typed]) -> list[T
             text = given.literal.value if given.literal is not None else None
             value = given if isinstance(text, str) and text.lower() == want[1:] else None
         elif want.startswith("#"):
-            kind = want[1:]
-            value = given if given.literal is not None and _literal_fits(given, kind) else None
+            role = want[1:]
+            value = given if given.literal is not None and _literal_fits(given, role) else None
         elif want == "DECIMAL":
             value = given if given.type.name == "DECIMAL" else None
         elif want == "BIGINT" and given.type.name == "UBIGINT":
@@ -227,9 +227,9 @@ def _fit(catalog: Catalog, form: Function, arguments: Sequence[Typed]) -> list[T
     return fitted
 
 
-def _literal_fits(given: Typed, kind: str) -> bool:
+def _literal_fits(given: Typed, role: str) -> bool:
     value = given.literal.value if given.literal is not None else None
-    match kind:
+    match role:
         case "INTEGER":
             return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**31
         case "LENGTH":  # of a padded text
@@ -252,7 +252,7 @@ def _literal_fits(given: Typed, kind: str) -> bool:
 
 
 def _tried(given: Typed, want: str) -> bool:
-    """Whether an argument is a literal that a form could fail with: a pattern, a format, a path."""
+    """Return whether an argument is a literal that can make a form fail: a pattern, a format, a path."""
     text = given.literal is not None and isinstance(given.literal.value, str)
     return want.startswith("#") or (text and not want.startswith("="))
 

@@ -1,4 +1,4 @@
-"""The outermost block of a private statement: keys with public domains, counts, what is free about them."""
+"""Compile the outermost block of a private statement: its keys, counts, and columns computed from them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dpsql.analysis.joins import conjuncts, from_clause
 from dpsql.analysis.plan import Output
 from dpsql.analysis.relation import Block, Scope, fold
 from dpsql.analysis.released import Count, compile_count, is_count
-from dpsql.analysis.selection import read
+from dpsql.analysis.selection import parse_selection
 from dpsql.analysis.spellings import rewritten
 from dpsql.analysis.typed import KeyDomain, Typed, UnitRole
 from dpsql.analysis.writing import Rows
@@ -41,7 +41,7 @@ FREE = {
     "dp_pvalue": "p_value",
     "dp_rank": "rank",
 }
-"""Functions of what is released: free."""
+"""Functions of released values, with the kind of output column; they cost no privacy budget."""
 
 _KNOWN = frozenset(
     {
@@ -61,7 +61,7 @@ _UNSTORABLE = frozenset({"INTERVAL", "JSON", "HUGEINT", "LIST", "STRUCT"})
 
 
 class OuterQuery:
-    """The compiled outermost block: the private rows, what is counted of them, and the answer's columns."""
+    """The compiled outermost block: the private rows, the counts over them, and the output columns."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
         raise source.refuse("no private table reaches the outermost SELECT", select)
     items = expand(compiler, select, made.scope)
     _only_counts(compiler, items)
-    selection, hidden, order = read(query, select, items)
+    selection, hidden, order = parse_selection(query, select, items)
     scope = made.scope
     for item in items:
         if _plain(item, items):
@@ -137,7 +137,7 @@ def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
 
 
 def _plain(item: Item, items: list[Item]) -> bool:
-    """Whether an item is an expression of the row: no count, nothing free, no calculation with counts."""
+    """Return whether an item is an expression of the row: it contains no count and no `dp_` function."""
     counts = {i: i for i, other in enumerate(items) if is_count(other.node)}
     return (
         _free(item.node) is None and call_of(item.node) is None and not _over_counts(item.node, counts, items)
@@ -184,7 +184,7 @@ def _keys(
 def _single(
     compiler: StatementCompiler, made: From, keys: tuple[Typed, ...], filters: list[exp.Expr]
 ) -> bool:
-    """Whether each unit provably has at most one row a group: some unique set is fixed by the keys."""
+    """Return whether each unit has at most one row in a group: the keys fix a unique column set."""
     fixed = {key.sql for key in keys}
     for part in filters:
         if isinstance(part, exp.EQ):
@@ -198,7 +198,7 @@ def _single(
 
 
 def _domain(compiler: StatementCompiler, key: Typed, filters: list[exp.Expr], made: From) -> KeyDomain | None:
-    """Return a key's candidates: an IN list or equality on the very key, else its public domain."""
+    """Return the domain of a key: an IN list or equality on the key in WHERE, else its public domain."""
     for part in filters:
         values: list[exp.Expr] = []
         if isinstance(part, exp.In) and part.expressions and not part.args.get("query"):
@@ -251,7 +251,7 @@ def _output(
 
 
 def _over_counts(node: exp.Expr, places: dict[int, int], items: list[Item]) -> bool:
-    """Whether an expression calculates with counts, written out or by their aliases."""
+    """Return whether an expression contains a count, written out or by its alias."""
     names = {fold(items[p].name) for p in places if p < len(items)}
     return any(
         is_count(n) or (isinstance(n, exp.Column) and not n.table and fold(n.name) in names)
@@ -267,7 +267,7 @@ def _derived(
     items: list[Item],
     made: From,
 ) -> Output:
-    """Compile a calculation with released counts and keys: it costs nothing, it sees nothing else."""
+    """Compile an expression over released counts and keys, which costs no privacy budget."""
     uses: set[int] = set()
 
     def lookup(node: exp.Expr) -> Typed | None:
@@ -282,14 +282,18 @@ def _derived(
                 return Typed(f"r.n{i}", DOUBLE, frozenset({f"r.n{i}"}))
         if is_count(node):
             raise compiler.source.refuse(
-                "a calculation names counts of the select list", node, "COUNT(..) AS n, COUNT(..) AS m, n / m"
+                "an expression may only use counts that the select list also selects",
+                node,
+                "COUNT(..) AS n, COUNT(..) AS m, n / m",
             )
         if isinstance(node, exp.Column):
             value = compiler.expression(node, made.scope)
             for i, key in enumerate(keys):
                 if key.sql == value.sql:
                     return Typed(f"r.k{i}", key.type, frozenset({f"r.k{i}"}))
-            raise compiler.source.refuse("a calculation uses keys and counts that are released", node)
+            raise compiler.source.refuse(
+                "an expression over counts may only use released counts and group keys", node
+            )
         return None
 
     scope = Scope(compiler.source, intercept=lookup)
@@ -338,7 +342,7 @@ def _with_order(
     items: list[Item],
     made: From,
 ) -> Selection:
-    """Let the selection name the keys it is ordered by, by their places."""
+    """Return the selection with the places of the keys that order it."""
     found = []
     for term in order[1:] if isinstance(selection, TopK) else order:
         node = term.this
@@ -357,7 +361,7 @@ def _with_order(
 
 
 def _with_count(selection: Selection, places: dict[int, int]) -> Selection:
-    """Let the selection name its count by its place among the counts."""
+    """Return the selection with the place of its count among the counts, not in the select list."""
     if isinstance(selection, (TopK, AboveThreshold)):
         return replace(selection, count=places[selection.count])
     return selection

@@ -1,4 +1,4 @@
-"""The table of expression rules: one rule for each node type that may stand in a private statement."""
+"""The table of expression rules: one rule for each node type that a private statement may contain."""
 
 from __future__ import annotations
 

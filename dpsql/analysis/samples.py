@@ -1,7 +1,7 @@
-"""Hostile samples of every type, on which a statement's literals are tried before it is accepted.
+"""Test the literals of a function call on edge-case values of each type before the call is accepted.
 
-A pattern, a format or a path can be one that the engine takes and then fails on some rows with. The samples
-find those that fail on any such row; one that needs a certain word in its text is caught by TRY alone.
+The engine may accept a pattern, a format or a path and then fail on some rows. The samples find literals that
+fail on common kinds of values. A failure that needs a particular text is prevented by TRY only.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _SAMPLES = {
 
 
 def fails_on_samples(catalog: Catalog, form: str, arguments: Sequence[Typed]) -> bool:
-    """Whether a form with these literals fails on a sample of its other arguments."""
+    """Return whether a form with these literals fails on a sample of its other arguments."""
     texts, sources = [], []
     for i, argument in enumerate(arguments):
         if argument.literal is not None:
@@ -79,7 +79,7 @@ def _samples(argument: Typed) -> str:
 
 
 def splits_characters(pattern: str) -> bool:
-    r"""Whether a regular expression may match one byte of a character: then a result is no text.
+    r"""Return whether a regular expression may match one byte of a character, so that results are not text.
 
     >>> splits_characters(r"a\C"), splits_characters(r"a\\C")
     (True, False)

@@ -1,4 +1,7 @@
-"""Subqueries as values and conditions: IN, EXISTS, scalar aggregates; public, or tied to the row's unit."""
+"""Rules for subqueries in expressions: IN, EXISTS and scalar aggregates.
+
+A subquery over private rows must be correlated with the outer row by the privacy unit.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ _HINT = "WHERE a.user_id = b.user_id"
 
 def _block(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Block:
     if scope.block is None:
-        raise compiler.source.refuse("a subquery does not stand here", node, "put it into WHERE")
+        raise compiler.source.refuse("a subquery is not allowed here", node, "put it into WHERE")
     return scope.block
 
 
@@ -54,12 +57,12 @@ def _in(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
         raise compiler.source.refuse("the rows compared have different privacy units", node)
     if value.unit is not UnitRole.EXACT or column.unit is UnitRole.NONE:
         raise compiler.source.refuse(
-            "IN over a private table compares privacy units alone",
+            "IN over a private table compares only privacy units",
             node,
             "WHERE user_id IN (SELECT user_id FROM ...)",
         )
-    # Hidden units are compared, not the columns that show them, which may have been converted. Without
-    # IS NOT NULL a NULL among other units' rows would turn NOT IN to unknown for everybody.
+    # The hidden units are compared, not the visible columns, which may have been converted. Without
+    # IS NOT NULL, a NULL in another unit's row would make NOT IN unknown for all units.
     there = f"{alias}.u IS NOT NULL AND {alias}.c0 IS NOT NULL"
     sql = f"({block.unit} IN (SELECT {alias}.u FROM ({relation.sql}) AS {alias} WHERE {there}))"
     return Typed(sql, BOOLEAN, value.reads | {OPAQUE}, size=size).closed()
@@ -68,7 +71,7 @@ def _in(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
 def _inner(
     compiler: StatementCompiler, select: exp.Expr, scope: Scope, knows: frozenset[str]
 ) -> tuple[From, Scope, str]:
-    """Compile a subquery's FROM and WHERE, which may name the row it stands in; check who owns its rows."""
+    """Compile FROM and WHERE of a correlated subquery, and check the owner of its rows."""
     block = _block(compiler, select, scope)
     if not isinstance(select, exp.Select):
         raise compiler.source.refuse("this subquery must be one SELECT", select)
@@ -91,9 +94,11 @@ def _inner(
 def _tied(
     compiler: StatementCompiler, select: exp.Select, made: From, inner: Scope, outer: Scope, block: Block
 ) -> str:
-    """Find the conjunct inner.unit = outer.unit that ties private rows to the row they are asked for."""
+    """Return the condition that the unit of inner and outer row are equal; refuse a subquery without it."""
     if block.owner is None or made.owner is None or block.owner.row or made.owner.row:
-        raise compiler.source.refuse("private rows are not asked for from public ones", select)
+        raise compiler.source.refuse(
+            "a query over public rows cannot have a subquery over private rows", select
+        )
     if block.owner.kind != made.owner.kind:
         raise compiler.source.refuse("the subquery's rows have another privacy unit", select)
     where = select.args.get("where")
@@ -127,7 +132,7 @@ def _exists(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
 
 
 def _scalar(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
-    """Compile a subquery as a value: one ungrouped aggregate, so exactly one row whatever the data."""
+    """Compile a scalar subquery: one aggregate without GROUP BY, which always yields exactly one row."""
     select = node.this
     _, inner, text = _inner(compiler, select, scope, frozenset({"expressions", "from_", "joins", "where"}))
     items = select.expressions

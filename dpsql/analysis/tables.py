@@ -1,4 +1,4 @@
-"""What may stand in FROM: declared tables, common table expressions, subqueries, lists of values."""
+"""Compile the items of FROM: declared tables, common table expressions, subqueries, VALUES."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["base_table", "from_item", "origin_of", "rename"]
 def from_item(
     compiler: StatementCompiler, node: exp.Expr, ctes: tuple[Cte, ...], depth: int
 ) -> tuple[Relation, str]:
-    """Compile one item of FROM; return its relation and the alias it is visible under."""
+    """Compile one item of FROM; return its relation and its alias."""
     match node:
         case exp.Table():
             return _table(compiler, node, ctes, depth)
@@ -61,7 +61,7 @@ def _aliased(
 
 
 def rename(compiler: StatementCompiler, relation: Relation, names: Sequence[str], at: exp.Expr) -> Relation:
-    """Give the first columns of a relation other visible names; what they are does not change."""
+    """Return a relation with new visible names for its first columns."""
     if len(names) > len(relation.columns):
         raise compiler.source.refuse(f"{len(names)} column names for {len(relation.columns)} columns", at)
     new = [replace(c, name=name) for name, c in zip(names, relation.columns, strict=False)]
@@ -100,7 +100,7 @@ def _table(
 
 
 def base_table(compiler: StatementCompiler, table: Table, at: exp.Expr) -> Relation:
-    """Compile a declared table: its declared columns; of a private one the rows that have a unit."""
+    """Compile a declared table: its declared columns and, of a private one, the rows that have a unit."""
     declared = compiler.catalog.columns(table.name)
     places = {fold(name): i for i, (name, _) in enumerate(declared)}
     listed = ", ".join(f"b.{quote(name)} AS c{i}" for i, (name, _) in enumerate(declared))
@@ -151,7 +151,7 @@ def _child(
     source: str,
     at: exp.Expr,
 ) -> Relation:
-    """Compile a table without the unit: its owner is found through its parent, one parent row a child row."""
+    """Compile a child table, whose rows belong to the unit of their row in the parent table."""
     parent = compiler.policy.table(unit.table)
     if parent is not None:
         compiler.used.add(parent.name)
@@ -167,7 +167,7 @@ def _child(
             f"{unit.via} of {table.name} and {unit.column} of {unit.table} differ in type", at
         )
     owner = Owner(parent.unit.kind, kinds[fold(parent.unit.column)])
-    # The owner vouches that a parent key has one owner; MIN keeps child rows single all the same.
+    # The policy declares that a parent key is unique. If it is not, MIN still makes one row of each.
     up = f"p.{quote(parent.unit.column)}"
     key = f"p.{quote(unit.column)}"
     rows = f"main.{quote(parent.name)} AS p WHERE {up} IS NOT NULL"
@@ -185,7 +185,7 @@ def _child(
 
 
 def _link(compiler: StatementCompiler, table: Table, column: str) -> str:
-    """Name the parent key that a column is, or leads to."""
+    """Return the name of the parent key that a column is or refers to; "" for other columns."""
     if isinstance(table.unit, UnitVia) and fold(column) == fold(table.unit.via):
         return fold(f"{table.unit.table}.{table.unit.column}")
     for other in compiler.policy.tables.values():
@@ -199,7 +199,7 @@ def _link(compiler: StatementCompiler, table: Table, column: str) -> str:
 
 
 def _public_values(table: str, column: str) -> KeyDomain:
-    """Return a public column's own values: a public domain for keys that come from it."""
+    """Return the domain that consists of the values of a public column."""
     name = quote(column)
     return KeyDomain(
         f"SELECT DISTINCT b.{name} AS v FROM main.{quote(table)} AS b WHERE b.{name} IS NOT NULL",
@@ -252,7 +252,7 @@ def _values(compiler: StatementCompiler, node: exp.Values) -> Relation:
 
 
 def origin_of(relation: Relation, generated: str, alias: str) -> Origin:
-    """Make a relation's columns visible under an alias, as `generated.c0`, ..."""
+    """Return a relation's columns under an alias, with the generated names `generated.c0`, ..."""
     columns = tuple(
         Typed(
             f"{generated}.c{i}",

@@ -1,4 +1,4 @@
-"""Text to `Statement`: private clauses lifted out of the token stream, the rest parsed."""
+"""The parser: text to `Statement`. Private clauses are removed from the tokens, the rest is standard SQL."""
 
 from dpsql.language.parse import parse
 from dpsql.language.plain import Parameters, plain, plain_text, plain_whole

@@ -1,4 +1,4 @@
-"""Parameters become literal tokens before anything is parsed, so a value can never carry SQL."""
+"""Replace parameters by literal tokens before parsing, so that a value cannot inject SQL."""
 
 from __future__ import annotations
 
@@ -99,10 +99,10 @@ def _literal(source: Source, value: object, at: Token) -> list[Token]:
         ):
             return number(format(value, "f"))
         case Fraction():
-            raise source.refuse("a Fraction is no SQL value", at.start, "pass a Decimal or a text")
+            raise source.refuse("a Fraction has no SQL value", at.start, "pass a Decimal or a text")
         case str():
             if any(c == "\x00" or "\ud800" <= c <= "\udfff" for c in value):
-                raise source.refuse("a text parameter has a character that is no text", at.start)
+                raise source.refuse("a text parameter has a NUL or an invalid Unicode character", at.start)
             return [token(TokenType.STRING, value)]
         case datetime.datetime() if value.tzinfo is None:
             return [token(TokenType.TIMESTAMP, "TIMESTAMP"), token(TokenType.STRING, value.isoformat(" "))]

@@ -1,4 +1,4 @@
-"""The numbers of a policy: the budget of all analysts together and the caps of single ones."""
+"""The budget of a policy: its total, and the caps of single analysts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NUMBERS = ("epsilon", "delta", "max_epsilon_per_query", "default_epsilon", "def
 
 @dataclass(frozen=True, slots=True)
 class BudgetPolicy:
-    """What may be spent in all, what one statement may take, and where it is written down.
+    """The total budget, the limits of single statements, and the file of the ledger.
 
     Numbers may be given as `dpsql.charge.exact` reads them (`5`, `"0.7"`, `0.7`); they are held exact.
 
@@ -64,8 +64,8 @@ class BudgetPolicy:
 class AnalystPolicy:
     """One analyst's own cap beside the policy's total, which still binds.
 
-    The name `*` stands for each analyst who is not listed. Where somebody is listed, and `*` is not, all
-    others are refused. Names are compared exactly; dpsql does not verify who gives one.
+    The name `*` means each analyst who is not listed. If analysts are listed and `*` is not, all others are
+    refused. Names are compared exactly; dpsql does not verify who gives one.
     """
 
     name: str
@@ -82,7 +82,7 @@ class AnalystPolicy:
 
 
 def _read_numbers(part: BudgetPolicy | AnalystPolicy, *key: str) -> None:
-    """Replace each number of a frozen part by the exact rational its author wrote."""
+    """Replace each number of a frozen part by an exact rational; raise `PolicyError` for an invalid one."""
     for name in _NUMBERS:
         value = getattr(part, name, None)
         if value is None:

@@ -1,4 +1,4 @@
-"""What holds among the numbers of a policy's budget."""
+"""Check the consistency of a policy's budget and of the analysts' caps."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _LIMITS = ("max_failures", "max_failures_total", "max_cancelled", "max_cancelled
 
 
 def check_analyst(analyst: AnalystPolicy) -> None:
-    """Raise `PolicyError` unless the analyst's cap is one."""
+    """Raise `PolicyError` for an invalid name or cap of an analyst."""
     if not analyst.name or len(analyst.name) > 200 or not analyst.name.isprintable():
         raise wrong(joined("analysts", analyst.name), "an analyst's name is 1 to 200 printable characters")
     _check_pair(analyst, "analysts", analyst.name)
 
 
 def check_budget(budget: BudgetPolicy) -> None:
-    """Raise `PolicyError` unless the budget's numbers make sense together."""
+    """Raise `PolicyError` for a number of the budget that is out of range or contradicts another."""
     _check_pair(budget, "budget")
     most = budget.max_epsilon_per_query
     _check_cap("max_epsilon_per_query", most, budget.epsilon, "epsilon")

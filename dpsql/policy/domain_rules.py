@@ -1,4 +1,4 @@
-"""What makes a public domain one: values of the column's own type, at least one, not too many."""
+"""Check the public domains of a policy: their values fit the column's type and are not too many."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["MOST_VALUES", "check_table_domain", "checked_domain"]
 
 MOST_VALUES = 10_000_000
-"""The most values a domain may have: every one of them is a candidate that is counted and gets noise."""
+"""The most values a domain may have: each of them is a group that is counted and gets noise."""
 
 
 def checked_domain(domain: Domain, sql_type: SqlType | None, place: str) -> Domain:
@@ -37,16 +37,16 @@ def checked_domain(domain: Domain, sql_type: SqlType | None, place: str) -> Doma
     if isinstance(domain, RangeDomain):
         _check_range(domain, sql_type, place)
     elif isinstance(domain, BooleanDomain) and sql_type is not None and sql_type.name != "BOOLEAN":
-        raise wrong(place, f"the column is {sql_type}, no BOOLEAN")
+        raise wrong(place, f"the column is {sql_type}, not BOOLEAN")
     elif isinstance(domain, EnumDomain) and sql_type is not None and sql_type.name != "ENUM":
-        raise wrong(place, f"the column is {sql_type}, no ENUM", "list its values")
+        raise wrong(place, f"the column is {sql_type}, not ENUM", "list its values")
     return domain
 
 
 def check_table_domain(
     domain: TableDomain, sql_type: SqlType | None, tables: Mapping[str, TableFields], place: str
 ) -> None:
-    """Check that a domain's table is there, is public, and has a column the values can come from."""
+    """Check that the table of a domain is declared and public and has a column of a comparable type."""
     table = tables.get(domain.table)
     if table is None:
         raise wrong(place, f"there is no table {domain.table!r}", suggest(domain.table, tables, "tables"))
@@ -93,7 +93,7 @@ def _checked_values(domain: ValuesDomain, sql_type: SqlType | None, place: str) 
     if sql_type is not None and sql_type.name == "TIMESTAMP" and any(map(_is_day, domain.values)):
         raise wrong(
             place,
-            "a day is no TIMESTAMP",
+            "a date without a time is not a TIMESTAMP",
             "write { from = 2024-01-01, to = 2024-01-31 } for all times of these days, or times: "
             '"2024-01-01 00:00:00"',
         )
@@ -107,14 +107,14 @@ def _checked_values(domain: ValuesDomain, sql_type: SqlType | None, place: str) 
 
 
 def _is_day(value: Value) -> bool:
-    """Whether a value is a day without a time: as a TIMESTAMP it would stand for its midnight alone."""
+    """Return whether a value is a date without a time; as a TIMESTAMP it would mean only its midnight."""
     if isinstance(value, str):
         return re.fullmatch(r"\d{4}-\d\d-\d\d", value) is not None
     return isinstance(value, date) and not isinstance(value, datetime)
 
 
 def _plain(value: Value) -> Value:
-    """Check a value of a column whose type is not known yet."""
+    """Return a value of a column whose type is not known yet; `ValueError` if no type can hold it."""
     if isinstance(value, str):
         return fit(value, VARCHAR)
     if isinstance(value, int) and not -(1 << 63) <= value < 1 << 64:

@@ -1,7 +1,7 @@
 # ruff: noqa: D102  the fields are described in `model`
 """The fields of a policy and its tables that the rules and the fingerprint read.
 
-`Policy` and `Table` check themselves when they are made, so they stand above the rules. The rules name these
+`Policy` and `Table` call the rules when they are made, so the rules cannot import them. The rules use these
 protocols instead.
 """
 

@@ -1,4 +1,4 @@
-"""A hash of what answers depend on, so that a stored release is reused only under an unchanged policy."""
+"""Hash the parts of a policy that answers depend on; changed parts prevent the reuse of a stored release."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ __all__ = ["fingerprint", "part_fingerprint"]
 def fingerprint(policy: PolicyFields) -> str:
     """Return the SHA-256 of the tables, the database, the data version and the limit on values' length.
 
-    How they were written down, comments, the order of tables, and the place of the folder (paths are taken
-    relative to the policy) do not change it; nor do the budget and the caps, which change prices but no
-    answer.
+    Formatting, comments, the order of tables and the location of the folder do not change it: paths are taken
+    relative to the policy. The budget and the caps do not change it either, because no answer depends on
+    them.
     """
     content = ["1", policy.engine, policy.database, policy.data_version, policy.longest_value]
     return _hash(policy, [*content, _sorted(policy.tables.values())])
 
 
 def part_fingerprint(policy: PolicyFields, tables: Iterable[TableFields]) -> str:
-    """Return the same for some of the tables alone; the data version is left out."""
+    """Return the fingerprint for some of the tables, without the data version."""
     chosen = _sorted(tables)
     database = policy.database if any(isinstance(t.source, DatabaseSource) for t in chosen) else None
     return _hash(policy, ["1", policy.engine, database, policy.longest_value, chosen])
@@ -48,7 +48,7 @@ def _hash(policy: PolicyFields, content: object) -> str:
 
 
 def _plain(thing: object, base: Path | None) -> object:
-    """Write a value as lists of texts, each text led by its type, so that no two values look the same."""
+    """Return a value as nested lists of texts, each with its type, so that different values differ."""
     if isinstance(thing, (list, tuple)):
         return [_plain(item, base) for item in thing]
     if isinstance(thing, Mapping):

@@ -55,7 +55,7 @@ def _parse(file: Path) -> dict[str, object]:
     except OSError as problem:
         raise PolicyError(f"cannot be read: {problem.strerror}") from None
     except UnicodeDecodeError:
-        raise PolicyError("is no UTF-8 text") from None
+        raise PolicyError("is not UTF-8 text") from None
     try:
         return tomllib.loads(text.replace("\r\n", "\n"), parse_float=_decimal)
     except tomllib.TOMLDecodeError as problem:
@@ -109,7 +109,7 @@ def _policy(raw: dict[str, object], file: Path) -> Policy:
         elif database_path is None and policy.engine == "duckdb":
             raise wrong(
                 key,
-                "is no Parquet or CSV file, and no database is named",
+                "is not a Parquet or CSV file, and no database is named",
                 'end it in .parquet or .csv, or write [database] with path = "FILE"',
             )
     return policy
@@ -157,7 +157,7 @@ def _analysts(top: Section) -> dict[str, AnalystPolicy]:
     if listed == {}:
         raise wrong(
             "analysts",
-            "lists nobody, so nobody could ask",
+            "lists no analyst, so no statement could be run",
             'write [analysts.NAME], or [analysts."*"] for everybody',
         )
     for name, raw in (listed or {}).items():

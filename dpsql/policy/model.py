@@ -1,4 +1,4 @@
-"""The policy as the rest of dpsql sees it: frozen, validated when made, whether from a file or in Python."""
+"""The dataclasses `Policy` and `Table`, which are frozen and validated when they are made."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Policy", "Table"]
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One declared table. What is not declared does not exist.
+    """A declared table. Analysts cannot use tables that are not declared.
 
     Attributes
     ----------
@@ -33,7 +33,7 @@ class Table:
     columns
         Names and types in order; None: they are taken from the source's schema.
     unique
-        Sets of columns the owner vouches are unique over the whole table.
+        Sets of columns that the owner declares unique over the whole table.
     domain
         Public domains of columns.
     trust_source
@@ -56,7 +56,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What the owner allows: tables with their privacy units and public domains, and the budget.
+    """A policy: the tables with their privacy units and public domains, and the budget.
 
     Raises `PolicyError`, naming the key, for anything inconsistent. `load` reads one from `dpsql.toml`.
     """
@@ -75,11 +75,11 @@ class Policy:
     share_releases: bool = False
     """Whether an analyst may be given a release made for another one, charged to the former's own cap."""
     data_version: str | None = None
-    """Bumped by the owner when the data changed; None: a hash of the content, where it is in files."""
+    """Changed by the owner when the data change; None: a hash of the files' content."""
     longest_value: int = LONGEST
     """Bytes of UTF-8 of the longest private value that is read; longer ones are NULL, on every engine."""
     fingerprint: str = field(init=False, repr=False, compare=False)
-    """Hash of everything in the policy that an answer can depend on, thus not of budgets and caps."""
+    """Hash of the parts of the policy that answers depend on; budgets and caps are not among them."""
 
     def __post_init__(self) -> None:
         for name, value in rules.checked_policy(self).items():
@@ -92,7 +92,7 @@ class Policy:
 
     @property
     def id(self) -> str:
-        """What the ledger knows the policy by: its file's place relative to the ledger.
+        """The identifier of the policy in the ledger: the path of its file relative to the ledger.
 
         It survives edits of the policy (the budget spent so far must) and moving the folder as a whole,
         and differs between two policies that name one ledger by mistake.

@@ -1,4 +1,4 @@
-"""The rules between the parts of a policy; each violation is a `PolicyError` naming its key."""
+"""Check the consistency of a policy's tables; each violation is a `PolicyError` with its key."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _UNIT_TYPES = ("VARCHAR", "UUID", "DATE")
 
 
 def checked_table(table: TableFields) -> dict[str, object]:
-    """Check what can be seen from one table alone; return its fields in their normal form."""
+    """Check a table on its own; return its fields in normal form."""
     key = ("tables", table.name)
     if problem := name_problem(table.name):
         raise wrong(joined(*key), problem)
@@ -61,7 +61,7 @@ def checked_table(table: TableFields) -> dict[str, object]:
 
 
 def checked_policy(policy: PolicyFields) -> dict[str, object]:
-    """Check what only the whole policy shows; return its fields in their normal form."""
+    """Check the tables, analysts and budget of a policy together; return its fields in normal form."""
     check_engine(policy)
     if not policy.tables:
         raise wrong("tables", "a policy declares at least one table")
@@ -88,7 +88,7 @@ def checked_policy(policy: PolicyFields) -> dict[str, object]:
 
 
 def _names(items: Mapping[str, V], *key: str) -> Names[V]:
-    """Check the names of a mapping: printable ASCII, different without regard to case."""
+    """Return a mapping as `Names`, after a check that its names are printable ASCII and distinct."""
     for name in items:
         if problem := name_problem(name):
             raise wrong(joined(*key, name), problem)
@@ -154,7 +154,7 @@ def _check_fact(fact: tuple[str, ...], columns: Names[SqlType] | None, *key: str
 
 
 def _check_parent(table: TableFields, unit: UnitVia, tables: Names[TableFields]) -> None:
-    """Check that each row of a child table finds at most one row of its parent, and through it one unit."""
+    """Check that each row of a child table has at most one row of its parent table, and so one unit."""
     place = joined("tables", table.name, "unit")
     parent = tables.get(unit.table)
     if parent is None:
@@ -190,12 +190,12 @@ def _declared(table: TableFields) -> Names[SqlType] | None:
 
 
 def _unit_type(sql_type: SqlType) -> str:
-    """Return what must agree among the units of a kind: integers of any width are one type."""
+    """Return the type that units of one kind must share; integers of any width count as one type."""
     return "integer" if sql_type.integer else sql_type.name
 
 
 def _check_kinds(tables: Names[TableFields]) -> None:
-    """Units of one kind are compared with each other, so their columns have one type."""
+    """Check that the unit columns of one kind have one type, because they are compared with each other."""
     seen: dict[str, tuple[str, str]] = {}
     for table in tables.values():
         if not isinstance(table.unit, UnitColumn) or table.columns is None:
@@ -211,7 +211,7 @@ def _check_kinds(tables: Names[TableFields]) -> None:
 
 
 def _check_row_kinds(tables: Names[TableFields]) -> None:
-    """Refuse a table whose rows are units of their own, under the word for another table's unit."""
+    """Refuse a table whose rows are units if its unit_kind is also the kind of another table's unit."""
     for table in tables.values():
         if not isinstance(table.unit, UnitRow):
             continue

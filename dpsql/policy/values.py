@@ -1,4 +1,4 @@
-"""Convert a domain's values to the type of their column, so that the column is never converted to theirs."""
+"""Convert the values of a domain to the type of their column; the column itself is never converted."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["fit", "kind_of"]
 
 
 def fit(value: Value, sql_type: SqlType) -> Value:
-    """Return `value` as the column type `sql_type` holds it; `ValueError` says why it cannot.
+    """Convert a value to a column type; `ValueError` says why that is not possible.
 
-    Text is accepted for DATE, TIMESTAMP, TIME and UUID, as in SQL. DOUBLE comes back as the shortest
-    decimal of the double, so that two decimals that are one double are one value.
+    Text is accepted for DATE, TIMESTAMP, TIME and UUID, as in SQL. A DOUBLE is returned as its
+    shortest decimal, so that two decimals that round to one double become one value.
 
     >>> from dpsql.types import column_type
     >>> fit("2024-01-31", column_type("DATE")), fit(5, column_type("DECIMAL(4,2)"))
@@ -33,7 +33,7 @@ def fit(value: Value, sql_type: SqlType) -> Value:
 
 
 def kind_of(value: object) -> str:
-    """Name a value's kind in words: `text`, `integer`, `number`, `boolean`, `date`, `timestamp`, `time`."""
+    """Name the kind of a value: `text`, `integer`, `number`, `boolean`, `date`, `timestamp`, `time`."""
     for python, word in _KINDS:
         if isinstance(value, python):
             return word
@@ -52,7 +52,7 @@ _KINDS: tuple[tuple[type, str], ...] = (
 
 
 def _mismatch(value: object, sql_type: SqlType) -> ValueError:
-    return ValueError(f"{str(value)[:40]!r} is no {sql_type}")
+    return ValueError(f"{str(value)[:40]!r} is not a valid {sql_type}")
 
 
 def _integer(value: Value, sql_type: SqlType) -> Value:
@@ -108,7 +108,7 @@ def _text(value: Value, sql_type: SqlType) -> Value:
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise ValueError("the text is no valid Unicode") from None
+        raise ValueError("the text is not valid Unicode") from None
     return value
 
 
