@@ -1,16 +1,18 @@
-"""`Statement` + `Policy` to `Plan`: what is private, why it is, and the SQL that counts it.
+"""Analysis of a private statement: `Statement` and `Policy` to `Plan`, which holds the counting SQL.
 
 =================  ===========================================================================
-``analyse``        the whole analysis of one private statement, in the order of its proof
-``outer_query``    the outermost block: keys, counts (``released``), what is free
-``selection``      all spellings of a selection (``spellings``), normalised into one
-``blocks``         SELECTs below it; ``hoist`` and ``windows`` their windows, ``aggregates`` their
-                   GROUP BY, ``setops`` UNION and its kin; ``tables`` and ``joins`` their FROM
-``expressions``    scalar rules; ``calls``, ``syntax`` and ``subqueries`` more of them; ``functions``
-                   the list of allowed ones; ``coerce`` conversions, all written out
-``candidates``     public domains of keys; ``spans`` those of points of time
-``writing``        the forms of the counting SQL
-``binder``         the engine's own binder as second wall
+``analyse``        the analysis of one private statement, from start to end
+``outer_query``    the outermost block: keys, counts (``released``), columns computed from them
+``selection``      the selection that a statement asks for, from all its spellings (``spellings``)
+``blocks``         SELECTs in subqueries; ``hoist`` and ``windows`` their windows, ``aggregates`` their
+                   GROUP BY, ``setops`` UNION, INTERSECT, EXCEPT; ``tables`` and ``joins`` FROM
+``expressions``    scalar rules; ``calls``, ``syntax`` and ``subqueries`` more of them; ``rules`` the
+                   table of all; ``functions`` the allowed functions; ``coerce`` conversions
+``domains``        public domains of keys; ``spans`` those of TIMESTAMP keys
+``compiler``       the state of one statement's compilation; ``relation`` and ``typed`` the compiled
+                   relations and expressions
+``writing``        the counting SQL
+``binder``         the second check: the plan that the engine's binder makes of the SQL
 ``public``         statements over public tables
 =================  ===========================================================================
 """
@@ -18,7 +20,7 @@
 from dpsql.analysis.analyse import analyse, complete, is_private
 from dpsql.analysis.binder import DOMAIN_SCHEMA
 from dpsql.analysis.catalog import Catalog
-from dpsql.analysis.plan import CompiledQuery, Output, Plan, PublicOrder, candidates_of, unknown_mechanism
+from dpsql.analysis.plan import CompiledQuery, Output, Plan, PublicOrder, max_candidates, unknown_mechanism
 from dpsql.analysis.public import public_sql
 from dpsql.analysis.relation import fold, quote
 
@@ -30,10 +32,10 @@ __all__ = [
     "Plan",
     "PublicOrder",
     "analyse",
-    "candidates_of",
     "complete",
     "fold",
     "is_private",
+    "max_candidates",
     "public_sql",
     "quote",
     "unknown_mechanism",

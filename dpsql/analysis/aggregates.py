@@ -1,7 +1,7 @@
-"""GROUP BY below the count: the unit is among the keys, and only aggregates whose result has no order in it.
+"""Compile GROUP BY in a subquery: by the unit, with aggregates that do not depend on row order.
 
-An aggregate that depends on row order (FIRST, LIST, floating-point SUM) changes for one unit when another
-one is removed, because the engine chooses a join's order by looking at everybody's rows.
+An aggregate that depends on row order (FIRST, LIST, floating-point SUM) may change for one unit when
+another unit is removed, because the engine chooses the order of a join from statistics of all rows.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from dpsql.analysis.candidates import with_domain
 from dpsql.analysis.coerce import cast
+from dpsql.analysis.domains import with_domain
 from dpsql.analysis.expressions import canonical, check_arguments, function_name, predicate
 from dpsql.analysis.relation import Block, Column, Relation, Scope, fold
 from dpsql.analysis.typed import Typed, UnitRole
@@ -21,16 +21,15 @@ from dpsql.errors import QueryRefused
 from dpsql.types import BIGINT, BOOLEAN, DOUBLE, SqlType
 
 if TYPE_CHECKING:
-    from dpsql.analysis.blocks import Item
     from dpsql.analysis.compiler import StatementCompiler
-    from dpsql.analysis.joins import From
+    from dpsql.analysis.relation import From, Item
 
 __all__ = ["AGGREGATES", "Group", "call_of", "contains", "group_nodes", "grouped"]
 
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """One aggregate: which argument types it takes and how it is written."""
+    """An aggregate function: the argument types it accepts and its compiled form."""
 
     accepts: Callable[[SqlType], bool]
     form: Callable[[Typed, str], Typed]
@@ -43,8 +42,8 @@ def _plain(name: str) -> Callable[[Typed, str], Typed]:
 def _sum(x: Typed, modifier: str) -> Typed:
     if x.type == DOUBLE:
         return replace(x, sql=f"SUM({modifier}{x.sql} ORDER BY {x.sql})")
-    kind = BIGINT if x.type.integer else SqlType("DECIMAL", 18, x.type.scale)
-    return cast(replace(x, sql=f"SUM({modifier}{x.sql})"), kind)
+    sql_type = BIGINT if x.type.integer else SqlType("DECIMAL", 18, x.type.scale)
+    return cast(replace(x, sql=f"SUM({modifier}{x.sql})"), sql_type)
 
 
 def _avg(x: Typed, modifier: str) -> Typed:
@@ -64,20 +63,20 @@ def _median(x: Typed, modifier: str) -> Typed:
     return replace(x, sql=f"MEDIAN({modifier}{x.sql})", type=DOUBLE)
 
 
-def _ordered(kind: SqlType) -> bool:
-    return kind.name not in ("JSON", "INTERVAL", "NULL", "HUGEINT")
+def _ordered(sql_type: SqlType) -> bool:
+    return sql_type.name not in ("JSON", "INTERVAL", "NULL", "HUGEINT")
 
 
-def _number(kind: SqlType) -> bool:
-    return kind.numeric
+def _number(sql_type: SqlType) -> bool:
+    return sql_type.numeric
 
 
-def _boolean(kind: SqlType) -> bool:
-    return kind == BOOLEAN
+def _boolean(sql_type: SqlType) -> bool:
+    return sql_type == BOOLEAN
 
 
-def _integer(kind: SqlType) -> bool:
-    return kind.integer
+def _integer(sql_type: SqlType) -> bool:
+    return sql_type.integer
 
 
 AGGREGATES: dict[str, Aggregate] = {
@@ -118,14 +117,14 @@ ORDER_DEPENDENT = frozenset(
 
 
 def call_of(node: exp.Expr) -> str | None:
-    """Return the aggregate's name if the node is one (with or without FILTER)."""
+    """Return the name of the aggregate that a node calls (with or without FILTER); None for other nodes."""
     inner = node.this if isinstance(node, exp.Filter) else node
     name = (function_name(inner) or "").lower()
     return name if name in AGGREGATES or name in ORDER_DEPENDENT else None
 
 
 def contains(node: exp.Expr) -> bool:
-    """Whether an aggregate stands in an expression (not counting subqueries)."""
+    """Return whether an expression contains an aggregate outside subqueries and windows."""
     return any(
         call_of(n) is not None and not _windowed(n)
         for n in node.walk(prune=lambda n: isinstance(n, (exp.Query, exp.Subquery)))
@@ -134,7 +133,7 @@ def contains(node: exp.Expr) -> bool:
 
 
 def _windowed(node: exp.Expr) -> bool:
-    """Whether a call is a window's own function, not an aggregate of the block."""
+    """Return whether a call is the function of a window, not an aggregate of the block."""
     parent = node.parent.parent if isinstance(node.parent, exp.Filter) else node.parent
     return isinstance(parent, exp.Window)
 
@@ -142,7 +141,7 @@ def _windowed(node: exp.Expr) -> bool:
 def group_nodes(
     compiler: StatementCompiler, node: exp.Select, items: list[Item], scope: Scope
 ) -> list[exp.Expr]:
-    """Return the expressions of GROUP BY: positions and aliases followed, ALL written out."""
+    """Return the expressions of GROUP BY, with positions, aliases and ALL replaced by what they refer to."""
     group = node.args.get("group")
     if group is None:
         return []
@@ -175,18 +174,18 @@ def group_nodes(
 
 @dataclass(slots=True)
 class Group:
-    """One grouped block while it is compiled: keys, aggregates, and where its columns are."""
+    """The state of a grouped block during its compilation: its keys, aggregates and windows."""
 
     compiler: StatementCompiler
     inner: Scope
     items: list[Item]
     alias: str
     keys: dict[str, Typed] = field(default_factory=dict)
-    """By the key's compiled text: its column in the grouped relation."""
+    """Compiled text of a key to its column in the grouped relation."""
     aggregates: list[Typed] = field(default_factory=list)
     windows: list[Typed] = field(default_factory=list)
     around: Scope | None = None
-    """Where windows over the groups are compiled."""
+    """The scope in which windows over the groups are compiled."""
     open: set[str] = field(default_factory=set)
 
     def lookup(self, node: exp.Expr) -> Typed | None:
@@ -217,7 +216,7 @@ class Group:
         return None
 
     def inside(self, node: exp.Expr) -> Typed | None:
-        """Look a part of a window up: the window itself is left to its rule."""
+        """Do the same for a part of a window; None for the window itself, which its rule compiles."""
         return None if isinstance(node, exp.Window) else self.lookup(node)
 
     def _alias(self, node: exp.Column) -> Typed | None:
@@ -245,7 +244,7 @@ class Group:
 
 
 def _compiled(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
-    """Compile one order-free aggregate over the rows of its group."""
+    """Compile one aggregate over the rows of its group."""
     where = ""
     if isinstance(node, exp.Filter):
         check_arguments(compiler.source, node, frozenset({"this", "expression"}))
@@ -275,7 +274,7 @@ def _compiled(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Type
     if where:
         # FILTER belongs to the aggregate itself, inside a conversion of its result.
         result = replace(result, sql=_filtered(aggregate, value, modifier, where))
-    return replace(result, literal=None, candidates=None)
+    return replace(result, literal=None, domain=None)
 
 
 ORDERED = {"first": "FIRST", "last": "LAST", "list": "LIST", "array_agg": "LIST"}
@@ -291,14 +290,17 @@ EXTREME = {
 
 
 def ordered(compiler: StatementCompiler, node: exp.Expr, name: str, scope: Scope, where: str) -> Typed:
-    """Compile an ordered aggregate: its ORDER BY is completed with the aggregated expression itself."""
+    """Compile an ordered aggregate, with the aggregated expression as the last term of its ORDER BY.
+
+    Rows that are equal in all terms are then interchangeable.
+    """
     arguments = list(node.expressions)
     if name in EXTREME:
         if len(arguments) != 2 or where:
             raise compiler.source.refuse(f"{name} takes a value and what to order it by", node)
         x, y = (canonical(compiler.expression(a, scope)).guarding() for a in arguments)
         _orderable(compiler, node, x, y)
-        # Ties go to the smallest value, so that the answer does not depend on how the rows lie.
+        # Ties go to the smallest value, so that the result does not depend on the order of rows.
         terms = [f"{y.sql} {EXTREME[name]} NULLS LAST", f"{x.sql} ASC NULLS LAST"]
         order = ", ".join(t for t, v in zip(terms, (y, x), strict=True) if v.literal is None)
         if not order:
@@ -306,7 +308,7 @@ def ordered(compiler: StatementCompiler, node: exp.Expr, name: str, scope: Scope
         sql = (
             f"FIRST({x.sql} ORDER BY {order}) FILTER (WHERE ({x.sql} IS NOT NULL) AND ({y.sql} IS NOT NULL))"
         )
-        return replace(x, sql=sql, unit=UnitRole.NONE, literal=None, candidates=None, size=4 * x.size)
+        return replace(x, sql=sql, unit=UnitRole.NONE, literal=None, domain=None, size=4 * x.size)
     if len(arguments) != 1 or not isinstance(arguments[0], exp.Order):
         raise compiler.source.refuse(
             f"the result of {name} depends on the order of rows", node, f"{name.upper()}(page ORDER BY day)"
@@ -328,12 +330,12 @@ def ordered(compiler: StatementCompiler, node: exp.Expr, name: str, scope: Scope
         terms.append(f"{by.sql} {'DESC' if term.args.get('desc') else 'ASC'} NULLS {nulls}")
     if value.literal is None:
         terms.append(f"{value.sql} ASC NULLS LAST")
-    kind = SqlType("LIST", item=value.type) if ORDERED[name] == "LIST" else value.type
-    if kind.name == "LIST" and value.type.name not in ("VARCHAR", "BIGINT", "INTEGER", "DATE"):
+    sql_type = SqlType("LIST", item=value.type) if ORDERED[name] == "LIST" else value.type
+    if sql_type.name == "LIST" and value.type.name not in ("VARCHAR", "BIGINT", "INTEGER", "DATE"):
         raise compiler.source.refuse(f"lists of {value.type} are not collected", node)
     sql = f"{ORDERED[name]}({value.sql} ORDER BY {', '.join(terms)}){where}"
     return replace(
-        value, sql=sql, type=kind, unit=UnitRole.NONE, literal=None, candidates=None, size=3 * value.size
+        value, sql=sql, type=sql_type, unit=UnitRole.NONE, literal=None, domain=None, size=3 * value.size
     )
 
 
@@ -346,18 +348,18 @@ def _orderable(compiler: StatementCompiler, node: exp.Expr, *values: Typed) -> N
 def _filtered(aggregate: Aggregate, value: Typed, modifier: str, where: str) -> str:
     sql = aggregate.form(value, modifier).sql
     if sql.startswith("TRY_CAST("):
-        inner, _, kind = sql.removeprefix("TRY_CAST(").rpartition(" AS ")
-        return f"TRY_CAST({inner}{where} AS {kind}"
+        inner, _, target = sql.removeprefix("TRY_CAST(").rpartition(" AS ")
+        return f"TRY_CAST({inner}{where} AS {target}"
     return sql + where
 
 
 def grouped(
     compiler: StatementCompiler, node: exp.Select, source: From, where: str, items: list[Item]
 ) -> Relation:
-    """Compile a grouped block: groups per unit, then the select list and HAVING over keys and aggregates."""
+    """Compile a grouped block: the groups, then the select list, HAVING and QUALIFY over them."""
     owner = source.owner
     if owner is not None and owner.row:
-        raise compiler.source.refuse("each row is a privacy unit: rows are not grouped below the count", node)
+        raise compiler.source.refuse("each row is a privacy unit: a subquery cannot group them", node)
     scope = source.scope.copy()
     for item in items:
         if not contains(item.node):
@@ -367,7 +369,7 @@ def grouped(
     if owner is not None and not any(k.unit is UnitRole.EXACT for k in keys):
         at = node.args.get("group") or node
         raise compiler.source.refuse(
-            "private rows are grouped below the count only by their privacy unit", at, "GROUP BY user_id, ..."
+            "a subquery groups private rows only by their privacy unit", at, "GROUP BY user_id, ..."
         )
     alias = compiler.alias()
     group = Group(compiler, scope, items, alias)
@@ -380,7 +382,7 @@ def grouped(
                 key.type,
                 frozenset({name}),
                 unit=key.unit,
-                candidates=key.candidates,
+                domain=key.domain,
                 span=key.column_span(),
             ),
         )
@@ -390,7 +392,7 @@ def grouped(
         f"{alias}.u" if source.unit else None,
         around.ctes if around is not None else (),
         around.depth if around is not None else 1,
-        tuple(f"{alias}.k{i}" for i in range(len(keys))),  # with the unit, they tell groups apart
+        tuple(f"{alias}.k{i}" for i in range(len(keys))),  # with the unit, they identify a group
         around.named if around is not None else {},
     )
     outer = Scope(compiler.source, intercept=group.lookup, block=block)
@@ -404,18 +406,18 @@ def grouped(
         qualify = f" WHERE {predicate(compiler, node.args['qualify'].this, outer).guarded}"
     if f"{alias}.w" in having:
         raise compiler.source.refuse(
-            "a window function stands in QUALIFY, not in HAVING", node.args["having"]
+            "a window function is allowed in QUALIFY, not in HAVING", node.args["having"]
         )
     parts = [*([f"{source.unit} AS u"] if source.unit else [])]
     parts += [f"{k.guarded} AS k{i}" for i, k in enumerate(keys)]
     parts += [f"{canonical(a).sql} AS a{i}" for i, a in enumerate(group.aggregates)]
-    # By place: the engine takes a key that is an integer constant for a place, whatever it stands for.
+    # Keys are written by place: the engine reads a key that is an integer constant as a place.
     by = ", ".join(str(i + 1) for i in range(len(keys) + (1 if source.unit else 0)))
     inner = f"SELECT {', '.join(parts)} FROM {source.sql}{where}" + (f" GROUP BY {by}" if by else "")
     hidden = f"{alias}.u AS u, " if source.unit else ""
     listed = ", ".join(f"{v.guarded} AS c{i}" for i, v in enumerate(values))
     columns = tuple(
-        Column(i.name, v.type, v.unit, v.candidates, span=v.column_span())
+        Column(i.name, v.type, v.unit, v.domain, span=v.column_span())
         for i, v in zip(items, values, strict=True)
     )
     sql = f"SELECT {hidden}{listed} FROM ({inner}) AS {alias}{having}"
@@ -431,7 +433,7 @@ def grouped(
 
 
 def _unique(keys: list[Typed], group: Group, values: list[Typed]) -> frozenset[frozenset[int]]:
-    """One row a unit and keys: unique in the keys, if all of them are selected."""
+    """Return the unique column set of a grouped block: its keys, if all of them are selected."""
     places = {v.sql: i for i, v in enumerate(values)}
     wanted = {group.keys[k.sql].sql for k in keys if k.unit is not UnitRole.EXACT}
     if all(name in places for name in wanted):

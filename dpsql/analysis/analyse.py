@@ -1,4 +1,4 @@
-"""`Statement` to `Plan`: the whole analysis of one private SELECT, in the order in which it is proved."""
+"""Analyse one private SELECT: check it, compile it, and seal it as a `Plan`."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from dpsql.analysis import blocks
 from dpsql.analysis.binder import confirm
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.outer_query import OuterQuery, outer_query
-from dpsql.analysis.plan import Plan, candidates_of, seal
+from dpsql.analysis.plan import Plan, max_candidates, seal
 from dpsql.analysis.relation import fold
-from dpsql.analysis.writing import all_candidates, largest, one_group
+from dpsql.analysis.rules import RULES_BY_NODE
+from dpsql.analysis.writing import all_groups, largest_groups, one_group
 from dpsql.language import AboveThreshold, AllGroups, Options, TopK
 from dpsql.policy import UnitColumn, UnitRow
 
@@ -38,7 +40,7 @@ def is_private(query: Query, policy: Policy) -> bool:
 
 
 def analyse(query: Query, policy: Policy, catalog: Catalog, options: Options) -> Plan:
-    """Prove a private statement and compile it, or refuse it."""
+    """Compile a private statement whose sensitivity the rules prove; refuse any other."""
     try:
         return _analyse(query, policy, catalog, options)
     except RecursionError:
@@ -46,7 +48,7 @@ def analyse(query: Query, policy: Policy, catalog: Catalog, options: Options) ->
 
 
 def _analyse(query: Query, policy: Policy, catalog: Catalog, options: Options) -> Plan:
-    compiler = StatementCompiler(query.source, policy, catalog)
+    compiler = StatementCompiler(query.source, policy, catalog, RULES_BY_NODE, blocks.query)
     block = outer_query(compiler, query)
     _unit_option(query, policy, options, compiler)
     size = _domain_size(compiler, query, block, options)
@@ -62,7 +64,7 @@ def _analyse(query: Query, policy: Policy, catalog: Catalog, options: Options) -
     )
     origins = " x ".join(dict.fromkeys(d.origin for d in block.domains if d is not None))
     owner = block.source.owner
-    assert owner is not None  # noqa: S101  counting() refuses a statement without an owner
+    assert owner is not None  # noqa: S101  outer_query() refuses a statement without an owner
     return Plan(
         query,
         compiled,
@@ -103,21 +105,24 @@ def _text(block: OuterQuery, options: Options) -> Written:
         return one_group(block.rows)
     if len(domains) < len(block.keys):
         assert isinstance(block.selection, TopK)  # noqa: S101  _domain_size refuses the others
-        return largest(block.rows, block.selection.count, candidates_of(block.selection.k, options))
+        return largest_groups(block.rows, block.selection.count, max_candidates(block.selection.k, options))
     if isinstance(block.selection, AllGroups):
         rows = block.rows
         owner = block.source.owner
         if owner is None or not owner.row:  # a row that is a unit is in one group anyway
             rows = rows.bounded(options.max_groups_contributed or 1, domains)
-        return all_candidates(rows, domains, block.selection.order)
+        return all_groups(rows, domains, block.selection.order)
     order = block.selection.order if isinstance(block.selection, AboveThreshold) else None
-    return all_candidates(block.rows, domains, order)
+    return all_groups(block.rows, domains, order)
 
 
 def _domain_size(
     compiler: StatementCompiler, query: Query, block: OuterQuery, options: Options
 ) -> int | None:
-    """Return how many candidate groups there are, None if nobody declared them; refuse what needs them."""
+    """Return the number of groups in the domain of the keys, or None if a key has no domain.
+
+    A selection that needs a domain is refused without one.
+    """
     selection = block.selection
     by_row = block.source.owner is not None and block.source.owner.row
     if isinstance(selection, AllGroups) and options.max_groups_contributed is None and not by_row:
@@ -140,7 +145,7 @@ def _domain_size(
         _refuse_whole_time(query, block, unknown[0], key)
         what = {AboveThreshold: "a threshold", AllGroups: "releasing all groups"}.get(type(selection), "this")
         raise query.source.refuse(
-            f"nobody declared which values {key} can have, and {what} needs a public domain",
+            f"the values of {key} are not declared, and {what} needs a public domain",
             at,
             f"the owner declares {key} in [tables.NAME.domain], or list them: WHERE {key} IN ('a', 'b'), "
             "or take the key from a public table",
@@ -151,7 +156,7 @@ def _domain_size(
             size *= compiler.catalog.count(domain.sql)
         if size > MAX_DOMAIN:
             raise query.source.refuse(
-                f"the keys have more than {MAX_DOMAIN:,} candidate groups together",
+                f"the keys have more than {MAX_DOMAIN:,} groups in their domains together",
                 query.tree.args.get("group"),
             )
     if block.keys and size == 0:
@@ -160,18 +165,18 @@ def _domain_size(
 
 
 def _refuse_whole_time(query: Query, block: OuterQuery, place: int, key: str) -> None:
-    """Refuse a key that sees a TIMESTAMP finer than its declared range can be listed."""
+    """Refuse a key over a TIMESTAMP whose values in the declared range are too many for a domain."""
     for origin in block.source.scope.origins:
         for name, column in zip(origin.names, origin.columns, strict=True):
             if column.span is not None and column.sql in block.keys[place].reads:
                 raise query.source.refuse(
-                    f"{name} has a declared range of days, and {key} sees more of it than a list can hold",
+                    f"{name} has a declared range of days, and {key} has too many values in it",
                     query.tree.args.get("group"),
                     f"GROUP BY date_trunc('day', {name})",
                 )
 
 
 def complete(options: Options, defaults: Options) -> Options:
-    """Fill in what the analyst left out."""
+    """Return the options with the defaults in the place of those that the analyst left out."""
     names = [n for n in Options.__dataclass_fields__ if n != "at" and getattr(options, n) is None]
     return replace(options, **{n: getattr(defaults, n) for n in names})

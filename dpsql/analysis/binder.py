@@ -1,8 +1,8 @@
-"""The engine's own binder as second wall: what it bound must be what the rules meant to write.
+"""Check the plan that the engine's binder makes of the counting SQL, independently of the rules.
 
-The compiled text is bound on the schema database (private tables empty, nothing is read) and every
-function, conversion and scan of the bound plan is checked. This catches implicit conversions, overloads
-nobody thought of, and slips of the generator. A refusal here is a bug of dpsql, never the analyst's fault.
+The SQL is bound on the schema database (private tables are empty, nothing is read), and every function,
+conversion and scan of the bound plan is checked. This catches implicit conversions, unexpected overloads and
+errors of the SQL generator. A refusal here is a bug of dpsql, never the analyst's fault.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["DOMAIN_SCHEMA", "confirm"]
 
 DOMAIN_SCHEMA = "dpsql_domain"
-"""Where both databases keep declared domains."""
+"""The schema in which the schema database and the private database hold declared domains."""
 
 FUNCTIONS = frozenset(
     """
@@ -162,21 +162,22 @@ def confirm(catalog: Catalog, sql: str, policy: Policy) -> bool:
     Returns
     -------
     bool
-        Whether it is plain: it counts, joins, compares and chooses, and computes nothing else. Then it may
-        run with the optimizer that looks at minimum and maximum of columns: there is nothing to compute of
-        them that could fail.
+        Whether the plan only counts, joins, compares and chooses. Then it may run with the optimizer that
+        uses the minimum and maximum of columns: no expression that the optimizer evaluates on them can fail.
     """
     plan: object = None
     with suppress(ValueError):
         plan = catalog.plan(sql)
     if plan is None:
         raise _bug("the compiled statement does not bind")
-    walk = _Walk(catalog, frozenset(t.name for t in policy.tables.values()))
-    walk.visit(plan)
-    return walk.counts_only
+    checker = _PlanChecker(catalog, frozenset(t.name for t in policy.tables.values()))
+    checker.visit(plan)
+    return checker.counts_only
 
 
-class _Walk:
+class _PlanChecker:
+    """Visits the nodes of a bound plan and raises `InternalError` for one that is not allowed."""
+
     def __init__(self, catalog: Catalog, tables: frozenset[str]) -> None:
         self.catalog = catalog
         self.tables = tables
@@ -249,7 +250,7 @@ class _Walk:
 
 
 def _plain(node: dict[str, Any]) -> bool:
-    """Whether an expression computes nothing: it compares, chooses, counts, or is another integer."""
+    """Return whether an expression only compares, chooses, counts or changes the width of an integer."""
     kind, name = node["expression_class"], node["type"]
     if name == "OPERATOR_CAST":
         child = node["children"][0]
@@ -268,7 +269,7 @@ def _decimal(kind: dict[str, Any]) -> tuple[int, int]:
 
 
 def lossless(before: dict[str, Any], after: dict[str, Any]) -> bool:
-    """Whether every value of one engine type converts to the other without an error."""
+    """Return whether every value of one engine type converts to the other without an error."""
     a, b = str(before["id"]), str(after["id"])
     if a == "NULL" or (a == b and a != "DECIMAL"):
         return True

@@ -1,27 +1,27 @@
-"""SELECT blocks below the counting one: projection, WHERE, DISTINCT (ON), QUALIFY; LIMIT of public ones."""
+"""Compile the SELECTs of subqueries: projection, WHERE, DISTINCT (ON), QUALIFY, and LIMIT of public rows."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from dpsql.analysis import aggregates
-from dpsql.analysis.candidates import with_domain
-from dpsql.analysis.compiler import Cte
+from dpsql.analysis.domains import with_domain
 from dpsql.analysis.expressions import canonical, check_arguments, function_name, predicate
 from dpsql.analysis.hoist import Hoist
-from dpsql.analysis.joins import From, from_clause
-from dpsql.analysis.relation import Block, Column, Relation, Scope, fold
+from dpsql.analysis.joins import from_clause
+from dpsql.analysis.relation import Block, Column, Cte, Item, Relation, Scope, fold
 from dpsql.analysis.setops import combined
-from dpsql.analysis.typed import Candidates, Typed, UnitRole
+from dpsql.analysis.typed import KeyDomain, Typed, UnitRole
 from dpsql.language import MARK
 
 if TYPE_CHECKING:
     from dpsql.analysis.compiler import StatementCompiler
+    from dpsql.analysis.relation import From
 
-__all__ = ["Item", "expand", "query", "with_ctes"]
+__all__ = ["expand", "query", "with_ctes"]
 
 _KNOWN = frozenset(
     {"expressions", "from_", "joins", "where", "group", "having", "distinct", "with_"}
@@ -29,16 +29,8 @@ _KNOWN = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
-    """One item of a select list: its expression and the name it gets."""
-
-    node: exp.Expr
-    name: str
-
-
 def with_ctes(compiler: StatementCompiler, node: exp.Expr, outer: tuple[Cte, ...]) -> tuple[Cte, ...]:
-    """Collect the common table expressions of a query, each seeing those before it."""
+    """Return the common table expressions that a query may name; each may name those before it."""
     clause = node.args.get("with_")
     if clause is None:
         return outer
@@ -55,7 +47,7 @@ def with_ctes(compiler: StatementCompiler, node: exp.Expr, outer: tuple[Cte, ...
 
 
 def query(compiler: StatementCompiler, node: exp.Expr, ctes: tuple[Cte, ...], depth: int) -> Relation:
-    """Compile a subquery to a relation with generated names and a hidden unit if it is owned."""
+    """Compile a subquery to a relation with generated names, with a hidden unit if it is private."""
     compiler.level(depth, node)
     match node:
         case exp.Select():
@@ -71,7 +63,7 @@ def query(compiler: StatementCompiler, node: exp.Expr, ctes: tuple[Cte, ...], de
 
 
 def expand(compiler: StatementCompiler, select: exp.Select, scope: Scope) -> list[Item]:
-    """Write out the select list: `*` becomes the columns it stands for."""
+    """Return the items of a select list, with `*` replaced by the columns it means."""
     items: list[Item] = []
     for node in select.expressions:
         if isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star)):
@@ -112,7 +104,7 @@ def _star(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> list[Ite
             column.meta["start"] = compiler.source.position(node)
             items.append(Item(column, name))
     if not items:
-        raise compiler.source.refuse("`*` stands for no column here", node)
+        raise compiler.source.refuse("`*` matches no column here", node)
     return items
 
 
@@ -146,7 +138,7 @@ def _select(compiler: StatementCompiler, node: exp.Select, outer: tuple[Cte, ...
 
 
 def _windows(node: exp.Select) -> int:
-    """Count the windows a block needs; DISTINCT ON is one."""
+    """Count the window functions of a block, DISTINCT ON among them."""
     distinct = node.args.get("distinct")
     on = distinct is not None and distinct.args.get("on") is not None
     qualify = node.args.get("qualify")
@@ -163,7 +155,7 @@ def _windows(node: exp.Select) -> int:
 def _limited(
     compiler: StatementCompiler, node: exp.Select, relation: Relation, items: list[Item]
 ) -> Relation:
-    """Apply LIMIT to a public relation in a total order; ORDER BY alone changes nothing in a subquery."""
+    """Apply LIMIT to a public relation, in a total order; ORDER BY without LIMIT has no effect here."""
     limit = node.args.get("limit")
     if limit is None:
         return relation
@@ -187,13 +179,14 @@ def _limited(
         nulls = "FIRST" if term.args.get("nulls_first") else "LAST"
         terms.append(f"l.c{place} {'DESC' if term.args.get('desc') else 'ASC'} NULLS {nulls}")
     listed = [f"l.c{i}" for i in range(len(relation.columns))]
-    total = ", ".join([*terms, *listed])  # completed: which rows stay must not depend on how they are read
+    # The order is total: which rows are kept must not depend on the order in which they are read.
+    total = ", ".join([*terms, *listed])
     sql = f"SELECT {', '.join(f'{c} AS c{i}' for i, c in enumerate(listed))} FROM ({relation.sql}) AS l"
     limited = f"{sql} ORDER BY {total} LIMIT {int(count.this)}"
     domains = tuple(
         replace(
             c,
-            candidates=Candidates(
+            domain=KeyDomain(
                 f"SELECT DISTINCT l.c{i} AS v FROM ({limited}) AS l WHERE l.c{i} IS NOT NULL",
                 origin="a public subquery",
             ),
@@ -225,7 +218,7 @@ def _where(compiler: StatementCompiler, node: exp.Select, source: From) -> str:
 
 
 def _alias_if_missing(compiler: StatementCompiler, item: exp.Alias, scope: Scope, clause: exp.Expr) -> None:
-    """Make an alias of the select list known to WHERE when WHERE names it and no column has that name."""
+    """Add an alias of the select list to the scope of WHERE if WHERE names it and no column has its name."""
     key = fold(item.alias)
     named = any(fold(c.name) == key and not c.table for c in clause.find_all(exp.Column))
     taken = key in scope.merged or any(key in map(fold, o.names) for o in scope.origins)
@@ -244,7 +237,7 @@ def _project(
     hoist: Hoist | None,
 ) -> Relation:
     columns = tuple(
-        Column(i.name, v.type, v.unit, v.candidates, v.link if v.reads == {v.sql} else "", v.column_span())
+        Column(i.name, v.type, v.unit, v.domain, v.link if v.reads == {v.sql} else "", v.column_span())
         for i, v in zip(items, values, strict=True)
     )
     _storable(compiler, items, values)
@@ -302,7 +295,7 @@ def _distinct_on(
     hoist: Hoist,
     items: list[Item],
 ) -> tuple[str, list[Typed]]:
-    """Write DISTINCT ON as the first row of each partition, in an order completed with all columns."""
+    """Compile DISTINCT ON as the first row of each partition; all columns complete its ORDER BY."""
     on = distinct.args["on"]
     nodes = on.expressions if isinstance(on, exp.Tuple) else [on]
     order = node.args.get("order")
@@ -327,7 +320,7 @@ def _distinct_on(
 
 
 def _no_alias(compiler: StatementCompiler, column: exp.Column, scope: Scope, items: list[Item]) -> None:
-    """Refuse a name that is both a column and an alias of something else: the engine would take the alias."""
+    """Refuse a name that is both a column and an alias of another item: the engine would use the alias."""
     meant = next((i for i in items if fold(i.name) == fold(column.name)), None)
     same = meant is None or (
         isinstance(meant.node, exp.Column) and fold(meant.node.name) == fold(column.name)
@@ -338,7 +331,7 @@ def _no_alias(compiler: StatementCompiler, column: exp.Column, scope: Scope, ite
 
 
 def _first_of_each(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> list[Typed] | None:
-    """Read ROW_NUMBER() OVER (PARTITION BY a, b ..) = 1: one row for each a, b."""
+    """Return the partition keys of ROW_NUMBER() OVER (PARTITION BY ..) = 1; None for other conditions."""
     if not (isinstance(node, exp.EQ) and isinstance(node.this, exp.Window)):
         return None
     one = isinstance(node.expression, exp.Literal) and str(node.expression.this) == "1"
@@ -352,7 +345,7 @@ def _first_of_each(compiler: StatementCompiler, node: exp.Expr, scope: Scope) ->
 
 
 def _kept(values: list[Typed] | None, places: dict[str, int]) -> set[frozenset[int]]:
-    """Return the place set that partitions make unique, if all of them are selected."""
+    """Return the places of the partition keys, which are unique together, if all of them are selected."""
     if values is None:
         return set()
     wanted = [v for v in values if v.unit is not UnitRole.EXACT]

@@ -1,4 +1,4 @@
-"""Function calls: those of the list by their form, a few by rules of their own; the clock; JSON paths."""
+"""Rules for function calls, the current time and JSON paths."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = ["CALL_RULES"]
 
 
 def _json(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
-    """Compile x ->> '$.path' on text: NULL where it is not JSON, the path a literal."""
+    """Compile x ->> '$.path' with a literal path; the result is NULL where the text is not JSON."""
     value = compiler.expression(node.this, scope)
     path = node.expression
     text = ""
@@ -49,20 +49,20 @@ def _json(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     literal = literal_sql(text)
     tried = [Typed("", VARCHAR), Typed(literal, VARCHAR, literal=Literal(text))]
     if fails_on_samples(compiler.catalog, "json_extract_string(TRY_CAST({0} AS JSON), {1})", tried):
-        raise compiler.source.refuse("this is no JSON path", node, "note ->> '$.a'")
+        raise compiler.source.refuse("this is not a JSON path", node, "note ->> '$.a'")
     return built(f"json_extract_string({value.sql}, {literal})", VARCHAR, value)
 
 
 def _clock(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
-    """Replace the clock by a literal, once a statement: two rows never see two times."""
+    """Compile the current time as a literal, read once for the whole statement."""
     return _clock_literal(compiler, date=isinstance(node, exp.CurrentDate))
 
 
 def _clock_literal(compiler: Compiler, *, date: bool) -> Typed:
     now = compiler.now
     text = now.date().isoformat() if date else now.isoformat(" ", "seconds")
-    kind = DATE if date else TIMESTAMP
-    return Typed(f"TRY_CAST({literal_sql(text)} AS {kind})", kind, literal=Literal(text))
+    sql_type = DATE if date else TIMESTAMP
+    return Typed(f"TRY_CAST({literal_sql(text)} AS {sql_type})", sql_type, literal=Literal(text))
 
 
 def _now(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
@@ -80,7 +80,7 @@ def _call(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     special = _SPECIAL.get(name.lower())
     for argument in node.expressions:
         if isinstance(argument, (exp.Distinct, exp.Order, exp.Star, exp.Kwarg, exp.Lambda, exp.Select)):
-            raise compiler.source.refuse(f"{name} is not allowed like this over private data", node)
+            raise compiler.source.refuse(f"{name} is not allowed in this form over private data", node)
     if special is not None:
         return special(compiler, node, scope)
     arguments = [compiler.expression(argument, scope) for argument in node.expressions]
@@ -88,7 +88,7 @@ def _call(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
 
 
 def _choice(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
-    """COALESCE, IFNULL, GREATEST, LEAST: any number of arguments of one type."""
+    """Compile COALESCE, IFNULL, GREATEST or LEAST: any number of arguments, brought to one type."""
     name = (function_name(node) or "").lower()
     values = [compiler.expression(argument, scope) for argument in node.expressions]
     if len(values) < (1 if name == "coalesce" else 2):
@@ -114,7 +114,7 @@ def _if(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     raw = [compiler.expression(n, scope) for n in nodes]
     yes, no = common(compiler, raw, nodes)
     domain = literal_domain([replace(r, literal=v.literal) for r, v in zip((yes, no), raw, strict=True)])
-    return simple("(CASE WHEN {0} THEN {1} ELSE {2} END)", yes.type, condition, yes, no, candidates=domain)
+    return simple("(CASE WHEN {0} THEN {1} ELSE {2} END)", yes.type, condition, yes, no, domain=domain)
 
 
 def _concat_call(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:

@@ -1,4 +1,4 @@
-"""What the analysis asks of the schema database: types, constants, sizes of public relations, bound plans."""
+"""The protocol of the schema database: types, constants, sizes of public relations, bound plans."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ __all__ = ["Catalog"]
 
 
 class Catalog(Protocol):
-    """The schema database, in which private tables are empty: nothing asked of it reads private data."""
+    """The queries of the analysis to the schema database. Private tables are empty in it."""
 
     def columns(self, table: str) -> tuple[tuple[str, SqlType], ...]:
-        """Names and types of a declared table's columns, in declared order."""
+        """Return the names and types of a declared table's columns, in declared order."""
 
     def type_of(self, expression: str) -> SqlType:
-        """Type of a constant expression; `ValueError` if it does not bind or its type is not allowed."""
+        """Return the type of a constant expression; `ValueError` if it does not bind or is not allowed."""
 
     def evaluate(self, expression: str) -> object:
-        """Value of a constant expression; `ValueError` if it raises."""
+        """Return the value of a constant expression; `ValueError` if it raises."""
 
     def count(self, relation: str) -> int:
-        """Rows of a public relation (a SELECT)."""
+        """Return the number of rows of a public relation (a SELECT)."""
 
     def plan(self, sql: str) -> object:
         """Return the engine's own bound plan of a compiled statement, as parsed JSON."""
@@ -37,4 +37,4 @@ class Catalog(Protocol):
         """Return the first and the last day of a TIMESTAMP column's declared range, or None."""
 
     def unique(self, table: str) -> tuple[tuple[str, ...], ...]:
-        """Column sets of a public table that were verified to be unique."""
+        """Return the column sets of a public table that were verified to be unique."""

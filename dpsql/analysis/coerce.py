@@ -1,7 +1,7 @@
-"""Every conversion is typed and written out: the engine never converts on its own.
+"""Type conversions. Each is written out, so that the engine never converts implicitly.
 
-An implicit conversion raises on the first value that does not fit, and the engine's message quotes it.
-What may be converted without being asked is total; everything else is refused with the CAST to write.
+An implicit conversion raises an error on the first value that does not fit, and the engine's message quotes
+that value. dpsql adds a conversion itself only if it cannot fail; for any other, the analyst writes a CAST.
 """
 
 from __future__ import annotations
@@ -33,64 +33,64 @@ def literal_sql(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def cast(value: Typed, kind: SqlType, *, lossless: bool = False) -> Typed:
-    """Write a conversion: CAST where it cannot fail, else TRY_CAST (NULL where it does not convert)."""
+def cast(value: Typed, sql_type: SqlType, *, lossless: bool = False) -> Typed:
+    """Convert an expression: by CAST if that cannot fail, else by TRY_CAST (NULL where it does not fit)."""
     word = "CAST" if lossless else "TRY_CAST"
-    sql = f"{word}({value.sql} AS {kind})"
+    sql = f"{word}({value.sql} AS {sql_type})"
     guard = None
-    if value.total and (lossless or _only_bounds(value, kind)):
-        guard = Guarded(sql, f"{word}({value.guarded} AS {kind})")
+    if value.total and (lossless or _only_bounds(value, sql_type)):
+        guard = Guarded(sql, f"{word}({value.guarded} AS {sql_type})")
     return replace(
         value,
         sql=sql,
         guard=guard,
-        type=kind,
+        type=sql_type,
         literal=None,
         unit=UnitRole.NONE,
-        candidates=None,
+        domain=None,
         size=value.size + 1,
         span=None,
     )
 
 
-def _only_bounds(value: Typed, kind: SqlType) -> bool:
-    """Whether TRY_CAST needs no TRY around it, which would hide a comparison's bounds from the optimizer."""
-    # A literal is converted once, before any row is read; above a subquery no TRY can stand.
+def _only_bounds(value: Typed, sql_type: SqlType) -> bool:
+    """Return whether TRY_CAST needs no TRY around it; TRY would hide a comparison from the optimizer."""
+    # A literal is converted once, before any row is read; TRY cannot contain a subquery.
     once = value.literal is not None or OPAQUE in value.reads
-    whole = value.type.integer and kind.integer
-    return once or whole or (value.type.name == "DATE" and kind == TIMESTAMP)
+    whole = value.type.integer and sql_type.integer
+    return once or whole or (value.type.name == "DATE" and sql_type == TIMESTAMP)
 
 
-def to_type(catalog: Catalog, value: Typed, kind: SqlType) -> Typed | None:
-    """Convert without being asked, or None where that would lose or raise."""
-    if value.type == kind:
+def to_type(catalog: Catalog, value: Typed, sql_type: SqlType) -> Typed | None:
+    """Convert an expression implicitly; None if that could lose information or fail."""
+    if value.type == sql_type:
         return value
     if value.type.name == "NULL":
-        return cast(value, kind)
+        return cast(value, sql_type)
     if value.literal is not None and isinstance(value.literal.value, str):
-        return _from_text(catalog, value, kind)
-    if kind.integer and value.type.integer:
-        fits = kind.bits > value.type.bits or (
-            kind.bits == value.type.bits and kind.signed == value.type.signed
+        return _from_text(catalog, value, sql_type)
+    if sql_type.integer and value.type.integer:
+        fits = sql_type.bits > value.type.bits or (
+            sql_type.bits == value.type.bits and sql_type.signed == value.type.signed
         )
-        if value.type.signed and not kind.signed:
+        if value.type.signed and not sql_type.signed:
             fits = False
-        return cast(value, kind, lossless=fits)
-    if kind == HUGEINT and value.type.integer:
-        return cast(value, kind, lossless=True)
-    if kind == DOUBLE and (value.type.integer or value.type.name == "DECIMAL"):
-        return cast(value, kind, lossless=True)
-    if kind == TIMESTAMP and value.type.name == "DATE":
-        return cast(value, kind)
-    if kind == VARCHAR and value.type.name == "ENUM":
-        return cast(value, kind, lossless=True)
+        return cast(value, sql_type, lossless=fits)
+    if sql_type == HUGEINT and value.type.integer:
+        return cast(value, sql_type, lossless=True)
+    if sql_type == DOUBLE and (value.type.integer or value.type.name == "DECIMAL"):
+        return cast(value, sql_type, lossless=True)
+    if sql_type == TIMESTAMP and value.type.name == "DATE":
+        return cast(value, sql_type)
+    if sql_type == VARCHAR and value.type.name == "ENUM":
+        return cast(value, sql_type, lossless=True)
     return None
 
 
-def _from_text(catalog: Catalog, value: Typed, kind: SqlType) -> Typed | None:
-    if kind.name not in _FROM_TEXT and not kind.integer:
+def _from_text(catalog: Catalog, value: Typed, sql_type: SqlType) -> Typed | None:
+    if sql_type.name not in _FROM_TEXT and not sql_type.integer:
         return None
-    converted = cast(value, kind)
+    converted = cast(value, sql_type)
     try:
         if catalog.evaluate(f"{converted.sql} IS NULL"):
             return None
@@ -102,18 +102,18 @@ def _from_text(catalog: Catalog, value: Typed, kind: SqlType) -> Typed | None:
 def unify(
     source: Source, catalog: Catalog, left: Typed, right: Typed, at: exp.Expr, *, compare: bool = True
 ) -> tuple[Typed, Typed]:
-    """Bring two values to one type, for a comparison or (`compare=False`) for one result column."""
+    """Convert two expressions to one type, for a comparison or (`compare=False`) for one result column."""
     if left.type == right.type:
         return left, right
-    kind = _common(left, right, compare=compare)
-    if kind is None:
+    sql_type = _common(left, right, compare=compare)
+    if sql_type is None:
         if compare and left.type.numeric and right.type.numeric:
             return (
                 left,
                 right,
             )  # DECIMAL against an integer or DECIMAL: lossless, and the binder's check proves it
         raise _mismatch(source, left, right, at)
-    a, b = to_type(catalog, left, kind), to_type(catalog, right, kind)
+    a, b = to_type(catalog, left, sql_type), to_type(catalog, right, sql_type)
     if a is None or b is None:
         raise _mismatch(source, left, right, at)
     return a, b
@@ -153,14 +153,14 @@ def _mismatch(source: Source, left: Typed, right: Typed, at: exp.Expr) -> Except
     if left.literal is not None and isinstance(left.literal.value, str) and left.type == VARCHAR:
         left, right = right, left
     if right.literal is not None and isinstance(right.literal.value, str) and left.type != VARCHAR:
-        return source.refuse(f"this text is no {left.type}", at, f"write the text as a {left.type}")
+        return source.refuse(f"this text is not a valid {left.type}", at, f"write the text as a {left.type}")
     if left.literal is not None:
         left, right = right, left
     target = right.type if right.type.name != "NULL" else VARCHAR
     if left.type == VARCHAR and right.literal is None:
         target = right.type
     return source.refuse(
-        f"{left.type} and {right.type} are not compared without a conversion you write",
+        f"{left.type} and {right.type} are compared only after a conversion that you write",
         at,
         f"write CAST(... AS {target}) around the {left.type} (NULL where it does not convert)",
     )

@@ -1,24 +1,27 @@
-"""One statement's compilation: fresh names, size limits, common table expressions, dispatch to the rules."""
+"""The state of one statement's compilation: generated names, size limits, and the rule of each node type."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from sqlglot import exp
 
-from dpsql.analysis.expressions import MAX_NODES, RULES, Rule, check_arguments
+from dpsql.analysis.expressions import MAX_NODES, check_arguments
 from dpsql.analysis.typed import OPAQUE
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from dpsql.analysis.catalog import Catalog
-    from dpsql.analysis.relation import Scope
+    from dpsql.analysis.expressions import Rule
+    from dpsql.analysis.relation import Cte, Relation, Scope
     from dpsql.analysis.typed import Typed
     from dpsql.language import Source
     from dpsql.policy import Policy
 
-__all__ = ["Cte", "StatementCompiler"]
+__all__ = ["QueryCompiler", "StatementCompiler"]
 
 MAX_LEVELS = 16
 _NODES = {
@@ -31,61 +34,47 @@ _NODES = {
     "Tuple": "a tuple",
     "Select": "a subquery",
 }
-_BY_NODE: dict[type[exp.Expr], Rule] = {}
 
 
-def all_rules() -> dict[type[exp.Expr], Rule]:
-    """Return every rule by its node type: scalar ones, subqueries, windows."""
-    if not _BY_NODE:
-        from dpsql.analysis.calls import CALL_RULES  # noqa: PLC0415  rules are built of rules
-        from dpsql.analysis.subqueries import SUBQUERY_RULES  # noqa: PLC0415  they compile whole queries
-        from dpsql.analysis.syntax import SYNTAX_RULES  # noqa: PLC0415
-        from dpsql.analysis.windows import WINDOW_RULES  # noqa: PLC0415
+class QueryCompiler(Protocol):
+    """The signature of `blocks.query`, which the modules below `blocks` call through the compiler."""
 
-        _BY_NODE.update(
-            {rule.node: rule for rule in (*RULES, *CALL_RULES, *SYNTAX_RULES, *SUBQUERY_RULES, *WINDOW_RULES)}
-        )
-    return _BY_NODE
-
-
-@dataclass(frozen=True, slots=True)
-class Cte:
-    """A common table expression: compiled anew wherever it is named."""
-
-    name: str
-    query: exp.Expr
-    columns: tuple[str, ...]
-    visible: tuple[Cte, ...]
-    """The expressions before it, which it may name."""
+    def __call__(
+        self, compiler: StatementCompiler, node: exp.Expr, ctes: tuple[Cte, ...], depth: int
+    ) -> Relation:
+        """Compile a subquery to a relation."""
 
 
 @dataclass(slots=True)
 class StatementCompiler:
-    """Compiles one statement; holds what its rules share."""
+    """Compiles the expressions and subqueries of one statement, and holds the state that its rules share."""
 
     source: Source
     policy: Policy
     catalog: Catalog
+    rules: Mapping[type[exp.Expr], Rule]
+    """The rule of each node type that an expression may contain."""
+    compile_query: QueryCompiler
     tables: int = 0
-    """Generated aliases given out so far."""
+    """The number of table names generated so far."""
     nodes: int = 0
-    """Expression nodes compiled so far."""
+    """The number of expression nodes compiled so far."""
     now: datetime = field(default_factory=lambda: datetime.now(UTC).replace(tzinfo=None))
-    """The clock, read once."""
+    """The current time, read once for the whole statement."""
     used: set[str] = field(default_factory=set)
+    """The declared tables that the statement names."""
     intervals: dict[str, str] = field(default_factory=dict)
-    """Interval literals so far, with what they are made of."""
+    """Interval literals so far, each with its months, days and microseconds as text."""
     kept: list[exp.Expr] = field(default_factory=list)
-    """Keeps compiled nodes alive, so that no other node gets the identity of one."""
-    """Declared tables that were named."""
+    """The compiled nodes, kept alive so that no other node gets the `id` of one of them."""
 
     def alias(self) -> str:
-        """Give out the next generated table name."""
+        """Return the next generated table name."""
         self.tables += 1
         return f"t{self.tables}"
 
     def count(self, size: int, at: exp.Expr) -> None:
-        """Add to the statement's size; refuse it beyond the limit."""
+        """Add to the size of the statement, and refuse the statement beyond the limit."""
         self.nodes += size
         if self.nodes > MAX_NODES:
             raise self.source.refuse(f"the statement expands to more than {MAX_NODES:,} expressions", at)
@@ -95,8 +84,12 @@ class StatementCompiler:
         if depth > MAX_LEVELS:
             raise self.source.refuse(f"subqueries are nested more than {MAX_LEVELS} deep", at)
 
+    def query(self, node: exp.Expr, ctes: tuple[Cte, ...], depth: int) -> Relation:
+        """Compile a subquery to a relation."""
+        return self.compile_query(self, node, ctes, depth)
+
     def expression(self, node: exp.Expr, scope: Scope) -> Typed:
-        """Compile one expression by the rule of its node type; without a rule it is refused."""
+        """Compile an expression by the rule of its node type; a node without a rule is refused."""
         if id(node) in scope.memo:
             return scope.memo[id(node)]
         value = self._compiled(node, scope)
@@ -109,7 +102,7 @@ class StatementCompiler:
             known = scope.intercept(node)
             if known is not None:
                 return known
-        rule = all_rules().get(type(node))
+        rule = self.rules.get(type(node))
         if rule is None:
             what = _NODES.get(type(node).__name__, type(node).__name__.upper())
             raise self.source.refuse(f"{what} is not supported here over private data", node)

@@ -1,6 +1,6 @@
-"""Scalar expressions: one rule a node type, each naming every argument it knows.
+"""Rules for scalar expressions: one for each node type, with the arguments that it handles.
 
-A node without a rule is refused; so is a populated argument that its rule does not name.
+A node without a rule is refused, and so is a node with an argument that its rule does not handle.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dpsql.analysis import functions
 from dpsql.analysis.coerce import cast, literal_sql, to_type, unify
 from dpsql.analysis.limits import LONGEST
 from dpsql.analysis.spans import joint_grains, seen_at
-from dpsql.analysis.typed import Candidates, Guarded, Literal, Typed
+from dpsql.analysis.typed import Guarded, KeyDomain, Literal, Typed
 from dpsql.language import MARK
 from dpsql.types import (
     BIGINT,
@@ -59,7 +59,7 @@ MAX_NODES = 5_000
 
 
 class Compiler(Protocol):
-    """What a rule may use: the statement's text, the catalog, and compiling of parts."""
+    """The part of `StatementCompiler` that rules for expressions use."""
 
     source: Source
     catalog: Catalog
@@ -72,7 +72,7 @@ class Compiler(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One node type, the function that compiles it, and the arguments that function accounts for."""
+    """A rule: a node type, the function that compiles it, and the arguments that the function handles."""
 
     node: type[exp.Expr]
     compile: Callable[[Compiler, exp.Expr, Scope], Typed]
@@ -95,11 +95,11 @@ _WORDS = {
     "by_name": "BY NAME",
     "laterals": "LATERAL",
 }
-"""Parts of a statement in the words of SQL, where the parser has others."""
+"""SQL names for node arguments that the parser names otherwise; for error messages."""
 
 
 def check_arguments(source: Source, node: exp.Expr, knows: frozenset[str]) -> None:
-    """Refuse a node with a populated argument that its rule does not name."""
+    """Refuse a node that has an argument which its rule does not handle."""
     for name, value in node.args.items():
         if name not in knows and value is not None and value is not False and value != []:
             word = _WORDS.get(name, name.strip("_").replace("_", " ").upper())
@@ -109,14 +109,14 @@ def check_arguments(source: Source, node: exp.Expr, knows: frozenset[str]) -> No
 
 
 def function_name(node: exp.Expr) -> str | None:
-    """Return the name of a function call as typed, or None."""
+    """Return the name of a function call as the analyst typed it; None for other nodes."""
     if isinstance(node, exp.Anonymous) and isinstance(node.this, str) and node.this.startswith(MARK):
         return node.this[len(MARK) :]
     return None
 
 
 def predicate(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
-    """Compile a condition; anything but a BOOLEAN is refused rather than converted."""
+    """Compile a condition; an expression of another type than BOOLEAN is refused, not converted."""
     value = compiler.expression(node, scope)
     if value.type == NULL:
         return cast(value, BOOLEAN)
@@ -131,21 +131,21 @@ def _reads(*values: Typed) -> frozenset[str]:
     return frozenset[str]().union(*(v.reads for v in values))
 
 
-def built(sql: str, kind: SqlType, *parts: Typed, candidates: Candidates | None = None) -> Typed:
-    """Make an expression of its parts: what they read, and their sizes together."""
+def built(sql: str, sql_type: SqlType, *parts: Typed, domain: KeyDomain | None = None) -> Typed:
+    """Return the expression with the given text, which reads what its parts read."""
     size = 1 + sum(p.size for p in parts)
-    return Typed(sql, kind, _reads(*parts), candidates=candidates, size=size, grains=joint_grains(parts))
+    return Typed(sql, sql_type, _reads(*parts), domain=domain, size=size, grains=joint_grains(parts))
 
 
-def simple(form: str, kind: SqlType, *parts: Typed, candidates: Candidates | None = None) -> Typed:
-    """Make a comparison or a choice, which fails on no row where none of its parts does.
+def simple(form: str, sql_type: SqlType, *parts: Typed, domain: KeyDomain | None = None) -> Typed:
+    """Return a comparison or a choice of parts, which fails on a row only if a part does.
 
-    `form` is a template. TRY stands around the parts that need it, never around the whole: so the optimizer
-    still sees conjunctions and equalities, and subqueries may be parts.
+    `form` is a template. TRY is put around the parts that need it, never around the whole. So the optimizer
+    still recognises conjunctions and equalities, and parts may contain subqueries.
     """
     sql = form.format(*(p.sql for p in parts))
     guard = Guarded(sql, form.format(*(p.guarded for p in parts)))
-    return replace(built(sql, kind, *parts, candidates=candidates), guard=guard)
+    return replace(built(sql, sql_type, *parts, domain=domain), guard=guard)
 
 
 def _column(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
@@ -171,9 +171,9 @@ def _literal(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     if fixed and (fixed[1] or fixed[2]) and max(1, len(fixed[1].lstrip("0"))) + len(fixed[2]) <= 18:
         digits = fixed[2]
         whole = fixed[1].lstrip("0") or "0"
-        kind = SqlType("DECIMAL", max(1, len(whole.lstrip("0"))) + len(digits), len(digits))
-        written = f"CAST({whole}.{digits} AS {kind})" if digits else f"TRY_CAST({whole} AS {kind})"
-        return Typed(written, kind, literal=Literal(float(text)))
+        sql_type = SqlType("DECIMAL", max(1, len(whole.lstrip("0"))) + len(digits), len(digits))
+        written = f"CAST({whole}.{digits} AS {sql_type})" if digits else f"TRY_CAST({whole} AS {sql_type})"
+        return Typed(written, sql_type, literal=Literal(float(text)))
     try:
         number = float(text)
     except ValueError:
@@ -261,7 +261,7 @@ def compile_in_list(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
 
 
 def _any_of(compiler: Compiler, node: exp.Expr, value: Typed, items: Sequence[Typed]) -> Typed:
-    """Write IN as single comparisons, each in a type of its own."""
+    """Compile IN as a disjunction of comparisons, each with its own common type."""
     pairs = [
         unify(compiler.source, compiler.catalog, value, item, at)
         for item, at in zip(items, node.expressions, strict=True)
@@ -282,21 +282,21 @@ def _is(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
 
 
 def common(compiler: Compiler, values: Sequence[Typed], nodes: Sequence[exp.Expr]) -> list[Typed]:
-    """Bring several results to one type (branches of CASE, arguments of COALESCE)."""
-    kind = values[0]
+    """Convert several expressions to one type: the branches of a CASE, the arguments of COALESCE."""
+    joint = values[0]
     for value, at in zip(values[1:], nodes[1:], strict=True):
-        kind, _ = unify(compiler.source, compiler.catalog, kind, value, at, compare=False)
+        joint, _ = unify(compiler.source, compiler.catalog, joint, value, at, compare=False)
     out = []
     for value, at in zip(values, nodes, strict=True):
-        fitted = to_type(compiler.catalog, value, kind.type)
+        fitted = to_type(compiler.catalog, value, joint.type)
         if fitted is None:
-            raise compiler.source.refuse(f"{value.type} does not become {kind.type}", at)
+            raise compiler.source.refuse(f"{value.type} does not become {joint.type}", at)
         out.append(fitted)
     return out
 
 
-def literal_domain(values: Sequence[Typed]) -> Candidates | None:
-    """Return the values of a choice among literals: a public domain of its own."""
+def literal_domain(values: Sequence[Typed]) -> KeyDomain | None:
+    """Return the domain of an expression that chooses among literals; None if one is not a literal."""
     if any(v.literal is None for v in values):
         return None
     shown = list(
@@ -305,7 +305,7 @@ def literal_domain(values: Sequence[Typed]) -> Candidates | None:
     if not shown:
         return None
     rows = ", ".join(f"({sql}, {i})" for i, sql in enumerate(shown))
-    return Candidates(
+    return KeyDomain(
         f"SELECT v, MIN(o) AS o FROM (VALUES {rows}) AS r(v, o) GROUP BY v", ordered=True, origin="the CASE"
     )
 
@@ -335,11 +335,11 @@ def _case(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     count = len(conditions)
     text = " ".join(f"WHEN {{{i}}} THEN {{{count + i}}}" for i in range(count))
     form = f"(CASE {text} ELSE {{{2 * count}}} END)"
-    return simple(form, results[0].type, *conditions, *results, candidates=domain)
+    return simple(form, results[0].type, *conditions, *results, domain=domain)
 
 
 _PLAIN_ITEMS = frozenset({"VARCHAR", "BIGINT", "INTEGER", "DATE", "BOOLEAN"})
-"""Items of lists that are identical when they are equal, so that a list's text says no more than the list."""
+"""Item types whose equal values have one text, so that equal lists have equal texts."""
 
 
 def _cast(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
@@ -350,28 +350,28 @@ def _cast(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
             raise compiler.source.refuse("only VARCHAR is read as JSON", node)
         return cast(value, JSON)
     try:
-        kind = column_type(text)
+        sql_type = column_type(text)
     except ValueError as error:
         raise compiler.source.refuse(str(error), node) from None
-    if kind.name in ("LIST", "STRUCT", "ENUM", "BLOB") or value.type in (JSON, INTERVAL):
-        raise compiler.source.refuse(f"{value.type} is not cast to {kind.name}", node)
+    if sql_type.name in ("LIST", "STRUCT", "ENUM", "BLOB") or value.type in (JSON, INTERVAL):
+        raise compiler.source.refuse(f"{value.type} is not cast to {sql_type.name}", node)
     if value.type.name == "STRUCT" or (
         value.type.item is not None and value.type.item.name not in _PLAIN_ITEMS
     ):
-        raise compiler.source.refuse(f"{value.type} is not cast to {kind}", node)
-    if kind == value.type:
+        raise compiler.source.refuse(f"{value.type} is not cast to {sql_type}", node)
+    if sql_type == value.type:
         return value
     if value.literal is not None and isinstance(value.literal.value, str):
-        converted = to_type(compiler.catalog, value, kind)
+        converted = to_type(compiler.catalog, value, sql_type)
         if converted is None:
-            raise compiler.source.refuse(f"this text is no {kind}", node)
+            raise compiler.source.refuse(f"this text is not a valid {sql_type}", node)
         # A constant still, but no text any more that could become something else.
-        return replace(converted, literal=Literal((kind.name, value.literal.value)))
-    if value.type == TIMESTAMP and kind == VARCHAR:
+        return replace(converted, literal=Literal((sql_type.name, value.literal.value)))
+    if value.type == TIMESTAMP and sql_type == VARCHAR:
         written = "BETWEEN TIMESTAMP '0001-01-01' AND TIMESTAMP '9999-12-31 23:59:59.999999'"
         value = simple(f"(CASE WHEN {{0}} {written} THEN {{0}} END)", TIMESTAMP, value, value)
-    result = cast(seen_at(value, "day") if kind.name == "DATE" else value, kind)
-    if value.type.name == "LIST" and kind == VARCHAR:
+    result = cast(seen_at(value, "day") if sql_type.name == "DATE" else value, sql_type)
+    if value.type.name == "LIST" and sql_type == VARCHAR:
         # Quotes and separators make the text of a list longer than its items.
         sql = f"(CASE WHEN strlen({result.sql}) <= {LONGEST} THEN {result.sql} END)"
         return replace(result, sql=sql, size=2 * result.size + 1)
@@ -379,11 +379,11 @@ def _cast(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
 
 
 def canonical(value: Typed) -> Typed:
-    """Make equal doubles identical: one zero, one NaN.
+    """Normalise a DOUBLE expression so that equal values have equal bits: one zero, one NaN.
 
     Every stored or compared DOUBLE passes through here: where equal values are merged (DISTINCT, GROUP BY,
-    MIN), the engine keeps the first one's bits, and which is first depends on everybody's rows. Columns are
-    canonical already.
+    MIN), the engine keeps the bits of the first one, and which is first depends on the rows of all units.
+    Columns are canonical already.
     """
     if value.type != DOUBLE or value.reads == {value.sql}:
         return value
@@ -447,7 +447,7 @@ def _interval(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     try:
         compiler.catalog.evaluate(f"{sql} IS NULL")
     except ValueError:
-        raise compiler.source.refuse("this is no INTERVAL", node, "INTERVAL 3 MONTH") from None
+        raise compiler.source.refuse("this is not an INTERVAL", node, "INTERVAL 3 MONTH") from None
     compiler.intervals.setdefault(sql, str(compiler.catalog.evaluate(f"CAST({sql} AS VARCHAR)")))
     for other, made_of in compiler.intervals.items():
         # The engine's optimizer replaces one by the other: it holds a month for 30 days, a day for 24 hours.

@@ -1,8 +1,8 @@
-"""The functions an analyst may call: data in `functions.csv`, each with its total compiled form.
+"""The functions that private statements may call, with their compiled forms from `functions.csv`.
 
 A signature is a list of argument types; `#INTEGER` is a literal the form was fuzzed with in that place
 (and that is tried on samples before it is used), `=year` a literal of exactly that text. `DECIMAL`
-stands for any DECIMAL of at most 18 digits. What is not in the list does not exist.
+means any DECIMAL of at most 18 digits. A function that is not in the list is refused.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dpsql.analysis.coerce import cast, to_type
 from dpsql.analysis.limits import bounded
 from dpsql.analysis.samples import fails_on_samples, splits_characters
 from dpsql.analysis.spans import call_grains
-from dpsql.analysis.typed import OPAQUE, Candidates, Guarded, Typed
+from dpsql.analysis.typed import OPAQUE, Guarded, KeyDomain, Typed
 from dpsql.types import BIGINT, HUGEINT, INTERVAL, JSON, VARCHAR, SqlType, column_type
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ _DATED = {
     "TIMESTAMP": "TIMESTAMP '2000-01-01 00:00:00'",
     "TIME": "TIME '00:00:00'",
 }
-"""For NULL the engine gives some parts of dates another type than for a column."""
+"""Typed constants of dates: for a NULL the engine infers another result type than for a column."""
 
 _VOLATILE = "its result changes from call to call"
 _STATE = "it reads the state of the engine, not of the row"
@@ -67,10 +67,10 @@ REFUSED: dict[str, str] = {
     ),
     **dict.fromkeys(("query", "query_table", "json_execute_serialized_sql"), "it runs SQL from a text"),
 }
-"""Names refused with the reason to print; every other unlisted name is refused without one."""
+"""Refused functions whose error message states the reason."""
 
 _PARTS = frozenset({"regexp_extract", "regexp_extract_all", "regexp_replace", "string_split_regex"})
-"""Functions whose result is put together of what a regular expression matches."""
+"""Functions whose result consists of matches of a regular expression."""
 
 _PART_RANGES = {
     "hour": (0, 23),
@@ -89,12 +89,12 @@ _PART_RANGES = {
     "week": (1, 53),
     "weekofyear": (1, 53),
 }
-"""Parts of dates and times that have a public domain of their own."""
+"""Parts of dates and times with the range of their values, which is a public domain."""
 
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """One typed form of a function."""
+    """A function with the argument types of one of its forms, and the SQL template of that form."""
 
     name: str
     guard: str
@@ -103,9 +103,9 @@ class Function:
 
     @property
     def arithmetic(self) -> bool:
-        """Whether it calculates with numbers alone, and without a guard that could be missing.
+        """Whether the form computes on numbers only and cannot fail.
 
-        Integers are widened, DOUBLE follows IEEE 754. Such forms may stand above a subquery, TRY may not.
+        Integers are widened, DOUBLE follows IEEE 754. Such forms may contain a subquery, which TRY may not.
         """
         guards, kinds = set(self.guard.split("+")), {"BIGINT", "DOUBLE", "DECIMAL"}
         return guards <= {"I", "N", "D", "T"} and kinds.issuperset(self.arguments)
@@ -113,7 +113,7 @@ class Function:
 
 @cache
 def listed() -> dict[str, tuple[Function, ...]]:
-    """Read the list: forms by name, in the order in which they are tried."""
+    """Read the allowed functions: the forms of each name, in the order in which they are tried."""
     text = resources.files("dpsql.analysis").joinpath("functions.csv").read_text("utf-8")
     found: dict[str, list[Function]] = {}
     for row in csv.DictReader(text.splitlines()):
@@ -124,7 +124,7 @@ def listed() -> dict[str, tuple[Function, ...]]:
 
 
 def _closed(form: str) -> str:
-    """Put parentheses around a form that is not one call or one bracketed expression already."""
+    """Put a form in parentheses unless it is a single call or is in parentheses already."""
     head = re.match(r"\w*\(", form)
     if head and form.endswith(")"):
         depth = 0
@@ -138,7 +138,7 @@ def _closed(form: str) -> str:
 
 
 def call(source: Source, catalog: Catalog, name: str, arguments: Sequence[Typed], at: exp.Expr) -> Typed:
-    """Compile a call by its listed form, or refuse it with what is wrong and what would do."""
+    """Compile a function call by the form that needs the fewest conversions of its arguments."""
     forms = listed().get(name.lower(), ())
     if not forms:
         raise _unlisted(source, name, at)
@@ -161,37 +161,37 @@ def call(source: Source, catalog: Catalog, name: str, arguments: Sequence[Typed]
     except ValueError:
         if not any(a.startswith("#") for a in form.arguments):
             raise
-        # `strptime` with a time zone in its format gives a type that is none of ours.
+        # `strptime` with a time zone in its format returns a type that dpsql does not support.
         raise source.refuse(f"{form.name} does not take this literal", at) from None
-    return typed if typed.candidates else _with_part_domain(form, typed)
+    return typed if typed.domain else _with_part_domain(form, typed)
 
 
 def compile_form(catalog: Catalog, form: Function, arguments: Sequence[Typed]) -> Typed:
-    """Fill a form with its arguments; the engine's binder says the result's type."""
+    """Fill a form with its arguments; the engine's binder determines the type of the result."""
     sql = form.form.format(*(a.sql for a in arguments))
     nulls = [
         a.sql if a.literal is not None and want[0] in "#=" else _DATED.get(want, f"CAST(NULL AS {a.type})")
         for a, want in zip(arguments, form.arguments, strict=True)
     ]
-    kind = catalog.type_of(form.form.format(*nulls))
+    sql_type = catalog.type_of(form.form.format(*nulls))
     reads = frozenset[str]().union(*(a.reads for a in arguments))
     size = 1 + sum(a.size * max(1, form.form.count(f"{{{i}}}")) for i, a in enumerate(arguments))
-    if not reads and _other_type(catalog, sql, kind):
-        sql = f"TRY_CAST({sql} AS {kind})"
-    typed = Typed(sql, kind, reads, size=size, grains=call_grains(form.name, arguments))
+    if not reads and _other_type(catalog, sql, sql_type):
+        sql = f"TRY_CAST({sql} AS {sql_type})"
+    typed = Typed(sql, sql_type, reads, size=size, grains=call_grains(form.name, arguments))
     if OPAQUE in reads and form.arithmetic:
         typed = replace(typed, guard=Guarded(sql, form.form.format(*(a.guarded for a in arguments))))
-    if kind.name == "DECIMAL" and kind.precision > 18:
-        return cast(typed, SqlType("DECIMAL", 18, min(kind.scale, 18)))
-    return cast(typed, BIGINT) if kind == HUGEINT else typed
+    if sql_type.name == "DECIMAL" and sql_type.precision > 18:
+        return cast(typed, SqlType("DECIMAL", 18, min(sql_type.scale, 18)))
+    return cast(typed, BIGINT) if sql_type == HUGEINT else typed
 
 
-def _other_type(catalog: Catalog, sql: str, kind: SqlType) -> bool:
-    """Whether constants have another type than columns: a constant NULL makes date_part a DOUBLE."""
-    if kind in (HUGEINT, JSON) or (kind.name == "DECIMAL" and kind.precision > 18):
+def _other_type(catalog: Catalog, sql: str, sql_type: SqlType) -> bool:
+    """Return whether the engine infers another type than that of columns: date_part of NULL is a DOUBLE."""
+    if sql_type in (HUGEINT, JSON) or (sql_type.name == "DECIMAL" and sql_type.precision > 18):
         return False
     try:
-        return catalog.type_of(sql) != kind
+        return catalog.type_of(sql) != sql_type
     except ValueError:
         return False
 
@@ -206,8 +206,8 @@ def _fit(catalog: Catalog, form: Function, arguments: Sequence[Typed]) -> list[T
             text = given.literal.value if given.literal is not None else None
             value = given if isinstance(text, str) and text.lower() == want[1:] else None
         elif want.startswith("#"):
-            kind = want[1:]
-            value = given if given.literal is not None and _literal_fits(given, kind) else None
+            role = want[1:]
+            value = given if given.literal is not None and _literal_fits(given, role) else None
         elif want == "DECIMAL":
             value = given if given.type.name == "DECIMAL" else None
         elif want == "BIGINT" and given.type.name == "UBIGINT":
@@ -227,9 +227,9 @@ def _fit(catalog: Catalog, form: Function, arguments: Sequence[Typed]) -> list[T
     return fitted
 
 
-def _literal_fits(given: Typed, kind: str) -> bool:
+def _literal_fits(given: Typed, role: str) -> bool:
     value = given.literal.value if given.literal is not None else None
-    match kind:
+    match role:
         case "INTEGER":
             return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**31
         case "LENGTH":  # of a padded text
@@ -252,7 +252,7 @@ def _literal_fits(given: Typed, kind: str) -> bool:
 
 
 def _tried(given: Typed, want: str) -> bool:
-    """Whether an argument is a literal that a form could fail with: a pattern, a format, a path."""
+    """Return whether an argument is a literal that can make a form fail: a pattern, a format, a path."""
     text = given.literal is not None and isinstance(given.literal.value, str)
     return want.startswith("#") or (text and not want.startswith("="))
 
@@ -275,7 +275,7 @@ def _with_part_domain(form: Function, typed: Typed) -> Typed:
     if part == "hour" and form.arguments[-1] == "TIME":
         high = 24  # TIME '24:00:00' is one
     sql = f"SELECT TRY_CAST(i AS {typed.type}) AS v, i AS o FROM range({low}, {high + 1}) AS r(i)"
-    return replace(typed, candidates=Candidates(sql, ordered=True, origin=f"the {part}s"))
+    return replace(typed, domain=KeyDomain(sql, ordered=True, origin=f"the {part}s"))
 
 
 def _unlisted(source: Source, name: str, at: exp.Expr) -> Exception:

@@ -1,4 +1,4 @@
-"""Windows become columns of an inner block, so that the expressions around them are ordinary ones."""
+"""Compile window functions as columns of an inner block, which the outer expressions then name."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from dpsql.analysis.typed import Typed
 
 if TYPE_CHECKING:
     from dpsql.analysis.compiler import StatementCompiler
-    from dpsql.analysis.joins import From
+    from dpsql.analysis.relation import From
 
 __all__ = ["Hoist"]
 
 
 @dataclass(slots=True)
 class Hoist:
-    """A block's rows with their windows beside them, under one alias."""
+    """The inner block of a SELECT with windows: its rows and one column for each window."""
 
     compiler: StatementCompiler
     source: From
     where: str
     alias: str
     inner: Scope
-    """Where windows are compiled: over the rows."""
+    """The scope in which windows are compiled: the columns of the rows."""
     columns: list[Typed]
     scope: Scope
-    """Where everything around them is compiled: columns, and windows as columns."""
+    """The scope of the outer expressions, in which each window is a column."""
     numbered: bool = False
     unique: frozenset[frozenset[str]] = frozenset()
     windows: list[Typed] = field(default_factory=list)
 
     @classmethod
     def over(cls, compiler: StatementCompiler, source: From, where: str, windows: int) -> Hoist:
-        """Start from a compiled FROM and WHERE; `windows` says how many windows will stand over it."""
+        """Make the inner block of a compiled FROM and WHERE; `windows` is the number of windows over it."""
         alias = compiler.alias()
         columns: list[Typed] = []
         names: dict[str, str] = {}
@@ -57,8 +57,8 @@ class Hoist:
         if around is None:
             around = Block(source.owner, source.unit)
         order = [f"{alias}.x{i}" for i in range(len(columns))]
-        # Over rows that repeat, which of two identical ones comes first in two orders would depend on how
-        # everybody's rows lie. Numbered, they are no longer identical.
+        # With two windows over identical rows, which of them comes first in each window would depend on the
+        # physical order of all rows. A row number makes the rows different.
         numbered = windows > 1
         block = replace(
             around,
@@ -83,7 +83,7 @@ class Hoist:
         return Typed(name, value.type, frozenset({name}))
 
     def sql(self) -> str:
-        """Write the rows, then the windows over them: the same alias names both levels."""
+        """Return the SQL of the block: the rows, then the windows over them, under one alias."""
         unit = self.source.unit
         rows = [*([f"{unit} AS u"] if unit is not None else [])]
         rows += [f"{c.guarded} AS x{i}" for i, c in enumerate(self.columns)]

@@ -1,45 +1,32 @@
-"""Joins: who owns the rows of a FROM clause, and what must be equal for two owned relations to meet."""
+"""Compile FROM with its joins: the owner of the joined rows, and the condition for joining private tables."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from dpsql.analysis.coerce import unify
 from dpsql.analysis.expressions import check_arguments, predicate, simple
-from dpsql.analysis.relation import Origin, Owner, Relation, Scope, fold
+from dpsql.analysis.relation import From, Origin, Owner, Relation, Scope, fold
 from dpsql.analysis.tables import from_item, origin_of
 from dpsql.analysis.typed import Typed, UnitRole
 from dpsql.errors import QueryRefused
 from dpsql.types import BOOLEAN
 
 if TYPE_CHECKING:
-    from dpsql.analysis.compiler import Cte, StatementCompiler
+    from dpsql.analysis.compiler import StatementCompiler
+    from dpsql.analysis.relation import Cte
 
-__all__ = ["From", "conjuncts", "from_clause"]
+__all__ = ["conjuncts", "from_clause"]
 
 _ITEMS = frozenset({"VARCHAR", "BIGINT", "INTEGER", "SMALLINT", "TINYINT", "DATE", "BOOLEAN", "UUID"})
 _HINT_UNIT = "join on the privacy unit: ON a.{unit} = b.{unit}"
 
 
-@dataclass(frozen=True, slots=True)
-class From:
-    """A compiled FROM clause: its text, its names, its owner and the expression of the hidden unit.
-
-    `unique` holds sets of generated column names (`t1.c0`) unique within a unit (or at all, if public).
-    """
-
-    sql: str
-    scope: Scope
-    owner: Owner | None
-    unit: str | None
-    unique: frozenset[frozenset[str]] = field(default_factory=frozenset)
-
-
 def conjuncts(node: exp.Expr | None) -> list[exp.Expr]:
-    """Split a condition at its top-level ANDs."""
+    """Return the conjuncts of a condition."""
     if node is None:
         return []
     if isinstance(node, exp.Paren):
@@ -50,7 +37,7 @@ def conjuncts(node: exp.Expr | None) -> list[exp.Expr]:
 
 
 def from_clause(compiler: StatementCompiler, select: exp.Select, ctes: tuple[Cte, ...], depth: int) -> From:
-    """Compile FROM with its joins, left to right."""
+    """Compile a FROM clause, its joins from left to right."""
     first = select.args.get("from_")
     if first is None:
         return From("(SELECT 1) AS t0", Scope(compiler.source), None, None)
@@ -62,7 +49,7 @@ def from_clause(compiler: StatementCompiler, select: exp.Select, ctes: tuple[Cte
     for join in [*_nested(first.this), *(select.args.get("joins") or ())]:
         if comma and (join.args.get("side") or "").upper() in ("RIGHT", "FULL"):
             raise compiler.source.refuse(
-                "a comma binds looser than this JOIN, which would then join other rows",
+                "a comma has lower precedence than JOIN: this one joins only the table after the comma",
                 join,
                 "CROSS JOIN, or a subquery",
             )
@@ -168,7 +155,7 @@ def _join(
 
 
 def _unnest(compiler: StatementCompiler, left: From, join: exp.Expr, kind: str) -> From:
-    """Repeat each row for the items of its own list; rows are no longer unique then."""
+    """Compile CROSS JOIN UNNEST: it repeats each row for the items of its list, so none stays unique."""
     node = join.this
     check_arguments(compiler.source, node, frozenset({"expressions", "alias"}))
     if kind != "CROSS" or len(node.expressions) != 1:
@@ -213,7 +200,7 @@ def _merged(compiler: StatementCompiler, kind: str, a: Typed, b: Typed, at: exp.
 def _equalities(
     compiler: StatementCompiler, parts: list[exp.Expr], left: From, origin: Origin
 ) -> list[tuple[Typed, Typed]]:
-    """Find conjuncts `a = b` of two bare columns, one of each side."""
+    """Return the conjuncts `a = b` of two bare columns, one of each side."""
     found = []
     here = Scope(compiler.source, (origin,))
     both = Scope(compiler.source, (*left.scope.origins, origin), dict(left.scope.merged))
@@ -246,7 +233,7 @@ def _owned(
     join: exp.Expr,
     origin: Origin,
 ) -> tuple[Owner | None, str | None, list[str]]:
-    """Decide who owns the joined rows: the owner, the hidden unit, and the condition to add."""
+    """Return the owner of the joined rows, their hidden unit, and the condition to add to the join."""
     here = f"{generated}.u"
     if left.owner is None and right.owner is None:
         return None, None, []
@@ -257,7 +244,7 @@ def _owned(
     if left.owner is None:
         if kind in ("SEMI", "ANTI"):
             raise compiler.source.refuse(
-                "public rows kept or dropped by private ones have no owner",
+                "SEMI and ANTI JOIN cannot filter public rows by private ones",
                 join,
                 "start FROM the private table",
             )
@@ -274,7 +261,7 @@ def _owned(
         hint = (
             _HINT_UNIT.format(unit=unit) if unit else "select the privacy unit on both sides and join on it"
         )
-        raise compiler.source.refuse("two private tables meet only on their privacy unit", join, hint)
+        raise compiler.source.refuse("two private tables are joined only on their privacy unit", join, hint)
     same = f"({left.unit} = {here})"
     if kind == "RIGHT":
         return right.owner, here, [same]
@@ -291,7 +278,7 @@ def _row_join(
     pairs: list[tuple[Typed, Typed]],
     join: exp.Expr,
 ) -> tuple[Owner | None, str | None, list[str]]:
-    """When each row is a unit: only joins that keep rows single."""
+    """Do the same where each row is a unit: only joins that repeat no row are allowed."""
     if right.owner is None and left.owner is not None:
         matched = _matched(pairs)
         if kind in ("SEMI", "ANTI") or (
@@ -317,7 +304,7 @@ def _shared(compiler: StatementCompiler, left: From, origin: Origin, join: exp.E
 
 
 def _matched(pairs: list[tuple[Typed, Typed]]) -> set[int]:
-    """Return the right side's columns fixed by an equality that cannot merge two of its values."""
+    """Return the places of the right columns that are equated without a conversion that merges values."""
     return {
         int(b.sql.rpartition("c")[2])
         for a, b in pairs
@@ -328,7 +315,7 @@ def _matched(pairs: list[tuple[Typed, Typed]]) -> set[int]:
 def _visible(
     compiler: StatementCompiler, left: From, origin: Origin, kind: str, merged: dict[str, Typed]
 ) -> Scope:
-    """Return the names after the join: on a nullable side no column is the exact unit any more."""
+    """Return the scope of the joined rows: an exact unit of a nullable side becomes a nullable one."""
 
     def nullable(side: Origin) -> Origin:
         columns = tuple(
@@ -353,7 +340,10 @@ def _visible(
 def _unique(
     left: From, right: Relation, kind: str, pairs: list[tuple[Typed, Typed]]
 ) -> frozenset[frozenset[str]]:
-    """Row uniqueness is kept by SEMI and ANTI, and by a join with public on columns unique there."""
+    """Return the unique column sets that survive a join.
+
+    SEMI and ANTI keep them all. So does a join with a public table on columns that are unique in it.
+    """
     if kind in ("SEMI", "ANTI"):
         return left.unique
     if right.owner is None and kind in ("INNER", "LEFT"):

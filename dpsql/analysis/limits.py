@@ -1,8 +1,8 @@
-"""Limits of patterns and of texts searched for, so that no statement takes long for the longest value.
+"""Limits on patterns and search texts, which bound the time that one private value can take.
 
-Private values have a length of their own (`[engine] longest_value`). What is searched for in them would else
-multiply it: an engine may try each place of the one at each place of the other, and no timeout interrupts
-it there. With these limits no form of the list takes more than some 10 ms for a value of 64 KiB.
+The length of private values is limited (`[engine] longest_value`). A search can take time proportional to the
+product of the lengths of value and search text, and no timeout interrupts an engine within it. With these
+limits no allowed function takes more than about 10 ms for a value of 64 KiB.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["LONGEST", "bounded", "check_pattern", "check_regex"]
 
 LONGEST = 65_536
-"""Bytes of UTF-8 of the longest text that a statement makes, or holds as a literal."""
+"""The length, in bytes of UTF-8, of the longest text that a statement may compute or contain as a literal."""
 
 _NEEDLE = 200
 _PATTERN = 1_000
@@ -37,7 +37,7 @@ _NEEDLES = {
     **dict.fromkeys(("trim", "ltrim", "rtrim"), _TRIMMED),
     **dict.fromkeys(("LIKE", "ILIKE", "NOT_LIKE", "GLOB"), _RUN),
 }
-"""By function, the most characters of its second argument; of a pattern, where it is no literal."""
+"""The longest second argument of each function, in characters; for a pattern, if it is not a literal."""
 
 _PATTERNS = {"LIKE": "%_", "ILIKE": "%_", "NOT_LIKE": "%_", "GLOB": "*?["}
 _REGEX = re.compile(r"regexp_.*|string_split_regex|~")
@@ -46,9 +46,9 @@ _TOKENS = re.compile(r"\{[0-9]{1,9}(?:,[0-9]{0,9})?\}|\\.|\[\^?\]?(?:\[:\w+:\]|\
 
 
 def bounded(source: Source, name: str, arguments: Sequence[Typed], at: exp.Expr) -> list[Typed]:
-    """Return a function's arguments with the searched text within its limit.
+    """Return the arguments of a function with the search text within its limit.
 
-    A literal beyond it is refused; a calculated text is NULL where it is longer.
+    A longer literal is refused; a longer computed text becomes NULL.
     """
     found = list(arguments)
     if len(found) < 2:
@@ -73,13 +73,13 @@ def bounded(source: Source, name: str, arguments: Sequence[Typed], at: exp.Expr)
 def check_pattern(
     source: Source, pattern: str, at: exp.Expr, wildcards: str = "%_", escape: str = ""
 ) -> None:
-    """Refuse a pattern with too many wildcards, or with a part that is tried at too many places."""
+    """Refuse a pattern with too many wildcards or with too long a part after one."""
     if len(pattern) > _PATTERN:
         raise source.refuse(f"a pattern has at most {_PATTERN:,} characters", at)
     plain = re.sub(re.escape(escape) + ".", "x", pattern, flags=re.DOTALL) if escape else pattern
     if sum(plain.count(mark) for mark in wildcards) > _WILDCARDS:
         raise source.refuse(f"a pattern has at most {_WILDCARDS} of the characters {' '.join(wildcards)}", at)
-    # The first part stands where the text begins.
+    # The part before the first wildcard is tried only at the start of the text.
     _, *floating = plain.split(wildcards[0])
     if any(len(part) > _RUN for part in floating):
         raise source.refuse(
@@ -90,15 +90,15 @@ def check_pattern(
 
 
 def check_regex(source: Source, pattern: str, at: exp.Expr) -> None:
-    """Refuse a regular expression of many states, each of which may be tried at each place of a text."""
+    """Refuse a regular expression with too many states: each may be tried at each position of a text."""
     if _states(pattern) > _STATES:
         raise source.refuse(
-            f"a regular expression stands for at most {_STATES} characters, its repetitions written out", at
+            f"a regular expression has at most {_STATES} characters, each repetition counted", at
         )
 
 
 def _states(pattern: str) -> int:
-    """Return about how many characters a regular expression matches at most, stars and pluses counted once.
+    """Estimate the number of states of a regular expression; `*` and `+` count once.
 
     >>> _states("[0-9]{4}-(a|bc){2,3}")
     17

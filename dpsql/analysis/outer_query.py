@@ -1,4 +1,4 @@
-"""The outermost block of a private statement: keys with public domains, counts, what is free about them."""
+"""Compile the outermost block of a private statement: its keys, counts, and columns computed from them."""
 
 from __future__ import annotations
 
@@ -8,23 +8,24 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from dpsql.analysis.aggregates import call_of, group_nodes
-from dpsql.analysis.blocks import Item, expand, with_ctes
-from dpsql.analysis.candidates import listed_values, with_domain
+from dpsql.analysis.blocks import expand, with_ctes
 from dpsql.analysis.coerce import to_type
+from dpsql.analysis.domains import listed_values, with_domain
 from dpsql.analysis.expressions import canonical, check_arguments, function_name, predicate
-from dpsql.analysis.joins import From, conjuncts, from_clause
+from dpsql.analysis.joins import conjuncts, from_clause
 from dpsql.analysis.plan import Output
 from dpsql.analysis.relation import Block, Scope, fold
 from dpsql.analysis.released import Count, compile_count, is_count
-from dpsql.analysis.selection import read
+from dpsql.analysis.selection import parse_selection
 from dpsql.analysis.spellings import rewritten
-from dpsql.analysis.typed import Candidates, Typed, UnitRole
+from dpsql.analysis.typed import KeyDomain, Typed, UnitRole
 from dpsql.analysis.writing import Rows
 from dpsql.language import AboveThreshold, AllGroups, Selection, TopK
 from dpsql.types import DOUBLE
 
 if TYPE_CHECKING:
     from dpsql.analysis.compiler import StatementCompiler
+    from dpsql.analysis.relation import From, Item
     from dpsql.language import Query
 
 __all__ = ["FREE", "OuterQuery", "outer_query"]
@@ -40,7 +41,7 @@ FREE = {
     "dp_pvalue": "p_value",
     "dp_rank": "rank",
 }
-"""Functions of what is released: free."""
+"""Functions of released values, with the kind of output column; they cost no privacy budget."""
 
 _KNOWN = frozenset(
     {
@@ -60,14 +61,14 @@ _UNSTORABLE = frozenset({"INTERVAL", "JSON", "HUGEINT", "LIST", "STRUCT"})
 
 
 class OuterQuery:
-    """The compiled outermost block: the private rows, what is counted of them, and the answer's columns."""
+    """The compiled outermost block: the private rows, the counts over them, and the output columns."""
 
     def __init__(
         self,
         rows: Rows,
         selection: Selection,
         keys: tuple[Typed, ...],
-        domains: tuple[Candidates | None, ...],
+        domains: tuple[KeyDomain | None, ...],
         counts: tuple[Count, ...],
         outputs: tuple[Output, ...],
         source: From,
@@ -101,7 +102,7 @@ def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
         raise source.refuse("no private table reaches the outermost SELECT", select)
     items = expand(compiler, select, made.scope)
     _only_counts(compiler, items)
-    selection, hidden, order = read(query, select, items)
+    selection, hidden, order = parse_selection(query, select, items)
     scope = made.scope
     for item in items:
         if _plain(item, items):
@@ -136,7 +137,7 @@ def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
 
 
 def _plain(item: Item, items: list[Item]) -> bool:
-    """Whether an item is an expression of the row: no count, nothing free, no calculation with counts."""
+    """Return whether an item is an expression of the row: it contains no count and no `dp_` function."""
     counts = {i: i for i, other in enumerate(items) if is_count(other.node)}
     return (
         _free(item.node) is None and call_of(item.node) is None and not _over_counts(item.node, counts, items)
@@ -183,7 +184,7 @@ def _keys(
 def _single(
     compiler: StatementCompiler, made: From, keys: tuple[Typed, ...], filters: list[exp.Expr]
 ) -> bool:
-    """Whether each unit provably has at most one row a group: some unique set is fixed by the keys."""
+    """Return whether each unit has at most one row in a group: the keys fix a unique column set."""
     fixed = {key.sql for key in keys}
     for part in filters:
         if isinstance(part, exp.EQ):
@@ -196,10 +197,8 @@ def _single(
     return any(names <= fixed for names in made.unique)
 
 
-def _domain(
-    compiler: StatementCompiler, key: Typed, filters: list[exp.Expr], made: From
-) -> Candidates | None:
-    """Return a key's candidates: an IN list or equality on the very key, else its public domain."""
+def _domain(compiler: StatementCompiler, key: Typed, filters: list[exp.Expr], made: From) -> KeyDomain | None:
+    """Return the domain of a key: an IN list or equality on the key in WHERE, else its public domain."""
     for part in filters:
         values: list[exp.Expr] = []
         if isinstance(part, exp.In) and part.expressions and not part.args.get("query"):
@@ -218,7 +217,7 @@ def _domain(
         fitted = [to_type(compiler.catalog, v, key.type) for v in listed]
         if all(v is not None and not v.reads for v in fitted):
             return listed_values([v.guarded for v in fitted if v is not None])
-    return key.candidates
+    return key.domain
 
 
 def _output(
@@ -252,7 +251,7 @@ def _output(
 
 
 def _over_counts(node: exp.Expr, places: dict[int, int], items: list[Item]) -> bool:
-    """Whether an expression calculates with counts, written out or by their aliases."""
+    """Return whether an expression contains a count, written out or by its alias."""
     names = {fold(items[p].name) for p in places if p < len(items)}
     return any(
         is_count(n) or (isinstance(n, exp.Column) and not n.table and fold(n.name) in names)
@@ -268,7 +267,7 @@ def _derived(
     items: list[Item],
     made: From,
 ) -> Output:
-    """Compile a calculation with released counts and keys: it costs nothing, it sees nothing else."""
+    """Compile an expression over released counts and keys, which costs no privacy budget."""
     uses: set[int] = set()
 
     def lookup(node: exp.Expr) -> Typed | None:
@@ -283,14 +282,18 @@ def _derived(
                 return Typed(f"r.n{i}", DOUBLE, frozenset({f"r.n{i}"}))
         if is_count(node):
             raise compiler.source.refuse(
-                "a calculation names counts of the select list", node, "COUNT(..) AS n, COUNT(..) AS m, n / m"
+                "an expression may only use counts that the select list also selects",
+                node,
+                "COUNT(..) AS n, COUNT(..) AS m, n / m",
             )
         if isinstance(node, exp.Column):
             value = compiler.expression(node, made.scope)
             for i, key in enumerate(keys):
                 if key.sql == value.sql:
                     return Typed(f"r.k{i}", key.type, frozenset({f"r.k{i}"}))
-            raise compiler.source.refuse("a calculation uses keys and counts that are released", node)
+            raise compiler.source.refuse(
+                "an expression over counts may only use released counts and group keys", node
+            )
         return None
 
     scope = Scope(compiler.source, intercept=lookup)
@@ -339,7 +342,7 @@ def _with_order(
     items: list[Item],
     made: From,
 ) -> Selection:
-    """Let the selection name the keys it is ordered by, by their places."""
+    """Return the selection with the places of the keys that order it."""
     found = []
     for term in order[1:] if isinstance(selection, TopK) else order:
         node = term.this
@@ -358,7 +361,7 @@ def _with_order(
 
 
 def _with_count(selection: Selection, places: dict[int, int]) -> Selection:
-    """Let the selection name its count by its place among the counts."""
+    """Return the selection with the place of its count among the counts, not in the select list."""
     if isinstance(selection, (TopK, AboveThreshold)):
         return replace(selection, count=places[selection.count])
     return selection

@@ -1,4 +1,4 @@
-"""What the analysis hands on: the compiled counting query, the selection, and what the answer looks like."""
+"""The results of the analysis: the compiled counting query, and the plan of a private statement."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ __all__ = [
     "Output",
     "Plan",
     "PublicOrder",
-    "candidates_of",
+    "max_candidates",
     "seal",
     "unknown_mechanism",
 ]
 
 LIMITED_DOMAIN_K = 32
-"""Up to this k the limited domain mechanism finds more of the true top k, above it Top Stable does."""
+"""The largest k for which AUTO uses the limited domain mechanism; above it Top Stable is more accurate."""
 
 
 def unknown_mechanism(k: int, options: Options) -> str:
-    """Name the mechanism that answers a top-k over keys that nobody declared."""
+    """Return the name of the mechanism for a top-k over keys without a declared domain."""
     asked = options.mechanism or "AUTO"
     if asked == "AUTO":
         return "LIMITED_DOMAIN" if k <= LIMITED_DOMAIN_K else "TOP_STABLE"
     return asked
 
 
-def candidates_of(k: int, options: Options) -> int:
-    """Return k-bar: how many of the largest groups take part."""
+def max_candidates(k: int, options: Options) -> int:
+    """Return k-bar: the number of largest groups that the mechanism selects from."""
     return options.candidates or (10 * k if unknown_mechanism(k, options) == "LIMITED_DOMAIN" else k)
 
 
@@ -45,7 +45,7 @@ _TOKEN = object()
 
 
 class PublicOrder:
-    """Proof that the groups of a compiled query come in an order of public values alone.
+    """Proof that the order of a compiled query's groups depends on public values only.
 
     Only `seal` makes one, for counting SQL that ends in an ORDER BY over the domains of all keys. No private
     row can change that order, and no two groups are equal in it.
@@ -55,7 +55,7 @@ class PublicOrder:
 
     def __init__(self, token: object) -> None:
         if token is not _TOKEN:
-            raise InternalError("a public order is proved by the analysis alone")
+            raise InternalError("only the analysis makes a public order")
 
     def __repr__(self) -> str:
         return "PublicOrder()"
@@ -64,7 +64,7 @@ class PublicOrder:
 class CompiledQuery:
     """Counting SQL that the analysis proved and the engine's binder confirmed.
 
-    Only `dpsql.analysis` makes one, and an engine counts nothing else. `sql` yields one row a candidate
+    Only `dpsql.analysis` makes one, and an engine counts nothing else. `sql` yields one row for each
     group: the keys `k0`, ..., then the counts `n0`, ... (BIGINT, never NULL). `counts_only` says that nothing
     in it computes from private values: it compares, joins and counts. `order` is the proof that the groups
     come in a public order; None where the engine may return them in any order, which then depends on private
@@ -91,7 +91,7 @@ class CompiledQuery:
         token: object,
     ) -> None:
         if token is not _TOKEN:
-            raise InternalError("a compiled query is made by the analysis alone")
+            raise InternalError("only the analysis makes a compiled query")
         object.__setattr__(self, "sql", sql)
         object.__setattr__(self, "keys", keys)
         object.__setattr__(self, "counts", counts)
@@ -115,45 +115,45 @@ def seal(
     counts_only: bool,
     ordered: bool,
 ) -> CompiledQuery:
-    """Make the compiled query; called once, at the end of the proof."""
+    """Make the compiled query; called once, at the end of the analysis."""
     order = PublicOrder(_TOKEN) if ordered else None
     return CompiledQuery(sql, keys, counts, tables, counts_only, order, _TOKEN)
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """One column of the answer: a key, a count, or something free about a count (`of`)."""
+    """One output column: a key, a count, or a value computed from released counts."""
 
     name: str
     kind: Literal["key", "count", "gap", "stddev", "low", "high", "p_value", "rank", "derived"]
     of: int = -1
     sql: str = ""
-    """Of a derived column: its calculation over the released keys `r.k0`, .. and counts `r.n0`, .."""
+    """The expression of a derived column over the released keys `r.k0`, .. and counts `r.n0`, .."""
     uses: tuple[int, ...] = ()
-    """The counts it is calculated from."""
+    """The counts that the expression uses."""
     at: int = field(default=0, compare=False, repr=False)
-    """Where it stands in the statement."""
+    """Its position in the statement's text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A private statement, proved: what to run, how to select, what to show."""
+    """An analysed private statement: the counting query, the selection, and the output columns."""
 
     query: Query
     compiled: CompiledQuery
     selection: Selection
     options: Options
-    """Complete: the policy's and connection's defaults filled in."""
+    """The options, completed with the defaults of the policy and the connection."""
     outputs: tuple[Output, ...]
     counts: tuple[Count, ...]
     key_types: tuple[SqlType, ...]
     domain_size: int | None
-    """None: nobody declared the keys' values; then the engine yields the largest groups alone."""
+    """The number of groups in the domain; None if a key has none: then only the largest are counted."""
     domain: str
-    """Where the candidates come from, in words."""
+    """The origin of the domain, in words, for EXPLAIN."""
     owner: Owner
     unit: str
-    """The privacy unit's name, for people."""
+    """The name of the privacy unit, for messages."""
 
     @property
     def groups(self) -> int:

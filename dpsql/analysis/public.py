@@ -1,7 +1,7 @@
-"""Statements over public tables and constants: checked node by node, written out anew, free.
+"""Check statements over public tables and constants, which cost no privacy budget.
 
-They run on the schema database, where private tables are empty, so they can show nothing of them. What is
-refused here would write, read files, or read the engine's state.
+They run on the schema database, where private tables are empty, so they reveal nothing about private data.
+The checks refuse statements that would write, read files, or read the state of the engine.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ _MORE = frozenset(
 
 
 def public_sql(query: Query, policy: Policy) -> str:
-    """Return the statement as the schema database runs it, or refuse it."""
+    """Return the SQL text of a public statement for the schema database; refuse a statement not allowed."""
     source = query.source
     if (
         query.has_options
@@ -221,7 +221,7 @@ def _table(query: Query, policy: Policy, node: exp.Table) -> None:
 
 
 def _visible_ctes(node: exp.Expr) -> set[str]:
-    """Collect the common table expressions of the queries around a table."""
+    """Return the names of the common table expressions that a table reference may mean."""
     found: set[str] = set()
     parent = node.parent
     while parent is not None:

@@ -1,27 +1,39 @@
-"""Relations, public or owned, and the scopes in which their names are resolved."""
+"""Compiled relations, public or private, and the scopes that resolve column names."""
 
 from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from dpsql.analysis.typed import Candidates, Typed, UnitRole
+from dpsql.analysis.typed import KeyDomain, Typed, UnitRole
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dpsql.analysis.spans import Span
+    from dpsql.analysis.typed import Span
     from dpsql.language import Source
     from dpsql.types import SqlType
 
-__all__ = ["Block", "Column", "Origin", "Owner", "Relation", "Scope", "fold", "quote"]
+__all__ = [
+    "Block",
+    "Column",
+    "Cte",
+    "From",
+    "Item",
+    "Origin",
+    "Owner",
+    "Relation",
+    "Scope",
+    "fold",
+    "quote",
+]
 
 
 def fold(name: str) -> str:
-    """Fold a name as identifiers compare: ASCII letters without case.
+    """Return the form in which names are compared: ASCII letters in lower case.
 
     >>> fold("Page"), fold("É")
     ('page', 'É')
@@ -30,38 +42,38 @@ def fold(name: str) -> str:
 
 
 def quote(name: str) -> str:
-    """Quote an identifier for the engine."""
+    """Write a name as a quoted identifier."""
     return '"' + name.replace('"', '""') + '"'
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Who owns an owned relation's rows: the unit's kind, its type, and whether each row is a unit."""
+    """The privacy unit of a private relation: its kind, its type, and whether each row is a unit."""
 
     kind: str
     type: SqlType | None
     row: bool = False
     table: str = ""
-    """The table whose rows are units of their own."""
+    """The table, if each of its rows is a unit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One visible column of a relation; its generated name is its place: `c0`, `c1`, ..."""
+    """A visible column of a relation. Its generated name is `c0`, `c1`, ..., by its place."""
 
     name: str
     type: SqlType
     unit: UnitRole = UnitRole.NONE
-    candidates: Candidates | None = None
+    domain: KeyDomain | None = None
     link: str = ""
     span: Span | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A SELECT with generated column names; owned relations have the hidden unit in column `u`.
+    """A compiled SELECT with generated column names. A private one has the hidden unit in column `u`.
 
-    `unique` holds sets of column places known to be unique within a unit (owned) or at all (public).
+    `unique` holds sets of column places that are unique within a unit (private) or in the relation (public).
     """
 
     sql: str
@@ -71,8 +83,27 @@ class Relation:
 
 
 @dataclass(frozen=True, slots=True)
+class Cte:
+    """A common table expression. It is compiled again for each reference to it."""
+
+    name: str
+    query: exp.Expr
+    columns: tuple[str, ...]
+    visible: tuple[Cte, ...]
+    """The common table expressions before it, which it may name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One item of a select list: its expression and the name it gets."""
+
+    node: exp.Expr
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class Origin:
-    """One relation in a FROM clause under its alias: visible names to compiled columns."""
+    """A relation of a FROM clause under its alias: its visible names and its compiled columns."""
 
     alias: str
     names: tuple[str, ...]
@@ -81,24 +112,24 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Where in a statement an expression stands: whose row it is about, and what may stand there."""
+    """The SELECT block around an expression: the owner of its rows, and what the expression may contain."""
 
     owner: Owner | None
     unit: str | None
-    """The hidden unit of the row."""
-    ctes: tuple[Any, ...] = ()
+    """The expression of the hidden unit; None for public rows."""
+    ctes: tuple[Cte, ...] = ()
     depth: int = 1
     columns: tuple[str, ...] = ()
-    """All generated columns of the block's rows: they complete an order."""
+    """All generated columns of the block's rows, which make an ORDER BY total."""
     named: dict[str, exp.Expr] = field(default_factory=dict)
-    """The WINDOW clause."""
+    """The windows of the WINDOW clause, by folded name."""
     windows: bool = False
-    """Whether window functions may stand here."""
+    """Whether window functions are allowed here."""
 
 
 @dataclass(slots=True)
 class Scope:
-    """The names an expression may use: the FROM clause's columns, then aliases of the select list."""
+    """The names that an expression may use: columns of FROM, then aliases of the select list."""
 
     source: Source
     origins: tuple[Origin, ...] = ()
@@ -106,16 +137,16 @@ class Scope:
     """Columns merged by USING, by folded name."""
     aliases: dict[str, Typed] = field(default_factory=dict)
     intercept: Callable[[exp.Expr], Typed | None] | None = None
-    """Asked first for every node: in grouped blocks, keys and aggregates are columns of the group."""
+    """Called first for every node; in grouped blocks it returns keys and aggregates as columns."""
     block: Block | None = None
-    """None where no subquery and no window may stand."""
+    """The block around the expression; None where subqueries and windows are not allowed."""
     memo: dict[int, Typed] = field(default_factory=dict)
-    """What was compiled here, by node: compiled again, a subquery would get other generated names."""
+    """Compiled expressions by the `id` of their node. A subquery compiled again would get new names."""
     outer: Scope | None = None
-    """The scope of the row that a correlated subquery stands in."""
+    """The outer scope of a correlated subquery."""
 
     def copy(self) -> Scope:
-        """Return a scope of the same names that may take aliases of its own."""
+        """Return a scope with the same names, to which aliases can be added separately."""
         return Scope(
             self.source,
             self.origins,
@@ -127,12 +158,12 @@ class Scope:
         )
 
     def resolve(self, node: exp.Column) -> Typed:
-        """Find the column a name means: base columns before aliases, ambiguity refused."""
+        """Return the column that a name refers to: columns before aliases. An ambiguous name is refused."""
         name = node.name
         key = fold(name)
         table = node.args.get("table")
         if node.args.get("db") or node.args.get("catalog"):
-            raise self.source.refuse("a column is named by its table and name alone", node)
+            raise self.source.refuse("a column is named as table.column, without a schema", node)
         if not name.isascii():
             raise self.source.refuse("names outside ASCII are not supported", node)
         if table is not None:
@@ -146,7 +177,7 @@ class Scope:
             if fold(visible) == key
         ]
         if len(found) > 1 and len({o.alias for o in self.origins if key in map(fold, o.names)}) == 1:
-            raise self.source.refuse(f"column {name} is there twice", node, "give one of them another name")
+            raise self.source.refuse(f"column {name} occurs twice", node, "give one of them another name")
         if len(found) > 1:
             aliases = [o.alias for o in self.origins if key in map(fold, o.names)]
             raise self.source.refuse(
@@ -177,7 +208,7 @@ class Scope:
         ]
         if len(found) > 1:
             raise self.source.refuse(
-                f"column {node.name} is there twice", node, "give one of them another name"
+                f"column {node.name} occurs twice", node, "give one of them another name"
             )
         if not found:
             raise self._unknown(node, f"{origins[0].alias}.{node.name}", list(origins[0].names))
@@ -188,3 +219,17 @@ class Scope:
         shown = ", ".join(dict.fromkeys(known))
         hint = f"did you mean {close[0]}?" if close else f"columns here: {shown[:200]}" if shown else None
         return self.source.refuse(f"there is no column {name}", node, hint)
+
+
+@dataclass(frozen=True, slots=True)
+class From:
+    """A compiled FROM clause: its SQL text, scope, owner, and the expression of the hidden unit.
+
+    `unique` holds sets of generated column names (`t1.c0`) unique within a unit (or, if public, at all).
+    """
+
+    sql: str
+    scope: Scope
+    owner: Owner | None
+    unit: str | None
+    unique: frozenset[frozenset[str]] = field(default_factory=frozenset)

@@ -1,4 +1,4 @@
-"""What counts as a count: units, or rows where each unit provably has at most one a group."""
+"""Compile the counts of a statement: of units, or of rows if each unit has a bounded number in a group."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dpsql.analysis.typed import Typed, UnitRole
 
 if TYPE_CHECKING:
     from dpsql.analysis.compiler import StatementCompiler
-    from dpsql.analysis.joins import From
+    from dpsql.analysis.relation import From
 
 __all__ = ["Count", "Part", "compile_count", "is_count", "is_count_call"]
 
@@ -22,10 +22,10 @@ MAX_CLAMP = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one COUNT counts.
+    """One COUNT of the statement.
 
-    `condition` is what a row must meet to count (compiled, over FROM's columns) or None; `rows` says that
-    it counts rows, which is allowed only if a unit has at most one row a group, or at most `clamp`.
+    `condition` is the compiled condition on the rows that count, or None. `rows` says that rows are counted,
+    which is allowed only if a unit has at most one row in a group, or `clamp` bounds their number.
     """
 
     condition: str | None
@@ -35,29 +35,29 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """One count of the select list: a part, or the difference of two."""
+    """A released count: one COUNT, or the difference of two."""
 
     parts: tuple[Part, ...]
 
     @property
     def bound(self) -> int:
-        """How much one unit can change it."""
+        """The sensitivity: the most by which one unit can change the count."""
         return max(p.clamp or 1 for p in self.parts)
 
     @property
     def monotone(self) -> bool:
-        """Whether a unit moves all groups the same way."""
+        """Whether adding a unit never decreases the count of any group."""
         return len(self.parts) == 1
 
 
 def is_count_call(node: exp.Expr) -> bool:
-    """Whether a node is COUNT or COUNT_IF, with or without FILTER."""
+    """Return whether a node is COUNT or COUNT_IF, with or without FILTER."""
     inner = node.this if isinstance(node, exp.Filter) else node
     return (function_name(inner) or "").lower() in ("count", "count_if", "countif")
 
 
 def is_count(node: exp.Expr) -> bool:
-    """Whether a node is a count or the difference of two."""
+    """Return whether a node is a count or the difference of two."""
     if isinstance(node, exp.Paren):
         return is_count(node.this)
     if isinstance(node, exp.Sub):
@@ -66,7 +66,7 @@ def is_count(node: exp.Expr) -> bool:
 
 
 def compile_count(compiler: StatementCompiler, node: exp.Expr, source: From, single: bool) -> Count:
-    """Compile a count, or refuse it with the count that would do; `single`: one row a unit and group."""
+    """Compile a count; `single` says that each unit has at most one row in a group."""
     while isinstance(node, exp.Paren):
         node = node.this
     if not isinstance(node, exp.Sub):
@@ -95,7 +95,7 @@ def _part(compiler: StatementCompiler, node: exp.Expr, source: From, single: boo
         conditions.append(predicate(compiler, arguments[0], source.scope).guarded)
     elif arguments and isinstance(arguments[0], exp.Distinct):
         if len(arguments) != 1 or clamp is not None:
-            raise compiler.source.refuse("COUNT(DISTINCT ...) takes the privacy unit alone", node)
+            raise compiler.source.refuse("COUNT(DISTINCT ...) takes only the privacy unit", node)
         return _units(compiler, node, arguments[0], source, conditions, single)
     elif arguments and not isinstance(arguments[0], exp.Star):
         if len(arguments) != 1:
@@ -117,7 +117,7 @@ def _part(compiler: StatementCompiler, node: exp.Expr, source: From, single: boo
 
 
 def _clamp(compiler: StatementCompiler, node: exp.Expr, source: From) -> tuple[int | None, list[exp.Expr]]:
-    """Read contribution_bounds_per_group => (0, c); return c and the other arguments."""
+    """Return the c of contribution_bounds_per_group => (0, c), or None, and the other arguments."""
     named = [a for a in node.expressions if isinstance(a, exp.Kwarg)]
     arguments = [a for a in node.expressions if not isinstance(a, exp.Kwarg)]
     if not named:
@@ -158,7 +158,7 @@ def _units(
 ) -> Part:
     check_arguments(compiler.source, distinct, frozenset({"expressions"}))
     if len(distinct.expressions) != 1:
-        raise compiler.source.refuse("COUNT(DISTINCT ...) takes the privacy unit alone", node)
+        raise compiler.source.refuse("COUNT(DISTINCT ...) takes only the privacy unit", node)
     inner = distinct.expressions[0]
     condition, inner = _filtered(inner)
     if condition is not None:
@@ -173,12 +173,12 @@ def _units(
         )
     if value.unit is UnitRole.NULLABLE:
         conditions.append(f"({value.sql} IS NOT NULL)")
-    # Where a unit has one row a group, its rows are counted: without DISTINCT, many times faster.
+    # If a unit has one row in a group, counting rows is the same and many times faster than DISTINCT.
     return Part(_joined(conditions), rows=single)
 
 
 def _filtered(node: exp.Expr) -> tuple[exp.Expr | None, exp.Expr]:
-    """Read CASE WHEN p THEN unit END, and IF(p, unit, NULL), as the unit filtered by p."""
+    """Split CASE WHEN p THEN unit END, or IF(p, unit, NULL), into the condition p and the unit."""
     if isinstance(node, exp.Case) and node.args.get("this") is None and len(node.args["ifs"]) == 1:
         default = node.args.get("default")
         if default is None or isinstance(default, exp.Null):
@@ -192,7 +192,7 @@ def _filtered(node: exp.Expr) -> tuple[exp.Expr | None, exp.Expr]:
 
 
 def _unit(compiler: StatementCompiler, node: exp.Expr, source: From) -> Typed | None:
-    """Return the unit as an expression: a column that is it, or COALESCE of both sides of a FULL JOIN."""
+    """Return the expression if it is the unit: its column, or COALESCE of both sides of a FULL JOIN."""
     while isinstance(node, exp.Paren):
         node = node.this
     if source.owner is None or source.owner.row:

@@ -1,7 +1,7 @@
-"""Hostile samples of every type, on which a statement's literals are tried before it is accepted.
+"""Test the literals of a function call on edge-case values of each type before the call is accepted.
 
-A pattern, a format or a path can be one that the engine takes and then fails on some rows with. The samples
-find those that fail on any such row; one that needs a certain word in its text is caught by TRY alone.
+The engine may accept a pattern, a format or a path and then fail on some rows. The samples find literals that
+fail on common kinds of values. A failure that needs a particular text is prevented by TRY only.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _SAMPLES = {
 
 
 def fails_on_samples(catalog: Catalog, form: str, arguments: Sequence[Typed]) -> bool:
-    """Whether a form with these literals fails on a sample of its other arguments."""
+    """Return whether a form with these literals fails on a sample of its other arguments."""
     texts, sources = [], []
     for i, argument in enumerate(arguments):
         if argument.literal is not None:
@@ -63,21 +63,23 @@ def fails_on_samples(catalog: Catalog, form: str, arguments: Sequence[Typed]) ->
 
 
 def _samples(argument: Typed) -> str:
-    kind = argument.type
-    if kind.item is not None:
-        listed = _SAMPLES.get(kind.item.name)
-        values = f"[]::{kind}, [{listed}, NULL]::{kind}" if listed else ""
-    elif kind.name == "DECIMAL":
-        most = "9" * (kind.precision - kind.scale) + "." + "9" * kind.scale
+    sql_type = argument.type
+    if sql_type.item is not None:
+        listed = _SAMPLES.get(sql_type.item.name)
+        values = f"[]::{sql_type}, [{listed}, NULL]::{sql_type}" if listed else ""
+    elif sql_type.name == "DECIMAL":
+        most = "9" * (sql_type.precision - sql_type.scale) + "." + "9" * sql_type.scale
         values = f"0, {most}, -{most}"
     else:
-        values = _SAMPLES.get("BIGINT" if kind.integer and kind.name != "INTEGER" else kind.name, "")
+        values = _SAMPLES.get(
+            "BIGINT" if sql_type.integer and sql_type.name != "INTEGER" else sql_type.name, ""
+        )
     every = f"[{values}, NULL]" if values else "[NULL]"
-    return f"SELECT TRY_CAST(unnest({every}) AS {kind})"
+    return f"SELECT TRY_CAST(unnest({every}) AS {sql_type})"
 
 
 def splits_characters(pattern: str) -> bool:
-    r"""Whether a regular expression may match one byte of a character: then a result is no text.
+    r"""Return whether a regular expression may match one byte of a character, so that results are not text.
 
     >>> splits_characters(r"a\C"), splits_characters(r"a\\C")
     (True, False)

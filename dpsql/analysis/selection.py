@@ -1,4 +1,4 @@
-"""All spellings of a selection, normalised into one; a spelling that is not one is refused."""
+"""Determine the selection that a private SELECT asks for, from its clauses."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from dpsql.charge import exact
 from dpsql.language import AboveThreshold, AllGroups, Scalar, Selection, TopK
 
 if TYPE_CHECKING:
-    from dpsql.analysis.blocks import Item
+    from dpsql.analysis.relation import Item
     from dpsql.language import Clause, Query, Source
 
-__all__ = ["read"]
+__all__ = ["parse_selection"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,24 +29,27 @@ class _Reader:
     counts: tuple[int, ...]
     """Places of the counts in the select list."""
     hidden: list[exp.Expr]
-    """Counts that order or filter without being selected; their places follow the select list's."""
+    """Counts in ORDER BY or HAVING that are not selected; their places follow those of the select list."""
 
     def count_of(self, node: exp.Expr | None, at: exp.Expr | int | None, what: str) -> int:
-        """Find the count a node means: by alias, by place, written out, or the only one there is."""
+        """Return the place of the count that a node refers to; without a node, of the only count."""
         if node is None:
             if len(self.counts) == 1:
                 return self.counts[0]
             if not self.counts:
-                raise self.source.refuse("say by which count", at, "TOP 10 BY COUNT(DISTINCT user_id)")
+                raise self.source.refuse(
+                    "the count that orders the groups is missing", at, "TOP 10 BY COUNT(DISTINCT user_id)"
+                )
             raise self.source.refuse(f"there are several counts: say which one {what}", at, "TOP 10 BY n")
         place = self.maybe_count(node)
         if place is None:
             raise self.source.refuse(
-                f"what {what} must be a count of the select list", node, "ORDER BY n DESC LIMIT 10"
+                f"the value that {what} must be a count of the select list", node, "ORDER BY n DESC LIMIT 10"
             )
         return place
 
     def maybe_count(self, node: exp.Expr) -> int | None:
+        """Return the place of the count that a node refers to; None if it refers to no count."""
         if isinstance(node, exp.Paren):
             return self.maybe_count(node.this)
         if isinstance(node, exp.Literal) and not node.args.get("is_string") and str(node.this).isdecimal():
@@ -65,12 +68,12 @@ class _Reader:
         return None
 
 
-def read(
+def parse_selection(
     query: Query, select: exp.Select, items: list[Item]
 ) -> tuple[Selection, list[exp.Expr], list[exp.Expr]]:
-    """Say what selection a private SELECT asks for.
+    """Return the selection that a private SELECT asks for.
 
-    Also return the counts it uses without selecting them, and the terms of its ORDER BY.
+    Also return the counts that it uses but does not select, and the terms of its ORDER BY.
     """
     hidden: list[exp.Expr] = []
     return _read(query, select, items, hidden), hidden, _order(query.source, select)
@@ -122,7 +125,7 @@ def _order(source: Source, select: exp.Select) -> list[exp.Expr]:
 def _limit(source: Source, select: exp.Select) -> int | None:
     if select.args.get("offset") is not None:
         raise source.refuse(
-            "OFFSET would show groups below others that stay unseen: nothing is saved by it",
+            "OFFSET is not supported: the groups it skips cost as much as those it shows",
             select.args["offset"],
             "ask for the top k",
         )

@@ -1,4 +1,4 @@
-"""Set operations below the count: rows keep their owners, and the unit stands at the same place in both."""
+"""Compile UNION, INTERSECT and EXCEPT in subqueries: each row of the result keeps its privacy unit."""
 
 from __future__ import annotations
 
@@ -93,14 +93,17 @@ def _unit(alias: str, relation: Relation, owner: Owner, name: str, left: Relatio
 
 
 def _same(left: Column, right: Column, merged: Typed) -> bool:
-    """Whether neither branch was converted but for an integer's width: else two units could become one."""
+    """Return whether neither branch was converted, except to a wider integer: no two units become one."""
     return all(
         c.type in (merged.type, NULL) or (c.type.integer and merged.type.integer) for c in (left, right)
     )
 
 
 def _role(left: Column, right: Column, word: str) -> UnitRole:
-    """Only the unit (or NULL) in every branch is still the unit; EXCEPT keeps the left's rows."""
+    """Return the role of a result column: it is the unit if each branch has the unit or NULL there.
+
+    EXCEPT and INTERSECT return rows of the left branch.
+    """
     if word != "UNION" and left.unit is UnitRole.EXACT:
         return UnitRole.EXACT
     roles = [UnitRole.NULLABLE if c.type == NULL else c.unit for c in (left, right)]

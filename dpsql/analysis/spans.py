@@ -1,59 +1,32 @@
-"""Public ranges of TIMESTAMP columns: which points of time stand for all of them in an expression.
+"""Determine the grain of time at which an expression depends on a TIMESTAMP column.
 
 A declared range says that a column's values lie on these days, at any time of the day. Its values are too
-many to list, but an expression that sees them only through `date_trunc('hour', ts)` is a function of the
-hour: over the grid of all hours it takes every value it can take. The grain of an expression for a column is
-the finest part of time that the expression sees of it; an expression that sees the column whole has none.
+many to list. An expression that depends on them only through `date_trunc('hour', ts)` is a function of the
+hour: evaluated on all hours of the range it takes every value that it can take. The grain of an expression
+for a column is the finest part of time that it depends on; an expression that depends on the exact time has
+none.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
-from datetime import date
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dpsql.analysis.typed import Candidates, Typed
+from dpsql.analysis.typed import GRAINS, Typed
 from dpsql.types import TIMESTAMP
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["GRAINS", "MAX_GRID", "Span", "call_grains", "joint_grains", "seen_at"]
-
-_MILLISECONDS = {"day": 86_400_000, "hour": 3_600_000, "minute": 60_000, "second": 1000}
-GRAINS = tuple(_MILLISECONDS)
-"""From the coarsest to the finest; each is a whole number of the next."""
-
-MAX_GRID = 10_000_000
-"""The most points of time that an expression is computed over, as many as a domain may have."""
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """The days on which a TIMESTAMP column's values lie, both ends included; `origin` says it for EXPLAIN."""
-
-    first: date
-    last: date
-    origin: str = ""
-
-    def size(self, grain: str) -> int:
-        """Return how many points the grid of a grain has."""
-        return ((self.last - self.first).days + 1) * (_MILLISECONDS["day"] // _MILLISECONDS[grain])
-
-    def grid(self, grain: str) -> Candidates | None:
-        """Return the first instant of every day, hour, minute or second; None for more than `MAX_GRID`."""
-        if self.size(grain) > MAX_GRID:
-            return None
-        step, epoch = _MILLISECONDS[grain], date(1970, 1, 1)
-        start = (self.first - epoch).days * _MILLISECONDS["day"]
-        stop = start + self.size(grain) * step
-        sql = f"SELECT epoch_ms(i) AS v, i AS o FROM range({start}, {stop}, {step}) AS r(i)"
-        return Candidates(sql, ordered=True, origin=self.origin)
+__all__ = ["call_grains", "joint_grains", "seen_at"]
 
 
 def joint_grains(parts: Iterable[Typed]) -> dict[str, str]:
-    """Return the grains of an expression made of parts: a column that one part sees whole has none."""
+    """Return the grains of an expression by those of its parts.
+
+    A column whose exact time one part depends on has no grain.
+    """
     finest: dict[str, int] = {}
     whole: set[str] = set()
     for part in parts:
@@ -66,7 +39,7 @@ def joint_grains(parts: Iterable[Typed]) -> dict[str, str]:
 
 
 def seen_at(value: Typed, grain: str | None) -> Typed:
-    """Return the same expression as one that sees its column at a grain: an argument of a coarse function."""
+    """Return a column as the argument of a function that depends on it at a grain only."""
     if grain is None or value.span is None or value.reads != {value.sql}:
         return value
     return replace(value, grains={value.sql: grain})
@@ -78,7 +51,7 @@ _DAYS = (
     "last_day",
 )
 _PARTS = {**dict.fromkeys(_DAYS, "day"), "hour": "hour", "minute": "minute", "second": "second"}
-"""Parts of time that are the same within a grain."""
+"""The grain that determines each part of a date or time."""
 
 _PART_FIRST = ("date_part", "datepart", "date_trunc", "datetrunc", "date_diff", "datediff")
 _FORMATS = {
@@ -90,7 +63,7 @@ _FORMATS = {
 
 
 def call_grains(name: str, arguments: Sequence[Typed]) -> dict[str, str]:
-    """Return the grains of a call; `name` and the literals among its arguments say what it sees of time."""
+    """Return the grains of a function call, by its name and the literals among its arguments."""
     grain = _call_grain(name, arguments)
     return joint_grains(seen_at(a, grain) if a.type == TIMESTAMP else a for a in arguments)
 
@@ -107,7 +80,7 @@ def _call_grain(name: str, arguments: Sequence[Typed]) -> str | None:
 
 
 def _format_grain(text: str) -> str | None:
-    """Return the finest part of time that a format shows."""
+    """Return the finest grain among the codes of a time format."""
     grains = [_FORMATS.get(code) for code in re.findall(r"%-?(.)", text, re.DOTALL)]
     if not grains or None in grains:
         return None
@@ -115,7 +88,7 @@ def _format_grain(text: str) -> str | None:
 
 
 def _bucket_grain(interval: str) -> str | None:
-    """Return the coarsest grain whose points every bucket begins on: buckets are counted from a midnight."""
+    """Return the coarsest grain whose grid has the start of every time bucket; one starts at midnight."""
     found = re.fullmatch(r"INTERVAL '\d+ (second|minute|hour|day|week|month|quarter|year)s?'", interval)
     if found is None:
         return None

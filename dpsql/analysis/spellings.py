@@ -1,4 +1,4 @@
-"""Spellings of a selection that are not clauses: ARG_MAX over counted groups, QUALIFY ROW_NUMBER."""
+"""Rewrite selections by ARG_MAX over counted groups or QUALIFY ROW_NUMBER to ORDER BY .. LIMIT."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ARG_MAX = frozenset({"arg_max", "argmax", "max_by"})
 
 @dataclass(frozen=True, slots=True)
 class Spelled:
-    """A block that asks by ORDER BY .. LIMIT, how it was spelled ("" if so), and the one item shown."""
+    """A SELECT with ORDER BY .. LIMIT, its original spelling ("" if unchanged), and its only output item."""
 
     select: exp.Select
     spelling: str = ""
@@ -29,7 +29,7 @@ class Spelled:
 
 
 def rewritten(source: Source, select: exp.Select) -> Spelled:
-    """Return the same question as ORDER BY .. LIMIT."""
+    """Return the equivalent SELECT with ORDER BY .. LIMIT."""
     found = _arg_max(source, select)
     if found is not None:
         return found
@@ -57,12 +57,14 @@ def _arg_max(source: Source, select: exp.Select) -> Spelled | None:
         or not isinstance(inner.this, exp.Select)
         or len(call.expressions) != 2
     ):
-        raise source.refuse(f"{name} is read over counted groups alone", call, hint)
+        raise source.refuse(f"{name} is supported only over a subquery that counts groups", call, hint)
     check_arguments(source, inner, frozenset({"this", "alias"}))
     block = inner.this.copy()
     for part in ("order", "limit", "having", "qualify", "distinct"):
         if block.args.get(part) is not None:
-            raise source.refuse(f"{name} is read over counted groups alone", block.args[part], hint)
+            raise source.refuse(
+                f"{name} is supported only over a subquery that counts groups", block.args[part], hint
+            )
     wanted, by = (_place(source, block, c) for c in call.expressions)
     if select.args.get("with_") is not None:
         if block.args.get("with_") is not None:
@@ -75,11 +77,11 @@ def _arg_max(source: Source, select: exp.Select) -> Spelled | None:
 
 
 def _place(source: Source, block: exp.Select, node: exp.Expr) -> int:
-    """Find which item of the inner select list a column is."""
+    """Return the place of a column in the inner select list."""
     for i, item in enumerate(block.expressions):
         if isinstance(node, exp.Column) and fold(item.alias_or_name) == fold(node.name):
             return i
-    raise source.refuse("this is no column of the inner select list", node)
+    raise source.refuse("this is not a column of the inner select list", node)
 
 
 def _qualify(source: Source, select: exp.Select) -> exp.Select:
@@ -99,7 +101,7 @@ def _qualify(source: Source, select: exp.Select) -> exp.Select:
         raise source.refuse("QUALIFY may only keep the first k rows by a count", clause, hint)
     if window.args.get("partition_by"):
         raise source.refuse(
-            "the first k rows of each partition are not selected: one ranking a statement", window, hint
+            "the first k rows of each partition cannot be selected: a statement has one ranking", window, hint
         )
     check_arguments(source, window, frozenset({"this", "order", "over", "partition_by"}))
     order = window.args.get("order")

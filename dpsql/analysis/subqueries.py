@@ -1,4 +1,7 @@
-"""Subqueries as values and conditions: IN, EXISTS, scalar aggregates; public, or tied to the row's unit."""
+"""Rules for subqueries in expressions: IN, EXISTS and scalar aggregates.
+
+A subquery over private rows must be correlated with the outer row by the privacy unit.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,8 @@ from sqlglot import exp
 from dpsql.analysis import aggregates
 from dpsql.analysis.coerce import unify
 from dpsql.analysis.expressions import Rule, canonical, check_arguments, compile_in_list, predicate
-from dpsql.analysis.joins import From, conjuncts, from_clause
-from dpsql.analysis.relation import Block, Scope
+from dpsql.analysis.joins import conjuncts, from_clause
+from dpsql.analysis.relation import Block, From, Scope
 from dpsql.analysis.typed import OPAQUE, Typed, UnitRole
 from dpsql.errors import QueryRefused
 from dpsql.types import BOOLEAN
@@ -26,7 +29,7 @@ _HINT = "WHERE a.user_id = b.user_id"
 
 def _block(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Block:
     if scope.block is None:
-        raise compiler.source.refuse("a subquery does not stand here", node, "put it into WHERE")
+        raise compiler.source.refuse("a subquery is not allowed here", node, "put it into WHERE")
     return scope.block
 
 
@@ -35,12 +38,10 @@ def _in(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     if subquery is None:
         check_arguments(compiler.source, node, frozenset({"this", "expressions"}))
         return compile_in_list(compiler, node, scope)
-    from dpsql.analysis.blocks import query  # noqa: PLC0415  expressions contain queries and the reverse
-
     block = _block(compiler, node, scope)
     value = compiler.expression(node.this, scope)
     inner = subquery.this if isinstance(subquery, exp.Subquery) else subquery
-    relation = query(compiler, inner, block.ctes, block.depth + 1)
+    relation = compiler.query(inner, block.ctes, block.depth + 1)
     alias = compiler.alias()
     if len(relation.columns) != 1:
         raise compiler.source.refuse("IN takes a subquery of one column", subquery)
@@ -56,12 +57,12 @@ def _in(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
         raise compiler.source.refuse("the rows compared have different privacy units", node)
     if value.unit is not UnitRole.EXACT or column.unit is UnitRole.NONE:
         raise compiler.source.refuse(
-            "IN over a private table compares privacy units alone",
+            "IN over a private table compares only privacy units",
             node,
             "WHERE user_id IN (SELECT user_id FROM ...)",
         )
-    # Hidden units are compared, not the columns that show them, which may have been converted. Without
-    # IS NOT NULL a NULL among other units' rows would turn NOT IN to unknown for everybody.
+    # The hidden units are compared, not the visible columns, which may have been converted. Without
+    # IS NOT NULL, a NULL in another unit's row would make NOT IN unknown for all units.
     there = f"{alias}.u IS NOT NULL AND {alias}.c0 IS NOT NULL"
     sql = f"({block.unit} IN (SELECT {alias}.u FROM ({relation.sql}) AS {alias} WHERE {there}))"
     return Typed(sql, BOOLEAN, value.reads | {OPAQUE}, size=size).closed()
@@ -70,7 +71,7 @@ def _in(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
 def _inner(
     compiler: StatementCompiler, select: exp.Expr, scope: Scope, knows: frozenset[str]
 ) -> tuple[From, Scope, str]:
-    """Compile a subquery's FROM and WHERE, which may name the row it stands in; check who owns its rows."""
+    """Compile FROM and WHERE of a correlated subquery, and check the owner of its rows."""
     block = _block(compiler, select, scope)
     if not isinstance(select, exp.Select):
         raise compiler.source.refuse("this subquery must be one SELECT", select)
@@ -93,9 +94,11 @@ def _inner(
 def _tied(
     compiler: StatementCompiler, select: exp.Select, made: From, inner: Scope, outer: Scope, block: Block
 ) -> str:
-    """Find the conjunct inner.unit = outer.unit that ties private rows to the row they are asked for."""
+    """Return the condition that the unit of inner and outer row are equal; refuse a subquery without it."""
     if block.owner is None or made.owner is None or block.owner.row or made.owner.row:
-        raise compiler.source.refuse("private rows are not asked for from public ones", select)
+        raise compiler.source.refuse(
+            "a query over public rows cannot have a subquery over private rows", select
+        )
     if block.owner.kind != made.owner.kind:
         raise compiler.source.refuse("the subquery's rows have another privacy unit", select)
     where = select.args.get("where")
@@ -129,7 +132,7 @@ def _exists(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
 
 
 def _scalar(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
-    """Compile a subquery as a value: one ungrouped aggregate, so exactly one row whatever the data."""
+    """Compile a scalar subquery: one aggregate without GROUP BY, which always yields exactly one row."""
     select = node.this
     _, inner, text = _inner(compiler, select, scope, frozenset({"expressions", "from_", "joins", "where"}))
     items = select.expressions
@@ -151,7 +154,7 @@ def _scalar(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     listed = ", ".join(f"{canonical(a).sql} AS a{i}" for i, a in enumerate(group.aggregates))
     sql = f"(SELECT {value.guarded} FROM (SELECT {listed} FROM {text}) AS {alias})"
     return replace(
-        value, sql=sql, reads=frozenset({OPAQUE}), unit=UnitRole.NONE, literal=None, candidates=None
+        value, sql=sql, reads=frozenset({OPAQUE}), unit=UnitRole.NONE, literal=None, domain=None
     ).closed()
 
 

@@ -1,4 +1,4 @@
-"""Expressions with a syntax of their own: elements, ESCAPE, SIMILAR TO, SUBSTRING FROM, TRIM, lambdas."""
+"""Rules for expressions with special syntax: elements, ESCAPE, SIMILAR TO, SUBSTRING, TRIM, lambdas."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ __all__ = ["SYNTAX_RULES", "lambda_call"]
 
 _ITEMS = frozenset({"VARCHAR", "BIGINT", "INTEGER", "DATE", "BOOLEAN"})
 _TEXTS = 1000
-"""Characters of all texts in one lambda: each item of each list may become so long."""
+"""The most characters of all texts in a lambda together: each item of a list may become that long."""
 
 
 def _integer(node: exp.Expr | None) -> int | None:
-    """Read a whole number literal, with its sign."""
+    """Return the value of an integer literal with its sign; None for other nodes."""
     if isinstance(node, exp.Neg):
         inner = _integer(node.this)
         return None if inner is None else -inner
@@ -50,7 +50,7 @@ def _bracket(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
         if low is None or high is None or index.args.get("step") is not None:
             raise compiler.source.refuse("a slice has two whole numbers", node, "a[1:3]")
         return built(f"({value.sql}[{low}:{high}])", value.type, value)
-    kind = value.type.item if value.type.item is not None else VARCHAR
+    sql_type = value.type.item if value.type.item is not None else VARCHAR
     literal = _integer(index)
     if literal is not None:
         place = Typed(str(literal + 1), BIGINT)  # the parser counts literal places from 0
@@ -62,7 +62,7 @@ def _bracket(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     sql = f"{value.sql}[{place.sql}]"
     if value.type == VARCHAR:
         sql = f"TRY({sql})"
-    return built(f"({sql})", kind, value, place)
+    return built(f"({sql})", sql_type, value, place)
 
 
 def _pattern(compiler: Compiler, node: exp.Expr, what: str) -> str:
@@ -79,7 +79,7 @@ def _text(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
 
 
 def _escapes_end(pattern: str, escape: str) -> bool:
-    """Whether every escape character has one to escape: else the engine fails on the rows that get so far."""
+    """Return whether a character follows every escape character; else the engine fails on some rows."""
     i = 0
     while i < len(pattern):
         if pattern[i] == escape:
@@ -102,7 +102,7 @@ def _escape(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     escape = str(node.expression.this)
     if len(escape) != 1 or not escape.isascii() or not _escapes_end(str(like.expression.this), escape):
         raise compiler.source.refuse(
-            "the escape is one character, and something follows it wherever it stands",
+            "the escape must be one ASCII character, and a character must follow each occurrence",
             node,
             "LIKE '50$%' ESCAPE '$'",
         )
@@ -172,14 +172,14 @@ def _not_bits(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
 
 
 def _identifier(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
-    """Resolve a lambda's parameter."""
+    """Compile the parameter of a lambda."""
     if fold(node.name) in scope.aliases and not scope.origins:
         return scope.aliases[fold(node.name)]
-    raise compiler.source.refuse("a lambda uses its own parameter alone", node)
+    raise compiler.source.refuse("a lambda uses only its own parameter", node)
 
 
 def lambda_call(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
-    """Compile list_filter and list_transform: the lambda sees its own parameter alone."""
+    """Compile list_filter or list_transform; the lambda may use only its own parameter."""
     name = (function_name(node) or "").lower()
     hint = f"{name}(items, lambda x: x > 1)"
     if len(node.expressions) != 2 or not isinstance(node.expressions[1], exp.Lambda):
@@ -205,32 +205,32 @@ def lambda_call(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     inner = Scope(compiler.source, aliases={fold(function.expressions[0].name): parameter})
     if name == "list_filter":
         body = predicate(compiler, function.this, inner)
-        kind = value.type
+        sql_type = value.type
     else:
         body = compiler.expression(function.this, inner)
         if body.type.name not in _ITEMS:
             raise compiler.source.refuse(f"a list of {body.type} is not made", node)
-        kind = SqlType("LIST", item=body.type)
+        sql_type = SqlType("LIST", item=body.type)
     sql = f"{name}({value.sql}, lambda p: {body.sql})"
     parts = [value]
     if texts and name == "list_transform" and body.type == VARCHAR:
         sql = f"(CASE WHEN len({value.sql}) * {texts} <= {LONGEST} THEN {sql} END)"
         parts = [value, value]
-    result = built(sql, kind, *parts)
+    result = built(sql, sql_type, *parts)
     return replace(result, size=result.size + body.size)
 
 
 def _array(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
-    """Compile a list of literals, as an argument of list functions."""
+    """Compile a list of literals, which is an argument of a list function."""
     values = [compiler.expression(e, scope) for e in node.expressions]
     if not values or any(v.literal is None or v.type not in (VARCHAR, INTEGER, BIGINT) for v in values):
         raise compiler.source.refuse("a list holds literal numbers or texts here", node)
-    kind = VARCHAR if values[0].type == VARCHAR else BIGINT
-    fitted = [to_type(compiler.catalog, v, kind) for v in values]
+    sql_type = VARCHAR if values[0].type == VARCHAR else BIGINT
+    fitted = [to_type(compiler.catalog, v, sql_type) for v in values]
     if any(f is None for f in fitted):
         raise compiler.source.refuse("the items of a list have one type", node)
     text = ", ".join(f.sql for f in fitted if f is not None)
-    return Typed(f"[{text}]", SqlType("LIST", item=kind), literal=Literal(("LIST", text)))
+    return Typed(f"[{text}]", SqlType("LIST", item=sql_type), literal=Literal(("LIST", text)))
 
 
 SYNTAX_RULES = (

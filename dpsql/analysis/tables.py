@@ -1,4 +1,4 @@
-"""What may stand in FROM: declared tables, common table expressions, subqueries, lists of values."""
+"""Compile the items of FROM: declared tables, common table expressions, subqueries, VALUES."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from sqlglot import exp
 
 from dpsql.analysis.expressions import canonical, check_arguments, common
 from dpsql.analysis.relation import Column, Origin, Owner, Relation, Scope, fold, quote
-from dpsql.analysis.spans import Span
-from dpsql.analysis.typed import Candidates, Typed, UnitRole
+from dpsql.analysis.typed import KeyDomain, Span, Typed, UnitRole
 from dpsql.policy import UnitColumn, UnitRow, UnitVia
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dpsql.analysis.compiler import Cte, StatementCompiler
+    from dpsql.analysis.compiler import StatementCompiler
+    from dpsql.analysis.relation import Cte
     from dpsql.policy import Table
 
 __all__ = ["base_table", "from_item", "origin_of", "rename"]
@@ -26,13 +26,13 @@ __all__ = ["base_table", "from_item", "origin_of", "rename"]
 def from_item(
     compiler: StatementCompiler, node: exp.Expr, ctes: tuple[Cte, ...], depth: int
 ) -> tuple[Relation, str]:
-    """Compile one item of FROM; return its relation and the alias it is visible under."""
+    """Compile one item of FROM; return its relation and its alias."""
     match node:
         case exp.Table():
             return _table(compiler, node, ctes, depth)
         case exp.Subquery():
             check_arguments(compiler.source, node, frozenset({"this", "alias"}))
-            relation = _query(compiler, node.this, ctes, depth)
+            relation = compiler.query(node.this, ctes, depth + 1)
             return _aliased(compiler, node, relation, "")
         case exp.Values():
             check_arguments(compiler.source, node, frozenset({"expressions", "alias"}))
@@ -42,12 +42,6 @@ def from_item(
             "write the joins in parentheses as a subquery", node, "(SELECT ... FROM a JOIN b ...)"
         )
     raise compiler.source.refuse("this is not supported in FROM over private data", node)
-
-
-def _query(compiler: StatementCompiler, node: exp.Expr, ctes: tuple[Cte, ...], depth: int) -> Relation:
-    from dpsql.analysis.blocks import query  # noqa: PLC0415  FROM and SELECT contain one another
-
-    return query(compiler, node, ctes, depth + 1)
 
 
 def _aliased(
@@ -67,7 +61,7 @@ def _aliased(
 
 
 def rename(compiler: StatementCompiler, relation: Relation, names: Sequence[str], at: exp.Expr) -> Relation:
-    """Give the first columns of a relation other visible names; what they are does not change."""
+    """Return a relation with new visible names for its first columns."""
     if len(names) > len(relation.columns):
         raise compiler.source.refuse(f"{len(names)} column names for {len(relation.columns)} columns", at)
     new = [replace(c, name=name) for name, c in zip(names, relation.columns, strict=False)]
@@ -87,7 +81,7 @@ def _table(
     if database is None:
         for cte in reversed(ctes):
             if fold(cte.name) == fold(name):
-                relation = _query(compiler, cte.query, cte.visible, depth)
+                relation = compiler.query(cte.query, cte.visible, depth + 1)
                 if cte.columns:
                     relation = rename(compiler, relation, cte.columns, cte.query)
                 return _aliased(compiler, node, relation, cte.name)
@@ -106,7 +100,7 @@ def _table(
 
 
 def base_table(compiler: StatementCompiler, table: Table, at: exp.Expr) -> Relation:
-    """Compile a declared table: its declared columns; of a private one the rows that have a unit."""
+    """Compile a declared table: its declared columns and, of a private one, the rows that have a unit."""
     declared = compiler.catalog.columns(table.name)
     places = {fold(name): i for i, (name, _) in enumerate(declared)}
     listed = ", ".join(f"b.{quote(name)} AS c{i}" for i, (name, _) in enumerate(declared))
@@ -115,18 +109,18 @@ def base_table(compiler: StatementCompiler, table: Table, at: exp.Expr) -> Relat
     unique = frozenset(frozenset(places[fold(c)] for c in fact) for fact in facts)
     if table.unit is None:
         columns = tuple(
-            Column(name, kind, candidates=_public_values(table.name, name)) for name, kind in declared
+            Column(name, sql_type, domain=_public_values(table.name, name)) for name, sql_type in declared
         )
         return Relation(f"SELECT {listed} FROM {source}", columns, None, unique)
     columns = tuple(
         Column(
             name,
-            kind,
-            candidates=_declared(compiler, table.name, name),
+            sql_type,
+            domain=_declared(compiler, table.name, name),
             link=_link(compiler, table, name),
             span=_span(compiler, table.name, name),
         )
-        for name, kind in declared
+        for name, sql_type in declared
     )
     match table.unit:
         case UnitRow(kind=kind):
@@ -157,7 +151,7 @@ def _child(
     source: str,
     at: exp.Expr,
 ) -> Relation:
-    """Compile a table without the unit: its owner is found through its parent, one parent row a child row."""
+    """Compile a child table, whose rows belong to the unit of their row in the parent table."""
     parent = compiler.policy.table(unit.table)
     if parent is not None:
         compiler.used.add(parent.name)
@@ -165,24 +159,24 @@ def _child(
         raise compiler.source.refuse(
             f"the unit of {table.name} goes through a table without a unit column", at
         )
-    kinds = {fold(name): kind for name, kind in compiler.catalog.columns(parent.name)}
-    link = {fold(name): kind for name, kind in compiler.catalog.columns(table.name)}[fold(unit.via)]
+    kinds = {fold(name): sql_type for name, sql_type in compiler.catalog.columns(parent.name)}
+    link = {fold(name): sql_type for name, sql_type in compiler.catalog.columns(table.name)}[fold(unit.via)]
     parent_key = kinds[fold(unit.column)]
     if link != parent_key and not (link.integer and parent_key.integer):
         raise compiler.source.refuse(
             f"{unit.via} of {table.name} and {unit.column} of {unit.table} differ in type", at
         )
     owner = Owner(parent.unit.kind, kinds[fold(parent.unit.column)])
-    # The owner vouches that a parent key has one owner; MIN keeps child rows single all the same.
+    # The policy declares that a parent key is unique. If it is not, MIN still makes one row of each.
     up = f"p.{quote(parent.unit.column)}"
     key = f"p.{quote(unit.column)}"
     rows = f"main.{quote(parent.name)} AS p WHERE {up} IS NOT NULL"
     parents = f"SELECT {key} AS k, MIN({up}) AS u FROM {rows} GROUP BY {key}"
-    kind = kinds[fold(parent.unit.column)]
+    sql_type = kinds[fold(parent.unit.column)]
     if fold(parent.unit.column) not in {fold(c.name) for c in columns}:
         # The unit is shown under its name in the parent, so that it can be counted and joined on.
         listed += f", q.u AS c{len(columns)}"
-        columns = (*columns, Column(parent.unit.column, kind, UnitRole.EXACT))
+        columns = (*columns, Column(parent.unit.column, sql_type, UnitRole.EXACT))
     return Relation(
         f"SELECT q.u AS u, {listed} FROM {source} JOIN ({parents}) AS q ON b.{quote(unit.via)} = q.k",
         columns,
@@ -191,7 +185,7 @@ def _child(
 
 
 def _link(compiler: StatementCompiler, table: Table, column: str) -> str:
-    """Name the parent key that a column is, or leads to."""
+    """Return the name of the parent key that a column is or refers to; "" for other columns."""
     if isinstance(table.unit, UnitVia) and fold(column) == fold(table.unit.via):
         return fold(f"{table.unit.table}.{table.unit.column}")
     for other in compiler.policy.tables.values():
@@ -204,18 +198,18 @@ def _link(compiler: StatementCompiler, table: Table, column: str) -> str:
     return ""
 
 
-def _public_values(table: str, column: str) -> Candidates:
-    """Return a public column's own values: a public domain for keys that come from it."""
+def _public_values(table: str, column: str) -> KeyDomain:
+    """Return the domain that consists of the values of a public column."""
     name = quote(column)
-    return Candidates(
+    return KeyDomain(
         f"SELECT DISTINCT b.{name} AS v FROM main.{quote(table)} AS b WHERE b.{name} IS NOT NULL",
         origin=f"the values of {table}.{column}",
     )
 
 
-def _declared(compiler: StatementCompiler, table: str, column: str) -> Candidates | None:
+def _declared(compiler: StatementCompiler, table: str, column: str) -> KeyDomain | None:
     sql = compiler.catalog.domain(table, column)
-    return Candidates(sql, ordered=True, origin=f"the declared domain of {table}.{column}") if sql else None
+    return KeyDomain(sql, ordered=True, origin=f"the declared domain of {table}.{column}") if sql else None
 
 
 def _span(compiler: StatementCompiler, table: str, column: str) -> Span | None:
@@ -248,7 +242,7 @@ def _values(compiler: StatementCompiler, node: exp.Values) -> Relation:
             Column(
                 f"col{i}",
                 columns[i][0].type,
-                candidates=Candidates(
+                domain=KeyDomain(
                     f"SELECT DISTINCT c{i} AS v FROM ({sql}) AS w WHERE c{i} IS NOT NULL", origin="the list"
                 ),
             )
@@ -258,7 +252,7 @@ def _values(compiler: StatementCompiler, node: exp.Values) -> Relation:
 
 
 def origin_of(relation: Relation, generated: str, alias: str) -> Origin:
-    """Make a relation's columns visible under an alias, as `generated.c0`, ..."""
+    """Return a relation's columns under an alias, with the generated names `generated.c0`, ..."""
     columns = tuple(
         Typed(
             f"{generated}.c{i}",
@@ -266,7 +260,7 @@ def origin_of(relation: Relation, generated: str, alias: str) -> Origin:
             frozenset({f"{generated}.c{i}"}),
             unit=c.unit,
             link=c.link,
-            candidates=c.candidates,
+            domain=c.domain,
             span=c.span,
         )
         for i, c in enumerate(relation.columns)

@@ -1,38 +1,38 @@
-"""Compiled expressions with their types: what one rule hands to the next."""
+"""Compiled expressions with their types, and public domains."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import date
 from enum import Enum
 from typing import TYPE_CHECKING
 
 from dpsql.errors import InternalError
 
 if TYPE_CHECKING:
-    from dpsql.analysis.spans import Span
     from dpsql.types import SqlType
 
-__all__ = ["OPAQUE", "Candidates", "Guarded", "Literal", "Typed", "UnitRole"]
+__all__ = ["GRAINS", "MAX_GRID", "OPAQUE", "Guarded", "KeyDomain", "Literal", "Span", "Typed", "UnitRole"]
 
 OPAQUE = "?"
-"""Stands among what an expression reads when that is more than columns of its row: a subquery, a window."""
+"""A member of `Typed.reads` if the expression contains a subquery or a window."""
 
 
 class UnitRole(Enum):
-    """Whether a visible column is the privacy unit: a provenance, never a name."""
+    """Whether a visible column holds the privacy unit, by its provenance, not its name."""
 
     NONE = "none"
-    """Something else."""
+    """It does not."""
     EXACT = "exact"
-    """The row's unit."""
+    """It holds the unit of the row."""
     NULLABLE = "nullable"
-    """The row's unit or NULL: the nullable side of an outer join."""
+    """It holds the unit of the row or NULL, after an outer join."""
 
 
 @dataclass(frozen=True, slots=True)
-class Candidates:
-    """A public domain: the values a group key may take.
+class KeyDomain:
+    """A public domain: a query for the values that a group key may take.
 
     `sql` is a SELECT with the value in column `v` (distinct, never NULL) and, when `ordered`, its place
     in the domain's own order in column `o`.
@@ -41,28 +41,59 @@ class Candidates:
     sql: str
     ordered: bool = False
     origin: str = ""
-    """Where the values come from, in words, for EXPLAIN."""
+    """The origin of the values, in words, for EXPLAIN."""
+
+
+_MILLISECONDS = {"day": 86_400_000, "hour": 3_600_000, "minute": 60_000, "second": 1000}
+GRAINS = tuple(_MILLISECONDS)
+"""The grains of time from the coarsest to the finest; each is a multiple of the next."""
+
+MAX_GRID = 10_000_000
+"""The largest number of grid points that an expression is evaluated on; as large as a domain may be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The declared days of a TIMESTAMP column, both ends included; `origin` is the text for EXPLAIN."""
+
+    first: date
+    last: date
+    origin: str = ""
+
+    def size(self, grain: str) -> int:
+        """Return the number of grid points of a grain."""
+        return ((self.last - self.first).days + 1) * (_MILLISECONDS["day"] // _MILLISECONDS[grain])
+
+    def grid(self, grain: str) -> KeyDomain | None:
+        """Return the starts of all days, hours, minutes or seconds; None for more than `MAX_GRID`."""
+        if self.size(grain) > MAX_GRID:
+            return None
+        step, epoch = _MILLISECONDS[grain], date(1970, 1, 1)
+        start = (self.first - epoch).days * _MILLISECONDS["day"]
+        stop = start + self.size(grain) * step
+        sql = f"SELECT epoch_ms(i) AS v, i AS o FROM range({start}, {stop}, {step}) AS r(i)"
+        return KeyDomain(sql, ordered=True, origin=self.origin)
 
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A constant as typed by the analyst: its Python value."""
+    """The Python value of a constant that the analyst typed."""
 
     value: object
 
 
 @dataclass(frozen=True, slots=True)
 class Guarded:
-    """The text of one expression in which every part that could fail on a row stands under TRY."""
+    """The SQL text of an expression in which every part that could fail on a row is inside TRY."""
 
     of: str
-    """The bare text it was made of; it says nothing about any other."""
+    """The text without TRY that it was made from. It is not valid for an expression with another text."""
     sql: str
 
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """One compiled expression: stock SQL over generated names, fully parenthesised, with its type.
+    """A compiled expression: SQL over generated names, fully parenthesised, with its type.
 
     `reads` names the generated columns it depends on (`t1.c0`); `size` counts its nodes, so that
     templates which repeat an argument cannot grow without bound.
@@ -74,32 +105,32 @@ class Typed:
     literal: Literal | None = None
     unit: UnitRole = UnitRole.NONE
     link: str = ""
-    """Names the parent's key if this column is one or leads to one: equal keys have one owner."""
-    candidates: Candidates | None = None
+    """The parent key that this column is or refers to, or "". Equal keys belong to one unit."""
+    domain: KeyDomain | None = None
     size: int = 1
     span: Span | None = None
-    """The public range of a TIMESTAMP column, as long as this is the column itself."""
+    """The public range of a TIMESTAMP column; set only for the column itself."""
     grains: Mapping[str, str] = field(default_factory=dict, hash=False)
-    """Columns of which the value depends on a part of time alone, and that part; others are seen whole."""
+    """The grain for each TIMESTAMP column on which the value depends at that grain only."""
     guard: Guarded | None = None
-    """Set for what needs no TRY of its own: comparisons, choices, subqueries."""
+    """Set for expressions that need no TRY around them: comparisons, choices, subqueries."""
 
     def column_span(self) -> Span | None:
-        """Return the public range of a column's values; None for anything but a column."""
+        """Return the public range of the values if the expression is a column; else None."""
         return self.span if self.reads == {self.sql} else None
 
     @property
     def total(self) -> bool:
-        """Whether it fails on no row by its form alone: a column, a literal, or what has a `guard`."""
+        """Whether it cannot fail on any row: it is a column, a literal, or has a `guard`."""
         column = self.reads == {self.sql}
         return column or self.literal is not None or (self.guard is not None and self.guard.of == self.sql)
 
     @property
     def guarded(self) -> str:
-        """The text that goes into a query: whatever a row holds, it is a value or NULL.
+        """The SQL text for a query. It evaluates to a value or NULL on every row and never fails.
 
-        Whether a statement fails would tell what a row holds. The forms of functions are total one by one;
-        this is the second wall, which does not rest on their list.
+        A failure would reveal the values of a row. The form of each allowed function is already total. TRY
+        is a second protection that does not depend on the list of functions.
         """
         if self.guard is not None and self.guard.of == self.sql:
             return self.guard.sql
@@ -110,13 +141,13 @@ class Typed:
         return f"TRY({self.sql})"
 
     def closed(self) -> Typed:
-        """Return the same expression, whose text is made of guarded parts already."""
+        """Return the expression with its own text as its guard, because its parts are guarded."""
         return replace(self, guard=Guarded(self.sql, self.sql))
 
     def guarding(self) -> Typed:
-        """Return the same expression with its guarded text: as the argument of an aggregate or window."""
+        """Return the expression with its guarded text, for the argument of an aggregate or window."""
         return replace(self, sql=self.guarded).closed()
 
     def with_unit(self, role: UnitRole) -> Typed:
-        """Return the same expression with another role."""
+        """Return the expression with another unit role."""
         return replace(self, unit=role)

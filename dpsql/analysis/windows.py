@@ -1,8 +1,9 @@
-"""Window functions below the count: within one unit, and never dependent on how ties happen to lie.
+"""Rules for window functions in subqueries: within one unit, and independent of the order of tied rows.
 
-The engine computes windows over hash groups of everybody's rows and orders ties by where they came from.
-So the hidden unit leads every PARTITION BY, functions that depend on order get all columns of the relation
-appended to ORDER BY (tied rows are then identical), and floating-point sums are refused.
+The engine computes windows over hash groups of the rows of all units, and orders ties by their physical
+position. So the hidden unit is the first key of every PARTITION BY, functions that depend on order get all
+columns of the relation appended to ORDER BY (tied rows are then identical), and floating-point sums are
+refused.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def _window(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     block = scope.block
     if block is None or not block.windows:
         raise compiler.source.refuse(
-            "a window function stands in the select list or QUALIFY of a subquery", node, _HINT
+            "a window function is allowed only in the select list or QUALIFY of a subquery", node, _HINT
         )
     node = _named(compiler, node, block)
     partition, order, spec = _parts(compiler, node, scope, block)
@@ -54,21 +55,21 @@ def _window(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
         reads=reads | {OPAQUE},
         unit=UnitRole.NONE,
         literal=None,
-        candidates=None,
+        domain=None,
         size=call.size + 2,
     ).closed()
 
 
 def _over(sql: str, over: str) -> str:
-    """Attach OVER to the call itself, inside a conversion of its result."""
+    """Append OVER to the function call, inside a conversion of its result."""
     if sql.startswith("TRY_CAST("):
-        inner, _, kind = sql.removeprefix("TRY_CAST(").rpartition(" AS ")
-        return f"TRY_CAST({inner}{over} AS {kind}"
+        inner, _, target = sql.removeprefix("TRY_CAST(").rpartition(" AS ")
+        return f"TRY_CAST({inner}{over} AS {target}"
     return f"({sql}{over})"
 
 
 def _named(compiler: Compiler, node: exp.Expr, block: Block) -> exp.Expr:
-    """Write a named window out."""
+    """Replace a reference to a named window by its definition."""
     alias = node.args.get("alias")
     if alias is None:
         return node
@@ -101,7 +102,9 @@ def _parts(
     values = [compiler.expression(p, inner) for p in node.args.get("partition_by") or ()]
     if block.owner is not None:
         if block.owner.row:
-            raise compiler.source.refuse("each row is a privacy unit: windows would mix them", node)
+            raise compiler.source.refuse(
+                "each row is a privacy unit: a window function would combine several units", node
+            )
         if not any(v.unit is UnitRole.EXACT for v in values):
             raise compiler.source.refuse(
                 "a window over private rows must PARTITION BY their privacy unit", node, _HINT
@@ -122,7 +125,7 @@ def _parts(
 
 
 def _frame(compiler: Compiler, spec: exp.Expr | None) -> tuple[str, bool]:
-    """Return the frame's text, and whether it counts rows (then ties matter)."""
+    """Return the SQL of the frame, and whether it counts rows, so that the order of ties matters."""
     if spec is None:
         return "", False
     check_arguments(compiler.source, spec, frozenset({"kind", "start", "start_side", "end", "end_side"}))
@@ -158,15 +161,15 @@ def _offset(value: object) -> int | None:
 
 
 def _function(compiler: Compiler, node: exp.Expr, name: str, scope: Scope) -> tuple[Typed, frozenset[str]]:
-    """Compile the call itself, without OVER."""
+    """Compile the call of a window function, without OVER."""
     if function_name(node) is None:
-        raise compiler.source.refuse("this is no window function", node)
+        raise compiler.source.refuse("this is not a window function", node)
     check_arguments(compiler.source, node, frozenset({"this", "expressions"}))
     inner = scope.copy()
     inner.block = replace(scope.block, windows=False) if scope.block is not None else None
     arguments = list(node.expressions)
     if any(isinstance(a, (exp.Distinct, exp.Order, exp.Kwarg)) for a in arguments):
-        raise compiler.source.refuse(f"{name} is not supported like this in a window", node)
+        raise compiler.source.refuse(f"{name} is not supported in this form in a window", node)
     if name in _RANKS:
         _exactly(compiler, node, arguments, 0, 0)
         return Typed(f"{name.upper()}()", _RANKS[name]), frozenset()

@@ -1,7 +1,7 @@
-"""The counting SQL in its forms: candidates from public data, counts from private rows.
+"""Write the counting SQL: groups from public domains, counts from private rows.
 
-Every form reads the projected private rows (`u` the hidden unit, `k0`.. the keys, `f0`.. conditions) and
-yields one row a candidate group: the keys, then one BIGINT a count.
+The SQL reads the projected private rows (`u` the hidden unit, `k0`.. the keys, `f0`.. conditions) and yields
+one row for each group: the keys, then the counts as BIGINT.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dpsql.analysis.joins import From
+    from dpsql.analysis.relation import From
     from dpsql.analysis.released import Count, Part
-    from dpsql.analysis.typed import Candidates, Typed
+    from dpsql.analysis.typed import KeyDomain, Typed
 
-__all__ = ["Rows", "Written", "all_candidates", "largest", "one_group"]
+__all__ = ["Rows", "Written", "all_groups", "largest_groups", "one_group"]
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """Counting SQL, and whether it ends in an ORDER BY over public values that is total over all keys."""
+    """Counting SQL, and whether it ends in a total ORDER BY over public values of all keys."""
 
     sql: str
     ordered: bool = False
@@ -29,18 +29,18 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The projected private rows, and the counts to take of them."""
+    """The projected private rows, and the counts over them."""
 
     sql: str
     keys: int
     parts: tuple[Part, ...]
-    """The distinct parts of all counts, in the order of their columns."""
+    """The distinct parts of all counts, in order of first use."""
     counts: tuple[Count, ...]
     conditions: tuple[str, ...]
 
     @classmethod
     def of(cls, made: From, where: str, keys: Sequence[Typed], counts: Sequence[Count]) -> Rows:
-        """Project the unit, the keys and every condition of a count."""
+        """Project the rows of a FROM clause to the unit, the keys and the conditions of all counts."""
         parts = tuple(dict.fromkeys(p for c in counts for p in c.parts))
         conditions = tuple(dict.fromkeys(p.condition for p in parts if p.condition is not None))
         projected = [f"{made.unit} AS u", *(f"{k.guarded} AS k{i}" for i, k in enumerate(keys))]
@@ -54,17 +54,17 @@ class Rows:
         )
 
     def names(self, alias: str) -> str:
-        """List the keys under an alias."""
+        """Return the list of key columns under an alias."""
         return ", ".join(f"{alias}.k{i}" for i in range(self.keys))
 
     def counted(self, alias: str, part: Part) -> str:
-        """Return the unit where a row counts for a part, else NULL."""
+        """Return an expression that is the unit if the row counts for the part, else NULL."""
         if part.condition is None:
             return f"{alias}.u"
         return f"CASE WHEN {alias}.f{self.conditions.index(part.condition)} THEN {alias}.u END"
 
     def grouped(self) -> str:
-        """Count per group: in one step, or per unit first where a unit's rows are clamped."""
+        """Return the SQL of the counts by group; a part with a clamp is first counted by unit."""
         if any(p.clamp is not None for p in self.parts):
             return self._clamped()
         parts = {p: f"COUNT({'' if p.rows else 'DISTINCT '}{self.counted('s', p)})" for p in self.parts}
@@ -92,8 +92,8 @@ class Rows:
         names = self.names(alias)
         return f"SELECT {names}, {', '.join(measured)} FROM {source} GROUP BY {names}"
 
-    def bounded(self, groups: int, domains: Sequence[Candidates]) -> Rows:
-        """Keep each unit's rows in at most so many candidate groups, chosen by a hash of unit and keys."""
+    def bounded(self, groups: int, domains: Sequence[KeyDomain]) -> Rows:
+        """Keep each unit's rows in at most `groups` groups of the domain, chosen by a hash."""
         sources = " ".join(f"JOIN ({d.sql}) AS d{i} ON s.k{i} = d{i}.v" for i, d in enumerate(domains))
         names, kept = self.names("s"), self.names("x")
         pairs = f"SELECT DISTINCT s.u, {names} FROM ({self.sql}) AS s {sources} WHERE s.u IS NOT NULL"
@@ -107,18 +107,16 @@ class Rows:
 
 
 def one_group(rows: Rows) -> Written:
-    """Count everything together: one row, so any order is a public one."""
+    """Count all rows together. The result is one row, so its order is public."""
     return Written(rows.grouped(), ordered=True)
 
 
-def all_candidates(
-    rows: Rows, domains: Sequence[Candidates], order: Sequence[tuple[int, bool]] | None
-) -> Written:
-    """Count every candidate, those that do not occur too; in a public order if one is asked for.
+def all_groups(rows: Rows, domains: Sequence[KeyDomain], order: Sequence[tuple[int, bool]] | None) -> Written:
+    """Count every group of the domain, also the empty ones; in a public order if one is asked for.
 
     The terms of the order are columns of the domains alone: the keys that the statement names, then for
     every key its place `o` in its domain, or its value where the domain has no order of its own. Both are
-    distinct within a domain, so no two groups are equal in all terms, and nothing is left to the engine.
+    distinct within a domain, so no two groups are equal in all terms, and the order is total.
     Every engine compares values alike: texts by their bytes (PostgreSQL under COLLATE "C"), never by locale.
     """
     sources = " CROSS JOIN ".join(f"({d.sql}) AS d{i}" for i, d in enumerate(domains))
@@ -133,11 +131,11 @@ def all_candidates(
     return Written(f"{text} ORDER BY {', '.join([*chosen, *rest])}", ordered=True)
 
 
-def largest(rows: Rows, count: int, candidates: int) -> Written:
-    """Ask for the `candidates + 1` largest groups alone; of equal ones those with the least keys.
+def largest_groups(rows: Rows, count: int, candidates: int) -> Written:
+    """Count only the `candidates + 1` largest groups; of equal groups, those with the least keys.
 
-    Which groups come, and where, depends on the counts: that is no public order. Equal counts are ordered by
-    the keys' values, so that where rows lie has no part in it.
+    The groups and their order depend on the counts, so the order is not public. Groups with equal counts are
+    ordered by their keys, so that the physical order of rows has no influence.
     """
     there = " AND ".join([*(f"g.k{i} IS NOT NULL" for i in range(rows.keys)), f"g.n{count} > 0"])
     listed = ", ".join([rows.names("g"), *(f"g.n{i}" for i in range(len(rows.counts)))])

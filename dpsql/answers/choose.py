@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dpsql.analysis import candidates_of, unknown_mechanism
+from dpsql.analysis import max_candidates, unknown_mechanism
 from dpsql.answers.all_groups import LaplaceGroups
 from dpsql.answers.exponential import ExponentialMechanism
 from dpsql.answers.hybrid import HybridTopK
@@ -49,7 +49,7 @@ def choose(plan: Plan) -> Method:
 def _method(plan: Plan) -> Method | None:
     asked, selection = plan.options.mechanism or "AUTO", plan.selection
     if plan.domain_size is None and isinstance(selection, TopK):
-        if candidates_of(selection.k, plan.options) > MAX_CANDIDATES:
+        if max_candidates(selection.k, plan.options) > MAX_CANDIDATES:
             raise plan.query.source.refuse(
                 f"over keys without a declared domain at most {MAX_CANDIDATES:,} groups can take part",
                 plan.options.at.get("candidates"),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpsql import mechanisms
-from dpsql.analysis import candidates_of
+from dpsql.analysis import max_candidates
 from dpsql.answers import measuring
 from dpsql.answers.method import NoisyResult, Quote
 from dpsql.answers.table import picked
@@ -140,7 +140,7 @@ class LimitedDomain:
             self.selection.k,
             self.phases.selection_epsilon,
             self.delta,
-            candidates=candidates_of(self.selection.k, self.plan.options),
+            candidates=max_candidates(self.selection.k, self.plan.options),
             threshold=self.selection.threshold,
             sensitivity=ordering.bound,
             resolution=0 if self.plan.options.noise == "GEOMETRIC" else None,
@@ -275,7 +275,7 @@ def _stable(
         selection.k,
         epsilon,
         delta,
-        candidates=candidates_of(selection.k, plan.options),
+        candidates=max_candidates(selection.k, plan.options),
         sensitivity=plan.counts[selection.count].bound,
         noise="laplace" if noise == "laplace" else "one-sided",
         resolution=0 if noise == "geometric" else None,

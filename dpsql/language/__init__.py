@@ -1,8 +1,7 @@
-"""Text to `Statement`: private clauses lifted out of the token stream, the rest parsed."""
+"""The parser: text to `Statement`. Private clauses are removed from the tokens, the rest is standard SQL."""
 
-from dpsql.language.parameters import Parameters
 from dpsql.language.parse import parse
-from dpsql.language.plain import plain, plain_text, plain_whole
+from dpsql.language.plain import Parameters, plain, plain_text, plain_whole
 from dpsql.language.source import Source
 from dpsql.language.statement import (
     AboveThreshold,

@@ -1,7 +1,7 @@
-"""Lifts the private clauses out of the token stream, so that what is parsed is stock SQL.
+"""Remove the private clauses from the tokens of a statement, so that the parser gets standard SQL.
 
-A clause that stayed in the tree could be forgotten and print as plain SQL; here it leaves the stream and
-becomes a typed value before the parser sees anything.
+A clause that remained in the tree could be overlooked and generated as ordinary SQL. So it becomes a typed
+value before anything is parsed.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _WORDS = frozenset({"TOP", "ABOVE", "ARGMAX"})
 
 @dataclass(frozen=True, slots=True)
 class Lifted:
-    """What is left to parse, and what was taken out."""
+    """The remaining tokens, and the clauses that were removed."""
 
     tokens: list[Token]
     options: Options
@@ -55,7 +55,7 @@ class Lifted:
 
 
 class _Lifter:
-    """One pass over the tokens of one statement; `i` is where it stands."""
+    """One pass over the tokens of a statement; `i` is the index of the current token."""
 
     def __init__(self, source: Source, tokens: list[Token], parse: Callable[[list[Token]], exp.Expr]) -> None:
         self.source = source
@@ -116,7 +116,7 @@ class _Lifter:
         return self.kind() == TokenType.WITH and self.word(1) == "DIFFERENTIAL_PRIVACY"
 
     def head(self) -> None:
-        """Right after the outermost SELECT: the options clause, then TOP k."""
+        """Take the options clause and TOP k, right after the outermost SELECT."""
         if self.is_options():
             at = self.tokens[self.i].start
             self.i += 2
@@ -146,10 +146,12 @@ class _Lifter:
             ):
                 self.take_top(start)
                 if self.word() == "BY":
-                    raise self.source.syntax("BY stands with TOP after GROUP BY", self.tokens[self.i].start)
+                    raise self.source.syntax(
+                        "BY is allowed only with TOP after GROUP BY", self.tokens[self.i].start
+                    )
 
     def number_ahead(self) -> int:
-        """Where the tokens of a number after TOP or THRESHOLD end (an index), or -1 if there is none."""
+        """Return the index after the number that follows TOP or THRESHOLD; -1 if no number follows."""
         j = self.i + 1
         bracketed = j < len(self.tokens) and self.tokens[j].token_type == TokenType.L_PAREN
         j += bracketed
@@ -165,7 +167,7 @@ class _Lifter:
         return j
 
     def take_number(self, what: str) -> Fraction:
-        """Take the number after the word at `i`; `i` ends behind it."""
+        """Take the number after the word at `i`, and move `i` behind it."""
         end = self.number_ahead()
         if end < 0:
             at = self.tokens[min(self.i + 1, len(self.tokens) - 1)].start
@@ -208,7 +210,7 @@ class _Lifter:
         if word == "TOP" and depth > 0 and self.kind(1) == TokenType.L_PAREN:
             return False  # a call of some function named top; refused by its name later
         if depth > 0:
-            raise self.source.refuse(f"{word} stands at the outermost level, after GROUP BY", at)
+            raise self.source.refuse(f"{word} is allowed only at the outermost level, after GROUP BY", at)
         if not grouped:
             raise self.source.refuse(
                 f"{word} selects groups and needs a GROUP BY before it", at, "GROUP BY page TOP 10"
@@ -253,5 +255,5 @@ class _Lifter:
 
 
 def lift(source: Source, tokens: list[Token], parse: Callable[[list[Token]], exp.Expr]) -> Lifted:
-    """Take the options and selection clauses out of a query's tokens; `parse` reads what follows BY."""
+    """Remove the private clauses from a query's tokens; `parse` parses the expression after BY."""
     return _Lifter(source, tokens, parse).run()

@@ -1,4 +1,4 @@
-"""The options clause: names and values, typed and within their ranges, or an error at the option."""
+"""Parse the options clause: `name = value` pairs with checked types and ranges."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ MAX_INTEGER = 10**9
 
 
 def parse_options(source: Source, tokens: Sequence[Token]) -> Options:
-    """Read `name = value, ...` (the tokens between the parentheses)."""
+    """Parse `name = value, ...` (the tokens between the parentheses)."""
     values: dict[str, object] = {}
     at: dict[str, int] = {}
     for part in _split(source, tokens):
@@ -75,7 +75,7 @@ def _split(source: Source, tokens: Sequence[Token]) -> list[list[Token]]:
 
 
 def read_value(source: Source, name: str, tokens: Sequence[Token]) -> object:
-    """Read one option's value; the error points at the value."""
+    """Parse the value of one option; an error points at the value."""
     tokens = list(tokens)
     while (
         len(tokens) > 2
@@ -167,7 +167,7 @@ _TABLE: dict[str, tuple[Callable[[Token, str], object], str]] = {
     "epsilon": (_epsilon, "the most the statement may cost, from 0.000001 to 1,000,000"),
     "delta": (
         _within(_ZERO, _ONE, _PROPER, open_low=True),
-        "the delta for keys whose values nobody declared, between 0 and 1",
+        "the delta for keys without a declared domain, between 0 and 1",
     ),
     "measure": (_measure, "the share of epsilon that measures the counts shown, or `AUTO`"),
     "measure_strategy": (
@@ -183,12 +183,12 @@ _TABLE: dict[str, tuple[Callable[[Token, str], object], str]] = {
     ),
     "candidates": (
         _count,
-        "how many of the largest groups are looked at where nobody declared the key's values",
+        "for keys without a declared domain: the number of largest groups to select from",
     ),
     "max_groups_contributed": (_count, "in how many groups one unit may count when all groups are released"),
     "confidence": (
         _within(_ZERO, _ONE, _PROPER, open_low=True),
-        "the probability that an interval covers the true count; 0.95 where nothing is said",
+        "the probability that an interval covers the true count; 0.95 by default",
     ),
     "privacy_unit_column": (_name, "the unit's column; may only repeat what the policy declares"),
     "fresh": (_flag, "`TRUE` asks for a new answer, and pays for it, where a stored one would be free"),

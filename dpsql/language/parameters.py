@@ -1,11 +1,11 @@
-"""Parameters become literal tokens before anything is parsed, so a value can never carry SQL."""
+"""Replace parameters by literal tokens before parsing, so that a value cannot inject SQL."""
 
 from __future__ import annotations
 
 import datetime
 import math
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -16,11 +16,10 @@ from dpsql.errors import ProgrammingError
 from dpsql.language.plain import Unusable
 
 if TYPE_CHECKING:
+    from dpsql.language.plain import Parameters
     from dpsql.language.source import Source
 
-__all__ = ["Parameters", "bind"]
-
-Parameters = Sequence[object] | Mapping[str, object] | None
+__all__ = ["bind"]
 
 
 def bind(
@@ -100,10 +99,10 @@ def _literal(source: Source, value: object, at: Token) -> list[Token]:
         ):
             return number(format(value, "f"))
         case Fraction():
-            raise source.refuse("a Fraction is no SQL value", at.start, "pass a Decimal or a text")
+            raise source.refuse("a Fraction has no SQL value", at.start, "pass a Decimal or a text")
         case str():
             if any(c == "\x00" or "\ud800" <= c <= "\udfff" for c in value):
-                raise source.refuse("a text parameter has a character that is no text", at.start)
+                raise source.refuse("a text parameter has a NUL or an invalid Unicode character", at.start)
             return [token(TokenType.STRING, value)]
         case datetime.datetime() if value.tzinfo is None:
             return [token(TokenType.TIMESTAMP, "TIMESTAMP"), token(TokenType.STRING, value.isoformat(" "))]

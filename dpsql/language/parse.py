@@ -1,4 +1,4 @@
-"""Text to `Statement`: lifts the private clauses, parses the rest with the stock DuckDB parser."""
+"""Parse one statement: remove the private clauses, then parse the rest with sqlglot's DuckDB parser."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dpsql.language.tokens import MARK, mark_functions, tokenize
 from dpsql.language.wrapping import Wrapper, unwrap
 
 if TYPE_CHECKING:
-    from dpsql.language.parameters import Parameters
+    from dpsql.language.plain import Parameters
 
 __all__ = ["parse"]
 
@@ -33,7 +33,7 @@ _SETTINGS = ("dp_epsilon", "dp_delta", "dp_measure", "dp_confidence")
 
 
 def parse(text: str, parameters: Parameters = None) -> Statement:
-    """Read one statement; raises `QuerySyntaxError` or `QueryRefused` pointing at what is wrong.
+    """Parse one statement; raise `QuerySyntaxError` or `QueryRefused` with the position of the error.
 
     >>> parse("SELECT page, COUNT(DISTINCT user_id) FROM visits GROUP BY page TOP 10").clause.top
     10
@@ -66,7 +66,7 @@ def parse(text: str, parameters: Parameters = None) -> Statement:
 
 
 def _uncommented(text: str) -> str:
-    """Blank out leading comments, so that offsets stay what they are."""
+    """Replace leading comments by spaces, so that positions do not change."""
     match = re.match(r"(\s|--[^\n]*\n|/\*.*?\*/)+", text, re.DOTALL)
     if not match:
         return text
@@ -176,7 +176,7 @@ def _show(source: Source, tokens: list[Token]) -> Show:
         case "RELEASES":
             return Show(source, "releases")
     at = tokens[1].start if len(tokens) > 1 else tokens[0].start
-    raise source.syntax("cannot show that", at, "SHOW PRIVACY BUDGET, SHOW TABLES or SHOW RELEASES")
+    raise source.syntax("SHOW does not support this", at, "SHOW PRIVACY BUDGET, SHOW TABLES or SHOW RELEASES")
 
 
 def _describe(source: Source, tokens: list[Token]) -> Describe:

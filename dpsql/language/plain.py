@@ -1,8 +1,8 @@
-"""What an analyst hands over becomes plain values before anything is decided.
+"""Copy the analyst's values to built-in Python types before a statement is prepared.
 
-A parameter of a class of the analyst's own can run code when it is read: it could close a stream, ask again
-or compare itself with a private count in the middle of a statement. So texts, numbers and containers are
-copied into Python's own types once, at the outermost entry, where nothing is reserved yet.
+An instance of the analyst's own class can run code when it is read. It could close a stream, run another
+statement or compare itself with a private count during a statement. So texts, numbers and containers are
+copied once, at the outermost entry point, before any budget is reserved.
 """
 
 from __future__ import annotations
@@ -21,22 +21,23 @@ from dpsql.errors import ProgrammingError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dpsql.language.parameters import Parameters
+__all__ = ["Parameters", "Unusable", "plain", "plain_text", "plain_whole"]
 
-__all__ = ["Unusable", "plain", "plain_text", "plain_whole"]
+Parameters = Sequence[object] | Mapping[str, object] | None
+"""The parameters of a statement: a sequence for `?` and `$1`, a mapping for `$name`."""
 
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
 class Unusable:
-    """Stands for a parameter that has no SQL value; the statement that uses it is refused where it does."""
+    """A parameter of a type without SQL values. A statement that uses it is refused at that place."""
 
     kind: str
 
 
 def plain(parameters: object) -> Parameters:
-    """Copy parameters: a mapping to a dict, any other sequence to a tuple, each value to its plain type."""
+    """Copy parameters: a mapping to a dict, another sequence to a tuple, each value to a built-in type."""
     if parameters is None:
         return None
     if isinstance(parameters, (str, bytes, bytearray, memoryview)):
@@ -49,14 +50,14 @@ def plain(parameters: object) -> Parameters:
 
 
 def plain_text(text: object) -> str:
-    """Copy a text; `ProgrammingError` for anything else."""
+    """Copy a text to `str`; raise `ProgrammingError` for another type."""
     if not isinstance(text, str):
         raise ProgrammingError("a statement is text (str)")
     return str.__str__(text)
 
 
 def plain_whole(value: _T) -> _T:
-    """Copy a whole number; anything else stays what it is, to be refused."""
+    """Copy an integer to `int`; return any other value unchanged, to be refused later."""
     if isinstance(value, int) and not isinstance(value, bool):
         return int.__int__(value)  # type: ignore[return-value]  # a number for a number
     return value
@@ -73,7 +74,7 @@ def _value(value: object) -> object:
 
 def _whole(value: object) -> int:
     if not isinstance(value, int):
-        raise ProgrammingError("a parameter is no valid date or time")
+        raise ProgrammingError("a parameter is not a valid date or time")
     return int.__int__(value)
 
 

@@ -1,4 +1,4 @@
-"""The statement's text, and errors that point into it."""
+"""The text of a statement, and errors with a position in it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Source"]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One statement as typed; makes errors with line, column and the line itself."""
+    """The text of a statement as typed. Its methods make errors with line, column and that line's text."""
 
     text: str
 
@@ -32,19 +32,19 @@ class Source:
         return line, col, self.text.split("\n")[line - 1]
 
     def refuse(self, message: str, at: int | exp.Expr | None = None, hint: str | None = None) -> QueryRefused:
-        """Make the error for a statement that is understood but not allowed."""
+        """Return the error for a statement that is valid SQL but not allowed."""
         line, col, shown = self.locate(self.position(at))
         return QueryRefused(message, hint=hint, line=line, col=col, source=shown)
 
     def syntax(
         self, message: str, at: int | exp.Expr | None = None, hint: str | None = None
     ) -> QuerySyntaxError:
-        """Make the error for text that is not a statement."""
+        """Return the error for text that is not a valid statement."""
         line, col, shown = self.locate(self.position(at))
         return QuerySyntaxError(message, hint=hint, line=line, col=col, source=shown)
 
     def position(self, at: int | exp.Expr | None) -> int:
-        """Find where a node starts: its own token or the first of its parts that has one; else 0."""
+        """Return the position of a node, or of the nearest node around it that has one; else 0."""
         if at is None:
             return 0
         if isinstance(at, int):

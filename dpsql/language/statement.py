@@ -1,4 +1,4 @@
-"""What the language room hands on: statements, their options, and the selections of a private SELECT."""
+"""The parsed statements, their options, and the selections of a private SELECT."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options clause, typed; None where the analyst left one out. `at` holds each one's position."""
+    """The options of a private statement; None for those that are absent. `at` holds their positions."""
 
     epsilon: Fraction | None = None
     delta: Fraction | None = None
@@ -52,7 +52,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """The private selection clauses as lifted out of the text, before any is given a meaning."""
+    """The private selection clauses TOP, ARGMAX, BY and ABOVE THRESHOLD of a statement, as written."""
 
     top: int | None = None
     argmax: bool = False
@@ -68,7 +68,7 @@ class TopK:
 
     k: int
     count: int
-    """Which item of the select list orders (its index), or -1 for a count that is not shown."""
+    """The index of the count that orders the groups."""
     lowest: bool = False
     threshold: Fraction | None = None
     argmax: bool = False
@@ -83,7 +83,7 @@ class AboveThreshold:
     count: int
     limit: int | None
     order: tuple[tuple[int, bool], ...] = ()
-    """Keys of the public order, by place, and whether downwards; empty: the domain's own order."""
+    """The keys of the public order, by place, and whether descending; empty: the order of the domain."""
     spelling: str = ""
 
 
@@ -99,7 +99,7 @@ class AllGroups:
     """Every group of a GROUP BY with its counts."""
 
     order: tuple[tuple[int, bool], ...] = ()
-    """How the released groups are shown: keys by place, and whether downwards."""
+    """The keys that order the released groups, by place, and whether descending."""
     limit: int | None = None
     spelling: str = "GROUP BY without a selection"
 
@@ -109,7 +109,7 @@ Selection = TopK | AboveThreshold | Scalar | AllGroups
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A SELECT: private or public is for the analysis to say."""
+    """A SELECT statement. The analysis decides whether it is private or public."""
 
     source: Source
     tree: exp.Query
@@ -118,7 +118,7 @@ class Query:
     has_options: bool
     parameters: tuple[object, ...] = ()
     wrapper: Wrapper | None = None
-    """A plain SELECT around the statement; its own tree is then without it."""
+    """The plain SELECT around the statement, if there is one; `tree` is without it."""
     whole: exp.Query | None = None
     """The statement with its wrapper, for public ones."""
 
@@ -151,7 +151,7 @@ class Describe:
 
 @dataclass(frozen=True, slots=True)
 class Set:
-    """SET of a default of this connection, already typed (see `Options`)."""
+    """SET of a default option of this connection, with a parsed value (see `Options`)."""
 
     source: Source
     name: str

@@ -1,4 +1,4 @@
-"""Text to tokens: scripts cut into statements, limits on size, function calls marked by name."""
+"""Split scripts into statements and statements into tokens; check size limits; mark function calls."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ _STAR_MODIFIERS = frozenset({"replace", "exclude", "except", "rename"})
 
 
 def tokenize(source: Source) -> list[Token]:
-    """Cut a statement into tokens; refuse what is too long or too deeply nested, with the limit's value."""
+    """Split a statement into tokens; refuse a statement that is too long or too deeply nested."""
     if len(source.text) > MAX_TEXT:
         raise source.refuse(f"the statement is longer than {MAX_TEXT:,} characters")
     if "\x00" in source.text:
         raise source.syntax("the statement has a NUL character", source.text.index("\x00"))
     stray = next((i for i, c in enumerate(source.text) if "\ud800" <= c <= "\udfff"), None)
     if stray is not None:
-        raise source.syntax("the statement has a character that is no text", stray)
+        raise source.syntax("the statement has an invalid Unicode character", stray)
     try:
         tokens: list[Token] = list(DuckDB().tokenize(source.text))
     except TokenError:
@@ -74,7 +74,7 @@ def _last_quote(text: str) -> int:
 
 
 def split(script: str) -> list[str]:
-    r"""Cut a script into its statements, without the semicolons; empty ones are left out.
+    r"""Split a script into its statements, without semicolons; empty statements are left out.
 
     >>> split("SELECT ';'; -- done;\nSELECT 2;")
     ["SELECT ';'", '-- done;\nSELECT 2']
@@ -90,7 +90,10 @@ def split(script: str) -> list[str]:
 
 
 def _semicolons(script: str) -> list[int]:
-    """Find the semicolons outside quotes and comments (the tokenizer would swallow text after EXPLAIN)."""
+    """Return the positions of the semicolons outside quotes and comments.
+
+    The tokenizer cannot be used, because it does not split the text after EXPLAIN.
+    """
     found: list[int] = []
     i, size = 0, len(script)
     while i < size:
@@ -139,7 +142,7 @@ def _has_code(part: str) -> bool:
 
 
 def closing(tokens: Sequence[Token], opening: int) -> int:
-    """Find the index of the parenthesis that closes the one at `opening`, or -1."""
+    """Return the index of the parenthesis that closes the one at `opening`; -1 if there is none."""
     depth = 0
     for i in range(opening, len(tokens)):
         if tokens[i].token_type == TokenType.L_PAREN:
@@ -168,7 +171,7 @@ def _with_text(token: Token, text: str) -> Token:
 
 
 def _spelled(tokens: Sequence[Token], opening: int) -> bool:
-    """Whether a call is written with words: SUBSTRING(x FROM 2), POSITION(a IN b)."""
+    """Return whether a call has keywords among its arguments: SUBSTRING(x FROM 2), POSITION(a IN b)."""
     depth = 0
     for token in tokens[opening : closing(tokens, opening)]:
         depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)

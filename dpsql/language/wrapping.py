@@ -1,4 +1,7 @@
-"""One plain SELECT around a statement, as BI tools and pandas send: presentation of what is released."""
+"""Recognise a plain SELECT around a statement, as BI tools and pandas send it.
+
+The outer SELECT only chooses, orders and limits the released rows.
+"""
 
 from __future__ import annotations
 
@@ -15,17 +18,17 @@ _NAMES = (TokenType.VAR, TokenType.IDENTIFIER)
 
 @dataclass(frozen=True, slots=True)
 class Wrapper:
-    """What the outer SELECT asks of the released rows."""
+    """The outer SELECT: the columns, order and limit of the released rows."""
 
     columns: tuple[str, ...] | None
-    """Names in order; None for `*`."""
+    """The column names in order; None for `*`."""
     order: tuple[tuple[str, bool], ...]
-    """Names or places (as text), and whether downwards."""
+    """Column names or places (as text), and whether descending."""
     limit: int | None
 
 
 def unwrap(tokens: list[Token]) -> tuple[list[Token], Wrapper] | None:
-    """Take `SELECT * | names FROM (statement) [alias] [ORDER BY names] [LIMIT n]` apart, or return None."""
+    """Split `SELECT * | names FROM (statement) [alias] [ORDER BY names] [LIMIT n]`; None for other tokens."""
     if not tokens or tokens[0].token_type != TokenType.SELECT:
         return None
     i, columns = _columns(tokens, 1)

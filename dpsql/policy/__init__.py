@@ -1,24 +1,27 @@
-"""The owner's policy: `dpsql.toml` -> `Policy`. Everything in it is public to the analysts.
+"""The owner's policy: reads `dpsql.toml` into a `Policy`. Analysts may read all of it.
 
 ========================  ==================================================================
 ``load``, ``tables``      TOML -> the dataclasses (``section`` reads one TOML table)
-``model``, ``parts``      the dataclasses
+``model``, ``budget``,    the dataclasses
+``parts``
+``fields``                protocols of the dataclasses, for the rules
 ``keys``                  the keys of each TOML table, with their meanings
-``rules``                 what must hold among them (``budget_rules``, ``domain_rules``, ``engine_rules``,
-                          ``length_rules``)
-``names``                 ASCII names compared without case; wording of errors
-``values``                a domain's values as its column's type holds them
-``fingerprint``           a hash of what answers depend on
+``rules``                 the checks of their consistency (``budget_rules``, ``domain_rules``,
+                          ``engine_rules``, ``length_rules``)
+``names``                 ASCII names compared without case; policy errors
+``values``                conversion of a domain's values to the column's type
+``fingerprint``           a hash of the parts that answers depend on
 ========================  ==================================================================
 """
 
 from __future__ import annotations
 
+from dpsql.policy.budget import AnalystPolicy, BudgetPolicy
 from dpsql.policy.engine_rules import engine_kind
 from dpsql.policy.keys import KEYS, Key
 from dpsql.policy.length_rules import shown_length
 from dpsql.policy.load import load
-from dpsql.policy.model import AnalystPolicy, BudgetPolicy, Policy, Table
+from dpsql.policy.model import Policy, Table
 from dpsql.policy.names import Names, same_name
 from dpsql.policy.parts import (
     BooleanDomain,

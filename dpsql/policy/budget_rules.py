@@ -1,43 +1,29 @@
-"""What holds among the numbers of a policy's budget."""
+"""Check the consistency of a policy's budget and of the analysts' caps."""
 
 from __future__ import annotations
 
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from dpsql.charge import exact
 from dpsql.policy.names import joined, wrong
 
 if TYPE_CHECKING:
-    from dpsql.policy.model import AnalystPolicy, BudgetPolicy
+    from dpsql.policy.budget import AnalystPolicy, BudgetPolicy
 
-__all__ = ["check_analyst", "check_budget", "read_numbers"]
+__all__ = ["check_analyst", "check_budget"]
 
 _LIMITS = ("max_failures", "max_failures_total", "max_cancelled", "max_cancelled_total")
-_NUMBERS = ("epsilon", "delta", "max_epsilon_per_query", "default_epsilon", "default_delta")
-
-
-def read_numbers(part: BudgetPolicy | AnalystPolicy, *key: str) -> None:
-    """Replace each number of a frozen part by the exact rational its author wrote."""
-    for name in _NUMBERS:
-        value = getattr(part, name, None)
-        if value is None:
-            continue
-        try:
-            object.__setattr__(part, name, exact(value))
-        except ValueError as problem:
-            raise wrong(joined(*key, name), str(problem)) from None
 
 
 def check_analyst(analyst: AnalystPolicy) -> None:
-    """Raise `PolicyError` unless the analyst's cap is one."""
+    """Raise `PolicyError` for an invalid name or cap of an analyst."""
     if not analyst.name or len(analyst.name) > 200 or not analyst.name.isprintable():
         raise wrong(joined("analysts", analyst.name), "an analyst's name is 1 to 200 printable characters")
     _check_pair(analyst, "analysts", analyst.name)
 
 
 def check_budget(budget: BudgetPolicy) -> None:
-    """Raise `PolicyError` unless the budget's numbers make sense together."""
+    """Raise `PolicyError` for a number of the budget that is out of range or contradicts another."""
     _check_pair(budget, "budget")
     most = budget.max_epsilon_per_query
     _check_cap("max_epsilon_per_query", most, budget.epsilon, "epsilon")

@@ -1,4 +1,4 @@
-"""What makes a public domain one: values of the column's own type, at least one, not too many."""
+"""Check the public domains of a policy: their values fit the column's type and are not too many."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ from dpsql.policy.values import fit, kind_of
 from dpsql.types import BIGINT, DATE, VARCHAR, SqlType
 
 if TYPE_CHECKING:
-    from dpsql.policy.model import Table
+    from dpsql.policy.fields import TableFields
 
 __all__ = ["MOST_VALUES", "check_table_domain", "checked_domain"]
 
 MOST_VALUES = 10_000_000
-"""The most values a domain may have: every one of them is a candidate that is counted and gets noise."""
+"""The most values a domain may have: each of them is a group that is counted and gets noise."""
 
 
-def checked_domain(domain: Domain, kind: SqlType | None, place: str) -> Domain:
+def checked_domain(domain: Domain, sql_type: SqlType | None, place: str) -> Domain:
     """Return the domain with its values converted to the column's type, if that is declared."""
     if isinstance(domain, ValuesDomain):
-        return _checked_values(domain, kind, place)
+        return _checked_values(domain, sql_type, place)
     if isinstance(domain, RangeDomain):
-        _check_range(domain, kind, place)
-    elif isinstance(domain, BooleanDomain) and kind is not None and kind.name != "BOOLEAN":
-        raise wrong(place, f"the column is {kind}, no BOOLEAN")
-    elif isinstance(domain, EnumDomain) and kind is not None and kind.name != "ENUM":
-        raise wrong(place, f"the column is {kind}, no ENUM", "list its values")
+        _check_range(domain, sql_type, place)
+    elif isinstance(domain, BooleanDomain) and sql_type is not None and sql_type.name != "BOOLEAN":
+        raise wrong(place, f"the column is {sql_type}, not BOOLEAN")
+    elif isinstance(domain, EnumDomain) and sql_type is not None and sql_type.name != "ENUM":
+        raise wrong(place, f"the column is {sql_type}, not ENUM", "list its values")
     return domain
 
 
 def check_table_domain(
-    domain: TableDomain, kind: SqlType | None, tables: Mapping[str, Table], place: str
+    domain: TableDomain, sql_type: SqlType | None, tables: Mapping[str, TableFields], place: str
 ) -> None:
-    """Check that a domain's table is there, is public, and has a column the values can come from."""
+    """Check that the table of a domain is declared and public and has a column of a comparable type."""
     table = tables.get(domain.table)
     if table is None:
         raise wrong(place, f"there is no table {domain.table!r}", suggest(domain.table, tables, "tables"))
@@ -65,8 +65,8 @@ def check_table_domain(
             suggest(domain.column, table.columns, "its columns"),
         )
     found = table.columns[domain.column]
-    if kind is not None and not _comparable(found, kind):
-        raise wrong(place, f"the column is {kind}, but {domain.column!r} of {table.name!r} is {found}")
+    if sql_type is not None and not _comparable(found, sql_type):
+        raise wrong(place, f"the column is {sql_type}, but {domain.column!r} of {table.name!r} is {found}")
 
 
 def _comparable(one: SqlType, other: SqlType) -> bool:
@@ -76,7 +76,7 @@ def _comparable(one: SqlType, other: SqlType) -> bool:
     ) and one.name not in ("LIST", "STRUCT", "BLOB")
 
 
-def _checked_values(domain: ValuesDomain, kind: SqlType | None, place: str) -> ValuesDomain:
+def _checked_values(domain: ValuesDomain, sql_type: SqlType | None, place: str) -> ValuesDomain:
     if not domain.values:
         raise wrong(place, "a domain has at least one value")
     if len(domain.values) > MOST_VALUES:
@@ -90,31 +90,31 @@ def _checked_values(domain: ValuesDomain, kind: SqlType | None, place: str) -> V
         raise wrong(
             place, "a value is a text, an integer, a Decimal, a boolean, a date, a timestamp or a time"
         )
-    if kind is not None and kind.name == "TIMESTAMP" and any(map(_is_day, domain.values)):
+    if sql_type is not None and sql_type.name == "TIMESTAMP" and any(map(_is_day, domain.values)):
         raise wrong(
             place,
-            "a day is no TIMESTAMP",
+            "a date without a time is not a TIMESTAMP",
             "write { from = 2024-01-01, to = 2024-01-31 } for all times of these days, or times: "
             '"2024-01-01 00:00:00"',
         )
     held: list[Value] = []
     for position, value in enumerate(domain.values):
         try:
-            held.append(fit(value, kind) if kind is not None else _plain(value))
+            held.append(fit(value, sql_type) if sql_type is not None else _plain(value))
         except ValueError as problem:
             raise wrong(f"{place}[{position}]", str(problem)) from None
     return ValuesDomain(tuple(held))
 
 
 def _is_day(value: Value) -> bool:
-    """Whether a value is a day without a time: as a TIMESTAMP it would stand for its midnight alone."""
+    """Return whether a value is a date without a time; as a TIMESTAMP it would mean only its midnight."""
     if isinstance(value, str):
         return re.fullmatch(r"\d{4}-\d\d-\d\d", value) is not None
     return isinstance(value, date) and not isinstance(value, datetime)
 
 
 def _plain(value: Value) -> Value:
-    """Check a value of a column whose type is not known yet."""
+    """Return a value of a column whose type is not known yet; `ValueError` if no type can hold it."""
     if isinstance(value, str):
         return fit(value, VARCHAR)
     if isinstance(value, int) and not -(1 << 63) <= value < 1 << 64:
@@ -126,15 +126,17 @@ def _plain(value: Value) -> Value:
     return value
 
 
-def _check_range(domain: RangeDomain, kind: SqlType | None, place: str) -> None:
+def _check_range(domain: RangeDomain, sql_type: SqlType | None, place: str) -> None:
     ends = (domain.start, domain.stop)
     days = all(isinstance(end, date) and not isinstance(end, datetime) for end in ends)
     integers = all(isinstance(end, int) and not isinstance(end, bool) for end in ends)
     if not days and not integers:
         raise wrong(place, "a range goes from an integer to an integer, or from a date to a date")
-    if kind is not None and not (kind.integer if integers else kind.name in ("DATE", "TIMESTAMP")):
+    if sql_type is not None and not (
+        sql_type.integer if integers else sql_type.name in ("DATE", "TIMESTAMP")
+    ):
         raise wrong(
-            place, f"a range of {'integers' if integers else 'dates'} does not fit a column of {kind}"
+            place, f"a range of {'integers' if integers else 'dates'} does not fit a column of {sql_type}"
         )
     if domain.size == 0:
         raise wrong(place, "the range is empty: it ends before it starts")
@@ -142,6 +144,6 @@ def _check_range(domain: RangeDomain, kind: SqlType | None, place: str) -> None:
         raise wrong(place, f"a domain has at most {MOST_VALUES} values")
     for end in ends:
         try:
-            fit(end, DATE if days else kind or BIGINT)
+            fit(end, DATE if days else sql_type or BIGINT)
         except ValueError as problem:
             raise wrong(place, str(problem)) from None

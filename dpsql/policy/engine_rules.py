@@ -1,4 +1,4 @@
-"""Which engine holds the private tables: `[database] engine`, a word or an address without a password."""
+"""Check the engine of a policy (`[database] engine`): a known name, or an address without a password."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, urlsplit
 from dpsql.policy.names import suggest, wrong
 
 if TYPE_CHECKING:
-    from dpsql.policy.model import Policy
+    from dpsql.policy.fields import PolicyFields
 
 __all__ = ["check_engine", "engine_kind"]
 
@@ -18,13 +18,13 @@ _LIBPQ = frozenset(
     | {"sslmode", "sslrootcert", "sslcert", "sslkey", "sslcrl", "channel_binding", "gssencmode"}
     | {"krbsrvname", "require_auth"}
 )
-"""What a PostgreSQL address may say: where the server is and how it is reached, nothing about the session."""
+"""The allowed parameters of a PostgreSQL address: the server and the connection, not the session."""
 _CONNECT = frozenset({"use_ssl", "user_id"})
 _PASSWORD = "an address in a policy has no password: analysts may read the policy"  # noqa: S105  it is none
 
 
 def engine_kind(engine: str) -> str:
-    """Return `duckdb`, `postgresql` or `spark`; an empty text for anything else.
+    """Return the kind of an engine: `duckdb`, `postgresql` or `spark`; "" if it is unknown.
 
     >>> [engine_kind(e) for e in ("duckdb", "postgresql://alice@db/shop", "spark", "sc://host:15002")]
     ['duckdb', 'postgresql', 'spark', 'spark']
@@ -35,8 +35,8 @@ def engine_kind(engine: str) -> str:
     return {"postgresql": "postgresql", "postgres": "postgresql", "sc": "spark"}.get(scheme, "")
 
 
-def check_engine(policy: Policy) -> None:
-    """Raise `PolicyError` unless the engine is one, its address has no secret, and it goes with the rest."""
+def check_engine(policy: PolicyFields) -> None:
+    """Raise `PolicyError` for an unknown engine, an address with a password, or a conflicting setting."""
     kind = engine_kind(policy.engine)
     if not kind:
         known = ("duckdb", "spark", "postgresql://user@host/database", "sc://host:15002")
@@ -80,7 +80,7 @@ def _check_connect(address: str) -> None:
         if part.partition("=")[0] not in _CONNECT:
             raise wrong(
                 _KEY,
-                "the address has a parameter that is not allowed; secrets do not stand in a policy",
+                "the address has a parameter that is not allowed; a policy must not contain secrets",
                 "the token is read from SPARK_CONNECT_AUTHENTICATE_TOKEN",
             )
     if "@" in address:

@@ -1,4 +1,4 @@
-"""A hash of what answers depend on, so that a stored release is reused only under an unchanged policy."""
+"""Hash the parts of a policy that answers depend on; changed parts prevent the reuse of a stored release."""
 
 from __future__ import annotations
 
@@ -14,41 +14,41 @@ from dpsql.policy.names import fold
 from dpsql.policy.parts import DatabaseSource
 
 if TYPE_CHECKING:
-    from dpsql.policy.model import Policy, Table
+    from dpsql.policy.fields import PolicyFields, TableFields
 
 __all__ = ["fingerprint", "part_fingerprint"]
 
 
-def fingerprint(policy: Policy) -> str:
+def fingerprint(policy: PolicyFields) -> str:
     """Return the SHA-256 of the tables, the database, the data version and the limit on values' length.
 
-    How they were written down, comments, the order of tables, and the place of the folder (paths are taken
-    relative to the policy) do not change it; nor do the budget and the caps, which change prices but no
-    answer.
+    Formatting, comments, the order of tables and the location of the folder do not change it: paths are taken
+    relative to the policy. The budget and the caps do not change it either, because no answer depends on
+    them.
     """
     content = ["1", policy.engine, policy.database, policy.data_version, policy.longest_value]
     return _hash(policy, [*content, _sorted(policy.tables.values())])
 
 
-def part_fingerprint(policy: Policy, tables: Iterable[Table]) -> str:
-    """Return the same for some of the tables alone; the data version is left out."""
+def part_fingerprint(policy: PolicyFields, tables: Iterable[TableFields]) -> str:
+    """Return the fingerprint for some of the tables, without the data version."""
     chosen = _sorted(tables)
     database = policy.database if any(isinstance(t.source, DatabaseSource) for t in chosen) else None
     return _hash(policy, ["1", policy.engine, database, policy.longest_value, chosen])
 
 
-def _sorted(tables: Iterable[Table]) -> list[Table]:
+def _sorted(tables: Iterable[TableFields]) -> list[TableFields]:
     return sorted(tables, key=lambda table: fold(table.name))
 
 
-def _hash(policy: Policy, content: object) -> str:
+def _hash(policy: PolicyFields, content: object) -> str:
     base = policy.path.parent if policy.path is not None else None
     text = json.dumps(_plain(content, base), ensure_ascii=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _plain(thing: object, base: Path | None) -> object:
-    """Write a value as lists of texts, each text led by its type, so that no two values look the same."""
+    """Return a value as nested lists of texts, each with its type, so that different values differ."""
     if isinstance(thing, (list, tuple)):
         return [_plain(item, base) for item in thing]
     if isinstance(thing, Mapping):

@@ -16,9 +16,9 @@ class Key:
     """One key of the policy file."""
 
     value: str
-    """What may be written, in words."""
+    """The allowed values, in words."""
     default: str
-    """What holds when the key is absent, in words; `required` if it may not be."""
+    """The value when the key is absent, in words; `required` if it must be present."""
     meaning: str
 
 
@@ -40,7 +40,7 @@ KEYS: dict[str, dict[str, Key]] = {
     },
     "[budget]": {
         "epsilon": Key("a number", "required", "the total that may ever be spent"),
-        "delta": Key("a number", "0", "the total delta, for keys whose values nobody declared"),
+        "delta": Key("a number", "0", "the total delta, for keys without a declared domain"),
         "max_epsilon_per_query": Key("a number", "no cap", "the most one statement may cost"),
         "max_failures": Key(
             "a whole number",
@@ -92,11 +92,13 @@ KEYS: dict[str, dict[str, Key]] = {
         ),
         "unit_kind": Key("text", "`unit`, or `row`", "what a unit is; tables of different kinds never join"),
         "columns": Key("a table of names and types", "the schema of the source", "what exists of the table"),
-        "unique": Key("lists of columns", "none", "no two rows agree in these columns; the owner's word"),
+        "unique": Key(
+            "lists of columns", "none", "no two rows agree in these columns, as the owner declares"
+        ),
         "domain": Key("a table, below", "none", "the public values of key columns"),
         "trust_source": Key(
             "`true` or `false`", "`false`", "skip reading the source once through its declared types"
         ),
     },
 }
-"""The keys by the table they stand in."""
+"""The keys of each TOML table."""

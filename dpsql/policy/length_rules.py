@@ -1,4 +1,4 @@
-"""The longest private value that is read: `[engine] longest_value`, a number of bytes of UTF-8."""
+"""Parse and check the length limit of private values (`[engine] longest_value`)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dpsql.policy.names import wrong
 __all__ = ["LARGEST", "LONGEST", "read_length", "shown_length"]
 
 LONGEST = 64 << 10
-"""Bytes of the longest value where the policy says nothing."""
+"""The default limit, in bytes of UTF-8."""
 LARGEST = 256 << 10
-"""What a policy may allow at most.
+"""The largest limit that a policy may set, in bytes.
 
 PostgreSQL holds no row above one gigabyte and no row of more than 1,664 columns. Changing the case of a text
 makes it at most half as long again, so that every row of values within this limit fits.
@@ -22,7 +22,7 @@ _UNITS = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20}
 
 
 def read_length(value: object) -> int:
-    """Read a length: bytes as an integer, or a text such as "64 KiB"; raises `PolicyError`.
+    """Parse a length: a number of bytes, or a text such as "64 KiB"; raise `PolicyError` for other values.
 
     >>> read_length("64 KiB"), read_length(4096)
     (65536, 4096)
@@ -42,7 +42,7 @@ def read_length(value: object) -> int:
 
 
 def shown_length(size: int) -> str:
-    """Write a length for people.
+    """Format a length with its unit.
 
     >>> shown_length(65536), shown_length(1000)
     ('64 KiB', '1,000 bytes')

@@ -12,9 +12,10 @@ from typing import cast
 
 from dpsql.charge import exact
 from dpsql.errors import PolicyError
+from dpsql.policy.budget import AnalystPolicy, BudgetPolicy
 from dpsql.policy.keys import KEYS
 from dpsql.policy.length_rules import LONGEST, read_length
-from dpsql.policy.model import AnalystPolicy, BudgetPolicy, Policy, Table
+from dpsql.policy.model import Policy, Table
 from dpsql.policy.names import wrong
 from dpsql.policy.parts import CsvSource, ParquetSource
 from dpsql.policy.section import Section
@@ -54,7 +55,7 @@ def _parse(file: Path) -> dict[str, object]:
     except OSError as problem:
         raise PolicyError(f"cannot be read: {problem.strerror}") from None
     except UnicodeDecodeError:
-        raise PolicyError("is no UTF-8 text") from None
+        raise PolicyError("is not UTF-8 text") from None
     try:
         return tomllib.loads(text.replace("\r\n", "\n"), parse_float=_decimal)
     except tomllib.TOMLDecodeError as problem:
@@ -108,7 +109,7 @@ def _policy(raw: dict[str, object], file: Path) -> Policy:
         elif database_path is None and policy.engine == "duckdb":
             raise wrong(
                 key,
-                "is no Parquet or CSV file, and no database is named",
+                "is not a Parquet or CSV file, and no database is named",
                 'end it in .parquet or .csv, or write [database] with path = "FILE"',
             )
     return policy
@@ -156,7 +157,7 @@ def _analysts(top: Section) -> dict[str, AnalystPolicy]:
     if listed == {}:
         raise wrong(
             "analysts",
-            "lists nobody, so nobody could ask",
+            "lists no analyst, so no statement could be run",
             'write [analysts.NAME], or [analysts."*"] for everybody',
         )
     for name, raw in (listed or {}).items():

@@ -1,94 +1,26 @@
-"""The policy as the rest of dpsql sees it: frozen, validated when made, whether from a file or in Python."""
+"""The dataclasses `Policy` and `Table`, which are frozen and validated when they are made."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from fractions import Fraction
 from pathlib import Path
 
-from dpsql.charge import Charge
-from dpsql.policy import budget_rules, rules
+from dpsql.policy import rules
+from dpsql.policy.budget import AnalystPolicy, BudgetPolicy
 from dpsql.policy.fingerprint import fingerprint
 from dpsql.policy.length_rules import LONGEST
 from dpsql.policy.names import Names
 from dpsql.policy.parts import Domain, Source, Unit
 from dpsql.types import SqlType
 
-__all__ = ["AnalystPolicy", "BudgetPolicy", "Policy", "Table"]
-
-
-@dataclass(frozen=True, slots=True)
-class BudgetPolicy:
-    """What may be spent in all, what one statement may take, and where it is written down.
-
-    Numbers may be given as `dpsql.charge.exact` reads them (`5`, `"0.7"`, `0.7`); they are held exact.
-
-    Attributes
-    ----------
-    epsilon, delta
-        The policy's total.
-    max_epsilon_per_query
-        The most one statement may take; None for no such cap.
-    max_failures
-        How many of an analyst's private statements may fail before further ones are refused. What runs counts
-        as if it failed, so this is also how many may run at the same time.
-    max_cancelled
-        The same for statements that the analyst cancels; None: 20, or `max_failures` if that is more.
-    max_failures_total, max_cancelled_total
-        The same for all analysts together; None: ten times as many.
-    default_epsilon, default_delta
-        For statements that name none; None: such statements are refused.
-    ledger
-        The ledger's file.
-    """
-
-    epsilon: Fraction
-    delta: Fraction = Fraction(0)
-    max_epsilon_per_query: Fraction | None = None
-    max_failures: int = 3
-    default_epsilon: Fraction | None = None
-    default_delta: Fraction | None = None
-    ledger: Path = Path("dpsql-ledger.sqlite")
-    max_failures_total: int | None = None
-    max_cancelled: int | None = None
-    max_cancelled_total: int | None = None
-
-    def __post_init__(self) -> None:
-        budget_rules.read_numbers(self, "budget")
-        object.__setattr__(self, "ledger", Path(self.ledger))
-
-    @property
-    def total(self) -> Charge:
-        """The policy's whole budget."""
-        return Charge(self.epsilon, self.delta)
-
-
-@dataclass(frozen=True, slots=True)
-class AnalystPolicy:
-    """One analyst's own cap beside the policy's total, which still binds.
-
-    The name `*` stands for each analyst who is not listed. Where somebody is listed, and `*` is not, all
-    others are refused. Names are compared exactly; dpsql does not verify who gives one.
-    """
-
-    name: str
-    epsilon: Fraction
-    delta: Fraction = Fraction(0)
-
-    def __post_init__(self) -> None:
-        budget_rules.read_numbers(self, "analysts", self.name)
-
-    @property
-    def charge(self) -> Charge:
-        """The cap as a charge."""
-        return Charge(self.epsilon, self.delta)
+__all__ = ["Policy", "Table"]
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One declared table. What is not declared does not exist.
+    """A declared table. Analysts cannot use tables that are not declared.
 
     Attributes
     ----------
@@ -101,7 +33,7 @@ class Table:
     columns
         Names and types in order; None: they are taken from the source's schema.
     unique
-        Sets of columns the owner vouches are unique over the whole table.
+        Sets of columns that the owner declares unique over the whole table.
     domain
         Public domains of columns.
     trust_source
@@ -124,7 +56,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What the owner allows: tables with their privacy units and public domains, and the budget.
+    """A policy: the tables with their privacy units and public domains, and the budget.
 
     Raises `PolicyError`, naming the key, for anything inconsistent. `load` reads one from `dpsql.toml`.
     """
@@ -143,11 +75,11 @@ class Policy:
     share_releases: bool = False
     """Whether an analyst may be given a release made for another one, charged to the former's own cap."""
     data_version: str | None = None
-    """Bumped by the owner when the data changed; None: a hash of the content, where it is in files."""
+    """Changed by the owner when the data change; None: a hash of the files' content."""
     longest_value: int = LONGEST
     """Bytes of UTF-8 of the longest private value that is read; longer ones are NULL, on every engine."""
     fingerprint: str = field(init=False, repr=False, compare=False)
-    """Hash of everything in the policy that an answer can depend on, thus not of budgets and caps."""
+    """Hash of the parts of the policy that answers depend on; budgets and caps are not among them."""
 
     def __post_init__(self) -> None:
         for name, value in rules.checked_policy(self).items():
@@ -160,7 +92,7 @@ class Policy:
 
     @property
     def id(self) -> str:
-        """What the ledger knows the policy by: its file's place relative to the ledger.
+        """The identifier of the policy in the ledger: the path of its file relative to the ledger.
 
         It survives edits of the policy (the budget spent so far must) and moving the folder as a whole,
         and differs between two policies that name one ledger by mistake.

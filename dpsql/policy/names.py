@@ -1,4 +1,4 @@
-"""Names of tables and columns: plain ASCII, compared without case; and how a policy error words them."""
+"""Names of tables and columns, compared without case; and functions that make policy errors."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ _LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 
 def fold(name: str) -> str:
-    """Return the form of a name that is compared: ASCII letters in lower case, everything else as it is."""
+    """Return the form in which names are compared: ASCII letters in lower case."""
     return name.translate(_LOWER)
 
 
 def same_name(one: str, other: str) -> bool:
-    """Whether two spellings name the same table or column."""
+    """Return whether two names are equal without regard to case."""
     return fold(one) == fold(other)
 
 
 def name_problem(name: str) -> str | None:
-    """Say what is wrong with the name of a table or column; None if nothing is."""
+    """Return what is wrong with the name of a table or column; None for a valid name."""
     if not name:
         return "a name may not be empty"
     if len(name) > 200:
@@ -42,7 +42,7 @@ def name_problem(name: str) -> str | None:
 
 
 class Names(Mapping[str, V]):
-    """An immutable mapping from names to things, in the order declared, looked up without regard to case.
+    """An immutable mapping with names as keys, in declared order, looked up without regard to case.
 
     Iterating yields the names as they were spelled. Two names that differ only in case raise `ValueError`.
 
@@ -89,7 +89,7 @@ class Names(Mapping[str, V]):
 
 
 def joined(*parts: str) -> str:
-    """Write a key path as TOML does: `tables.visits.domain."landing page"`.
+    """Return a key path in TOML syntax: `tables.visits.domain."landing page"`.
 
     >>> joined("tables", "my visits", "unit")
     'tables."my visits".unit'
@@ -98,12 +98,12 @@ def joined(*parts: str) -> str:
 
 
 def wrong(key: str, text: str, hint: str | None = None) -> PolicyError:
-    """Make the error that says which key of the policy is wrong, why, and how to mend it; one line each."""
+    """Return the error for a key of the policy: the key, what is wrong with it, and a hint."""
     return PolicyError(f"{key}: {text}" if key else text, hint=hint)
 
 
 def suggest(word: str, known: Iterable[str], what: str = "known here") -> str:
-    """Word the hint for a name that is not known: the nearest known one, or all of them."""
+    """Return a hint for an unknown name: the nearest known name, or a list of the known names."""
     folded = {fold(name): name for name in known}
     near = difflib.get_close_matches(fold(word), folded, n=1)
     if near:

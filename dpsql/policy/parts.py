@@ -1,4 +1,4 @@
-"""The parts of a policy's table: where its rows are, what its privacy unit is, which values are public."""
+"""The parts of a policy's table: its source, its privacy unit, and its public domains."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class UnitColumn:
 
     column: str
     kind: str = "unit"
-    """What is protected, in the owner's word (`person`); tables of different kinds never join."""
+    """The name of what is protected (`person`); tables of different kinds cannot be joined."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class RangeDomain:
 
     @property
     def size(self) -> int:
-        """How many values it has."""
+        """The number of values."""
         if isinstance(self.start, int) and isinstance(self.stop, int):
             return max(0, self.stop - self.start + 1)
         if isinstance(self.start, date) and isinstance(self.stop, date):
@@ -131,7 +131,7 @@ class BooleanDomain:
 
 @dataclass(frozen=True, slots=True)
 class EnumDomain:
-    """The values of the column's ENUM type, which the owner thereby calls public."""
+    """The values of the column's ENUM type, which the owner declares public."""
 
 
 Domain = ValuesDomain | RangeDomain | TableDomain | BooleanDomain | EnumDomain

@@ -1,4 +1,4 @@
-"""The rules between the parts of a policy; each violation is a `PolicyError` naming its key."""
+"""Check the consistency of a policy's tables; each violation is a `PolicyError` with its key."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dpsql.policy.parts import (
 from dpsql.types import SqlType
 
 if TYPE_CHECKING:
-    from dpsql.policy.model import Policy, Table
+    from dpsql.policy.fields import PolicyFields, TableFields
 
 __all__ = ["checked_policy", "checked_table"]
 
@@ -31,8 +31,8 @@ V = TypeVar("V")
 _UNIT_TYPES = ("VARCHAR", "UUID", "DATE")
 
 
-def checked_table(table: Table) -> dict[str, object]:
-    """Check what can be seen from one table alone; return its fields in their normal form."""
+def checked_table(table: TableFields) -> dict[str, object]:
+    """Check a table on its own; return its fields in normal form."""
     key = ("tables", table.name)
     if problem := name_problem(table.name):
         raise wrong(joined(*key), problem)
@@ -60,8 +60,8 @@ def checked_table(table: Table) -> dict[str, object]:
     return {"columns": columns, "unique": unique, "domain": Names(domain)}
 
 
-def checked_policy(policy: Policy) -> dict[str, object]:
-    """Check what only the whole policy shows; return its fields in their normal form."""
+def checked_policy(policy: PolicyFields) -> dict[str, object]:
+    """Check the tables, analysts and budget of a policy together; return its fields in normal form."""
     check_engine(policy)
     if not policy.tables:
         raise wrong("tables", "a policy declares at least one table")
@@ -88,7 +88,7 @@ def checked_policy(policy: Policy) -> dict[str, object]:
 
 
 def _names(items: Mapping[str, V], *key: str) -> Names[V]:
-    """Check the names of a mapping: printable ASCII, different without regard to case."""
+    """Return a mapping as `Names`, after a check that its names are printable ASCII and distinct."""
     for name in items:
         if problem := name_problem(name):
             raise wrong(joined(*key, name), problem)
@@ -109,7 +109,7 @@ def _column(name: str, columns: Names[SqlType] | None, place: str, of: str = "th
     return columns[name]
 
 
-def _check_unit(table: Table, columns: Names[SqlType] | None, *key: str) -> None:
+def _check_unit(table: TableFields, columns: Names[SqlType] | None, *key: str) -> None:
     place = joined(*key, "unit")
     unit = table.unit
     if table.public:
@@ -130,17 +130,17 @@ def _check_unit(table: Table, columns: Names[SqlType] | None, *key: str) -> None
         if columns is not None and "row" in columns:
             raise wrong(place, '"ROW" means each row, but the table has a column of that name')
         return
-    kind = _column(unit.column if isinstance(unit, UnitColumn) else unit.via, columns, place)
-    if kind is not None and not _may_be_unit(kind):
+    sql_type = _column(unit.column if isinstance(unit, UnitColumn) else unit.via, columns, place)
+    if sql_type is not None and not _may_be_unit(sql_type):
         raise wrong(
             place,
-            f"a column of type {kind} cannot name privacy units",
+            f"a column of type {sql_type} cannot name privacy units",
             "declare it as an integer, VARCHAR, UUID or DATE",
         )
 
 
-def _may_be_unit(kind: SqlType) -> bool:
-    return kind.integer or kind.name in _UNIT_TYPES
+def _may_be_unit(sql_type: SqlType) -> bool:
+    return sql_type.integer or sql_type.name in _UNIT_TYPES
 
 
 def _check_fact(fact: tuple[str, ...], columns: Names[SqlType] | None, *key: str) -> None:
@@ -153,22 +153,22 @@ def _check_fact(fact: tuple[str, ...], columns: Names[SqlType] | None, *key: str
         raise wrong(place, "names a column twice")
 
 
-def _check_parent(table: Table, unit: UnitVia, tables: Names[Table]) -> None:
-    """Check that each row of a child table finds at most one row of its parent, and through it one unit."""
+def _check_parent(table: TableFields, unit: UnitVia, tables: Names[TableFields]) -> None:
+    """Check that each row of a child table has at most one row of its parent table, and so one unit."""
     place = joined("tables", table.name, "unit")
     parent = tables.get(unit.table)
     if parent is None:
         raise wrong(place, f"there is no table {unit.table!r}", suggest(unit.table, tables, "tables"))
     if not isinstance(parent.unit, UnitColumn):
         raise wrong(place, f"the parent table {parent.name!r} does not name its unit by a column")
-    kind = _column(unit.column, _declared(parent), place, repr(parent.name))
+    sql_type = _column(unit.column, _declared(parent), place, repr(parent.name))
     own = _column(unit.via, _declared(table), place)
-    if kind is not None and not _may_be_unit(kind):
-        raise wrong(place, f"a column of type {kind} cannot link a child table to its parent")
-    if kind is not None and own is not None and _unit_type(kind) != _unit_type(own):
+    if sql_type is not None and not _may_be_unit(sql_type):
+        raise wrong(place, f"a column of type {sql_type} cannot link a child table to its parent")
+    if sql_type is not None and own is not None and _unit_type(sql_type) != _unit_type(own):
         raise wrong(
             place,
-            f"{unit.via!r} is {own}, but {unit.column!r} of {parent.name!r} is {kind}",
+            f"{unit.via!r} is {own}, but {unit.column!r} of {parent.name!r} is {sql_type}",
             "declare both columns with the same type",
         )
     if not any(len(fact) == 1 and same_name(fact[0], unit.column) for fact in parent.unique):
@@ -185,17 +185,17 @@ def _check_parent(table: Table, unit: UnitVia, tables: Names[Table]) -> None:
         )
 
 
-def _declared(table: Table) -> Names[SqlType] | None:
+def _declared(table: TableFields) -> Names[SqlType] | None:
     return None if table.columns is None else Names(table.columns)
 
 
-def _unit_type(kind: SqlType) -> str:
-    """Return what must agree among the units of a kind: integers of any width are one type."""
-    return "integer" if kind.integer else kind.name
+def _unit_type(sql_type: SqlType) -> str:
+    """Return the type that units of one kind must share; integers of any width count as one type."""
+    return "integer" if sql_type.integer else sql_type.name
 
 
-def _check_kinds(tables: Names[Table]) -> None:
-    """Units of one kind are compared with each other, so their columns have one type."""
+def _check_kinds(tables: Names[TableFields]) -> None:
+    """Check that the unit columns of one kind have one type, because they are compared with each other."""
     seen: dict[str, tuple[str, str]] = {}
     for table in tables.values():
         if not isinstance(table.unit, UnitColumn) or table.columns is None:
@@ -210,8 +210,8 @@ def _check_kinds(tables: Names[Table]) -> None:
             )
 
 
-def _check_row_kinds(tables: Names[Table]) -> None:
-    """Refuse a table whose rows are units of their own, under the word for another table's unit."""
+def _check_row_kinds(tables: Names[TableFields]) -> None:
+    """Refuse a table whose rows are units if its unit_kind is also the kind of another table's unit."""
     for table in tables.values():
         if not isinstance(table.unit, UnitRow):
             continue

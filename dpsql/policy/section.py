@@ -1,4 +1,4 @@
-"""One table of a TOML file, read key by key: unknown keys and wrong types become errors with a hint."""
+"""Read a table of a TOML file key by key; unknown keys and wrong types raise errors with a hint."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _WORDS: tuple[tuple[type, str], ...] = (
 
 
 def described(value: object) -> str:
-    """Say in words what kind of TOML value it is."""
+    """Return the kind of a TOML value, in words."""
     return next((word for python, word in _WORDS if isinstance(value, python)), "another value")
 
 
 class Section:
-    """A TOML table at a key path, with the keys it may have."""
+    """A TOML table at a key path, with its allowed keys."""
 
     def __init__(self, raw: object, key: tuple[str, ...], known: Collection[str]) -> None:
         self.key = key
@@ -51,7 +51,7 @@ class Section:
         return name in self._raw
 
     def raw(self, name: str) -> object:
-        """Return the value of a key as TOML had it; None if it is absent."""
+        """Return the value of a key as parsed from TOML; None if it is absent."""
         return self._raw.get(name)
 
     def require(self, name: str, hint: str | None = None) -> None:

@@ -38,7 +38,7 @@ _IDENTIFIER = r'(?:"((?:[^"]|"")+)"|([A-Za-z_][A-Za-z0-9_]*))'
 
 
 def unit_kinds(tables: Mapping[str, Mapping[str, object]]) -> dict[str, str]:
-    """Return the kind each table states or has by default, by folded name; children take their parent's."""
+    """Return the unit kind of each table by its folded name: as declared, else the default."""
     kinds = {}
     for name, raw in tables.items():
         default = "row" if raw.get("unit") == "ROW" else "unit"
@@ -47,7 +47,7 @@ def unit_kinds(tables: Mapping[str, Mapping[str, object]]) -> dict[str, str]:
 
 
 def read_table(name: str, raw: object, base: Path, kinds: Mapping[str, str]) -> Table:
-    """Read a table; `kinds` are those of all tables, for children to inherit."""
+    """Read a table; `kinds` are the unit kinds of all tables, which child tables inherit."""
     section = Section(raw, ("tables", name), KEYS["[tables.NAME]"])
     public = section.get("public", bool, False)
     if public and "unit_kind" in section:

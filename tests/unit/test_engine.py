@@ -487,7 +487,7 @@ def test_units_of_other_widths_do_not_meet_as_doubles(opened):
     made = opened('[database]\npath = "own.duckdb"\n' + tables, sql=sql)
     met = "SELECT COUNT(DISTINCT user_id) FROM v WHERE user_id IN "
     assert made.count(f"{met} (SELECT user_id FROM u)") == {None: 1}
-    with pytest.raises(QueryRefused, match="privacy units alone"):
+    with pytest.raises(QueryRefused, match="only privacy units"):
         made.count(f"{met} (SELECT user_id FROM v INTERSECT SELECT user_id FROM u)")
     assert made.count("SELECT COUNT(DISTINCT v.user_id) FROM v JOIN u ON v.user_id = u.user_id") == {None: 1}
 

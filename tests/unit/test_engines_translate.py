@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from dpsql.analysis.spans import Span
+from dpsql.analysis.typed import Span
 from dpsql.engines import open_engine
 from dpsql.engines.duckdb.domains import Domains
 from dpsql.engines.duckdb.sources import Reader

@@ -312,7 +312,7 @@ MUTANTS = (
     ),
     Mutant(
         "candidates come from the data",
-        (("analysis.writing", "all_candidates", "LEFT JOIN ({rows.grouped()})", "JOIN ({rows.grouped()})"),),
+        (("analysis.writing", "all_groups", "LEFT JOIN ({rows.grouped()})", "JOIN ({rows.grouped()})"),),
     ),
     Mutant(
         "a child has every parent before its own",

@@ -41,7 +41,7 @@ SELECT page, COUNT(DISTINCT user_id // 2) AS n FROM visits GROUP BY page ORDER B
 SELECT country, COUNT(DISTINCT (user_id, page)) AS n FROM visits GROUP BY country ORDER BY n DESC LIMIT 2
 
 -- R08 two columns
--- error: COUNT(DISTINCT ...) takes the privacy unit alone
+-- error: COUNT(DISTINCT ...) takes only the privacy unit
 -- at: COUNT
 SELECT country, COUNT(DISTINCT user_id, page) AS n FROM visits GROUP BY country ORDER BY n DESC LIMIT 2
 
@@ -105,13 +105,13 @@ SELECT page, COUNT_IF(ms > 3) AS n FROM visits GROUP BY page ORDER BY n DESC LIM
 SELECT page, COUNT(DISTINCT user_id) FILTER (WHERE nobody > 3) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R40 a count over a window
--- error: a window function stands in the select list or QUALIFY of a
+-- error: a window function is allowed only in the select list or QUALIFY of a
 -- at: COUNT
 -- hint: ROW_NUMBER() OVER (PARTITION BY user_id
 SELECT page, COUNT(DISTINCT user_id) OVER () AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R44 a count within a function
--- error: a calculation names counts of the select list
+-- error: an expression may only use counts that the select list also
 -- at: COUNT
 -- hint: COUNT(..) AS n, COUNT(..) AS m, n / m
 SELECT page, CASE WHEN COUNT(DISTINCT user_id) > 5 THEN 1 ELSE 0 END AS n FROM visits GROUP BY page LIMIT 2
@@ -149,7 +149,7 @@ SELECT user_id, COUNT(DISTINCT user_id) AS n FROM visits WHERE user_id = 5 GROUP
 SELECT COUNT(DISTINCT user_id) AS n FROM visits GROUP BY n ORDER BY n DESC LIMIT 2
 
 -- R72 an aggregate of nothing
--- error: COUNT(DISTINCT ...) takes the privacy unit alone
+-- error: COUNT(DISTINCT ...) takes only the privacy unit
 -- at: COUNT
 SELECT page, COUNT(DISTINCT) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
 

@@ -36,7 +36,7 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE len(range(ms)) > 0 G
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE length(lpad(note, ms, 'x')) > 0
 
 -- R93 text column against a date column
--- error: VARCHAR and DATE are not compared without a conversion you
+-- error: VARCHAR and DATE are compared only after a conversion that you
 -- at: note
 -- hint: write CAST(... AS DATE) around the
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE note = day GROUP BY page ORDER BY n DESC LIMIT 2
@@ -75,37 +75,37 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, page, NTILE(ms) 
 SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, page, SUM(ms) OVER (PARTITION BY user_id ORDER BY ms RANGE BETWEEN ms PRECEDING AND CURRENT ROW) AS t FROM visits) GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R601 text against a number
--- error: VARCHAR and INTEGER are not compared without a conversion
+-- error: VARCHAR and INTEGER are compared only after a conversion
 -- at: note
 -- hint: write CAST(... AS INTEGER) around the
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE note = 5
 
 -- R602 text in a list of numbers
--- error: VARCHAR and INTEGER are not compared without a conversion
+-- error: VARCHAR and INTEGER are compared only after a conversion
 -- at: 5
 -- hint: write CAST(... AS INTEGER) around the
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE note IN (5, 6)
 
 -- R603 a number that is none
--- error: this text is no INTEGER
+-- error: this text is not a valid INTEGER
 -- at: ms
 -- hint: write the text as a INTEGER
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE ms = 'abc'
 
 -- R604 a date that is none
--- error: this text is no DATE
+-- error: this text is not a valid DATE
 -- at: day
 -- hint: write the text as a DATE
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE day = '2024-02-30'
 
 -- R605 CASE over text with a number
--- error: VARCHAR and INTEGER are not compared without a conversion
+-- error: VARCHAR and INTEGER are compared only after a conversion
 -- at: 5
 -- hint: write CAST(... AS INTEGER) around the
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE CASE note WHEN 5 THEN TRUE END
 
 -- R606 NULLIF of text and number
--- error: VARCHAR and INTEGER are not compared without a conversion
+-- error: VARCHAR and INTEGER are compared only after a conversion
 -- at: NULLIF
 -- hint: write CAST(... AS INTEGER) around the
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE NULLIF(note, 5) = 'x'
@@ -117,13 +117,13 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE NULLIF(note, 5) = 'x'
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE note AND TRUE
 
 -- R608 COALESCE of text and number
--- error: VARCHAR and INTEGER are not compared without a conversion
+-- error: VARCHAR and INTEGER are compared only after a conversion
 -- at: ms
 -- hint: write CAST(... AS INTEGER) around the
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE COALESCE(note, ms) = 'x'
 
 -- R609 IS DISTINCT FROM of text and number
--- error: VARCHAR and INTEGER are not compared without a conversion
+-- error: VARCHAR and INTEGER are compared only after a conversion
 -- at: note
 -- hint: write CAST(... AS INTEGER) around the
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE note IS DISTINCT FROM ms
@@ -213,7 +213,7 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE pag = 'a'
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE w.page = 'a'
 
 -- R626 a column by its schema
--- error: a column is named by its table and name alone
+-- error: a column is named as table.column, without a schema
 -- at: main
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE main.visits.page = 'a'
 
@@ -285,7 +285,7 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE lower(x := note) = 'a'
 SELECT page, COUNT(*, contribution_bounds_per_group => (1, 5)) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R640 DISTINCT in a scalar function
--- error: lower is not allowed like this over private data
+-- error: lower is not allowed in this form over private data
 -- at: lower
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE lower(DISTINCT note) = 'a'
 
@@ -296,19 +296,19 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE lower(DISTINCT note) = 'a'
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE date_part(note, day) = 1
 
 -- R651 ESCAPE that ends a pattern raises on some rows only
--- error: the escape is one character, and something follows it
+-- error: the escape must be one ASCII character, and a character must
 -- at: note
 -- hint: LIKE '50$%' ESCAPE '$'
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE note LIKE 'b$' ESCAPE '$'
 
 -- R652 the same behind a wildcard
--- error: the escape is one character, and something follows it
+-- error: the escape must be one ASCII character, and a character must
 -- at: note
 -- hint: LIKE '50$%' ESCAPE '$'
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE note NOT ILIKE '%b$' ESCAPE '$'
 
 -- R653 an ESCAPE of two letters
--- error: the escape is one character, and something follows it
+-- error: the escape must be one ASCII character, and a character must
 -- at: note
 -- hint: LIKE '50$%' ESCAPE '$'
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE note LIKE 'b' ESCAPE '$$'

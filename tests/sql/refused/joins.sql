@@ -1,41 +1,41 @@
 -- R25 join on another column
--- error: two private tables meet only on their privacy unit
+-- error: two private tables are joined only on their privacy unit
 -- at: users
 -- hint: join on the privacy unit: ON a.user_id
 SELECT v.page, COUNT(DISTINCT v.user_id) AS n FROM visits v JOIN users u ON v.country = u.city GROUP BY v.page ORDER BY n DESC LIMIT 2
 
 -- R26 join of the unit with something else
--- error: two private tables meet only on their privacy unit
+-- error: two private tables are joined only on their privacy unit
 -- at: users
 -- hint: join on the privacy unit: ON a.user_id
 SELECT v.page, COUNT(DISTINCT v.user_id) AS n FROM visits v JOIN users u ON v.user_id = u.age GROUP BY v.page ORDER BY n DESC LIMIT 2
 
 -- R27 join on an expression of the unit
--- error: two private tables meet only on their privacy unit
+-- error: two private tables are joined only on their privacy unit
 -- at: users
 -- hint: join on the privacy unit: ON a.user_id
 SELECT v.page, COUNT(DISTINCT v.user_id) AS n FROM visits v JOIN users u ON v.user_id + 1 = u.user_id GROUP BY v.page ORDER BY n DESC LIMIT 2
 
 -- R29 OR beside the unit equality
--- error: two private tables meet only on their privacy unit
+-- error: two private tables are joined only on their privacy unit
 -- at: users
 -- hint: join on the privacy unit: ON a.user_id
 SELECT v.page, COUNT(DISTINCT v.user_id) AS n FROM visits v JOIN users u ON v.user_id = u.user_id OR u.age > 60 GROUP BY v.page ORDER BY n DESC LIMIT 2
 
 -- R30 null-safe equality
--- error: two private tables meet only on their privacy unit
+-- error: two private tables are joined only on their privacy unit
 -- at: users
 -- hint: join on the privacy unit: ON a.user_id
 SELECT v.page, COUNT(DISTINCT v.user_id) AS n FROM visits v JOIN users u ON v.user_id IS NOT DISTINCT FROM u.user_id GROUP BY v.page ORDER BY n DESC LIMIT 2
 
 -- R31 unit equality only in WHERE, below an outer join
--- error: two private tables meet only on their privacy unit
+-- error: two private tables are joined only on their privacy unit
 -- at: users
 -- hint: join on the privacy unit: ON a.user_id
 SELECT v.page, COUNT(DISTINCT v.user_id) AS n FROM visits v LEFT JOIN users u ON u.age > 60 WHERE v.user_id = u.user_id OR u.user_id IS NULL GROUP BY v.page ORDER BY n DESC LIMIT 2
 
 -- R33 cross join of private tables
--- error: two private tables meet only on their privacy unit
+-- error: two private tables are joined only on their privacy unit
 -- at: users
 -- hint: join on the privacy unit: ON a.user_id
 SELECT v.page, COUNT(DISTINCT v.user_id) AS n FROM visits v, users u WHERE u.age > 60 GROUP BY v.page ORDER BY n DESC LIMIT 2
@@ -46,67 +46,67 @@ SELECT v.page, COUNT(DISTINCT v.user_id) AS n FROM visits v, users u WHERE u.age
 SELECT v.page, COUNT(DISTINCT v.user_id) AS n FROM visits v POSITIONAL JOIN pages p WHERE p.category = 'news' GROUP BY v.page ORDER BY n DESC LIMIT 2
 
 -- R35 public ANTI JOIN private
--- error: public rows kept or dropped by private ones have no owner
+-- error: SEMI and ANTI JOIN cannot filter public rows by private ones
 -- at: visits #2
 -- hint: start FROM the private table
 SELECT v.page, COUNT(DISTINCT v.user_id) AS n FROM visits v, (SELECT p.page AS q FROM pages p ANTI JOIN visits w ON w.page = p.page AND w.country = 'DE') x GROUP BY v.page ORDER BY n DESC LIMIT 2
 
 -- R401 public SEMI JOIN private
--- error: public rows kept or dropped by private ones have no owner
+-- error: SEMI and ANTI JOIN cannot filter public rows by private ones
 -- at: visits #2
 -- hint: start FROM the private table
 SELECT COUNT(DISTINCT user_id) FROM visits v JOIN (SELECT p.page FROM pages p SEMI JOIN visits w ON w.page = p.page) x ON x.page = v.page
 
 -- R402 unit equality of an outer join in WHERE alone
--- error: two private tables meet only on their privacy unit
+-- error: two private tables are joined only on their privacy unit
 -- at: users
 -- hint: join on the privacy unit: ON a.user_id
 SELECT COUNT(DISTINCT v.user_id) FROM visits v FULL JOIN users u ON v.page = u.city WHERE v.user_id = u.user_id
 
 -- R403 unit equality in WHERE, for a third table only
--- error: two private tables meet only on their privacy unit
+-- error: two private tables are joined only on their privacy unit
 -- at: visits #2
 -- hint: join on the privacy unit: ON a.user_id
 SELECT COUNT(DISTINCT v.user_id) FROM visits v, visits w, users u WHERE v.user_id = u.user_id AND w.page = v.page
 
 -- R404 equality of the unit under NOT
--- error: two private tables meet only on their privacy unit
+-- error: two private tables are joined only on their privacy unit
 -- at: users
 -- hint: join on the privacy unit: ON a.user_id
 SELECT COUNT(DISTINCT v.user_id) FROM visits v JOIN users u ON NOT (v.user_id <> u.user_id)
 
 -- R405 inequality of the unit
--- error: two private tables meet only on their privacy unit
+-- error: two private tables are joined only on their privacy unit
 -- at: users
 -- hint: join on the privacy unit: ON a.user_id
 SELECT COUNT(DISTINCT v.user_id) FROM visits v JOIN users u ON v.user_id <= u.user_id AND v.user_id >= u.user_id
 
 -- R406 self-join without the unit
--- error: two private tables meet only on their privacy unit
+-- error: two private tables are joined only on their privacy unit
 -- at: visits #2
 -- hint: join on the privacy unit: ON a.user_id
 SELECT COUNT(DISTINCT a.user_id) FROM visits a JOIN visits b ON a.page = b.page
 
 -- R407 USING another column
--- error: two private tables meet only on their privacy unit
+-- error: two private tables are joined only on their privacy unit
 -- at: visits #2
 -- hint: join on the privacy unit: ON a.user_id
 SELECT COUNT(DISTINCT a.user_id) FROM visits a JOIN visits b USING (page)
 
 -- R408 equality of one side with itself
--- error: two private tables meet only on their privacy unit
+-- error: two private tables are joined only on their privacy unit
 -- at: users
 -- hint: join on the privacy unit: ON a.user_id
 SELECT COUNT(DISTINCT v.user_id) FROM visits v JOIN users u ON v.user_id = v.user_id
 
 -- R409 the unit computed in a subquery
--- error: two private tables meet only on their privacy unit
+-- error: two private tables are joined only on their privacy unit
 -- at: user_id #2
 -- hint: select the privacy unit on both sides
 SELECT COUNT(DISTINCT v.user_id) FROM visits v JOIN (SELECT user_id + 0 AS user_id, age FROM users) u ON u.user_id = v.user_id
 
 -- R410 MAX of the unit in a subquery
--- error: two private tables meet only on their privacy unit
+-- error: two private tables are joined only on their privacy unit
 -- at: user_id #2
 -- hint: join on the privacy unit: ON a.g = b.g
 SELECT COUNT(DISTINCT v.user_id) FROM visits v JOIN (SELECT user_id AS g, MAX(user_id) AS user_id FROM users GROUP BY user_id) u ON u.user_id = v.user_id
@@ -146,19 +146,19 @@ SELECT COUNT(DISTINCT user_id) FROM visits v JOIN users u ON v.user_id = u.user_
 SELECT COUNT(DISTINCT user_id) FROM visits v JOIN pages p ON p.page
 
 -- R418 text joined with a number
--- error: INTEGER and VARCHAR are not compared without a conversion
+-- error: INTEGER and VARCHAR are compared only after a conversion
 -- at: v #4
 -- hint: write CAST(... AS VARCHAR) around the
 SELECT COUNT(DISTINCT v.user_id) FROM visits v JOIN pages p ON v.ms = p.page
 
 -- R419 USING of text with a number
--- error: INTEGER and VARCHAR are not compared without a conversion
+-- error: INTEGER and VARCHAR are compared only after a conversion
 -- at: page #3
 -- hint: write CAST(... AS VARCHAR) around the
 SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, ms AS page FROM visits) v JOIN pages USING (page)
 
 -- R420 a unit column of public data
--- error: two private tables meet only on their privacy unit
+-- error: two private tables are joined only on their privacy unit
 -- at: users
 -- hint: join on the privacy unit: ON a.user_id
 SELECT COUNT(DISTINCT u.user_id) FROM (VALUES (1), (2)) AS p(user_id) LEFT JOIN visits v ON v.user_id = p.user_id JOIN users u ON p.user_id = u.user_id
@@ -227,13 +227,13 @@ SELECT COUNT(DISTINCT user_id) FROM other.visits
 SELECT COUNT(DISTINCT user_id) FROM memory.main.visits
 
 -- R432 unit equality in the ON of another join
--- error: two private tables meet only on their privacy unit
+-- error: two private tables are joined only on their privacy unit
 -- at: users
 -- hint: join on the privacy unit: ON a.user_id
 SELECT COUNT(DISTINCT v.user_id) FROM visits v LEFT JOIN pages p ON p.page = v.page LEFT JOIN users u ON u.city = p.page
 
 -- R433 the nullable side's equality, negated
--- error: two private tables meet only on their privacy unit
+-- error: two private tables are joined only on their privacy unit
 -- at: visits #2
 -- hint: join on the privacy unit: ON a.user_id
 SELECT COUNT(DISTINCT v.user_id) FROM users u LEFT JOIN visits v ON u.user_id = v.user_id JOIN visits w ON w.page = v.page

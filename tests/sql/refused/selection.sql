@@ -5,13 +5,13 @@
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING n >= 10
 
 -- R14 above threshold on an unknown domain
--- error: nobody declared which values note can have, and a threshold
+-- error: the values of note are not declared, and a threshold
 -- at: note #2
 -- hint: the owner declares note in
 SELECT note, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY note HAVING n >= 10 LIMIT 2
 
 -- R15 ascending on an unknown domain
--- error: nobody declared which values note can have, and this needs
+-- error: the values of note are not declared, and this needs
 -- at: note #2
 -- hint: the owner declares note in
 SELECT note, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY note ORDER BY n ASC LIMIT 2
@@ -29,7 +29,7 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n D
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT (SELECT COUNT(*) FROM visits)
 
 -- R19 OFFSET
--- error: OFFSET would show groups below others that stay unseen:
+-- error: OFFSET is not supported: the groups it skips
 -- at: 1
 -- hint: ask for the top k
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2 OFFSET 1
@@ -45,7 +45,7 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page USING SAMPLE
 SELECT page, country, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY CUBE (page, country) ORDER BY n DESC LIMIT 2
 
 -- R23 top-k within a partition
--- error: the first k rows of each partition are not selected: one
+-- error: the first k rows of each partition cannot be selected: a
 -- at: ROW_NUMBER
 -- hint: QUALIFY ROW_NUMBER() OVER (ORDER BY n
 SELECT country, page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY country, page QUALIFY ROW_NUMBER() OVER (PARTITION BY country ORDER BY n DESC) <= 2
@@ -199,7 +199,7 @@ SELECT TOP 10 PERCENT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY pa
 SELECT TOP 3 WITH TIES page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page
 
 -- R327 TOP within a subquery
--- error: TOP stands at the outermost level, after GROUP BY
+-- error: TOP is allowed only at the outermost level, after GROUP BY
 -- at: TOP
 SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id FROM visits GROUP BY user_id TOP 3)
 
@@ -210,7 +210,7 @@ SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id FROM visits GROUP BY user_id
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits TOP 3 GROUP BY page
 
 -- R329 TOP BY a key
--- error: what orders must be a count of the select list
+-- error: the value that orders must be a count of the select list
 -- at: page #3
 -- hint: ORDER BY n DESC LIMIT 10
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page TOP 3 BY page
@@ -358,7 +358,7 @@ SELECT page, COUNT(DISTINCT user_id) AS n, DP_GAP(n) FROM visits GROUP BY page O
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE DP_RANK() < 3 GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R356 domain too large
--- error: the keys have more than 10,000,000 candidate groups together
+-- error: the keys have more than 10,000,000 groups in their domains together
 -- at: day
 SELECT day, page, country, a.x, b.x, c.x, COUNT(DISTINCT user_id) AS n FROM visits, (VALUES (1),(2),(3),(4),(5),(6),(7),(8),(9),(10)) AS a(x), (VALUES (1),(2),(3),(4),(5),(6),(7),(8),(9),(10)) AS b(x), (VALUES (1),(2),(3),(4),(5),(6),(7),(8),(9),(10),(11),(12),(13),(14),(15),(16),(17),(18),(19),(20)) AS c(x) GROUP BY ALL ORDER BY n DESC LIMIT 2
 

@@ -126,13 +126,13 @@ SET threads = 1
 SET VARIABLE x = 5
 
 -- R713 SHOW of something else
--- error: cannot show that
+-- error: SHOW does not support this
 -- at: ALL
 -- hint: SHOW PRIVACY BUDGET, SHOW TABLES or
 SHOW ALL
 
 -- R714 SHOW a table
--- error: cannot show that
+-- error: SHOW does not support this
 -- at: visits
 -- hint: SHOW PRIVACY BUDGET, SHOW TABLES or
 SHOW visits
@@ -257,7 +257,7 @@ FROM visits
 EXPLAIN
 
 -- R738 SHOW of nothing
--- error: cannot show that
+-- error: SHOW does not support this
 -- at: SHOW
 -- hint: SHOW PRIVACY BUDGET, SHOW TABLES or
 SHOW

@@ -1,11 +1,11 @@
 -- R53 grouped by an expression of the unit
--- error: private rows are grouped below the count only by their
+-- error: a subquery groups private rows only by their
 -- at: g #2
 -- hint: GROUP BY user_id, ...
 SELECT k, COUNT(*) AS n FROM (SELECT user_id // 2 AS g, COUNT(*) AS k FROM visits GROUP BY g) GROUP BY k ORDER BY n DESC LIMIT 2
 
 -- R54 grouped by the nullable side's unit
--- error: private rows are grouped below the count only by their
+-- error: a subquery groups private rows only by their
 -- at: v #5
 -- hint: GROUP BY user_id, ...
 SELECT k, COUNT(DISTINCT u) AS n FROM (SELECT v.user_id, MAX(u.user_id) AS u, COUNT(*) AS k FROM users u LEFT JOIN visits v ON u.user_id = v.user_id GROUP BY v.user_id) GROUP BY k ORDER BY n DESC LIMIT 2
@@ -16,25 +16,25 @@ SELECT k, COUNT(DISTINCT u) AS n FROM (SELECT v.user_id, MAX(u.user_id) AS u, CO
 SELECT k, COUNT(*) AS n FROM (SELECT user_id, page, COUNT(*) AS k FROM visits GROUP BY ROLLUP (user_id, page)) GROUP BY k ORDER BY n DESC LIMIT 2
 
 -- R501 grouped without the unit
--- error: private rows are grouped below the count only by their
+-- error: a subquery groups private rows only by their
 -- at: page #2
 -- hint: GROUP BY user_id, ...
 SELECT k, COUNT(*) AS n FROM (SELECT page, COUNT(*) AS k FROM visits GROUP BY page) WHERE k IN (1, 2) GROUP BY k ORDER BY n DESC LIMIT 2
 
 -- R502 aggregated without groups
--- error: private rows are grouped below the count only by their
+-- error: a subquery groups private rows only by their
 -- at: MAX
 -- hint: GROUP BY user_id, ...
 SELECT COUNT(DISTINCT user_id) FROM (SELECT MAX(user_id) AS user_id FROM visits)
 
 -- R503 grouped by a column named as the unit
--- error: private rows are grouped below the count only by their
+-- error: a subquery groups private rows only by their
 -- at: 1
 -- hint: GROUP BY user_id, ...
 SELECT COUNT(DISTINCT user_id) FROM (SELECT page AS user_id, COUNT(*) AS k FROM visits GROUP BY 1)
 
 -- R504 an alias that hides the unit in GROUP BY
--- error: private rows are grouped below the count only by their
+-- error: a subquery groups private rows only by their
 -- at: 2
 -- hint: GROUP BY user_id, ...
 SELECT COUNT(DISTINCT u) FROM (SELECT MAX(user_id) AS u, page AS user_id FROM visits GROUP BY 2)
@@ -45,12 +45,12 @@ SELECT COUNT(DISTINCT u) FROM (SELECT MAX(user_id) AS u, page AS user_id FROM vi
 SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, page, COUNT(*) AS k FROM visits GROUP BY user_id)
 
 -- R506 an aggregate of an aggregate
--- error: COUNT is not allowed like this over private data
+-- error: COUNT is not allowed in this form over private data
 -- at: COUNT #2
 SELECT COUNT(*) FROM (SELECT user_id, MAX(COUNT(*)) AS k FROM visits GROUP BY user_id)
 
 -- R507 an aggregate in WHERE
--- error: COUNT is not allowed like this over private data
+-- error: COUNT is not allowed in this form over private data
 -- at: COUNT #2
 SELECT COUNT(*) FROM (SELECT user_id FROM visits WHERE COUNT(*) > 3 GROUP BY user_id)
 
@@ -204,7 +204,7 @@ SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, ms FROM visits UNION ALL BY
 SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, ms FROM visits UNION ALL SELECT user_id FROM users)
 
 -- R522 UNION ALL of different types
--- error: INTEGER and VARCHAR are not compared without a conversion
+-- error: INTEGER and VARCHAR are compared only after a conversion
 -- at: user_id #3
 -- hint: write CAST(... AS VARCHAR) around the
 SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, ms FROM visits UNION ALL SELECT user_id, city FROM users)
@@ -364,19 +364,19 @@ WITH x AS (DELETE FROM visits RETURNING *) SELECT COUNT(DISTINCT user_id) FROM v
 SELECT city, COUNT(DISTINCT u.user_id) AS n FROM users u WHERE EXISTS (SELECT 1 FROM pages p LEFT JOIN visits v ON v.page = p.page WHERE v.user_id IS NULL) GROUP BY city ORDER BY n DESC LIMIT 2
 
 -- R38 IN on another column
--- error: IN over a private table compares privacy units alone
+-- error: IN over a private table compares only privacy units
 -- at: page #2
 -- hint: WHERE user_id IN (SELECT user_id FROM
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE page IN (SELECT page FROM visits WHERE country = 'DE') GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R39 IN: the inner column is not the unit
--- error: IN over a private table compares privacy units alone
+-- error: IN over a private table compares only privacy units
 -- at: user_id #2
 -- hint: WHERE user_id IN (SELECT user_id FROM
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE user_id IN (SELECT age FROM users) GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R41 IN: an aggregate of units
--- error: private rows are grouped below the count only by their
+-- error: a subquery groups private rows only by their
 -- at: page #2
 -- hint: GROUP BY user_id, ...
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE user_id IN (SELECT MAX(user_id) FROM visits GROUP BY page) GROUP BY page ORDER BY n DESC LIMIT 2
@@ -430,7 +430,7 @@ SELECT v.country, COUNT(DISTINCT v.user_id) AS n FROM visits v WHERE (SELECT COU
 SELECT v.country, COUNT(DISTINCT v.user_id) AS n FROM visits v WHERE (SELECT category FROM pages p WHERE p.page <> v.page) = 'news' GROUP BY v.country ORDER BY n DESC LIMIT 2
 
 -- R526 two columns called like the unit
--- error: column user_id is there twice
+-- error: column user_id occurs twice
 -- at: user_id
 -- hint: give one of them another name
 SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, ms AS user_id FROM visits)
@@ -448,12 +448,12 @@ SELECT page, COUNT(DISTINCT user_id) AS n, (SELECT MAX(note) FROM visits) || 'x'
 SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, RANK() OVER (PARTITION BY page ORDER BY COUNT(*) DESC) AS r, page FROM visits GROUP BY user_id, page) WHERE r = 1
 
 -- R553 a window in HAVING
--- error: a window function stands in QUALIFY, not in HAVING
+-- error: a window function is allowed in QUALIFY, not in HAVING
 -- at: RANK
 SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, page FROM visits GROUP BY user_id, page HAVING RANK() OVER (PARTITION BY user_id ORDER BY COUNT(*) DESC) = 1)
 
 -- R554 a window in WHERE
--- error: a window function stands in the select list or QUALIFY of a
+-- error: a window function is allowed only in the select list or QUALIFY of a
 -- at: RANK
 -- hint: ROW_NUMBER() OVER (PARTITION BY user_id
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE RANK() OVER (PARTITION BY user_id ORDER BY ms) = 1
@@ -471,7 +471,7 @@ SELECT COUNT(DISTINCT user_id) FROM users u WHERE EXISTS (SELECT 1 FROM visits v
 SELECT COUNT(DISTINCT user_id) FROM visits v WHERE EXISTS (SELECT 1 FROM users WHERE user_id = user_id)
 
 -- R557 private rows within public ones
--- error: private rows are not asked for from public ones
+-- error: a query over public rows cannot have a subquery over private rows
 -- at: 1
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE page IN (SELECT page FROM pages p WHERE EXISTS (SELECT 1 FROM visits w WHERE w.page = p.page))
 

@@ -1,4 +1,4 @@
-"""Public domains of expressions: which values a group key may take, computed on public data alone."""
+"""Public domains of group keys: the values a key may take, computed from public data only."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING
 
-from dpsql.analysis.typed import Candidates, Typed
+from dpsql.analysis.typed import KeyDomain, Typed
 from dpsql.types import BOOLEAN
 
 if TYPE_CHECKING:
@@ -17,50 +17,50 @@ if TYPE_CHECKING:
 
 __all__ = ["BOOLEANS", "image", "listed_values", "with_domain"]
 
-BOOLEANS = Candidates(
+BOOLEANS = KeyDomain(
     "SELECT v, o FROM (VALUES (FALSE, 0), (TRUE, 1)) AS r(v, o)", ordered=True, origin="FALSE and TRUE"
 )
 
 
 MAX_IMAGE = 1_000_000
-"""Most combinations of several columns' domains that an expression is computed over."""
+"""The largest number of combinations of column values that an expression is evaluated on."""
 
 
 def with_domain(catalog: Catalog, value: Typed, scope: Scope) -> Typed:
-    """Give an expression its public domain: its own, its type's, or the image of its columns' domains."""
-    if value.candidates is not None:
+    """Return the expression with its public domain: of its column, of its type, or computed by `image`."""
+    if value.domain is not None:
         return value
     if value.type == BOOLEAN:
-        return replace(value, candidates=BOOLEANS)
+        return replace(value, domain=BOOLEANS)
     columns = {c.sql: c for origin in scope.origins for c in origin.columns}
     if len(value.reads) > 1:
         listed = [_listed(value, name, columns) for name in value.reads]
         sizes = [catalog.count(d.sql) + 1 for d in listed if d is not None]
         if len(sizes) == len(value.reads) and prod(sizes) > MAX_IMAGE:
             return value
-    return replace(value, candidates=image(value, columns))
+    return replace(value, domain=image(value, columns))
 
 
-def listed_values(values: Sequence[str]) -> Candidates:
-    """Return the domain written out in an IN list (compiled literals, none NULL)."""
+def listed_values(values: Sequence[str]) -> KeyDomain:
+    """Return the domain that consists of the literals of an IN list."""
     rows = ", ".join(f"({sql}, {i})" for i, sql in enumerate(values))
-    return Candidates(
+    return KeyDomain(
         f"SELECT v, MIN(o) AS o FROM (VALUES {rows}) AS r(v, o) WHERE v IS NOT NULL GROUP BY v",
         ordered=True,
         origin="the IN list",
     )
 
 
-def image(value: Typed, columns: Mapping[str, Typed]) -> Candidates | None:
-    """Compute the values an expression takes when its columns range over their domains (and NULL).
+def image(value: Typed, columns: Mapping[str, Typed]) -> KeyDomain | None:
+    """Return the values of an expression when its columns range over their domains and NULL.
 
-    `columns` maps generated names (`t1.c0`) to the columns. None if one of them has no public domain. The
-    generated names are kept, so the expression's own text is evaluated over the domains.
+    `columns` maps generated names (`t1.c0`) to the columns. The result is None if one of them has no
+    public domain. The generated names are kept, so the text of the expression is evaluated unchanged.
     """
     if not value.reads:
         return None
     tables: dict[str, list[tuple[str, str]]] = {}
-    found: list[Candidates] = []
+    found: list[KeyDomain] = []
     for name in sorted(value.reads):
         domain = _listed(value, name, columns)
         if domain is None:
@@ -81,14 +81,14 @@ def image(value: Typed, columns: Mapping[str, Typed]) -> Candidates | None:
         f"WHERE {value.guarded} IS NOT NULL"
     )
     origins = " and ".join(dict.fromkeys(domain.origin for domain in found))
-    return Candidates(sql, origin=f"computed from {origins}")
+    return KeyDomain(sql, origin=f"computed from {origins}")
 
 
-def _listed(value: Typed, name: str, columns: Mapping[str, Typed]) -> Candidates | None:
-    """Return what a column that is read ranges over: its domain, or the grid that the expression sees."""
+def _listed(value: Typed, name: str, columns: Mapping[str, Typed]) -> KeyDomain | None:
+    """Return the values of one column of an expression: its domain, or the grid of its TIMESTAMP range."""
     column = columns.get(name)
     if column is None:
         return None
-    if column.candidates is None and column.span is not None and name in value.grains:
+    if column.domain is None and column.span is not None and name in value.grains:
         return column.span.grid(value.grains[name])
-    return column.candidates
+    return column.domain

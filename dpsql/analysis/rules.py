@@ -1,0 +1,22 @@
+"""The table of expression rules: one rule for each node type that a private statement may contain."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dpsql.analysis.calls import CALL_RULES
+from dpsql.analysis.expressions import RULES
+from dpsql.analysis.subqueries import SUBQUERY_RULES
+from dpsql.analysis.syntax import SYNTAX_RULES
+from dpsql.analysis.windows import WINDOW_RULES
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+    from dpsql.analysis.expressions import Rule
+
+__all__ = ["RULES_BY_NODE"]
+
+RULES_BY_NODE: dict[type[exp.Expr], Rule] = {
+    rule.node: rule for rule in (*RULES, *CALL_RULES, *SYNTAX_RULES, *SUBQUERY_RULES, *WINDOW_RULES)
+}
