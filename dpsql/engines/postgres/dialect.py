@@ -9,8 +9,7 @@ from uuid import UUID
 from dpsql.engines.postgres.forms import FORMS
 from dpsql.engines.translate.dialect import Dialect
 from dpsql.engines.translate.doubles import INTEGERS
-from dpsql.engines.translate.grouping import plain
-from dpsql.engines.translate.shared import bounds
+from dpsql.engines.translate.shared import aggregate_call, bounds
 from dpsql.engines.translate.value import Untranslatable, Value, kind_of
 from dpsql.types import BIGINT, DOUBLE, HUGEINT, SqlType
 
@@ -192,8 +191,8 @@ class PostgresDialect(Dialect):
         elif name == "sum" and letter == "N":
             kind = SqlType("DECIMAL", 38, value.type.scale)
         elif name == "avg" and letter == "I":
-            top = plain("SUM", value, distinct=distinct, where=where)
-            bottom = plain("COUNT", value, distinct=distinct, where=where)
+            top = aggregate_call("SUM", value, distinct=distinct, where=where)
+            bottom = aggregate_call("COUNT", value, distinct=distinct, where=where)
             sql = f"(CAST({top} AS float8) / NULLIF({bottom}, 0))"
             return Value(sql, DOUBLE, (1e-19, 2.0**63))
         elif name in ("min", "max") and letter == "L":
@@ -204,7 +203,7 @@ class PostgresDialect(Dialect):
             or (name in ("bit_and", "bit_or", "bit_xor") and letter == "I")
         ):
             raise Untranslatable(f"{self.name} does not take {name} of {value.type} as DuckDB does")
-        return Value(plain(word, value, distinct=distinct, where=where), kind, spread)
+        return Value(aggregate_call(word, value, distinct=distinct, where=where), kind, spread)
 
     def mixed(self, values: Sequence[Value]) -> str:
         """See `Dialect`."""

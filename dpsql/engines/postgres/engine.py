@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from dpsql.engines.duckdb.sources import Reader, declared_columns
 from dpsql.engines.postgres import rows
+from dpsql.engines.postgres.catalog import look_up
 from dpsql.engines.postgres.connection import Connection
 from dpsql.engines.postgres.dialect import PostgresDialect, mixed
-from dpsql.engines.postgres.guard import Guard, look_up
+from dpsql.engines.postgres.guard import Guard
 from dpsql.engines.postgres.schema import columns_of, scan
 from dpsql.engines.remote import RemoteEngine, open_remote
 from dpsql.engines.translate import Column, Translated, Untranslatable

@@ -11,7 +11,7 @@ from dpsql.engines.translate.value import Column, Untranslatable, Value
 from dpsql.types import BOOLEAN, DATE, DOUBLE, TIME, TIMESTAMP, UUID, VARCHAR, SqlType, column_type
 
 if TYPE_CHECKING:
-    from dpsql.engines.postgres.guard import Found, Seen
+    from dpsql.engines.postgres.catalog import Found, Seen
     from dpsql.policy import Table
 
 __all__ = ["columns_of", "kept", "scan"]

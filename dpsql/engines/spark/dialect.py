@@ -9,8 +9,7 @@ from dpsql.engines.spark.forms import FORMS
 from dpsql.engines.spark.text import text
 from dpsql.engines.translate.dialect import Dialect
 from dpsql.engines.translate.doubles import INTEGERS
-from dpsql.engines.translate.grouping import plain
-from dpsql.engines.translate.shared import bounds
+from dpsql.engines.translate.shared import aggregate_call, bounds
 from dpsql.engines.translate.value import Untranslatable, Value, kind_of
 from dpsql.types import BIGINT, DOUBLE, HUGEINT, SqlType
 
@@ -167,13 +166,13 @@ class SparkDialect(Dialect):
         if name == "count":
             kind, spread = BIGINT, None
         elif name == "sum" and letter in "IB":
-            total = plain("SUM", exact, distinct=distinct, where=where)
+            total = aggregate_call("SUM", exact, distinct=distinct, where=where)
             return Value(f"CAST({total} AS DECIMAL(38,0))", HUGEINT)
         elif name == "sum" and letter == "N":
             kind = SqlType("DECIMAL", 38, value.type.scale)
         elif name == "avg" and letter == "I":
-            top = plain("SUM", exact, distinct=distinct, where=where)
-            bottom = plain("COUNT", value, distinct=distinct, where=where)
+            top = aggregate_call("SUM", exact, distinct=distinct, where=where)
+            bottom = aggregate_call("COUNT", value, distinct=distinct, where=where)
             return Value(f"(CAST({top} AS DOUBLE) / CAST({bottom} AS DOUBLE))", DOUBLE, (1e-19, 2.0**63))
         elif not (
             (name in ("min", "max") and letter in "IBNDSTML")
@@ -181,7 +180,7 @@ class SparkDialect(Dialect):
             or (name in ("bit_and", "bit_or", "bit_xor") and letter == "I")
         ):
             raise Untranslatable(f"{self.name} does not take {name} of {value.type} as DuckDB does")
-        return Value(plain(name, value, distinct=distinct, where=where), kind, spread)
+        return Value(aggregate_call(name, value, distinct=distinct, where=where), kind, spread)
 
     def mixed(self, values: Sequence[Value]) -> str:
         """See `Dialect`."""

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from dpsql.engines.translate.context import expression, known, ordering
 from dpsql.engines.translate.parsing import call
-from dpsql.engines.translate.scalar import Scope, expression, known, ordering
 from dpsql.engines.translate.value import Value
 from dpsql.types import BIGINT, DOUBLE
 
 if TYPE_CHECKING:
-    from dpsql.engines.translate.translator import Translation
+    from dpsql.engines.translate.context import Rule, Scope, Translation
 
-__all__ = ["AGGREGATES", "aggregate", "filtered", "window"]
+__all__ = ["AGGREGATES", "RULES", "aggregate"]
 
 AGGREGATES = frozenset(
     {"count", "sum", "avg", "min", "max", "bool_and", "bool_or", "bit_and", "bit_or", "bit_xor", "first"}
@@ -48,7 +48,7 @@ def aggregate(work: Translation, name: str, node: exp.Expr, scope: Scope, where:
     return work.dialect.aggregate(name, value, distinct=distinct, where=where)
 
 
-def filtered(work: Translation, node: exp.Expr, scope: Scope) -> Value:
+def _filtered(work: Translation, node: exp.Expr, scope: Scope) -> Value:
     """Translate an aggregate with FILTER."""
     known(work, node, "this", "expression")
     name = call(node.this)
@@ -58,7 +58,7 @@ def filtered(work: Translation, node: exp.Expr, scope: Scope) -> Value:
     return aggregate(work, name, node.this, scope, f" FILTER (WHERE {condition.sql})")
 
 
-def window(work: Translation, node: exp.Expr, scope: Scope) -> Value:
+def _window(work: Translation, node: exp.Expr, scope: Scope) -> Value:
     """Translate a window function."""
     known(work, node, "this", "partition_by", "order", "spec", "over")
     over = []
@@ -141,9 +141,5 @@ def _edge(work: Translation, spec: exp.Expr, name: str) -> str:
     raise work.refuse("this frame")
 
 
-def plain(name: str, value: Value, *, distinct: bool, where: str) -> str:
-    """Write an aggregate call as every engine has it."""
-    return f"{name}({'DISTINCT ' if distinct else ''}{value.sql}){where}"
-
-
-__all__ += ["plain"]
+RULES: dict[type[exp.Expr], Rule] = {exp.Filter: _filtered, exp.Window: _window}
+"""The rule of each node type."""

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from dpsql.engines.translate.context import Scope, expression, ordering
 from dpsql.engines.translate.public import is_public
-from dpsql.engines.translate.scalar import Scope, expression, ordering
 from dpsql.engines.translate.value import Column, Untranslatable, Value, kind_of, spread, united
 
 if TYPE_CHECKING:
-    from dpsql.engines.translate.translator import Translation
+    from dpsql.engines.translate.context import Translation
 
-__all__ = ["Relation", "query"]
+__all__ = ["Relation", "query", "subquery"]
 
 _SELECT = frozenset({"expressions", "from_", "joins", "where", "group", "distinct", "order", "limit"})
 _SETS = {exp.Union: "UNION", exp.Intersect: "INTERSECT", exp.Except: "EXCEPT"}

@@ -3,77 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from dpsql.engines.translate.context import expression, known
 from dpsql.engines.translate.forms import fits, refuse
 from dpsql.engines.translate.parsing import call
-from dpsql.engines.translate.value import NOTHING, Column, Value, kind_of, spread, united
+from dpsql.engines.translate.value import NOTHING, Value, kind_of, spread, united
 from dpsql.types import BIGINT, BOOLEAN, HUGEINT, NULL, TIMESTAMP, column_type
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dpsql.engines.translate.translator import Translation
+    from dpsql.engines.translate.context import Rule, Scope, Translation
     from dpsql.types import SqlType
 
-__all__ = ["Scope", "expression", "ordering"]
-
-
-@dataclass(slots=True)
-class Scope:
-    """The columns an expression may name, by their table's alias; `outer` is the query around it."""
-
-    tables: dict[str, dict[str, Column]]
-    outer: Scope | None = None
-
-    def column(self, table: str, name: str) -> Column | None:
-        """Find a column here or further out."""
-        here: Scope | None = self
-        while here is not None:
-            if table in here.tables:
-                return here.tables[table].get(name)
-            here = here.outer
-        return None
-
-
-def expression(work: Translation, node: exp.Expr, scope: Scope) -> Value:
-    """Translate one expression; what DuckDB can compute without a row, it computes."""
-    if isinstance(node, exp.Paren):
-        return expression(work, node.this, scope)
-    constant = work.constant(node)
-    if constant is not None:
-        return constant
-    name = call(node)
-    if name is not None:
-        return _call(work, name, node, scope)
-    rule = _RULES.get(type(node))
-    if rule is None:
-        raise work.refuse(node.key.upper())
-    return rule(work, node, scope)
-
-
-def known(work: Translation, node: exp.Expr, *names: str) -> None:
-    """Refuse a node with a part that its rule does not name."""
-    for name, value in node.args.items():
-        if name not in names and value not in (None, False, []):
-            raise work.refuse(f"{name.strip('_')} of {node.key.upper()}")
-
-
-def ordering(work: Translation, terms: Sequence[exp.Expr], scope: Scope) -> str:
-    """Write ORDER BY's terms, with the place of NULLs said."""
-    written = []
-    for term in terms:
-        if not isinstance(term, exp.Ordered):
-            raise work.refuse("an order without a direction")
-        known(work, term, "this", "desc", "nulls_first")
-        value = expression(work, term.this, scope)
-        way = "DESC" if term.args.get("desc") else "ASC"
-        written.append(f"{value.sql} {way} NULLS {'FIRST' if term.args.get('nulls_first') else 'LAST'}")
-    return ", ".join(written)
+__all__ = ["RULES", "apply_form", "check_comparable", "common_texts"]
 
 
 def _column(work: Translation, node: exp.Expr, scope: Scope) -> Value:
@@ -122,7 +69,7 @@ _COMPARISONS: dict[type[exp.Expr], str] = {
 }
 
 
-def _pair(work: Translation, a: Value, b: Value) -> None:
+def check_comparable(work: Translation, a: Value, b: Value) -> None:
     """Check that the engine compares two values as DuckDB does: alike, or exact numbers."""
     kinds = {kind_of(a.type), kind_of(b.type)} - {"0"}
     if len(kinds) > 1 and not kinds <= {"I", "B", "N"}:
@@ -132,7 +79,7 @@ def _pair(work: Translation, a: Value, b: Value) -> None:
 def _comparison(work: Translation, node: exp.Expr, scope: Scope) -> Value:
     known(work, node, "this", "expression")
     a, b = expression(work, node.this, scope), expression(work, node.expression, scope)
-    _pair(work, a, b)
+    check_comparable(work, a, b)
     if NULL in (a.type, b.type):
         return Value(work.dialect.null(BOOLEAN), BOOLEAN)
     return Value(f"({a.sql} {_COMPARISONS[type(node)]} {b.sql})", BOOLEAN)
@@ -141,7 +88,7 @@ def _comparison(work: Translation, node: exp.Expr, scope: Scope) -> Value:
 def _distinct(work: Translation, node: exp.Expr, scope: Scope) -> Value:
     known(work, node, "this", "expression")
     a, b = expression(work, node.this, scope), expression(work, node.expression, scope)
-    _pair(work, a, b)
+    check_comparable(work, a, b)
     if NULL in (a.type, b.type):
         raise work.refuse("IS DISTINCT FROM a bare NULL")
     negated = isinstance(node, exp.NullSafeEQ)
@@ -151,8 +98,8 @@ def _distinct(work: Translation, node: exp.Expr, scope: Scope) -> Value:
 def _between(work: Translation, node: exp.Expr, scope: Scope) -> Value:
     known(work, node, "this", "low", "high")
     value, low, high = (expression(work, node.args[n], scope) for n in ("this", "low", "high"))
-    _pair(work, value, low)
-    _pair(work, value, high)
+    check_comparable(work, value, low)
+    check_comparable(work, value, high)
     return Value(f"(({value.sql} >= {low.sql}) AND ({value.sql} <= {high.sql}))", BOOLEAN)
 
 
@@ -167,45 +114,8 @@ def _is(work: Translation, node: exp.Expr, scope: Scope) -> Value:
     raise work.refuse("IS of anything but NULL, TRUE or FALSE")
 
 
-def _in(work: Translation, node: exp.Expr, scope: Scope) -> Value:
-    known(work, node, "this", "expressions", "query")
-    value = expression(work, node.this, scope)
-    if node.args.get("query") is not None:
-        from dpsql.engines.translate.relations import subquery  # noqa: PLC0415  queries hold expressions
-
-        relation = subquery(work, node.args["query"], scope)
-        if len(relation.columns) != 1 or kind_of(relation.columns[0].type) != kind_of(value.type):
-            raise work.refuse("IN over a subquery of another type")
-        return Value(f"({value.sql} IN ({relation.sql}))", BOOLEAN)
-    items = [expression(work, item, scope) for item in node.expressions]
-    for item in items:
-        _pair(work, value, item)
-    listed = ", ".join(
-        work.dialect.held(item, value.type) if item.type == NULL else item.sql for item in items
-    )
-    return Value(f"({value.sql} IN ({listed}))", BOOLEAN)
-
-
-def _exists(work: Translation, node: exp.Expr, scope: Scope) -> Value:
-    from dpsql.engines.translate.relations import subquery  # noqa: PLC0415  queries hold expressions
-
-    known(work, node, "this")
-    return Value(f"(EXISTS ({subquery(work, node.this, scope).sql}))", BOOLEAN)
-
-
-def _scalar(work: Translation, node: exp.Expr, scope: Scope) -> Value:
-    """Translate a subquery as a value; the analysis made sure that it has one row."""
-    from dpsql.engines.translate.relations import subquery  # noqa: PLC0415  queries hold expressions
-
-    known(work, node, "this")
-    relation = subquery(work, node, scope)
-    if len(relation.columns) != 1:
-        raise work.refuse("a subquery of several columns as a value")
-    column = relation.columns[0]
-    return Value(f"({relation.sql})", column.type, column.spread)
-
-
-def _chosen(work: Translation, values: Sequence[Value]) -> tuple[list[str], SqlType]:
+def common_texts(work: Translation, values: Sequence[Value]) -> tuple[list[str], SqlType]:
+    """Return the texts of several results in their common type, and that type."""
     kind = united([v.type for v in values])
     if kind == NULL:
         raise work.refuse("a choice among bare NULLs")
@@ -222,7 +132,7 @@ def _case(work: Translation, node: exp.Expr, scope: Scope) -> Value:
     default = node.args.get("default")
     if default is not None:
         results.append(expression(work, default, scope))
-    texts, kind = _chosen(work, results)
+    texts, kind = common_texts(work, results)
     text = " ".join(f"WHEN {c.sql} THEN {t}" for c, t in zip(conditions, texts, strict=False))
     tail = f" ELSE {texts[-1]}" if default is not None else ""
     return Value(f"(CASE {text}{tail} END)", kind, spread(results))
@@ -283,7 +193,7 @@ def _operator(work: Translation, node: exp.Expr, scope: Scope) -> Value:
     values = [expression(work, p, scope) for p in parts]
     if name == "/" and values[1].type.name == "DOUBLE" and values[1].constant is NOTHING:
         _unsigned(work, parts[1])
-    return _applied(work, name, values)
+    return apply_form(work, name, values)
 
 
 def _unsigned(work: Translation, node: exp.Expr) -> None:
@@ -325,7 +235,7 @@ def _shifted(work: Translation, node: exp.Expr, value: Value, interval: exp.Expr
     if kind_of(value.type) != "M":
         raise work.refuse("an INTERVAL beside anything but a date or timestamp")
     amount_value = Value(str(amount), BIGINT, constant=amount)
-    made = _applied(work, f"add_{found[2]}", [value, amount_value])
+    made = apply_form(work, f"add_{found[2]}", [value, amount_value])
     return replace(made, spread=(low, high))
 
 
@@ -335,45 +245,13 @@ def reachable(work: Translation, low: float, high: float) -> None:
         raise work.refuse("a calculation with dates that reaches beyond its calendar")
 
 
-def _applied(work: Translation, name: str, values: list[Value]) -> Value:
+def apply_form(work: Translation, name: str, values: list[Value]) -> Value:
+    """Write a function call or operator by the dialect's first form that takes these arguments."""
     forms = work.dialect.forms.get(name, ())
     for entry in forms:
         if fits(entry, values):
             return entry.apply(values)
     raise refuse(name, work.dialect.name, bool(forms))
-
-
-def _call(work: Translation, name: str, node: exp.Expr, scope: Scope) -> Value:
-    from dpsql.engines.translate.grouping import AGGREGATES, aggregate  # noqa: PLC0415  aggregates hold expressions
-
-    known(work, node, "this", "expressions")
-    if name == "try":  # every form of a target is total
-        return expression(work, node.expressions[0], scope)
-    if name in AGGREGATES:
-        return aggregate(work, name, node, scope)
-    values = [expression(work, argument, scope) for argument in node.expressions]
-    if name in ("coalesce", "ifnull", "greatest", "least"):
-        texts, kind = _chosen(work, values)
-        if name in ("greatest", "least") and kind_of(kind) in "LX":
-            raise work.refuse(f"{name} of {kind}")
-        word = {"ifnull": "COALESCE"}.get(name, name.upper())
-        return Value(f"{word}({', '.join(texts)})", kind, spread(values))
-    if name == "nullif":
-        _pair(work, *values)
-        return Value(f"NULLIF({values[0].sql}, {values[1].sql})", values[0].type, values[0].spread)
-    if name == "hash" and len(values) > 1:  # which groups a unit keeps; any hash does, where nobody sees it
-        return Value(work.dialect.mixed(values), BIGINT)
-    if name == "concat":
-        name = "concat_nonnull"
-        if any(kind_of(v.type) not in "S0" for v in values):
-            raise work.refuse("concat of anything but texts")
-        values = [v for v in values if v.type != NULL]
-        made = values[0] if values else None
-        for value in values[1:]:
-            made = _applied(work, name, [made, value]) if made is not None else value
-        if made is not None:
-            return _applied(work, name, [made, made.written("")]) if len(values) == 1 else made
-    return _applied(work, name, values)
 
 
 def _like(work: Translation, node: exp.Expr, scope: Scope, escape: str = "") -> Value:
@@ -383,7 +261,7 @@ def _like(work: Translation, node: exp.Expr, scope: Scope, escape: str = "") -> 
         raise work.refuse("LIKE with a pattern that is no literal")
     parts = pattern_parts(pattern.constant, escape)
     if isinstance(node, exp.ILike):
-        value = _applied(work, "lower", [value])
+        value = apply_form(work, "lower", [value])
         parts = [str(work.schema_database.evaluate(f"lower({_literal(p)})")) if p else p for p in parts]
     negated = "NOT " if node.args.get("negate") else ""
     return Value(f"({negated}{work.dialect.like(value, parts)})", BOOLEAN)
@@ -443,22 +321,10 @@ def _bracket(work: Translation, node: exp.Expr, scope: Scope) -> Value:
         raise work.refuse("a slice that does not count from 1 upwards", "substring(x, 1, 3)")
     length = high - low + 1
     parts = [Value(str(n), BIGINT, constant=n) for n in (low, length)]
-    return _applied(work, "substring", [value, *parts])
+    return apply_form(work, "substring", [value, *parts])
 
 
-def _window(work: Translation, node: exp.Expr, scope: Scope) -> Value:
-    from dpsql.engines.translate.grouping import window  # noqa: PLC0415  windows hold expressions
-
-    return window(work, node, scope)
-
-
-def _filter(work: Translation, node: exp.Expr, scope: Scope) -> Value:
-    from dpsql.engines.translate.grouping import filtered  # noqa: PLC0415  aggregates hold expressions
-
-    return filtered(work, node, scope)
-
-
-_RULES: dict[type[exp.Expr], Callable[[Translation, exp.Expr, Scope], Value]] = {
+RULES: dict[type[exp.Expr], Rule] = {
     exp.Column: _column,
     exp.Null: _null,
     exp.And: _and_or,
@@ -469,9 +335,6 @@ _RULES: dict[type[exp.Expr], Callable[[Translation, exp.Expr, Scope], Value]] = 
     exp.NullSafeNEQ: _distinct,
     exp.Between: _between,
     exp.Is: _is,
-    exp.In: _in,
-    exp.Exists: _exists,
-    exp.Subquery: _scalar,
     exp.Case: _case,
     exp.Cast: _cast,
     exp.TryCast: _cast,
@@ -480,6 +343,5 @@ _RULES: dict[type[exp.Expr], Callable[[Translation, exp.Expr, Scope], Value]] = 
     exp.ILike: _like,
     exp.Escape: _escape,
     exp.Bracket: _bracket,
-    exp.Window: _window,
-    exp.Filter: _filter,
 }
+"""The rule of each node type."""

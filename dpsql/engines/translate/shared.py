@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SPACES",
+    "aggregate_call",
     "bounds",
     "moved",
     "pattern_text",
@@ -26,6 +27,11 @@ __all__ = [
 
 SPACES = "".join(map(chr, [0x20, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000]))
 """What DuckDB's trim removes: Unicode's space separators."""
+
+
+def aggregate_call(name: str, value: Value, *, distinct: bool, where: str) -> str:
+    """Write the call of an aggregate function that every engine has."""
+    return f"{name}({'DISTINCT ' if distinct else ''}{value.sql}){where}"
 
 
 def bounds(kind: SqlType) -> tuple[int, int]:
