@@ -11,9 +11,11 @@ import pyarrow as pa
 
 from dpsql.engines.duckdb.sources import Reader, declared_columns
 from dpsql.engines.remote import RemoteEngine, open_remote
+from dpsql.engines.spark.catalog import look_up
+from dpsql.engines.spark.connection import hushed, open_session
 from dpsql.engines.spark.dialect import SparkDialect
-from dpsql.engines.spark.schema import check_facts, columns_of, look_up, scan
-from dpsql.engines.spark.start import hushed, open_session
+from dpsql.engines.spark.guard import check_facts
+from dpsql.engines.spark.schema import columns_of, scan
 from dpsql.engines.translate import Column, Public, Translated, Untranslatable
 from dpsql.engines.translate.value import kind_of
 

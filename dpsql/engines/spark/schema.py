@@ -1,21 +1,18 @@
-"""What Spark's catalog says of a table, and the scan that reads it with canonical values."""
+"""The types of a Spark table's columns, and the scan that reads it with canonical values."""
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from dpsql.engines.spark.dialect import SparkDialect
 from dpsql.engines.translate.scans import Cell, scan_of
 from dpsql.engines.translate.value import Column, Untranslatable, Value
-from dpsql.errors import PolicyError
-from dpsql.policy import DatabaseSource, ParquetSource
 from dpsql.types import BOOLEAN, DATE, DOUBLE, TIMESTAMP, VARCHAR, SqlType
 
 if TYPE_CHECKING:
-    from dpsql.policy import Policy, Table
+    from dpsql.policy import Table
 
-__all__ = ["check_facts", "columns_of", "look_up", "scan"]
+__all__ = ["columns_of", "scan"]
 
 _WORDS = {
     "byte": "TINYINT",
@@ -32,39 +29,6 @@ _WORDS = {
     "timestamp": "TIMESTAMP WITH TIME ZONE",
     "binary": "BLOB",
 }
-
-
-def check_facts(policy: Policy) -> None:
-    """Raise `PolicyError` where rows could come after a vouched fact was tested, and nobody would know."""
-    for table in policy.tables.values():
-        seen = isinstance(table.source, ParquetSource) and table.source.path.is_file()  # by its content
-        if table.unique and not (table.public or seen or table.trust_source or policy.data_version):
-            raise PolicyError(
-                f"tables.{table.name}.unique: Spark keeps no fact true, and a table there may change unseen",
-                hint='declare data_version = "1" and bump it whenever rows come, or leave unique out',
-            )
-
-
-def look_up(session: Any, table: Table, view: str) -> tuple[str, Any]:  # noqa: ANN401  two classes of sessions
-    """Find a table or a Parquet file; return the name to read it by, and its schema. No row is read."""
-    source, found = table.source, None
-    with suppress(Exception):
-        if isinstance(source, ParquetSource):
-            frame = session.read.parquet(str(source.path))
-            frame.createOrReplaceTempView(view)
-            found = (SparkDialect({}).quote(view), frame.schema)
-        elif isinstance(source, DatabaseSource):
-            quote = SparkDialect({}).quote
-            name = f"{quote(source.schema or 'default')}.{quote(source.table)}"
-            entry = session.catalog.getTable(name)
-            if entry.tableType in ("MANAGED", "EXTERNAL") and not entry.isTemporary:
-                found = (name, session.table(name).schema)
-    if found is None:
-        raise PolicyError(
-            f"tables.{table.name}.source: Spark has no such table",
-            hint="views are not read: a view could mix the rows of several units",
-        )
-    return found
 
 
 def columns_of(schema: Any) -> list[tuple[str, str]]:  # noqa: ANN401  two classes of schemas
