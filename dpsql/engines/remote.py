@@ -16,7 +16,7 @@ from dpsql.engines.duckdb.domains import Domains
 from dpsql.engines.duckdb.sources import Reader, read_source
 from dpsql.engines.protocol import CANCELLED, FAILED, UNCHARGED, Cancelled, Counts
 from dpsql.engines.schema_database import SchemaDatabase
-from dpsql.engines.translate import Column, Public, Translated, Untranslatable, translate
+from dpsql.engines.translate import PublicRelation, TargetColumn, Translated, Untranslatable, translate
 from dpsql.engines.worker import Ending, run
 from dpsql.errors import InternalError, OperationalError, PolicyError
 from dpsql.exclusive import Home
@@ -44,10 +44,10 @@ class RemoteEngine(ABC):
         self._home = Home("engine")
         self._cancelled = False
         self._made: OrderedDict[str, Translated] = OrderedDict()
-        self._public: dict[str, Public] = {}
+        self._public: dict[str, PublicRelation] = {}
         self.readers: dict[str, Reader] = {}
         self.public: dict[str, pa.Table] = {}
-        self._scans: dict[str, tuple[str, dict[str, Column]]] = {}
+        self._scans: dict[str, tuple[str, dict[str, TargetColumn]]] = {}
         self._private = frozenset(t.name for t in policy.tables.values() if not t.public)
         self._schema_database: SchemaDatabase | None = None
 
@@ -57,7 +57,7 @@ class RemoteEngine(ABC):
         """The writer of its SQL, over the tables found."""
 
     @abstractmethod
-    def look(self, table: Table) -> tuple[Reader, tuple[str, dict[str, Column]]]:
+    def look(self, table: Table) -> tuple[Reader, tuple[str, dict[str, TargetColumn]]]:
         """Look a table up in the engine's catalog; raises `PolicyError`. No row is read."""
 
     @abstractmethod
@@ -121,8 +121,8 @@ class RemoteEngine(ABC):
         listed = ", ".join(
             f"r.{self.dialect.quote(columns[c].name)} AS c{i}" for i, (c, _) in enumerate(reader.columns)
         )
-        kinds = tuple(Column(f"c{i}", kind) for i, (_, kind) in enumerate(reader.columns))
-        made = Translated(f"SELECT {listed} FROM {text} AS r", kinds, ())
+        types = tuple(TargetColumn(f"c{i}", sql_type) for i, (_, sql_type) in enumerate(reader.columns))
+        made = Translated(f"SELECT {listed} FROM {text} AS r", types, ())
         rows = run(lambda: self.fetch(made), self.stop, self.interrupted).value
         if rows is None:
             self.reopen()
@@ -242,17 +242,17 @@ def _local(table: Table) -> tuple[Reader, pa.Table]:
     return reader, rows
 
 
-def _as_declared(rows: pa.Table, kinds: list[SqlType]) -> pa.Table:
+def _as_declared(rows: pa.Table, types: list[SqlType]) -> pa.Table:
     """Give columns the types that DuckDB hands out."""
-    if not kinds:
+    if not types:
         return rows
     with settings.interruptible(), duckdb.connect(":memory:") as connection:
         connection.execute("SET enable_progress_bar = false")
         connection.execute("SET preserve_insertion_order = true")
-        names = [f"c{i}" for i in range(len(kinds))]
+        names = [f"c{i}" for i in range(len(types))]
         connection.register("came", rows.rename_columns(names))
         listed = ", ".join(
-            f"CAST({quote(n)} AS {k}) AS {quote(n)}" for n, k in zip(names, kinds, strict=True)
+            f"CAST({quote(n)} AS {k}) AS {quote(n)}" for n, k in zip(names, types, strict=True)
         )
         return connection.sql(f"SELECT {listed} FROM came").to_arrow_table()
 

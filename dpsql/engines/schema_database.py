@@ -63,7 +63,7 @@ class SchemaDatabase:
         self._con = settings.connect()
         self._con.execute("SET threads = 1")
         for name, reader in readers.items():
-            columns = ", ".join(f"{quote(column)} {kind}" for column, kind in reader.columns)
+            columns = ", ".join(f"{quote(column)} {sql_type}" for column, sql_type in reader.columns)
             self._con.execute(f"CREATE TABLE main.{quote(name)} ({columns})")
             if name in public:
                 self._con.register("dpsql_incoming", public[name])

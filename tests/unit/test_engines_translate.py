@@ -20,7 +20,7 @@ from dpsql.engines.postgres.dialect import PostgresDialect
 from dpsql.engines.postgres.rows import shown, whole
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.engines.spark.dialect import SparkDialect
-from dpsql.engines.translate import Column, Dialect, Translated, Untranslatable, translate_text
+from dpsql.engines.translate import Dialect, TargetColumn, Translated, Untranslatable, translate_text
 from dpsql.engines.translate.cases import case_table
 from dpsql.engines.worker import Ending, run, watched
 from dpsql.errors import PolicyError
@@ -83,7 +83,9 @@ def schema():
 
 @pytest.fixture(params=["postgres", "spark"])
 def dialect(request: pytest.FixtureRequest) -> Dialect:
-    columns = {n: Column(f"x{i}", column_type(k), SPREADS.get(n)) for i, (n, k) in enumerate(COLUMNS.items())}
+    columns = {
+        n: TargetColumn(f"x{i}", column_type(k), SPREADS.get(n)) for i, (n, k) in enumerate(COLUMNS.items())
+    }
     kind = PostgresDialect if request.param == "postgres" else SparkDialect
     return kind({"rows": ("(SELECT 1) ", columns)})
 
@@ -171,7 +173,9 @@ def test_what_the_compiled_language_does_not_have_is_refused(
 
 
 def test_doubles_that_could_overflow_are_postgres_errors_so_refused(schema: SchemaDatabase):
-    columns = {n: Column(f"x{i}", column_type(k), SPREADS.get(n)) for i, (n, k) in enumerate(COLUMNS.items())}
+    columns = {
+        n: TargetColumn(f"x{i}", column_type(k), SPREADS.get(n)) for i, (n, k) in enumerate(COLUMNS.items())
+    }
     dialect = PostgresDialect({"rows": ("(SELECT 1) ", columns)})
     with pytest.raises(Untranslatable, match="overflow"):
         made(schema, dialect, "((r.d * 2.0::DOUBLE) + 0.0)")

@@ -63,7 +63,7 @@ class Inspector(DuckDBEngine):
 
     def no_timestamps(self, table: str) -> dict[str, int]:
         """Return for each TIMESTAMP column how many of its values are none."""
-        columns = [name for name, kind in self.readers[table].columns if kind == TIMESTAMP]
+        columns = [name for name, sql_type in self.readers[table].columns if sql_type == TIMESTAMP]
         if not columns:
             return {}
         counts = ", ".join(f"COUNT(*) FILTER (WHERE {out_of_range(name)})" for name in columns)

@@ -172,7 +172,9 @@ class DuckDBEngine:
     def vet(self, table: str) -> bool:
         """Read every column once and test every vouched fact, so that no statement is the first to fail."""
         reader = self.readers[table]
-        wrong = " OR ".join(["FALSE", *(out_of_range(c) for c, kind in reader.columns if kind == TIMESTAMP)])
+        wrong = " OR ".join(
+            ["FALSE", *(out_of_range(c) for c, sql_type in reader.columns if sql_type == TIMESTAMP)]
+        )
         longer = " OR ".join(["FALSE", *reader.beyond.values()])
         hashed = [f"bit_xor(hash({quote(column)}))" for column, _ in reader.columns]
         cells = ", ".join([f"bool_or({wrong})", f"bool_or({longer})", *hashed])

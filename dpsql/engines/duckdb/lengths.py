@@ -26,7 +26,11 @@ def beyond(table: Table, columns: tuple[tuple[str, SqlType], ...], longest: int)
     """Return, for each private column of a type without a size of its own, the condition for "too long"."""
     if table.public:
         return {}
-    return {name: f"{_measure(name, kind)} > {longest}" for name, kind in columns if kind.name in _MEASURES}
+    return {
+        name: f"{_measure(name, sql_type)} > {longest}"
+        for name, sql_type in columns
+        if sql_type.name in _MEASURES
+    }
 
 
 def limited(table: Table, columns: tuple[tuple[str, SqlType], ...], sql: str, longest: int) -> str:
@@ -39,10 +43,10 @@ def limited(table: Table, columns: tuple[tuple[str, SqlType], ...], sql: str, lo
     if not wide:
         return sql
     cells = ", ".join(
-        f"CASE WHEN {_measure(name, kind)} <= {longest} THEN {quote(name)} END AS {quote(name)}"
+        f"CASE WHEN {_measure(name, sql_type)} <= {longest} THEN {quote(name)} END AS {quote(name)}"
         if name in wide
         else quote(name)
-        for name, kind in columns
+        for name, sql_type in columns
     )
     facts = {fold(column) for fact in table.unique for column in fact}
     left_out = [f"({condition}) IS NOT TRUE" for name, condition in wide.items() if fold(name) in facts]
@@ -50,5 +54,5 @@ def limited(table: Table, columns: tuple[tuple[str, SqlType], ...], sql: str, lo
     return f"SELECT {cells} FROM ({sql}) AS r{where}"
 
 
-def _measure(column: str, kind: SqlType) -> str:
-    return _MEASURES[kind.name].format(quote(column))
+def _measure(column: str, sql_type: SqlType) -> str:
+    return _MEASURES[sql_type.name].format(quote(column))

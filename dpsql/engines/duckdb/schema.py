@@ -104,7 +104,7 @@ def _parquet(path: Path) -> tuple[FoundColumn, ...]:
                 found = None
     if found is None:
         raise PolicyError(f"{path} cannot be read", hint="is it a Parquet file?")
-    return tuple(FoundColumn(name, _near(kind), kind) for name, kind in found)
+    return tuple(FoundColumn(name, _near(physical), physical) for name, physical in found)
 
 
 def _csv(path: Path) -> tuple[FoundColumn, ...]:
@@ -148,16 +148,16 @@ def _database(path: Path) -> list[Found]:
         raise PolicyError(f"{path} is no Parquet file, CSV file or DuckDB database that can be read")
     columns: dict[tuple[str, str], list[FoundColumn]] = {}
     never_null = set()
-    for schema, table, column, kind, nullable in rows:
-        columns.setdefault((schema, table), []).append(FoundColumn(column, _near(kind), kind))
+    for schema, table, column, physical, nullable in rows:
+        columns.setdefault((schema, table), []).append(FoundColumn(column, _near(physical), physical))
         if not nullable:
             never_null.add((schema, table, column))
     unique: dict[tuple[str, str], list[tuple[str, ...]]] = {}
     parents: dict[tuple[str, str], list[tuple[str, str, str]]] = {}
-    for schema, table, kind, own, parent, theirs in keys:
-        if kind == "FOREIGN KEY" and len(own) == 1:
+    for schema, table, constraint, own, parent, theirs in keys:
+        if constraint == "FOREIGN KEY" and len(own) == 1:
             parents.setdefault((schema, table), []).append((own[0], _named(schema, parent), theirs[0]))
-        elif kind != "FOREIGN KEY" and all((schema, table, column) in never_null for column in own):
+        elif constraint != "FOREIGN KEY" and all((schema, table, column) in never_null for column in own):
             # Two NULLs would satisfy the database's UNIQUE, and not dpsql's.
             unique.setdefault((schema, table), []).append(tuple(own))
     return [
@@ -187,16 +187,16 @@ def _near(text: str) -> SqlType | None:
     if wide and int(wide[1]) > 18:
         text = f"DECIMAL(18,{wide[2]})" if int(wide[2]) <= 18 else "DOUBLE"
     try:
-        kind = column_type(_NEAR.get(text, text))
+        sql_type = column_type(_NEAR.get(text, text))
     except ValueError:
         return None
-    if kind.name == "ENUM":
+    if sql_type.name == "ENUM":
         # Its values may come from the rows; the owner declares them a domain or not.
         return SqlType("VARCHAR")
-    return None if _mixed(kind) else kind
+    return None if _mixed(sql_type) else sql_type
 
 
-def _mixed(kind: SqlType) -> bool:
+def _mixed(sql_type: SqlType) -> bool:
     """Whether it is a list or struct with parts that cannot be made canonical."""
-    inner = [kind.item] if kind.item is not None else [field for _, field in kind.fields]
+    inner = [sql_type.item] if sql_type.item is not None else [field for _, field in sql_type.fields]
     return any(part.name in ("DOUBLE", "ENUM") or _mixed(part) for part in inner)

@@ -78,11 +78,12 @@ def read_source(
     if physical is None:
         physical = _describe(connection, table, scan)
     columns = declared_columns(table, physical)
-    where = {fold(name): (name, kind) for name, kind in physical}
-    if collated and any(_holds(kind, "VARCHAR") for _, kind in columns):
+    where = {fold(name): (name, sql_type) for name, sql_type in physical}
+    if collated and any(_holds(sql_type, "VARCHAR") for _, sql_type in columns):
         raise PolicyError(f"tables.{table.name}: lists of texts with a collation are not supported")
     listed = ", ".join(
-        _cell(*where[fold(name)], kind, collated=collated) + f" AS {quote(name)}" for name, kind in columns
+        _cell(*where[fold(name)], sql_type, collated=collated) + f" AS {quote(name)}"
+        for name, sql_type in columns
     )
     converted = "(" in listed or "COLLATE" in listed or _computed(connection, table, catalog)
     whole = f"SELECT {listed} FROM {scan}"
@@ -156,7 +157,7 @@ def declared_columns(table: Table, physical: list[tuple[str, str]]) -> tuple[tup
                     f"tables.{table.name}.columns.{name}: the source has no such column",
                     hint="its columns are " + ", ".join(name for name, _ in physical)[:200],
                 )
-        columns = tuple((name, kind) for name, kind in table.columns.items())
+        columns = tuple((name, sql_type) for name, sql_type in table.columns.items())
     else:
         derived = []
         for name, text in physical:
@@ -168,46 +169,48 @@ def declared_columns(table: Table, physical: list[tuple[str, str]]) -> tuple[tup
                     hint=f"declare [tables.{table.name}.columns] with the columns to show",
                 ) from None
         columns = tuple(derived)
-    columns = tuple((name, _shown(table, name, kind)) for name, kind in columns)
-    _check_names(table, {fold(name): kind for name, kind in columns})
+    columns = tuple((name, _shown(table, name, sql_type)) for name, sql_type in columns)
+    _check_names(table, {fold(name): sql_type for name, sql_type in columns})
     return columns
 
 
-def _shown(table: Table, name: str, kind: SqlType) -> SqlType:
+def _shown(table: Table, name: str, sql_type: SqlType) -> SqlType:
     """Return the type a column is shown with; refuse what cannot be made canonical."""
-    if kind.name in ("LIST", "STRUCT"):
+    if sql_type.name in ("LIST", "STRUCT"):
         # A list's timestamps are not looked through for those that are none.
         for inner in ("DOUBLE", "ENUM", *(() if table.public else ("TIMESTAMP",))):
-            if _holds(kind, inner):
+            if _holds(sql_type, inner):
                 raise PolicyError(
-                    f"tables.{table.name}: column {name} is a {kind.name} of {inner}, which is not supported",
+                    f"tables.{table.name}: column {name} is a {sql_type.name} of {inner}, "
+                    "which is not supported",
                     hint=f"declare [tables.{table.name}.columns] without it, or with VARCHAR items",
                 )
-    if kind.name == "ENUM" and not table.public and fold(name) not in {fold(c) for c in table.domain}:
+    if sql_type.name == "ENUM" and not table.public and fold(name) not in {fold(c) for c in table.domain}:
         return VARCHAR  # its dictionary comes from the data and was not declared public
-    return kind
+    return sql_type
 
 
-def _holds(kind: SqlType, name: str) -> bool:
-    inner = [kind.item] if kind.item is not None else [field for _, field in kind.fields]
+def _holds(sql_type: SqlType, name: str) -> bool:
+    inner = [sql_type.item] if sql_type.item is not None else [field for _, field in sql_type.fields]
     return any(i.name == name or _holds(i, name) for i in inner)
 
 
-def _check_names(table: Table, kinds: dict[str, SqlType]) -> None:
+def _check_names(table: Table, types: dict[str, SqlType]) -> None:
     """Check what the policy says of columns against the schema, when the types were not declared."""
     named = [*(c for fact in table.unique for c in fact), *table.domain]
     if isinstance(table.unit, UnitColumn):
         named.append(table.unit.column)
-        kind = kinds.get(fold(table.unit.column))
-        if kind is not None and not (kind.integer or kind.name in ("VARCHAR", "UUID", "DATE")):
+        sql_type = types.get(fold(table.unit.column))
+        if sql_type is not None and not (sql_type.integer or sql_type.name in ("VARCHAR", "UUID", "DATE")):
             raise PolicyError(
-                f"tables.{table.name}.unit: a unit column is an integer, VARCHAR, UUID or DATE, not {kind}"
+                f"tables.{table.name}.unit: a unit column is an integer, VARCHAR, UUID or DATE, "
+                f"not {sql_type}"
             )
     for name in named:
-        if fold(name) not in kinds:
+        if fold(name) not in types:
             raise PolicyError(
                 f"tables.{table.name}: there is no column {name}",
-                hint="columns are " + ", ".join(kinds)[:200],
+                hint="columns are " + ", ".join(types)[:200],
             )
 
 
@@ -219,14 +222,14 @@ def _known(text: str) -> SqlType | None:
         return None
 
 
-def _cell(name: str, physical: str, kind: SqlType, *, collated: bool) -> str:
+def _cell(name: str, physical: str, sql_type: SqlType, *, collated: bool) -> str:
     """Write one column's conversion to its declared type, canonical where equal values could differ."""
     cell = quote(name)
     if collated and _known(physical) == VARCHAR:
         cell = f'({cell} COLLATE "C")'
-    same = _known(physical) == kind and physical.upper() not in ("FLOAT", "REAL")
+    same = _known(physical) == sql_type and physical.upper() not in ("FLOAT", "REAL")
     if not same:
-        cell = f"TRY_CAST({cell} AS {kind})"
-    if kind == DOUBLE:
+        cell = f"TRY_CAST({cell} AS {sql_type})"
+    if sql_type == DOUBLE:
         cell = f"CASE WHEN isnan({cell}) THEN CAST('nan' AS DOUBLE) ELSE {cell} + 0.0 END"
     return cell

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dpsql.engines.postgres.dialect import text
+from dpsql.engines.postgres.dialect import string_literal
 from dpsql.errors import PolicyError
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Seen:
 
     number: int
     name: str
-    kind: str
+    type_name: str
     modifier: int
     builtin: bool
     filled: bool
@@ -64,7 +64,7 @@ class Found:
 
     oid: int
     text: str
-    kind: str
+    relation_kind: str
     columns: tuple[Seen, ...]
     children: bool
     indexes: tuple[tuple[frozenset[int], bool], ...]
@@ -74,8 +74,8 @@ def look_up(ask: Ask, table: Table, source: DatabaseSource) -> Found:
     """Find an ordinary (or partitioned) table by its name."""
     schema = source.schema or "public"
     rows = ask(
-        f"{_SEEN} c.relkind IN ('r', 'p') AND lower(n.nspname) = lower({text(schema)}) "
-        f"AND lower(c.relname) = lower({text(source.table)})"
+        f"{_SEEN} c.relkind IN ('r', 'p') AND lower(n.nspname) = lower({string_literal(schema)}) "
+        f"AND lower(c.relname) = lower({string_literal(source.table)})"
     )
     key = f"tables.{table.name}.source"
     if len(rows) != 1:

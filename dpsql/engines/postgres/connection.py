@@ -6,7 +6,7 @@ import threading
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from dpsql.engines.postgres.dialect import text
+from dpsql.engines.postgres.dialect import string_literal
 from dpsql.errors import OperationalError, PolicyError
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class Connection:
     def _pin(self, cursor: Cursor) -> None:
         pinned = {**_PINNED, "statement_timeout": str(self._timeout)}
         listed = ", ".join(
-            f"pg_catalog.set_config({text(name)}, {text(value)}, true) AS s{i}"
+            f"pg_catalog.set_config({string_literal(name)}, {string_literal(value)}, true) AS s{i}"
             for i, (name, value) in enumerate(pinned.items())
         )
         _rows(cursor, f"SELECT {listed}")
@@ -124,7 +124,7 @@ class Connection:
             "WHERE name = 'transaction_timeout'",
         )
         there = ", ".join(
-            f"pg_catalog.current_setting({text(name)}) AS s{i}"
+            f"pg_catalog.current_setting({string_literal(name)}) AS s{i}"
             for i, name in enumerate((*_PINNED, "transaction_read_only"))
         )
         if _rows(cursor, f"SELECT {there}") != [(*_PINNED.values(), "on")]:

@@ -8,11 +8,11 @@ from dpsql.engines.duckdb.sources import Reader, declared_columns
 from dpsql.engines.postgres import rows
 from dpsql.engines.postgres.catalog import look_up
 from dpsql.engines.postgres.connection import Connection
-from dpsql.engines.postgres.dialect import PostgresDialect, mixed
+from dpsql.engines.postgres.dialect import PostgresDialect, hash_values
 from dpsql.engines.postgres.guard import Guard
 from dpsql.engines.postgres.schema import columns_of, scan
 from dpsql.engines.remote import RemoteEngine, open_remote
-from dpsql.engines.translate import Column, Translated, Untranslatable
+from dpsql.engines.translate import TargetColumn, Translated, Untranslatable
 from dpsql.errors import PolicyError
 from dpsql.policy import DatabaseSource
 
@@ -43,7 +43,7 @@ class PostgresEngine(RemoteEngine):
         """See `RemoteEngine`."""
         return PostgresDialect(self._scans)
 
-    def look(self, table: Table) -> tuple[Reader, tuple[str, dict[str, Column]]]:
+    def look(self, table: Table) -> tuple[Reader, tuple[str, dict[str, TargetColumn]]]:
         """See `RemoteEngine`."""
         if not isinstance(table.source, DatabaseSource):
             raise PolicyError(f"tables.{table.name}.source: is no table of the database")
@@ -77,7 +77,7 @@ class PostgresEngine(RemoteEngine):
 
     def hashed(self, cells: list[str]) -> str:
         """See `RemoteEngine`."""
-        return f"bit_xor({mixed(cells)})"
+        return f"bit_xor({hash_values(cells)})"
 
     def stop(self) -> None:
         """See `RemoteEngine`."""

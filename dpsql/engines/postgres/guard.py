@@ -42,21 +42,21 @@ class Guard:
     def _told(self, found: Found) -> tuple[object, ...]:
         names = {name.lower() for name, _ in self.columns}
         read = tuple(
-            (c.number, c.name, c.kind, c.modifier, c.builtin)
+            (c.number, c.name, c.type_name, c.modifier, c.builtin)
             for c in found.columns
             if c.name.lower() in names
         )
-        return found.oid, found.text, found.kind, found.children, read
+        return found.oid, found.text, found.relation_kind, found.children, read
 
     def check_facts(self, found: Found) -> None:
         """Raise `PolicyError` unless an index of the server keeps each vouched fact true as rows come."""
-        kinds = {name.lower(): kind for name, kind in self.columns}
+        declared = {name.lower(): sql_type for name, sql_type in self.columns}
         seen = {c.name.lower(): c for c in found.columns}
         # Rows without a unit are not read.
         unit = self.table.unit.column.lower() if isinstance(self.table.unit, UnitColumn) else None
         for fact in self.table.unique:
             there = [seen[c.lower()] for c in fact]
-            allowed = {c.number for c in there if kept(c, kinds[c.name.lower()], c.name.lower() == unit)}
+            allowed = {c.number for c in there if kept(c, declared[c.name.lower()], c.name.lower() == unit)}
             filled = {c.number for c in there if c.filled or c.name.lower() == unit}
             if found.children or not any(
                 numbers <= allowed and (equal or numbers <= filled) for numbers, equal in found.indexes

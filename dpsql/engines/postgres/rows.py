@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpsql.engines.postgres.dialect import text
-from dpsql.engines.translate.value import kind_of
+from dpsql.engines.postgres.dialect import string_literal
+from dpsql.engines.translate.value import type_family
 
 if TYPE_CHECKING:
     from dpsql.engines.postgres.dialect import PostgresDialect
-    from dpsql.engines.translate import Public, Translated
+    from dpsql.engines.translate import PublicRelation, Translated
 
 __all__ = ["plain", "shown", "whole"]
 
@@ -35,12 +35,12 @@ def _with(made: Translated, parts: list[str]) -> str:
     return f"WITH {named} {made.sql}"
 
 
-def _relation(public: Public, dialect: PostgresDialect, arrays: list[str]) -> str:
+def _relation(public: PublicRelation, dialect: PostgresDialect, arrays: list[str]) -> str:
     listed, cells, names = [], [], []
     for i, (column, array) in enumerate(zip(public.columns, arrays, strict=True)):
-        letter = kind_of(column.type)
-        kind = "text" if letter == "0" else dialect.type_name(column.type)
-        listed.append(f"CAST({array} AS {kind}[])")
+        letter = type_family(column.type)
+        array_type = "text" if letter == "0" else dialect.type_name(column.type)
+        listed.append(f"CAST({array} AS {array_type}[])")
         cells.append(f"r.c{i}{' COLLATE ' + chr(34) + 'C' + chr(34) if letter == 'S' else ''} AS c{i}")
         names.append(f"c{i}")
     return f"(SELECT {', '.join(cells)} FROM unnest({', '.join(listed)}) AS r({', '.join(names)}))"
@@ -56,7 +56,7 @@ def _array(column: pa.ChunkedArray) -> str:
     cells = pc.binary_join_element_wise('"', cells, '"', "")
     cells = pc.fill_null(cells, "NULL")
     joined = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(cells)], pa.int32()), cells), ",")
-    return text("{" + (joined[0].as_py() or "") + "}")
+    return string_literal("{" + (joined[0].as_py() or "") + "}")
 
 
 def plain(found: pa.Table) -> pa.Table:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from dpsql.engines.postgres.dialect import PostgresDialect
 from dpsql.engines.translate.scans import Cell, scan_of
-from dpsql.engines.translate.shared import bounds
-from dpsql.engines.translate.value import Column, Untranslatable, Value
+from dpsql.engines.translate.shared import integer_bounds
+from dpsql.engines.translate.value import TargetColumn, Untranslatable, Value
 from dpsql.types import BOOLEAN, DATE, DOUBLE, TIME, TIMESTAMP, UUID, VARCHAR, SqlType, column_type
 
 if TYPE_CHECKING:
@@ -42,54 +42,57 @@ _FIRST, _LAST = "0001-01-01", "9999-12-31"
 
 def columns_of(found: Found) -> list[tuple[str, str, str]]:
     """Return name, type and DuckDB's word of each column."""
-    return [(c.name, c.kind, _word(c.kind, c.modifier, c.builtin)) for c in found.columns]
+    return [(c.name, c.type_name, _word(c.type_name, c.modifier, c.builtin)) for c in found.columns]
 
 
-def _word(kind: str, modifier: int, builtin: bool) -> str:
-    if kind == "numeric" and builtin:
+def _word(physical: str, modifier: int, builtin: bool) -> str:
+    if physical == "numeric" and builtin:
         packed = modifier - 4
         scale = ((packed & 0x7FF) ^ 1024) - 1024
         if modifier < 4 or scale < 0:
             return "DECIMAL(38,10)"  # anything goes: the owner says which digits count
         return f"DECIMAL({(packed >> 16) & 0xFFFF},{scale})"
-    return _TYPES.get(kind, kind.upper()) if builtin else kind.upper()
+    return _TYPES.get(physical, physical.upper()) if builtin else physical.upper()
 
 
-def kept(column: Seen, kind: SqlType, unit: bool) -> bool:
+def kept(column: Seen, sql_type: SqlType, unit: bool) -> bool:
     """Whether values that differ for an index of PostgreSQL differ as they are read too.
 
     Of a unit, what does not fit is read as NULL, and its row is left out.
     """
-    match column.kind:
+    match column.type_name:
         case "int2" | "int4" | "int8":
-            low, high = bounds(column_type(_TYPES[column.kind]))
-            return kind.integer and (unit or (bounds(kind)[0] <= low and high <= bounds(kind)[1]))
+            low, high = integer_bounds(column_type(_TYPES[column.type_name]))
+            if not sql_type.integer:
+                return False
+            least, greatest = integer_bounds(sql_type)
+            return unit or (least <= low and high <= greatest)
         case "numeric":
             word = _word("numeric", column.modifier, column.builtin)
             # Without a precision its values may be rounded, and infinite; NaN is read as NULL.
-            return column.modifier >= 4 and word == str(kind) and column.filled
+            return column.modifier >= 4 and word == str(sql_type) and column.filled
         case "text" | "varchar" | "bpchar":
-            return kind.name == "VARCHAR"
+            return sql_type.name == "VARCHAR"
         case "uuid":
-            return kind.name == "UUID"
+            return sql_type.name == "UUID"
         case "bool":
-            return kind.name == "BOOLEAN"
+            return sql_type.name == "BOOLEAN"
         case _:
             return False
 
 
 def scan(
     table: Table, found: Found, columns: tuple[tuple[str, SqlType], ...], longest: int
-) -> tuple[str, dict[str, Column]]:
+) -> tuple[str, dict[str, TargetColumn]]:
     """Write the SELECT that reads the declared columns, each canonical and of its declared type."""
     dialect = PostgresDialect({})
-    there = {name.lower(): (name, kind, word) for name, kind, word in columns_of(found)}
+    there = {name.lower(): (name, physical, word) for name, physical, word in columns_of(found)}
     source = found.text if found.children else f"ONLY {found.text}"
 
-    def cell(name: str, kind: SqlType) -> Cell:
+    def cell(name: str, sql_type: SqlType) -> Cell:
         _, physical, _ = there[name.lower()]
-        value = _cell(dialect, *there[name.lower()], kind)
-        fits = _fits(f"r.{dialect.quote(name)}", physical, value, longest) if kind == VARCHAR else ""
+        value = _cell(dialect, *there[name.lower()], sql_type)
+        fits = _fits(f"r.{dialect.quote(name)}", physical, value, longest) if sql_type == VARCHAR else ""
         return Cell(value, fits)
 
     return scan_of(table, columns, cell, source, "the database")
@@ -105,10 +108,10 @@ def _fits(cell: str, physical: str, value: Value, longest: int) -> str:
     return f"CASE WHEN {stored} <= {longest + _HEADER} THEN {fits} WHEN {stored} IS NOT NULL THEN FALSE END"
 
 
-def _cell(dialect: PostgresDialect, name: str, physical: str, word: str, kind: SqlType) -> Value:
+def _cell(dialect: PostgresDialect, name: str, physical: str, word: str, sql_type: SqlType) -> Value:
     cell = f"r.{dialect.quote(name)}"
-    if kind.name in ("LIST", "STRUCT", "ENUM", "BLOB"):
-        raise Untranslatable(f"values of type {kind.name} stay in DuckDB")
+    if sql_type.name in ("LIST", "STRUCT", "ENUM", "BLOB"):
+        raise Untranslatable(f"values of type {sql_type.name} stay in DuckDB")
     match physical:
         case "int2" | "int4" | "int8":
             value = Value(f"CAST({cell} AS bigint)", SqlType(word))
@@ -117,8 +120,8 @@ def _cell(dialect: PostgresDialect, name: str, physical: str, word: str, kind: S
         case "numeric":
             scale = min(int(word[8:-1].split(",")[1]), 18)
             value = Value(cell, SqlType("DECIMAL", 38, scale))
-            if kind.name == "DECIMAL":
-                return Value(f"({dialect.decimal(cell, kind)})", kind)
+            if sql_type.name == "DECIMAL":
+                return Value(f"({dialect.decimal(cell, sql_type)})", sql_type)
         case "bool":
             value = Value(cell, BOOLEAN)
         case "text" | "varchar" | "bpchar" | "json":
@@ -140,11 +143,11 @@ def _cell(dialect: PostgresDialect, name: str, physical: str, word: str, kind: S
             )
         case _:
             raise Untranslatable(f"columns of type {physical} are not read")
-    return value if value.type == kind else dialect.cast(value, kind)
+    return value if value.type == sql_type else dialect.cast(value, sql_type)
 
 
-def _dated(cell: str, kind: str, of: SqlType) -> Value:
+def _dated(cell: str, target: str, of: SqlType) -> Value:
     """Read what lies outside the years 1 to 9999 as NULL, infinities too: engines differ there."""
-    last = _LAST if kind == "date" else f"{_LAST} 23:59:59.999999"
-    sql = f"(CASE WHEN {cell} BETWEEN {kind} '{_FIRST}' AND {kind} '{last}' THEN {cell} END)"
+    last = _LAST if target == "date" else f"{_LAST} 23:59:59.999999"
+    sql = f"(CASE WHEN {cell} BETWEEN {target} '{_FIRST}' AND {target} '{last}' THEN {cell} END)"
     return Value(sql, of, (1, 9999))

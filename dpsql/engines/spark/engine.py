@@ -16,8 +16,8 @@ from dpsql.engines.spark.connection import hushed, open_session
 from dpsql.engines.spark.dialect import SparkDialect
 from dpsql.engines.spark.guard import check_facts
 from dpsql.engines.spark.schema import columns_of, scan
-from dpsql.engines.translate import Column, Public, Translated, Untranslatable
-from dpsql.engines.translate.value import kind_of
+from dpsql.engines.translate import PublicRelation, TargetColumn, Translated, Untranslatable
+from dpsql.engines.translate.value import type_family
 
 if TYPE_CHECKING:
     from dpsql.engines.schema_database import SchemaDatabase
@@ -50,7 +50,7 @@ class SparkEngine(RemoteEngine):
         """See `RemoteEngine`."""
         return SparkDialect(self._scans)
 
-    def look(self, table: Table) -> tuple[Reader, tuple[str, dict[str, Column]]]:
+    def look(self, table: Table) -> tuple[Reader, tuple[str, dict[str, TargetColumn]]]:
         """See `RemoteEngine`."""
         with hushed():
             name, schema = look_up(self.session, table, f"dpsql_source_{next(self._numbers)}")
@@ -158,11 +158,11 @@ _DEEPEST = 10
 _ARROW = {"I": pa.int64(), "B": pa.decimal128(38, 0), "0": pa.string(), "S": pa.string()}
 
 
-def _rows(public: Public) -> pa.Table:
+def _rows(public: PublicRelation) -> pa.Table:
     """Return public rows in the types that hold their values in Spark."""
     arrays = []
-    for column, kind in zip(public.rows.columns, public.columns, strict=True):
-        letter = kind_of(kind.type)
+    for column, target in zip(public.rows.columns, public.columns, strict=True):
+        letter = type_family(target.type)
         wanted = _ARROW.get(letter, column.type)
         if letter == "0":
             arrays.append(pa.nulls(len(column), pa.string()))

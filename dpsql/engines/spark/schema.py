@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpsql.engines.spark.dialect import SparkDialect
 from dpsql.engines.translate.scans import Cell, scan_of
-from dpsql.engines.translate.value import Column, Untranslatable, Value
+from dpsql.engines.translate.value import TargetColumn, Untranslatable, Value
 from dpsql.types import BOOLEAN, DATE, DOUBLE, TIMESTAMP, VARCHAR, SqlType
 
 if TYPE_CHECKING:
@@ -35,11 +35,16 @@ def columns_of(schema: Any) -> list[tuple[str, str]]:  # noqa: ANN401  two class
     """Return the columns' names, and their types in DuckDB's words."""
     found = []
     for field in schema.fields:
-        kind = field.dataType.simpleString()
-        if kind.startswith(("varchar(", "char(")):
-            kind = "string"
+        physical = field.dataType.simpleString()
+        if physical.startswith(("varchar(", "char(")):
+            physical = "string"
         found.append(
-            (field.name, kind.upper() if kind.startswith("decimal(") else _WORDS.get(kind, kind.upper()))
+            (
+                field.name,
+                physical.upper()
+                if physical.startswith("decimal(")
+                else _WORDS.get(physical, physical.upper()),
+            )
         )
     return found
 
@@ -50,25 +55,25 @@ def scan(
     physical: list[tuple[str, str]],
     columns: tuple[tuple[str, SqlType], ...],
     longest: int,
-) -> tuple[str, dict[str, Column]]:
+) -> tuple[str, dict[str, TargetColumn]]:
     """Write the SELECT that reads the declared columns, each canonical and of its declared type."""
     dialect = SparkDialect({})
     there = {n.lower(): (n, word) for n, word in physical}
 
-    def cell(column: str, kind: SqlType) -> Cell:
+    def cell(column: str, sql_type: SqlType) -> Cell:
         of, word = there[column.lower()]
-        value = _cell(dialect, of, word, kind)
+        value = _cell(dialect, of, word, sql_type)
         # The bytes as stored: a text is looked at only if it is short.
         text = f"CAST(r.{dialect.quote(of)} AS STRING)" if word == "VARCHAR" else value.sql
-        return Cell(value, f"octet_length({text}) <= {longest}" if kind == VARCHAR else "")
+        return Cell(value, f"octet_length({text}) <= {longest}" if sql_type == VARCHAR else "")
 
     return scan_of(table, columns, cell, name, "the table")
 
 
-def _cell(dialect: SparkDialect, name: str, word: str, kind: SqlType) -> Value:
+def _cell(dialect: SparkDialect, name: str, word: str, sql_type: SqlType) -> Value:
     cell = f"r.{dialect.quote(name)}"
-    if kind.name in ("LIST", "STRUCT", "ENUM", "BLOB", "UUID", "TIME"):
-        raise Untranslatable(f"values of type {kind.name} stay in DuckDB")
+    if sql_type.name in ("LIST", "STRUCT", "ENUM", "BLOB", "UUID", "TIME"):
+        raise Untranslatable(f"values of type {sql_type.name} stay in DuckDB")
     if word in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT"):
         value = Value(f"CAST({cell} AS BIGINT)", SqlType(word))
     elif word in ("FLOAT", "DOUBLE"):
@@ -87,11 +92,11 @@ def _cell(dialect: SparkDialect, name: str, word: str, kind: SqlType) -> Value:
         value = _dated(f"CAST({cell} AS TIMESTAMP_NTZ)", "TIMESTAMP_NTZ", TIMESTAMP)
     else:
         raise Untranslatable(f"columns of type {word[:40]} are not read")
-    return value if value.type == kind else dialect.cast(value, kind)
+    return value if value.type == sql_type else dialect.cast(value, sql_type)
 
 
-def _dated(cell: str, kind: str, of: SqlType) -> Value:
+def _dated(cell: str, target: str, of: SqlType) -> Value:
     """Read what lies outside the years 1 to 9999 as NULL: engines differ there."""
-    last = "9999-12-31" if kind == "DATE" else "9999-12-31 23:59:59.999999"
-    sql = f"(CASE WHEN {cell} BETWEEN {kind}'0001-01-01' AND {kind}'{last}' THEN {cell} END)"
+    last = "9999-12-31" if target == "DATE" else "9999-12-31 23:59:59.999999"
+    sql = f"(CASE WHEN {cell} BETWEEN {target}'0001-01-01' AND {target}'{last}' THEN {cell} END)"
     return Value(sql, of, (1, 9999))

@@ -18,15 +18,15 @@ listed. Everything else is refused before anything is charged.
 """
 
 from dpsql.engines.translate.dialect import Dialect
-from dpsql.engines.translate.public import Public, Shown
+from dpsql.engines.translate.public import PublicEvaluator, PublicRelation
 from dpsql.engines.translate.translator import Translated, translate, translate_text
-from dpsql.engines.translate.value import Column, Untranslatable, Value
+from dpsql.engines.translate.value import TargetColumn, Untranslatable, Value
 
 __all__ = [
-    "Column",
     "Dialect",
-    "Public",
-    "Shown",
+    "PublicEvaluator",
+    "PublicRelation",
+    "TargetColumn",
     "Translated",
     "Untranslatable",
     "Value",

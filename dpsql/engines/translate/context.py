@@ -10,17 +10,17 @@ from sqlglot import exp
 
 from dpsql.analysis.binder import FUNCTIONS
 from dpsql.engines.translate.parsing import call, text_of
-from dpsql.engines.translate.public import Public, travelling
-from dpsql.engines.translate.value import Column, Untranslatable, Value, kind_of, years
+from dpsql.engines.translate.public import PublicRelation, compute_public
+from dpsql.engines.translate.value import TargetColumn, Untranslatable, Value, type_family, year_range
 from dpsql.types import NULL
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from dpsql.engines.translate.dialect import Dialect
-    from dpsql.engines.translate.public import Shown
+    from dpsql.engines.translate.public import PublicEvaluator
 
-__all__ = ["Rule", "Scope", "Translation", "expression", "known", "ordering"]
+__all__ = ["ColumnScope", "Rule", "Translation", "check_parts", "expression", "ordering"]
 
 _ROW = (exp.Column, exp.Subquery, exp.Select, exp.Star, exp.Window)
 _FOLDED = FUNCTIONS | {"try", "nullif", "ifnull", "concat", "isnan", "date_part"}
@@ -28,15 +28,15 @@ _FOLDED = FUNCTIONS | {"try", "nullif", "ifnull", "concat", "isnan", "date_part"
 
 
 @dataclass(slots=True)
-class Scope:
+class ColumnScope:
     """The columns an expression may name, by their table's alias; `outer` is the query around it."""
 
-    tables: dict[str, dict[str, Column]]
-    outer: Scope | None = None
+    tables: dict[str, dict[str, TargetColumn]]
+    outer: ColumnScope | None = None
 
-    def column(self, table: str, name: str) -> Column | None:
+    def column(self, table: str, name: str) -> TargetColumn | None:
         """Find a column here or further out."""
-        here: Scope | None = self
+        here: ColumnScope | None = self
         while here is not None:
             if table in here.tables:
                 return here.tables[table].get(name)
@@ -49,25 +49,25 @@ class Translation:
     """What the rules of one translation share."""
 
     dialect: Dialect
-    schema_database: Shown
+    schema_database: PublicEvaluator
     private: Collection[str]
-    cache: dict[str, Public]
+    cache: dict[str, PublicRelation]
     rules: Mapping[type[exp.Expr], Rule]
     """The rule of each node type of an expression."""
-    public: dict[str, Public] = field(default_factory=dict)
+    public: dict[str, PublicRelation] = field(default_factory=dict)
 
     def refuse(self, what: str, hint: str | None = None) -> Untranslatable:
         """Refuse a part."""
         return Untranslatable(f"{self.dialect.name} does not run {what}", hint)
 
-    def travels(self, node: exp.Expr) -> Public:
+    def embed_public(self, node: exp.Expr) -> PublicRelation:
         """Let a public relation travel; the same text travels once."""
         sql = text_of(node)
         if sql not in self.public:
             name = f"p{len(self.public)}"
-            made = self.cache.get(sql) or travelling(self.schema_database, name, sql)
+            made = self.cache.get(sql) or compute_public(self.schema_database, name, sql)
             self.cache[sql] = made
-            self.public[sql] = Public(name, sql, made.rows, made.columns)
+            self.public[sql] = PublicRelation(name, sql, made.rows, made.columns)
         return self.public[sql]
 
     def constant(self, node: exp.Expr) -> Value | None:
@@ -76,8 +76,8 @@ class Translation:
             return None
         text = text_of(node)
         try:
-            kind = self.schema_database.type_of(text)
-            kind_of(kind)
+            sql_type = self.schema_database.type_of(text)
+            type_family(sql_type)
             # An aggregate of constants is none: it yields one row however many there are.
             calls = {name for part in node.walk() if (name := call(part)) is not None}
             if not calls <= _FOLDED:
@@ -92,28 +92,28 @@ class Translation:
         except (ValueError, Untranslatable):
             return None
         if value is None:
-            return Value(self.dialect.null(kind), kind, constant=None) if kind != NULL else None
+            return Value(self.dialect.null(sql_type), sql_type, constant=None) if sql_type != NULL else None
         # An infinite date comes as the last or first one there is.
         if (
-            kind.name in ("DATE", "TIMESTAMP")
+            sql_type.name in ("DATE", "TIMESTAMP")
             and self.schema_database.evaluate(f"isfinite({text})") is not True
         ):
             raise self.refuse("an infinite date or timestamp", "the first or last day that can be meant")
-        return Value(self.dialect.constant(value, kind), kind, _spread(value), value)
+        return Value(self.dialect.constant(value, sql_type), sql_type, _constant_range(value), value)
 
 
-def _spread(value: object) -> tuple[float, float] | None:
+def _constant_range(value: object) -> tuple[float, float] | None:
     if isinstance(value, float):
         size = abs(value)
         return (size or 1.0, size or 1.0) if size < float("inf") else None
-    return years(value)
+    return year_range(value)
 
 
-Rule = Callable[[Translation, exp.Expr, Scope], Value]
+Rule = Callable[[Translation, exp.Expr, ColumnScope], Value]
 """Translates one expression, whose node type it is registered for."""
 
 
-def expression(work: Translation, node: exp.Expr, scope: Scope) -> Value:
+def expression(work: Translation, node: exp.Expr, scope: ColumnScope) -> Value:
     """Translate one expression; what DuckDB can compute without a row, it computes."""
     if isinstance(node, exp.Paren):
         return expression(work, node.this, scope)
@@ -126,20 +126,20 @@ def expression(work: Translation, node: exp.Expr, scope: Scope) -> Value:
     return rule(work, node, scope)
 
 
-def known(work: Translation, node: exp.Expr, *names: str) -> None:
+def check_parts(work: Translation, node: exp.Expr, *names: str) -> None:
     """Refuse a node with a part that its rule does not name."""
     for name, value in node.args.items():
         if name not in names and value not in (None, False, []):
             raise work.refuse(f"{name.strip('_')} of {node.key.upper()}")
 
 
-def ordering(work: Translation, terms: Sequence[exp.Expr], scope: Scope) -> str:
+def ordering(work: Translation, terms: Sequence[exp.Expr], scope: ColumnScope) -> str:
     """Write ORDER BY's terms, with the place of NULLs said."""
     written = []
     for term in terms:
         if not isinstance(term, exp.Ordered):
             raise work.refuse("an order without a direction")
-        known(work, term, "this", "desc", "nulls_first")
+        check_parts(work, term, "this", "desc", "nulls_first")
         value = expression(work, term.this, scope)
         way = "DESC" if term.args.get("desc") else "ASC"
         written.append(f"{value.sql} {way} NULLS {'FIRST' if term.args.get('nulls_first') else 'LAST'}")

@@ -7,13 +7,13 @@ from abc import ABC, abstractmethod
 from decimal import Decimal
 from typing import TYPE_CHECKING, ClassVar
 
-from dpsql.engines.translate.value import Value, kind_of
+from dpsql.engines.translate.value import Value, type_family
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dpsql.engines.translate.forms import Form
-    from dpsql.engines.translate.value import Column
+    from dpsql.engines.translate.value import TargetColumn
     from dpsql.types import SqlType
 
 __all__ = ["Dialect"]
@@ -33,7 +33,7 @@ class Dialect(ABC):
     group_frames: ClassVar[bool]
     """Whether window frames go by GROUPS."""
 
-    def __init__(self, tables: Mapping[str, tuple[str, dict[str, Column]]]) -> None:
+    def __init__(self, tables: Mapping[str, tuple[str, dict[str, TargetColumn]]]) -> None:
         self._tables = tables
 
     @abstractmethod
@@ -41,15 +41,15 @@ class Dialect(ABC):
         """Write a name."""
 
     @abstractmethod
-    def type_name(self, kind: SqlType) -> str:
+    def type_name(self, sql_type: SqlType) -> str:
         """Write the type in which values of a DuckDB type are held."""
 
     @abstractmethod
-    def constant(self, value: object, kind: SqlType) -> str:
+    def constant(self, value: object, sql_type: SqlType) -> str:
         """Write a value as DuckDB computed it."""
 
     @abstractmethod
-    def cast(self, value: Value, kind: SqlType) -> Value:
+    def cast(self, value: Value, sql_type: SqlType) -> Value:
         """Convert as DuckDB's TRY_CAST does: NULL where it does not convert, never an error."""
 
     @abstractmethod
@@ -69,31 +69,33 @@ class Dialect(ABC):
         """Write an order-free aggregate with its FILTER (`where`, which may be empty)."""
 
     @abstractmethod
-    def mixed(self, values: Sequence[Value]) -> str:
+    def hash_values(self, values: Sequence[Value]) -> str:
         """Write a hash of several values, to draw the groups a unit keeps where they are bounded."""
 
-    def scan(self, table: str) -> tuple[str, dict[str, Column]]:
+    def scan(self, table: str) -> tuple[str, dict[str, TargetColumn]]:
         """Return a declared table's canonical FROM item, without alias, and its columns by declared name."""
         return self._tables[table]
 
-    def number(self, value: object, kind: SqlType) -> str | None:
+    def number(self, value: object, sql_type: SqlType) -> str | None:
         """Write a number as DuckDB computed it; None for what is none."""
-        letter = kind_of(kind)
+        letter = type_family(sql_type)
         if letter == "D" and isinstance(value, float):
             shown = repr(value + 0.0) if math.isfinite(value) else "NaN" if math.isnan(value) else None
-            return f"CAST('{shown or ('Infinity' if value > 0 else '-Infinity')}' AS {self.type_name(kind)})"
+            return (
+                f"CAST('{shown or ('Infinity' if value > 0 else '-Infinity')}' AS {self.type_name(sql_type)})"
+            )
         if (letter in "IB" and isinstance(value, int)) or (letter == "N" and isinstance(value, Decimal)):
-            return f"CAST('{value}' AS {self.type_name(kind)})"
+            return f"CAST('{value}' AS {self.type_name(sql_type)})"
         return None
 
-    def null(self, kind: SqlType) -> str:
+    def null(self, sql_type: SqlType) -> str:
         """Write a NULL of a type."""
-        return f"CAST(NULL AS {self.type_name(kind)})"
+        return f"CAST(NULL AS {self.type_name(sql_type)})"
 
-    def held(self, value: Value, kind: SqlType) -> str:
-        """Return a value's text in the target type that holds `kind` (an integer among wider ones)."""
+    def in_type(self, value: Value, sql_type: SqlType) -> str:
+        """Return a value's text in the type in which the engine holds `sql_type`."""
         if value.type.name == "NULL":
-            return self.null(kind)
-        if kind_of(value.type) != kind_of(kind):
-            return f"CAST({value.sql} AS {self.type_name(kind)})"
+            return self.null(sql_type)
+        if type_family(value.type) != type_family(sql_type):
+            return f"CAST({value.sql} AS {self.type_name(sql_type)})"
         return value.sql

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from dpsql.engines.translate.value import NOTHING, Untranslatable, Value, kind_of
+from dpsql.engines.translate.value import NOT_CONSTANT, Untranslatable, Value, type_family
 from dpsql.types import SqlType
 
-__all__ = ["Form", "Spread", "fits", "form", "table"]
+__all__ = ["Form", "RangeRule", "collect", "fits", "form"]
 
-Spread = Callable[[list[Value]], tuple[float, float] | None]
+RangeRule = Callable[[list[Value]], tuple[float, float] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,26 +26,28 @@ class Form:
     type: SqlType | None
     """Of the result; None: that of the first argument."""
     text: str | Callable[[list[Value]], str]
-    spread: Spread | None = None
+    value_range: RangeRule | None = None
 
     def apply(self, values: list[Value]) -> Value:
         """Write the call."""
         text = self.text.format(*(v.sql for v in values)) if isinstance(self.text, str) else self.text(values)
-        kind = self.type if self.type is not None else values[0].type
-        return Value(f"({text})", kind, self.spread(values) if self.spread is not None else None)
+        sql_type = self.type if self.type is not None else values[0].type
+        return Value(
+            f"({text})", sql_type, self.value_range(values) if self.value_range is not None else None
+        )
 
 
 def form(
     arguments: str,
-    kind: SqlType | None,
+    sql_type: SqlType | None,
     text: str | Callable[[list[Value]], str],
-    spread: Spread | None = None,
+    value_range: RangeRule | None = None,
 ) -> Form:
     """Make a form; its arguments are words in one text."""
-    return Form(tuple(arguments.split()), kind, text, spread)
+    return Form(tuple(arguments.split()), sql_type, text, value_range)
 
 
-def table(rows: Iterable[tuple[str, Form]]) -> dict[str, list[Form]]:
+def collect(rows: Iterable[tuple[str, Form]]) -> dict[str, list[Form]]:
     """Collect forms by name; a row may carry several names that mean the same."""
     found: dict[str, list[Form]] = {}
     for names, entry in rows:
@@ -70,12 +72,12 @@ def _fits(want: str, value: Value) -> bool:
         return isinstance(constant, int) and not isinstance(constant, bool) and least <= constant < 2**31
     if want == "#s":
         return isinstance(constant, str) and bool(constant)
-    if constant is not NOTHING and constant is None:
-        return value.type.name != "NULL" and want == kind_of(value.type)
-    return want == kind_of(value.type)
+    if constant is not NOT_CONSTANT and constant is None:
+        return value.type.name != "NULL" and want == type_family(value.type)
+    return want == type_family(value.type)
 
 
-def refuse(name: str, engine: str, forms: bool) -> Untranslatable:
+def no_form(name: str, engine: str, forms: bool) -> Untranslatable:
     """Say that a function, or this use of it, does not travel."""
     what = f"{name} with these arguments" if forms else name
     return Untranslatable(f"{what} does not mean on {engine} what it means in DuckDB, or could fail there")

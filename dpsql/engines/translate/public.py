@@ -14,13 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from dpsql.engines.translate.value import Column, Untranslatable, kind_of
+from dpsql.engines.translate.value import TargetColumn, Untranslatable, type_family
 from dpsql.types import NULL, SqlType, column_type
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-__all__ = ["Public", "Shown", "is_public", "travelling"]
+__all__ = ["PublicEvaluator", "PublicRelation", "compute_public", "is_public"]
 
 FIRST_DAY, LAST_DAY = date(1, 1, 1), date(9999, 12, 31)
 """Days that every engine holds alike; others do not travel."""
@@ -29,7 +29,7 @@ MOST_BYTES = 1 << 28
 """The most that travels with one statement."""
 
 
-class Shown(Protocol):
+class PublicEvaluator(Protocol):
     """The schema database, as the translation uses it."""
 
     def run(self, sql: str) -> pa.Table:
@@ -43,19 +43,19 @@ class Shown(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Public:
+class PublicRelation:
     """A public relation's rows, with its columns' types; `sql` is what DuckDB computed."""
 
     name: str
     sql: str
     rows: pa.Table
-    columns: tuple[Column, ...]
+    columns: tuple[TargetColumn, ...]
 
 
 def is_public(node: exp.Expr, private: Collection[str]) -> bool:
     """Whether a relation names no private table and nothing outside itself."""
     inside = {
-        str(n.args["alias"].name) for n in node.find_all(exp.Table, exp.Subquery, exp.Values) if _named(n)
+        str(n.args["alias"].name) for n in node.find_all(exp.Table, exp.Subquery, exp.Values) if _has_alias(n)
     }
     tables = [n for n in node.find_all(exp.Table) if n.db == "main"]
     if any(t.name in private for t in tables):
@@ -63,11 +63,11 @@ def is_public(node: exp.Expr, private: Collection[str]) -> bool:
     return all(not c.table or c.table in inside for c in node.find_all(exp.Column))
 
 
-def _named(node: exp.Expr) -> bool:
+def _has_alias(node: exp.Expr) -> bool:
     return node.args.get("alias") is not None
 
 
-def travelling(schema_database: Shown, name: str, sql: str) -> Public:
+def compute_public(schema_database: PublicEvaluator, name: str, sql: str) -> PublicRelation:
     """Compute a public relation and check that the engine can hold its values as DuckDB does."""
     described = schema_database.run(f"DESCRIBE {sql}")
     rows = schema_database.run(sql)
@@ -75,9 +75,9 @@ def travelling(schema_database: Shown, name: str, sql: str) -> Public:
     for i, (label, text) in enumerate(
         zip(described.column(0).to_pylist(), described.column(1).to_pylist(), strict=True)
     ):
-        kind = _type(text)
-        array, spread = _checked(rows.column(i), kind)
-        columns.append(Column(str(label), kind, spread))
+        sql_type = _public_type(text)
+        array, value_range = _check_values(rows.column(i), sql_type)
+        columns.append(TargetColumn(str(label), sql_type, value_range))
         arrays.append(array)
     made = pa.table(arrays, names=[f"c{i}" for i in range(len(arrays))])
     if made.nbytes > MOST_BYTES:
@@ -85,34 +85,34 @@ def travelling(schema_database: Shown, name: str, sql: str) -> Public:
             f"the public rows this statement needs are more than {MOST_BYTES >> 20} MB",
             "a smaller domain or public table",
         )
-    return Public(name, sql, made, tuple(columns))
+    return PublicRelation(name, sql, made, tuple(columns))
 
 
-def _type(text: str) -> SqlType:
+def _public_type(text: str) -> SqlType:
     if text in ("NULL", '"NULL"'):
         return NULL
     try:
-        kind = column_type(text)
+        sql_type = column_type(text)
     except ValueError:
         raise Untranslatable(f"public values of type {text[:40]} stay in DuckDB") from None
-    if kind.name == "ENUM":
+    if sql_type.name == "ENUM":
         raise Untranslatable("ENUM values stay in DuckDB", "declare the column VARCHAR")
-    kind_of(kind)
-    return kind
+    type_family(sql_type)
+    return sql_type
 
 
-def _checked(column: pa.ChunkedArray, kind: SqlType) -> tuple[pa.Array, tuple[float, float] | None]:
+def _check_values(column: pa.ChunkedArray, sql_type: SqlType) -> tuple[pa.Array, tuple[float, float] | None]:
     array = column.combine_chunks()
-    if kind.name in ("DATE", "TIMESTAMP"):
-        return _dates(array, kind)
-    if kind.name == "VARCHAR" and pc.any(pc.match_substring(array, "\0")).as_py():
+    if sql_type.name in ("DATE", "TIMESTAMP"):
+        return _check_dates(array, sql_type)
+    if sql_type.name == "VARCHAR" and pc.any(pc.match_substring(array, "\0")).as_py():
         raise Untranslatable("a public text has a NUL character, which the engine does not hold")
     return array, None
 
 
-def _dates(array: pa.Array, kind: SqlType) -> tuple[pa.Array, tuple[float, float]]:
+def _check_dates(array: pa.Array, sql_type: SqlType) -> tuple[pa.Array, tuple[float, float]]:
     low, high = FIRST_DAY, LAST_DAY
-    if kind.name == "TIMESTAMP":
+    if sql_type.name == "TIMESTAMP":
         low, high = datetime(1, 1, 1), datetime(9999, 12, 31, 23, 59, 59, 999999)
     inside = pc.and_(
         pc.greater_equal(array, pa.scalar(low, array.type)), pc.less_equal(array, pa.scalar(high, array.type))

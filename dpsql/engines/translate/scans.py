@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dpsql.engines.protocol import Untranslatable
-from dpsql.engines.translate.value import Column
+from dpsql.engines.translate.value import TargetColumn
 from dpsql.errors import PolicyError
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def scan_of(
     cell: Callable[[str, SqlType], Cell],
     source: str,
     convert: str,
-) -> tuple[str, dict[str, Column]]:
+) -> tuple[str, dict[str, TargetColumn]]:
     """Write the SELECT that reads the declared columns, and say what it shows.
 
     `cell` reads a column of `source` (as `r`) with its declared type; where it cannot, `convert` says where
@@ -43,12 +43,12 @@ def scan_of(
     """
     facts = {column.lower() for fact in table.unique for column in fact}
     cells, shown, left_out = [], {}, []
-    for i, (name, kind) in enumerate(columns):
+    for i, (name, sql_type) in enumerate(columns):
         try:
-            read = cell(name, kind)
+            read = cell(name, sql_type)
         except Untranslatable as problem:
             raise PolicyError(
-                f"tables.{table.name}: column {name} is not read as {kind}: {problem.message}",
+                f"tables.{table.name}: column {name} is not read as {sql_type}: {problem.message}",
                 hint=problem.hint
                 or f"leave it out of [tables.{table.name}.columns], or convert it in {convert}",
             ) from None
@@ -58,6 +58,6 @@ def scan_of(
             if name.lower() in facts:
                 left_out.append(f"({read.fits}) IS NOT FALSE")
         cells.append(f"{sql} AS x{i}")
-        shown[name] = Column(f"x{i}", kind, read.value.spread)
+        shown[name] = TargetColumn(f"x{i}", sql_type, read.value.value_range)
     where = f" WHERE {' AND '.join(left_out)}" if left_out else ""
     return f"(SELECT {', '.join(cells)} FROM {source} AS r{where})", shown

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dpsql.engines.translate import calls, grouping, scalar, subqueries
 from dpsql.engines.translate.context import Translation
 from dpsql.engines.translate.parsing import parsed
-from dpsql.engines.translate.relations import Relation, query
+from dpsql.engines.translate.relations import TranslatedQuery, query
 from dpsql.engines.translate.value import Untranslatable
 
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from dpsql.analysis import CompiledQuery
     from dpsql.engines.translate.context import Rule
     from dpsql.engines.translate.dialect import Dialect
-    from dpsql.engines.translate.public import Public, Shown
-    from dpsql.engines.translate.value import Column
+    from dpsql.engines.translate.public import PublicEvaluator, PublicRelation
+    from dpsql.engines.translate.value import TargetColumn
 
 __all__ = ["Translated", "translate", "translate_text"]
 
@@ -36,16 +36,16 @@ class Translated:
     """The engine's text, in which public relations stand by name, and those relations."""
 
     sql: str
-    columns: tuple[Column, ...]
-    public: tuple[Public, ...]
+    columns: tuple[TargetColumn, ...]
+    public: tuple[PublicRelation, ...]
 
 
 def translate(
     compiled: CompiledQuery,
     dialect: Dialect,
-    schema_database: Shown,
+    schema_database: PublicEvaluator,
     private: Collection[str],
-    cache: dict[str, Public],
+    cache: dict[str, PublicRelation],
 ) -> Translated:
     """Translate a compiled query, or raise `Untranslatable`; nothing private is read."""
     made = translate_text(compiled.sql, dialect, schema_database, private, cache)
@@ -56,12 +56,16 @@ def translate(
 
 
 def translate_text(
-    sql: str, dialect: Dialect, schema_database: Shown, private: Collection[str], cache: dict[str, Public]
+    sql: str,
+    dialect: Dialect,
+    schema_database: PublicEvaluator,
+    private: Collection[str],
+    cache: dict[str, PublicRelation],
 ) -> Translated:
     """Translate any text of the compiled language (tests compare its parts)."""
     work = Translation(dialect, schema_database, private, cache, RULES)
     try:
-        relation: Relation = query(work, parsed(sql), None)
+        relation: TranslatedQuery = query(work, parsed(sql), None)
     except RecursionError:
         raise Untranslatable("the statement is nested too deeply for this engine") from None
     if len(relation.sql) > LONGEST:

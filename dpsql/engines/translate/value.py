@@ -8,19 +8,28 @@ from datetime import date, datetime
 from dpsql.engines.protocol import Untranslatable
 from dpsql.types import BIGINT, HUGEINT, NULL, SqlType
 
-__all__ = ["NOTHING", "Column", "Untranslatable", "Value", "kind_of", "spread", "united", "years"]
+__all__ = [
+    "NOT_CONSTANT",
+    "TargetColumn",
+    "Untranslatable",
+    "Value",
+    "common_type",
+    "joint_range",
+    "type_family",
+    "year_range",
+]
 
-NOTHING = object()
+NOT_CONSTANT = object()
 """No constant: a value that depends on the row."""
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TargetColumn:
     """A relation's column: its name in the target, its type, and its spread (see `Value.spread`)."""
 
     name: str
     type: SqlType
-    spread: tuple[float, float] | None = None
+    value_range: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,19 +51,19 @@ class Value:
 
     sql: str
     type: SqlType
-    spread: tuple[float, float] | None = None
-    constant: object = field(default=NOTHING)
+    value_range: tuple[float, float] | None = None
+    constant: object = field(default=NOT_CONSTANT)
 
-    def named(self, name: str) -> Column:
+    def as_column(self, name: str) -> TargetColumn:
         """Return it as a column of the relation that selects it."""
-        return Column(name, self.type, self.spread)
+        return TargetColumn(name, self.type, self.value_range)
 
-    def written(self, sql: str) -> Value:
+    def with_sql(self, sql: str) -> Value:
         """Return the same value in another text, no constant any more."""
-        return replace(self, sql=sql, constant=NOTHING)
+        return replace(self, sql=sql, constant=NOT_CONSTANT)
 
 
-_KINDS = {
+_FAMILIES = {
     "BOOLEAN": "L",
     "DECIMAL": "N",
     "DOUBLE": "D",
@@ -70,45 +79,45 @@ _KINDS = {
 }
 
 
-def kind_of(kind: SqlType) -> str:
+def type_family(sql_type: SqlType) -> str:
     """Return the letter of a type's family: values of one family are stored alike in the target.
 
     I integers up to 64 bits, B beyond, N DECIMAL, D DOUBLE, S text, T date, M timestamp, C time, L boolean,
     U UUID, X bytes, 0 a bare NULL.
     """
-    letter = _KINDS.get(kind.name)
+    letter = _FAMILIES.get(sql_type.name)
     if letter is not None:
         return letter
-    if kind.integer:
+    if sql_type.integer:
         return "I"
-    raise Untranslatable(f"values of type {kind.name} stay in DuckDB")
+    raise Untranslatable(f"values of type {sql_type.name} stay in DuckDB")
 
 
-def spread(values: list[Value]) -> tuple[float, float] | None:
+def joint_range(values: list[Value]) -> tuple[float, float] | None:
     """Return the spread of a choice among values; constants NULL add nothing to it."""
-    parts = [v.spread for v in values if v.type != NULL and v.constant is not None]
+    parts = [v.value_range for v in values if v.type != NULL and v.constant is not None]
     known = [p for p in parts if p is not None]
     if not known or len(known) < len(parts):
         return None
     return min(low for low, _ in known), max(high for _, high in known)
 
 
-def united(types: list[SqlType]) -> SqlType:
+def common_type(types: list[SqlType]) -> SqlType:
     """Return the one type of several results, which DuckDB's own rules have brought together already."""
-    kinds = [t for t in types if t != NULL]
-    if not kinds:
+    known = [t for t in types if t != NULL]
+    if not known:
         return NULL
-    letters = {kind_of(t) for t in kinds}
-    if letters == {"I"}:
-        return BIGINT if len({t.name for t in kinds}) > 1 else kinds[0]
-    if letters in ({"B"}, {"I", "B"}):
+    families = {type_family(t) for t in known}
+    if families == {"I"}:
+        return BIGINT if len({t.name for t in known}) > 1 else known[0]
+    if families in ({"B"}, {"I", "B"}):
         return HUGEINT
-    if len(letters) > 1 or (letters == {"N"} and len(set(kinds)) > 1):
+    if len(families) > 1 or (families == {"N"} and len(set(known)) > 1):
         raise Untranslatable("results of different types are not brought together")
-    return kinds[0]
+    return known[0]
 
 
-def years(value: object) -> tuple[float, float] | None:
+def year_range(value: object) -> tuple[float, float] | None:
     """Return the spread of a date or timestamp constant."""
     if isinstance(value, (date, datetime)):
         return float(value.year), float(value.year)
