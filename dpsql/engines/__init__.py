@@ -8,8 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dpsql.engines.protocol import CANCELLED, FAILED, Cancelled, Counts, Engine, Untranslatable, lengths
-from dpsql.engines.worker import watched
+from dpsql.engines.protocol import (
+    CANCELLED,
+    FAILED,
+    Cancelled,
+    Counts,
+    Engine,
+    Untranslatable,
+    length_check_key,
+)
+from dpsql.engines.worker import watch_failures
 from dpsql.policy import engine_kind
 
 if TYPE_CHECKING:
@@ -23,9 +31,9 @@ __all__ = [
     "Counts",
     "Engine",
     "Untranslatable",
-    "lengths",
+    "length_check_key",
     "open_engine",
-    "watched",
+    "watch_failures",
 ]
 
 

@@ -16,7 +16,16 @@ if TYPE_CHECKING:
 
     from dpsql.analysis import CompiledQuery, PublicOrder
 
-__all__ = ["CANCELLED", "FAILED", "UNCHARGED", "Cancelled", "Counts", "Engine", "Untranslatable", "lengths"]
+__all__ = [
+    "CANCELLED",
+    "FAILED",
+    "UNCHARGED",
+    "Cancelled",
+    "Counts",
+    "Engine",
+    "Untranslatable",
+    "length_check_key",
+]
 
 FAILED = "the engine could not finish the statement; its charge is kept"
 """All an analyst learns of a failure at run time: whether it depends on data must not be told."""
@@ -42,7 +51,7 @@ class Untranslatable(Exception):  # noqa: N818  it is no error: the statement is
         self.hint = hint
 
 
-def lengths(table: str) -> str:
+def length_check_key(table: str) -> str:
     """Name what the ledger remembers of a table whose values are all within the limit on their length."""
     return f"{table}\nlengths"  # no name of a table has a line break
 
@@ -92,10 +101,10 @@ class Engine(Protocol):
     def vet(self, table: str) -> bool:
         """Read a private table once, through its declared types and vouched facts; False if it fails."""
 
-    def short(self, table: str) -> bool:
+    def within_length_limit(self, table: str) -> bool:
         """Whether vetting has seen no value of a private table beyond the limit: its scan need not test."""
 
-    def assume_short(self, table: str, short: bool) -> None:
+    def assume_within_length_limit(self, table: str, short: bool) -> None:
         """Say what an earlier vetting of the same data has seen; no answer depends on it, only speed."""
 
     def cancel(self) -> None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RemoteEngine", "open_remote"]
 
-_KEPT = 16
+_CACHE_SIZE = 16
 """Translated statements and public relations that are kept."""
 
 
@@ -43,8 +43,8 @@ class RemoteEngine(ABC):
         self._policy = policy
         self._home = Home("engine")
         self._cancelled = False
-        self._made: OrderedDict[str, Translated] = OrderedDict()
-        self._public: dict[str, PublicRelation] = {}
+        self._translations: OrderedDict[str, Translated] = OrderedDict()
+        self._public_relations: dict[str, PublicRelation] = {}
         self.readers: dict[str, Reader] = {}
         self.public: dict[str, pa.Table] = {}
         self._scans: dict[str, tuple[str, dict[str, TargetColumn]]] = {}
@@ -57,7 +57,7 @@ class RemoteEngine(ABC):
         """The writer of its SQL, over the tables found."""
 
     @abstractmethod
-    def look(self, table: Table) -> tuple[Reader, tuple[str, dict[str, TargetColumn]]]:
+    def introspect(self, table: Table) -> tuple[Reader, tuple[str, dict[str, TargetColumn]]]:
         """Look a table up in the engine's catalog; raises `PolicyError`. No row is read."""
 
     @abstractmethod
@@ -81,7 +81,7 @@ class RemoteEngine(ABC):
         """Start afresh after a failure."""
 
     @abstractmethod
-    def hashed(self, cells: list[str]) -> str:
+    def checksum(self, cells: list[str]) -> str:
         """Write an aggregate that reads every cell."""
 
     @abstractmethod
@@ -99,13 +99,13 @@ class RemoteEngine(ABC):
             if isinstance(source, DatabaseSource) or (
                 self.local_files and isinstance(source, ParquetSource) and not table.public
             ):
-                reader, scan = self.look(table)
+                reader, scan = self.introspect(table)
                 self._scans[table.name] = scan
                 self.readers[table.name] = reader
                 if table.public:
                     self.public[table.name] = self._read(table.name, reader)
             elif table.public:
-                self.readers[table.name], self.public[table.name] = _local(table)
+                self.readers[table.name], self.public[table.name] = _read_public_file(table)
             else:
                 what = "CSV" if isinstance(source, CsvSource) else "Parquet"
                 raise PolicyError(
@@ -138,15 +138,17 @@ class RemoteEngine(ABC):
     def _translated(self, compiled: CompiledQuery) -> Translated:
         if not isinstance(compiled, CompiledQuery):
             raise InternalError("an engine counts compiled queries alone")
-        if compiled.sql not in self._made:
-            made = translate(compiled, self.dialect, self.schema_database, self._private, self._public)
+        if compiled.sql not in self._translations:
+            made = translate(
+                compiled, self.dialect, self.schema_database, self._private, self._public_relations
+            )
             self.bind(made)
-            self._made[compiled.sql] = made
-            while len(self._made) > _KEPT:
-                self._made.popitem(last=False)
-            while len(self._public) > _KEPT:
-                del self._public[next(iter(self._public))]
-        return self._made[compiled.sql]
+            self._translations[compiled.sql] = made
+            while len(self._translations) > _CACHE_SIZE:
+                self._translations.popitem(last=False)
+            while len(self._public_relations) > _CACHE_SIZE:
+                del self._public_relations[next(iter(self._public_relations))]
+        return self._translations[compiled.sql]
 
     @property
     def schema_database(self) -> SchemaDatabase:
@@ -202,7 +204,7 @@ class RemoteEngine(ABC):
         unit = reader.table.unit
         lowered = {name.lower(): cell for name, cell in names.items()}
         there = f" WHERE {lowered[unit.column.lower()]} IS NOT NULL" if isinstance(unit, UnitColumn) else ""
-        checks = [f"SELECT {self.hashed(list(names.values()))} AS n0 FROM {text} AS r"]
+        checks = [f"SELECT {self.checksum(list(names.values()))} AS n0 FROM {text} AS r"]
         for fact in reader.table.unique:
             listed = ", ".join(lowered[c.lower()] for c in fact)
             repeated = f"SELECT 1 AS x FROM {text} AS r{there} GROUP BY {listed} HAVING COUNT(*) > 1"
@@ -215,11 +217,11 @@ class RemoteEngine(ABC):
                 return False
         return True
 
-    def short(self, table: str) -> bool:
+    def within_length_limit(self, table: str) -> bool:
         """See `Engine`: an engine that knows a stored value's length without reading it tests always."""
         return False
 
-    def assume_short(self, table: str, short: bool) -> None:  # noqa: B027  nothing to do, see `short`
+    def assume_within_length_limit(self, table: str, short: bool) -> None:  # noqa: B027  nothing to do, see `short`
         """See `Engine`."""
 
     def cancel(self) -> None:
@@ -228,7 +230,7 @@ class RemoteEngine(ABC):
         self.stop()
 
 
-def _local(table: Table) -> tuple[Reader, pa.Table]:
+def _read_public_file(table: Table) -> tuple[Reader, pa.Table]:
     """Read a public table that is a file, as the DuckDB engine does."""
     with settings.connect() as connection:
         reader = read_source(connection, table, None, 0)  # public: without a limit

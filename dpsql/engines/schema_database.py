@@ -32,20 +32,22 @@ if TYPE_CHECKING:
 
 __all__ = ["SchemaDatabase"]
 
-_INNER = {"HUGEINT": HUGEINT, "INTERVAL": INTERVAL, "JSON": JSON, '"NULL"': NULL, "NULL": NULL}
+_INTERNAL_TYPES = {"HUGEINT": HUGEINT, "INTERVAL": INTERVAL, "JSON": JSON, '"NULL"': NULL, "NULL": NULL}
 
 
-_WIDE = re.compile(r"DECIMAL\((19|2\d|3\d),(\d+)\)")
-_BARE = re.compile(r"(:\s*-?)(nan|inf)(inity)?\b", re.IGNORECASE)
+_WIDE_DECIMAL = re.compile(r"DECIMAL\((19|2\d|3\d),(\d+)\)")
+_BARE_NUMBER = re.compile(r"(:\s*-?)(nan|inf)(inity)?\b", re.IGNORECASE)
 
 
-def _read(text: str) -> dict[str, Any]:
+def _parse_json(text: str) -> dict[str, Any]:
     """Read the engine's JSON, which writes NaN and infinity bare."""
     found: dict[str, Any]
     try:
         found = json.loads(text)
     except ValueError:
-        found = json.loads(_BARE.sub(lambda m: m[1] + {"nan": "NaN", "inf": "Infinity"}[m[2].lower()], text))
+        found = json.loads(
+            _BARE_NUMBER.sub(lambda m: m[1] + {"nan": "NaN", "inf": "Infinity"}[m[2].lower()], text)
+        )
     return found
 
 
@@ -79,18 +81,18 @@ class SchemaDatabase:
     def type_of(self, expression: str) -> SqlType:
         """See `Catalog`."""
         if expression not in self._types:
-            text = self._rows(f"SELECT typeof({expression})")[0][0]
-            wide = _WIDE.fullmatch(text)
+            text = self._fetch(f"SELECT typeof({expression})")[0][0]
+            wide = _WIDE_DECIMAL.fullmatch(text)
             if wide:  # a DECIMAL beyond 18 digits: the rules narrow it
                 self._types[expression] = SqlType("DECIMAL", int(wide[1]), int(wide[2]))
             else:
-                self._types[expression] = _INNER.get(text) or column_type(text)
+                self._types[expression] = _INTERNAL_TYPES.get(text) or column_type(text)
         return self._types[expression]
 
     def evaluate(self, expression: str) -> object:
         """See `Catalog`."""
         if expression not in self._values:
-            self._values[expression] = self._rows(f"SELECT {expression}")[0][0]
+            self._values[expression] = self._fetch(f"SELECT {expression}")[0][0]
         return self._values[expression]
 
     def count(self, relation: str) -> int:
@@ -100,7 +102,7 @@ class SchemaDatabase:
     def plan(self, sql: str) -> object:
         """See `Catalog`."""
         literal = "'" + sql.replace("'", "''") + "'"
-        bound = _read(self._rows(f"SELECT json_serialize_plan({literal}, optimize := false)")[0][0])
+        bound = _parse_json(self._fetch(f"SELECT json_serialize_plan({literal}, optimize := false)")[0][0])
         if bound.get("error"):
             raise ValueError("the compiled statement does not bind")
         return bound["plans"]
@@ -122,7 +124,7 @@ class SchemaDatabase:
             for fact in reader.table.unique:
                 listed = ", ".join(quote(c) for c in fact)
                 name = f"main.{quote(reader.table.name)}"
-                repeated = self._rows(f"SELECT 1 FROM {name} GROUP BY {listed} HAVING COUNT(*) > 1 LIMIT 1")
+                repeated = self._fetch(f"SELECT 1 FROM {name} GROUP BY {listed} HAVING COUNT(*) > 1 LIMIT 1")
                 if not repeated:
                     held.append(fact)
             self._unique[key] = tuple(held)
@@ -184,7 +186,7 @@ class SchemaDatabase:
         """Let go of the database."""
         self._con.close()
 
-    def _rows(self, sql: str) -> list[tuple[Any, ...]]:
+    def _fetch(self, sql: str) -> list[tuple[Any, ...]]:
         failed = cancelled = False
         with self._lock:
             try:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["Ended", "Ending", "run", "watched"]
+__all__ = ["Ending", "Outcome", "run", "watch_failures"]
 
 _TICK = 0.05
 _PATIENCE = 20
@@ -32,34 +32,34 @@ class Ending(Enum):
 
 
 @dataclass(slots=True)
-class Ended(Generic[_Made]):
+class Outcome(Generic[_Made]):
     """What came of the work; its value is there if it was answered, and its error is kept by nobody."""
 
     ending: Ending = Ending.RUNNING
     value: _Made | None = None
 
 
-class _Watch(threading.local):
+class _Observers(threading.local):
     endings: list[Callable[[], Ending]] | None = None
 
 
-_watch = _Watch()
+_observers = _Observers()
 
 
 @contextmanager
-def watched() -> Iterator[Callable[[], bool]]:
+def watch_failures() -> Iterator[Callable[[], bool]]:
     """Give a function that tells whether anything that this thread ran in the block has failed.
 
     It tells so as soon as the engine has failed, before any error is raised: a Ctrl-C after that
     must not turn the failure into something else.
     """
-    before = _watch.endings
+    before = _observers.endings
     endings: list[Callable[[], Ending]] = []
-    _watch.endings = endings
+    _observers.endings = endings
     try:
         yield lambda: any(ending() is Ending.FAILED for ending in endings)
     finally:
-        _watch.endings = before
+        _observers.endings = before
 
 
 class _Work(Generic[_Made]):
@@ -77,9 +77,9 @@ class _Work(Generic[_Made]):
         self._cancelled = cancelled
         self._timeout = timeout
         self._start = time.monotonic()
-        self.asked = False
+        self.stop_requested = False
         """Whether Ctrl-C asked the work to stop."""
-        self.ended: Ended[_Made] = Ended()
+        self.ended: Outcome[_Made] = Outcome()
         self.done = threading.Event()
 
     def body(self) -> None:
@@ -91,13 +91,13 @@ class _Work(Generic[_Made]):
             # A timeout is no wish of a person's: some engines report it as an interrupt too.
             self.ended.ending = Ending.FAILED
             with suppress(Exception):
-                asked = (self.asked or self._cancelled()) and not self.late(0.99)
-                if asked and self._interrupted(error):
+                stop_requested = (self.stop_requested or self._cancelled()) and not self.timed_out(0.99)
+                if stop_requested and self._interrupted(error):
                     self.ended.ending = Ending.INTERRUPTED
         finally:
             self.done.set()
 
-    def late(self, part: float = 1.0) -> bool:
+    def timed_out(self, part: float = 1.0) -> bool:
         """Whether this part of the time allowed has passed."""
         return self._timeout is not None and time.monotonic() - self._start > part * self._timeout
 
@@ -111,7 +111,7 @@ def run(
     interrupted: Callable[[BaseException], bool],
     timeout: float | None = None,
     cancelled: Callable[[], bool] = lambda: False,
-) -> Ended[_Made]:
+) -> Outcome[_Made]:
     """Return what came of the work; no engine error may be seen, whatever it is.
 
     After `timeout` seconds, or once `cancelled` says so, the work is cancelled, again and again until it
@@ -119,8 +119,8 @@ def run(
     engine's report of an interrupt; every other error is a failure, also when somebody cancelled.
     """
     job = _Work(work, interrupted, timeout, cancelled)
-    if _watch.endings is not None:
-        _watch.endings.append(job.ending)
+    if _observers.endings is not None:
+        _observers.endings.append(job.ending)
     worker = threading.Thread(target=job.body, daemon=True)
     ticks = 0
     try:
@@ -128,12 +128,12 @@ def run(
         # Not join(): before Python 3.13 a Ctrl-C in it marks the running thread as ended.
         while not job.done.wait(_TICK):
             ticks += 1
-            if ticks % 4 == 0 and (job.late() or cancelled()):
+            if ticks % 4 == 0 and (job.timed_out() or cancelled()):
                 cancel()
     except BaseException:
         # A thread whose start was cut short may still have to begin.
         if worker.ident is not None:
-            job.asked = True
+            job.stop_requested = True
             _stop(job.done, cancel)
         raise
     return job.ended

@@ -183,7 +183,7 @@ def test_a_running_spark_that_others_watch_is_refused(
     with pytest.raises(PolicyError) as caught:
         spark.open_session("spark")
     assert "spark.ui.enabled" in (caught.value.hint or "")
-    assert not spark._watched(real)
+    assert not spark._exposes_statements(real)
 
 
 def test_spark_leaves_nothing_beside_the_callers_files(session: Session):

@@ -17,12 +17,12 @@ from dpsql.engines import open_engine
 from dpsql.engines.duckdb.domains import Domains
 from dpsql.engines.duckdb.sources import Reader
 from dpsql.engines.postgres.dialect import PostgresDialect
-from dpsql.engines.postgres.rows import shown, whole
+from dpsql.engines.postgres.rows import display_sql, executable_sql
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.engines.spark.dialect import SparkDialect
 from dpsql.engines.translate import Dialect, TargetColumn, Translated, Untranslatable, translate_text
 from dpsql.engines.translate.cases import case_table
-from dpsql.engines.worker import Ending, run, watched
+from dpsql.engines.worker import Ending, run, watch_failures
 from dpsql.errors import PolicyError
 from dpsql.policy import BudgetPolicy, DatabaseSource, ParquetSource, Policy, Table, UnitColumn, load
 from dpsql.types import column_type
@@ -239,9 +239,9 @@ def test_public_relations_travel_once_and_are_told_by_their_number(schema: Schem
     assert found.public[0].rows.to_pydict() == {"c0": ["a", 'b"\\', None]}
     assert "pages" not in found.sql
     if isinstance(dialect, PostgresDialect):
-        assert r"""E'{"a","b\\"\\\\",NULL}'""" in whole(found, dialect)
-        assert "3 public rows" in shown(found, dialect)
-        assert '"a"' not in shown(found, dialect)
+        assert r"""E'{"a","b\\"\\\\",NULL}'""" in executable_sql(found, dialect)
+        assert "3 public rows" in display_sql(found, dialect)
+        assert '"a"' not in display_sql(found, dialect)
 
 
 def test_case_is_one_character_for_one(schema: SchemaDatabase):
@@ -335,20 +335,20 @@ def test_work_that_fails_says_nothing():
 
 
 def test_work_is_cancelled_until_it_ends():
-    asked: list[int] = []
+    stop_requested: list[int] = []
 
     def wait() -> pa.Table:
-        while len(asked) < 3:  # the first ones are lost
+        while len(stop_requested) < 3:  # the first ones are lost
             pass
         raise ValueError
 
-    ended = run(wait, lambda: asked.append(1), lambda _: True, cancelled=lambda: True)
+    ended = run(wait, lambda: stop_requested.append(1), lambda _: True, cancelled=lambda: True)
     assert (ended.ending, ended.value) == (Ending.INTERRUPTED, None)
-    asked.clear()
-    ended = run(wait, lambda: asked.append(1), lambda _: False, cancelled=lambda: True)
+    stop_requested.clear()
+    ended = run(wait, lambda: stop_requested.append(1), lambda _: False, cancelled=lambda: True)
     assert ended.ending is Ending.FAILED, "the engine says that it was no interrupt"
-    asked.clear()
-    ended = run(wait, lambda: asked.append(1), lambda _: True, timeout=0.1, cancelled=lambda: True)
+    stop_requested.clear()
+    ended = run(wait, lambda: stop_requested.append(1), lambda _: True, timeout=0.1, cancelled=lambda: True)
     assert ended.ending is Ending.FAILED, "a timeout is no wish of a person's"
 
 
@@ -356,9 +356,9 @@ def test_an_interrupt_that_nobody_asked_for_is_a_failure():
     def fail() -> pa.Table:
         raise ValueError
 
-    with watched() as failed:
+    with watch_failures() as failed:
         assert run(fail, lambda: None, lambda _: True).ending is Ending.FAILED
         assert failed()
-    with watched() as failed:
+    with watch_failures() as failed:
         assert run(lambda: 1, lambda: None, lambda _: True).value == 1
         assert not failed()

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from dpsql.policy import Policy
 
-__all__ = ["DuckDBEngine", "open_duckdb", "out_of_range"]
+__all__ = ["DuckDBEngine", "invalid_timestamp", "open_duckdb"]
 
 _Made = TypeVar("_Made")
 
@@ -56,7 +56,7 @@ class DuckDBEngine:
         self.readers: dict[str, Reader] = {}
         self.public: dict[str, pa.Table] = {}
         self._cancelled = False
-        self._short: set[str] = set()
+        self._within_limit: set[str] = set()
         self._spill = Scratch()
         # By whether the optimizer may look at columns' statistics; opened when first used.
         self._opened: dict[bool, duckdb.DuckDBPyConnection] = {}
@@ -152,17 +152,17 @@ class DuckDBEngine:
 
     def _scan(self, table: str) -> str:
         reader = self.readers[table]
-        return reader.whole if table in self._short else reader.sql
+        return reader.unlimited_sql if table in self._within_limit else reader.sql
 
-    def short(self, table: str) -> bool:
+    def within_length_limit(self, table: str) -> bool:
         """Whether its scan does without the test of lengths; no answer depends on it."""
-        return table in self._short
+        return table in self._within_limit
 
-    def assume_short(self, table: str, short: bool) -> None:
+    def assume_within_length_limit(self, table: str, short: bool) -> None:
         """See `Engine`."""
-        if short == (table in self._short):
+        if short == (table in self._within_limit):
             return
-        (self._short.add if short else self._short.discard)(table)
+        (self._within_limit.add if short else self._within_limit.discard)(table)
         try:
             for connection in self._opened.values():
                 connection.execute(f"CREATE OR REPLACE VIEW main.{quote(table)} AS {self._scan(table)}")
@@ -173,11 +173,11 @@ class DuckDBEngine:
         """Read every column once and test every vouched fact, so that no statement is the first to fail."""
         reader = self.readers[table]
         wrong = " OR ".join(
-            ["FALSE", *(out_of_range(c) for c, sql_type in reader.columns if sql_type == TIMESTAMP)]
+            ["FALSE", *(invalid_timestamp(c) for c, sql_type in reader.columns if sql_type == TIMESTAMP)]
         )
-        longer = " OR ".join(["FALSE", *reader.beyond.values()])
+        over_limit = " OR ".join(["FALSE", *reader.over_limit.values()])
         hashed = [f"bit_xor(hash({quote(column)}))" for column, _ in reader.columns]
-        cells = ", ".join([f"bool_or({wrong})", f"bool_or({longer})", *hashed])
+        cells = ", ".join([f"bool_or({wrong})", f"bool_or({over_limit})", *hashed])
         unit = reader.table.unit
         there = f" WHERE {quote(unit.column)} IS NOT NULL" if isinstance(unit, UnitColumn) else ""
 
@@ -185,7 +185,7 @@ class DuckDBEngine:
             if isinstance(reader.table.source, CsvSource) and not well_quoted(reader.table.source.path):
                 return False, False
             self._running = running = self._connection(counts_only=not reader.converted)
-            row = running.execute(f"SELECT {cells} FROM ({reader.whole}) AS r").fetchall()[0]
+            row = running.execute(f"SELECT {cells} FROM ({reader.unlimited_sql}) AS r").fetchall()[0]
             held = not row[0]
             for fact in reader.table.unique:
                 listed = ", ".join(quote(c) for c in fact)
@@ -195,7 +195,7 @@ class DuckDBEngine:
             return held, row[1] is not True
 
         held, short = self._run(work, UNCHARGED) or (False, False)
-        self.assume_short(table, held and short)
+        self.assume_within_length_limit(table, held and short)
         return held
 
     def _reopen(self) -> None:
@@ -217,7 +217,7 @@ class DuckDBEngine:
         self._spill.remove()
 
 
-def out_of_range(column: str) -> str:
+def invalid_timestamp(column: str) -> str:
     """Write the condition for a TIMESTAMP's bits to be none: some of the engine's functions fail on them.
 
     They are below its least timestamp, and not minus infinity; a file can hold them.

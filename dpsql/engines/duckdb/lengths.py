@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from dpsql.policy import Table
     from dpsql.types import SqlType
 
-__all__ = ["beyond", "limited"]
+__all__ = ["limit_lengths", "over_limit_conditions"]
 
 _MEASURES = {
     "VARCHAR": "strlen({0})",
@@ -22,7 +22,9 @@ _MEASURES = {
 """Bytes of a value; types that are not here have values of bounded size."""
 
 
-def beyond(table: Table, columns: tuple[tuple[str, SqlType], ...], longest: int) -> dict[str, str]:
+def over_limit_conditions(
+    table: Table, columns: tuple[tuple[str, SqlType], ...], longest: int
+) -> dict[str, str]:
     """Return, for each private column of a type without a size of its own, the condition for "too long"."""
     if table.public:
         return {}
@@ -33,13 +35,13 @@ def beyond(table: Table, columns: tuple[tuple[str, SqlType], ...], longest: int)
     }
 
 
-def limited(table: Table, columns: tuple[tuple[str, SqlType], ...], sql: str, longest: int) -> str:
+def limit_lengths(table: Table, columns: tuple[tuple[str, SqlType], ...], sql: str, longest: int) -> str:
     """Write the scan in which a value beyond the limit is NULL, over the one that reads all values.
 
     A row with such a value in a column of a vouched fact is not read: NULLs there could be equal, and the
     fact false.
     """
-    wide = beyond(table, columns, longest)
+    wide = over_limit_conditions(table, columns, longest)
     if not wide:
         return sql
     cells = ", ".join(

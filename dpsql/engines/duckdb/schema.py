@@ -61,7 +61,7 @@ class Found:
     parents: tuple[tuple[str, str, str], ...] = ()
 
 
-_NEAR = {
+_DECLARABLE = {
     "HUGEINT": "BIGINT",
     "UHUGEINT": "BIGINT",
     "TIMESTAMP WITH TIME ZONE": "TIMESTAMP",
@@ -81,13 +81,13 @@ def introspect(path: Path) -> list[Found]:
         raise PolicyError(f"there is no file {path}")
     suffix = path.suffix.lower()
     if suffix in (".parquet", ".pq"):
-        return [Found(_plain(path.stem), str(path), None, _parquet(path))]
+        return [Found(_table_name(path.stem), str(path), None, _parquet(path))]
     if suffix == ".csv":
-        return [Found(_plain(path.stem), str(path), None, _csv(path))]
+        return [Found(_table_name(path.stem), str(path), None, _csv(path))]
     return _database(path)
 
 
-def _plain(name: str) -> str:
+def _table_name(name: str) -> str:
     made = re.sub(r"[^A-Za-z0-9_]+", "_", name).strip("_") or "data"
     return f"t_{made}" if made[0].isdigit() else made
 
@@ -104,7 +104,7 @@ def _parquet(path: Path) -> tuple[FoundColumn, ...]:
                 found = None
     if found is None:
         raise PolicyError(f"{path} cannot be read", hint="is it a Parquet file?")
-    return tuple(FoundColumn(name, _near(physical), physical) for name, physical in found)
+    return tuple(FoundColumn(name, _declarable_type(physical), physical) for name, physical in found)
 
 
 def _csv(path: Path) -> tuple[FoundColumn, ...]:
@@ -149,21 +149,25 @@ def _database(path: Path) -> list[Found]:
     columns: dict[tuple[str, str], list[FoundColumn]] = {}
     never_null = set()
     for schema, table, column, physical, nullable in rows:
-        columns.setdefault((schema, table), []).append(FoundColumn(column, _near(physical), physical))
+        columns.setdefault((schema, table), []).append(
+            FoundColumn(column, _declarable_type(physical), physical)
+        )
         if not nullable:
             never_null.add((schema, table, column))
     unique: dict[tuple[str, str], list[tuple[str, ...]]] = {}
     parents: dict[tuple[str, str], list[tuple[str, str, str]]] = {}
     for schema, table, constraint, own, parent, theirs in keys:
         if constraint == "FOREIGN KEY" and len(own) == 1:
-            parents.setdefault((schema, table), []).append((own[0], _named(schema, parent), theirs[0]))
+            parents.setdefault((schema, table), []).append(
+                (own[0], _qualified_name(schema, parent), theirs[0])
+            )
         elif constraint != "FOREIGN KEY" and all((schema, table, column) in never_null for column in own):
             # Two NULLs would satisfy the database's UNIQUE, and not dpsql's.
             unique.setdefault((schema, table), []).append(tuple(own))
     return [
         Found(
-            name=_plain(table if schema == "main" else f"{schema}_{table}"),
-            source=_named(schema, table),
+            name=_table_name(table if schema == "main" else f"{schema}_{table}"),
+            source=_qualified_name(schema, table),
             database=path,
             columns=tuple(found),
             unique=tuple(dict.fromkeys(unique.get((schema, table), ()))),
@@ -173,7 +177,7 @@ def _database(path: Path) -> list[Found]:
     ]
 
 
-def _named(schema: str, table: str) -> str:
+def _qualified_name(schema: str, table: str) -> str:
     parts = [table] if schema == "main" else [schema, table]
     plain = r"[A-Za-z_][A-Za-z0-9_]*"
     return ".".join(
@@ -181,22 +185,22 @@ def _named(schema: str, table: str) -> str:
     )
 
 
-def _near(text: str) -> SqlType | None:
+def _declarable_type(text: str) -> SqlType | None:
     """Return the type to declare for a physical one; None if its values cannot be shown to analysts."""
     wide = re.fullmatch(r"DECIMAL\((\d+),(\d+)\)", text)
     if wide and int(wide[1]) > 18:
         text = f"DECIMAL(18,{wide[2]})" if int(wide[2]) <= 18 else "DOUBLE"
     try:
-        sql_type = column_type(_NEAR.get(text, text))
+        sql_type = column_type(_DECLARABLE.get(text, text))
     except ValueError:
         return None
     if sql_type.name == "ENUM":
         # Its values may come from the rows; the owner declares them a domain or not.
         return SqlType("VARCHAR")
-    return None if _mixed(sql_type) else sql_type
+    return None if _has_unsupported_parts(sql_type) else sql_type
 
 
-def _mixed(sql_type: SqlType) -> bool:
+def _has_unsupported_parts(sql_type: SqlType) -> bool:
     """Whether it is a list or struct with parts that cannot be made canonical."""
     inner = [sql_type.item] if sql_type.item is not None else [field for _, field in sql_type.fields]
-    return any(part.name in ("DOUBLE", "ENUM") or _mixed(part) for part in inner)
+    return any(part.name in ("DOUBLE", "ENUM") or _has_unsupported_parts(part) for part in inner)

@@ -21,7 +21,7 @@ _AT_START: dict[str, str | bool | int | float | list[str]] = {
     "python_enable_replacements": False,
 }
 
-_OUT_OF_TRY = "type_pushdown,scalar_fn_pushdown,common_subexpressions"
+_UNSAFE_OPTIMIZERS = "type_pushdown,scalar_fn_pushdown,common_subexpressions"
 
 _PINNED = {
     # What a value means must not depend on the machine or on the owner's habits.
@@ -40,7 +40,7 @@ _PINNED = {
     # The first computes functions of a column's minimum and maximum while planning, where no TRY catches an
     # error. The others move a conversion or a function out of its TRY: into a file's reader, or to where two
     # TRYs share what they have in common.
-    "disabled_optimizers": f"'statistics_propagation,{_OUT_OF_TRY}'",
+    "disabled_optimizers": f"'statistics_propagation,{_UNSAFE_OPTIMIZERS}'",
     "enable_logging": "false",
 }
 
@@ -89,7 +89,7 @@ def lock(
     eighth less time and a quarter less memory. It is for plain statements alone: see the optimizers pinned.
     """
     if statistics:
-        connection.execute(f"SET disabled_optimizers = '{_OUT_OF_TRY}'")
+        connection.execute(f"SET disabled_optimizers = '{_UNSAFE_OPTIMIZERS}'")
     folder = str(spill) if spill is not None else ""
     connection.execute("SET temp_directory = '" + folder.replace("'", "''") + "'")
     listed = ", ".join("'" + str(p).replace("'", "''") + "'" for p in paths)

@@ -11,7 +11,7 @@ import duckdb
 
 from dpsql.analysis import fold, quote
 from dpsql.engines.duckdb.csv_source import csv_header, csv_scan
-from dpsql.engines.duckdb.lengths import beyond, limited
+from dpsql.engines.duckdb.lengths import limit_lengths, over_limit_conditions
 from dpsql.errors import PolicyError
 from dpsql.policy import CsvSource, DatabaseSource, ParquetSource, UnitColumn
 from dpsql.types import DOUBLE, VARCHAR, SqlType, column_type
@@ -32,10 +32,10 @@ class Reader:
     paths: tuple[Path, ...]
     converted: bool = True
     """Whether a column is converted on the way: its values are then computed, not only read."""
-    whole: str = ""
+    unlimited_sql: str = ""
     """The SELECT without the limit on the length of values: for tables seen to hold none beyond it."""
-    beyond: Mapping[str, str] = field(default_factory=dict)
-    """By column, the condition over `whole` that its value exceeds the limit."""
+    over_limit: Mapping[str, str] = field(default_factory=dict)
+    """By column, the condition over `unlimited_sql` that its value exceeds the limit."""
 
 
 def read_sources(
@@ -71,7 +71,7 @@ def read_source(
             paths = (Path(path),)
         case DatabaseSource(schema=schema, table=name):
             scan, physical = _attached(connection, table, catalog, schema or "main", name), None
-            collated = _collated(connection, catalog)
+            collated = _has_collation(connection, catalog)
             paths = ()
         case _:
             raise PolicyError(f"tables.{table.name}.source: unknown kind of source")
@@ -79,16 +79,18 @@ def read_source(
         physical = _describe(connection, table, scan)
     columns = declared_columns(table, physical)
     where = {fold(name): (name, sql_type) for name, sql_type in physical}
-    if collated and any(_holds(sql_type, "VARCHAR") for _, sql_type in columns):
+    if collated and any(_contains_type(sql_type, "VARCHAR") for _, sql_type in columns):
         raise PolicyError(f"tables.{table.name}: lists of texts with a collation are not supported")
     listed = ", ".join(
         _cell(*where[fold(name)], sql_type, collated=collated) + f" AS {quote(name)}"
         for name, sql_type in columns
     )
-    converted = "(" in listed or "COLLATE" in listed or _computed(connection, table, catalog)
-    whole = f"SELECT {listed} FROM {scan}"
-    sql = limited(table, columns, whole, longest)
-    return Reader(table, columns, sql, paths, converted, whole, beyond(table, columns, longest))
+    converted = "(" in listed or "COLLATE" in listed or _has_generated_column(connection, table, catalog)
+    unlimited_sql = f"SELECT {listed} FROM {scan}"
+    sql = limit_lengths(table, columns, unlimited_sql, longest)
+    return Reader(
+        table, columns, sql, paths, converted, unlimited_sql, over_limit_conditions(table, columns, longest)
+    )
 
 
 def _text(path: object) -> str:
@@ -113,7 +115,7 @@ def _attached(
     return f"{catalog}.{quote(found[0][0])}.{quote(found[0][1])}"
 
 
-def _collated(connection: duckdb.DuckDBPyConnection, catalog: str | None) -> bool:
+def _has_collation(connection: duckdb.DuckDBPyConnection, catalog: str | None) -> bool:
     """Whether any table of the database has a collation: then equal texts need not be identical."""
     return any("collate" in text for _, text in _definitions(connection, catalog))
 
@@ -126,7 +128,7 @@ def _definitions(connection: duckdb.DuckDBPyConnection, catalog: str | None) -> 
     ).fetchall()
 
 
-def _computed(connection: duckdb.DuckDBPyConnection, table: Table, catalog: str | None) -> bool:
+def _has_generated_column(connection: duckdb.DuckDBPyConnection, table: Table, catalog: str | None) -> bool:
     """Whether the owner's table has a column that is computed from others when it is read."""
     if not isinstance(table.source, DatabaseSource):
         return False
@@ -169,17 +171,17 @@ def declared_columns(table: Table, physical: list[tuple[str, str]]) -> tuple[tup
                     hint=f"declare [tables.{table.name}.columns] with the columns to show",
                 ) from None
         columns = tuple(derived)
-    columns = tuple((name, _shown(table, name, sql_type)) for name, sql_type in columns)
+    columns = tuple((name, _shown_type(table, name, sql_type)) for name, sql_type in columns)
     _check_names(table, {fold(name): sql_type for name, sql_type in columns})
     return columns
 
 
-def _shown(table: Table, name: str, sql_type: SqlType) -> SqlType:
+def _shown_type(table: Table, name: str, sql_type: SqlType) -> SqlType:
     """Return the type a column is shown with; refuse what cannot be made canonical."""
     if sql_type.name in ("LIST", "STRUCT"):
         # A list's timestamps are not looked through for those that are none.
         for inner in ("DOUBLE", "ENUM", *(() if table.public else ("TIMESTAMP",))):
-            if _holds(sql_type, inner):
+            if _contains_type(sql_type, inner):
                 raise PolicyError(
                     f"tables.{table.name}: column {name} is a {sql_type.name} of {inner}, "
                     "which is not supported",
@@ -190,9 +192,9 @@ def _shown(table: Table, name: str, sql_type: SqlType) -> SqlType:
     return sql_type
 
 
-def _holds(sql_type: SqlType, name: str) -> bool:
+def _contains_type(sql_type: SqlType, name: str) -> bool:
     inner = [sql_type.item] if sql_type.item is not None else [field for _, field in sql_type.fields]
-    return any(i.name == name or _holds(i, name) for i in inner)
+    return any(i.name == name or _contains_type(i, name) for i in inner)
 
 
 def _check_names(table: Table, types: dict[str, SqlType]) -> None:
@@ -214,7 +216,7 @@ def _check_names(table: Table, types: dict[str, SqlType]) -> None:
             )
 
 
-def _known(text: str) -> SqlType | None:
+def _parse_type(text: str) -> SqlType | None:
     """Read a physical type; None if it is not one of the closed set."""
     try:
         return column_type(text)
@@ -225,9 +227,9 @@ def _known(text: str) -> SqlType | None:
 def _cell(name: str, physical: str, sql_type: SqlType, *, collated: bool) -> str:
     """Write one column's conversion to its declared type, canonical where equal values could differ."""
     cell = quote(name)
-    if collated and _known(physical) == VARCHAR:
+    if collated and _parse_type(physical) == VARCHAR:
         cell = f'({cell} COLLATE "C")'
-    same = _known(physical) == sql_type and physical.upper() not in ("FLOAT", "REAL")
+    same = _parse_type(physical) == sql_type and physical.upper() not in ("FLOAT", "REAL")
     if not same:
         cell = f"TRY_CAST({cell} AS {sql_type})"
     if sql_type == DOUBLE:

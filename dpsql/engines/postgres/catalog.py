@@ -13,15 +13,15 @@ from dpsql.errors import PolicyError
 if TYPE_CHECKING:
     from dpsql.policy import DatabaseSource, Table
 
-__all__ = ["Ask", "Found", "Seen", "look_up"]
+__all__ = ["CatalogColumn", "CatalogQuery", "CatalogTable", "find_table"]
 
-Ask = Callable[[str], list[tuple[object, ...]]]
+CatalogQuery = Callable[[str], list[tuple[object, ...]]]
 """Runs a query on the catalog and returns its rows."""
 
 # A NOT NULL that was never validated (PostgreSQL 18) says nothing of the rows there. Of the indexes, those
 # that hold every row apart by plain columns and their types' own equality, now and while rows are written;
 # one that is DEFERRABLE does not: its check comes later, or never (session_replication_role).
-_SEEN = """
+_CATALOG_QUERY = """
 SELECT json_build_object(
   'schema', n.nspname, 'name', c.relname, 'oid', c.oid::bigint, 'kind', c.relkind::text,
   'rows_hidden', c.relrowsecurity,
@@ -47,7 +47,7 @@ SELECT json_build_object(
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class CatalogColumn:
     """A column: number, name, type (with its schema if not built in), and whether it has no NULL."""
 
     number: int
@@ -55,26 +55,26 @@ class Seen:
     type_name: str
     modifier: int
     builtin: bool
-    filled: bool
+    never_null: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class CatalogTable:
     """A table: `indexes` are the sets of columns its rows differ in, with whether NULLs are equal there."""
 
     oid: int
     text: str
     relation_kind: str
-    columns: tuple[Seen, ...]
+    columns: tuple[CatalogColumn, ...]
     children: bool
     indexes: tuple[tuple[frozenset[int], bool], ...]
 
 
-def look_up(ask: Ask, table: Table, source: DatabaseSource) -> Found:
+def find_table(ask: CatalogQuery, table: Table, source: DatabaseSource) -> CatalogTable:
     """Find an ordinary (or partitioned) table by its name."""
     schema = source.schema or "public"
     rows = ask(
-        f"{_SEEN} c.relkind IN ('r', 'p') AND lower(n.nspname) = lower({string_literal(schema)}) "
+        f"{_CATALOG_QUERY} c.relkind IN ('r', 'p') AND lower(n.nspname) = lower({string_literal(schema)}) "
         f"AND lower(c.relname) = lower({string_literal(source.table)})"
     )
     key = f"tables.{table.name}.source"
@@ -91,11 +91,11 @@ def look_up(ask: Ask, table: Table, source: DatabaseSource) -> Found:
         )
     if not set(seen["children"] or ()) <= {"r", "p"}:
         raise PolicyError(f"{key}: a partition is a foreign table, which may be a view there")
-    return Found(
+    return CatalogTable(
         seen["oid"],
         ".".join('"' + str(part).replace('"', '""') + '"' for part in (seen["schema"], seen["name"])),
         seen["kind"],
-        tuple(Seen(*column) for column in seen["columns"] or ()),
+        tuple(CatalogColumn(*column) for column in seen["columns"] or ()),
         bool(seen["children"]) or seen["kind"] == "p",
         tuple((frozenset(numbers), equal) for numbers, equal in seen["indexes"] or ()),
     )

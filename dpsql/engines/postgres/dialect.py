@@ -46,7 +46,7 @@ def string_literal(value: str) -> str:
     return f"E'{quoted}'".replace("\\", "\\\\") if "\\" in quoted else f"'{quoted}'"
 
 
-def within(sql: str, low: int, high: int, target: str) -> str:
+def null_outside(sql: str, low: int, high: int, target: str) -> str:
     """Write a number that is NULL outside its bounds, naming it once; NaN is outside."""
     a, b = f"CAST('{low - 1}' AS {target})", f"CAST('{high + 1}' AS {target})"
     return f"NULLIF(NULLIF(LEAST(GREATEST({sql}, {a}), {b}), {b}), {a})"
@@ -103,7 +103,7 @@ class PostgresDialect(Dialect):
             sql = self.decimal(x, sql_type)
         elif a == "N" and b in "IB":
             low, high = integer_bounds(sql_type)
-            sql = f"CAST({within(f'round({x})', low, high, 'numeric')} AS {self.type_name(sql_type)})"
+            sql = f"CAST({null_outside(f'round({x})', low, high, 'numeric')} AS {self.type_name(sql_type)})"
         elif a == "N" and b == "D" and value.type.precision <= 15:
             sql, value_range = f"CAST({x} AS float8)", (10.0**-value.type.scale, 1e18)
         elif a == b == "D":
@@ -140,8 +140,8 @@ class PostgresDialect(Dialect):
         if low <= old[0] and old[1] <= high:
             return f"CAST({value.sql} AS {target})"
         if type_family(value.type) == "I" and type_family(sql_type) == "I":
-            return within(value.sql, low, high, "bigint")
-        return f"CAST({within(f'CAST({value.sql} AS numeric)', low, high, 'numeric')} AS {target})"
+            return null_outside(value.sql, low, high, "bigint")
+        return f"CAST({null_outside(f'CAST({value.sql} AS numeric)', low, high, 'numeric')} AS {target})"
 
     def decimal(self, sql: str, sql_type: SqlType) -> str:
         """Write a conversion to DECIMAL: rounded half away from zero, NULL where it does not fit."""
@@ -156,7 +156,7 @@ class PostgresDialect(Dialect):
             a, b = "CAST('-9223372036854777856' AS float8)", "CAST('9223372036854775808' AS float8)"
             inside = f"NULLIF(NULLIF(LEAST(GREATEST(round({x}), {a}), {b}), {b}), {a})"
         else:
-            inside = within(f"round({x})", low, high, "float8")
+            inside = null_outside(f"round({x})", low, high, "float8")
         return f"CAST({inside} AS bigint)"
 
     def _dated(self, value: Value, a: str, b: str) -> tuple[str, tuple[float, float] | None]:

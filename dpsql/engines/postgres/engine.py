@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dpsql.engines.duckdb.sources import Reader, declared_columns
 from dpsql.engines.postgres import rows
-from dpsql.engines.postgres.catalog import look_up
+from dpsql.engines.postgres.catalog import find_table
 from dpsql.engines.postgres.connection import Connection
 from dpsql.engines.postgres.dialect import PostgresDialect, hash_values
 from dpsql.engines.postgres.guard import Guard
@@ -43,11 +43,11 @@ class PostgresEngine(RemoteEngine):
         """See `RemoteEngine`."""
         return PostgresDialect(self._scans)
 
-    def look(self, table: Table) -> tuple[Reader, tuple[str, dict[str, TargetColumn]]]:
+    def introspect(self, table: Table) -> tuple[Reader, tuple[str, dict[str, TargetColumn]]]:
         """See `RemoteEngine`."""
         if not isinstance(table.source, DatabaseSource):
             raise PolicyError(f"tables.{table.name}.source: is no table of the database")
-        found = look_up(self._con.ask, table, table.source)
+        found = find_table(self._con.ask, table, table.source)
         columns = declared_columns(table, [(name, word) for name, _, word in columns_of(found)])
         scanned = scan(table, found, columns, self._policy.longest_value)
         if not table.public:
@@ -58,7 +58,7 @@ class PostgresEngine(RemoteEngine):
 
     def bind(self, made: Translated) -> None:
         """See `RemoteEngine`."""
-        sql = rows.whole(made, self.dialect)
+        sql = rows.executable_sql(made, self.dialect)
         bound = self._con.explain(sql, self._guards.values())
         if not bound and not self._con.alive():
             self.reopen()
@@ -68,14 +68,14 @@ class PostgresEngine(RemoteEngine):
 
     def fetch(self, made: Translated) -> pa.Table:
         """See `RemoteEngine`."""
-        found = self._con.table(rows.whole(made, self.dialect), self._guards.values())
-        return rows.plain(found)
+        found = self._con.table(rows.executable_sql(made, self.dialect), self._guards.values())
+        return rows.storage_types(found)
 
     def show(self, made: Translated) -> str:
         """See `RemoteEngine`."""
-        return rows.shown(made, self.dialect)
+        return rows.display_sql(made, self.dialect)
 
-    def hashed(self, cells: list[str]) -> str:
+    def checksum(self, cells: list[str]) -> str:
         """See `RemoteEngine`."""
         return f"bit_xor({hash_values(cells)})"
 

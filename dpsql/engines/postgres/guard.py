@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dpsql.engines.postgres.catalog import look_up
-from dpsql.engines.postgres.schema import kept
+from dpsql.engines.postgres.catalog import find_table
+from dpsql.engines.postgres.schema import index_distinguishes
 from dpsql.errors import OperationalError, PolicyError
 from dpsql.policy import UnitColumn
 
 if TYPE_CHECKING:
-    from dpsql.engines.postgres.catalog import Ask, Found
+    from dpsql.engines.postgres.catalog import CatalogQuery, CatalogTable
     from dpsql.policy import DatabaseSource, Table
     from dpsql.types import SqlType
 
@@ -25,21 +25,21 @@ class Guard:
     table: Table
     source: DatabaseSource
     columns: tuple[tuple[str, SqlType], ...]
-    found: Found
+    found: CatalogTable
 
     @property
     def name(self) -> str:
         """Its quoted name."""
         return self.found.text
 
-    def check(self, ask: Ask) -> None:
+    def check(self, ask: CatalogQuery) -> None:
         """Raise unless the table is what it was, and its vouched facts still hold by an index."""
-        found = look_up(ask, self.table, self.source)
-        if found != self.found and self._told(found) != self._told(self.found):
+        found = find_table(ask, self.table, self.source)
+        if found != self.found and self._identity(found) != self._identity(self.found):
             raise OperationalError("a table was changed after it was opened")
         self.check_facts(found)
 
-    def _told(self, found: Found) -> tuple[object, ...]:
+    def _identity(self, found: CatalogTable) -> tuple[object, ...]:
         names = {name.lower() for name, _ in self.columns}
         read = tuple(
             (c.number, c.name, c.type_name, c.modifier, c.builtin)
@@ -48,7 +48,7 @@ class Guard:
         )
         return found.oid, found.text, found.relation_kind, found.children, read
 
-    def check_facts(self, found: Found) -> None:
+    def check_facts(self, found: CatalogTable) -> None:
         """Raise `PolicyError` unless an index of the server keeps each vouched fact true as rows come."""
         declared = {name.lower(): sql_type for name, sql_type in self.columns}
         seen = {c.name.lower(): c for c in found.columns}
@@ -56,10 +56,14 @@ class Guard:
         unit = self.table.unit.column.lower() if isinstance(self.table.unit, UnitColumn) else None
         for fact in self.table.unique:
             there = [seen[c.lower()] for c in fact]
-            allowed = {c.number for c in there if kept(c, declared[c.name.lower()], c.name.lower() == unit)}
-            filled = {c.number for c in there if c.filled or c.name.lower() == unit}
+            allowed = {
+                c.number
+                for c in there
+                if index_distinguishes(c, declared[c.name.lower()], c.name.lower() == unit)
+            }
+            never_null = {c.number for c in there if c.never_null or c.name.lower() == unit}
             if found.children or not any(
-                numbers <= allowed and (equal or numbers <= filled) for numbers, equal in found.indexes
+                numbers <= allowed and (equal or numbers <= never_null) for numbers, equal in found.indexes
             ):
                 listed = ", ".join(fact)
                 raise PolicyError(

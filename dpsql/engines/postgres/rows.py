@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from dpsql.engines.postgres.dialect import PostgresDialect
     from dpsql.engines.translate import PublicRelation, Translated
 
-__all__ = ["plain", "shown", "whole"]
+__all__ = ["display_sql", "executable_sql", "storage_types"]
 
 
-def whole(made: Translated, dialect: PostgresDialect) -> str:
+def executable_sql(made: Translated, dialect: PostgresDialect) -> str:
     """Write a statement with what travels."""
     return _with(made, [_relation(p, dialect, [_array(c) for c in p.rows.columns]) for p in made.public])
 
 
-def shown(made: Translated, dialect: PostgresDialect) -> str:
+def display_sql(made: Translated, dialect: PostgresDialect) -> str:
     """Write a statement for people: how many rows travel, not which."""
     parts = [f"({p.rows.num_rows} public rows: {p.sql})" for p in made.public]
     return _with(made, parts)
@@ -59,7 +59,7 @@ def _array(column: pa.ChunkedArray) -> str:
     return string_literal("{" + (joined[0].as_py() or "") + "}")
 
 
-def plain(found: pa.Table) -> pa.Table:
+def storage_types(found: pa.Table) -> pa.Table:
     """Give back texts where the driver marks a type of its own (NUMERIC, UUID)."""
     columns = []
     for column in found.columns:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dpsql.engines.postgres.dialect import PostgresDialect
-from dpsql.engines.translate.scans import Cell, scan_of
+from dpsql.engines.translate.scans import Cell, build_scan
 from dpsql.engines.translate.shared import integer_bounds
 from dpsql.engines.translate.value import TargetColumn, Untranslatable, Value
 from dpsql.types import BOOLEAN, DATE, DOUBLE, TIME, TIMESTAMP, UUID, VARCHAR, SqlType, column_type
 
 if TYPE_CHECKING:
-    from dpsql.engines.postgres.catalog import Found, Seen
+    from dpsql.engines.postgres.catalog import CatalogColumn, CatalogTable
     from dpsql.policy import Table
 
-__all__ = ["columns_of", "kept", "scan"]
+__all__ = ["columns_of", "index_distinguishes", "scan"]
 
 _TYPES = {
     "int2": "SMALLINT",
@@ -40,7 +40,7 @@ _HEADER = 16
 _FIRST, _LAST = "0001-01-01", "9999-12-31"
 
 
-def columns_of(found: Found) -> list[tuple[str, str, str]]:
+def columns_of(found: CatalogTable) -> list[tuple[str, str, str]]:
     """Return name, type and DuckDB's word of each column."""
     return [(c.name, c.type_name, _word(c.type_name, c.modifier, c.builtin)) for c in found.columns]
 
@@ -55,7 +55,7 @@ def _word(physical: str, modifier: int, builtin: bool) -> str:
     return _TYPES.get(physical, physical.upper()) if builtin else physical.upper()
 
 
-def kept(column: Seen, sql_type: SqlType, unit: bool) -> bool:
+def index_distinguishes(column: CatalogColumn, sql_type: SqlType, unit: bool) -> bool:
     """Whether values that differ for an index of PostgreSQL differ as they are read too.
 
     Of a unit, what does not fit is read as NULL, and its row is left out.
@@ -70,7 +70,7 @@ def kept(column: Seen, sql_type: SqlType, unit: bool) -> bool:
         case "numeric":
             word = _word("numeric", column.modifier, column.builtin)
             # Without a precision its values may be rounded, and infinite; NaN is read as NULL.
-            return column.modifier >= 4 and word == str(sql_type) and column.filled
+            return column.modifier >= 4 and word == str(sql_type) and column.never_null
         case "text" | "varchar" | "bpchar":
             return sql_type.name == "VARCHAR"
         case "uuid":
@@ -82,7 +82,7 @@ def kept(column: Seen, sql_type: SqlType, unit: bool) -> bool:
 
 
 def scan(
-    table: Table, found: Found, columns: tuple[tuple[str, SqlType], ...], longest: int
+    table: Table, found: CatalogTable, columns: tuple[tuple[str, SqlType], ...], longest: int
 ) -> tuple[str, dict[str, TargetColumn]]:
     """Write the SELECT that reads the declared columns, each canonical and of its declared type."""
     dialect = PostgresDialect({})
@@ -92,20 +92,23 @@ def scan(
     def cell(name: str, sql_type: SqlType) -> Cell:
         _, physical, _ = there[name.lower()]
         value = _cell(dialect, *there[name.lower()], sql_type)
-        fits = _fits(f"r.{dialect.quote(name)}", physical, value, longest) if sql_type == VARCHAR else ""
-        return Cell(value, fits)
+        within_limit = (
+            _within_limit(f"r.{dialect.quote(name)}", physical, value, longest) if sql_type == VARCHAR else ""
+        )
+        return Cell(value, within_limit)
 
-    return scan_of(table, columns, cell, source, "the database")
+    return build_scan(table, columns, cell, source, "the database")
 
 
-def _fits(cell: str, physical: str, value: Value, longest: int) -> str:
+def _within_limit(cell: str, physical: str, value: Value, longest: int) -> str:
     """Write the condition for a text to be short; of a stored text the size is known without reading it."""
-    fits = f"octet_length({value.sql}) <= {longest}"
+    within_limit = f"octet_length({value.sql}) <= {longest}"
     if physical != "json":
-        return fits
+        return within_limit
     # Its text is read to be measured: of small stored size, it has some megabytes at most.
     stored = f"pg_column_size({cell})"
-    return f"CASE WHEN {stored} <= {longest + _HEADER} THEN {fits} WHEN {stored} IS NOT NULL THEN FALSE END"
+    measured = f"WHEN {stored} <= {longest + _HEADER} THEN {within_limit}"
+    return f"CASE {measured} WHEN {stored} IS NOT NULL THEN FALSE END"
 
 
 def _cell(dialect: PostgresDialect, name: str, physical: str, word: str, sql_type: SqlType) -> Value:

@@ -12,10 +12,10 @@ from dpsql.policy import DatabaseSource, ParquetSource
 if TYPE_CHECKING:
     from dpsql.policy import Table
 
-__all__ = ["look_up"]
+__all__ = ["find_table"]
 
 
-def look_up(session: Any, table: Table, view: str) -> tuple[str, Any]:  # noqa: ANN401  two classes of sessions
+def find_table(session: Any, table: Table, view: str) -> tuple[str, Any]:  # noqa: ANN401  two classes of sessions
     """Find a table or a Parquet file; return the name to read it by, and its schema. No row is read."""
     source, found = table.source, None
     with suppress(Exception):

@@ -16,7 +16,7 @@ from dpsql.errors import OperationalError, PolicyError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["hushed", "open_session"]
+__all__ = ["open_session", "suppress_pyspark_warnings"]
 
 _PINNED = {
     # What a text of ours means must not depend on the cluster's habits.
@@ -71,18 +71,18 @@ def open_session(engine: str) -> Any:  # noqa: ANN401  pyspark has two classes o
         ) from None
     if "#" in engine:
         raise PolicyError("database.engine: an address has no `#`")
-    _hush_loggers()
+    _disable_loggers()
     session: Any = None
     pinned = False
     try:
-        with suppress(Exception), hushed():
+        with suppress(Exception), suppress_pyspark_warnings():
             session = _connect(engine) if "://" in engine else _start()
             pinned = _pin(session)
     finally:
         if session is not None and not pinned and "://" in engine:
             with suppress(Exception):
                 session.stop()
-    if "://" not in engine and session is not None and _watched(session):
+    if "://" not in engine and session is not None and _exposes_statements(session):
         raise PolicyError(
             "database.engine: the Spark that runs in this process shows or keeps statements and plans",
             hint="start it with spark.ui.enabled=false and spark.eventLog.enabled=false, without listeners",
@@ -103,7 +103,7 @@ def _pin(session: Any) -> bool:  # noqa: ANN401  two classes of sessions
     return tuple(row) == (False, None, None, "UTC")
 
 
-def _watched(session: Any) -> bool:  # noqa: ANN401  see above
+def _exposes_statements(session: Any) -> bool:  # noqa: ANN401  see above
     """Whether somebody else may see what this process's Spark runs; so too where it does not say."""
     with suppress(Exception):
         settings = session.sparkContext.getConf()
@@ -115,7 +115,7 @@ def _watched(session: Any) -> bool:  # noqa: ANN401  see above
     return True
 
 
-def _hush_loggers() -> None:
+def _disable_loggers() -> None:
     """Disable the loggers of pyspark, which print statements, plans and Spark's messages."""
     from pyspark.logger import PySparkLogger  # noqa: PLC0415  an extra
 
@@ -140,15 +140,15 @@ def _start() -> Any:  # noqa: ANN401  see above
             session = SparkSession.builder.getOrCreate()
         else:
             builder = SparkSession.builder
-            for name, value in {**_AT_START, **_folders()}.items():
+            for name, value in {**_AT_START, **_scratch_folders()}.items():
                 builder = builder.config(name, value)
-            with _silent():
+            with _discard_output():
                 session = builder.getOrCreate()
         session.sparkContext.setLogLevel("OFF")  # it logs statements and values
     return session.newSession()
 
 
-def _folders() -> dict[str, str]:
+def _scratch_folders() -> dict[str, str]:
     """Make a private folder for rows that Spark spills, and for what it would put beside the caller's files.
 
     It goes with the process: one Spark serves all sessions.
@@ -159,7 +159,7 @@ def _folders() -> dict[str, str]:
 
 
 @contextmanager
-def _silent() -> Iterator[None]:
+def _discard_output() -> Iterator[None]:
     """Let Spark's own process inherit no output: what it writes there for years is decided now."""
     sys.stdout.flush()
     sys.stderr.flush()
@@ -177,7 +177,7 @@ def _silent() -> Iterator[None]:
 
 
 @contextmanager
-def hushed() -> Iterator[None]:
+def suppress_pyspark_warnings() -> Iterator[None]:
     """Keep pyspark's advice about other packages' versions away."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from dpsql.engines.duckdb.sources import Reader, declared_columns
 from dpsql.engines.remote import RemoteEngine, open_remote
-from dpsql.engines.spark.catalog import look_up
-from dpsql.engines.spark.connection import hushed, open_session
+from dpsql.engines.spark.catalog import find_table
+from dpsql.engines.spark.connection import open_session, suppress_pyspark_warnings
 from dpsql.engines.spark.dialect import SparkDialect
 from dpsql.engines.spark.guard import check_facts
 from dpsql.engines.spark.schema import columns_of, scan
@@ -50,10 +50,10 @@ class SparkEngine(RemoteEngine):
         """See `RemoteEngine`."""
         return SparkDialect(self._scans)
 
-    def look(self, table: Table) -> tuple[Reader, tuple[str, dict[str, TargetColumn]]]:
+    def introspect(self, table: Table) -> tuple[Reader, tuple[str, dict[str, TargetColumn]]]:
         """See `RemoteEngine`."""
-        with hushed():
-            name, schema = look_up(self.session, table, f"dpsql_source_{next(self._numbers)}")
+        with suppress_pyspark_warnings():
+            name, schema = find_table(self.session, table, f"dpsql_source_{next(self._numbers)}")
         check_facts(self._policy)
         physical = columns_of(schema)
         columns = declared_columns(table, physical)
@@ -71,7 +71,7 @@ class SparkEngine(RemoteEngine):
             self._frames[public.sql].createOrReplaceTempView(public.name)
         return self.session.sql(made.sql)
 
-    def _taken(self, made: Translated) -> Any:  # noqa: ANN401  two classes of frames
+    def _frame_to_run(self, made: Translated) -> Any:  # noqa: ANN401  two classes of frames
         """Return the statement's own frame: texts alone are no key, public rows go by the same names."""
         bound, self._bound = self._bound, None
         # Over Connect a frame is a text, which finds the rows that have the names when it runs.
@@ -82,7 +82,7 @@ class SparkEngine(RemoteEngine):
     def bind(self, made: Translated) -> None:
         """See `RemoteEngine`."""
         bound = False
-        with suppress(Exception), hushed(), self._lock:
+        with suppress(Exception), suppress_pyspark_warnings(), self._lock:
             self._bound = None
             frame = self._frame(made)
             bound = len(frame.schema.fields) == len(made.columns)
@@ -95,14 +95,14 @@ class SparkEngine(RemoteEngine):
 
     def fetch(self, made: Translated) -> pa.Table:
         """See `RemoteEngine`."""
-        with hushed(), self._lock:
+        with suppress_pyspark_warnings(), self._lock:
             # Within this process the job runs in a thread of Spark's that a session's own tags do not reach.
             here = self.session if "://" in self._policy.engine else self.session.sparkContext
             add = here.addTag if here is self.session else here.addJobTag
             remove = here.removeTag if here is self.session else here.removeJobTag
             add(self._tag)
             try:
-                found = self._taken(made).toArrow()
+                found = self._frame_to_run(made).toArrow()
             finally:
                 remove(self._tag)
         return found.rename_columns([f"c{i}" for i in range(found.num_columns)])
@@ -112,7 +112,7 @@ class SparkEngine(RemoteEngine):
         parts = [f"`{p.name}` AS ({p.rows.num_rows} public rows: {p.sql})" for p in made.public]
         return f"WITH {', '.join(parts)} {made.sql}" if parts else made.sql
 
-    def hashed(self, cells: list[str]) -> str:
+    def checksum(self, cells: list[str]) -> str:
         """See `RemoteEngine`."""
         return f"bit_xor(xxhash64({', '.join(cells)}))"
 

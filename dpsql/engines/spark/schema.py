@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dpsql.engines.spark.dialect import SparkDialect
-from dpsql.engines.translate.scans import Cell, scan_of
+from dpsql.engines.translate.scans import Cell, build_scan
 from dpsql.engines.translate.value import TargetColumn, Untranslatable, Value
 from dpsql.types import BOOLEAN, DATE, DOUBLE, TIMESTAMP, VARCHAR, SqlType
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["columns_of", "scan"]
 
-_WORDS = {
+_TYPES = {
     "byte": "TINYINT",
     "tinyint": "TINYINT",
     "smallint": "SMALLINT",
@@ -43,7 +43,7 @@ def columns_of(schema: Any) -> list[tuple[str, str]]:  # noqa: ANN401  two class
                 field.name,
                 physical.upper()
                 if physical.startswith("decimal(")
-                else _WORDS.get(physical, physical.upper()),
+                else _TYPES.get(physical, physical.upper()),
             )
         )
     return found
@@ -67,7 +67,7 @@ def scan(
         text = f"CAST(r.{dialect.quote(of)} AS STRING)" if word == "VARCHAR" else value.sql
         return Cell(value, f"octet_length({text}) <= {longest}" if sql_type == VARCHAR else "")
 
-    return scan_of(table, columns, cell, name, "the table")
+    return build_scan(table, columns, cell, name, "the table")
 
 
 def _cell(dialect: SparkDialect, name: str, word: str, sql_type: SqlType) -> Value:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dpsql.policy import Table
     from dpsql.types import SqlType
 
-__all__ = ["Cell", "scan_of"]
+__all__ = ["Cell", "build_scan"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +24,11 @@ class Cell:
     """A column as the scan reads it."""
 
     value: Value
-    fits: str = ""
+    within_limit: str = ""
     """Of a text: the condition for its length to be within the limit."""
 
 
-def scan_of(
+def build_scan(
     table: Table,
     columns: tuple[tuple[str, SqlType], ...],
     cell: Callable[[str, SqlType], Cell],
@@ -53,10 +53,10 @@ def scan_of(
                 or f"leave it out of [tables.{table.name}.columns], or convert it in {convert}",
             ) from None
         sql = read.value.sql
-        if read.fits and not table.public:
-            sql = f"(CASE WHEN {read.fits} THEN {sql} END)"
+        if read.within_limit and not table.public:
+            sql = f"(CASE WHEN {read.within_limit} THEN {sql} END)"
             if name.lower() in facts:
-                left_out.append(f"({read.fits}) IS NOT FALSE")
+                left_out.append(f"({read.within_limit}) IS NOT FALSE")
         cells.append(f"{sql} AS x{i}")
         shown[name] = TargetColumn(f"x{i}", sql_type, read.value.value_range)
     where = f" WHERE {' AND '.join(left_out)}" if left_out else ""
