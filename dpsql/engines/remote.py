@@ -1,4 +1,4 @@
-"""What engines beyond DuckDB share: the schema database, the translation, the counts that come back."""
+"""The base class of engines other than DuckDB: schema database, translation, and reading of counts."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 __all__ = ["RemoteEngine", "open_remote"]
 
 _CACHE_SIZE = 16
-"""Translated statements and public relations that are kept."""
+"""The most translated statements, and the most public relations, that are cached."""
 
 
 class RemoteEngine(ABC):
-    """A private engine that holds the owner's data elsewhere; subclasses say how to talk to it."""
+    """A private engine on another database system; subclasses implement its connection and catalog."""
 
     local_files = False
-    """Whether it reads Parquet files itself; else they hold public tables alone."""
+    """Whether the engine reads private Parquet files. If not, files may hold public tables only."""
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
@@ -54,46 +54,46 @@ class RemoteEngine(ABC):
     @property
     @abstractmethod
     def dialect(self) -> Dialect:
-        """The writer of its SQL, over the tables found."""
+        """The dialect of the engine, with the scans of the tables found."""
 
     @abstractmethod
     def introspect(self, table: Table) -> tuple[Reader, tuple[str, dict[str, TargetColumn]]]:
-        """Look a table up in the engine's catalog; raises `PolicyError`. No row is read."""
+        """Find a table in the engine's catalog, and write its scan; raises `PolicyError`. No row is read."""
 
     @abstractmethod
     def bind(self, made: Translated) -> None:
-        """Let the engine bind and plan a statement, reading no row; raises `Untranslatable` if it fails."""
+        """Let the engine plan a statement without reading rows; raises `Untranslatable` if it cannot."""
 
     @abstractmethod
     def fetch(self, made: Translated) -> pa.Table:
-        """Run a statement; called in a worker thread, may raise anything."""
+        """Run a statement. It is called in a worker thread and may raise any exception."""
 
     @abstractmethod
     def stop(self) -> None:
-        """Stop what runs."""
+        """Stop the running statement."""
 
     @abstractmethod
     def interrupted(self, error: BaseException) -> bool:
-        """Whether an error is the engine's own report that a statement was stopped."""
+        """Whether an error is the engine's report that a statement was interrupted."""
 
     @abstractmethod
     def reopen(self) -> None:
-        """Start afresh after a failure."""
+        """Open a new connection after a failure."""
 
     @abstractmethod
     def checksum(self, cells: list[str]) -> str:
-        """Write an aggregate that reads every cell."""
+        """Write an aggregate that reads every value of some columns."""
 
     @abstractmethod
     def show(self, made: Translated) -> str:
-        """Write a statement for people."""
+        """Return a statement's SQL for display, without public rows."""
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of the data."""
+        """Close the connections to the data."""
 
     def open_tables(self) -> SchemaDatabase:
-        """Look all tables up, read the public ones, and make the schema database beside them."""
+        """Find all tables, read the public ones, and return a schema database with them."""
         for table in self._policy.tables.values():
             source = table.source
             if isinstance(source, DatabaseSource) or (
@@ -109,14 +109,14 @@ class RemoteEngine(ABC):
             else:
                 what = "CSV" if isinstance(source, CsvSource) else "Parquet"
                 raise PolicyError(
-                    f"tables.{table.name}.source: {self.dialect.name} does not hold a local {what} file",
+                    f"tables.{table.name}.source: {self.dialect.name} does not read a local {what} file",
                     hint='write source = "schema.table", a table of the engine; public tables may be files',
                 )
         self._schema_database = SchemaDatabase(self.readers, self.public, Domains(self._policy, self.readers))
         return self._schema_database
 
     def _read(self, name: str, reader: Reader) -> pa.Table:
-        """Read a public table whole, once, through its declared types."""
+        """Read all rows of a public table with their declared types."""
         text, columns = self._scans[name]
         listed = ", ".join(
             f"r.{self.dialect.quote(columns[c].name)} AS c{i}" for i, (c, _) in enumerate(reader.columns)
@@ -132,7 +132,7 @@ class RemoteEngine(ABC):
         )
 
     def translate(self, compiled: CompiledQuery) -> str:
-        """Return the text the engine will run, for people; raises `Untranslatable`, uncharged."""
+        """Return the SQL that the engine will run, for display; raises `Untranslatable` before any charge."""
         return self.show(self._translated(compiled))
 
     def _translated(self, compiled: CompiledQuery) -> Translated:
@@ -152,13 +152,13 @@ class RemoteEngine(ABC):
 
     @property
     def schema_database(self) -> SchemaDatabase:
-        """The schema database beside the engine."""
+        """The schema database of the same policy."""
         if self._schema_database is None:
             raise InternalError("the tables are not open")
         return self._schema_database
 
     def count(self, compiled: CompiledQuery) -> Counts:
-        """Run the counting SQL; any engine error becomes one constant `OperationalError`."""
+        """Run a compiled query; every engine error becomes one constant `OperationalError`."""
         try:
             made = self._translated(compiled)
         except Untranslatable as problem:
@@ -180,7 +180,7 @@ class RemoteEngine(ABC):
         return rows
 
     def _rows(self, made: Translated, cancelled: str) -> pa.Table | None:
-        """Return the rows of a statement; None if it failed, and the engine was started afresh."""
+        """Return the rows of a statement, or None if it failed and the engine was reopened."""
         self._home.check()
         self._cancelled = False
         ended = run(
@@ -197,7 +197,7 @@ class RemoteEngine(ABC):
         return ended.value
 
     def vet(self, table: str) -> bool:
-        """Read every column once and test every vouched fact, so that no statement is the first to fail."""
+        """Read every column once and test every unique fact, so that no statement is the first to fail."""
         reader, (text, columns) = self.readers[table], self._scans[table]
         q = self.dialect.quote
         names = {name: f"r.{q(columns[name].name)}" for name, _ in reader.columns}
@@ -225,13 +225,13 @@ class RemoteEngine(ABC):
         """See `Engine`."""
 
     def cancel(self) -> None:
-        """Stop what runs, from another thread."""
+        """Stop the running statement, from another thread."""
         self._cancelled = True
         self.stop()
 
 
 def _read_public_file(table: Table) -> tuple[Reader, pa.Table]:
-    """Read a public table that is a file, as the DuckDB engine does."""
+    """Read a public table that is a file, with DuckDB."""
     with settings.connect() as connection:
         reader = read_source(connection, table, None, 0)  # public: without a limit
         rows = None
@@ -245,7 +245,7 @@ def _read_public_file(table: Table) -> tuple[Reader, pa.Table]:
 
 
 def _as_declared(rows: pa.Table, types: list[SqlType]) -> pa.Table:
-    """Give columns the types that DuckDB hands out."""
+    """Cast columns to the Arrow types that DuckDB returns for their SQL types."""
     if not types:
         return rows
     with settings.interruptible(), duckdb.connect(":memory:") as connection:
@@ -260,7 +260,7 @@ def _as_declared(rows: pa.Table, types: list[SqlType]) -> pa.Table:
 
 
 def open_remote(engine: RemoteEngine) -> tuple[SchemaDatabase, RemoteEngine]:
-    """Open an engine's tables, and the schema database beside it."""
+    """Open the tables of an engine; return the schema database and the engine."""
     try:
         return engine.open_tables(), engine
     except BaseException:

@@ -1,7 +1,7 @@
-"""The schema database: every declared table with its types, private ones empty.
+"""The schema database: every declared table with its types, in which private tables are empty.
 
-Binder, catalog and public engine in one: public statements, domains, EXPLAIN and the binding of compiled
-queries run here, so none of them can show anything of private data.
+It is the binder, the catalog and the engine of public statements. Public statements, domains, EXPLAIN and
+the binding of compiled queries run here, so none of them can disclose private data.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _BARE_NUMBER = re.compile(r"(:\s*-?)(nan|inf)(inity)?\b", re.IGNORECASE)
 
 
 def _parse_json(text: str) -> dict[str, Any]:
-    """Read the engine's JSON, which writes NaN and infinity bare."""
+    """Parse JSON written by DuckDB, which writes NaN and infinity without quotes."""
     found: dict[str, Any]
     try:
         found = json.loads(text)
@@ -83,7 +83,7 @@ class SchemaDatabase:
         if expression not in self._types:
             text = self._fetch(f"SELECT typeof({expression})")[0][0]
             wide = _WIDE_DECIMAL.fullmatch(text)
-            if wide:  # a DECIMAL beyond 18 digits: the rules narrow it
+            if wide:  # a DECIMAL of more than 18 digits, which the rules of the analysis narrow
                 self._types[expression] = SqlType("DECIMAL", int(wide[1]), int(wide[2]))
             else:
                 self._types[expression] = _INTERNAL_TYPES.get(text) or column_type(text)
@@ -116,7 +116,7 @@ class SchemaDatabase:
         return self._domains.span(table, column)
 
     def unique(self, table: str) -> tuple[tuple[str, ...], ...]:
-        """See `Catalog`: a public table's declared facts, those that hold."""
+        """See `Catalog`: the declared unique facts of a public table that hold."""
         key = fold(table)
         if key not in self._unique:
             reader = self._readers[key]
@@ -131,7 +131,7 @@ class SchemaDatabase:
         return self._unique[key]
 
     def run(self, sql: str) -> pa.Table:
-        """Run a checked public statement."""
+        """Run a public statement that the analysis has checked."""
         binds = True
 
         def work() -> pa.Table:
@@ -152,7 +152,7 @@ class SchemaDatabase:
         raise OperationalError("the engine could not finish this public statement")
 
     def calculate(self, table: pa.Table, expressions: Sequence[str]) -> list[pa.Array]:
-        """Calculate over released rows (`r`): post-processing, which costs nothing."""
+        """Evaluate expressions over released rows, aliased `r`: post-processing, without charge."""
         listed = ", ".join(f"{sql} AS x{i}" for i, sql in enumerate(expressions))
 
         def work() -> pa.Table:
@@ -168,7 +168,7 @@ class SchemaDatabase:
         return [made.column(i).combine_chunks() for i in range(made.num_columns)]
 
     def _run(self, work: Callable[[], pa.Table], cancelled: str) -> pa.Table | None:
-        """Return what the work returns, None if it failed; in a thread, so that Ctrl-C stops it at once."""
+        """Run work in a thread, so that Ctrl-C stops it; return its result, or None if it failed."""
         with self._lock:
             self._cancelled = False
             ended = run(work, self.cancel, settings.interrupted, cancelled=lambda: self._cancelled)
@@ -177,13 +177,13 @@ class SchemaDatabase:
         return ended.value
 
     def cancel(self) -> None:
-        """Stop what runs, from another thread."""
+        """Stop the running statement, from another thread."""
         self._cancelled = True
-        with suppress(duckdb.Error):  # it may be closed
+        with suppress(duckdb.Error):  # the connection may be closed
             self._con.interrupt()
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the database."""
         self._con.close()
 
     def _fetch(self, sql: str) -> list[tuple[Any, ...]]:
@@ -194,7 +194,7 @@ class SchemaDatabase:
                     return self._con.execute(sql).fetchall()
             except duckdb.InterruptException:
                 cancelled = True
-            except (duckdb.Error, RuntimeError):  # some of its own faults are no engine errors
+            except (duckdb.Error, RuntimeError):  # DuckDB raises some faults as RuntimeError
                 failed = True
         if cancelled:
             raise Cancelled(UNCHARGED)

@@ -1,4 +1,4 @@
-"""Run an engine's statement in a thread of its own, so that Ctrl-C and `cancel` stop it at once."""
+"""Runs an engine's statement in a thread of its own, so that Ctrl-C and `cancel` stop it at once."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ __all__ = ["Ending", "Outcome", "run", "watch_failures"]
 
 _TICK = 0.05
 _PATIENCE = 20
-"""Ticks for which a second Ctrl-C does not cut the cancelling short: what still runs holds the database."""
+"""Ticks for which a second Ctrl-C does not stop the cancelling: a running statement uses the database."""
 
 _Made = TypeVar("_Made")
 
 
 class Ending(Enum):
-    """How the engine ended what it ran, by its own report."""
+    """How a statement ended, by the engine's own report."""
 
     RUNNING = "running"
     ANSWERED = "answered"
     INTERRUPTED = "interrupted"
-    """The engine says that it was interrupted, and a person had asked for it before the timeout."""
+    """The engine reports an interrupt, and a person had asked for one before the timeout."""
     FAILED = "failed"
 
 
 @dataclass(slots=True)
 class Outcome(Generic[_Made]):
-    """What came of the work; its value is there if it was answered, and its error is kept by nobody."""
+    """How the work ended, with its value if it was answered; its error is not kept."""
 
     ending: Ending = Ending.RUNNING
     value: _Made | None = None
@@ -48,10 +48,10 @@ _observers = _Observers()
 
 @contextmanager
 def watch_failures() -> Iterator[Callable[[], bool]]:
-    """Give a function that tells whether anything that this thread ran in the block has failed.
+    """Yield a function that says whether any work that this thread ran in the block has failed.
 
-    It tells so as soon as the engine has failed, before any error is raised: a Ctrl-C after that
-    must not turn the failure into something else.
+    It is true as soon as the engine has failed, before any error is raised: a Ctrl-C after that must not
+    turn the failure into an interrupt.
     """
     before = _observers.endings
     endings: list[Callable[[], Ending]] = []
@@ -63,7 +63,7 @@ def watch_failures() -> Iterator[Callable[[], bool]]:
 
 
 class _Work(Generic[_Made]):
-    """One piece of work, the thread it runs in, and how it ends."""
+    """One piece of work: what it runs, its timeout, and how it ended."""
 
     def __init__(
         self,
@@ -83,12 +83,12 @@ class _Work(Generic[_Made]):
         self.done = threading.Event()
 
     def body(self) -> None:
-        """Run the work; no error leaves it, whatever it is."""
+        """Run the work; no exception leaves this method."""
         try:
             self.ended.value = self._work()
             self.ended.ending = Ending.ANSWERED
         except BaseException as error:  # noqa: BLE001  the thread's own hook would print it
-            # A timeout is no wish of a person's: some engines report it as an interrupt too.
+            # Some engines report a timeout as an interrupt, but no person asked for it.
             self.ended.ending = Ending.FAILED
             with suppress(Exception):
                 stop_requested = (self.stop_requested or self._cancelled()) and not self.timed_out(0.99)
@@ -98,7 +98,7 @@ class _Work(Generic[_Made]):
             self.done.set()
 
     def timed_out(self, part: float = 1.0) -> bool:
-        """Whether this part of the time allowed has passed."""
+        """Whether this part of the timeout has passed."""
         return self._timeout is not None and time.monotonic() - self._start > part * self._timeout
 
     def ending(self) -> Ending:
@@ -112,11 +112,11 @@ def run(
     timeout: float | None = None,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Outcome[_Made]:
-    """Return what came of the work; no engine error may be seen, whatever it is.
+    """Run work in a thread and return its outcome; no exception of the engine leaves this function.
 
-    After `timeout` seconds, or once `cancelled` says so, the work is cancelled, again and again until it
-    ends: what comes before the engine has begun is lost. `interrupted` tells whether an error is the
-    engine's report of an interrupt; every other error is a failure, also when somebody cancelled.
+    After `timeout` seconds, or once `cancelled` returns True, `cancel` is called repeatedly until the work
+    ends: a call before the engine has begun has no effect. `interrupted` says whether an error is the
+    engine's report of an interrupt. Every other error is a failure, even if the work was cancelled.
     """
     job = _Work(work, interrupted, timeout, cancelled)
     if _observers.endings is not None:
@@ -131,7 +131,7 @@ def run(
             if ticks % 4 == 0 and (job.timed_out() or cancelled()):
                 cancel()
     except BaseException:
-        # A thread whose start was cut short may still have to begin.
+        # A thread whose start was interrupted may still begin.
         if worker.ident is not None:
             job.stop_requested = True
             _stop(job.done, cancel)
@@ -140,7 +140,7 @@ def run(
 
 
 def _stop(done: threading.Event, cancel: Callable[[], None]) -> None:
-    """Cancel again and again until the work has ended."""
+    """Cancel repeatedly until the work has ended."""
     ticks = 0
     while not done.is_set():
         try:

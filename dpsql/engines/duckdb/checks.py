@@ -1,4 +1,4 @@
-"""The owner's own look at the data: whether what a policy declares is so. Its results are private."""
+"""Checks of the data against the policy, for the owner. Their results are private."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ class UnreadableError(Exception):
 
 
 class Inspector(DuckDBEngine):
-    """A private database that answers the owner; no analyst's session ever makes one."""
+    """A private database with exact queries for the owner; no analyst's session makes one."""
 
     def read(self, table: str) -> tuple[int, dict[str, int]]:
         """Read every column once through its declared type.
 
-        Returns the number of rows, and for each column how many values its type does not hold (they are
-        read as NULL). Raises `UnreadableError`.
+        Returns the number of rows, and for each column the number of values that its declared type does not
+        hold; they are read as NULL. Raises `UnreadableError`.
         """
         reader = self.readers[table]
         if isinstance(reader.table.source, CsvSource) and not well_quoted(reader.table.source.path):
             raise UnreadableError(
-                "its quotes are not as RFC 4180 has them: quote whole fields, double the quotes in them"
+                "its quotes do not follow RFC 4180: quote whole fields, and double the quotes within them"
             )
         listed, scan = _split_select(reader)
         physical = {fold(row[0]): row[0] for row in self._fetch_all(f"DESCRIBE SELECT * FROM {scan}")}
-        # A declared name is ASCII, so these names are free.
+        # Declared names are ASCII, so these names are not taken.
         raw = ", ".join(
             f"{quote(physical[fold(name)])} AS {quote(f'§{i}')}" for i, (name, _) in enumerate(reader.columns)
         )
@@ -52,7 +52,7 @@ class Inspector(DuckDBEngine):
         return row[0], {name: row[2 + 2 * i] for i, (name, _) in enumerate(reader.columns)}
 
     def unreadable(self, table: str) -> dict[str, str]:
-        """Read each column alone; return those that cannot be read, with the engine's words."""
+        """Read each column alone; return those that cannot be read, with the engine's error texts."""
         problems = {}
         for name, _ in self.readers[table].columns:
             try:
@@ -62,7 +62,7 @@ class Inspector(DuckDBEngine):
         return problems
 
     def invalid_timestamps(self, table: str) -> dict[str, int]:
-        """Return for each TIMESTAMP column how many of its values are none."""
+        """Return for each TIMESTAMP column the number of its values that are no valid timestamps."""
         columns = [name for name, sql_type in self.readers[table].columns if sql_type == TIMESTAMP]
         if not columns:
             return {}
@@ -70,7 +70,7 @@ class Inspector(DuckDBEngine):
         return dict(zip(columns, self._fetch_one(f"SELECT {counts} FROM main.{quote(table)}"), strict=True))
 
     def over_limit(self, table: str) -> dict[str, int]:
-        """Return for each column whose values' length is limited how many are longer."""
+        """Return for each column with a length limit the number of values beyond it."""
         reader = self.readers[table]
         if not reader.over_limit:
             return {}
@@ -84,7 +84,7 @@ class Inspector(DuckDBEngine):
         )
 
     def repeated(self, table: str, fact: tuple[str, ...]) -> tuple[int, int]:
-        """Return how many values of a fact's columns occur more than once, and in how many rows."""
+        """Return how many combinations of a unique fact's columns are repeated, and in how many rows."""
         listed = ", ".join(quote(column) for column in fact)
         row = self._fetch_one(
             f"SELECT COUNT(*), COALESCE(SUM(n), 0) FROM (SELECT COUNT(*) AS n FROM main.{quote(table)}"
@@ -93,7 +93,7 @@ class Inspector(DuckDBEngine):
         return row[0], int(row[1])
 
     def outside(self, table: str, column: str) -> tuple[int, int]:
-        """Return how many values lie outside a column's declared domain, and in how many rows."""
+        """Return how many distinct values lie outside a column's declared domain, and in how many rows."""
         cell, owned = quote(column), self._with_unit(table)
         days = self.domains.span(table, column)
         if days is not None:
@@ -158,7 +158,7 @@ class Inspector(DuckDBEngine):
         return " UNION ALL ".join(parts)
 
     def _with_unit(self, table: str) -> str:
-        """Write the condition that leaves out rows of no unit, which are never counted."""
+        """Write the condition that excludes rows without a unit, which are never counted."""
         unit = self.readers[table].table.unit
         return f" WHERE {quote(unit.column)} IS NOT NULL" if isinstance(unit, UnitColumn) else ""
 
@@ -172,19 +172,19 @@ class Inspector(DuckDBEngine):
         try:
             return self._con.execute(sql).fetchall()
         except duckdb.Error as problem:
-            words = str(problem).strip().split("\n", 1)[0][:200]
-        # After some errors the database is of no more use.
+            text = str(problem).strip().split("\n", 1)[0][:200]
+        # After some errors the database cannot be used any more.
         self._reopen()
-        raise UnreadableError(words)
+        raise UnreadableError(text)
 
 
 def _as_text(cell: str) -> str:
-    """Write a cell so that it compares with one of another type, which a wrong policy may bring together."""
+    """Cast a column to text: a wrong policy may compare columns of different types."""
     return f"CAST({cell} AS VARCHAR)"
 
 
 def _split_select(reader: Reader) -> tuple[str, str]:
-    """Cut a reader's SELECT into its list and what it is from."""
+    """Split a reader's SELECT into its list and its FROM item."""
     marker = f" AS {quote(reader.columns[-1][0])} FROM "
     listed, found, scan = reader.unlimited_sql.removeprefix("SELECT ").partition(marker)
     if not found:

@@ -1,4 +1,4 @@
-"""Declared domains as small public tables, made alike in the schema database and in the private database."""
+"""Declared domains as small public tables, the same in the schema database and in the private database."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["Domains"]
 
 
 class Domains:
-    """The declared domain of each column: a SELECT of values `v` and their order `o`."""
+    """The declared domain of each column, as a SELECT of its values `v` and their positions `o`."""
 
     def __init__(self, policy: Policy, readers: dict[str, Reader]) -> None:
         self._made: dict[tuple[str, str], tuple[str, list[str] | str | None, SqlType]] = {}
@@ -33,7 +33,7 @@ class Domains:
             for column, stated in table.domain.items():
                 key = (fold(table.name), fold(column))
                 where = f"tables.{table.name}.domain.{column}"
-                # The policy knows the types that it declares; here all are known.
+                # The policy checked the domains of columns whose types it declares; here all types are known.
                 domain = checked_domain(stated, types[fold(column)], where)
                 if isinstance(domain, RangeDomain) and types[fold(column)] == TIMESTAMP:
                     self._spans[key] = _days(domain)
@@ -45,12 +45,12 @@ class Domains:
         return self._spans.get((fold(table), fold(column)))
 
     def sql(self, table: str, column: str) -> str | None:
-        """Return the domain's SELECT, or None if none was declared."""
+        """Return the SELECT of a column's domain, or None if none is declared."""
         made = self._made.get((fold(table), fold(column)))
         return made[0] if made is not None else None
 
     def create(self, connection: duckdb.DuckDBPyConnection) -> None:
-        """Make the tables of listed values and of public columns; public tables are there already."""
+        """Create the tables of listed values and of public columns; the public tables exist already."""
         connection.execute(f"CREATE SCHEMA {DOMAIN_SCHEMA}")
         for key, (_, values, sql_type) in self._made.items():
             if values is None:
@@ -92,7 +92,7 @@ class Domains:
 
 
 def _name(table: str, column: str) -> str:
-    """Name a domain's table by its column alone: statements keep their text when other domains come."""
+    """Name a domain's table by its column only, so that other domains do not change a compiled query."""
     return "d_" + hashlib.sha256(repr((table, column)).encode()).hexdigest()[:12]
 
 
@@ -126,7 +126,8 @@ def _column(where: str, name: str, column: str, sql_type: SqlType, readers: dict
     actual, other = types[fold(column)]
     if other != sql_type and not (other.integer and sql_type.integer):
         raise PolicyError(
-            f"{where}: {name}.{column} is {other}, the column is {sql_type}", hint="declare both alike"
+            f"{where}: {name}.{column} is {other}, the column is {sql_type}",
+            hint="declare both with the same type",
         )
     cell = f"b.{quote(actual)}"
     value = cell if other == sql_type else f"TRY_CAST({cell} AS {sql_type})"

@@ -1,7 +1,7 @@
-"""What a file or database declares of itself: names, types and enforced keys; no row is read.
+"""Reads the schema of a file or database: names, types and enforced keys; no row is read.
 
-For the owner who writes a policy. A CSV file declares names alone, so its types are the owner's to say:
-guessing them would need the rows, and what was guessed would stand in a public policy.
+It serves the owner who writes a policy. A CSV file has names only, so the owner states the types: guessing
+them would read rows, and the guess would appear in a public policy.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ __all__ = ["Found", "FoundColumn", "introspect"]
 class FoundColumn:
     """One column of a source.
 
-    `kind` is the type to declare (a near one where the source's own is not supported), None where there is
-    none; `physical` is the source's own, None for CSV.
+    `kind` is the type to declare: the source's own, a similar one if that is not supported, or None if there
+    is none. `physical` is the source's own type, or None for CSV.
     """
 
     name: str
@@ -40,17 +40,17 @@ class Found:
     Attributes
     ----------
     name
-        A plain name for it, made from the file's or the table's.
+        A plain name, derived from the name of the file or table.
     source
-        As a policy names it: a file's path, or `schema.table` of the database.
+        The source as a policy names it: a file's path, or `schema.table` of the database.
     database
-        The database it is a table of; None for files.
+        The database of the table; None for files.
     columns
         In the source's order.
     unique
-        Sets of columns that the database itself keeps unique and not NULL.
+        Sets of columns that the database enforces to be unique and not NULL.
     parents
-        Foreign keys of one column: column, parent's `source`, parent's column.
+        Foreign keys of one column, each as column, parent's `source` and parent's column.
     """
 
     name: str
@@ -95,7 +95,7 @@ def _table_name(name: str) -> str:
 def _parquet(path: Path) -> tuple[FoundColumn, ...]:
     text = str(path).replace("'", "''")
     found: list[tuple[str, str]] | None = None
-    if not any(character in text for character in "*?["):  # these would name other files
+    if not any(character in text for character in "*?["):  # a pattern, which would match other files
         with settings.interruptible(), settings.connect() as connection:
             try:
                 rows = connection.execute(f"DESCRIBE SELECT * FROM read_parquet('{text}')").fetchall()
@@ -145,7 +145,7 @@ def _database(path: Path) -> list[Found]:
         except duckdb.Error:
             rows = None
     if rows is None:
-        raise PolicyError(f"{path} is no Parquet file, CSV file or DuckDB database that can be read")
+        raise PolicyError(f"{path} is not a readable Parquet file, CSV file or DuckDB database")
     columns: dict[tuple[str, str], list[FoundColumn]] = {}
     never_null = set()
     for schema, table, column, physical, nullable in rows:
@@ -162,7 +162,7 @@ def _database(path: Path) -> list[Found]:
                 (own[0], _qualified_name(schema, parent), theirs[0])
             )
         elif constraint != "FOREIGN KEY" and all((schema, table, column) in never_null for column in own):
-            # Two NULLs would satisfy the database's UNIQUE, and not dpsql's.
+            # The database's UNIQUE allows two NULLs; dpsql's does not.
             unique.setdefault((schema, table), []).append(tuple(own))
     return [
         Found(
@@ -186,7 +186,7 @@ def _qualified_name(schema: str, table: str) -> str:
 
 
 def _declarable_type(text: str) -> SqlType | None:
-    """Return the type to declare for a physical one; None if its values cannot be shown to analysts."""
+    """Return the type to declare for a physical type; None if analysts cannot use its values."""
     wide = re.fullmatch(r"DECIMAL\((\d+),(\d+)\)", text)
     if wide and int(wide[1]) > 18:
         text = f"DECIMAL(18,{wide[2]})" if int(wide[2]) <= 18 else "DOUBLE"
@@ -195,12 +195,12 @@ def _declarable_type(text: str) -> SqlType | None:
     except ValueError:
         return None
     if sql_type.name == "ENUM":
-        # Its values may come from the rows; the owner declares them a domain or not.
+        # Its values may come from the rows; the owner decides whether to declare them as a domain.
         return SqlType("VARCHAR")
     return None if _has_unsupported_parts(sql_type) else sql_type
 
 
 def _has_unsupported_parts(sql_type: SqlType) -> bool:
-    """Whether it is a list or struct with parts that cannot be made canonical."""
+    """Whether a type is a list or struct with parts that cannot be made canonical."""
     inner = [sql_type.item] if sql_type.item is not None else [field for _, field in sql_type.fields]
     return any(part.name in ("DOUBLE", "ENUM") or _has_unsupported_parts(part) for part in inner)

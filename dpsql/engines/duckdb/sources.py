@@ -1,4 +1,4 @@
-"""How each declared table is read: its physical schema, and the SELECT that gives it its declared types."""
+"""Readers of declared tables: the physical schema, and the SELECT that converts to the declared types."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ __all__ = ["Reader", "declared_columns", "read_source", "read_sources"]
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """One table's columns as declared, and the SELECT over its source that yields them."""
+    """The declared columns of a table, and the SELECT over its source that reads them."""
 
     table: Table
     columns: tuple[tuple[str, SqlType], ...]
     sql: str
     paths: tuple[Path, ...]
     converted: bool = True
-    """Whether a column is converted on the way: its values are then computed, not only read."""
+    """Whether a column is converted when it is read: its values are computed, not only stored."""
     unlimited_sql: str = ""
-    """The SELECT without the limit on the length of values: for tables seen to hold none beyond it."""
+    """The SELECT without the length limit, for tables that were found to have no value beyond it."""
     over_limit: Mapping[str, str] = field(default_factory=dict)
-    """By column, the condition over `unlimited_sql` that its value exceeds the limit."""
+    """For each column with a limit, the condition over `unlimited_sql` that its value exceeds it."""
 
 
 def read_sources(
     connection: duckdb.DuckDBPyConnection, policy: Policy, catalog: str | None
 ) -> dict[str, Reader]:
-    """Look at every source's schema (never at its rows) and write its SELECT.
+    """Read the schema of every source (never its rows), and write the SELECT of every table.
 
     `catalog` is the generated name under which the owner's database is attached.
     """
@@ -52,11 +52,13 @@ def read_sources(
 def read_source(
     connection: duckdb.DuckDBPyConnection, table: Table, catalog: str | None, longest: int
 ) -> Reader:
-    """Look at one source's schema and write its SELECT; private values beyond `longest` bytes are NULL."""
+    """Read one source's schema and write its SELECT; private values beyond `longest` bytes are NULL."""
     collated = False
     path = getattr(table.source, "path", None)
     if path is not None and any(c in str(path) for c in "*?["):
-        raise PolicyError(f"tables.{table.name}.source: its path has one of * ? [, which name many files")
+        raise PolicyError(
+            f"tables.{table.name}.source: its path contains * ? or [, which match several files"
+        )
     if path is not None and str(path).endswith((".gz", ".zst", ".bz2")):
         raise PolicyError(
             f"tables.{table.name}.source: compressed text is not read", hint="decompress it, or use Parquet"
@@ -116,12 +118,12 @@ def _attached(
 
 
 def _has_collation(connection: duckdb.DuckDBPyConnection, catalog: str | None) -> bool:
-    """Whether any table of the database has a collation: then equal texts need not be identical."""
+    """Whether any table of the database has a collation, under which equal texts may differ."""
     return any("collate" in text for _, text in _definitions(connection, catalog))
 
 
 def _definitions(connection: duckdb.DuckDBPyConnection, catalog: str | None) -> list[tuple[str, str]]:
-    """Return the name of each table of the owner's database and the text that made it, in lower case."""
+    """Return the name and CREATE statement of each table of the owner's database, in lower case."""
     return connection.execute(
         "SELECT lower(table_name), lower(coalesce(sql, '')) FROM duckdb_tables() WHERE database_name = ?",
         [catalog],
@@ -129,7 +131,7 @@ def _definitions(connection: duckdb.DuckDBPyConnection, catalog: str | None) -> 
 
 
 def _has_generated_column(connection: duckdb.DuckDBPyConnection, table: Table, catalog: str | None) -> bool:
-    """Whether the owner's table has a column that is computed from others when it is read."""
+    """Whether the table has a generated column, which is computed when it is read."""
     if not isinstance(table.source, DatabaseSource):
         return False
     mine = [text for name, text in _definitions(connection, catalog) if name == table.source.table.lower()]
@@ -148,7 +150,7 @@ def _describe(connection: duckdb.DuckDBPyConnection, table: Table, scan: str) ->
 
 
 def declared_columns(table: Table, physical: list[tuple[str, str]]) -> tuple[tuple[str, SqlType], ...]:
-    """Return a table's columns as declared, else as its source has them (`physical`: names and types)."""
+    """Return a table's columns as declared, or else those of its source (`physical`: names and types)."""
     there = {fold(name): name for name, _ in physical}
     if len(there) != len(physical):
         raise PolicyError(f"tables.{table.name}.source: two columns have the same name")
@@ -177,9 +179,9 @@ def declared_columns(table: Table, physical: list[tuple[str, str]]) -> tuple[tup
 
 
 def _shown_type(table: Table, name: str, sql_type: SqlType) -> SqlType:
-    """Return the type a column is shown with; refuse what cannot be made canonical."""
+    """Return the type under which analysts see a column; refuse types that cannot be made canonical."""
     if sql_type.name in ("LIST", "STRUCT"):
-        # A list's timestamps are not looked through for those that are none.
+        # Timestamps within lists are not checked for validity.
         for inner in ("DOUBLE", "ENUM", *(() if table.public else ("TIMESTAMP",))):
             if _contains_type(sql_type, inner):
                 raise PolicyError(
@@ -188,7 +190,7 @@ def _shown_type(table: Table, name: str, sql_type: SqlType) -> SqlType:
                     hint=f"declare [tables.{table.name}.columns] without it, or with VARCHAR items",
                 )
     if sql_type.name == "ENUM" and not table.public and fold(name) not in {fold(c) for c in table.domain}:
-        return VARCHAR  # its dictionary comes from the data and was not declared public
+        return VARCHAR  # its dictionary comes from the data and is not declared public
     return sql_type
 
 
@@ -198,7 +200,7 @@ def _contains_type(sql_type: SqlType, name: str) -> bool:
 
 
 def _check_names(table: Table, types: dict[str, SqlType]) -> None:
-    """Check what the policy says of columns against the schema, when the types were not declared."""
+    """Check the columns that the policy names against the schema, for types that it does not declare."""
     named = [*(c for fact in table.unique for c in fact), *table.domain]
     if isinstance(table.unit, UnitColumn):
         named.append(table.unit.column)
@@ -217,7 +219,7 @@ def _check_names(table: Table, types: dict[str, SqlType]) -> None:
 
 
 def _parse_type(text: str) -> SqlType | None:
-    """Read a physical type; None if it is not one of the closed set."""
+    """Parse a physical type; None if it is not supported."""
     try:
         return column_type(text)
     except ValueError:
@@ -225,7 +227,7 @@ def _parse_type(text: str) -> SqlType | None:
 
 
 def _cell(name: str, physical: str, sql_type: SqlType, *, collated: bool) -> str:
-    """Write one column's conversion to its declared type, canonical where equal values could differ."""
+    """Write the conversion of a column to its declared type, canonical where equal values could differ."""
     cell = quote(name)
     if collated and _parse_type(physical) == VARCHAR:
         cell = f'({cell} COLLATE "C")'

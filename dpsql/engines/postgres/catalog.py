@@ -18,9 +18,9 @@ __all__ = ["CatalogColumn", "CatalogQuery", "CatalogTable", "find_table"]
 CatalogQuery = Callable[[str], list[tuple[object, ...]]]
 """Runs a query on the catalog and returns its rows."""
 
-# A NOT NULL that was never validated (PostgreSQL 18) says nothing of the rows there. Of the indexes, those
-# that hold every row apart by plain columns and their types' own equality, now and while rows are written;
-# one that is DEFERRABLE does not: its check comes later, or never (session_replication_role).
+# A NOT NULL that was never validated (PostgreSQL 18) does not hold for older rows. Of the indexes, those
+# are listed that enforce uniqueness of plain columns under their types' own equality on every write. A
+# DEFERRABLE one does not: its check comes later, or never (session_replication_role).
 _CATALOG_QUERY = """
 SELECT json_build_object(
   'schema', n.nspname, 'name', c.relname, 'oid', c.oid::bigint, 'kind', c.relkind::text,
@@ -48,7 +48,7 @@ SELECT json_build_object(
 
 @dataclass(frozen=True, slots=True)
 class CatalogColumn:
-    """A column: number, name, type (with its schema if not built in), and whether it has no NULL."""
+    """A column of the catalog: number, name, type (with its schema if not built in), and nullability."""
 
     number: int
     name: str
@@ -60,7 +60,7 @@ class CatalogColumn:
 
 @dataclass(frozen=True, slots=True)
 class CatalogTable:
-    """A table: `indexes` are the sets of columns its rows differ in, with whether NULLs are equal there."""
+    """A table of the catalog; `indexes` are its unique sets of columns, and whether NULLs are equal there."""
 
     oid: int
     text: str
@@ -71,7 +71,7 @@ class CatalogTable:
 
 
 def find_table(ask: CatalogQuery, table: Table, source: DatabaseSource) -> CatalogTable:
-    """Find an ordinary (or partitioned) table by its name."""
+    """Find an ordinary or partitioned table by its name; raises `PolicyError`."""
     schema = source.schema or "public"
     rows = ask(
         f"{_CATALOG_QUERY} c.relkind IN ('r', 'p') AND lower(n.nspname) = lower({string_literal(schema)}) "
@@ -87,10 +87,10 @@ def find_table(ask: CatalogQuery, table: Table, source: DatabaseSource) -> Catal
     if seen["rows_hidden"]:
         raise PolicyError(
             f"{key}: the table has row-level security, which could choose rows by those of other units",
-            hint="a table of its own, or ALTER TABLE .. DISABLE ROW LEVEL SECURITY",
+            hint="use a table without it: ALTER TABLE .. DISABLE ROW LEVEL SECURITY",
         )
     if not set(seen["children"] or ()) <= {"r", "p"}:
-        raise PolicyError(f"{key}: a partition is a foreign table, which may be a view there")
+        raise PolicyError(f"{key}: a partition is a foreign table, which may be a view on its server")
     return CatalogTable(
         seen["oid"],
         ".".join('"' + str(part).replace('"', '""') + '"' for part in (seen["schema"], seen["name"])),

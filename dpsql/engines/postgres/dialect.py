@@ -1,4 +1,4 @@
-"""PostgreSQL's SQL."""
+"""The dialect of PostgreSQL: names, types, constants, conversions, LIKE and aggregates."""
 
 from __future__ import annotations
 
@@ -35,31 +35,31 @@ _TYPES = {
 
 
 def string_literal(value: str) -> str:
-    r"""Write a text that means the same whatever standard_conforming_strings is.
+    r"""Write a text literal that has the same meaning whatever standard_conforming_strings is.
 
     >>> print(string_literal("it's"), string_literal("a\\b"))
     'it''s' E'a\\b'
     """
     if "\0" in value:
-        raise Untranslatable("PostgreSQL holds no text with a NUL character")
+        raise Untranslatable("PostgreSQL does not support NUL characters in texts")
     quoted = value.replace("'", "''")
     return f"E'{quoted}'".replace("\\", "\\\\") if "\\" in quoted else f"'{quoted}'"
 
 
 def null_outside(sql: str, low: int, high: int, target: str) -> str:
-    """Write a number that is NULL outside its bounds, naming it once; NaN is outside."""
+    """Write a number that is NULL outside its bounds, for NaN too; its SQL occurs once in the text."""
     a, b = f"CAST('{low - 1}' AS {target})", f"CAST('{high + 1}' AS {target})"
     return f"NULLIF(NULLIF(LEAST(GREATEST({sql}, {a}), {b}), {b}), {a})"
 
 
 def hash_values(cells: Sequence[str]) -> str:
-    """Write a hash of several values: each by itself first, for a row of long texts would be too long."""
+    """Write a hash of several values; each is hashed first, since a row of long texts may be too long."""
     parts = ", ".join(f"hashtextextended(CAST({cell} AS text), 0)" for cell in cells)
     return f"hashtextextended(CAST(ROW({parts}) AS text), 0)"
 
 
 class PostgresDialect(Dialect):
-    """Writes for PostgreSQL; texts carry COLLATE "C", so that they compare by their bytes."""
+    """The SQL of PostgreSQL; texts have COLLATE "C", so that they are compared by their bytes."""
 
     name: ClassVar[str] = "PostgreSQL"
     forms: ClassVar[Mapping[str, Sequence[Form]]] = FORMS
@@ -89,7 +89,7 @@ class PostgresDialect(Dialect):
         days = letter in "TMC" and isinstance(value, (date, datetime, time))
         if days or (letter == "U" and isinstance(value, UUID)):
             return f"CAST('{value}' AS {self.type_name(sql_type)})"
-        raise Untranslatable(f"a constant of type {sql_type} stays in DuckDB")
+        raise Untranslatable(f"{self.name} has no constants of type {sql_type}")
 
     def cast(self, value: Value, sql_type: SqlType) -> Value:
         """See `Dialect`."""
@@ -131,7 +131,7 @@ class PostgresDialect(Dialect):
     def _no_cast(self, old: SqlType, new: SqlType) -> Untranslatable:
         return Untranslatable(
             f"{self.name} does not convert {old} to {new} as DuckDB does, for every value",
-            "the owner declares the column with the type to compare in",
+            "declare the column with the other type in the policy",
         )
 
     def _integer(self, value: Value, sql_type: SqlType) -> str:
@@ -144,13 +144,13 @@ class PostgresDialect(Dialect):
         return f"CAST({null_outside(f'CAST({value.sql} AS numeric)', low, high, 'numeric')} AS {target})"
 
     def decimal(self, sql: str, sql_type: SqlType) -> str:
-        """Write a conversion to DECIMAL: rounded half away from zero, NULL where it does not fit."""
+        """Write a conversion to DECIMAL, rounded half away from zero; NULL if the value does not fit."""
         rounded = f"round(CAST({sql} AS numeric), {sql_type.scale})"
         size = 10 ** (sql_type.precision - sql_type.scale)
         return f"CAST(CASE WHEN abs({rounded}) < {size} THEN {rounded} END AS {self.type_name(sql_type)})"
 
     def _rounded(self, x: str, sql_type: SqlType) -> str:
-        """DOUBLE to an integer: to the nearest, ties to even; NULL outside, for infinities and NaN."""
+        """Write a conversion of DOUBLE to the nearest integer, ties to even; NULL if there is none."""
         low, high = integer_bounds(sql_type)
         if sql_type == BIGINT:
             a, b = "CAST('-9223372036854777856' AS float8)", "CAST('9223372036854775808' AS float8)"
@@ -162,7 +162,9 @@ class PostgresDialect(Dialect):
     def _dated(self, value: Value, a: str, b: str) -> tuple[str, tuple[float, float] | None]:
         if b == "S":
             if value.value_range is None or value.value_range[0] < 1:
-                raise Untranslatable("this date could lie before year 1, which PostgreSQL writes otherwise")
+                raise Untranslatable(
+                    "this date could lie before year 1, which PostgreSQL formats differently"
+                )
             return f'CAST({value.sql} AS text) COLLATE "C"', None
         if a == b:
             return value.sql, value.value_range
@@ -202,7 +204,7 @@ class PostgresDialect(Dialect):
             or (name in ("bool_and", "bool_or") and letter == "L")
             or (name in ("bit_and", "bit_or", "bit_xor") and letter == "I")
         ):
-            raise Untranslatable(f"{self.name} does not take {name} of {value.type} as DuckDB does")
+            raise Untranslatable(f"{self.name} does not compute {name} of {value.type} as DuckDB does")
         return Value(aggregate_call(word, value, distinct=distinct, where=where), sql_type, value_range)
 
     def hash_values(self, values: Sequence[Value]) -> str:

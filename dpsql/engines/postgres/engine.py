@@ -1,4 +1,4 @@
-"""PostgreSQL as a private engine."""
+"""The private engine on PostgreSQL."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["PostgresEngine", "open_postgres"]
 
 
 def open_postgres(policy: Policy) -> tuple[SchemaDatabase, RemoteEngine]:
-    """Open the schema database, and the session on the server that a policy names."""
+    """Open the schema database, and a session on the PostgreSQL server that a policy names."""
     return open_remote(PostgresEngine(policy))
 
 
@@ -46,7 +46,7 @@ class PostgresEngine(RemoteEngine):
     def introspect(self, table: Table) -> tuple[Reader, tuple[str, dict[str, TargetColumn]]]:
         """See `RemoteEngine`."""
         if not isinstance(table.source, DatabaseSource):
-            raise PolicyError(f"tables.{table.name}.source: is no table of the database")
+            raise PolicyError(f"tables.{table.name}.source: is not a table of the database")
         found = find_table(self._con.ask, table, table.source)
         columns = declared_columns(table, [(name, word) for name, _, word in columns_of(found)])
         scanned = scan(table, found, columns, self._policy.longest_value)
@@ -64,7 +64,7 @@ class PostgresEngine(RemoteEngine):
             self.reopen()
             bound = self._con.explain(sql, self._guards.values())
         if not bound:
-            raise Untranslatable("PostgreSQL does not plan this statement", "a simpler form of it, or DuckDB")
+            raise Untranslatable("PostgreSQL cannot plan this statement", "write it in a simpler form")
 
     def fetch(self, made: Translated) -> pa.Table:
         """See `RemoteEngine`."""
@@ -84,11 +84,11 @@ class PostgresEngine(RemoteEngine):
         self._con.cancel()
 
     def interrupted(self, error: BaseException) -> bool:
-        """See `RemoteEngine`: by the code, since texts are in the server's language."""
+        """See `RemoteEngine`: by the SQLSTATE, since messages are in the server's language."""
         return getattr(error, "sqlstate", None) == "57014"  # query_canceled
 
     def reopen(self) -> None:
-        """See `RemoteEngine`: the session may be gone."""
+        """See `RemoteEngine`: the session may be closed."""
         self._con.close()
         self._con = Connection(self._policy.engine, self._policy.timeout)
 

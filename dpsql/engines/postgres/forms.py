@@ -1,4 +1,4 @@
-"""Functions and operators as PostgreSQL writes them, each total on the values the scan lets in."""
+"""PostgreSQL's forms of functions and operators; each is total on the values that a scan returns."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ __all__ = ["FORMS"]
 def unless_overflow(
     value_range: Callable[[list[Value]], tuple[float, float] | None], text: str
 ) -> Callable[[list[Value]], str]:
-    """Write DOUBLE arithmetic where it cannot leave DOUBLE's range, on which PostgreSQL raises."""
+    """Return the text of DOUBLE arithmetic that is refused if it could overflow, where PostgreSQL raises."""
 
     def write(values: list[Value]) -> str:
         if value_range(values) is None:
             raise Untranslatable(
-                "PostgreSQL fails where DOUBLE arithmetic overflows, and this one could",
-                "CAST to BIGINT or DECIMAL, or compare without calculating",
+                "PostgreSQL fails if DOUBLE arithmetic overflows, and this expression could",
+                "CAST the operands to BIGINT or DECIMAL",
             )
         return text.format(*(v.sql for v in values))
 
@@ -44,7 +44,7 @@ def unless_overflow(
 
 
 def quotient(values: list[Value]) -> str:
-    """Divide as IEEE 754 does: by zero gives an infinity or NaN."""
+    """Write a division as in IEEE 754: division by zero gives an infinity or NaN."""
     a, b = (f"CAST({v.sql} AS float8)" for v in values)
     constant = values[1].constant
     if constant is not NOT_CONSTANT and constant:
@@ -57,10 +57,10 @@ def quotient(values: list[Value]) -> str:
 
 
 def _double_quotient(values: list[Value]) -> str:
-    # Zero has no sign left: every stored DOUBLE is canonical.
+    # No divisor is -0.0: every stored DOUBLE is canonical.
     if quotient_range(values) is None:
         raise Untranslatable(
-            "PostgreSQL fails where DOUBLE arithmetic overflows, and this one could", "CAST to BIGINT"
+            "PostgreSQL fails if DOUBLE arithmetic overflows, and this expression could", "CAST to BIGINT"
         )
     return quotient(values)
 
@@ -202,7 +202,7 @@ def _strftime(values: list[Value]) -> str:
 
 
 def change_case(which: str) -> Callable[[list[Value]], str]:
-    """Write lower or upper: ASCII by the engine, all else by DuckDB's own table."""
+    """Return the text of lower or upper: the engine maps ASCII, DuckDB's table all other letters."""
 
     def write(values: list[Value]) -> str:
         x = values[0].sql
@@ -245,7 +245,7 @@ FORMS = collect(
         ("~", form("I", BIGINT, "~ {0}")),
         ("+", form("D D", DOUBLE, unless_overflow(sum_range, "{0} + {1}"), sum_range)),
         ("-", form("D D", DOUBLE, unless_overflow(sum_range, "{0} - {1}"), sum_range)),
-        # Of counts and lengths, which are far from the ends; all other integers are calculated with as B.
+        # For counts and lengths, which cannot overflow; the analysis casts all other integers to HUGEINT (B).
         ("-", form("I I", BIGINT, "{0} - {1}")),
         ("+", form("I I", BIGINT, "{0} + {1}")),
         ("*", form("I I", BIGINT, "{0} * {1}")),
@@ -308,4 +308,4 @@ FORMS = collect(
         ("strftime", form("M #s", VARCHAR, _strftime)),
     ]
 )
-"""By DuckDB's name. A form is here only if a test held it to DuckDB's results on odd values."""
+"""Forms by DuckDB's name. A test compares every form with DuckDB's results on hostile values."""

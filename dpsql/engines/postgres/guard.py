@@ -1,4 +1,4 @@
-"""The check at every statement that a private table still is what it was when it was opened."""
+"""The check at every statement that a private table is unchanged since it was opened."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Guard"]
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """A private table as it was opened."""
+    """A private table as the catalog described it when it was opened."""
 
     table: Table
     source: DatabaseSource
@@ -29,11 +29,11 @@ class Guard:
 
     @property
     def name(self) -> str:
-        """Its quoted name."""
+        """The quoted name of the table."""
         return self.found.text
 
     def check(self, ask: CatalogQuery) -> None:
-        """Raise unless the table is what it was, and its vouched facts still hold by an index."""
+        """Raise if the table was changed, or if no index enforces a declared unique fact any more."""
         found = find_table(ask, self.table, self.source)
         if found != self.found and self._identity(found) != self._identity(self.found):
             raise OperationalError("a table was changed after it was opened")
@@ -49,10 +49,10 @@ class Guard:
         return found.oid, found.text, found.relation_kind, found.children, read
 
     def check_facts(self, found: CatalogTable) -> None:
-        """Raise `PolicyError` unless an index of the server keeps each vouched fact true as rows come."""
+        """Raise `PolicyError` unless an index of the server enforces each declared unique fact."""
         declared = {name.lower(): sql_type for name, sql_type in self.columns}
         seen = {c.name.lower(): c for c in found.columns}
-        # Rows without a unit are not read.
+        # Rows whose unit is NULL are not read.
         unit = self.table.unit.column.lower() if isinstance(self.table.unit, UnitColumn) else None
         for fact in self.table.unique:
             there = [seen[c.lower()] for c in fact]
@@ -69,6 +69,6 @@ class Guard:
                 raise PolicyError(
                     f"tables.{self.table.name}.unique: no index of PostgreSQL keeps ({listed}) unique",
                     hint=f"CREATE UNIQUE INDEX ON {self.name} ({listed}) and NOT NULL on each, of "
-                    "whole numbers, NUMERICs, texts, booleans or UUIDs read as they are, in a table "
-                    "without partitions; or leave the fact out",
+                    "whole numbers, NUMERICs, texts, booleans or UUIDs declared with their own types, in a "
+                    "table without partitions; or leave the fact out",
                 )

@@ -1,4 +1,4 @@
-"""Public rows as a part of PostgreSQL's SQL: nothing is written there, so a read-only role is enough."""
+"""Public rows as a part of a statement: nothing is written on the server, so a read-only role suffices."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ __all__ = ["display_sql", "executable_sql", "storage_types"]
 
 
 def executable_sql(made: Translated, dialect: PostgresDialect) -> str:
-    """Write a statement with what travels."""
+    """Return a statement's SQL with its public rows."""
     return _with(made, [_relation(p, dialect, [_array(c) for c in p.rows.columns]) for p in made.public])
 
 
 def display_sql(made: Translated, dialect: PostgresDialect) -> str:
-    """Write a statement for people: how many rows travel, not which."""
+    """Return a statement's SQL for display: with the number of public rows, not with the rows."""
     parts = [f"({p.rows.num_rows} public rows: {p.sql})" for p in made.public]
     return _with(made, parts)
 
@@ -47,7 +47,7 @@ def _relation(public: PublicRelation, dialect: PostgresDialect, arrays: list[str
 
 
 def _array(column: pa.ChunkedArray) -> str:
-    """Write a column as the text of an array."""
+    """Write a column as the text literal of an array."""
     array = column.combine_chunks()
     if pa.types.is_null(array.type):
         array = pa.nulls(len(array), pa.string())
@@ -60,7 +60,7 @@ def _array(column: pa.ChunkedArray) -> str:
 
 
 def storage_types(found: pa.Table) -> pa.Table:
-    """Give back texts where the driver marks a type of its own (NUMERIC, UUID)."""
+    """Convert the driver's extension types (NUMERIC, UUID) to texts."""
     columns = []
     for column in found.columns:
         array = column.combine_chunks()

@@ -1,4 +1,4 @@
-"""What PostgreSQL's catalog says of a table, and the scan that reads it with canonical values."""
+"""The types of a PostgreSQL table's columns, and the scan that reads it with canonical values."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ _TYPES = {
     "json": "JSON",
 }
 _HEADER = 16
-"""Bytes beside its content that a stored value takes at most."""
+"""The most bytes that a stored value takes besides its content."""
 _FIRST, _LAST = "0001-01-01", "9999-12-31"
 
 
 def columns_of(found: CatalogTable) -> list[tuple[str, str, str]]:
-    """Return name, type and DuckDB's word of each column."""
+    """Return the name, the type and DuckDB's type name of each column."""
     return [(c.name, c.type_name, _word(c.type_name, c.modifier, c.builtin)) for c in found.columns]
 
 
@@ -50,15 +50,15 @@ def _word(physical: str, modifier: int, builtin: bool) -> str:
         packed = modifier - 4
         scale = ((packed & 0x7FF) ^ 1024) - 1024
         if modifier < 4 or scale < 0:
-            return "DECIMAL(38,10)"  # anything goes: the owner says which digits count
+            return "DECIMAL(38,10)"  # without a declared scale: the owner may declare another
         return f"DECIMAL({(packed >> 16) & 0xFFFF},{scale})"
     return _TYPES.get(physical, physical.upper()) if builtin else physical.upper()
 
 
 def index_distinguishes(column: CatalogColumn, sql_type: SqlType, unit: bool) -> bool:
-    """Whether values that differ for an index of PostgreSQL differ as they are read too.
+    """Whether values that are distinct for an index of PostgreSQL are distinct as they are read too.
 
-    Of a unit, what does not fit is read as NULL, and its row is left out.
+    A unit that does not fit its declared type is read as NULL, and its row is not counted.
     """
     match column.type_name:
         case "int2" | "int4" | "int8":
@@ -69,7 +69,7 @@ def index_distinguishes(column: CatalogColumn, sql_type: SqlType, unit: bool) ->
             return unit or (least <= low and high <= greatest)
         case "numeric":
             word = _word("numeric", column.modifier, column.builtin)
-            # Without a precision its values may be rounded, and infinite; NaN is read as NULL.
+            # Without a precision, values may be infinite or are rounded; NaN is read as NULL.
             return column.modifier >= 4 and word == str(sql_type) and column.never_null
         case "text" | "varchar" | "bpchar":
             return sql_type.name == "VARCHAR"
@@ -84,7 +84,7 @@ def index_distinguishes(column: CatalogColumn, sql_type: SqlType, unit: bool) ->
 def scan(
     table: Table, found: CatalogTable, columns: tuple[tuple[str, SqlType], ...], longest: int
 ) -> tuple[str, dict[str, TargetColumn]]:
-    """Write the SELECT that reads the declared columns, each canonical and of its declared type."""
+    """Return the SELECT that reads the declared columns with canonical values, and its columns by name."""
     dialect = PostgresDialect({})
     there = {name.lower(): (name, physical, word) for name, physical, word in columns_of(found)}
     source = found.text if found.children else f"ONLY {found.text}"
@@ -101,11 +101,11 @@ def scan(
 
 
 def _within_limit(cell: str, physical: str, value: Value, longest: int) -> str:
-    """Write the condition for a text to be short; of a stored text the size is known without reading it."""
+    """Write the condition that a text is within the limit; PostgreSQL knows a stored text's size."""
     within_limit = f"octet_length({value.sql}) <= {longest}"
     if physical != "json":
         return within_limit
-    # Its text is read to be measured: of small stored size, it has some megabytes at most.
+    # The text of a json is read to be measured; if its stored size is small, it has a few megabytes at most.
     stored = f"pg_column_size({cell})"
     measured = f"WHEN {stored} <= {longest + _HEADER} THEN {within_limit}"
     return f"CASE {measured} WHEN {stored} IS NOT NULL THEN FALSE END"
@@ -114,7 +114,7 @@ def _within_limit(cell: str, physical: str, value: Value, longest: int) -> str:
 def _cell(dialect: PostgresDialect, name: str, physical: str, word: str, sql_type: SqlType) -> Value:
     cell = f"r.{dialect.quote(name)}"
     if sql_type.name in ("LIST", "STRUCT", "ENUM", "BLOB"):
-        raise Untranslatable(f"values of type {sql_type.name} stay in DuckDB")
+        raise Untranslatable(f"values of type {sql_type.name} are not supported")
     match physical:
         case "int2" | "int4" | "int8":
             value = Value(f"CAST({cell} AS bigint)", SqlType(word))
@@ -141,8 +141,8 @@ def _cell(dialect: PostgresDialect, name: str, physical: str, word: str, sql_typ
             value = Value(cell, UUID)
         case "jsonb":
             raise Untranslatable(
-                "its text can be half a million times as long as what is stored",
-                "ALTER the column to json, which is stored as its text, or leave it out",
+                "the text of a jsonb can be half a million times as long as its stored value",
+                "ALTER the column to json, which is stored as text, or leave it out",
             )
         case _:
             raise Untranslatable(f"columns of type {physical} are not read")
@@ -150,7 +150,7 @@ def _cell(dialect: PostgresDialect, name: str, physical: str, word: str, sql_typ
 
 
 def _dated(cell: str, target: str, of: SqlType) -> Value:
-    """Read what lies outside the years 1 to 9999 as NULL, infinities too: engines differ there."""
+    """Read values outside the years 1 to 9999, and infinities, as NULL: engines differ there."""
     last = _LAST if target == "date" else f"{_LAST} 23:59:59.999999"
     sql = f"(CASE WHEN {cell} BETWEEN {target} '{_FIRST}' AND {target} '{last}' THEN {cell} END)"
     return Value(sql, of, (1, 9999))

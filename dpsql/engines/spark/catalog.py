@@ -16,7 +16,7 @@ __all__ = ["find_table"]
 
 
 def find_table(session: Any, table: Table, view: str) -> tuple[str, Any]:  # noqa: ANN401  two classes of sessions
-    """Find a table or a Parquet file; return the name to read it by, and its schema. No row is read."""
+    """Find a table or Parquet file; return the name to read it by, and its schema. No row is read."""
     source, found = table.source, None
     with suppress(Exception):
         if isinstance(source, ParquetSource):

@@ -1,4 +1,4 @@
-"""Spark's SQL, with ANSI mode off: what does not fit is NULL, and nothing raises on a value."""
+"""The dialect of Spark with ANSI mode off: a value that does not fit is NULL, and no value raises."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _NARROW = {"TINYINT": "TINYINT", "SMALLINT": "SMALLINT", "INTEGER": "INT"}
 
 
 class SparkDialect(Dialect):
-    """Writes for Spark 4; texts compare by their bytes (UTF8_BINARY)."""
+    """The SQL of Spark 4; texts are compared by their bytes (UTF8_BINARY)."""
 
     name: ClassVar[str] = "Spark"
     forms: ClassVar[Mapping[str, Sequence[Form]]] = FORMS
@@ -51,7 +51,7 @@ class SparkDialect(Dialect):
         if letter == "N":
             return f"DECIMAL({sql_type.precision},{sql_type.scale})"
         if letter not in _TYPES:
-            raise Untranslatable(f"{self.name} holds no {sql_type} as DuckDB does")
+            raise Untranslatable(f"{self.name} has no type for {sql_type}")
         return _TYPES[letter]
 
     def constant(self, value: object, sql_type: SqlType) -> str:
@@ -66,7 +66,7 @@ class SparkDialect(Dialect):
             return number
         if letter in "TM" and isinstance(value, (date, datetime)):
             return f"CAST('{value}' AS {self.type_name(sql_type)})"
-        raise Untranslatable(f"a constant of type {sql_type} stays in DuckDB")
+        raise Untranslatable(f"{self.name} has no constants of type {sql_type}")
 
     def cast(self, value: Value, sql_type: SqlType) -> Value:
         """See `Dialect`."""
@@ -85,7 +85,7 @@ class SparkDialect(Dialect):
         elif a == b == "D":
             return value
         elif a == "D" and b == "I":
-            # Spark rounds the bound up to 2^63 where it tests for it.
+            # Spark's own test compares with the bound rounded up to 2^63.
             below = f"{x} < CAST('9.223372036854775807E18' AS DOUBLE)"
             whole = f"CASE WHEN {below} THEN TRY_CAST(rint({x}) AS BIGINT) END"
             sql = self._integer(Value(f"({whole})", BIGINT), sql_type)
@@ -102,7 +102,7 @@ class SparkDialect(Dialect):
         else:
             raise Untranslatable(
                 f"{self.name} does not convert {value.type} to {sql_type} as DuckDB does, for every value",
-                "the owner declares the column with the type to compare in",
+                "declare the column with the other type in the policy",
             )
         return Value(f"({sql})", sql_type, value_range)
 
@@ -128,7 +128,7 @@ class SparkDialect(Dialect):
         return Value(f"({value.sql} + CAST(0 AS DOUBLE))", value.type, value.value_range)
 
     def like(self, value: Value, pattern: Sequence[str | None]) -> str:
-        """See `Dialect`; no LIKE of Spark's, whose regular expression can take minutes for one row."""
+        """See `Dialect`; not Spark's LIKE, a regular expression that can take minutes for one row."""
         shape = [p for i, p in enumerate(pattern) if i == 0 or p is not None or pattern[i - 1] is not None]
         x, texts = value.sql, [p for p in shape if p]
         runs = [string_literal(p) for p in texts]
@@ -151,7 +151,7 @@ class SparkDialect(Dialect):
                 return f"(octet_length({x}) >= {size} AND {ends})"
         raise Untranslatable(
             f"{self.name} does not run this LIKE: its time would depend on the texts",
-            "'a%', '%a', '%a%' and 'a%b' run, several of them with AND; a place alone by substring(x, 1, 1)",
+            "write 'a%', '%a', '%a%' or 'a%b', several with AND; or substring(x, 1, 1) for one position",
         )
 
     def is_distinct(self, a: str, b: str, *, negated: bool) -> str:
@@ -179,7 +179,7 @@ class SparkDialect(Dialect):
             or (name in ("bool_and", "bool_or") and letter == "L")
             or (name in ("bit_and", "bit_or", "bit_xor") and letter == "I")
         ):
-            raise Untranslatable(f"{self.name} does not take {name} of {value.type} as DuckDB does")
+            raise Untranslatable(f"{self.name} does not compute {name} of {value.type} as DuckDB does")
         return Value(aggregate_call(name, value, distinct=distinct, where=where), sql_type, value_range)
 
     def hash_values(self, values: Sequence[Value]) -> str:

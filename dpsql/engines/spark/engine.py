@@ -1,4 +1,4 @@
-"""Spark as a private engine."""
+"""The private engine on Spark."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["SparkEngine", "open_spark"]
 
 
 def open_spark(policy: Policy) -> tuple[SchemaDatabase, RemoteEngine]:
-    """Open the schema database, and a session of the Spark that a policy names."""
+    """Open the schema database, and a session on the Spark that a policy names."""
     return open_remote(SparkEngine(policy))
 
 
@@ -39,11 +39,11 @@ class SparkEngine(RemoteEngine):
         self.local_files = "://" not in policy.engine
         self.session: Any = open_session(policy.engine)
         self._tag = f"dpsql_{id(self):x}"
-        self._lock = threading.RLock()  # one statement at a time: they share names
+        self._lock = threading.RLock()  # one statement at a time: statements share the names of views
         self._numbers = itertools.count()
         self._frames: dict[str, Any] = {}
         self._bound: tuple[Translated, Any] | None = None
-        """The statement bound last, and not yet run."""
+        """The statement that was bound last and has not run yet, with its frame."""
 
     @property
     def dialect(self) -> SparkDialect:
@@ -62,7 +62,7 @@ class SparkEngine(RemoteEngine):
         )
 
     def _frame(self, made: Translated) -> Any:  # noqa: ANN401  two classes of frames
-        """Give the public rows their names and bind the statement."""
+        """Register the public rows as views, and bind the statement."""
         for public in made.public:
             if public.sql not in self._frames:
                 self._frames[public.sql] = self.session.createDataFrame(_rows(public))
@@ -72,9 +72,9 @@ class SparkEngine(RemoteEngine):
         return self.session.sql(made.sql)
 
     def _frame_to_run(self, made: Translated) -> Any:  # noqa: ANN401  two classes of frames
-        """Return the statement's own frame: texts alone are no key, public rows go by the same names."""
+        """Return the frame of a statement; equal SQL is no key, since views of public rows share names."""
         bound, self._bound = self._bound, None
-        # Over Connect a frame is a text, which finds the rows that have the names when it runs.
+        # Over Connect a frame is SQL text, which resolves the views' names when it runs.
         if bound is not None and bound[0] is made and "://" not in self._policy.engine:
             return bound[1]
         return self._frame(made)
@@ -88,15 +88,15 @@ class SparkEngine(RemoteEngine):
             bound = len(frame.schema.fields) == len(made.columns)
             plan = getattr(frame, "_jdf", None)
             if plan is not None:
-                plan.queryExecution().optimizedPlan()  # some subqueries are refused here alone
+                plan.queryExecution().optimizedPlan()  # Spark refuses some subqueries only here
             self._bound = (made, frame)
         if not bound:
-            raise Untranslatable("Spark does not plan this statement", "a simpler form of it, or DuckDB")
+            raise Untranslatable("Spark cannot plan this statement", "write it in a simpler form")
 
     def fetch(self, made: Translated) -> pa.Table:
         """See `RemoteEngine`."""
         with suppress_pyspark_warnings(), self._lock:
-            # Within this process the job runs in a thread of Spark's that a session's own tags do not reach.
+            # In this process the job runs in a thread of Spark's, to which a session's tags do not apply.
             here = self.session if "://" in self._policy.engine else self.session.sparkContext
             add = here.addTag if here is self.session else here.addJobTag
             remove = here.removeTag if here is self.session else here.removeJobTag
@@ -125,11 +125,11 @@ class SparkEngine(RemoteEngine):
                 self.session.sparkContext.cancelJobsWithTag(self._tag)
 
     def interrupted(self, error: BaseException) -> bool:
-        """See `RemoteEngine`: by the condition, since texts may quote the statement."""
-        # Within this process the error of the job stands behind one of the thread that hands out the rows.
+        """See `RemoteEngine`: by the error condition, since messages may quote the statement."""
+        # In this process the error of the job is a cause of the error of the thread that returns rows.
         behind: Any = getattr(error, "java_exception", None) or error
         for _ in range(_DEEPEST):
-            with suppress(Exception):  # errors that are not Spark's have no condition
+            with suppress(Exception):  # errors of other origin have no condition
                 if behind.getCondition() in _STOPPED:
                     return True
             cause = getattr(behind, "getCause", None)
@@ -139,10 +139,10 @@ class SparkEngine(RemoteEngine):
         return False
 
     def reopen(self) -> None:
-        """See `RemoteEngine`: a session outlives a statement's failure."""
+        """See `RemoteEngine`: a session survives the failure of a statement."""
 
     def close(self) -> None:
-        """See `RemoteEngine`: Spark itself goes on, it may serve others in this process."""
+        """See `RemoteEngine`: Spark itself keeps running, since it may serve others in this process."""
         self._frames.clear()
         if "://" in self._policy.engine:
             with suppress(Exception):
@@ -159,7 +159,7 @@ _ARROW = {"I": pa.int64(), "B": pa.decimal128(38, 0), "0": pa.string(), "S": pa.
 
 
 def _rows(public: PublicRelation) -> pa.Table:
-    """Return public rows in the types that hold their values in Spark."""
+    """Return public rows with the Arrow types of Spark's columns."""
     arrays = []
     for column, target in zip(public.rows.columns, public.columns, strict=True):
         letter = type_family(target.type)

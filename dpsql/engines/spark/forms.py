@@ -1,4 +1,4 @@
-"""Functions and operators as Spark writes them; with ANSI mode off none of them raises."""
+"""Spark's forms of functions and operators; with ANSI mode off none of them raises."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NAN, _INF, _MINUS = (f"CAST('{word}' AS DOUBLE)" for word in ("NaN", "Infinity"
 
 
 def _quotient(values: list[Value]) -> str:
-    """Divide as IEEE 754 does; Spark gives NULL for a divisor of zero."""
+    """Write a division as in IEEE 754; Spark's own returns NULL for a divisor of zero."""
     a, b = (f"CAST({v.sql} AS DOUBLE)" for v in values)
     constant = values[1].constant
     if constant is not NOT_CONSTANT and constant:
@@ -43,7 +43,7 @@ def _quotient(values: list[Value]) -> str:
 
 
 def _change_case(which: str) -> Callable[[list[Value]], str]:
-    """Write lower or upper: ASCII by the engine, all else by DuckDB's own table."""
+    """Return the text of lower or upper: the engine maps ASCII, DuckDB's table all other letters."""
 
     def write(values: list[Value]) -> str:
         x = values[0].sql
@@ -169,7 +169,7 @@ FORMS = collect(
         ("+", form("B B", HUGEINT, "CAST({0} + {1} AS DECIMAL(38,0))")),
         ("-", form("B B", HUGEINT, "CAST({0} - {1} AS DECIMAL(38,0))")),
         ("*", form("B B", HUGEINT, "CAST({0} * {1} AS DECIMAL(38,0))")),
-        # DIV is in BIGINT, where the least number has no opposite.
+        # DIV computes in BIGINT, where the negation of the least number overflows.
         (
             "//",
             form(
@@ -191,7 +191,7 @@ FORMS = collect(
         ("|", form("I I", BIGINT, "{0} | {1}")),
         ("xor", form("I I", BIGINT, "{0} ^ {1}")),
         ("~", form("I", BIGINT, "~ {0}")),
-        # Of counts and lengths, which are far from the ends; all other integers are calculated with as B.
+        # For counts and lengths, which cannot overflow; the analysis casts all other integers to HUGEINT (B).
         ("-", form("I I", BIGINT, "{0} - {1}")),
         ("+", form("I I", BIGINT, "{0} + {1}")),
         ("*", form("I I", BIGINT, "{0} * {1}")),
@@ -244,4 +244,4 @@ FORMS = collect(
         ("strftime", form("M #s", VARCHAR, _strftime)),
     ]
 )
-"""By DuckDB's name. A form is here only if a test held it to DuckDB's results on odd values."""
+"""Forms by DuckDB's name. A test compares every form with DuckDB's results on hostile values."""

@@ -14,11 +14,13 @@ __all__ = ["check_facts"]
 
 
 def check_facts(policy: Policy) -> None:
-    """Raise `PolicyError` where rows could come after a vouched fact was tested, and nobody would know."""
+    """Raise `PolicyError` if a table could change unnoticed after its unique facts were tested."""
     for table in policy.tables.values():
-        seen = isinstance(table.source, ParquetSource) and table.source.path.is_file()  # by its content
+        seen = (
+            isinstance(table.source, ParquetSource) and table.source.path.is_file()
+        )  # its content is its version
         if table.unique and not (table.public or seen or table.trust_source or policy.data_version):
             raise PolicyError(
-                f"tables.{table.name}.unique: Spark keeps no fact true, and a table there may change unseen",
-                hint='declare data_version = "1" and bump it whenever rows come, or leave unique out',
+                f"tables.{table.name}.unique: Spark enforces no uniqueness, and tables may change unnoticed",
+                hint='declare data_version = "1" and change it whenever rows are added, or remove unique',
             )

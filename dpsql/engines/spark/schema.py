@@ -32,7 +32,7 @@ _TYPES = {
 
 
 def columns_of(schema: Any) -> list[tuple[str, str]]:  # noqa: ANN401  two classes of schemas
-    """Return the columns' names, and their types in DuckDB's words."""
+    """Return the names of the columns, with DuckDB's names of their types."""
     found = []
     for field in schema.fields:
         physical = field.dataType.simpleString()
@@ -56,14 +56,14 @@ def scan(
     columns: tuple[tuple[str, SqlType], ...],
     longest: int,
 ) -> tuple[str, dict[str, TargetColumn]]:
-    """Write the SELECT that reads the declared columns, each canonical and of its declared type."""
+    """Return the SELECT that reads the declared columns with canonical values, and its columns by name."""
     dialect = SparkDialect({})
     there = {n.lower(): (n, word) for n, word in physical}
 
     def cell(column: str, sql_type: SqlType) -> Cell:
         of, word = there[column.lower()]
         value = _cell(dialect, of, word, sql_type)
-        # The bytes as stored: a text is looked at only if it is short.
+        # Measures the stored bytes, so that only a short text is validated.
         text = f"CAST(r.{dialect.quote(of)} AS STRING)" if word == "VARCHAR" else value.sql
         return Cell(value, f"octet_length({text}) <= {longest}" if sql_type == VARCHAR else "")
 
@@ -73,7 +73,7 @@ def scan(
 def _cell(dialect: SparkDialect, name: str, word: str, sql_type: SqlType) -> Value:
     cell = f"r.{dialect.quote(name)}"
     if sql_type.name in ("LIST", "STRUCT", "ENUM", "BLOB", "UUID", "TIME"):
-        raise Untranslatable(f"values of type {sql_type.name} stay in DuckDB")
+        raise Untranslatable(f"values of type {sql_type.name} are not supported")
     if word in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT"):
         value = Value(f"CAST({cell} AS BIGINT)", SqlType(word))
     elif word in ("FLOAT", "DOUBLE"):
@@ -84,7 +84,7 @@ def _cell(dialect: SparkDialect, name: str, word: str, sql_type: SqlType) -> Val
     elif word == "BOOLEAN":
         value = Value(cell, BOOLEAN)
     elif word == "VARCHAR":
-        # Bytes that are no text would fail where they come back, and the failure would tell of a row.
+        # Bytes that are not UTF-8 would fail when they are returned, which would disclose a row.
         value = Value(f"try_validate_utf8(CAST({cell} AS STRING))", VARCHAR)
     elif word == "DATE":
         value = _dated(cell, "DATE", DATE)
@@ -96,7 +96,7 @@ def _cell(dialect: SparkDialect, name: str, word: str, sql_type: SqlType) -> Val
 
 
 def _dated(cell: str, target: str, of: SqlType) -> Value:
-    """Read what lies outside the years 1 to 9999 as NULL: engines differ there."""
+    """Read values outside the years 1 to 9999 as NULL: engines differ there."""
     last = "9999-12-31" if target == "DATE" else "9999-12-31 23:59:59.999999"
     sql = f"(CASE WHEN {cell} BETWEEN {target}'0001-01-01' AND {target}'{last}' THEN {cell} END)"
     return Value(sql, of, (1, 9999))

@@ -1,4 +1,4 @@
-"""Texts in Spark's SQL."""
+"""Text literals in Spark's SQL."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["string_literal"]
 
 
 def string_literal(value: str) -> str:
-    r"""Write a text: all but plain characters by their UTF-16 codes, so that nothing in it is syntax.
+    r"""Write a text literal; all but plain characters are UTF-16 escapes, so that none is syntax.
 
     >>> string_literal("it's 5%"), string_literal("\U0001f600")
     ("'it\\u0027s 5\\u0025'", "'\\uD83D\\uDE00'")

@@ -1,4 +1,4 @@
-"""Function calls: aggregates, functions of every engine, and those a dialect has a form for."""
+"""Rule of function calls: aggregates, functions that every engine has, and the dialect's forms."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _call(work: Translation, node: exp.Expr, scope: ColumnScope) -> Value:
     if name == "nullif":
         check_comparable(work, *values)
         return Value(f"NULLIF({values[0].sql}, {values[1].sql})", values[0].type, values[0].value_range)
-    if name == "hash" and len(values) > 1:  # which groups a unit keeps; any hash does, where nobody sees it
+    if name == "hash" and len(values) > 1:  # samples the groups that a unit keeps; its value is not released
         return Value(work.dialect.hash_values(values), BIGINT)
     if name == "concat":
         name = "concat_nonnull"

@@ -1,4 +1,4 @@
-"""What the rules of one translation share: the target, the columns in scope, and the rules themselves."""
+"""The state that the rules of one translation share, and `expression`, which applies the rules."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 
 __all__ = ["ColumnScope", "Rule", "Translation", "check_parts", "expression", "ordering"]
 
-_ROW = (exp.Column, exp.Subquery, exp.Select, exp.Star, exp.Window)
-_FOLDED = FUNCTIONS | {"try", "nullif", "ifnull", "concat", "isnan", "date_part"}
-"""Functions that DuckDB may compute beforehand: those the binder's check lets pass, none of them volatile."""
+_ROW_DEPENDENT = (exp.Column, exp.Subquery, exp.Select, exp.Star, exp.Window)
+_FOLDABLE = FUNCTIONS | {"try", "nullif", "ifnull", "concat", "isnan", "date_part"}
+"""Functions that DuckDB may evaluate during translation: the binder's check allows them; none is volatile."""
 
 
 @dataclass(slots=True)
 class ColumnScope:
-    """The columns an expression may name, by their table's alias; `outer` is the query around it."""
+    """The columns that an expression may name, by table alias; `outer` is the enclosing query's scope."""
 
     tables: dict[str, dict[str, TargetColumn]]
     outer: ColumnScope | None = None
 
     def column(self, table: str, name: str) -> TargetColumn | None:
-        """Find a column here or further out."""
+        """Return a column of this scope or of the nearest enclosing one that has the table, or None."""
         here: ColumnScope | None = self
         while here is not None:
             if table in here.tables:
@@ -46,7 +46,7 @@ class ColumnScope:
 
 @dataclass(slots=True)
 class Translation:
-    """What the rules of one translation share."""
+    """One translation: the dialect, the tables, and the public relations embedded so far."""
 
     dialect: Dialect
     schema_database: PublicEvaluator
@@ -57,11 +57,11 @@ class Translation:
     public: dict[str, PublicRelation] = field(default_factory=dict)
 
     def refuse(self, what: str, hint: str | None = None) -> Untranslatable:
-        """Refuse a part."""
+        """Return the error that the engine does not run a part of the statement."""
         return Untranslatable(f"{self.dialect.name} does not run {what}", hint)
 
     def embed_public(self, node: exp.Expr) -> PublicRelation:
-        """Let a public relation travel; the same text travels once."""
+        """Send the rows of a public relation with the statement; one text is sent once."""
         sql = text_of(node)
         if sql not in self.public:
             name = f"p{len(self.public)}"
@@ -71,16 +71,16 @@ class Translation:
         return self.public[sql]
 
     def constant(self, node: exp.Expr) -> Value | None:
-        """Let DuckDB compute what does not depend on the row; None for what does."""
-        if isinstance(node, (exp.Null, *_ROW)) or node.find(*_ROW) is not None:
+        """Let DuckDB evaluate a constant expression; return None for an expression that depends on a row."""
+        if isinstance(node, (exp.Null, *_ROW_DEPENDENT)) or node.find(*_ROW_DEPENDENT) is not None:
             return None
         text = text_of(node)
         try:
             sql_type = self.schema_database.type_of(text)
             type_family(sql_type)
-            # An aggregate of constants is none: it yields one row however many there are.
+            # An aggregate of constants is no constant: it yields one row, not one for each row.
             calls = {name for part in node.walk() if (name := call(part)) is not None}
-            if not calls <= _FOLDED:
+            if not calls <= _FOLDABLE:
                 return None
             if calls:
                 rows = self.schema_database.evaluate(
@@ -93,12 +93,12 @@ class Translation:
             return None
         if value is None:
             return Value(self.dialect.null(sql_type), sql_type, constant=None) if sql_type != NULL else None
-        # An infinite date comes as the last or first one there is.
+        # The Python value of an infinite date is the first or last date that Python has.
         if (
             sql_type.name in ("DATE", "TIMESTAMP")
             and self.schema_database.evaluate(f"isfinite({text})") is not True
         ):
-            raise self.refuse("an infinite date or timestamp", "the first or last day that can be meant")
+            raise self.refuse("an infinite date or timestamp", "write the first or last day that can occur")
         return Value(self.dialect.constant(value, sql_type), sql_type, _constant_range(value), value)
 
 
@@ -110,11 +110,11 @@ def _constant_range(value: object) -> tuple[float, float] | None:
 
 
 Rule = Callable[[Translation, exp.Expr, ColumnScope], Value]
-"""Translates one expression, whose node type it is registered for."""
+"""Translates an expression of one node type."""
 
 
 def expression(work: Translation, node: exp.Expr, scope: ColumnScope) -> Value:
-    """Translate one expression; what DuckDB can compute without a row, it computes."""
+    """Translate an expression by the rule of its node type; DuckDB evaluates constant expressions."""
     if isinstance(node, exp.Paren):
         return expression(work, node.this, scope)
     constant = work.constant(node)
@@ -127,20 +127,20 @@ def expression(work: Translation, node: exp.Expr, scope: ColumnScope) -> Value:
 
 
 def check_parts(work: Translation, node: exp.Expr, *names: str) -> None:
-    """Refuse a node with a part that its rule does not name."""
+    """Refuse a node that has an argument besides `names`, those that its rule handles."""
     for name, value in node.args.items():
         if name not in names and value not in (None, False, []):
             raise work.refuse(f"{name.strip('_')} of {node.key.upper()}")
 
 
 def ordering(work: Translation, terms: Sequence[exp.Expr], scope: ColumnScope) -> str:
-    """Write ORDER BY's terms, with the place of NULLs said."""
+    """Translate the terms of ORDER BY, each with NULLS FIRST or NULLS LAST."""
     written = []
     for term in terms:
         if not isinstance(term, exp.Ordered):
             raise work.refuse("an order without a direction")
         check_parts(work, term, "this", "desc", "nulls_first")
         value = expression(work, term.this, scope)
-        way = "DESC" if term.args.get("desc") else "ASC"
-        written.append(f"{value.sql} {way} NULLS {'FIRST' if term.args.get('nulls_first') else 'LAST'}")
+        direction = "DESC" if term.args.get("desc") else "ASC"
+        written.append(f"{value.sql} {direction} NULLS {'FIRST' if term.args.get('nulls_first') else 'LAST'}")
     return ", ".join(written)

@@ -1,4 +1,4 @@
-"""How large results of DOUBLE arithmetic can be: engines that raise on overflow get only what cannot."""
+"""Value ranges of DOUBLE arithmetic. Engines that raise on overflow run only what cannot overflow."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["INTEGERS", "product_range", "quotient_range", "sum_range"]
 ValueRange = tuple[float, float] | None
 
 INTEGERS: ValueRange = (1.0, 2.0**63)
-"""Of a BIGINT read as DOUBLE."""
+"""The value range of a BIGINT converted to DOUBLE."""
 
 _LEAST, _MOST = 1e-290, 1e290
 _ULP = 2.0**-53
@@ -23,7 +23,10 @@ def _within(low: float, high: float) -> ValueRange:
 
 
 def sum_range(values: list[Value]) -> ValueRange:
-    """Of a sum or difference; what cancels leaves a multiple of the smaller one's last bit."""
+    """Return the range of a sum or difference.
+
+    Where the operands cancel, the result is zero or a multiple of the last bit of the smaller one.
+    """
     a, b = (v.value_range for v in values)
     if a is None or b is None:
         return None
@@ -31,12 +34,12 @@ def sum_range(values: list[Value]) -> ValueRange:
 
 
 def product_range(values: list[Value]) -> ValueRange:
-    """Of a product."""
+    """Return the range of a product."""
     a, b = (v.value_range for v in values)
     return None if a is None or b is None else _within(a[0] * b[0], a[1] * b[1])
 
 
 def quotient_range(values: list[Value]) -> ValueRange:
-    """Of a quotient whose divisor is not zero."""
+    """Return the range of a quotient whose divisor is not zero."""
     a, b = (v.value_range for v in values)
     return None if a is None or b is None else _within(a[0] / b[1], a[1] / b[0])

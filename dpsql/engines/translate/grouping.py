@@ -1,4 +1,4 @@
-"""Aggregates and windows."""
+"""Rules of aggregate and window functions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def aggregate(work: Translation, name: str, node: exp.Expr, scope: ColumnScope, 
     """Translate an aggregate; `where` is its FILTER."""
     arguments = list(node.expressions)
     if name == "first":
-        # An engine collects the group's values to order them: one group too large would fail.
+        # Engines collect the values of a group to order them, and fail if one group is too large.
         raise work.refuse("FIRST and LAST, ARG_MAX and ARG_MIN", "a window: ROW_NUMBER() OVER (..) = 1")
     if name == "count" and len(arguments) == 1 and isinstance(arguments[0], exp.Star):
         check_parts(work, arguments[0])
@@ -43,7 +43,7 @@ def aggregate(work: Translation, name: str, node: exp.Expr, scope: ColumnScope, 
         check_parts(work, arguments[0], "expressions")
         distinct, arguments = True, arguments[0].expressions
     if len(arguments) != 1 or isinstance(arguments[0], exp.Order):
-        raise work.refuse(f"{name} in an order: DOUBLE values are not summed here", "CAST it to BIGINT")
+        raise work.refuse(f"{name} with ORDER BY, as for DOUBLE values", "CAST the values to BIGINT")
     value = expression(work, arguments[0], scope)
     return work.dialect.aggregate(name, value, distinct=distinct, where=where)
 
@@ -73,13 +73,13 @@ def _window(work: Translation, node: exp.Expr, scope: ColumnScope) -> Value:
     spec = node.args.get("spec")
     if spec is not None:
         if name in _RANK_TYPES or name in ("ntile", "lag", "lead"):
-            raise work.refuse(f"a frame for {name}", "leave the frame out: it has none")
+            raise work.refuse(f"a frame for {name}", "leave the frame out: it has no effect")
         over.append(_frame(work, spec))
     return _insert_over(_function(work, name, node.this, scope), f" OVER ({' '.join(over)})")
 
 
 _OVER_MARK = "\x00over\x00"
-"""Marks where OVER goes: at the call, inside a conversion of its result."""
+"""Placeholder for OVER: it stands after the call, which a conversion may enclose."""
 
 
 def _insert_over(value: Value, over: str) -> Value:
@@ -96,7 +96,7 @@ def _function(work: Translation, name: str, node: exp.Expr, scope: ColumnScope) 
     if name == "ntile":
         buckets = expression(work, node.expressions[0], scope).constant
         if not isinstance(buckets, int):
-            raise work.refuse("NTILE of anything but a number")
+            raise work.refuse("NTILE of anything but a constant number")
         return _widen(work, Value(f"NTILE({buckets}){_OVER_MARK}", BIGINT))
     if name in _VALUE_FUNCTIONS:
         value = expression(work, node.expressions[0], scope)
@@ -104,7 +104,7 @@ def _function(work: Translation, name: str, node: exp.Expr, scope: ColumnScope) 
         if len(node.expressions) == 2:
             offset = expression(work, node.expressions[1], scope).constant
             if not isinstance(offset, int):
-                raise work.refuse(f"{name} with an offset that is no number")
+                raise work.refuse(f"{name} with an offset that is not a constant number")
             tail = f", {offset}"
         return value.with_sql(f"{name.upper()}({value.sql}{tail}){_OVER_MARK}")
     if name in AGGREGATES and name != "first":
@@ -115,7 +115,7 @@ def _function(work: Translation, name: str, node: exp.Expr, scope: ColumnScope) 
 
 
 def _widen(work: Translation, value: Value) -> Value:
-    """Widen to BIGINT: some engines number rows in INTEGER."""
+    """Convert to BIGINT: some engines return INTEGER from ranking functions."""
     return value.with_sql(f"CAST({value.sql} AS {work.dialect.type_name(BIGINT)})")
 
 
@@ -135,12 +135,12 @@ def _frame_bound(work: Translation, spec: exp.Expr, name: str) -> str:
     if isinstance(value, str) and value.upper() == "CURRENT ROW":
         return "CURRENT ROW"
     if side not in ("PRECEDING", "FOLLOWING"):
-        raise work.refuse("this frame")
+        raise work.refuse("this window frame")
     if isinstance(value, str) and value.upper() == "UNBOUNDED":
         return f"UNBOUNDED {side}"
     if isinstance(value, exp.Literal) and str(value.this).isdecimal():
         return f"{int(value.this)} {side}"
-    raise work.refuse("this frame")
+    raise work.refuse("this window frame")
 
 
 RULES: dict[type[exp.Expr], Rule] = {exp.Filter: _filtered, exp.Window: _window}

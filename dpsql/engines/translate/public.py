@@ -1,7 +1,7 @@
-"""Public relations travel: DuckDB computes them on the schema database, the engine gets their rows.
+"""Public relations: DuckDB computes them on the schema database, and the engine receives their rows.
 
-So domains, images of expressions over them, public tables and lists mean in every engine what they mean in
-DuckDB, and only the private part of a statement is translated.
+Domains, images of expressions over them, public tables and lists thus have the same meaning in every engine,
+and only the private part of a statement is translated.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ if TYPE_CHECKING:
 __all__ = ["PublicEvaluator", "PublicRelation", "compute_public", "is_public"]
 
 FIRST_DAY, LAST_DAY = date(1, 1, 1), date(9999, 12, 31)
-"""Days that every engine holds alike; others do not travel."""
+"""The dates that every engine represents alike; other public dates are refused."""
 
 MOST_BYTES = 1 << 28
-"""The most that travels with one statement."""
+"""The most bytes of public rows sent with one statement."""
 
 
 class PublicEvaluator(Protocol):
-    """The schema database, as the translation uses it."""
+    """The methods of the schema database that the translation uses."""
 
     def run(self, sql: str) -> pa.Table:
         """Run a public statement."""
 
     def evaluate(self, expression: str) -> object:
-        """Compute a constant; `ValueError` if it raises."""
+        """Return the value of a constant expression; raise `ValueError` if it has none."""
 
     def type_of(self, expression: str) -> SqlType:
-        """Return the type of a constant; `ValueError` if it is not allowed."""
+        """Return the type of a constant expression; raise `ValueError` if it is not allowed."""
 
 
 @dataclass(frozen=True, slots=True)
 class PublicRelation:
-    """A public relation's rows, with its columns' types; `sql` is what DuckDB computed."""
+    """The rows and typed columns of a public relation; `sql` is the query that DuckDB computed."""
 
     name: str
     sql: str
@@ -53,7 +53,7 @@ class PublicRelation:
 
 
 def is_public(node: exp.Expr, private: Collection[str]) -> bool:
-    """Whether a relation names no private table and nothing outside itself."""
+    """Whether a relation reads no private table and no column of an enclosing query."""
     inside = {
         str(n.args["alias"].name) for n in node.find_all(exp.Table, exp.Subquery, exp.Values) if _has_alias(n)
     }
@@ -68,7 +68,7 @@ def _has_alias(node: exp.Expr) -> bool:
 
 
 def compute_public(schema_database: PublicEvaluator, name: str, sql: str) -> PublicRelation:
-    """Compute a public relation and check that the engine can hold its values as DuckDB does."""
+    """Compute a public relation, and check that every engine can represent its values."""
     described = schema_database.run(f"DESCRIBE {sql}")
     rows = schema_database.run(sql)
     columns, arrays = [], []
@@ -94,9 +94,9 @@ def _public_type(text: str) -> SqlType:
     try:
         sql_type = column_type(text)
     except ValueError:
-        raise Untranslatable(f"public values of type {text[:40]} stay in DuckDB") from None
+        raise Untranslatable(f"public values of type {text[:40]} cannot be sent to the engine") from None
     if sql_type.name == "ENUM":
-        raise Untranslatable("ENUM values stay in DuckDB", "declare the column VARCHAR")
+        raise Untranslatable("ENUM values cannot be sent to the engine", "declare the column VARCHAR")
     type_family(sql_type)
     return sql_type
 
@@ -106,7 +106,7 @@ def _check_values(column: pa.ChunkedArray, sql_type: SqlType) -> tuple[pa.Array,
     if sql_type.name in ("DATE", "TIMESTAMP"):
         return _check_dates(array, sql_type)
     if sql_type.name == "VARCHAR" and pc.any(pc.match_substring(array, "\0")).as_py():
-        raise Untranslatable("a public text has a NUL character, which the engine does not hold")
+        raise Untranslatable("a public text has a NUL character, which the engine does not support")
     return array, None
 
 
@@ -118,5 +118,7 @@ def _check_dates(array: pa.Array, sql_type: SqlType) -> tuple[pa.Array, tuple[fl
         pc.greater_equal(array, pa.scalar(low, array.type)), pc.less_equal(array, pa.scalar(high, array.type))
     )
     if pc.all(inside).as_py() not in (True, None):
-        raise Untranslatable("a public date lies outside the years 1 to 9999, which not every engine holds")
+        raise Untranslatable(
+            "a public date lies outside the years 1 to 9999, which not every engine supports"
+        )
     return array, (1, 9999)

@@ -1,4 +1,4 @@
-"""Relations: SELECT, FROM with its joins, set operations, DISTINCT, GROUP BY, ORDER BY and LIMIT."""
+"""Translates queries: SELECT, joins, set operations, DISTINCT, GROUP BY, ORDER BY and LIMIT."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _SETS = {exp.Union: "UNION", exp.Intersect: "INTERSECT", exp.Except: "EXCEPT"}
 
 @dataclass(frozen=True, slots=True)
 class TranslatedQuery:
-    """A translated query and its columns, in order."""
+    """The SQL of a translated query, and its columns in order."""
 
     sql: str
     columns: tuple[TargetColumn, ...]
 
 
 def check_query_parts(work: Translation, node: exp.Expr, known: frozenset[str]) -> None:
-    """Refuse a node with a part that its rule does not name."""
+    """Refuse a query node that has an argument besides `known`, those that its rule handles."""
     for name, value in node.args.items():
         if name not in known and value not in (None, False, []):
             raise work.refuse(f"{name.strip('_')} of {node.key}")
@@ -58,13 +58,13 @@ def _set_operation(work: Translation, node: exp.Expr, outer: ColumnScope | None)
     check_query_parts(work, node, frozenset({"this", "expression", "distinct"}))
     left, right = query(work, node.this, outer), query(work, node.expression, outer)
     if len(left.columns) != len(right.columns):
-        raise work.refuse("branches of different widths")
+        raise work.refuse("a set operation of queries with different numbers of columns")
     columns = []
     for a, b in zip(left.columns, right.columns, strict=True):
         pair = [Value("", a.type, a.value_range), Value("", b.type, b.value_range)]
         sql_type = common_type([a.type, b.type])
         if type_family(a.type) != type_family(b.type):
-            raise work.refuse("branches of different types")
+            raise work.refuse("a set operation of columns of different types")
         columns.append(TargetColumn(a.name, sql_type, joint_range(pair)))
     word = next(w for node_type, w in _SETS.items() if type(node) is node_type)
     everything = "" if node.args.get("distinct") else " ALL"
@@ -84,7 +84,7 @@ def _select(work: Translation, node: exp.Select, outer: ColumnScope | None) -> T
         conditions = [*conditions, expression(work, where.this, scope).sql]
     items = [(_alias(item), expression(work, _without_alias(item), scope)) for item in node.expressions]
     if not items:
-        raise work.refuse("a SELECT of nothing")
+        raise work.refuse("a SELECT without columns")
     listed = ", ".join(f"{v.sql} AS {work.dialect.quote(name)}" for name, v in items)
     sql = f"SELECT {'DISTINCT ' if distinct is not None else ''}{listed}{text}"
     if conditions:
@@ -98,7 +98,7 @@ def _select(work: Translation, node: exp.Select, outer: ColumnScope | None) -> T
 
 
 def _key(work: Translation, key: exp.Expr, scope: ColumnScope, width: int) -> str:
-    """Write a group key: a place in the select list, or an expression."""
+    """Translate a group key: a position in the select list, or an expression."""
     if isinstance(key, exp.Literal) and not key.args.get("is_string"):
         if not str(key.this).isdecimal() or not 1 <= int(key.this) <= width:
             raise work.refuse("a group key that is a constant")
@@ -117,7 +117,7 @@ def _ordered(work: Translation, node: exp.Select, scope: ColumnScope) -> str:
         check_query_parts(work, limit, frozenset({"expression"}))
         number = limit.expression
         if not isinstance(number, exp.Literal) or not str(number.this).isdecimal():
-            raise work.refuse("LIMIT of anything but a number")
+            raise work.refuse("LIMIT of anything but a constant number")
         sql += f" LIMIT {int(number.this)}"
     return sql
 
@@ -137,7 +137,10 @@ def _without_alias(item: exp.Expr) -> exp.Expr:
 def _from(
     work: Translation, node: exp.Select, outer: ColumnScope | None
 ) -> tuple[str, ColumnScope, list[str]]:
-    """Translate FROM and its joins; return also the conditions that stand for SEMI and ANTI joins."""
+    """Translate FROM and its joins.
+
+    Returns the text, the scope, and the WHERE conditions that replace SEMI and ANTI joins.
+    """
     scope = ColumnScope({}, outer)
     first = node.args.get("from_")
     if first is None:
@@ -154,7 +157,9 @@ def _from(
             conditions.append(_semi_join(work, join.this, kind, on, scope))
             continue
         if conditions and side in ("RIGHT", "FULL"):
-            raise work.refuse(f"a {side} JOIN after a SEMI or ANTI JOIN", "put the first one into a subquery")
+            raise work.refuse(
+                f"a {side} JOIN after a SEMI or ANTI JOIN", "put the SEMI or ANTI JOIN into a subquery"
+            )
         word = _join_word(work, side, kind, on)
         here = ColumnScope({}, outer)
         item = _from_item(work, join.this, here)
@@ -199,16 +204,18 @@ def _check_equalities(work: Translation, on: exp.Expr) -> None:
     elif not (
         isinstance(on, exp.EQ) and isinstance(on.this, exp.Column) and isinstance(on.expression, exp.Column)
     ):
-        raise work.refuse("a FULL JOIN on more than equal columns", "filter each side in a subquery first")
+        raise work.refuse(
+            "a FULL JOIN on anything but equalities of columns", "filter each side in a subquery first"
+        )
 
 
 def _from_item(work: Translation, node: exp.Expr, scope: ColumnScope) -> str:
-    """Translate one FROM item and name its columns in `scope`."""
+    """Translate one FROM item, and add its columns to `scope`."""
     alias = node.args.get("alias")
     if isinstance(node, exp.Unnest):
-        raise work.refuse("UNNEST: lists stay in DuckDB")
+        raise work.refuse("UNNEST: lists are not translated")
     if alias is None or alias.args.get("this") is None:
-        raise work.refuse(f"{node.key} without a name")
+        raise work.refuse(f"{node.key} in FROM without an alias")
     name = str(alias.name)
     if isinstance(node, exp.Table):
         check_query_parts(work, node, frozenset({"this", "db", "alias"}))
@@ -219,7 +226,7 @@ def _from_item(work: Translation, node: exp.Expr, scope: ColumnScope) -> str:
     elif isinstance(node, exp.Subquery):
         check_query_parts(work, node, frozenset({"this", "alias"}))
         if alias.args.get("columns"):
-            raise work.refuse("a subquery with named columns")
+            raise work.refuse("a subquery with column aliases")
         if is_public(node.this, work.private):
             made = work.embed_public(node.this)
             scope.tables[name] = {
@@ -233,8 +240,8 @@ def _from_item(work: Translation, node: exp.Expr, scope: ColumnScope) -> str:
 
 
 def subquery(work: Translation, node: exp.Expr, scope: ColumnScope) -> TranslatedQuery:
-    """Translate a subquery that stands in an expression and may name the row around it."""
+    """Translate a subquery in an expression; it may name columns of the enclosing query."""
     inner = node.this if isinstance(node, exp.Subquery) else node
     if not isinstance(inner, exp.Query):
-        raise Untranslatable("a subquery of an unknown kind")
+        raise Untranslatable("this kind of subquery is not translated")
     return query(work, inner, scope)

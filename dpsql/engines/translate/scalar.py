@@ -1,4 +1,4 @@
-"""Scalar expressions: an allow-list of node types, each written by its own rule."""
+"""Rules of scalar expressions: columns, comparisons, conditions, CASE, conversions, operators and LIKE."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _column(work: Translation, node: exp.Expr, scope: ColumnScope) -> Value:
     check_parts(work, node, "this", "table")
     found = scope.column(str(node.args["table"].name), str(node.name)) if node.args.get("table") else None
     if found is None:
-        raise work.refuse("a column that no relation here has")
+        raise work.refuse("a column that no table in scope has")
     quote = work.dialect.quote
     return Value(f"{quote(str(node.args['table'].name))}.{quote(found.name)}", found.type, found.value_range)
 
@@ -55,7 +55,7 @@ def _condition(work: Translation, node: exp.Expr, scope: ColumnScope) -> Value:
     if value.type == NULL:
         return Value(work.dialect.null(BOOLEAN), BOOLEAN, constant=None)
     if value.type != BOOLEAN:
-        raise work.refuse("a condition that is no BOOLEAN")
+        raise work.refuse("a condition that is not BOOLEAN")
     return value
 
 
@@ -70,7 +70,7 @@ _COMPARISONS: dict[type[exp.Expr], str] = {
 
 
 def check_comparable(work: Translation, a: Value, b: Value) -> None:
-    """Check that the engine compares two values as DuckDB does: alike, or exact numbers."""
+    """Refuse a comparison of types of two families, unless both are exact numbers: engines differ."""
     families = {type_family(a.type), type_family(b.type)} - {"0"}
     if len(families) > 1 and not families <= {"I", "B", "N"}:
         raise work.refuse(f"a comparison of {a.type} with {b.type}")
@@ -90,7 +90,7 @@ def _distinct(work: Translation, node: exp.Expr, scope: ColumnScope) -> Value:
     a, b = expression(work, node.this, scope), expression(work, node.expression, scope)
     check_comparable(work, a, b)
     if NULL in (a.type, b.type):
-        raise work.refuse("IS DISTINCT FROM a bare NULL")
+        raise work.refuse("IS DISTINCT FROM NULL")
     negated = isinstance(node, exp.NullSafeEQ)
     return Value(f"({work.dialect.is_distinct(a.sql, b.sql, negated=negated)})", BOOLEAN)
 
@@ -118,7 +118,7 @@ def common_texts(work: Translation, values: Sequence[Value]) -> tuple[list[str],
     """Return the texts of several results in their common type, and that type."""
     sql_type = common_type([v.type for v in values])
     if sql_type == NULL:
-        raise work.refuse("a choice among bare NULLs")
+        raise work.refuse("a choice among NULLs without a type")
     return [work.dialect.in_type(v, sql_type) for v in values], sql_type
 
 
@@ -139,7 +139,7 @@ def _case(work: Translation, node: exp.Expr, scope: ColumnScope) -> Value:
 
 
 def _canonical_argument(node: exp.Expr) -> exp.Expr | None:
-    """Recognise the form that the analysis writes to make doubles canonical."""
+    """Return x of the CASE by which the analysis makes a DOUBLE x canonical; None for every other CASE."""
     branches, default = node.args["ifs"], node.args.get("default")
     if len(branches) != 1 or not isinstance(default, exp.Add) or call(branches[0].this) != "isnan":
         return None
@@ -197,13 +197,13 @@ def _operator(work: Translation, node: exp.Expr, scope: ColumnScope) -> Value:
 
 
 def _check_divisor(work: Translation, node: exp.Expr) -> None:
-    """Refuse a divisor that could be a zero with a sign, which infinities would show."""
+    """Refuse a divisor that could be -0.0: the sign of the infinite quotient would show it."""
     while isinstance(node, exp.Paren):
         node = node.this
     canonical = isinstance(node, exp.Case) and _canonical_argument(node) is not None
     summed = isinstance(node, exp.Add) and _is_zero(node.expression)
     if not (canonical or summed or isinstance(node, (exp.Column, exp.Cast, exp.TryCast))):
-        raise work.refuse("a division by a DOUBLE that could be a zero with a sign", "CAST it to BIGINT")
+        raise work.refuse("a division by a DOUBLE that could be -0.0", "CAST the divisor to BIGINT")
 
 
 def _is_zero(node: exp.Expr) -> bool:
@@ -213,7 +213,7 @@ def _is_zero(node: exp.Expr) -> bool:
 _YEARS_OF = {"year": 1.0, "month": 1 / 12, "week": 1 / 52, "day": 1 / 365, "hour": 1 / 8760}
 _YEARS_OF.update(minute=1 / 525_600, second=1 / 31_536_000)
 LAST_YEAR = 20_000.0
-"""Years that calculations with dates may reach: every engine holds them."""
+"""The last year that date arithmetic may reach: every engine has it."""
 
 
 def _add_interval(work: Translation, node: exp.Expr, value: Value, interval: exp.Expr) -> Value:
@@ -227,22 +227,22 @@ def _add_interval(work: Translation, node: exp.Expr, value: Value, interval: exp
     amount = int(found[1]) * (-1 if isinstance(node, exp.Sub) else 1)
     moved = amount * _YEARS_OF[found[2]] * 1.01
     low, high = value.value_range[0] + min(0, moved) - 1, value.value_range[1] + max(0, moved) + 1
-    if abs(moved) < 1:  # years stay what they are unless it crosses their ends
+    if abs(moved) < 1:  # shorter than a year: only the first or last year can change
         low, high = value.value_range[0] - (amount < 0), value.value_range[1] + (amount > 0)
     check_reachable(work, low, high)
     if type_family(value.type) == "T":
         value = work.dialect.cast(value, TIMESTAMP)
     if type_family(value.type) != "M":
-        raise work.refuse("an INTERVAL beside anything but a date or timestamp")
+        raise work.refuse("an INTERVAL added to anything but a date or timestamp")
     amount_value = Value(str(amount), BIGINT, constant=amount)
     made = apply_form(work, f"add_{found[2]}", [value, amount_value])
     return replace(made, value_range=(low, high))
 
 
 def check_reachable(work: Translation, low: float, high: float) -> None:
-    """Refuse calculations with dates that could leave what every engine holds."""
+    """Refuse date arithmetic whose result could lie beyond the dates that every engine has."""
     if low < -4000 or high > LAST_YEAR:
-        raise work.refuse("a calculation with dates that reaches beyond its calendar")
+        raise work.refuse("this date arithmetic: its result could lie beyond the dates that every engine has")
 
 
 def apply_form(work: Translation, name: str, values: list[Value]) -> Value:
@@ -258,7 +258,7 @@ def _like(work: Translation, node: exp.Expr, scope: ColumnScope, escape: str = "
     check_parts(work, node, "this", "expression", "negate")
     value, pattern = expression(work, node.this, scope), expression(work, node.expression, scope)
     if type_family(value.type) != "S" or not isinstance(pattern.constant, str):
-        raise work.refuse("LIKE with a pattern that is no literal")
+        raise work.refuse("LIKE with a pattern that is not constant")
     parts = pattern_parts(pattern.constant, escape)
     if isinstance(node, exp.ILike):
         value = apply_form(work, "lower", [value])
@@ -272,7 +272,7 @@ def _literal(text: str) -> str:
 
 
 def pattern_parts(pattern: str, escape: str) -> list[str | None]:
-    r"""Cut a pattern of LIKE into texts, None for `%`, and the empty text for `_`.
+    r"""Split a LIKE pattern into literal texts, None for `%` and the empty text for `_`.
 
     >>> pattern_parts("a$%_%", "$")
     ['a%', '', None]
@@ -318,7 +318,7 @@ def _slice(work: Translation, node: exp.Expr, scope: ColumnScope) -> Value:
     check_parts(work, index, "this", "expression")
     low, high = (expression(work, index.args[n], scope).constant for n in ("this", "expression"))
     if not isinstance(low, int) or not isinstance(high, int) or not 1 <= low <= high:
-        raise work.refuse("a slice that does not count from 1 upwards", "substring(x, 1, 3)")
+        raise work.refuse("a slice whose bounds are not constants from 1 on", "substring(x, 1, 3)")
     length = high - low + 1
     parts = [Value(str(n), BIGINT, constant=n) for n in (low, length)]
     return apply_form(work, "substring", [value, *parts])

@@ -1,4 +1,4 @@
-"""The scan of a declared table: each column canonical and of its declared type."""
+"""Writes the SELECT that reads a declared table: each column canonical and of its declared type."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ __all__ = ["Cell", "build_scan"]
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A column as the scan reads it."""
+    """The expression by which a scan reads a column."""
 
     value: Value
     within_limit: str = ""
-    """Of a text: the condition for its length to be within the limit."""
+    """The condition that a text is not longer than the limit; empty for other types."""
 
 
 def build_scan(
@@ -35,11 +35,12 @@ def build_scan(
     source: str,
     convert: str,
 ) -> tuple[str, dict[str, TargetColumn]]:
-    """Write the SELECT that reads the declared columns, and say what it shows.
+    """Return the SELECT that reads the declared columns of a table, and its columns by declared name.
 
-    `cell` reads a column of `source` (as `r`) with its declared type; where it cannot, `convert` says where
-    else the owner may convert it. A private text beyond the limit is NULL; a row with such a text in a column
-    of a vouched fact is not read: NULLs there could be equal, and the fact false.
+    `cell` writes the expression that reads a column of `source` (aliased `r`) with its declared type. Where
+    it cannot, the error names `convert` as the place where the owner may convert the column. A private text
+    longer than the limit is read as NULL. A row with such a text in a column of a declared unique fact is not
+    read: two NULLs there could be equal, which would make the fact false.
     """
     facts = {column.lower() for fact in table.unique for column in fact}
     cells, shown, left_out = [], {}, []

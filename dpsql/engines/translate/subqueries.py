@@ -1,4 +1,4 @@
-"""Subqueries in expressions: IN, EXISTS and a subquery as a value."""
+"""Rules of subqueries in expressions: IN, EXISTS and scalar subqueries."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def _exists(work: Translation, node: exp.Expr, scope: ColumnScope) -> Value:
 
 
 def _scalar(work: Translation, node: exp.Expr, scope: ColumnScope) -> Value:
-    """Translate a subquery as a value; the analysis made sure that it has one row."""
+    """Translate a scalar subquery; the analysis has made sure that it has one row."""
     check_parts(work, node, "this")
     relation = subquery(work, node, scope)
     if len(relation.columns) != 1:
-        raise work.refuse("a subquery of several columns as a value")
+        raise work.refuse("a scalar subquery of several columns")
     column = relation.columns[0]
     return Value(f"({relation.sql})", column.type, column.value_range)
 

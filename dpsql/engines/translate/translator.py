@@ -1,4 +1,4 @@
-"""A compiled query in an engine's own SQL: the one way in, and what comes out."""
+"""Translates a compiled query into an engine's SQL; assembles the rules of all node types."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Translated", "translate", "translate_text"]
 
-LONGEST = 1 << 20
-"""Most characters of a translated text, without what travels: rewriting may repeat a part."""
+MAX_LENGTH = 1 << 20
+"""The most characters of a translated text without public rows: rules may repeat an operand."""
 
 RULES: dict[type[exp.Expr], Rule] = {**scalar.RULES, **subqueries.RULES, **calls.RULES, **grouping.RULES}
 """The rule of each node type of an expression: what is not here is refused."""
@@ -33,7 +33,7 @@ RULES: dict[type[exp.Expr], Rule] = {**scalar.RULES, **subqueries.RULES, **calls
 
 @dataclass(frozen=True, slots=True)
 class Translated:
-    """The engine's text, in which public relations stand by name, and those relations."""
+    """A translated statement: its SQL, its columns, and the public relations that the SQL names."""
 
     sql: str
     columns: tuple[TargetColumn, ...]
@@ -47,7 +47,7 @@ def translate(
     private: Collection[str],
     cache: dict[str, PublicRelation],
 ) -> Translated:
-    """Translate a compiled query, or raise `Untranslatable`; nothing private is read."""
+    """Translate a compiled query; raises `Untranslatable`. No private row is read."""
     made = translate_text(compiled.sql, dialect, schema_database, private, cache)
     wanted = [f"k{i}" for i in range(len(compiled.keys))] + [f"n{i}" for i in range(compiled.counts)]
     if [c.name for c in made.columns] != wanted:
@@ -62,12 +62,12 @@ def translate_text(
     private: Collection[str],
     cache: dict[str, PublicRelation],
 ) -> Translated:
-    """Translate any text of the compiled language (tests compare its parts)."""
+    """Translate any text of the compiled language; tests translate parts of queries by it."""
     work = Translation(dialect, schema_database, private, cache, RULES)
     try:
         relation: TranslatedQuery = query(work, parsed(sql), None)
     except RecursionError:
         raise Untranslatable("the statement is nested too deeply for this engine") from None
-    if len(relation.sql) > LONGEST:
-        raise Untranslatable("the statement becomes too long for this engine", "fewer nested calculations")
+    if len(relation.sql) > MAX_LENGTH:
+        raise Untranslatable("the statement becomes too long for this engine", "use fewer nested expressions")
     return Translated(relation.sql, relation.columns, tuple(work.public.values()))

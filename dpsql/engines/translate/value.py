@@ -1,4 +1,4 @@
-"""A translated expression: the target's text, the type DuckDB gives it, and what is known of its size."""
+"""Translated expressions: SQL, DuckDB's type, and the range of values."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ __all__ = [
 ]
 
 NOT_CONSTANT = object()
-"""No constant: a value that depends on the row."""
+"""Stands for the constant of a value that depends on the row."""
 
 
 @dataclass(frozen=True, slots=True)
 class TargetColumn:
-    """A relation's column: its name in the target, its type, and its spread (see `Value.spread`)."""
+    """A column of a translated query: its name, its type, and its range (see `Value.value_range`)."""
 
     name: str
     type: SqlType
@@ -34,19 +34,19 @@ class TargetColumn:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """One translated expression.
+    """A translated expression.
 
     Attributes
     ----------
     sql
-        The target's text; it stands anywhere an operand does.
+        The SQL of the engine; it may stand wherever an operand may.
     type
-        DuckDB's type. Integers of up to 64 bits (but UBIGINT) are BIGINT in the target whatever their width.
-    spread
-        DOUBLE: least and largest magnitude of a value that is not zero; None where it may be infinite or
-        NaN. DATE and TIMESTAMP: first and last year. None for all else.
+        The type in DuckDB. In the engine, integers of up to 64 bits (except UBIGINT) are BIGINT.
+    value_range
+        For DOUBLE the least and largest magnitude of a value that is not zero, or None if the value may be
+        infinite or NaN. For DATE and TIMESTAMP the first and last year. None for other types.
     constant
-        The value where it is the same in every row, else `NOTHING`.
+        The value if it is the same in every row, else `NOT_CONSTANT`.
     """
 
     sql: str
@@ -55,11 +55,11 @@ class Value:
     constant: object = field(default=NOT_CONSTANT)
 
     def as_column(self, name: str) -> TargetColumn:
-        """Return it as a column of the relation that selects it."""
+        """Return the column of a query that selects this value under a name."""
         return TargetColumn(name, self.type, self.value_range)
 
     def with_sql(self, sql: str) -> Value:
-        """Return the same value in another text, no constant any more."""
+        """Return the value with another SQL text, not marked as constant."""
         return replace(self, sql=sql, constant=NOT_CONSTANT)
 
 
@@ -80,21 +80,21 @@ _FAMILIES = {
 
 
 def type_family(sql_type: SqlType) -> str:
-    """Return the letter of a type's family: values of one family are stored alike in the target.
+    """Return the letter of a type's family: an engine has one type for the values of a family.
 
-    I integers up to 64 bits, B beyond, N DECIMAL, D DOUBLE, S text, T date, M timestamp, C time, L boolean,
-    U UUID, X bytes, 0 a bare NULL.
+    I integers up to 64 bits, B wider integers, N DECIMAL, D DOUBLE, S text, T date, M timestamp, C time,
+    L boolean, U UUID, X bytes, 0 a NULL without a type.
     """
     letter = _FAMILIES.get(sql_type.name)
     if letter is not None:
         return letter
     if sql_type.integer:
         return "I"
-    raise Untranslatable(f"values of type {sql_type.name} stay in DuckDB")
+    raise Untranslatable(f"values of type {sql_type.name} are not translated")
 
 
 def joint_range(values: list[Value]) -> tuple[float, float] | None:
-    """Return the spread of a choice among values; constants NULL add nothing to it."""
+    """Return the range of a choice among values; a constant NULL has no effect on it."""
     parts = [v.value_range for v in values if v.type != NULL and v.constant is not None]
     known = [p for p in parts if p is not None]
     if not known or len(known) < len(parts):
@@ -103,7 +103,7 @@ def joint_range(values: list[Value]) -> tuple[float, float] | None:
 
 
 def common_type(types: list[SqlType]) -> SqlType:
-    """Return the one type of several results, which DuckDB's own rules have brought together already."""
+    """Return the common type of several results, to which DuckDB's binder has converted them already."""
     known = [t for t in types if t != NULL]
     if not known:
         return NULL
@@ -113,12 +113,12 @@ def common_type(types: list[SqlType]) -> SqlType:
     if families in ({"B"}, {"I", "B"}):
         return HUGEINT
     if len(families) > 1 or (families == {"N"} and len(set(known)) > 1):
-        raise Untranslatable("results of different types are not brought together")
+        raise Untranslatable("results of different types have no common type here")
     return known[0]
 
 
 def year_range(value: object) -> tuple[float, float] | None:
-    """Return the spread of a date or timestamp constant."""
+    """Return the range of a date or timestamp constant."""
     if isinstance(value, (date, datetime)):
         return float(value.year), float(value.year)
     return None
