@@ -96,7 +96,7 @@ class Engine(Protocol):
         """
 
     def count(self, compiled: CompiledQuery) -> Counts:
-        """Run the counting SQL; any engine error becomes one constant `OperationalError`."""
+        """Run a compiled query; every engine error becomes one constant `OperationalError`."""
 
     def vet(self, table: str) -> bool:
         """Read a private table once and test its declared unique facts; return whether both succeed."""

@@ -83,7 +83,7 @@ def _remove_if_ownerless(path: Path) -> None:
 
 
 def _is_mine(found: os.stat_result) -> bool:
-    """Whether it is a folder (no link) of this user that no other user may read."""
+    """Whether it is a folder (no link) of this user to which no other user has access."""
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o077
 
 

@@ -212,7 +212,7 @@ def test_a_text_is_never_syntax(schema: SchemaDatabase, dialect: Dialect, text: 
         assert f"CAST({whole_text} AS text)" in sql
 
 
-def test_points_of_time_travel_as_rows(schema: SchemaDatabase, dialect: Dialect):
+def test_dates_and_timestamps_are_sent_as_rows(schema: SchemaDatabase, dialect: Dialect):
     grid = Span(date(2024, 1, 1), date(2024, 1, 2)).grid("hour")
     assert grid is not None
     points = f"(SELECT v AS c0 FROM ({grid.sql}) AS d) AS t1"
@@ -228,7 +228,7 @@ def test_points_of_time_travel_as_rows(schema: SchemaDatabase, dialect: Dialect)
     ]
 
 
-def test_public_relations_travel_once_and_are_told_by_their_number(schema: SchemaDatabase, dialect: Dialect):
+def test_public_relations_are_sent_once_and_shown_by_their_number(schema: SchemaDatabase, dialect: Dialect):
     public = '(SELECT b."page" AS c0 FROM main."pages" AS b)'
     sql = (
         f'SELECT b."id" AS x FROM main."rows" AS b INNER JOIN {public} AS t1 ON b."s" = t1.c0 '

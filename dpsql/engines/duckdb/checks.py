@@ -52,7 +52,7 @@ class Inspector(DuckDBEngine):
         return row[0], {name: row[2 + 2 * i] for i, (name, _) in enumerate(reader.columns)}
 
     def unreadable(self, table: str) -> dict[str, str]:
-        """Read each column alone; return those that cannot be read, with the engine's error texts."""
+        """Read each column separately; return those that cannot be read, with the engine's error texts."""
         problems = {}
         for name, _ in self.readers[table].columns:
             try:

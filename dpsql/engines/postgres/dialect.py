@@ -150,7 +150,7 @@ class PostgresDialect(Dialect):
         return f"CAST(CASE WHEN abs({rounded}) < {size} THEN {rounded} END AS {self.type_name(sql_type)})"
 
     def _rounded(self, x: str, sql_type: SqlType) -> str:
-        """Write a conversion of DOUBLE to the nearest integer, ties to even; NULL if there is none."""
+        """Write a conversion of DOUBLE to the nearest integer, ties to even; NULL if the type has none."""
         low, high = integer_bounds(sql_type)
         if sql_type == BIGINT:
             a, b = "CAST('-9223372036854777856' AS float8)", "CAST('9223372036854775808' AS float8)"

@@ -245,7 +245,7 @@ FORMS = collect(
         ("~", form("I", BIGINT, "~ {0}")),
         ("+", form("D D", DOUBLE, unless_overflow(sum_range, "{0} + {1}"), sum_range)),
         ("-", form("D D", DOUBLE, unless_overflow(sum_range, "{0} - {1}"), sum_range)),
-        # For counts and lengths, which cannot overflow; the analysis casts all other integers to HUGEINT (B).
+        # For counts and lengths, which are far from overflow; all other integers are computed as HUGEINT (B).
         ("-", form("I I", BIGINT, "{0} - {1}")),
         ("+", form("I I", BIGINT, "{0} + {1}")),
         ("*", form("I I", BIGINT, "{0} * {1}")),

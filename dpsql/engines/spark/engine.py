@@ -128,7 +128,7 @@ class SparkEngine(RemoteEngine):
         """See `RemoteEngine`: by the error condition, since messages may quote the statement."""
         # In this process the error of the job is a cause of the error of the thread that returns rows.
         behind: Any = getattr(error, "java_exception", None) or error
-        for _ in range(_DEEPEST):
+        for _ in range(_MAX_CAUSES):
             with suppress(Exception):  # errors of other origin have no condition
                 if behind.getCondition() in _STOPPED:
                     return True
@@ -152,8 +152,8 @@ class SparkEngine(RemoteEngine):
 _STOPPED = ("SPARK_JOB_CANCELLED", "OPERATION_CANCELED")
 """Spark's conditions for a job, and over Connect an operation, that was cancelled."""
 
-_DEEPEST = 10
-"""Errors behind errors that are looked at."""
+_MAX_CAUSES = 10
+"""The most causes of an error that are examined."""
 
 _ARROW = {"I": pa.int64(), "B": pa.decimal128(38, 0), "0": pa.string(), "S": pa.string()}
 

@@ -191,7 +191,7 @@ FORMS = collect(
         ("|", form("I I", BIGINT, "{0} | {1}")),
         ("xor", form("I I", BIGINT, "{0} ^ {1}")),
         ("~", form("I", BIGINT, "~ {0}")),
-        # For counts and lengths, which cannot overflow; the analysis casts all other integers to HUGEINT (B).
+        # For counts and lengths, which are far from overflow; all other integers are computed as HUGEINT (B).
         ("-", form("I I", BIGINT, "{0} - {1}")),
         ("+", form("I I", BIGINT, "{0} + {1}")),
         ("*", form("I I", BIGINT, "{0} * {1}")),
