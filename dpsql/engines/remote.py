@@ -61,11 +61,11 @@ class RemoteEngine(ABC):
         """Find a table in the engine's catalog, and write its scan; raises `PolicyError`. No row is read."""
 
     @abstractmethod
-    def bind(self, made: Translated) -> None:
+    def bind(self, statement: Translated) -> None:
         """Let the engine plan a statement without reading rows; raises `Untranslatable` if it cannot."""
 
     @abstractmethod
-    def fetch(self, made: Translated) -> pa.Table:
+    def fetch(self, statement: Translated) -> pa.Table:
         """Run a statement. It is called in a worker thread and may raise any exception."""
 
     @abstractmethod
@@ -85,7 +85,7 @@ class RemoteEngine(ABC):
         """Write an aggregate that reads every value of some columns."""
 
     @abstractmethod
-    def show(self, made: Translated) -> str:
+    def show(self, statement: Translated) -> str:
         """Return a statement's SQL for display, without public rows."""
 
     @abstractmethod
@@ -122,8 +122,8 @@ class RemoteEngine(ABC):
             f"r.{self.dialect.quote(columns[c].name)} AS c{i}" for i, (c, _) in enumerate(reader.columns)
         )
         types = tuple(TargetColumn(f"c{i}", sql_type) for i, (_, sql_type) in enumerate(reader.columns))
-        made = Translated(f"SELECT {listed} FROM {text} AS r", types, ())
-        rows = run(lambda: self.fetch(made), self.stop, self.interrupted).value
+        statement = Translated(f"SELECT {listed} FROM {text} AS r", types, ())
+        rows = run(lambda: self.fetch(statement), self.stop, self.interrupted).value
         if rows is None:
             self.reopen()
             raise PolicyError(f"tables.{name}.source: cannot be read as declared")
@@ -139,11 +139,11 @@ class RemoteEngine(ABC):
         if not isinstance(compiled, CompiledQuery):
             raise InternalError("an engine counts compiled queries alone")
         if compiled.sql not in self._translations:
-            made = translate(
+            statement = translate(
                 compiled, self.dialect, self.schema_database, self._private, self._public_relations
             )
-            self.bind(made)
-            self._translations[compiled.sql] = made
+            self.bind(statement)
+            self._translations[compiled.sql] = statement
             while len(self._translations) > _CACHE_SIZE:
                 self._translations.popitem(last=False)
             while len(self._public_relations) > _CACHE_SIZE:
@@ -160,10 +160,10 @@ class RemoteEngine(ABC):
     def count(self, compiled: CompiledQuery) -> Counts:
         """Run a compiled query; every engine error becomes one constant `OperationalError`."""
         try:
-            made = self._translated(compiled)
+            statement = self._translated(compiled)
         except Untranslatable as problem:
             raise OperationalError(problem.message) from None
-        rows = self._run(made)
+        rows = self._run(statement)
         width = len(compiled.keys)
         if rows.num_columns != width + compiled.counts:
             raise OperationalError(FAILED)
@@ -173,18 +173,18 @@ class RemoteEngine(ABC):
         )
         return Counts(keys.rename_columns([f"k{i}" for i in range(width)]), arrays, compiled.order)
 
-    def _run(self, made: Translated) -> pa.Table:
-        rows = self._rows(made, CANCELLED)
+    def _run(self, statement: Translated) -> pa.Table:
+        rows = self._rows(statement, CANCELLED)
         if rows is None:
             raise OperationalError(FAILED)
         return rows
 
-    def _rows(self, made: Translated, cancelled: str) -> pa.Table | None:
+    def _rows(self, statement: Translated, cancelled: str) -> pa.Table | None:
         """Return the rows of a statement, or None if it failed and the engine was reopened."""
         self._home.check()
         self._cancelled = False
         ended = run(
-            lambda: self.fetch(made),
+            lambda: self.fetch(statement),
             self.stop,
             self.interrupted,
             self._policy.timeout,

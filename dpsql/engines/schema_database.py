@@ -142,9 +142,9 @@ class SchemaDatabase:
                 binds = False
                 raise
 
-        made = self._run(work, UNCHARGED)
-        if made is not None:
-            return made
+        result = self._run(work, UNCHARGED)
+        if result is not None:
+            return result
         if not binds:
             raise ProgrammingError(
                 "the engine cannot bind this public statement: check the names and types of its columns"
@@ -162,10 +162,10 @@ class SchemaDatabase:
             finally:
                 self._con.unregister("dpsql_incoming")
 
-        made = self._run(work, CANCELLED)
-        if made is None:
+        result = self._run(work, CANCELLED)
+        if result is None:
             raise OperationalError(FAILED)
-        return [made.column(i).combine_chunks() for i in range(made.num_columns)]
+        return [result.column(i).combine_chunks() for i in range(result.num_columns)]
 
     def _run(self, work: Callable[[], pa.Table], cancelled: str) -> pa.Table | None:
         """Run work in a thread, so that Ctrl-C stops it; return its result, or None if it failed."""

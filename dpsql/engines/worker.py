@@ -18,7 +18,7 @@ _TICK = 0.05
 _PATIENCE = 20
 """Ticks for which a second Ctrl-C does not stop the cancelling: a running statement uses the database."""
 
-_Made = TypeVar("_Made")
+_Result = TypeVar("_Result")
 
 
 class Ending(Enum):
@@ -32,11 +32,11 @@ class Ending(Enum):
 
 
 @dataclass(slots=True)
-class Outcome(Generic[_Made]):
+class Outcome(Generic[_Result]):
     """How the work ended, with its value if it was answered; its error is not kept."""
 
     ending: Ending = Ending.RUNNING
-    value: _Made | None = None
+    value: _Result | None = None
 
 
 class _Observers(threading.local):
@@ -62,12 +62,12 @@ def watch_failures() -> Iterator[Callable[[], bool]]:
         _observers.endings = before
 
 
-class _Work(Generic[_Made]):
+class _Work(Generic[_Result]):
     """One piece of work: what it runs, its timeout, and how it ended."""
 
     def __init__(
         self,
-        work: Callable[[], _Made],
+        work: Callable[[], _Result],
         interrupted: Callable[[BaseException], bool],
         timeout: float | None,
         cancelled: Callable[[], bool],
@@ -79,7 +79,7 @@ class _Work(Generic[_Made]):
         self._start = time.monotonic()
         self.stop_requested = False
         """Whether Ctrl-C asked the work to stop."""
-        self.ended: Outcome[_Made] = Outcome()
+        self.ended: Outcome[_Result] = Outcome()
         self.done = threading.Event()
 
     def body(self) -> None:
@@ -106,12 +106,12 @@ class _Work(Generic[_Made]):
 
 
 def run(
-    work: Callable[[], _Made],
+    work: Callable[[], _Result],
     cancel: Callable[[], None],
     interrupted: Callable[[BaseException], bool],
     timeout: float | None = None,
     cancelled: Callable[[], bool] = lambda: False,
-) -> Outcome[_Made]:
+) -> Outcome[_Result]:
     """Run work in a thread and return its outcome; no exception of the engine leaves this function.
 
     After `timeout` seconds, or once `cancelled` returns True, `cancel` is called repeatedly until the work

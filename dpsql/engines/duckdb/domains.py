@@ -26,7 +26,7 @@ class Domains:
     """The declared domain of each column, as a SELECT of its values `v` and their positions `o`."""
 
     def __init__(self, policy: Policy, readers: dict[str, Reader]) -> None:
-        self._made: dict[tuple[str, str], tuple[str, list[str] | str | None, SqlType]] = {}
+        self._domains: dict[tuple[str, str], tuple[str, list[str] | str | None, SqlType]] = {}
         self._spans: dict[tuple[str, str], tuple[date, date]] = {}
         for table in policy.tables.values():
             types = {fold(name): sql_type for name, sql_type in readers[table.name].columns}
@@ -38,7 +38,7 @@ class Domains:
                 if isinstance(domain, RangeDomain) and types[fold(column)] == TIMESTAMP:
                     self._spans[key] = _days(domain)
                     continue
-                self._made[key] = self._make(where, domain, types[fold(column)], readers, _name(*key))
+                self._domains[key] = self._define(where, domain, types[fold(column)], readers, _name(*key))
 
     def span(self, table: str, column: str) -> tuple[date, date] | None:
         """Return the days of a TIMESTAMP column's declared range, or None."""
@@ -46,13 +46,13 @@ class Domains:
 
     def sql(self, table: str, column: str) -> str | None:
         """Return the SELECT of a column's domain, or None if none is declared."""
-        made = self._made.get((fold(table), fold(column)))
+        made = self._domains.get((fold(table), fold(column)))
         return made[0] if made is not None else None
 
     def create(self, connection: duckdb.DuckDBPyConnection) -> None:
         """Create the tables of listed values and of public columns; the public tables exist already."""
         connection.execute(f"CREATE SCHEMA {DOMAIN_SCHEMA}")
-        for key, (_, values, sql_type) in self._made.items():
+        for key, (_, values, sql_type) in self._domains.items():
             if values is None:
                 continue
             name = f"{DOMAIN_SCHEMA}.{_name(*key)}"
@@ -66,7 +66,7 @@ class Domains:
                 [values],
             )
 
-    def _make(
+    def _define(
         self, where: str, domain: Domain, sql_type: SqlType, readers: dict[str, Reader], name: str
     ) -> tuple[str, list[str] | str | None, SqlType]:
         match domain:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DuckDBEngine", "invalid_timestamp", "open_duckdb"]
 
-_Made = TypeVar("_Made")
+_Result = TypeVar("_Result")
 
 
 def open_duckdb(policy: Policy) -> tuple[SchemaDatabase, DuckDBEngine]:
@@ -135,7 +135,7 @@ class DuckDBEngine:
             raise OperationalError(FAILED)
         return _counts(rows, compiled)
 
-    def _run(self, work: Callable[[], _Made], cancelled: str) -> _Made | None:
+    def _run(self, work: Callable[[], _Result], cancelled: str) -> _Result | None:
         """Run work in a thread; return its result, or None if it failed and connections will be reopened."""
         self._home.check()
         self._cancelled = False

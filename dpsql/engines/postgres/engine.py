@@ -56,9 +56,9 @@ class PostgresEngine(RemoteEngine):
             self._guards[table.name] = guard
         return Reader(table, columns, "", ()), scanned
 
-    def bind(self, made: Translated) -> None:
+    def bind(self, statement: Translated) -> None:
         """See `RemoteEngine`."""
-        sql = rows.executable_sql(made, self.dialect)
+        sql = rows.executable_sql(statement, self.dialect)
         bound = self._con.explain(sql, self._guards.values())
         if not bound and not self._con.alive():
             self.reopen()
@@ -66,14 +66,14 @@ class PostgresEngine(RemoteEngine):
         if not bound:
             raise Untranslatable("PostgreSQL cannot plan this statement", "write it in a simpler form")
 
-    def fetch(self, made: Translated) -> pa.Table:
+    def fetch(self, statement: Translated) -> pa.Table:
         """See `RemoteEngine`."""
-        found = self._con.table(rows.executable_sql(made, self.dialect), self._guards.values())
+        found = self._con.table(rows.executable_sql(statement, self.dialect), self._guards.values())
         return rows.storage_types(found)
 
-    def show(self, made: Translated) -> str:
+    def show(self, statement: Translated) -> str:
         """See `RemoteEngine`."""
-        return rows.display_sql(made, self.dialect)
+        return rows.display_sql(statement, self.dialect)
 
     def checksum(self, cells: list[str]) -> str:
         """See `RemoteEngine`."""

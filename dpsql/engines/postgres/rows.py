@@ -17,22 +17,24 @@ if TYPE_CHECKING:
 __all__ = ["display_sql", "executable_sql", "storage_types"]
 
 
-def executable_sql(made: Translated, dialect: PostgresDialect) -> str:
+def executable_sql(statement: Translated, dialect: PostgresDialect) -> str:
     """Return a statement's SQL with its public rows."""
-    return _with(made, [_relation(p, dialect, [_array(c) for c in p.rows.columns]) for p in made.public])
+    return _with(
+        statement, [_relation(p, dialect, [_array(c) for c in p.rows.columns]) for p in statement.public]
+    )
 
 
-def display_sql(made: Translated, dialect: PostgresDialect) -> str:
+def display_sql(statement: Translated, dialect: PostgresDialect) -> str:
     """Return a statement's SQL for display: with the number of public rows, not with the rows."""
-    parts = [f"({p.rows.num_rows} public rows: {p.sql})" for p in made.public]
-    return _with(made, parts)
+    parts = [f"({p.rows.num_rows} public rows: {p.sql})" for p in statement.public]
+    return _with(statement, parts)
 
 
-def _with(made: Translated, parts: list[str]) -> str:
+def _with(statement: Translated, parts: list[str]) -> str:
     if not parts:
-        return made.sql
-    named = ", ".join(f'"{p.name}" AS {part}' for p, part in zip(made.public, parts, strict=True))
-    return f"WITH {named} {made.sql}"
+        return statement.sql
+    named = ", ".join(f'"{p.name}" AS {part}' for p, part in zip(statement.public, parts, strict=True))
+    return f"WITH {named} {statement.sql}"
 
 
 def _relation(public: PublicRelation, dialect: PostgresDialect, arrays: list[str]) -> str:

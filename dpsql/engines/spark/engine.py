@@ -61,39 +61,39 @@ class SparkEngine(RemoteEngine):
             table, name, physical, columns, self._policy.longest_value
         )
 
-    def _frame(self, made: Translated) -> Any:  # noqa: ANN401  two classes of frames
+    def _frame(self, statement: Translated) -> Any:  # noqa: ANN401  two classes of frames
         """Register the public rows as views, and bind the statement."""
-        for public in made.public:
+        for public in statement.public:
             if public.sql not in self._frames:
                 self._frames[public.sql] = self.session.createDataFrame(_rows(public))
                 while len(self._frames) > 32:
                     del self._frames[next(iter(self._frames))]
             self._frames[public.sql].createOrReplaceTempView(public.name)
-        return self.session.sql(made.sql)
+        return self.session.sql(statement.sql)
 
-    def _frame_to_run(self, made: Translated) -> Any:  # noqa: ANN401  two classes of frames
+    def _frame_to_run(self, statement: Translated) -> Any:  # noqa: ANN401  two classes of frames
         """Return the frame of a statement; equal SQL is no key, since views of public rows share names."""
         bound, self._bound = self._bound, None
         # Over Connect a frame is SQL text, which resolves the views' names when it runs.
-        if bound is not None and bound[0] is made and "://" not in self._policy.engine:
+        if bound is not None and bound[0] is statement and "://" not in self._policy.engine:
             return bound[1]
-        return self._frame(made)
+        return self._frame(statement)
 
-    def bind(self, made: Translated) -> None:
+    def bind(self, statement: Translated) -> None:
         """See `RemoteEngine`."""
         bound = False
         with suppress(Exception), suppress_pyspark_warnings(), self._lock:
             self._bound = None
-            frame = self._frame(made)
-            bound = len(frame.schema.fields) == len(made.columns)
+            frame = self._frame(statement)
+            bound = len(frame.schema.fields) == len(statement.columns)
             plan = getattr(frame, "_jdf", None)
             if plan is not None:
                 plan.queryExecution().optimizedPlan()  # Spark refuses some subqueries only here
-            self._bound = (made, frame)
+            self._bound = (statement, frame)
         if not bound:
             raise Untranslatable("Spark cannot plan this statement", "write it in a simpler form")
 
-    def fetch(self, made: Translated) -> pa.Table:
+    def fetch(self, statement: Translated) -> pa.Table:
         """See `RemoteEngine`."""
         with suppress_pyspark_warnings(), self._lock:
             # In this process the job runs in a thread of Spark's, to which a session's tags do not apply.
@@ -102,15 +102,15 @@ class SparkEngine(RemoteEngine):
             remove = here.removeTag if here is self.session else here.removeJobTag
             add(self._tag)
             try:
-                found = self._frame_to_run(made).toArrow()
+                found = self._frame_to_run(statement).toArrow()
             finally:
                 remove(self._tag)
         return found.rename_columns([f"c{i}" for i in range(found.num_columns)])
 
-    def show(self, made: Translated) -> str:
+    def show(self, statement: Translated) -> str:
         """See `RemoteEngine`."""
-        parts = [f"`{p.name}` AS ({p.rows.num_rows} public rows: {p.sql})" for p in made.public]
-        return f"WITH {', '.join(parts)} {made.sql}" if parts else made.sql
+        parts = [f"`{p.name}` AS ({p.rows.num_rows} public rows: {p.sql})" for p in statement.public]
+        return f"WITH {', '.join(parts)} {statement.sql}" if parts else statement.sql
 
     def checksum(self, cells: list[str]) -> str:
         """See `RemoteEngine`."""

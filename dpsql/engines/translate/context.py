@@ -65,9 +65,9 @@ class Translation:
         sql = text_of(node)
         if sql not in self.public:
             name = f"p{len(self.public)}"
-            made = self.cache.get(sql) or compute_public(self.schema_database, name, sql)
-            self.cache[sql] = made
-            self.public[sql] = PublicRelation(name, sql, made.rows, made.columns)
+            relation = self.cache.get(sql) or compute_public(self.schema_database, name, sql)
+            self.cache[sql] = relation
+            self.public[sql] = PublicRelation(name, sql, relation.rows, relation.columns)
         return self.public[sql]
 
     def constant(self, node: exp.Expr) -> Value | None:

@@ -48,11 +48,11 @@ def translate(
     cache: dict[str, PublicRelation],
 ) -> Translated:
     """Translate a compiled query; raises `Untranslatable`. No private row is read."""
-    made = translate_text(compiled.sql, dialect, schema_database, private, cache)
+    translated = translate_text(compiled.sql, dialect, schema_database, private, cache)
     wanted = [f"k{i}" for i in range(len(compiled.keys))] + [f"n{i}" for i in range(compiled.counts)]
-    if [c.name for c in made.columns] != wanted:
+    if [c.name for c in translated.columns] != wanted:
         raise Untranslatable("the translated statement has other columns")
-    return made
+    return translated
 
 
 def translate_text(
