@@ -15,7 +15,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Generic, NoReturn, Self, TypeVar
 
 from dpsql.charge import Charge
-from dpsql.engines import FAILED, Cancelled, watched
+from dpsql.engines import FAILED, Cancelled, watch_failures
 from dpsql.errors import DatabaseError, Error, InterfaceError, OperationalError
 from dpsql.exclusive import Home
 
@@ -54,7 +54,7 @@ class _Sealed(Generic[_T]):
 def _sealed(work: Callable[[], _T]) -> _Sealed[_T]:
     """Run work; return what it raises as bare as a new error, and whether it failed."""
     outer = sys.exc_info()[1]
-    with watched() as engine_failed:
+    with watch_failures() as engine_failed:
         try:
             return _Sealed(work())
         except BaseException as error:  # noqa: BLE001  whatever it is, its frames and its text may carry data

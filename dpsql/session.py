@@ -11,7 +11,7 @@ from dpsql.analysis import Plan, analyse, complete, is_private, public_sql
 from dpsql.answers import choose, details, rows
 from dpsql.charge import Charge, exact
 from dpsql.checked import CheckedCounts, MedianCounts, plain_array
-from dpsql.engines import Cancelled, Untranslatable, lengths, open_engine
+from dpsql.engines import Cancelled, Untranslatable, length_check_key, open_engine
 from dpsql.errors import InternalError, OperationalError, ProgrammingError
 from dpsql.exclusive import Turn
 from dpsql.language import (
@@ -283,10 +283,12 @@ class Session:
                 if self.versions.stamps([table]) != self._opened_on([table]):
                     raise OperationalError(_CHANGING)
                 self.ledger.vet(name, version)
-                if self.engine.short(name):
-                    self.ledger.vet(lengths(name), version)
+                if self.engine.within_length_limit(name):
+                    self.ledger.vet(length_check_key(name), version)
             else:
-                self.engine.assume_short(name, self.ledger.vetted(lengths(name), version))
+                self.engine.assume_within_length_limit(
+                    name, self.ledger.vetted(length_check_key(name), version)
+                )
 
     def _readable(self, name: str) -> bool:
         return sealed(lambda: self.engine.vet(name), otherwise=False)

@@ -1,15 +1,23 @@
-"""Engines: the schema database that binds, and the private databases that count.
+"""Engines: the schema database, which binds statements, and the private engines, which count.
 
-The schema database (private tables empty) answers everything public; a private engine runs `CompiledQuery`
-alone.
+The schema database, in which private tables are empty, answers everything public. A private engine runs
+`CompiledQuery` objects and nothing else.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dpsql.engines.protocol import CANCELLED, FAILED, Cancelled, Counts, Engine, Untranslatable, lengths
-from dpsql.engines.worker import watched
+from dpsql.engines.protocol import (
+    CANCELLED,
+    FAILED,
+    Cancelled,
+    Counts,
+    Engine,
+    Untranslatable,
+    length_check_key,
+)
+from dpsql.engines.worker import watch_failures
 from dpsql.policy import engine_kind
 
 if TYPE_CHECKING:
@@ -23,14 +31,14 @@ __all__ = [
     "Counts",
     "Engine",
     "Untranslatable",
-    "lengths",
+    "length_check_key",
     "open_engine",
-    "watched",
+    "watch_failures",
 ]
 
 
 def open_engine(policy: Policy) -> tuple[SchemaDatabase, Engine]:
-    """Open the schema database and the private engine of a policy; engines load when they are used."""
+    """Open the schema database and the private engine of a policy; imports the one engine that it names."""
     from dpsql.engines.duckdb.settings import interruptible  # noqa: PLC0415  heavy
 
     with interruptible():

@@ -1,4 +1,4 @@
-"""What every engine offers: exact counts of a compiled query, and nothing else."""
+"""The `Engine` protocol: exact counts of a compiled query, and nothing else."""
 
 from __future__ import annotations
 
@@ -16,24 +16,33 @@ if TYPE_CHECKING:
 
     from dpsql.analysis import CompiledQuery, PublicOrder
 
-__all__ = ["CANCELLED", "FAILED", "UNCHARGED", "Cancelled", "Counts", "Engine", "Untranslatable", "lengths"]
+__all__ = [
+    "CANCELLED",
+    "FAILED",
+    "UNCHARGED",
+    "Cancelled",
+    "Counts",
+    "Engine",
+    "Untranslatable",
+    "length_check_key",
+]
 
 FAILED = "the engine could not finish the statement; its charge is kept"
-"""All an analyst learns of a failure at run time: whether it depends on data must not be told."""
+"""The one message of every failure at run time: a message that depended on data would disclose it."""
 
 
 CANCELLED = "the statement was cancelled; its charge is kept"
 UNCHARGED = "the statement was cancelled; nothing was charged"
 
 
-class Cancelled(OperationalError):  # noqa: N818  what happened, as `KeyboardInterrupt`
-    """Another thread of the analyst's stopped the statement: no failure, but what was charged stays so."""
+class Cancelled(OperationalError):  # noqa: N818  an event, as `KeyboardInterrupt`
+    """The analyst cancelled the statement from another thread. It is no failure; its charge is kept."""
 
 
-class Untranslatable(Exception):  # noqa: N818  it is no error: the statement is refused for this engine
-    """The engine cannot do a part of the statement with DuckDB's meaning on every value.
+class Untranslatable(Exception):  # noqa: N818  a refusal of the statement for this engine
+    """The engine cannot run a part of the statement with DuckDB's result on every value.
 
-    Raised before anything is charged; `hint` says what would do.
+    It is raised before anything is charged. `hint` says what to write instead.
     """
 
     def __init__(self, message: str, hint: str | None = None) -> None:
@@ -42,19 +51,19 @@ class Untranslatable(Exception):  # noqa: N818  it is no error: the statement is
         self.hint = hint
 
 
-def lengths(table: str) -> str:
-    """Name what the ledger remembers of a table whose values are all within the limit on their length."""
-    return f"{table}\nlengths"  # no name of a table has a line break
+def length_check_key(table: str) -> str:
+    """Return the key under which the ledger stores that no value of a table exceeds the length limit."""
+    return f"{table}\nlengths"  # not a table's own key: no name has a line break
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Exact counts of the candidate groups, before any noise: never shown, never stored.
+    """Exact counts of the candidate groups before noise; they are never shown and never stored.
 
-    `keys` has the columns `k0`, ...; `n` is one int64 array a count, all of the same length.
+    `keys` has the columns `k0`, ...; `n` has one int64 array for each count, all of the same length.
 
-    Engines hand on the `order` of the compiled query. Without it the rows stand in an order that depends on
-    private rows: a mechanism may use the position of a count to find its key again, and for nothing else.
+    `order` is the order proof of the compiled query. Without it the order of rows depends on private rows:
+    a mechanism may use the position of a count to find its key again, and for nothing else.
     """
 
     keys: pa.Table
@@ -67,7 +76,7 @@ class Counts:
         return OrderedCounts(self.n[place])
 
     def rows_in_order(self) -> NDArray[np.int64]:
-        """Return the positions of all groups, to release the groups in the order they stand in."""
+        """Return the positions of all groups, for a release of the groups in this order."""
         self._need_order()
         return np.arange(self.keys.num_rows, dtype=np.int64)
 
@@ -77,29 +86,29 @@ class Counts:
 
 
 class Engine(Protocol):
-    """A private engine: holds the owner's data, locked down, and runs compiled queries alone."""
+    """A private engine: it has the owner's data, is locked down, and runs only compiled queries."""
 
     def translate(self, compiled: CompiledQuery) -> str:
-        """Return the text that `count` will run, for people.
+        """Return the SQL that `count` will run, for display.
 
-        Raises `Untranslatable` where the engine cannot do a part of it with DuckDB's meaning on every value:
-        the statement is refused, and nothing is charged.
+        Raises `Untranslatable` where the engine cannot run a part of it with DuckDB's result on every value.
+        The statement is then refused, and nothing is charged.
         """
 
     def count(self, compiled: CompiledQuery) -> Counts:
-        """Run the counting SQL; any engine error becomes one constant `OperationalError`."""
+        """Run a compiled query; every engine error becomes one constant `OperationalError`."""
 
     def vet(self, table: str) -> bool:
-        """Read a private table once, through its declared types and vouched facts; False if it fails."""
+        """Read a private table once and test its declared unique facts; return whether both succeed."""
 
-    def short(self, table: str) -> bool:
-        """Whether vetting has seen no value of a private table beyond the limit: its scan need not test."""
+    def within_length_limit(self, table: str) -> bool:
+        """Whether `vet` found no value of a private table beyond the length limit: its scan need not test."""
 
-    def assume_short(self, table: str, short: bool) -> None:
-        """Say what an earlier vetting of the same data has seen; no answer depends on it, only speed."""
+    def assume_within_length_limit(self, table: str, short: bool) -> None:
+        """Set the result of `within_length_limit` from an earlier `vet`; it affects speed only."""
 
     def cancel(self) -> None:
-        """Stop what runs, from another thread."""
+        """Stop the running statement, from another thread."""
 
     def close(self) -> None:
-        """Let go of the data."""
+        """Close the connections to the data."""

@@ -1,4 +1,4 @@
-"""What engines beyond DuckDB share: the schema database, the translation, the counts that come back."""
+"""The base class of engines other than DuckDB: schema database, translation, and reading of counts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dpsql.engines.duckdb.domains import Domains
 from dpsql.engines.duckdb.sources import Reader, read_source
 from dpsql.engines.protocol import CANCELLED, FAILED, UNCHARGED, Cancelled, Counts
 from dpsql.engines.schema_database import SchemaDatabase
-from dpsql.engines.translate import Column, Public, Translated, Untranslatable, translate
+from dpsql.engines.translate import PublicRelation, TargetColumn, Translated, Untranslatable, translate
 from dpsql.engines.worker import Ending, run
 from dpsql.errors import InternalError, OperationalError, PolicyError
 from dpsql.exclusive import Home
@@ -29,101 +29,101 @@ if TYPE_CHECKING:
 
 __all__ = ["RemoteEngine", "open_remote"]
 
-_KEPT = 16
-"""Translated statements and public relations that are kept."""
+_CACHE_SIZE = 16
+"""The most translated statements, and the most public relations, that are cached."""
 
 
 class RemoteEngine(ABC):
-    """A private engine that holds the owner's data elsewhere; subclasses say how to talk to it."""
+    """A private engine on another database system; subclasses implement its connection and catalog."""
 
     local_files = False
-    """Whether it reads Parquet files itself; else they hold public tables alone."""
+    """Whether the engine reads private Parquet files. If not, files may hold public tables only."""
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
         self._home = Home("engine")
         self._cancelled = False
-        self._made: OrderedDict[str, Translated] = OrderedDict()
-        self._public: dict[str, Public] = {}
+        self._translations: OrderedDict[str, Translated] = OrderedDict()
+        self._public_relations: dict[str, PublicRelation] = {}
         self.readers: dict[str, Reader] = {}
         self.public: dict[str, pa.Table] = {}
-        self._scans: dict[str, tuple[str, dict[str, Column]]] = {}
+        self._scans: dict[str, tuple[str, dict[str, TargetColumn]]] = {}
         self._private = frozenset(t.name for t in policy.tables.values() if not t.public)
         self._schema_database: SchemaDatabase | None = None
 
     @property
     @abstractmethod
     def dialect(self) -> Dialect:
-        """The writer of its SQL, over the tables found."""
+        """The dialect of the engine, with the scans of the tables found."""
 
     @abstractmethod
-    def look(self, table: Table) -> tuple[Reader, tuple[str, dict[str, Column]]]:
-        """Look a table up in the engine's catalog; raises `PolicyError`. No row is read."""
+    def introspect(self, table: Table) -> tuple[Reader, tuple[str, dict[str, TargetColumn]]]:
+        """Find a table in the engine's catalog, and write its scan; raises `PolicyError`. No row is read."""
 
     @abstractmethod
-    def bind(self, made: Translated) -> None:
-        """Let the engine bind and plan a statement, reading no row; raises `Untranslatable` if it fails."""
+    def bind(self, statement: Translated) -> None:
+        """Let the engine plan a statement without reading rows; raises `Untranslatable` if it cannot."""
 
     @abstractmethod
-    def fetch(self, made: Translated) -> pa.Table:
-        """Run a statement; called in a worker thread, may raise anything."""
+    def fetch(self, statement: Translated) -> pa.Table:
+        """Run a statement. It is called in a worker thread and may raise any exception."""
 
     @abstractmethod
     def stop(self) -> None:
-        """Stop what runs."""
+        """Stop the running statement."""
 
     @abstractmethod
     def interrupted(self, error: BaseException) -> bool:
-        """Whether an error is the engine's own report that a statement was stopped."""
+        """Whether an error is the engine's report that a statement was interrupted."""
 
     @abstractmethod
     def reopen(self) -> None:
-        """Start afresh after a failure."""
+        """Open a new connection after a failure."""
 
     @abstractmethod
-    def hashed(self, cells: list[str]) -> str:
-        """Write an aggregate that reads every cell."""
+    def checksum(self, cells: list[str]) -> str:
+        """Write an aggregate that reads every value of some columns."""
 
     @abstractmethod
-    def show(self, made: Translated) -> str:
-        """Write a statement for people."""
+    def show(self, statement: Translated) -> str:
+        """Return a statement's SQL for display, without public rows."""
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of the data."""
+        """Close the connections to the data."""
 
     def open_tables(self) -> SchemaDatabase:
-        """Look all tables up, read the public ones, and make the schema database beside them."""
+        """Find all tables, read the public ones, and return a schema database with them."""
         for table in self._policy.tables.values():
             source = table.source
             if isinstance(source, DatabaseSource) or (
                 self.local_files and isinstance(source, ParquetSource) and not table.public
             ):
-                reader, scan = self.look(table)
+                reader, scan = self.introspect(table)
                 self._scans[table.name] = scan
                 self.readers[table.name] = reader
                 if table.public:
                     self.public[table.name] = self._read(table.name, reader)
             elif table.public:
-                self.readers[table.name], self.public[table.name] = _local(table)
+                self.readers[table.name], self.public[table.name] = _read_public_file(table)
             else:
                 what = "CSV" if isinstance(source, CsvSource) else "Parquet"
                 raise PolicyError(
-                    f"tables.{table.name}.source: {self.dialect.name} does not hold a local {what} file",
+                    f"tables.{table.name}.source: {self.dialect.name} does not read a local {what} file",
                     hint='write source = "schema.table", a table of the engine; public tables may be files',
                 )
         self._schema_database = SchemaDatabase(self.readers, self.public, Domains(self._policy, self.readers))
         return self._schema_database
 
     def _read(self, name: str, reader: Reader) -> pa.Table:
-        """Read a public table whole, once, through its declared types."""
+        """Read all rows of a public table with their declared types."""
         text, columns = self._scans[name]
         listed = ", ".join(
             f"r.{self.dialect.quote(columns[c].name)} AS c{i}" for i, (c, _) in enumerate(reader.columns)
         )
-        kinds = tuple(Column(f"c{i}", kind) for i, (_, kind) in enumerate(reader.columns))
-        made = Translated(f"SELECT {listed} FROM {text} AS r", kinds, ())
-        rows = run(lambda: self.fetch(made), self.stop, self.interrupted).value
+        types = tuple(TargetColumn(f"c{i}", sql_type) for i, (_, sql_type) in enumerate(reader.columns))
+        statement = Translated(f"SELECT {listed} FROM {text} AS r", types, ())
+        rows = run(lambda: self.fetch(statement), self.stop, self.interrupted).value
         if rows is None:
             self.reopen()
             raise PolicyError(f"tables.{name}.source: cannot be read as declared")
@@ -132,36 +132,38 @@ class RemoteEngine(ABC):
         )
 
     def translate(self, compiled: CompiledQuery) -> str:
-        """Return the text the engine will run, for people; raises `Untranslatable`, uncharged."""
+        """Return the SQL that the engine will run, for display; raises `Untranslatable` before any charge."""
         return self.show(self._translated(compiled))
 
     def _translated(self, compiled: CompiledQuery) -> Translated:
         if not isinstance(compiled, CompiledQuery):
             raise InternalError("an engine counts compiled queries alone")
-        if compiled.sql not in self._made:
-            made = translate(compiled, self.dialect, self.schema_database, self._private, self._public)
-            self.bind(made)
-            self._made[compiled.sql] = made
-            while len(self._made) > _KEPT:
-                self._made.popitem(last=False)
-            while len(self._public) > _KEPT:
-                del self._public[next(iter(self._public))]
-        return self._made[compiled.sql]
+        if compiled.sql not in self._translations:
+            statement = translate(
+                compiled, self.dialect, self.schema_database, self._private, self._public_relations
+            )
+            self.bind(statement)
+            self._translations[compiled.sql] = statement
+            while len(self._translations) > _CACHE_SIZE:
+                self._translations.popitem(last=False)
+            while len(self._public_relations) > _CACHE_SIZE:
+                del self._public_relations[next(iter(self._public_relations))]
+        return self._translations[compiled.sql]
 
     @property
     def schema_database(self) -> SchemaDatabase:
-        """The schema database beside the engine."""
+        """The schema database of the same policy."""
         if self._schema_database is None:
             raise InternalError("the tables are not open")
         return self._schema_database
 
     def count(self, compiled: CompiledQuery) -> Counts:
-        """Run the counting SQL; any engine error becomes one constant `OperationalError`."""
+        """Run a compiled query; every engine error becomes one constant `OperationalError`."""
         try:
-            made = self._translated(compiled)
+            statement = self._translated(compiled)
         except Untranslatable as problem:
             raise OperationalError(problem.message) from None
-        rows = self._run(made)
+        rows = self._run(statement)
         width = len(compiled.keys)
         if rows.num_columns != width + compiled.counts:
             raise OperationalError(FAILED)
@@ -171,18 +173,18 @@ class RemoteEngine(ABC):
         )
         return Counts(keys.rename_columns([f"k{i}" for i in range(width)]), arrays, compiled.order)
 
-    def _run(self, made: Translated) -> pa.Table:
-        rows = self._rows(made, CANCELLED)
+    def _run(self, statement: Translated) -> pa.Table:
+        rows = self._rows(statement, CANCELLED)
         if rows is None:
             raise OperationalError(FAILED)
         return rows
 
-    def _rows(self, made: Translated, cancelled: str) -> pa.Table | None:
-        """Return the rows of a statement; None if it failed, and the engine was started afresh."""
+    def _rows(self, statement: Translated, cancelled: str) -> pa.Table | None:
+        """Return the rows of a statement, or None if it failed and the engine was reopened."""
         self._home.check()
         self._cancelled = False
         ended = run(
-            lambda: self.fetch(made),
+            lambda: self.fetch(statement),
             self.stop,
             self.interrupted,
             self._policy.timeout,
@@ -195,14 +197,14 @@ class RemoteEngine(ABC):
         return ended.value
 
     def vet(self, table: str) -> bool:
-        """Read every column once and test every vouched fact, so that no statement is the first to fail."""
+        """Read every column once and test every unique fact, so that no statement is the first to fail."""
         reader, (text, columns) = self.readers[table], self._scans[table]
         q = self.dialect.quote
         names = {name: f"r.{q(columns[name].name)}" for name, _ in reader.columns}
         unit = reader.table.unit
         lowered = {name.lower(): cell for name, cell in names.items()}
         there = f" WHERE {lowered[unit.column.lower()]} IS NOT NULL" if isinstance(unit, UnitColumn) else ""
-        checks = [f"SELECT {self.hashed(list(names.values()))} AS n0 FROM {text} AS r"]
+        checks = [f"SELECT {self.checksum(list(names.values()))} AS n0 FROM {text} AS r"]
         for fact in reader.table.unique:
             listed = ", ".join(lowered[c.lower()] for c in fact)
             repeated = f"SELECT 1 AS x FROM {text} AS r{there} GROUP BY {listed} HAVING COUNT(*) > 1"
@@ -215,21 +217,21 @@ class RemoteEngine(ABC):
                 return False
         return True
 
-    def short(self, table: str) -> bool:
+    def within_length_limit(self, table: str) -> bool:
         """See `Engine`: an engine that knows a stored value's length without reading it tests always."""
         return False
 
-    def assume_short(self, table: str, short: bool) -> None:  # noqa: B027  nothing to do, see `short`
+    def assume_within_length_limit(self, table: str, short: bool) -> None:  # noqa: B027  nothing to do, see `short`
         """See `Engine`."""
 
     def cancel(self) -> None:
-        """Stop what runs, from another thread."""
+        """Stop the running statement, from another thread."""
         self._cancelled = True
         self.stop()
 
 
-def _local(table: Table) -> tuple[Reader, pa.Table]:
-    """Read a public table that is a file, as the DuckDB engine does."""
+def _read_public_file(table: Table) -> tuple[Reader, pa.Table]:
+    """Read a public table that is a file, with DuckDB."""
     with settings.connect() as connection:
         reader = read_source(connection, table, None, 0)  # public: without a limit
         rows = None
@@ -242,23 +244,23 @@ def _local(table: Table) -> tuple[Reader, pa.Table]:
     return reader, rows
 
 
-def _as_declared(rows: pa.Table, kinds: list[SqlType]) -> pa.Table:
-    """Give columns the types that DuckDB hands out."""
-    if not kinds:
+def _as_declared(rows: pa.Table, types: list[SqlType]) -> pa.Table:
+    """Cast columns to the Arrow types that DuckDB returns for their SQL types."""
+    if not types:
         return rows
     with settings.interruptible(), duckdb.connect(":memory:") as connection:
         connection.execute("SET enable_progress_bar = false")
         connection.execute("SET preserve_insertion_order = true")
-        names = [f"c{i}" for i in range(len(kinds))]
+        names = [f"c{i}" for i in range(len(types))]
         connection.register("came", rows.rename_columns(names))
         listed = ", ".join(
-            f"CAST({quote(n)} AS {k}) AS {quote(n)}" for n, k in zip(names, kinds, strict=True)
+            f"CAST({quote(n)} AS {k}) AS {quote(n)}" for n, k in zip(names, types, strict=True)
         )
         return connection.sql(f"SELECT {listed} FROM came").to_arrow_table()
 
 
 def open_remote(engine: RemoteEngine) -> tuple[SchemaDatabase, RemoteEngine]:
-    """Open an engine's tables, and the schema database beside it."""
+    """Open the tables of an engine; return the schema database and the engine."""
     try:
         return engine.open_tables(), engine
     except BaseException:

@@ -1,7 +1,7 @@
-"""The schema database: every declared table with its types, private ones empty.
+"""The schema database: every declared table with its types, in which private tables are empty.
 
-Binder, catalog and public engine in one: public statements, domains, EXPLAIN and the binding of compiled
-queries run here, so none of them can show anything of private data.
+It is the binder, the catalog and the engine of public statements. Public statements, domains, EXPLAIN and
+the binding of compiled queries run here, so none of them can disclose private data.
 """
 
 from __future__ import annotations
@@ -32,20 +32,22 @@ if TYPE_CHECKING:
 
 __all__ = ["SchemaDatabase"]
 
-_INNER = {"HUGEINT": HUGEINT, "INTERVAL": INTERVAL, "JSON": JSON, '"NULL"': NULL, "NULL": NULL}
+_INTERNAL_TYPES = {"HUGEINT": HUGEINT, "INTERVAL": INTERVAL, "JSON": JSON, '"NULL"': NULL, "NULL": NULL}
 
 
-_WIDE = re.compile(r"DECIMAL\((19|2\d|3\d),(\d+)\)")
-_BARE = re.compile(r"(:\s*-?)(nan|inf)(inity)?\b", re.IGNORECASE)
+_WIDE_DECIMAL = re.compile(r"DECIMAL\((19|2\d|3\d),(\d+)\)")
+_BARE_NUMBER = re.compile(r"(:\s*-?)(nan|inf)(inity)?\b", re.IGNORECASE)
 
 
-def _read(text: str) -> dict[str, Any]:
-    """Read the engine's JSON, which writes NaN and infinity bare."""
+def _parse_json(text: str) -> dict[str, Any]:
+    """Parse JSON written by DuckDB, which writes NaN and infinity without quotes."""
     found: dict[str, Any]
     try:
         found = json.loads(text)
     except ValueError:
-        found = json.loads(_BARE.sub(lambda m: m[1] + {"nan": "NaN", "inf": "Infinity"}[m[2].lower()], text))
+        found = json.loads(
+            _BARE_NUMBER.sub(lambda m: m[1] + {"nan": "NaN", "inf": "Infinity"}[m[2].lower()], text)
+        )
     return found
 
 
@@ -63,7 +65,7 @@ class SchemaDatabase:
         self._con = settings.connect()
         self._con.execute("SET threads = 1")
         for name, reader in readers.items():
-            columns = ", ".join(f"{quote(column)} {kind}" for column, kind in reader.columns)
+            columns = ", ".join(f"{quote(column)} {sql_type}" for column, sql_type in reader.columns)
             self._con.execute(f"CREATE TABLE main.{quote(name)} ({columns})")
             if name in public:
                 self._con.register("dpsql_incoming", public[name])
@@ -79,18 +81,18 @@ class SchemaDatabase:
     def type_of(self, expression: str) -> SqlType:
         """See `Catalog`."""
         if expression not in self._types:
-            text = self._rows(f"SELECT typeof({expression})")[0][0]
-            wide = _WIDE.fullmatch(text)
-            if wide:  # a DECIMAL beyond 18 digits: the rules narrow it
+            text = self._fetch(f"SELECT typeof({expression})")[0][0]
+            wide = _WIDE_DECIMAL.fullmatch(text)
+            if wide:  # a DECIMAL of more than 18 digits, which the rules of the analysis narrow
                 self._types[expression] = SqlType("DECIMAL", int(wide[1]), int(wide[2]))
             else:
-                self._types[expression] = _INNER.get(text) or column_type(text)
+                self._types[expression] = _INTERNAL_TYPES.get(text) or column_type(text)
         return self._types[expression]
 
     def evaluate(self, expression: str) -> object:
         """See `Catalog`."""
         if expression not in self._values:
-            self._values[expression] = self._rows(f"SELECT {expression}")[0][0]
+            self._values[expression] = self._fetch(f"SELECT {expression}")[0][0]
         return self._values[expression]
 
     def count(self, relation: str) -> int:
@@ -100,7 +102,7 @@ class SchemaDatabase:
     def plan(self, sql: str) -> object:
         """See `Catalog`."""
         literal = "'" + sql.replace("'", "''") + "'"
-        bound = _read(self._rows(f"SELECT json_serialize_plan({literal}, optimize := false)")[0][0])
+        bound = _parse_json(self._fetch(f"SELECT json_serialize_plan({literal}, optimize := false)")[0][0])
         if bound.get("error"):
             raise ValueError("the compiled statement does not bind")
         return bound["plans"]
@@ -114,7 +116,7 @@ class SchemaDatabase:
         return self._domains.span(table, column)
 
     def unique(self, table: str) -> tuple[tuple[str, ...], ...]:
-        """See `Catalog`: a public table's declared facts, those that hold."""
+        """See `Catalog`: the declared unique facts of a public table that hold."""
         key = fold(table)
         if key not in self._unique:
             reader = self._readers[key]
@@ -122,14 +124,14 @@ class SchemaDatabase:
             for fact in reader.table.unique:
                 listed = ", ".join(quote(c) for c in fact)
                 name = f"main.{quote(reader.table.name)}"
-                repeated = self._rows(f"SELECT 1 FROM {name} GROUP BY {listed} HAVING COUNT(*) > 1 LIMIT 1")
+                repeated = self._fetch(f"SELECT 1 FROM {name} GROUP BY {listed} HAVING COUNT(*) > 1 LIMIT 1")
                 if not repeated:
                     held.append(fact)
             self._unique[key] = tuple(held)
         return self._unique[key]
 
     def run(self, sql: str) -> pa.Table:
-        """Run a checked public statement."""
+        """Run a public statement that the analysis has checked."""
         binds = True
 
         def work() -> pa.Table:
@@ -140,9 +142,9 @@ class SchemaDatabase:
                 binds = False
                 raise
 
-        made = self._run(work, UNCHARGED)
-        if made is not None:
-            return made
+        result = self._run(work, UNCHARGED)
+        if result is not None:
+            return result
         if not binds:
             raise ProgrammingError(
                 "the engine cannot bind this public statement: check the names and types of its columns"
@@ -150,7 +152,7 @@ class SchemaDatabase:
         raise OperationalError("the engine could not finish this public statement")
 
     def calculate(self, table: pa.Table, expressions: Sequence[str]) -> list[pa.Array]:
-        """Calculate over released rows (`r`): post-processing, which costs nothing."""
+        """Evaluate expressions over released rows, aliased `r`: post-processing, without charge."""
         listed = ", ".join(f"{sql} AS x{i}" for i, sql in enumerate(expressions))
 
         def work() -> pa.Table:
@@ -160,13 +162,13 @@ class SchemaDatabase:
             finally:
                 self._con.unregister("dpsql_incoming")
 
-        made = self._run(work, CANCELLED)
-        if made is None:
+        result = self._run(work, CANCELLED)
+        if result is None:
             raise OperationalError(FAILED)
-        return [made.column(i).combine_chunks() for i in range(made.num_columns)]
+        return [result.column(i).combine_chunks() for i in range(result.num_columns)]
 
     def _run(self, work: Callable[[], pa.Table], cancelled: str) -> pa.Table | None:
-        """Return what the work returns, None if it failed; in a thread, so that Ctrl-C stops it at once."""
+        """Run work in a thread, so that Ctrl-C stops it; return its result, or None if it failed."""
         with self._lock:
             self._cancelled = False
             ended = run(work, self.cancel, settings.interrupted, cancelled=lambda: self._cancelled)
@@ -175,16 +177,16 @@ class SchemaDatabase:
         return ended.value
 
     def cancel(self) -> None:
-        """Stop what runs, from another thread."""
+        """Stop the running statement, from another thread."""
         self._cancelled = True
-        with suppress(duckdb.Error):  # it may be closed
+        with suppress(duckdb.Error):  # the connection may be closed
             self._con.interrupt()
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the database."""
         self._con.close()
 
-    def _rows(self, sql: str) -> list[tuple[Any, ...]]:
+    def _fetch(self, sql: str) -> list[tuple[Any, ...]]:
         failed = cancelled = False
         with self._lock:
             try:
@@ -192,7 +194,7 @@ class SchemaDatabase:
                     return self._con.execute(sql).fetchall()
             except duckdb.InterruptException:
                 cancelled = True
-            except (duckdb.Error, RuntimeError):  # some of its own faults are no engine errors
+            except (duckdb.Error, RuntimeError):  # DuckDB raises some faults as RuntimeError
                 failed = True
         if cancelled:
             raise Cancelled(UNCHARGED)

@@ -1,7 +1,8 @@
-"""Private folders for an engine's temporary files, removed even after a crash: by the next process.
+"""Private folders for an engine's temporary files; the next process removes those left by a crash.
 
-A folder's owner holds a lock (`flock`) on it until it removes it or its process ends, however that ends. A
-folder whose lock is free has no owner and is removed. Where the system has no `flock`, only owners remove.
+The owner of a folder holds a lock (`flock`) on it until it removes the folder or its process ends, for
+whatever reason. A folder whose lock is free has no owner and is removed. On systems without `flock` a folder
+is removed by its owner only.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _ATTEMPTS = 100
 
 
 class Scratch:
-    """A folder readable by its owner alone; it goes with this object, or with its process."""
+    """A folder readable by its owner alone; it is removed with this object, or when its process ends."""
 
     def __init__(self) -> None:
         remove_ownerless()
@@ -34,19 +35,19 @@ class Scratch:
         self._finalizer = weakref.finalize(self, _remove, self.path, lock, os.getpid())
 
     def remove(self) -> None:
-        """Remove the folder and what is in it; nothing happens the second time."""
+        """Remove the folder and its contents; a second call has no effect."""
         self._finalizer()
 
 
 def _make() -> tuple[Path, int | None]:
-    """Make a folder and lock it; between the two another process may have taken it for nobody's."""
+    """Make a folder and lock it; try again if another process removed it in between as ownerless."""
     for _ in range(_ATTEMPTS):
         path = Path(tempfile.mkdtemp(prefix=_PREFIX))
         try:
             lock = _locked(path) if fcntl is not None else None
         except FileNotFoundError:
             continue
-        except OSError:  # a file system without locks: nobody can have it there either, so nobody removes it
+        except OSError:  # a file system without locks: no process can lock the folder, so none removes it
             return path, None
         if fcntl is None:
             return path, None
@@ -58,7 +59,7 @@ def _make() -> tuple[Path, int | None]:
 
 
 def remove_ownerless() -> None:
-    """Remove this user's folders whose processes are gone."""
+    """Remove this user's folders whose processes have ended."""
     if fcntl is None:
         return
     with suppress(OSError), os.scandir(tempfile.gettempdir()) as entries:
@@ -74,7 +75,7 @@ def _remove_if_ownerless(path: Path) -> None:
     if lock is None:
         return
     try:
-        # What is at the path now may be another's: what was locked is what must be there.
+        # Another folder may be at the path now; only the one that was locked is removed.
         if _is_at(lock, path) and _is_mine(os.fstat(lock)):
             shutil.rmtree(path)
     finally:
@@ -82,7 +83,7 @@ def _remove_if_ownerless(path: Path) -> None:
 
 
 def _is_mine(found: os.stat_result) -> bool:
-    """Whether it is a real folder of this user, open to nobody else."""
+    """Whether it is a folder (no link) of this user to which no other user has access."""
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o077
 
 
@@ -109,7 +110,7 @@ def _is_at(handle: int, path: Path) -> bool:
 
 
 def _remove(path: Path, lock: int | None, process: int) -> None:
-    """Remove a folder; a forked child leaves its parent's alone."""
+    """Remove a folder, unless this is a forked child of the process that made it."""
     if os.getpid() == process:
         shutil.rmtree(path, ignore_errors=True)
     if lock is not None:

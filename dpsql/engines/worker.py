@@ -1,4 +1,4 @@
-"""Run an engine's statement in a thread of its own, so that Ctrl-C and `cancel` stop it at once."""
+"""Runs an engine's statement in a thread of its own, so that Ctrl-C and `cancel` stop it at once."""
 
 from __future__ import annotations
 
@@ -12,62 +12,62 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["Ended", "Ending", "run", "watched"]
+__all__ = ["Ending", "Outcome", "run", "watch_failures"]
 
 _TICK = 0.05
 _PATIENCE = 20
-"""Ticks for which a second Ctrl-C does not cut the cancelling short: what still runs holds the database."""
+"""Ticks for which a second Ctrl-C does not stop the cancelling: a running statement uses the database."""
 
-_Made = TypeVar("_Made")
+_Result = TypeVar("_Result")
 
 
 class Ending(Enum):
-    """How the engine ended what it ran, by its own report."""
+    """How a statement ended, by the engine's own report."""
 
     RUNNING = "running"
     ANSWERED = "answered"
     INTERRUPTED = "interrupted"
-    """The engine says that it was interrupted, and a person had asked for it before the timeout."""
+    """The engine reports an interrupt, and a person had asked for one before the timeout."""
     FAILED = "failed"
 
 
 @dataclass(slots=True)
-class Ended(Generic[_Made]):
-    """What came of the work; its value is there if it was answered, and its error is kept by nobody."""
+class Outcome(Generic[_Result]):
+    """How the work ended, with its value if it was answered; its error is not kept."""
 
     ending: Ending = Ending.RUNNING
-    value: _Made | None = None
+    value: _Result | None = None
 
 
-class _Watch(threading.local):
+class _Observers(threading.local):
     endings: list[Callable[[], Ending]] | None = None
 
 
-_watch = _Watch()
+_observers = _Observers()
 
 
 @contextmanager
-def watched() -> Iterator[Callable[[], bool]]:
-    """Give a function that tells whether anything that this thread ran in the block has failed.
+def watch_failures() -> Iterator[Callable[[], bool]]:
+    """Yield a function that says whether any work that this thread ran in the block has failed.
 
-    It tells so as soon as the engine has failed, before any error is raised: a Ctrl-C after that
-    must not turn the failure into something else.
+    It is true as soon as the engine has failed, before any error is raised: a Ctrl-C after that must not
+    turn the failure into an interrupt.
     """
-    before = _watch.endings
+    before = _observers.endings
     endings: list[Callable[[], Ending]] = []
-    _watch.endings = endings
+    _observers.endings = endings
     try:
         yield lambda: any(ending() is Ending.FAILED for ending in endings)
     finally:
-        _watch.endings = before
+        _observers.endings = before
 
 
-class _Work(Generic[_Made]):
-    """One piece of work, the thread it runs in, and how it ends."""
+class _Work(Generic[_Result]):
+    """One piece of work: what it runs, its timeout, and how it ended."""
 
     def __init__(
         self,
-        work: Callable[[], _Made],
+        work: Callable[[], _Result],
         interrupted: Callable[[BaseException], bool],
         timeout: float | None,
         cancelled: Callable[[], bool],
@@ -77,28 +77,28 @@ class _Work(Generic[_Made]):
         self._cancelled = cancelled
         self._timeout = timeout
         self._start = time.monotonic()
-        self.asked = False
+        self.stop_requested = False
         """Whether Ctrl-C asked the work to stop."""
-        self.ended: Ended[_Made] = Ended()
+        self.ended: Outcome[_Result] = Outcome()
         self.done = threading.Event()
 
     def body(self) -> None:
-        """Run the work; no error leaves it, whatever it is."""
+        """Run the work; no exception leaves this method."""
         try:
             self.ended.value = self._work()
             self.ended.ending = Ending.ANSWERED
         except BaseException as error:  # noqa: BLE001  the thread's own hook would print it
-            # A timeout is no wish of a person's: some engines report it as an interrupt too.
+            # Some engines report a timeout as an interrupt, but no person asked for it.
             self.ended.ending = Ending.FAILED
             with suppress(Exception):
-                asked = (self.asked or self._cancelled()) and not self.late(0.99)
-                if asked and self._interrupted(error):
+                stop_requested = (self.stop_requested or self._cancelled()) and not self.timed_out(0.99)
+                if stop_requested and self._interrupted(error):
                     self.ended.ending = Ending.INTERRUPTED
         finally:
             self.done.set()
 
-    def late(self, part: float = 1.0) -> bool:
-        """Whether this part of the time allowed has passed."""
+    def timed_out(self, part: float = 1.0) -> bool:
+        """Whether this part of the timeout has passed."""
         return self._timeout is not None and time.monotonic() - self._start > part * self._timeout
 
     def ending(self) -> Ending:
@@ -106,21 +106,21 @@ class _Work(Generic[_Made]):
 
 
 def run(
-    work: Callable[[], _Made],
+    work: Callable[[], _Result],
     cancel: Callable[[], None],
     interrupted: Callable[[BaseException], bool],
     timeout: float | None = None,
     cancelled: Callable[[], bool] = lambda: False,
-) -> Ended[_Made]:
-    """Return what came of the work; no engine error may be seen, whatever it is.
+) -> Outcome[_Result]:
+    """Run work in a thread and return its outcome; no exception of the engine leaves this function.
 
-    After `timeout` seconds, or once `cancelled` says so, the work is cancelled, again and again until it
-    ends: what comes before the engine has begun is lost. `interrupted` tells whether an error is the
-    engine's report of an interrupt; every other error is a failure, also when somebody cancelled.
+    After `timeout` seconds, or once `cancelled` returns True, `cancel` is called repeatedly until the work
+    ends: a call before the engine has begun has no effect. `interrupted` says whether an error is the
+    engine's report of an interrupt. Every other error is a failure, even if the work was cancelled.
     """
     job = _Work(work, interrupted, timeout, cancelled)
-    if _watch.endings is not None:
-        _watch.endings.append(job.ending)
+    if _observers.endings is not None:
+        _observers.endings.append(job.ending)
     worker = threading.Thread(target=job.body, daemon=True)
     ticks = 0
     try:
@@ -128,19 +128,19 @@ def run(
         # Not join(): before Python 3.13 a Ctrl-C in it marks the running thread as ended.
         while not job.done.wait(_TICK):
             ticks += 1
-            if ticks % 4 == 0 and (job.late() or cancelled()):
+            if ticks % 4 == 0 and (job.timed_out() or cancelled()):
                 cancel()
     except BaseException:
-        # A thread whose start was cut short may still have to begin.
+        # A thread whose start was interrupted may still begin.
         if worker.ident is not None:
-            job.asked = True
+            job.stop_requested = True
             _stop(job.done, cancel)
         raise
     return job.ended
 
 
 def _stop(done: threading.Event, cancel: Callable[[], None]) -> None:
-    """Cancel again and again until the work has ended."""
+    """Cancel repeatedly until the work has ended."""
     ticks = 0
     while not done.is_set():
         try:

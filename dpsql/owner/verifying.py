@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dpsql.engines import lengths
+from dpsql.engines import length_check_key
 from dpsql.engines.duckdb.checks import Inspector, UnreadableError
 from dpsql.errors import PolicyError
 from dpsql.owner.findings import Report, times
@@ -74,7 +74,7 @@ def _verify_table(
         if report.wrong == before and not table.public:
             report.passed[table.name] = version
             if short:
-                report.passed[lengths(table.name)] = version
+                report.passed[length_check_key(table.name)] = version
         for column, domain in table.domain.items():
             if not isinstance(domain, EnumDomain):
                 _verify_domain(report, inspector, table, column)
@@ -88,7 +88,7 @@ def _verify_values(report: Report, inspector: Inspector, table: Table, lost: dic
         if lost[column]:
             text = f"{times(lost[column], 'value')} not readable as {kind}, so read as NULL"
             report.bad(joined("tables", table.name, "columns", column), text)
-    for column, wrong in inspector.no_timestamps(table.name).items():
+    for column, wrong in inspector.invalid_timestamps(table.name).items():
         if wrong:
             text = f"{times(wrong, 'value')} no TIMESTAMP (before 290309 BC): correct it, or declare VARCHAR"
             report.bad(joined("tables", table.name, "columns", column), text)
@@ -98,7 +98,7 @@ def _verify_lengths(report: Report, inspector: Inspector, policy: Policy, table:
     """Tell of values beyond the limit; return whether there is none."""
     limit = shown_length(policy.longest_value)
     facts = {column.lower() for fact in table.unique for column in fact}
-    found = {column: longer for column, longer in inspector.longer(table.name).items() if longer}
+    found = {column: longer for column, longer in inspector.over_limit(table.name).items() if longer}
     for column, longer in found.items():
         what = "their rows are not read" if column.lower() in facts else "read as NULL"
         text = f"{times(longer, 'value')} longer than {limit} ([engine] longest_value): {what}"

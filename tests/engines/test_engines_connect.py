@@ -82,7 +82,7 @@ def _wait(port: int, server: subprocess.Popen[bytes]) -> None:
 
 @pytest.mark.spark
 def test_a_catalog_table_is_counted_over_connect(address: str, tmp_path: Path):
-    from dpsql.engines.spark.start import open_session
+    from dpsql.engines.spark.connection import open_session
 
     owner = open_session(address)
     owner.sql("CREATE DATABASE shop").collect()

@@ -33,7 +33,7 @@ BOTH = {
     "A321": "string_split",
     "A322": "string_split",
     "A343": "signbit",
-    "A344": "sum in an order",
+    "A344": "sum with ORDER BY",
     "A61": "UNNEST",
     "A75": "FIRST and LAST",
     "A222": "FIRST and LAST",
@@ -41,13 +41,13 @@ BOTH = {
 REFUSED = {
     "PostgreSQL": {
         **BOTH,
-        "A28": "a FULL JOIN on more than equal columns",
-        "A143": "a FULL JOIN on more than equal columns",
+        "A28": "a FULL JOIN on anything but equalities of columns",
+        "A143": "a FULL JOIN on anything but equalities of columns",
         "A226": "DOUBLE arithmetic overflows",
     },
     "Spark": {
         **BOTH,
-        "A243": "does not plan this statement",
+        "A243": "cannot plan this statement",
     },
 }
 """By fixture: why it is refused there. A new one needs a line here, or a translation."""

@@ -13,7 +13,7 @@ from support.stores import PostgresStore, Store, compare
 
 from dpsql.engines import FAILED, Cancelled
 from dpsql.engines.remote import RemoteEngine
-from dpsql.engines.translate import Column, Translated
+from dpsql.engines.translate import TargetColumn, Translated
 from dpsql.errors import OperationalError, PolicyError, QueryRefused
 from dpsql.session import Session
 from dpsql.types import BIGINT
@@ -57,7 +57,7 @@ def engine(session: Session) -> RemoteEngine:
 
 
 def long_one(engine: RemoteEngine) -> Translated:
-    return Translated(LONG[engine.dialect.name], (Column("n0", BIGINT),), ())
+    return Translated(LONG[engine.dialect.name], (TargetColumn("n0", BIGINT),), ())
 
 
 def test_what_runs_is_stopped_from_another_thread(engine: RemoteEngine, session: Session):

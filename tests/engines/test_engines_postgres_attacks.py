@@ -300,13 +300,15 @@ def test_a_session_that_forgot_its_settings_counts_the_same(postgres: PostgresSt
 def test_a_text_means_the_same_whatever_strings_are(postgres: PostgresStore):
     from adbc_driver_postgresql import dbapi
 
-    from dpsql.engines.postgres.dialect import text
+    from dpsql.engines.postgres.dialect import string_literal
 
     values = ["\\", "'", "\\'", "'\\", "a\\\\'b", "\\x41", " OR 1 = 1 --", "\n\t\\n"]
     with dbapi.connect(postgres.address, autocommit=True) as connection, connection.cursor() as cursor:
         for word in ("on", "off"):
             cursor.execute(f"SET standard_conforming_strings = {word}")
-            cursor.execute("SELECT " + ", ".join(f"{text(v)} AS c{i}" for i, v in enumerate(values)))
+            cursor.execute(
+                "SELECT " + ", ".join(f"{string_literal(v)} AS c{i}" for i, v in enumerate(values))
+            )
             assert list(cursor.fetch_arrow_table().to_pylist()[0].values()) == values
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.stores import PostgresStore
 
-from dpsql.engines.postgres.guard import look_up
+from dpsql.engines.postgres.catalog import find_table
 from dpsql.engines.postgres.schema import scan
 from dpsql.errors import OperationalError, PolicyError, QueryRefused
 from dpsql.policy import DatabaseSource, Policy, Table, UnitColumn
@@ -151,14 +151,14 @@ def test_a_column_that_is_calculated_when_it_is_read_is_refused(postgres: Postgr
     table = Table(name="visits", source=source, unit=UnitColumn("user_id"), columns=dict(columns))
     session = opened(postgres)
     ask = session.engine._con.ask  # type: ignore[attr-defined]  PostgresEngine
-    seen = look_up(ask, table, source)
+    seen = find_table(ask, table, source)
     assert [c.kind for c in seen.columns] == ["int8", "text"]
 
     def as_version_18(sql: str) -> list[tuple[object, ...]]:
         assert "a.attgenerated = 'v'" in sql
         return ask(sql.replace("a.attgenerated = 'v'", "a.attname = 'page'"))  # type: ignore[no-any-return]
 
-    found = look_up(as_version_18, table, source)
+    found = find_table(as_version_18, table, source)
     assert [c.kind for c in found.columns] == ["int8", "virtual"]
     with pytest.raises(PolicyError, match="calculated when it is read"):
         scan(table, found, columns, 1000)

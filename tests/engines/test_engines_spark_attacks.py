@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 from support.stores import SparkStore, compare
 
-from dpsql.engines.spark import start
+from dpsql.engines.spark import connection as spark
 from dpsql.engines.spark.dialect import SparkDialect
-from dpsql.engines.spark.schema import check_facts
+from dpsql.engines.spark.guard import check_facts
 from dpsql.engines.translate import Untranslatable
 from dpsql.engines.translate.value import Value
 from dpsql.errors import OperationalError, PolicyError
@@ -128,7 +128,7 @@ def test_a_vouched_fact_needs_a_version_where_rows_may_come_unseen(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    "name", [next(iter(start._PINNED)), "spark.sql.ansi.enabled", list(start._PINNED)[-1]]
+    "name", [next(iter(spark._PINNED)), "spark.sql.ansi.enabled", list(spark._PINNED)[-1]]
 )
 @pytest.mark.parametrize("way", ["raises", "ignores"])
 def test_a_setting_that_does_not_hold_is_no_session(monkeypatch, session: Session, name: str, way: str):
@@ -145,23 +145,23 @@ def test_a_setting_that_does_not_hold_is_no_session(monkeypatch, session: Sessio
             return "another" if key == name else str(real.conf.get(key))
 
     bent = SimpleNamespace(conf=Conf(), sql=real.sql, sparkContext=real.sparkContext)
-    monkeypatch.setattr(start, "_start", lambda: bent)
+    monkeypatch.setattr(spark, "_start", lambda: bent)
     with pytest.raises(OperationalError) as caught:
-        start.open_session("spark")
+        spark.open_session("spark")
     assert caught.value.__cause__ is None
 
 
 def test_a_spark_that_does_not_obey_a_setting_is_no_session(session: Session):
     """A server keeps settings it does not know: what they do is asked."""
     real = session.engine.session.newSession()  # type: ignore[attr-defined]  SparkEngine
-    assert start._pin(real)
+    assert spark._pin(real)
 
     def rounded(text: str) -> object:
         real.conf.set("spark.sql.legacy.decimal.retainFractionDigitsOnTruncate", "false")
         return real.sql(text)
 
-    assert not start._pin(SimpleNamespace(conf=real.conf, sql=rounded))
-    assert start._pin(real)
+    assert not spark._pin(SimpleNamespace(conf=real.conf, sql=rounded))
+    assert spark._pin(real)
 
 
 @pytest.mark.parametrize(
@@ -179,11 +179,11 @@ def test_a_running_spark_that_others_watch_is_refused(
     real = session.engine.session.newSession()  # type: ignore[attr-defined]  SparkEngine
     context = SimpleNamespace(getConf=lambda: settings)
     watched = SimpleNamespace(conf=real.conf, sql=real.sql, sparkContext=context)
-    monkeypatch.setattr(start, "_start", lambda: watched)
+    monkeypatch.setattr(spark, "_start", lambda: watched)
     with pytest.raises(PolicyError) as caught:
-        start.open_session("spark")
+        spark.open_session("spark")
     assert "spark.ui.enabled" in (caught.value.hint or "")
-    assert not start._watched(real)
+    assert not spark._exposes_statements(real)
 
 
 def test_spark_leaves_nothing_beside_the_callers_files(session: Session):
@@ -199,7 +199,7 @@ def test_spark_leaves_nothing_beside_the_callers_files(session: Session):
 
 def test_an_address_has_no_fragment():
     with pytest.raises(PolicyError):
-        start.open_session("sc://127.0.0.1:15002/#;token=x")
+        spark.open_session("sc://127.0.0.1:15002/#;token=x")
 
 
 TEXTS = ("", "a", "aa", "aba", "ab", "b", "Éa", "aÉ", "ÉaÉ", "%", "a%b", "xay", "É")

@@ -678,7 +678,7 @@ def test_what_stops_the_last_calculation_is_no_failure(session, monkeypatch, by_
 
 
 def test_a_stopped_vetting_is_no_verdict(session, monkeypatch):
-    monkeypatch.setattr(engine_module, "out_of_range", lambda _: f"({HEAVY}) > 0")
+    monkeypatch.setattr(engine_module, "invalid_timestamp", lambda _: f"({HEAVY}) > 0")
     object.__setattr__(session.engine.readers["visits"], "columns", (("ms", TIMESTAMP),))
     with pytest.raises(Cancelled, match="nothing was charged"), stopped(session.cancel):
         session.engine.vet("visits")

@@ -17,12 +17,12 @@ from dpsql.engines import open_engine
 from dpsql.engines.duckdb.domains import Domains
 from dpsql.engines.duckdb.sources import Reader
 from dpsql.engines.postgres.dialect import PostgresDialect
-from dpsql.engines.postgres.rows import shown, whole
+from dpsql.engines.postgres.rows import display_sql, executable_sql
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.engines.spark.dialect import SparkDialect
-from dpsql.engines.translate import Column, Dialect, Translated, Untranslatable, translate_text
+from dpsql.engines.translate import Dialect, TargetColumn, Translated, Untranslatable, translate_text
 from dpsql.engines.translate.cases import case_table
-from dpsql.engines.worker import Ending, run, watched
+from dpsql.engines.worker import Ending, run, watch_failures
 from dpsql.errors import PolicyError
 from dpsql.policy import BudgetPolicy, DatabaseSource, ParquetSource, Policy, Table, UnitColumn, load
 from dpsql.types import column_type
@@ -83,7 +83,9 @@ def schema():
 
 @pytest.fixture(params=["postgres", "spark"])
 def dialect(request: pytest.FixtureRequest) -> Dialect:
-    columns = {n: Column(f"x{i}", column_type(k), SPREADS.get(n)) for i, (n, k) in enumerate(COLUMNS.items())}
+    columns = {
+        n: TargetColumn(f"x{i}", column_type(k), SPREADS.get(n)) for i, (n, k) in enumerate(COLUMNS.items())
+    }
     kind = PostgresDialect if request.param == "postgres" else SparkDialect
     return kind({"rows": ("(SELECT 1) ", columns)})
 
@@ -171,7 +173,9 @@ def test_what_the_compiled_language_does_not_have_is_refused(
 
 
 def test_doubles_that_could_overflow_are_postgres_errors_so_refused(schema: SchemaDatabase):
-    columns = {n: Column(f"x{i}", column_type(k), SPREADS.get(n)) for i, (n, k) in enumerate(COLUMNS.items())}
+    columns = {
+        n: TargetColumn(f"x{i}", column_type(k), SPREADS.get(n)) for i, (n, k) in enumerate(COLUMNS.items())
+    }
     dialect = PostgresDialect({"rows": ("(SELECT 1) ", columns)})
     with pytest.raises(Untranslatable, match="overflow"):
         made(schema, dialect, "((r.d * 2.0::DOUBLE) + 0.0)")
@@ -208,7 +212,7 @@ def test_a_text_is_never_syntax(schema: SchemaDatabase, dialect: Dialect, text: 
         assert f"CAST({whole_text} AS text)" in sql
 
 
-def test_points_of_time_travel_as_rows(schema: SchemaDatabase, dialect: Dialect):
+def test_dates_and_timestamps_are_sent_as_rows(schema: SchemaDatabase, dialect: Dialect):
     grid = Span(date(2024, 1, 1), date(2024, 1, 2)).grid("hour")
     assert grid is not None
     points = f"(SELECT v AS c0 FROM ({grid.sql}) AS d) AS t1"
@@ -224,7 +228,7 @@ def test_points_of_time_travel_as_rows(schema: SchemaDatabase, dialect: Dialect)
     ]
 
 
-def test_public_relations_travel_once_and_are_told_by_their_number(schema: SchemaDatabase, dialect: Dialect):
+def test_public_relations_are_sent_once_and_shown_by_their_number(schema: SchemaDatabase, dialect: Dialect):
     public = '(SELECT b."page" AS c0 FROM main."pages" AS b)'
     sql = (
         f'SELECT b."id" AS x FROM main."rows" AS b INNER JOIN {public} AS t1 ON b."s" = t1.c0 '
@@ -235,9 +239,9 @@ def test_public_relations_travel_once_and_are_told_by_their_number(schema: Schem
     assert found.public[0].rows.to_pydict() == {"c0": ["a", 'b"\\', None]}
     assert "pages" not in found.sql
     if isinstance(dialect, PostgresDialect):
-        assert r"""E'{"a","b\\"\\\\",NULL}'""" in whole(found, dialect)
-        assert "3 public rows" in shown(found, dialect)
-        assert '"a"' not in shown(found, dialect)
+        assert r"""E'{"a","b\\"\\\\",NULL}'""" in executable_sql(found, dialect)
+        assert "3 public rows" in display_sql(found, dialect)
+        assert '"a"' not in display_sql(found, dialect)
 
 
 def test_case_is_one_character_for_one(schema: SchemaDatabase):
@@ -331,20 +335,20 @@ def test_work_that_fails_says_nothing():
 
 
 def test_work_is_cancelled_until_it_ends():
-    asked: list[int] = []
+    stop_requested: list[int] = []
 
     def wait() -> pa.Table:
-        while len(asked) < 3:  # the first ones are lost
+        while len(stop_requested) < 3:  # the first ones are lost
             pass
         raise ValueError
 
-    ended = run(wait, lambda: asked.append(1), lambda _: True, cancelled=lambda: True)
+    ended = run(wait, lambda: stop_requested.append(1), lambda _: True, cancelled=lambda: True)
     assert (ended.ending, ended.value) == (Ending.INTERRUPTED, None)
-    asked.clear()
-    ended = run(wait, lambda: asked.append(1), lambda _: False, cancelled=lambda: True)
+    stop_requested.clear()
+    ended = run(wait, lambda: stop_requested.append(1), lambda _: False, cancelled=lambda: True)
     assert ended.ending is Ending.FAILED, "the engine says that it was no interrupt"
-    asked.clear()
-    ended = run(wait, lambda: asked.append(1), lambda _: True, timeout=0.1, cancelled=lambda: True)
+    stop_requested.clear()
+    ended = run(wait, lambda: stop_requested.append(1), lambda _: True, timeout=0.1, cancelled=lambda: True)
     assert ended.ending is Ending.FAILED, "a timeout is no wish of a person's"
 
 
@@ -352,9 +356,9 @@ def test_an_interrupt_that_nobody_asked_for_is_a_failure():
     def fail() -> pa.Table:
         raise ValueError
 
-    with watched() as failed:
+    with watch_failures() as failed:
         assert run(fail, lambda: None, lambda _: True).ending is Ending.FAILED
         assert failed()
-    with watched() as failed:
+    with watch_failures() as failed:
         assert run(lambda: 1, lambda: None, lambda _: True).value == 1
         assert not failed()

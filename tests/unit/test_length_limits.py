@@ -11,7 +11,7 @@ import pytest
 
 from dpsql.analysis import analyse, complete
 from dpsql.analysis.functions import Function, listed
-from dpsql.engines import lengths
+from dpsql.engines import length_check_key
 from dpsql.engines.duckdb import settings
 from dpsql.engines.duckdb.engine import DuckDBEngine
 from dpsql.errors import PolicyError, QueryRefused
@@ -155,7 +155,7 @@ def test_the_owner_alone_is_told_which_columns_hold_longer_values(made: Make):
     assert set(report.passed) == {"notes"}
     report = verify(made("SELECT 1 AS user_id, 'a' AS note"))
     assert not any("longer" in f.text for f in report.findings)
-    assert set(report.passed) == {"notes", lengths("notes")}
+    assert set(report.passed) == {"notes", length_check_key("notes")}
 
 
 REFUSED = [

@@ -1,1 +1,1 @@
-"""DuckDB, the default engine: sources, the schema database, and the locked-down private database."""
+"""DuckDB, the default engine: sources, domains, and the locked-down private database."""

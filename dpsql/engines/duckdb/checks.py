@@ -1,4 +1,4 @@
-"""The owner's own look at the data: whether what a policy declares is so. Its results are private."""
+"""Checks of the data against the policy, for the owner. Their results are private."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import duckdb
 
 from dpsql.analysis import fold, quote
 from dpsql.engines.duckdb.csv_source import well_quoted
-from dpsql.engines.duckdb.engine import DuckDBEngine, out_of_range
+from dpsql.engines.duckdb.engine import DuckDBEngine, invalid_timestamp
 from dpsql.errors import InternalError
 from dpsql.policy import CsvSource, UnitColumn, UnitVia
 from dpsql.types import TIMESTAMP
@@ -24,22 +24,22 @@ class UnreadableError(Exception):
 
 
 class Inspector(DuckDBEngine):
-    """A private database that answers the owner; no analyst's session ever makes one."""
+    """A private database with exact queries for the owner; no analyst's session makes one."""
 
     def read(self, table: str) -> tuple[int, dict[str, int]]:
         """Read every column once through its declared type.
 
-        Returns the number of rows, and for each column how many values its type does not hold (they are
-        read as NULL). Raises `UnreadableError`.
+        Returns the number of rows, and for each column the number of values that its declared type does not
+        hold; they are read as NULL. Raises `UnreadableError`.
         """
         reader = self.readers[table]
         if isinstance(reader.table.source, CsvSource) and not well_quoted(reader.table.source.path):
             raise UnreadableError(
-                "its quotes are not as RFC 4180 has them: quote whole fields, double the quotes in them"
+                "its quotes do not follow RFC 4180: quote whole fields, and double the quotes within them"
             )
-        listed, scan = _parts(reader)
-        physical = {fold(row[0]): row[0] for row in self._all(f"DESCRIBE SELECT * FROM {scan}")}
-        # A declared name is ASCII, so these names are free.
+        listed, scan = _split_select(reader)
+        physical = {fold(row[0]): row[0] for row in self._fetch_all(f"DESCRIBE SELECT * FROM {scan}")}
+        # Declared names are ASCII, so these names are not taken.
         raw = ", ".join(
             f"{quote(physical[fold(name)])} AS {quote(f'§{i}')}" for i, (name, _) in enumerate(reader.columns)
         )
@@ -48,47 +48,53 @@ class Inspector(DuckDBEngine):
             f"COUNT(*) FILTER (WHERE {quote(f'§{i}')} IS NOT NULL AND {quote(name)} IS NULL)"
             for i, (name, _) in enumerate(reader.columns)
         )
-        row = self._one(f"SELECT COUNT(*), {wanted} FROM (SELECT {listed}, {raw} FROM {scan}) AS r")
+        row = self._fetch_one(f"SELECT COUNT(*), {wanted} FROM (SELECT {listed}, {raw} FROM {scan}) AS r")
         return row[0], {name: row[2 + 2 * i] for i, (name, _) in enumerate(reader.columns)}
 
     def unreadable(self, table: str) -> dict[str, str]:
-        """Read each column alone; return those that cannot be read, with the engine's words."""
+        """Read each column separately; return those that cannot be read, with the engine's error texts."""
         problems = {}
         for name, _ in self.readers[table].columns:
             try:
-                self._one(f"SELECT bit_xor(hash({quote(name)})) FROM main.{quote(table)}")
+                self._fetch_one(f"SELECT bit_xor(hash({quote(name)})) FROM main.{quote(table)}")
             except UnreadableError as problem:
                 problems[name] = str(problem)
         return problems
 
-    def no_timestamps(self, table: str) -> dict[str, int]:
-        """Return for each TIMESTAMP column how many of its values are none."""
-        columns = [name for name, kind in self.readers[table].columns if kind == TIMESTAMP]
+    def invalid_timestamps(self, table: str) -> dict[str, int]:
+        """Return for each TIMESTAMP column the number of its values that are no valid timestamps."""
+        columns = [name for name, sql_type in self.readers[table].columns if sql_type == TIMESTAMP]
         if not columns:
             return {}
-        counts = ", ".join(f"COUNT(*) FILTER (WHERE {out_of_range(name)})" for name in columns)
-        return dict(zip(columns, self._one(f"SELECT {counts} FROM main.{quote(table)}"), strict=True))
+        counts = ", ".join(f"COUNT(*) FILTER (WHERE {invalid_timestamp(name)})" for name in columns)
+        return dict(zip(columns, self._fetch_one(f"SELECT {counts} FROM main.{quote(table)}"), strict=True))
 
-    def longer(self, table: str) -> dict[str, int]:
-        """Return for each column whose values' length is limited how many are longer."""
+    def over_limit(self, table: str) -> dict[str, int]:
+        """Return for each column with a length limit the number of values beyond it."""
         reader = self.readers[table]
-        if not reader.beyond:
+        if not reader.over_limit:
             return {}
-        counts = ", ".join(f"COUNT(*) FILTER (WHERE {condition})" for condition in reader.beyond.values())
-        return dict(zip(reader.beyond, self._one(f"SELECT {counts} FROM ({reader.whole}) AS r"), strict=True))
+        counts = ", ".join(f"COUNT(*) FILTER (WHERE {condition})" for condition in reader.over_limit.values())
+        return dict(
+            zip(
+                reader.over_limit,
+                self._fetch_one(f"SELECT {counts} FROM ({reader.unlimited_sql}) AS r"),
+                strict=True,
+            )
+        )
 
     def repeated(self, table: str, fact: tuple[str, ...]) -> tuple[int, int]:
-        """Return how many values of a fact's columns occur more than once, and in how many rows."""
+        """Return how many combinations of a unique fact's columns are repeated, and in how many rows."""
         listed = ", ".join(quote(column) for column in fact)
-        row = self._one(
+        row = self._fetch_one(
             f"SELECT COUNT(*), COALESCE(SUM(n), 0) FROM (SELECT COUNT(*) AS n FROM main.{quote(table)}"
-            f"{self._owned(table)} GROUP BY {listed} HAVING COUNT(*) > 1) AS r"
+            f"{self._with_unit(table)} GROUP BY {listed} HAVING COUNT(*) > 1) AS r"
         )
         return row[0], int(row[1])
 
     def outside(self, table: str, column: str) -> tuple[int, int]:
-        """Return how many values lie outside a column's declared domain, and in how many rows."""
-        cell, owned = quote(column), self._owned(table)
+        """Return how many distinct values lie outside a column's declared domain, and in how many rows."""
+        cell, owned = quote(column), self._with_unit(table)
         days = self.domains.span(table, column)
         if days is not None:
             outside = f"(CAST({cell} AS DATE) < DATE '{days[0]}' OR CAST({cell} AS DATE) > DATE '{days[1]}')"
@@ -96,7 +102,7 @@ class Inspector(DuckDBEngine):
             outside = (
                 f"{cell} NOT IN (SELECT v FROM ({self.domains.sql(table, column)}) AS d WHERE v IS NOT NULL)"
             )
-        row = self._one(
+        row = self._fetch_one(
             f"SELECT COUNT(DISTINCT {cell}), COUNT(*) FROM main.{quote(table)}"
             f"{owned}{' AND' if owned else ' WHERE'} {cell} IS NOT NULL "
             f"AND {outside}"
@@ -115,31 +121,31 @@ class Inspector(DuckDBEngine):
                 return 0
             where = (
                 f"main.{quote(table)} AS c LEFT JOIN main.{quote(parent.table.name)} AS p "
-                f"ON {_text(f'c.{quote(unit.via)}')} = {_text(f'p.{quote(unit.column)}')} "
+                f"ON {_as_text(f'c.{quote(unit.via)}')} = {_as_text(f'p.{quote(unit.column)}')} "
                 f"WHERE p.{quote(owner.column)} IS NULL"
             )
         else:
             return 0
-        return int(self._one(f"SELECT COUNT(*) FROM {where}")[0])
+        return int(self._fetch_one(f"SELECT COUNT(*) FROM {where}")[0])
 
     def units(self, kind: str) -> int:
         """Return how many units of a kind there are."""
-        return int(self._one(f"SELECT COUNT(DISTINCT u) FROM ({self._all_units(kind)}) AS r")[0])
+        return int(self._fetch_one(f"SELECT COUNT(DISTINCT u) FROM ({self._all_units(kind)}) AS r")[0])
 
     def like_units(self, table: str, column: str, kind: str) -> tuple[int, int]:
         """Return how many distinct values a column has, and how many of them are units of a kind."""
-        row = self._one(
+        row = self._fetch_one(
             f"SELECT COUNT(DISTINCT v), COUNT(DISTINCT v) FILTER (WHERE v IN ({self._all_units(kind)})) "
-            f"FROM (SELECT {_text(quote(column))} AS v FROM main.{quote(table)}) AS r"
+            f"FROM (SELECT {_as_text(quote(column))} AS v FROM main.{quote(table)}) AS r"
         )
         return row[0], row[1]
 
     def shared(self, table: str, column: str, other: str, theirs: str) -> tuple[int, int]:
         """Return how many distinct values a column has, and how many of them another table's column has."""
-        row = self._one(
+        row = self._fetch_one(
             f"SELECT COUNT(DISTINCT v), COUNT(DISTINCT v) FILTER "
-            f"(WHERE v IN (SELECT {_text(quote(theirs))} FROM main.{quote(other)})) "
-            f"FROM (SELECT {_text(quote(column))} AS v FROM main.{quote(table)}) AS r"
+            f"(WHERE v IN (SELECT {_as_text(quote(theirs))} FROM main.{quote(other)})) "
+            f"FROM (SELECT {_as_text(quote(column))} AS v FROM main.{quote(table)}) AS r"
         )
         return row[0], row[1]
 
@@ -148,39 +154,39 @@ class Inspector(DuckDBEngine):
         for name, reader in self.readers.items():
             unit = reader.table.unit
             if isinstance(unit, UnitColumn) and unit.kind == kind:
-                parts.append(f"SELECT {_text(quote(unit.column))} AS u FROM main.{quote(name)}")
+                parts.append(f"SELECT {_as_text(quote(unit.column))} AS u FROM main.{quote(name)}")
         return " UNION ALL ".join(parts)
 
-    def _owned(self, table: str) -> str:
-        """Write the condition that leaves out rows of no unit, which are never counted."""
+    def _with_unit(self, table: str) -> str:
+        """Write the condition that excludes rows without a unit, which are never counted."""
         unit = self.readers[table].table.unit
         return f" WHERE {quote(unit.column)} IS NOT NULL" if isinstance(unit, UnitColumn) else ""
 
     def _reader(self, table: str) -> Reader:
         return next(reader for name, reader in self.readers.items() if fold(name) == fold(table))
 
-    def _one(self, sql: str) -> tuple[Any, ...]:
-        return self._all(sql)[0]
+    def _fetch_one(self, sql: str) -> tuple[Any, ...]:
+        return self._fetch_all(sql)[0]
 
-    def _all(self, sql: str) -> list[tuple[Any, ...]]:
+    def _fetch_all(self, sql: str) -> list[tuple[Any, ...]]:
         try:
             return self._con.execute(sql).fetchall()
         except duckdb.Error as problem:
-            words = str(problem).strip().split("\n", 1)[0][:200]
-        # After some errors the database is of no more use.
+            text = str(problem).strip().split("\n", 1)[0][:200]
+        # After some errors the database cannot be used any more.
         self._reopen()
-        raise UnreadableError(words)
+        raise UnreadableError(text)
 
 
-def _text(cell: str) -> str:
-    """Write a cell so that it compares with one of another type, which a wrong policy may bring together."""
+def _as_text(cell: str) -> str:
+    """Cast a column to text: a wrong policy may compare columns of different types."""
     return f"CAST({cell} AS VARCHAR)"
 
 
-def _parts(reader: Reader) -> tuple[str, str]:
-    """Cut a reader's SELECT into its list and what it is from."""
+def _split_select(reader: Reader) -> tuple[str, str]:
+    """Split a reader's SELECT into its list and its FROM item."""
     marker = f" AS {quote(reader.columns[-1][0])} FROM "
-    listed, found, scan = reader.whole.removeprefix("SELECT ").partition(marker)
+    listed, found, scan = reader.unlimited_sql.removeprefix("SELECT ").partition(marker)
     if not found:
         raise InternalError("a reader's SELECT ends its list with its last column")
     return listed + marker.removesuffix(" FROM "), scan

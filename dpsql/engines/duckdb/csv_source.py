@@ -1,4 +1,4 @@
-"""CSV files: their header, the scan that reads them, and whether their quotes tell records apart."""
+"""CSV files: the header, the scan, and the check that quotes separate records unambiguously."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _LONGEST_HEADER = 1_000_000
 _CHUNK = 1 << 24
 _QUOTE = ord('"')
 _AROUND = np.frombuffer(b',\r\n"', dtype=np.uint8)
-"""What may stand before an opening and after a closing quote; a quote itself is half of an escaped one."""
+"""Bytes that may precede an opening or follow a closing quote; a quote is half of an escaped one."""
 
 
 def csv_header(table: Table, path: Path) -> list[str]:
-    """Read the column names from a CSV file's first line; no row is read."""
+    """Return the column names in the first line of a CSV file; no row is read."""
     try:
         with path.open("rb") as file:
             line = file.readline(_LONGEST_HEADER)
@@ -34,18 +34,16 @@ def csv_header(table: Table, path: Path) -> list[str]:
     if not header:
         raise PolicyError(f"tables.{table.name}.source: {path.name} has no header line")
     if line.count(b'"') % 2:
-        raise PolicyError(
-            f"tables.{table.name}.source: the header line of {path.name} has a quote that is not closed"
-        )
+        raise PolicyError(f"tables.{table.name}.source: the header line of {path.name} has an unclosed quote")
     return header
 
 
 def csv_scan(table: Table, path: Path, header: list[str]) -> str:
-    """Write the scan of a CSV file, as text alone: nothing is guessed from its rows.
+    """Write the scan of a CSV file with all columns as text; no type is guessed from rows.
 
-    A private file is read by one thread. The parallel reader guesses where a record begins at every chunk
-    boundary, so that one row's quoted line breaks can make it fail for the whole table. The sequential
-    reader has a fault of its own, for which `well_quoted` tests: it ends silently at an unclosed quote.
+    A private file is read by one thread. The parallel reader guesses at every chunk boundary where a record
+    begins, so line breaks in one quoted field can make it fail for the whole table. The sequential reader
+    ends silently at an unclosed quote, which `well_quoted` detects.
     """
     spec = ", ".join(f"{_text(name)}: 'VARCHAR'" for name in header)
     return (
@@ -60,7 +58,7 @@ def _text(text: object) -> str:
 
 
 def well_quoted(path: Path, chunk: int = _CHUNK) -> bool:
-    r"""Whether the quotes of a CSV file's rows are as RFC 4180 has them; raises `OSError`.
+    r"""Whether the quotes of a CSV file's rows follow RFC 4180; raises `OSError`.
 
     An opening quote begins a field, a closing one ends it, a quote within is doubled, none stands in an
     unquoted field, and all are closed. Then every reader agrees where records begin.

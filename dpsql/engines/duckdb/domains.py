@@ -1,4 +1,4 @@
-"""Declared domains as small public tables, made alike in the schema database and in the private database."""
+"""Declared domains as small public tables, the same in the schema database and in the private database."""
 
 from __future__ import annotations
 
@@ -23,36 +23,36 @@ __all__ = ["Domains"]
 
 
 class Domains:
-    """The declared domain of each column: a SELECT of values `v` and their order `o`."""
+    """The declared domain of each column, as a SELECT of its values `v` and their positions `o`."""
 
     def __init__(self, policy: Policy, readers: dict[str, Reader]) -> None:
-        self._made: dict[tuple[str, str], tuple[str, list[str] | str | None, SqlType]] = {}
+        self._domains: dict[tuple[str, str], tuple[str, list[str] | str | None, SqlType]] = {}
         self._spans: dict[tuple[str, str], tuple[date, date]] = {}
         for table in policy.tables.values():
-            kinds = {fold(name): kind for name, kind in readers[table.name].columns}
+            types = {fold(name): sql_type for name, sql_type in readers[table.name].columns}
             for column, stated in table.domain.items():
                 key = (fold(table.name), fold(column))
                 where = f"tables.{table.name}.domain.{column}"
-                # The policy knows the types that it declares; here all are known.
-                domain = checked_domain(stated, kinds[fold(column)], where)
-                if isinstance(domain, RangeDomain) and kinds[fold(column)] == TIMESTAMP:
+                # The policy checked the domains of columns whose types it declares; here all types are known.
+                domain = checked_domain(stated, types[fold(column)], where)
+                if isinstance(domain, RangeDomain) and types[fold(column)] == TIMESTAMP:
                     self._spans[key] = _days(domain)
                     continue
-                self._made[key] = self._make(where, domain, kinds[fold(column)], readers, _name(*key))
+                self._domains[key] = self._define(where, domain, types[fold(column)], readers, _name(*key))
 
     def span(self, table: str, column: str) -> tuple[date, date] | None:
         """Return the days of a TIMESTAMP column's declared range, or None."""
         return self._spans.get((fold(table), fold(column)))
 
     def sql(self, table: str, column: str) -> str | None:
-        """Return the domain's SELECT, or None if none was declared."""
-        made = self._made.get((fold(table), fold(column)))
+        """Return the SELECT of a column's domain, or None if none is declared."""
+        made = self._domains.get((fold(table), fold(column)))
         return made[0] if made is not None else None
 
     def create(self, connection: duckdb.DuckDBPyConnection) -> None:
-        """Make the tables of listed values and of public columns; public tables are there already."""
+        """Create the tables of listed values and of public columns; the public tables exist already."""
         connection.execute(f"CREATE SCHEMA {DOMAIN_SCHEMA}")
-        for key, (_, values, kind) in self._made.items():
+        for key, (_, values, sql_type) in self._domains.items():
             if values is None:
                 continue
             name = f"{DOMAIN_SCHEMA}.{_name(*key)}"
@@ -62,37 +62,37 @@ class Domains:
             listed = "SELECT unnest($1::VARCHAR[]) AS v, unnest(range(len($1))) AS o"
             connection.execute(
                 f"CREATE TABLE {name} AS "
-                f"SELECT CAST(v AS {kind}) AS v, MIN(o) AS o FROM ({listed}) AS r GROUP BY ALL",
+                f"SELECT CAST(v AS {sql_type}) AS v, MIN(o) AS o FROM ({listed}) AS r GROUP BY ALL",
                 [values],
             )
 
-    def _make(
-        self, where: str, domain: Domain, kind: SqlType, readers: dict[str, Reader], name: str
+    def _define(
+        self, where: str, domain: Domain, sql_type: SqlType, readers: dict[str, Reader], name: str
     ) -> tuple[str, list[str] | str | None, SqlType]:
         match domain:
             case ValuesDomain(values=values):
                 try:
-                    texts = [_text(fit(value, kind)) for value in values]
+                    texts = [_text(fit(value, sql_type)) for value in values]
                 except ValueError as error:
                     raise PolicyError(f"{where}: {error}") from None
-                return self._listed(texts, kind, name)
+                return self._listed(texts, sql_type, name)
             case BooleanDomain():
-                return self._listed(["false", "true"], kind, name)
+                return self._listed(["false", "true"], sql_type, name)
             case EnumDomain():
-                return self._listed(list(kind.values), kind, name)
+                return self._listed(list(sql_type.values), sql_type, name)
             case RangeDomain(start=start, stop=stop):
-                return _range(start, stop, kind), None, kind
+                return _range(start, stop, sql_type), None, sql_type
             case TableDomain(table=table, column=column):
-                made = _column(where, table, column, kind, readers)
-                return f"SELECT v, o FROM {DOMAIN_SCHEMA}.{name}", made, kind
+                made = _column(where, table, column, sql_type, readers)
+                return f"SELECT v, o FROM {DOMAIN_SCHEMA}.{name}", made, sql_type
         raise PolicyError(f"{where}: unknown kind of domain")
 
-    def _listed(self, texts: list[str], kind: SqlType, name: str) -> tuple[str, list[str], SqlType]:
-        return f"SELECT v, o FROM {DOMAIN_SCHEMA}.{name}", texts, kind
+    def _listed(self, texts: list[str], sql_type: SqlType, name: str) -> tuple[str, list[str], SqlType]:
+        return f"SELECT v, o FROM {DOMAIN_SCHEMA}.{name}", texts, sql_type
 
 
 def _name(table: str, column: str) -> str:
-    """Name a domain's table by its column alone: statements keep their text when other domains come."""
+    """Name a domain's table by its column only, so that other domains do not change a compiled query."""
     return "d_" + hashlib.sha256(repr((table, column)).encode()).hexdigest()[:12]
 
 
@@ -106,30 +106,31 @@ def _days(domain: RangeDomain) -> tuple[date, date]:
     return domain.start, domain.stop
 
 
-def _range(start: int | date, stop: int | date, kind: SqlType) -> str:
+def _range(start: int | date, stop: int | date, sql_type: SqlType) -> str:
     if isinstance(start, date) and isinstance(stop, date):
         days = (stop - start).days + 1
         day = f"DATE '{start}' + TRY_CAST(i AS INTEGER)"
-        return f"SELECT TRY_CAST({day} AS {kind}) AS v, i AS o FROM range(0, {days}) AS r(i)"
+        return f"SELECT TRY_CAST({day} AS {sql_type}) AS v, i AS o FROM range(0, {days}) AS r(i)"
     if isinstance(start, date) or isinstance(stop, date):
         raise PolicyError("a range has two dates or two integers")
     if not -(2**63) <= start <= stop < 2**63 - 1:
         raise PolicyError("a range of integers must lie within BIGINT")
-    return f"SELECT TRY_CAST(i AS {kind}) AS v, i AS o FROM range({start}, {stop + 1}) AS r(i)"
+    return f"SELECT TRY_CAST(i AS {sql_type}) AS v, i AS o FROM range({start}, {stop + 1}) AS r(i)"
 
 
-def _column(where: str, name: str, column: str, kind: SqlType, readers: dict[str, Reader]) -> str:
+def _column(where: str, name: str, column: str, sql_type: SqlType, readers: dict[str, Reader]) -> str:
     reader = next((r for n, r in readers.items() if fold(n) == fold(name)), None)
-    kinds = {fold(n): (n, k) for n, k in reader.columns} if reader is not None else {}
-    if reader is None or fold(column) not in kinds:
+    types = {fold(n): (n, k) for n, k in reader.columns} if reader is not None else {}
+    if reader is None or fold(column) not in types:
         raise PolicyError(f"{where}: there is no column {name}.{column}")
-    actual, other = kinds[fold(column)]
-    if other != kind and not (other.integer and kind.integer):
+    actual, other = types[fold(column)]
+    if other != sql_type and not (other.integer and sql_type.integer):
         raise PolicyError(
-            f"{where}: {name}.{column} is {other}, the column is {kind}", hint="declare both alike"
+            f"{where}: {name}.{column} is {other}, the column is {sql_type}",
+            hint="declare both with the same type",
         )
     cell = f"b.{quote(actual)}"
-    value = cell if other == kind else f"TRY_CAST({cell} AS {kind})"
+    value = cell if other == sql_type else f"TRY_CAST({cell} AS {sql_type})"
     return (
         f"SELECT v, row_number() OVER (ORDER BY v) - 1 AS o FROM (SELECT DISTINCT {value} AS v "
         f"FROM main.{quote(reader.table.name)} AS b) AS r WHERE v IS NOT NULL"

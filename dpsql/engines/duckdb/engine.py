@@ -1,4 +1,4 @@
-"""The private database: the owner's data under a generated name, locked down, asked for counts alone."""
+"""The private engine on DuckDB: the owner's data, locked down, queried for counts only."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 
     from dpsql.policy import Policy
 
-__all__ = ["DuckDBEngine", "open_duckdb", "out_of_range"]
+__all__ = ["DuckDBEngine", "invalid_timestamp", "open_duckdb"]
 
-_Made = TypeVar("_Made")
+_Result = TypeVar("_Result")
 
 
 def open_duckdb(policy: Policy) -> tuple[SchemaDatabase, DuckDBEngine]:
-    """Open both databases of a policy: the schema database, and the private one."""
+    """Open the schema database and the private engine of a policy."""
     engine = DuckDBEngine(policy)
     try:
         schema_database = SchemaDatabase(engine.readers, engine.public, engine.domains)
@@ -56,9 +56,9 @@ class DuckDBEngine:
         self.readers: dict[str, Reader] = {}
         self.public: dict[str, pa.Table] = {}
         self._cancelled = False
-        self._short: set[str] = set()
+        self._within_limit: set[str] = set()
         self._spill = Scratch()
-        # By whether the optimizer may look at columns' statistics; opened when first used.
+        # By whether the optimizer may use column statistics; a connection is opened when first used.
         self._opened: dict[bool, duckdb.DuckDBPyConnection] = {}
         self._running = self._connection(counts_only=True)
 
@@ -67,7 +67,7 @@ class DuckDBEngine:
         return self._connection(counts_only=False)
 
     def _connection(self, *, counts_only: bool) -> duckdb.DuckDBPyConnection:
-        """Return the database for plain statements, or the one for all others."""
+        """Return the connection for queries of counts only, or the connection for all other queries."""
         if counts_only not in self._opened:
             self._opened[counts_only] = self._open(statistics=counts_only)
         return self._opened[counts_only]
@@ -119,14 +119,14 @@ class DuckDBEngine:
         return catalog
 
     def count(self, compiled: CompiledQuery) -> Counts:
-        """Run the counting SQL in a worker thread, so that Ctrl-C stops it at once."""
+        """Run a compiled query in a worker thread, so that Ctrl-C stops it at once."""
         if not isinstance(compiled, CompiledQuery):
             raise InternalError("an engine counts compiled queries alone")
         scanned = (self.readers[table] for table in compiled.tables)
         counts_only = compiled.counts_only and not any(r.converted for r in scanned if not r.table.public)
 
         def work() -> pa.Table:
-            # Opening is part of it: in the main thread a Ctrl-C would look like a failure of the engine.
+            # Opened in the worker: in the main thread a Ctrl-C would look like a failure of the engine.
             self._running = running = self._connection(counts_only=counts_only)
             return running.sql(compiled.sql).to_arrow_table(_batch(compiled))
 
@@ -135,8 +135,8 @@ class DuckDBEngine:
             raise OperationalError(FAILED)
         return _counts(rows, compiled)
 
-    def _run(self, work: Callable[[], _Made], cancelled: str) -> _Made | None:
-        """Return what the work returns; None if it failed, and the databases will be opened afresh."""
+    def _run(self, work: Callable[[], _Result], cancelled: str) -> _Result | None:
+        """Run work in a thread; return its result, or None if it failed and connections will be reopened."""
         self._home.check()
         self._cancelled = False
         ended = run(work, self.cancel, settings.interrupted, cancelled=lambda: self._cancelled)
@@ -147,22 +147,22 @@ class DuckDBEngine:
         return ended.value
 
     def translate(self, compiled: CompiledQuery) -> str:
-        """Return the text that `count` runs: DuckDB's own, as it was compiled."""
+        """Return the SQL that `count` runs: the compiled query itself."""
         return compiled.sql
 
     def _scan(self, table: str) -> str:
         reader = self.readers[table]
-        return reader.whole if table in self._short else reader.sql
+        return reader.unlimited_sql if table in self._within_limit else reader.sql
 
-    def short(self, table: str) -> bool:
-        """Whether its scan does without the test of lengths; no answer depends on it."""
-        return table in self._short
+    def within_length_limit(self, table: str) -> bool:
+        """See `Engine`: whether the scan of a table omits the test of lengths."""
+        return table in self._within_limit
 
-    def assume_short(self, table: str, short: bool) -> None:
+    def assume_within_length_limit(self, table: str, short: bool) -> None:
         """See `Engine`."""
-        if short == (table in self._short):
+        if short == (table in self._within_limit):
             return
-        (self._short.add if short else self._short.discard)(table)
+        (self._within_limit.add if short else self._within_limit.discard)(table)
         try:
             for connection in self._opened.values():
                 connection.execute(f"CREATE OR REPLACE VIEW main.{quote(table)} AS {self._scan(table)}")
@@ -170,12 +170,14 @@ class DuckDBEngine:
             self._reopen()
 
     def vet(self, table: str) -> bool:
-        """Read every column once and test every vouched fact, so that no statement is the first to fail."""
+        """Read every column once and test every unique fact, so that no statement is the first to fail."""
         reader = self.readers[table]
-        wrong = " OR ".join(["FALSE", *(out_of_range(c) for c, kind in reader.columns if kind == TIMESTAMP)])
-        longer = " OR ".join(["FALSE", *reader.beyond.values()])
+        wrong = " OR ".join(
+            ["FALSE", *(invalid_timestamp(c) for c, sql_type in reader.columns if sql_type == TIMESTAMP)]
+        )
+        over_limit = " OR ".join(["FALSE", *reader.over_limit.values()])
         hashed = [f"bit_xor(hash({quote(column)}))" for column, _ in reader.columns]
-        cells = ", ".join([f"bool_or({wrong})", f"bool_or({longer})", *hashed])
+        cells = ", ".join([f"bool_or({wrong})", f"bool_or({over_limit})", *hashed])
         unit = reader.table.unit
         there = f" WHERE {quote(unit.column)} IS NOT NULL" if isinstance(unit, UnitColumn) else ""
 
@@ -183,7 +185,7 @@ class DuckDBEngine:
             if isinstance(reader.table.source, CsvSource) and not well_quoted(reader.table.source.path):
                 return False, False
             self._running = running = self._connection(counts_only=not reader.converted)
-            row = running.execute(f"SELECT {cells} FROM ({reader.whole}) AS r").fetchall()[0]
+            row = running.execute(f"SELECT {cells} FROM ({reader.unlimited_sql}) AS r").fetchall()[0]
             held = not row[0]
             for fact in reader.table.unique:
                 listed = ", ".join(quote(c) for c in fact)
@@ -193,32 +195,32 @@ class DuckDBEngine:
             return held, row[1] is not True
 
         held, short = self._run(work, UNCHARGED) or (False, False)
-        self.assume_short(table, held and short)
+        self.assume_within_length_limit(table, held and short)
         return held
 
     def _reopen(self) -> None:
-        """Have the databases opened afresh: after some engine errors the old ones are no longer usable."""
+        """Close all connections, to be opened again: some engine errors leave them unusable."""
         for connection in self._opened.values():
             connection.close()
         self._opened.clear()
 
     def cancel(self) -> None:
-        """Stop what runs."""
+        """See `Engine`."""
         self._cancelled = True
-        with suppress(duckdb.Error):  # it may be closed
+        with suppress(duckdb.Error):  # the connection may be closed
             self._running.interrupt()
 
     def close(self) -> None:
-        """Let go of the data."""
+        """See `Engine`."""
         for connection in self._opened.values():
             connection.close()
         self._spill.remove()
 
 
-def out_of_range(column: str) -> str:
-    """Write the condition for a TIMESTAMP's bits to be none: some of the engine's functions fail on them.
+def invalid_timestamp(column: str) -> str:
+    """Return the condition for an invalid TIMESTAMP, on which some functions of the engine fail.
 
-    They are below its least timestamp, and not minus infinity; a file can hold them.
+    A file can have values below the engine's least timestamp that are not minus infinity.
     """
     least = "TIMESTAMP '290309-12-22 (BC) 00:00:00'"
     return f"({quote(column)} < {least} AND {quote(column)} <> TIMESTAMP '-infinity')"
@@ -245,7 +247,7 @@ def _counts(table: pa.Table, compiled: CompiledQuery) -> Counts:
 
 
 def _array(column: pa.ChunkedArray) -> NDArray[np.int64]:
-    """Read a column of BIGINT without NULL; not by `to_numpy`, which imports pandas where it is installed."""
-    # Each chunk is read in place, and refused if it holds a NULL.
+    """Convert a BIGINT column without NULLs; `to_numpy` would import pandas where it is installed."""
+    # DLPack shares the memory of each chunk, and raises if the chunk has a NULL.
     chunks = [np.from_dlpack(chunk) for chunk in column.chunks if len(chunk)]
     return np.concatenate(chunks, dtype=np.int64, casting="no") if chunks else np.zeros(0, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""The limit on the length of private values in DuckDB: how a value is measured, and the scan."""
+"""The limit on the length of private values in DuckDB: their measure, and the scan that applies it."""
 
 from __future__ import annotations
 
@@ -10,39 +10,45 @@ if TYPE_CHECKING:
     from dpsql.policy import Table
     from dpsql.types import SqlType
 
-__all__ = ["beyond", "limited"]
+__all__ = ["limit_lengths", "over_limit_conditions"]
 
 _MEASURES = {
     "VARCHAR": "strlen({0})",
     "BLOB": "octet_length({0})",
-    # As long as its text; TRY because a list of more than four gigabytes has none.
+    # Measured by its text. TRY: a list whose text would exceed four gigabytes has none.
     "LIST": "CASE WHEN {0} IS NOT NULL THEN coalesce(TRY(strlen(CAST({0} AS VARCHAR))), 4294967296) END",
     "STRUCT": "CASE WHEN {0} IS NOT NULL THEN coalesce(TRY(strlen(CAST({0} AS VARCHAR))), 4294967296) END",
 }
-"""Bytes of a value; types that are not here have values of bounded size."""
+"""The length of a value in bytes, by type; values of other types have a bounded size."""
 
 
-def beyond(table: Table, columns: tuple[tuple[str, SqlType], ...], longest: int) -> dict[str, str]:
-    """Return, for each private column of a type without a size of its own, the condition for "too long"."""
+def over_limit_conditions(
+    table: Table, columns: tuple[tuple[str, SqlType], ...], longest: int
+) -> dict[str, str]:
+    """Return for each private column of unbounded type the condition that its value is too long."""
     if table.public:
         return {}
-    return {name: f"{_measure(name, kind)} > {longest}" for name, kind in columns if kind.name in _MEASURES}
+    return {
+        name: f"{_measure(name, sql_type)} > {longest}"
+        for name, sql_type in columns
+        if sql_type.name in _MEASURES
+    }
 
 
-def limited(table: Table, columns: tuple[tuple[str, SqlType], ...], sql: str, longest: int) -> str:
-    """Write the scan in which a value beyond the limit is NULL, over the one that reads all values.
+def limit_lengths(table: Table, columns: tuple[tuple[str, SqlType], ...], sql: str, longest: int) -> str:
+    """Write the scan that reads values beyond the limit as NULL; `sql` is the scan of all values.
 
-    A row with such a value in a column of a vouched fact is not read: NULLs there could be equal, and the
-    fact false.
+    A row with such a value in a column of a declared unique fact is not read: two NULLs there could be
+    equal, which would make the fact false.
     """
-    wide = beyond(table, columns, longest)
+    wide = over_limit_conditions(table, columns, longest)
     if not wide:
         return sql
     cells = ", ".join(
-        f"CASE WHEN {_measure(name, kind)} <= {longest} THEN {quote(name)} END AS {quote(name)}"
+        f"CASE WHEN {_measure(name, sql_type)} <= {longest} THEN {quote(name)} END AS {quote(name)}"
         if name in wide
         else quote(name)
-        for name, kind in columns
+        for name, sql_type in columns
     )
     facts = {fold(column) for fact in table.unique for column in fact}
     left_out = [f"({condition}) IS NOT TRUE" for name, condition in wide.items() if fold(name) in facts]
@@ -50,5 +56,5 @@ def limited(table: Table, columns: tuple[tuple[str, SqlType], ...], sql: str, lo
     return f"SELECT {cells} FROM ({sql}) AS r{where}"
 
 
-def _measure(column: str, kind: SqlType) -> str:
-    return _MEASURES[kind.name].format(quote(column))
+def _measure(column: str, sql_type: SqlType) -> str:
+    return _MEASURES[sql_type.name].format(quote(column))

@@ -1,7 +1,7 @@
-"""What a file or database declares of itself: names, types and enforced keys; no row is read.
+"""Reads the schema of a file or database: names, types and enforced keys; no row is read.
 
-For the owner who writes a policy. A CSV file declares names alone, so its types are the owner's to say:
-guessing them would need the rows, and what was guessed would stand in a public policy.
+It serves the owner who writes a policy. A CSV file has names only, so the owner states the types: guessing
+them would read rows, and the guess would appear in a public policy.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ __all__ = ["Found", "FoundColumn", "introspect"]
 class FoundColumn:
     """One column of a source.
 
-    `kind` is the type to declare (a near one where the source's own is not supported), None where there is
-    none; `physical` is the source's own, None for CSV.
+    `kind` is the type to declare: the source's own, a similar one if that is not supported, or None if there
+    is none. `physical` is the source's own type, or None for CSV.
     """
 
     name: str
@@ -40,17 +40,17 @@ class Found:
     Attributes
     ----------
     name
-        A plain name for it, made from the file's or the table's.
+        A plain name, derived from the name of the file or table.
     source
-        As a policy names it: a file's path, or `schema.table` of the database.
+        The source as a policy names it: a file's path, or `schema.table` of the database.
     database
-        The database it is a table of; None for files.
+        The database of the table; None for files.
     columns
         In the source's order.
     unique
-        Sets of columns that the database itself keeps unique and not NULL.
+        Sets of columns that the database enforces to be unique and not NULL.
     parents
-        Foreign keys of one column: column, parent's `source`, parent's column.
+        Foreign keys of one column, each as column, parent's `source` and parent's column.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Found:
     parents: tuple[tuple[str, str, str], ...] = ()
 
 
-_NEAR = {
+_DECLARABLE = {
     "HUGEINT": "BIGINT",
     "UHUGEINT": "BIGINT",
     "TIMESTAMP WITH TIME ZONE": "TIMESTAMP",
@@ -81,13 +81,13 @@ def introspect(path: Path) -> list[Found]:
         raise PolicyError(f"there is no file {path}")
     suffix = path.suffix.lower()
     if suffix in (".parquet", ".pq"):
-        return [Found(_plain(path.stem), str(path), None, _parquet(path))]
+        return [Found(_table_name(path.stem), str(path), None, _parquet(path))]
     if suffix == ".csv":
-        return [Found(_plain(path.stem), str(path), None, _csv(path))]
+        return [Found(_table_name(path.stem), str(path), None, _csv(path))]
     return _database(path)
 
 
-def _plain(name: str) -> str:
+def _table_name(name: str) -> str:
     made = re.sub(r"[^A-Za-z0-9_]+", "_", name).strip("_") or "data"
     return f"t_{made}" if made[0].isdigit() else made
 
@@ -95,7 +95,7 @@ def _plain(name: str) -> str:
 def _parquet(path: Path) -> tuple[FoundColumn, ...]:
     text = str(path).replace("'", "''")
     found: list[tuple[str, str]] | None = None
-    if not any(character in text for character in "*?["):  # these would name other files
+    if not any(character in text for character in "*?["):  # a pattern, which would match other files
         with settings.interruptible(), settings.connect() as connection:
             try:
                 rows = connection.execute(f"DESCRIBE SELECT * FROM read_parquet('{text}')").fetchall()
@@ -104,7 +104,7 @@ def _parquet(path: Path) -> tuple[FoundColumn, ...]:
                 found = None
     if found is None:
         raise PolicyError(f"{path} cannot be read", hint="is it a Parquet file?")
-    return tuple(FoundColumn(name, _near(kind), kind) for name, kind in found)
+    return tuple(FoundColumn(name, _declarable_type(physical), physical) for name, physical in found)
 
 
 def _csv(path: Path) -> tuple[FoundColumn, ...]:
@@ -145,25 +145,29 @@ def _database(path: Path) -> list[Found]:
         except duckdb.Error:
             rows = None
     if rows is None:
-        raise PolicyError(f"{path} is no Parquet file, CSV file or DuckDB database that can be read")
+        raise PolicyError(f"{path} is not a readable Parquet file, CSV file or DuckDB database")
     columns: dict[tuple[str, str], list[FoundColumn]] = {}
     never_null = set()
-    for schema, table, column, kind, nullable in rows:
-        columns.setdefault((schema, table), []).append(FoundColumn(column, _near(kind), kind))
+    for schema, table, column, physical, nullable in rows:
+        columns.setdefault((schema, table), []).append(
+            FoundColumn(column, _declarable_type(physical), physical)
+        )
         if not nullable:
             never_null.add((schema, table, column))
     unique: dict[tuple[str, str], list[tuple[str, ...]]] = {}
     parents: dict[tuple[str, str], list[tuple[str, str, str]]] = {}
-    for schema, table, kind, own, parent, theirs in keys:
-        if kind == "FOREIGN KEY" and len(own) == 1:
-            parents.setdefault((schema, table), []).append((own[0], _named(schema, parent), theirs[0]))
-        elif kind != "FOREIGN KEY" and all((schema, table, column) in never_null for column in own):
-            # Two NULLs would satisfy the database's UNIQUE, and not dpsql's.
+    for schema, table, constraint, own, parent, theirs in keys:
+        if constraint == "FOREIGN KEY" and len(own) == 1:
+            parents.setdefault((schema, table), []).append(
+                (own[0], _qualified_name(schema, parent), theirs[0])
+            )
+        elif constraint != "FOREIGN KEY" and all((schema, table, column) in never_null for column in own):
+            # The database's UNIQUE allows two NULLs; dpsql's does not.
             unique.setdefault((schema, table), []).append(tuple(own))
     return [
         Found(
-            name=_plain(table if schema == "main" else f"{schema}_{table}"),
-            source=_named(schema, table),
+            name=_table_name(table if schema == "main" else f"{schema}_{table}"),
+            source=_qualified_name(schema, table),
             database=path,
             columns=tuple(found),
             unique=tuple(dict.fromkeys(unique.get((schema, table), ()))),
@@ -173,7 +177,7 @@ def _database(path: Path) -> list[Found]:
     ]
 
 
-def _named(schema: str, table: str) -> str:
+def _qualified_name(schema: str, table: str) -> str:
     parts = [table] if schema == "main" else [schema, table]
     plain = r"[A-Za-z_][A-Za-z0-9_]*"
     return ".".join(
@@ -181,22 +185,22 @@ def _named(schema: str, table: str) -> str:
     )
 
 
-def _near(text: str) -> SqlType | None:
-    """Return the type to declare for a physical one; None if its values cannot be shown to analysts."""
+def _declarable_type(text: str) -> SqlType | None:
+    """Return the type to declare for a physical type; None if analysts cannot use its values."""
     wide = re.fullmatch(r"DECIMAL\((\d+),(\d+)\)", text)
     if wide and int(wide[1]) > 18:
         text = f"DECIMAL(18,{wide[2]})" if int(wide[2]) <= 18 else "DOUBLE"
     try:
-        kind = column_type(_NEAR.get(text, text))
+        sql_type = column_type(_DECLARABLE.get(text, text))
     except ValueError:
         return None
-    if kind.name == "ENUM":
-        # Its values may come from the rows; the owner declares them a domain or not.
+    if sql_type.name == "ENUM":
+        # Its values may come from the rows; the owner decides whether to declare them as a domain.
         return SqlType("VARCHAR")
-    return None if _mixed(kind) else kind
+    return None if _has_unsupported_parts(sql_type) else sql_type
 
 
-def _mixed(kind: SqlType) -> bool:
-    """Whether it is a list or struct with parts that cannot be made canonical."""
-    inner = [kind.item] if kind.item is not None else [field for _, field in kind.fields]
-    return any(part.name in ("DOUBLE", "ENUM") or _mixed(part) for part in inner)
+def _has_unsupported_parts(sql_type: SqlType) -> bool:
+    """Whether a type is a list or struct with parts that cannot be made canonical."""
+    inner = [sql_type.item] if sql_type.item is not None else [field for _, field in sql_type.fields]
+    return any(part.name in ("DOUBLE", "ENUM") or _has_unsupported_parts(part) for part in inner)

@@ -1,4 +1,4 @@
-"""Settings pinned on every database, and the lock that keeps them."""
+"""The settings of every DuckDB connection, and the lock that prevents changes to them."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _AT_START: dict[str, str | bool | int | float | list[str]] = {
     "python_enable_replacements": False,
 }
 
-_OUT_OF_TRY = "type_pushdown,scalar_fn_pushdown,common_subexpressions"
+_UNSAFE_OPTIMIZERS = "type_pushdown,scalar_fn_pushdown,common_subexpressions"
 
 _PINNED = {
-    # What a value means must not depend on the machine or on the owner's habits.
+    # The meaning of a value must not depend on the machine or on the owner's configuration.
     "TimeZone": "'UTC'",
     "Calendar": "'gregorian'",
     "default_collation": "''",
@@ -36,11 +36,11 @@ _PINNED = {
     "default_order": "'ASCENDING'",
     "order_by_non_integer_literal": "false",
     "regex_match_operator_semantics": "'partial'",
-    "max_execution_time": "0",  # a timeout of the engine would depend on data
-    # The first computes functions of a column's minimum and maximum while planning, where no TRY catches an
-    # error. The others move a conversion or a function out of its TRY: into a file's reader, or to where two
-    # TRYs share what they have in common.
-    "disabled_optimizers": f"'statistics_propagation,{_OUT_OF_TRY}'",
+    "max_execution_time": "0",  # a failure by the engine's timeout would depend on data
+    # The first computes functions of a column's minimum and maximum during planning, where no TRY catches an
+    # error. The others move a conversion or a function out of its TRY: into a file's reader, or into a
+    # common subexpression of two TRYs.
+    "disabled_optimizers": f"'statistics_propagation,{_UNSAFE_OPTIMIZERS}'",
     "enable_logging": "false",
 }
 
@@ -50,20 +50,20 @@ def connect() -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect(":memory:", config=dict(_AT_START))
     for name, value in _PINNED.items():
         connection.execute(f"SET {name} = {value}")
-    # Only where it is on: in a notebook without widgets the engine refuses even to switch it off.
+    # Only if it is on: in a notebook without widgets the engine refuses to switch it off.
     if connection.execute("SELECT current_setting('enable_progress_bar')").fetchall() != [(False,)]:
         connection.execute("SET enable_progress_bar = false")
     return connection
 
 
 def interrupted(error: BaseException) -> bool:
-    """Whether an error is DuckDB's own report that a statement was stopped."""
+    """Whether an error is DuckDB's report that a statement was interrupted."""
     return isinstance(error, duckdb.InterruptException)
 
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Let a Ctrl-C be one: in the main thread DuckDB makes a `RuntimeError` of it."""
+    """Raise `KeyboardInterrupt` for a Ctrl-C that DuckDB reports as `RuntimeError` in the main thread."""
     try:
         yield
     except RuntimeError as problem:
@@ -83,13 +83,14 @@ def lock(
     *,
     statistics: bool = False,
 ) -> None:
-    """Allow reading exactly these files, and nothing else from now on; `spill` is for temporary files.
+    """Allow reading exactly these files and lock all settings; `spill` is the folder of temporary files.
 
-    `statistics` lets the optimizer look at columns' minimum and maximum: counting distinct units takes an
-    eighth less time and a quarter less memory. It is for plain statements alone: see the optimizers pinned.
+    `statistics` lets the optimizer use the minimum and maximum of columns: counting distinct units takes an
+    eighth less time and a quarter less memory. It is only for queries with `CompiledQuery.counts_only`:
+    see the comment on `disabled_optimizers`.
     """
     if statistics:
-        connection.execute(f"SET disabled_optimizers = '{_OUT_OF_TRY}'")
+        connection.execute(f"SET disabled_optimizers = '{_UNSAFE_OPTIMIZERS}'")
     folder = str(spill) if spill is not None else ""
     connection.execute("SET temp_directory = '" + folder.replace("'", "''") + "'")
     listed = ", ".join("'" + str(p).replace("'", "''") + "'" for p in paths)

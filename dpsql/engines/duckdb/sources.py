@@ -1,4 +1,4 @@
-"""How each declared table is read: its physical schema, and the SELECT that gives it its declared types."""
+"""Readers of declared tables: the physical schema, and the SELECT that converts to the declared types."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import duckdb
 
 from dpsql.analysis import fold, quote
 from dpsql.engines.duckdb.csv_source import csv_header, csv_scan
-from dpsql.engines.duckdb.lengths import beyond, limited
+from dpsql.engines.duckdb.lengths import limit_lengths, over_limit_conditions
 from dpsql.errors import PolicyError
 from dpsql.policy import CsvSource, DatabaseSource, ParquetSource, UnitColumn
 from dpsql.types import DOUBLE, VARCHAR, SqlType, column_type
@@ -24,24 +24,24 @@ __all__ = ["Reader", "declared_columns", "read_source", "read_sources"]
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """One table's columns as declared, and the SELECT over its source that yields them."""
+    """The declared columns of a table, and the SELECT over its source that reads them."""
 
     table: Table
     columns: tuple[tuple[str, SqlType], ...]
     sql: str
     paths: tuple[Path, ...]
     converted: bool = True
-    """Whether a column is converted on the way: its values are then computed, not only read."""
-    whole: str = ""
-    """The SELECT without the limit on the length of values: for tables seen to hold none beyond it."""
-    beyond: Mapping[str, str] = field(default_factory=dict)
-    """By column, the condition over `whole` that its value exceeds the limit."""
+    """Whether a column is converted when it is read: its values are computed, not only stored."""
+    unlimited_sql: str = ""
+    """The SELECT without the length limit, for tables that were found to have no value beyond it."""
+    over_limit: Mapping[str, str] = field(default_factory=dict)
+    """For each column with a limit, the condition over `unlimited_sql` that its value exceeds it."""
 
 
 def read_sources(
     connection: duckdb.DuckDBPyConnection, policy: Policy, catalog: str | None
 ) -> dict[str, Reader]:
-    """Look at every source's schema (never at its rows) and write its SELECT.
+    """Read the schema of every source (never its rows), and write the SELECT of every table.
 
     `catalog` is the generated name under which the owner's database is attached.
     """
@@ -52,11 +52,13 @@ def read_sources(
 def read_source(
     connection: duckdb.DuckDBPyConnection, table: Table, catalog: str | None, longest: int
 ) -> Reader:
-    """Look at one source's schema and write its SELECT; private values beyond `longest` bytes are NULL."""
+    """Read one source's schema and write its SELECT; private values beyond `longest` bytes are NULL."""
     collated = False
     path = getattr(table.source, "path", None)
     if path is not None and any(c in str(path) for c in "*?["):
-        raise PolicyError(f"tables.{table.name}.source: its path has one of * ? [, which name many files")
+        raise PolicyError(
+            f"tables.{table.name}.source: its path contains * ? or [, which match several files"
+        )
     if path is not None and str(path).endswith((".gz", ".zst", ".bz2")):
         raise PolicyError(
             f"tables.{table.name}.source: compressed text is not read", hint="decompress it, or use Parquet"
@@ -71,23 +73,26 @@ def read_source(
             paths = (Path(path),)
         case DatabaseSource(schema=schema, table=name):
             scan, physical = _attached(connection, table, catalog, schema or "main", name), None
-            collated = _collated(connection, catalog)
+            collated = _has_collation(connection, catalog)
             paths = ()
         case _:
             raise PolicyError(f"tables.{table.name}.source: unknown kind of source")
     if physical is None:
         physical = _describe(connection, table, scan)
     columns = declared_columns(table, physical)
-    where = {fold(name): (name, kind) for name, kind in physical}
-    if collated and any(_holds(kind, "VARCHAR") for _, kind in columns):
+    where = {fold(name): (name, sql_type) for name, sql_type in physical}
+    if collated and any(_contains_type(sql_type, "VARCHAR") for _, sql_type in columns):
         raise PolicyError(f"tables.{table.name}: lists of texts with a collation are not supported")
     listed = ", ".join(
-        _cell(*where[fold(name)], kind, collated=collated) + f" AS {quote(name)}" for name, kind in columns
+        _cell(*where[fold(name)], sql_type, collated=collated) + f" AS {quote(name)}"
+        for name, sql_type in columns
     )
-    converted = "(" in listed or "COLLATE" in listed or _computed(connection, table, catalog)
-    whole = f"SELECT {listed} FROM {scan}"
-    sql = limited(table, columns, whole, longest)
-    return Reader(table, columns, sql, paths, converted, whole, beyond(table, columns, longest))
+    converted = "(" in listed or "COLLATE" in listed or _has_generated_column(connection, table, catalog)
+    unlimited_sql = f"SELECT {listed} FROM {scan}"
+    sql = limit_lengths(table, columns, unlimited_sql, longest)
+    return Reader(
+        table, columns, sql, paths, converted, unlimited_sql, over_limit_conditions(table, columns, longest)
+    )
 
 
 def _text(path: object) -> str:
@@ -112,21 +117,21 @@ def _attached(
     return f"{catalog}.{quote(found[0][0])}.{quote(found[0][1])}"
 
 
-def _collated(connection: duckdb.DuckDBPyConnection, catalog: str | None) -> bool:
-    """Whether any table of the database has a collation: then equal texts need not be identical."""
+def _has_collation(connection: duckdb.DuckDBPyConnection, catalog: str | None) -> bool:
+    """Whether any table of the database has a collation, under which equal texts may differ."""
     return any("collate" in text for _, text in _definitions(connection, catalog))
 
 
 def _definitions(connection: duckdb.DuckDBPyConnection, catalog: str | None) -> list[tuple[str, str]]:
-    """Return the name of each table of the owner's database and the text that made it, in lower case."""
+    """Return the name and CREATE statement of each table of the owner's database, in lower case."""
     return connection.execute(
         "SELECT lower(table_name), lower(coalesce(sql, '')) FROM duckdb_tables() WHERE database_name = ?",
         [catalog],
     ).fetchall()
 
 
-def _computed(connection: duckdb.DuckDBPyConnection, table: Table, catalog: str | None) -> bool:
-    """Whether the owner's table has a column that is computed from others when it is read."""
+def _has_generated_column(connection: duckdb.DuckDBPyConnection, table: Table, catalog: str | None) -> bool:
+    """Whether the table has a generated column, which is computed when it is read."""
     if not isinstance(table.source, DatabaseSource):
         return False
     mine = [text for name, text in _definitions(connection, catalog) if name == table.source.table.lower()]
@@ -145,7 +150,7 @@ def _describe(connection: duckdb.DuckDBPyConnection, table: Table, scan: str) ->
 
 
 def declared_columns(table: Table, physical: list[tuple[str, str]]) -> tuple[tuple[str, SqlType], ...]:
-    """Return a table's columns as declared, else as its source has them (`physical`: names and types)."""
+    """Return a table's columns as declared, or else those of its source (`physical`: names and types)."""
     there = {fold(name): name for name, _ in physical}
     if len(there) != len(physical):
         raise PolicyError(f"tables.{table.name}.source: two columns have the same name")
@@ -156,7 +161,7 @@ def declared_columns(table: Table, physical: list[tuple[str, str]]) -> tuple[tup
                     f"tables.{table.name}.columns.{name}: the source has no such column",
                     hint="its columns are " + ", ".join(name for name, _ in physical)[:200],
                 )
-        columns = tuple((name, kind) for name, kind in table.columns.items())
+        columns = tuple((name, sql_type) for name, sql_type in table.columns.items())
     else:
         derived = []
         for name, text in physical:
@@ -168,65 +173,67 @@ def declared_columns(table: Table, physical: list[tuple[str, str]]) -> tuple[tup
                     hint=f"declare [tables.{table.name}.columns] with the columns to show",
                 ) from None
         columns = tuple(derived)
-    columns = tuple((name, _shown(table, name, kind)) for name, kind in columns)
-    _check_names(table, {fold(name): kind for name, kind in columns})
+    columns = tuple((name, _shown_type(table, name, sql_type)) for name, sql_type in columns)
+    _check_names(table, {fold(name): sql_type for name, sql_type in columns})
     return columns
 
 
-def _shown(table: Table, name: str, kind: SqlType) -> SqlType:
-    """Return the type a column is shown with; refuse what cannot be made canonical."""
-    if kind.name in ("LIST", "STRUCT"):
-        # A list's timestamps are not looked through for those that are none.
+def _shown_type(table: Table, name: str, sql_type: SqlType) -> SqlType:
+    """Return the type under which analysts see a column; refuse types that cannot be made canonical."""
+    if sql_type.name in ("LIST", "STRUCT"):
+        # Timestamps within lists are not checked for validity.
         for inner in ("DOUBLE", "ENUM", *(() if table.public else ("TIMESTAMP",))):
-            if _holds(kind, inner):
+            if _contains_type(sql_type, inner):
                 raise PolicyError(
-                    f"tables.{table.name}: column {name} is a {kind.name} of {inner}, which is not supported",
+                    f"tables.{table.name}: column {name} is a {sql_type.name} of {inner}, "
+                    "which is not supported",
                     hint=f"declare [tables.{table.name}.columns] without it, or with VARCHAR items",
                 )
-    if kind.name == "ENUM" and not table.public and fold(name) not in {fold(c) for c in table.domain}:
-        return VARCHAR  # its dictionary comes from the data and was not declared public
-    return kind
+    if sql_type.name == "ENUM" and not table.public and fold(name) not in {fold(c) for c in table.domain}:
+        return VARCHAR  # its dictionary comes from the data and is not declared public
+    return sql_type
 
 
-def _holds(kind: SqlType, name: str) -> bool:
-    inner = [kind.item] if kind.item is not None else [field for _, field in kind.fields]
-    return any(i.name == name or _holds(i, name) for i in inner)
+def _contains_type(sql_type: SqlType, name: str) -> bool:
+    inner = [sql_type.item] if sql_type.item is not None else [field for _, field in sql_type.fields]
+    return any(i.name == name or _contains_type(i, name) for i in inner)
 
 
-def _check_names(table: Table, kinds: dict[str, SqlType]) -> None:
-    """Check what the policy says of columns against the schema, when the types were not declared."""
+def _check_names(table: Table, types: dict[str, SqlType]) -> None:
+    """Check the columns that the policy names against the schema, for types that it does not declare."""
     named = [*(c for fact in table.unique for c in fact), *table.domain]
     if isinstance(table.unit, UnitColumn):
         named.append(table.unit.column)
-        kind = kinds.get(fold(table.unit.column))
-        if kind is not None and not (kind.integer or kind.name in ("VARCHAR", "UUID", "DATE")):
+        sql_type = types.get(fold(table.unit.column))
+        if sql_type is not None and not (sql_type.integer or sql_type.name in ("VARCHAR", "UUID", "DATE")):
             raise PolicyError(
-                f"tables.{table.name}.unit: a unit column is an integer, VARCHAR, UUID or DATE, not {kind}"
+                f"tables.{table.name}.unit: a unit column is an integer, VARCHAR, UUID or DATE, "
+                f"not {sql_type}"
             )
     for name in named:
-        if fold(name) not in kinds:
+        if fold(name) not in types:
             raise PolicyError(
                 f"tables.{table.name}: there is no column {name}",
-                hint="columns are " + ", ".join(kinds)[:200],
+                hint="columns are " + ", ".join(types)[:200],
             )
 
 
-def _known(text: str) -> SqlType | None:
-    """Read a physical type; None if it is not one of the closed set."""
+def _parse_type(text: str) -> SqlType | None:
+    """Parse a physical type; None if it is not supported."""
     try:
         return column_type(text)
     except ValueError:
         return None
 
 
-def _cell(name: str, physical: str, kind: SqlType, *, collated: bool) -> str:
-    """Write one column's conversion to its declared type, canonical where equal values could differ."""
+def _cell(name: str, physical: str, sql_type: SqlType, *, collated: bool) -> str:
+    """Write the conversion of a column to its declared type, canonical where equal values could differ."""
     cell = quote(name)
-    if collated and _known(physical) == VARCHAR:
+    if collated and _parse_type(physical) == VARCHAR:
         cell = f'({cell} COLLATE "C")'
-    same = _known(physical) == kind and physical.upper() not in ("FLOAT", "REAL")
+    same = _parse_type(physical) == sql_type and physical.upper() not in ("FLOAT", "REAL")
     if not same:
-        cell = f"TRY_CAST({cell} AS {kind})"
-    if kind == DOUBLE:
+        cell = f"TRY_CAST({cell} AS {sql_type})"
+    if sql_type == DOUBLE:
         cell = f"CASE WHEN isnan({cell}) THEN CAST('nan' AS DOUBLE) ELSE {cell} + 0.0 END"
     return cell

@@ -1,1 +1,1 @@
-"""PostgreSQL over ADBC: the owner's tables there, read-only, asked for counts alone."""
+"""PostgreSQL over ADBC: the owner's tables, read-only, queried for counts only."""

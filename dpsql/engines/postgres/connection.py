@@ -1,4 +1,4 @@
-"""One connection to PostgreSQL: settings pinned, read-only, errors kept away from everybody."""
+"""A connection to PostgreSQL: read-only, with pinned settings, and without error texts of the server."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import threading
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from dpsql.engines.postgres.dialect import text
+from dpsql.engines.postgres.dialect import string_literal
 from dpsql.errors import OperationalError, PolicyError
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Connection"]
 
 _PINNED = {
-    # What a text of ours means must not depend on the server, the database or the role.
+    # The meaning of a statement must not depend on the server, the database or the role.
     "search_path": "pg_catalog, pg_temp",
     "TimeZone": "UTC",
     "DateStyle": "ISO, MDY",
@@ -29,22 +29,22 @@ _PINNED = {
     "standard_conforming_strings": "on",
     "bytea_output": "hex",
     "client_encoding": "UTF8",
-    "client_min_messages": "error",  # notices are printed by nobody
+    "client_min_messages": "error",  # no notices are sent
     "lc_monetary": "C",
     "lc_numeric": "C",
     "lc_time": "C",
     "xmloption": "content",
     "transform_null_equals": "off",
     "array_nulls": "on",
-    "row_security": "off",  # what a policy would filter fails instead, whatever the rows
+    "row_security": "off",  # a statement that a policy would filter fails, whatever the rows
     "default_transaction_read_only": "on",
     "lock_timeout": "0",
     "idle_in_transaction_session_timeout": "0",
-    "gin_fuzzy_search_limit": "0",  # a scan of an index would leave rows out at random
-    "jit": "off",  # it costs more than it gains where a statement runs once
+    "gin_fuzzy_search_limit": "0",  # otherwise an index scan may omit rows at random
+    "jit": "off",  # compiling costs more than it saves for a statement that runs once
 }
 _REQUIRED = {
-    # A role cannot set these for itself; where they do not hold, some rows would fail, or vanish.
+    # A role cannot set these for itself. With other values some rows would fail, or would be missing.
     "pg_size_bytes(current_setting('max_stack_depth')) >= 2097152": "max_stack_depth is at least 2MB",
     "current_setting('zero_damaged_pages') = 'off'": "zero_damaged_pages is off",
     "current_setting('ignore_checksum_failure') = 'off'": "ignore_checksum_failure is off",
@@ -64,24 +64,27 @@ _REQUIRED = {
         "its database has no user-defined function in the schema pg_catalog with a built-in name"
     ),
 }
-# Not REPEATABLE READ: the catalog must be seen as it is once the tables are locked, and again after the
-# count. What counts is one statement, which has one snapshot anyway.
+# Not REPEATABLE READ: the catalog is read as it is after the tables are locked, and again after the count.
+# The count is one statement, which has one snapshot anyway.
 _BEGIN = "BEGIN TRANSACTION ISOLATION LEVEL READ COMMITTED, READ ONLY"
 
 
 class _UnsuitableError(Exception):
-    """The server or database is none that every row is read alike in; the text says why."""
+    """The server has a setting, or the database an object, under which rows could fail or be missing.
+
+    The text names it.
+    """
 
 
 class Connection:
-    """A session that can read and nothing else; every failure is a plain exception for `worker.run`."""
+    """A read-only session; a failed statement raises an exception that `worker.run` handles."""
 
     def __init__(self, address: str, timeout: int) -> None:
         try:
             from adbc_driver_postgresql import dbapi  # noqa: PLC0415  an extra
         except ImportError:
             raise PolicyError(
-                "database.engine: PostgreSQL is reached by a driver that is not installed",
+                "database.engine: the PostgreSQL driver is not installed",
                 hint="pip install dpsql[postgres]",
             ) from None
         self._running: Any = None
@@ -105,9 +108,9 @@ class Connection:
 
     @contextmanager
     def _statement(self, guards: Collection[Guard]) -> Iterator[Cursor]:
-        """Begin a transaction, pin its settings, lock what is read and see that it is what was opened.
+        """Begin a transaction, pin its settings, lock the private tables and check that they are unchanged.
 
-        All of it in every transaction: a pooler may give each to another session, and forget settings.
+        Every transaction does all of this: a pooler may run each on another session without its settings.
         """
         with self._lock, self._adbc.cursor() as cursor:
             self._running = cursor
@@ -128,22 +131,22 @@ class Connection:
     def _pin(self, cursor: Cursor) -> None:
         pinned = {**_PINNED, "statement_timeout": str(self._timeout)}
         listed = ", ".join(
-            f"pg_catalog.set_config({text(name)}, {text(value)}, true) AS s{i}"
+            f"pg_catalog.set_config({string_literal(name)}, {string_literal(value)}, true) AS s{i}"
             for i, (name, value) in enumerate(pinned.items())
         )
         _rows(cursor, f"SELECT {listed}")
-        # Of PostgreSQL 17; an older server does not know it.
+        # PostgreSQL 17 and later have this setting.
         _rows(
             cursor,
             "SELECT pg_catalog.set_config(name, '0', true) AS s FROM pg_catalog.pg_settings "
             "WHERE name = 'transaction_timeout'",
         )
         there = ", ".join(
-            f"pg_catalog.current_setting({text(name)}) AS s{i}"
+            f"pg_catalog.current_setting({string_literal(name)}) AS s{i}"
             for i, name in enumerate((*_PINNED, "transaction_read_only"))
         )
         if _rows(cursor, f"SELECT {there}") != [(*_PINNED.values(), "on")]:
-            raise _UnsuitableError("the PostgreSQL server does not take the settings of a transaction")
+            raise _UnsuitableError("the PostgreSQL server does not accept the settings of a transaction")
         listed = ", ".join(f"{condition} AS s{i}" for i, condition in enumerate(_REQUIRED))
         (held,) = _rows(cursor, f"SELECT {listed}")
         for what, holds in zip(_REQUIRED.values(), held, strict=True):
@@ -151,26 +154,26 @@ class Connection:
                 raise _UnsuitableError(f"the PostgreSQL server must be set so that {what}")
 
     def table(self, sql: str, guards: Collection[Guard] = ()) -> pa.Table:
-        """Run a SELECT; its rows come as Arrow. What is read must still be what it was after it has run."""
+        """Run a SELECT and return its rows; check before and after it that the tables are unchanged."""
         with self._statement(guards) as cursor:
             cursor.execute(sql)
             found = cursor.fetch_arrow_table()
-            # Some changes do not wait for the lock: ATTACH PARTITION, INHERIT, an index dropped concurrently.
+            # Some changes ignore the lock: ATTACH PARTITION, INHERIT, an index dropped concurrently.
             for guard in guards:
                 guard.check(lambda text: _rows(cursor, text))
             return found
 
     def alive(self) -> bool:
-        """Whether the session is still there."""
+        """Whether the session still answers."""
         with suppress(Exception):
             self.table("SELECT 1 AS x")
             return True
         return False
 
     def explain(self, sql: str, guards: Collection[Guard] = ()) -> bool:
-        """Let the server bind and plan a statement without running it; False if it does not."""
+        """Let the server plan a statement without running it; return whether it succeeded."""
         with suppress(Exception), self._statement(guards) as cursor:
-            # What EXPLAIN prints cannot be copied out, as the driver does with rows.
+            # The driver reads rows by COPY, which does not accept EXPLAIN.
             cursor.adbc_statement.set_options(**{"adbc.postgresql.use_copy": "false"})
             cursor.execute(f"EXPLAIN (COSTS off) {sql}")
             cursor.fetchall()
@@ -178,23 +181,23 @@ class Connection:
         return False
 
     def ask(self, sql: str) -> list[tuple[object, ...]]:
-        """Ask the catalog."""
+        """Run a query on the catalog and return its rows."""
         rows: list[tuple[object, ...]] | None = None
         with suppress(Exception):
             rows = _listed(self.table(sql))
         if rows is None:
-            raise OperationalError("the PostgreSQL server does not answer about its tables")
+            raise OperationalError("the catalog of the PostgreSQL server cannot be read")
         return rows
 
     def cancel(self) -> None:
-        """Stop what runs, from another thread."""
+        """Stop the running statement, from another thread."""
         running = self._running
         if running is not None:
             with suppress(Exception):
                 running.adbc_cancel()
 
     def close(self) -> None:
-        """Let go of the server."""
+        """Close the connection."""
         if self._adbc is not None:
             with suppress(Exception):
                 self._adbc.close()

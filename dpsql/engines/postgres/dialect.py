@@ -1,4 +1,4 @@
-"""PostgreSQL's SQL."""
+"""The dialect of PostgreSQL: names, types, constants, conversions, LIKE and aggregates."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from uuid import UUID
 from dpsql.engines.postgres.forms import FORMS
 from dpsql.engines.translate.dialect import Dialect
 from dpsql.engines.translate.doubles import INTEGERS
-from dpsql.engines.translate.grouping import plain
-from dpsql.engines.translate.shared import bounds
-from dpsql.engines.translate.value import Untranslatable, Value, kind_of
+from dpsql.engines.translate.shared import aggregate_call, integer_bounds
+from dpsql.engines.translate.value import Untranslatable, Value, type_family
 from dpsql.types import BIGINT, DOUBLE, HUGEINT, SqlType
 
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
     from dpsql.engines.translate.forms import Form
 
-__all__ = ["PostgresDialect", "mixed", "text"]
+__all__ = ["PostgresDialect", "hash_values", "string_literal"]
 
 _TYPES = {
     "I": "bigint",
@@ -35,83 +34,83 @@ _TYPES = {
 }
 
 
-def text(value: str) -> str:
-    r"""Write a text that means the same whatever standard_conforming_strings is.
+def string_literal(value: str) -> str:
+    r"""Write a text literal that has the same meaning whatever standard_conforming_strings is.
 
-    >>> print(text("it's"), text("a\\b"))
+    >>> print(string_literal("it's"), string_literal("a\\b"))
     'it''s' E'a\\b'
     """
     if "\0" in value:
-        raise Untranslatable("PostgreSQL holds no text with a NUL character")
+        raise Untranslatable("PostgreSQL does not support NUL characters in texts")
     quoted = value.replace("'", "''")
     return f"E'{quoted}'".replace("\\", "\\\\") if "\\" in quoted else f"'{quoted}'"
 
 
-def within(sql: str, low: int, high: int, kind: str) -> str:
-    """Write a number that is NULL outside its bounds, naming it once; NaN is outside."""
-    a, b = f"CAST('{low - 1}' AS {kind})", f"CAST('{high + 1}' AS {kind})"
+def null_outside(sql: str, low: int, high: int, target: str) -> str:
+    """Write a number that is NULL outside its bounds, for NaN too; its SQL occurs once in the text."""
+    a, b = f"CAST('{low - 1}' AS {target})", f"CAST('{high + 1}' AS {target})"
     return f"NULLIF(NULLIF(LEAST(GREATEST({sql}, {a}), {b}), {b}), {a})"
 
 
-def mixed(cells: Sequence[str]) -> str:
-    """Write a hash of several values: each by itself first, for a row of long texts would be too long."""
+def hash_values(cells: Sequence[str]) -> str:
+    """Write a hash of several values; each is hashed first, since a row of long texts may be too long."""
     parts = ", ".join(f"hashtextextended(CAST({cell} AS text), 0)" for cell in cells)
     return f"hashtextextended(CAST(ROW({parts}) AS text), 0)"
 
 
 class PostgresDialect(Dialect):
-    """Writes for PostgreSQL; texts carry COLLATE "C", so that they compare by their bytes."""
+    """The SQL of PostgreSQL; texts have COLLATE "C", so that they are compared by their bytes."""
 
     name: ClassVar[str] = "PostgreSQL"
     forms: ClassVar[Mapping[str, Sequence[Form]]] = FORMS
     full_join_conditions: ClassVar[bool] = False
     semi_joins: ClassVar[bool] = False
     group_frames: ClassVar[bool] = True
-    folds: ClassVar[int | None] = 20  # each takes up to .2 s for 64 KiB, in which no cancel is heard
+    max_translate_calls: ClassVar[int | None] = 20  # each takes up to .2 s for 64 KiB and hears no cancel
 
     def quote(self, name: str) -> str:
         """See `Dialect`."""
         return '"' + name.replace('"', '""') + '"'
 
-    def type_name(self, kind: SqlType) -> str:
+    def type_name(self, sql_type: SqlType) -> str:
         """See `Dialect`."""
-        letter = kind_of(kind)
-        return f"numeric({kind.precision},{kind.scale})" if letter == "N" else _TYPES[letter]
+        letter = type_family(sql_type)
+        return f"numeric({sql_type.precision},{sql_type.scale})" if letter == "N" else _TYPES[letter]
 
-    def constant(self, value: object, kind: SqlType) -> str:
+    def constant(self, value: object, sql_type: SqlType) -> str:
         """See `Dialect`."""
-        letter = kind_of(kind)
+        letter = type_family(sql_type)
         if isinstance(value, bool):
             return "TRUE" if value else "FALSE"
         if letter == "S" and isinstance(value, str):
-            return f'(CAST({text(value)} AS text) COLLATE "C")'
-        number = self.number(value, kind)
+            return f'(CAST({string_literal(value)} AS text) COLLATE "C")'
+        number = self.number(value, sql_type)
         if number is not None:
             return number
         days = letter in "TMC" and isinstance(value, (date, datetime, time))
         if days or (letter == "U" and isinstance(value, UUID)):
-            return f"CAST('{value}' AS {self.type_name(kind)})"
-        raise Untranslatable(f"a constant of type {kind} stays in DuckDB")
+            return f"CAST('{value}' AS {self.type_name(sql_type)})"
+        raise Untranslatable(f"{self.name} has no constants of type {sql_type}")
 
-    def cast(self, value: Value, kind: SqlType) -> Value:
+    def cast(self, value: Value, sql_type: SqlType) -> Value:
         """See `Dialect`."""
-        a, b = kind_of(value.type), kind_of(kind)
-        x, spread = value.sql, None
+        a, b = type_family(value.type), type_family(sql_type)
+        x, value_range = value.sql, None
         if a in "IB" and b in "IB":
-            sql = self._integer(value, kind)
+            sql = self._integer(value, sql_type)
         elif a in "IB" and b == "D":
-            sql, spread = f"CAST({x} AS float8)", INTEGERS if a == "I" else (1.0, 2.0**127)
+            sql, value_range = f"CAST({x} AS float8)", INTEGERS if a == "I" else (1.0, 2.0**127)
         elif a in "IBN" and b == "N":
-            sql = self.decimal(x, kind)
+            sql = self.decimal(x, sql_type)
         elif a == "N" and b in "IB":
-            low, high = bounds(kind)
-            sql = f"CAST({within(f'round({x})', low, high, 'numeric')} AS {self.type_name(kind)})"
+            low, high = integer_bounds(sql_type)
+            sql = f"CAST({null_outside(f'round({x})', low, high, 'numeric')} AS {self.type_name(sql_type)})"
         elif a == "N" and b == "D" and value.type.precision <= 15:
-            sql, spread = f"CAST({x} AS float8)", (10.0**-value.type.scale, 1e18)
+            sql, value_range = f"CAST({x} AS float8)", (10.0**-value.type.scale, 1e18)
         elif a == b == "D":
             return value
         elif a == "D" and b == "I":
-            sql = self._rounded(x, kind)
+            sql = self._rounded(x, sql_type)
         elif a == "L" and b == "I":
             sql = f"CAST(CAST({x} AS integer) AS bigint)"
         elif a == "I" and b == "L":
@@ -120,63 +119,65 @@ class PostgresDialect(Dialect):
             sql = f"CASE WHEN {x} THEN 'true' WHEN NOT {x} THEN 'false' END COLLATE \"C\""
         elif a in "IBNUC" and b == "S":
             if a == "C":
-                raise self._no_cast(value.type, kind)
+                raise self._no_cast(value.type, sql_type)
             sql = f'CAST({x} AS text) COLLATE "C"'
-        elif a in "TM" and b in "TMS" and value.spread is not None:
-            sql, spread = self._dated(value, a, b)
+        elif a in "TM" and b in "TMS" and value.value_range is not None:
+            sql, value_range = self._dated(value, a, b)
         elif a == b and a in "SLTMCU":
-            return Value(x, kind, value.spread)
+            return Value(x, sql_type, value.value_range)
         else:
-            raise self._no_cast(value.type, kind)
-        return Value(f"({sql})", kind, spread)
+            raise self._no_cast(value.type, sql_type)
+        return Value(f"({sql})", sql_type, value_range)
 
     def _no_cast(self, old: SqlType, new: SqlType) -> Untranslatable:
         return Untranslatable(
             f"{self.name} does not convert {old} to {new} as DuckDB does, for every value",
-            "the owner declares the column with the type to compare in",
+            "declare the column with the other type in the policy",
         )
 
-    def _integer(self, value: Value, kind: SqlType) -> str:
-        (low, high), target = bounds(kind), self.type_name(kind)
-        old = bounds(value.type)
+    def _integer(self, value: Value, sql_type: SqlType) -> str:
+        (low, high), target = integer_bounds(sql_type), self.type_name(sql_type)
+        old = integer_bounds(value.type)
         if low <= old[0] and old[1] <= high:
             return f"CAST({value.sql} AS {target})"
-        if kind_of(value.type) == "I" and kind_of(kind) == "I":
-            return within(value.sql, low, high, "bigint")
-        return f"CAST({within(f'CAST({value.sql} AS numeric)', low, high, 'numeric')} AS {target})"
+        if type_family(value.type) == "I" and type_family(sql_type) == "I":
+            return null_outside(value.sql, low, high, "bigint")
+        return f"CAST({null_outside(f'CAST({value.sql} AS numeric)', low, high, 'numeric')} AS {target})"
 
-    def decimal(self, sql: str, kind: SqlType) -> str:
-        """Write a conversion to DECIMAL: rounded half away from zero, NULL where it does not fit."""
-        rounded = f"round(CAST({sql} AS numeric), {kind.scale})"
-        size = 10 ** (kind.precision - kind.scale)
-        return f"CAST(CASE WHEN abs({rounded}) < {size} THEN {rounded} END AS {self.type_name(kind)})"
+    def decimal(self, sql: str, sql_type: SqlType) -> str:
+        """Write a conversion to DECIMAL, rounded half away from zero; NULL if the value does not fit."""
+        rounded = f"round(CAST({sql} AS numeric), {sql_type.scale})"
+        size = 10 ** (sql_type.precision - sql_type.scale)
+        return f"CAST(CASE WHEN abs({rounded}) < {size} THEN {rounded} END AS {self.type_name(sql_type)})"
 
-    def _rounded(self, x: str, kind: SqlType) -> str:
-        """DOUBLE to an integer: to the nearest, ties to even; NULL outside, for infinities and NaN."""
-        low, high = bounds(kind)
-        if kind == BIGINT:
+    def _rounded(self, x: str, sql_type: SqlType) -> str:
+        """Write a conversion of DOUBLE to the nearest integer, ties to even; NULL if the type has none."""
+        low, high = integer_bounds(sql_type)
+        if sql_type == BIGINT:
             a, b = "CAST('-9223372036854777856' AS float8)", "CAST('9223372036854775808' AS float8)"
             inside = f"NULLIF(NULLIF(LEAST(GREATEST(round({x}), {a}), {b}), {b}), {a})"
         else:
-            inside = within(f"round({x})", low, high, "float8")
+            inside = null_outside(f"round({x})", low, high, "float8")
         return f"CAST({inside} AS bigint)"
 
     def _dated(self, value: Value, a: str, b: str) -> tuple[str, tuple[float, float] | None]:
         if b == "S":
-            if value.spread is None or value.spread[0] < 1:
-                raise Untranslatable("this date could lie before year 1, which PostgreSQL writes otherwise")
+            if value.value_range is None or value.value_range[0] < 1:
+                raise Untranslatable(
+                    "this date could lie before year 1, which PostgreSQL formats differently"
+                )
             return f'CAST({value.sql} AS text) COLLATE "C"', None
         if a == b:
-            return value.sql, value.spread
-        return f"CAST({value.sql} AS {'timestamp' if b == 'M' else 'date'})", value.spread
+            return value.sql, value.value_range
+        return f"CAST({value.sql} AS {'timestamp' if b == 'M' else 'date'})", value.value_range
 
     def canonical(self, value: Value) -> Value:
         """See `Dialect`."""
-        return Value(f"({value.sql} + CAST(0 AS float8))", value.type, value.spread)
+        return Value(f"({value.sql} + CAST(0 AS float8))", value.type, value.value_range)
 
     def like(self, value: Value, pattern: Sequence[str | None]) -> str:
         """See `Dialect`."""
-        return f"({value.sql} LIKE {text(''.join(_escaped(part) for part in pattern))})"
+        return f"({value.sql} LIKE {string_literal(''.join(_escaped(part) for part in pattern))})"
 
     def is_distinct(self, a: str, b: str, *, negated: bool) -> str:
         """See `Dialect`."""
@@ -184,17 +185,17 @@ class PostgresDialect(Dialect):
 
     def aggregate(self, name: str, value: Value, *, distinct: bool, where: str) -> Value:
         """See `Dialect`."""
-        letter = kind_of(value.type)
-        kind, spread, word = value.type, value.spread, name
+        letter = type_family(value.type)
+        sql_type, value_range, word = value.type, value.value_range, name
         if name == "count":
-            kind, spread = BIGINT, None
+            sql_type, value_range = BIGINT, None
         elif name == "sum" and letter in "IB":
-            kind = HUGEINT
+            sql_type = HUGEINT
         elif name == "sum" and letter == "N":
-            kind = SqlType("DECIMAL", 38, value.type.scale)
+            sql_type = SqlType("DECIMAL", 38, value.type.scale)
         elif name == "avg" and letter == "I":
-            top = plain("SUM", value, distinct=distinct, where=where)
-            bottom = plain("COUNT", value, distinct=distinct, where=where)
+            top = aggregate_call("SUM", value, distinct=distinct, where=where)
+            bottom = aggregate_call("COUNT", value, distinct=distinct, where=where)
             sql = f"(CAST({top} AS float8) / NULLIF({bottom}, 0))"
             return Value(sql, DOUBLE, (1e-19, 2.0**63))
         elif name in ("min", "max") and letter == "L":
@@ -204,12 +205,12 @@ class PostgresDialect(Dialect):
             or (name in ("bool_and", "bool_or") and letter == "L")
             or (name in ("bit_and", "bit_or", "bit_xor") and letter == "I")
         ):
-            raise Untranslatable(f"{self.name} does not take {name} of {value.type} as DuckDB does")
-        return Value(plain(word, value, distinct=distinct, where=where), kind, spread)
+            raise Untranslatable(f"{self.name} does not compute {name} of {value.type} as DuckDB does")
+        return Value(aggregate_call(word, value, distinct=distinct, where=where), sql_type, value_range)
 
-    def mixed(self, values: Sequence[Value]) -> str:
+    def hash_values(self, values: Sequence[Value]) -> str:
         """See `Dialect`."""
-        return mixed([v.sql for v in values])
+        return hash_values([v.sql for v in values])
 
 
 def _escaped(part: str | None) -> str:

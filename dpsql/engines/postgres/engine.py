@@ -1,4 +1,4 @@
-"""PostgreSQL as a private engine."""
+"""The private engine on PostgreSQL."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 from dpsql.engines.duckdb.sources import Reader, declared_columns
 from dpsql.engines.postgres import rows
+from dpsql.engines.postgres.catalog import find_table
 from dpsql.engines.postgres.connection import Connection
-from dpsql.engines.postgres.dialect import PostgresDialect, mixed
-from dpsql.engines.postgres.guard import Guard, look_up
+from dpsql.engines.postgres.dialect import PostgresDialect, hash_values
+from dpsql.engines.postgres.guard import Guard
 from dpsql.engines.postgres.schema import columns_of, scan
 from dpsql.engines.remote import RemoteEngine, open_remote
-from dpsql.engines.translate import Column, Translated, Untranslatable
+from dpsql.engines.translate import TargetColumn, Translated, Untranslatable
 from dpsql.errors import PolicyError
 from dpsql.policy import DatabaseSource
 
@@ -26,7 +27,7 @@ __all__ = ["PostgresEngine", "open_postgres"]
 
 
 def open_postgres(policy: Policy) -> tuple[SchemaDatabase, RemoteEngine]:
-    """Open the schema database, and the session on the server that a policy names."""
+    """Open the schema database, and a session on the PostgreSQL server that a policy names."""
     return open_remote(PostgresEngine(policy))
 
 
@@ -43,11 +44,11 @@ class PostgresEngine(RemoteEngine):
         """See `RemoteEngine`."""
         return PostgresDialect(self._scans)
 
-    def look(self, table: Table) -> tuple[Reader, tuple[str, dict[str, Column]]]:
+    def introspect(self, table: Table) -> tuple[Reader, tuple[str, dict[str, TargetColumn]]]:
         """See `RemoteEngine`."""
         if not isinstance(table.source, DatabaseSource):
-            raise PolicyError(f"tables.{table.name}.source: is no table of the database")
-        found = look_up(self._con.ask, table, table.source)
+            raise PolicyError(f"tables.{table.name}.source: is not a table of the database")
+        found = find_table(self._con.ask, table, table.source)
         columns = declared_columns(table, [(name, word) for name, _, word in columns_of(found)])
         scanned = scan(table, found, columns, self._policy.longest_value)
         if not table.public:
@@ -62,34 +63,35 @@ class PostgresEngine(RemoteEngine):
             self.reopen()
         return super().translate(compiled)
 
-    def bind(self, made: Translated) -> None:
+    def bind(self, statement: Translated) -> None:
         """See `RemoteEngine`."""
-        if not self._con.explain(rows.whole(made, self.dialect), self._guards.values()):
-            raise Untranslatable("PostgreSQL does not plan this statement", "a simpler form of it, or DuckDB")
+        sql = rows.executable_sql(statement, self.dialect)
+        if not self._con.explain(sql, self._guards.values()):
+            raise Untranslatable("PostgreSQL cannot plan this statement", "write it in a simpler form")
 
-    def fetch(self, made: Translated) -> pa.Table:
+    def fetch(self, statement: Translated) -> pa.Table:
         """See `RemoteEngine`."""
-        found = self._con.table(rows.whole(made, self.dialect), self._guards.values())
-        return rows.plain(found)
+        found = self._con.table(rows.executable_sql(statement, self.dialect), self._guards.values())
+        return rows.storage_types(found)
 
-    def show(self, made: Translated) -> str:
+    def show(self, statement: Translated) -> str:
         """See `RemoteEngine`."""
-        return rows.shown(made, self.dialect)
+        return rows.display_sql(statement, self.dialect)
 
-    def hashed(self, cells: list[str]) -> str:
+    def checksum(self, cells: list[str]) -> str:
         """See `RemoteEngine`."""
-        return f"bit_xor({mixed(cells)})"
+        return f"bit_xor({hash_values(cells)})"
 
     def stop(self) -> None:
         """See `RemoteEngine`."""
         self._con.cancel()
 
     def interrupted(self, error: BaseException) -> bool:
-        """See `RemoteEngine`: by the code, since texts are in the server's language."""
+        """See `RemoteEngine`: by the SQLSTATE, since messages are in the server's language."""
         return getattr(error, "sqlstate", None) == "57014"  # query_canceled
 
     def reopen(self) -> None:
-        """See `RemoteEngine`: the session may be gone."""
+        """See `RemoteEngine`: the session may be closed."""
         self._con.close()
         self._con = Connection(self._policy.engine, self._policy.timeout)
 

@@ -1,22 +1,22 @@
-"""Functions and operators as PostgreSQL writes them, each total on the values the scan lets in."""
+"""PostgreSQL's forms of functions and operators; each is total on the values that a scan returns."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from dpsql.engines.translate.cases import case_table
-from dpsql.engines.translate.doubles import added, divided, multiplied
-from dpsql.engines.translate.forms import Form, form, table
+from dpsql.engines.translate.doubles import product_range, quotient_range, sum_range
+from dpsql.engines.translate.forms import Form, collect, form
 from dpsql.engines.translate.shared import (
     SPACES,
-    moved,
-    pattern_text,
-    same_years,
-    since_both,
-    since_one,
-    years_before,
+    both_from_year_one,
+    from_year_one,
+    same_or_previous_year,
+    same_year,
+    shifted_years,
+    strftime_pattern,
 )
-from dpsql.engines.translate.value import NOTHING, Untranslatable
+from dpsql.engines.translate.value import NOT_CONSTANT, Untranslatable
 from dpsql.types import BIGINT, BOOLEAN, DATE, DOUBLE, HUGEINT, INTEGER, TIMESTAMP, VARCHAR
 
 if TYPE_CHECKING:
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 __all__ = ["FORMS"]
 
 
-def total(
-    spread: Callable[[list[Value]], tuple[float, float] | None], text: str
+def unless_overflow(
+    value_range: Callable[[list[Value]], tuple[float, float] | None], text: str
 ) -> Callable[[list[Value]], str]:
-    """Write DOUBLE arithmetic where it cannot leave DOUBLE's range, on which PostgreSQL raises."""
+    """Return the text of DOUBLE arithmetic that is refused if it could overflow, where PostgreSQL raises."""
 
     def write(values: list[Value]) -> str:
-        if spread(values) is None:
+        if value_range(values) is None:
             raise Untranslatable(
-                "PostgreSQL fails where DOUBLE arithmetic overflows, and this one could",
-                "CAST to BIGINT or DECIMAL, or compare without calculating",
+                "PostgreSQL fails if DOUBLE arithmetic overflows, and this expression could",
+                "CAST the operands to BIGINT or DECIMAL",
             )
         return text.format(*(v.sql for v in values))
 
@@ -44,10 +44,10 @@ def total(
 
 
 def quotient(values: list[Value]) -> str:
-    """Divide as IEEE 754 does: by zero gives an infinity or NaN."""
+    """Write a division as in IEEE 754: division by zero gives an infinity or NaN."""
     a, b = (f"CAST({v.sql} AS float8)" for v in values)
     constant = values[1].constant
-    if constant is not NOTHING and constant:
+    if constant is not NOT_CONSTANT and constant:
         return f"{a} / {b}"
     nan, infinity = (f"CAST('{word}' AS float8)" for word in ("NaN", "Infinity"))
     return (
@@ -57,20 +57,20 @@ def quotient(values: list[Value]) -> str:
 
 
 def _double_quotient(values: list[Value]) -> str:
-    # Zero has no sign left: every stored DOUBLE is canonical.
-    if divided(values) is None:
+    # No divisor is -0.0: every stored DOUBLE is canonical.
+    if quotient_range(values) is None:
         raise Untranslatable(
-            "PostgreSQL fails where DOUBLE arithmetic overflows, and this one could", "CAST to BIGINT"
+            "PostgreSQL fails if DOUBLE arithmetic overflows, and this expression could", "CAST to BIGINT"
         )
     return quotient(values)
 
 
-def _divided(values: list[Value]) -> tuple[float, float] | None:
+def _constant_quotient_range(values: list[Value]) -> tuple[float, float] | None:
     constant = values[1].constant
-    return divided(values) if constant is not NOTHING and constant else None
+    return quotient_range(values) if constant is not NOT_CONSTANT and constant else None
 
 
-def _integers_divided(values: list[Value]) -> tuple[float, float] | None:
+def _integer_quotient_range(values: list[Value]) -> tuple[float, float] | None:
     constant = values[1].constant
     if isinstance(constant, int) and constant:
         return 1 / abs(constant), 2.0**63 / abs(constant)
@@ -115,49 +115,49 @@ _NAMES = {
 def _parts() -> list[tuple[str, Form]]:
     rows: list[tuple[str, Form]] = []
 
-    def add(part: str, kinds: str, text: str) -> None:
-        for kind in kinds:
-            rows.append(
-                ("date_part", form(f"={part} {kind}", BIGINT, since_one(text.format("{1}"), "PostgreSQL")))
-            )
-            rows.append((_NAMES[part], form(kind, BIGINT, since_one(text.format("{0}"), "PostgreSQL"))))
+    def add(part: str, families: str, text: str) -> None:
+        second, first = (from_year_one(text.format(place), "PostgreSQL") for place in ("{1}", "{0}"))
+        for family in families:
+            rows.append(("date_part", form(f"={part} {family}", BIGINT, second)))
+            rows.append((_NAMES[part], form(family, BIGINT, first)))
 
     for part, field in _PARTS.items():
         add(part, "TM", f"CAST(EXTRACT({field} FROM {{0}}) AS bigint)")
     for part, field in _CLOCK.items():
         add(part, "M", f"CAST(EXTRACT({field} FROM {{0}}) AS bigint)")
         for name, place in (("date_part", "{1}"), (_NAMES[part], "{0}")):
-            kinds = f"={part} C" if name == "date_part" else "C"
-            rows.append((name, form(kinds, BIGINT, f"CAST(EXTRACT({field} FROM {place}) AS bigint)")))
+            arguments = f"={part} C" if name == "date_part" else "C"
+            rows.append((name, form(arguments, BIGINT, f"CAST(EXTRACT({field} FROM {place}) AS bigint)")))
     for part, field in _SECONDS.items():
         add(part, "M", f"CAST(floor(EXTRACT({field} FROM {{0}})) AS bigint)")
         rows.append(
             ("date_part", form(f"={part} C", BIGINT, f"CAST(floor(EXTRACT({field} FROM {{1}})) AS bigint)"))
         )
     yearweek = "CAST(EXTRACT(isoyear FROM {0}) * 100 + EXTRACT(week FROM {0}) AS bigint)"
-    for kind in "TM":
-        rows.append(
-            (
-                "date_part",
-                form(f"=yearweek {kind}", BIGINT, since_one(yearweek.replace("{0}", "{1}"), "PostgreSQL")),
-            )
-        )
-        rows.append(("yearweek", form(kind, BIGINT, since_one(yearweek, "PostgreSQL"))))
+    second, first = (from_year_one(t, "PostgreSQL") for t in (yearweek.replace("{0}", "{1}"), yearweek))
+    for family in "TM":
+        rows.append(("date_part", form(f"=yearweek {family}", BIGINT, second)))
+        rows.append(("yearweek", form(family, BIGINT, first)))
     for name, pattern in (("dayname", "FMDay"), ("monthname", "FMMonth")):
-        rows += [(name, form(kind, VARCHAR, f"to_char({{0}}, '{pattern}') COLLATE \"C\"")) for kind in "TM"]
+        rows += [
+            (name, form(family, VARCHAR, f"to_char({{0}}, '{pattern}') COLLATE \"C\"")) for family in "TM"
+        ]
     return rows
 
 
 def _truncations() -> list[tuple[str, Form]]:
     rows = []
     for part in ("year", "quarter", "month", "week", "day", "hour", "minute", "second"):
-        spread = years_before if part == "week" else same_years
+        value_range = same_or_previous_year if part == "week" else same_year
         rows.append(
-            ("date_trunc datetrunc", form(f"={part} M", TIMESTAMP, f"date_trunc('{part}', {{1}})", spread))
+            (
+                "date_trunc datetrunc",
+                form(f"={part} M", TIMESTAMP, f"date_trunc('{part}', {{1}})", value_range),
+            )
         )
         if part not in ("hour", "minute", "second"):
             text = f"date_trunc('{part}', CAST({{1}} AS timestamp))"
-            rows.append(("date_trunc datetrunc", form(f"={part} T", TIMESTAMP, text, spread)))
+            rows.append(("date_trunc datetrunc", form(f"={part} T", TIMESTAMP, text, value_range)))
     return rows
 
 
@@ -166,7 +166,7 @@ def _differences() -> list[tuple[str, Form]]:
     months = f"({years}) * 12 + EXTRACT(month FROM {{2}}) - EXTRACT(month FROM {{1}})"
     quarters = f"({years}) * 4 + EXTRACT(quarter FROM {{2}}) - EXTRACT(quarter FROM {{1}})"
     rows = []
-    for kind in "TM":
+    for family in "TM":
         for part, text in (
             ("year", years),
             ("month", months),
@@ -174,7 +174,9 @@ def _differences() -> list[tuple[str, Form]]:
             ("day", "CAST({2} AS date) - CAST({1} AS date)"),
         ):
             entry = form(
-                f"={part} {kind} {kind}", BIGINT, since_both(f"CAST({text} AS bigint)", "PostgreSQL")
+                f"={part} {family} {family}",
+                BIGINT,
+                both_from_year_one(f"CAST({text} AS bigint)", "PostgreSQL"),
             )
             rows.append(("date_diff datediff", entry))
     for part, size in (("hour", 3600), ("minute", 60), ("second", 1)):
@@ -184,9 +186,9 @@ def _differences() -> list[tuple[str, Form]]:
     return rows
 
 
-def _moved(sign: str) -> Callable[[list[Value]], str]:
+def _add_days(sign: str) -> Callable[[list[Value]], str]:
     def write(values: list[Value]) -> str:
-        moved(values)
+        shifted_years(values)
         return f"{values[0].sql} {sign} CAST({values[1].sql} AS integer)"
 
     return write
@@ -196,11 +198,11 @@ _PATTERNS = {"Y": "YYYY", "m": "MM", "d": "DD", "H": "HH24", "M": "MI", "S": "SS
 
 
 def _strftime(values: list[Value]) -> str:
-    return f"to_char({values[0].sql}, '{pattern_text(values, _PATTERNS, 'PostgreSQL')}') COLLATE \"C\""
+    return f"to_char({values[0].sql}, '{strftime_pattern(values, _PATTERNS, 'PostgreSQL')}') COLLATE \"C\""
 
 
-def folded(which: str) -> Callable[[list[Value]], str]:
-    """Write lower or upper: ASCII by the engine, all else by DuckDB's own table."""
+def change_case(which: str) -> Callable[[list[Value]], str]:
+    """Return the text of lower or upper: the engine maps ASCII, DuckDB's table all other letters."""
 
     def write(values: list[Value]) -> str:
         x = values[0].sql
@@ -222,7 +224,7 @@ def _shifts() -> list[tuple[str, Form]]:
 
 _TEXT = 'COLLATE "C"'
 
-FORMS = table(
+FORMS = collect(
     [
         ("+", form("B B", HUGEINT, "{0} + {1}")),
         ("-", form("B B", HUGEINT, "{0} - {1}")),
@@ -231,25 +233,25 @@ FORMS = table(
         ("%", form("B B", HUGEINT, "mod({0}, NULLIF({1}, 0))")),
         ("neg", form("B", HUGEINT, "- {0}")),
         ("neg", form("N", None, "- {0}")),
-        ("neg", form("D", DOUBLE, "- {0}", lambda v: v[0].spread)),
+        ("neg", form("D", DOUBLE, "- {0}", lambda v: v[0].value_range)),
         ("abs", form("B", HUGEINT, "abs({0})")),
         ("abs", form("N", None, "abs({0})")),
-        ("abs", form("D", DOUBLE, "abs({0})", lambda v: v[0].spread)),
+        ("abs", form("D", DOUBLE, "abs({0})", lambda v: v[0].value_range)),
         ("sign", form("I", INTEGER, "CAST(sign({0}) AS bigint)")),
         ("sign", form("N", INTEGER, "CAST(sign({0}) AS bigint)")),
         ("&", form("I I", BIGINT, "{0} & {1}")),
         ("|", form("I I", BIGINT, "{0} | {1}")),
         ("xor", form("I I", BIGINT, "{0} # {1}")),
         ("~", form("I", BIGINT, "~ {0}")),
-        ("+", form("D D", DOUBLE, total(added, "{0} + {1}"), added)),
-        ("-", form("D D", DOUBLE, total(added, "{0} - {1}"), added)),
-        # Of counts and lengths, which are far from the ends; all other integers are calculated with as B.
+        ("+", form("D D", DOUBLE, unless_overflow(sum_range, "{0} + {1}"), sum_range)),
+        ("-", form("D D", DOUBLE, unless_overflow(sum_range, "{0} - {1}"), sum_range)),
+        # For counts and lengths, which are far from overflow; all other integers are computed as HUGEINT (B).
         ("-", form("I I", BIGINT, "{0} - {1}")),
         ("+", form("I I", BIGINT, "{0} + {1}")),
         ("*", form("I I", BIGINT, "{0} * {1}")),
-        ("*", form("D D", DOUBLE, total(multiplied, "{0} * {1}"), multiplied)),
-        ("/", form("I I", DOUBLE, quotient, _integers_divided)),
-        ("/", form("D D", DOUBLE, _double_quotient, _divided)),
+        ("*", form("D D", DOUBLE, unless_overflow(product_range, "{0} * {1}"), product_range)),
+        ("/", form("I I", DOUBLE, quotient, _integer_quotient_range)),
+        ("/", form("D D", DOUBLE, _double_quotient, _constant_quotient_range)),
         ("isnan", form("D", BOOLEAN, "{0} = float8 'NaN'")),
         ("isinf", form("D", BOOLEAN, "{0} IN (float8 'Infinity', float8 '-Infinity')")),
         ("isfinite", form("D", BOOLEAN, "{0} NOT IN (float8 'NaN', float8 'Infinity', float8 '-Infinity')")),
@@ -259,8 +261,8 @@ FORMS = table(
         ("length len char_length character_length", form("S", BIGINT, "CAST(char_length({0}) AS bigint)")),
         ("strlen", form("S", BIGINT, "CAST(octet_length({0}) AS bigint)")),
         ("bit_length", form("S", BIGINT, "CAST(octet_length({0}) AS bigint) * 8")),
-        ("lower lcase", form("S", VARCHAR, folded("lower"))),
-        ("upper ucase", form("S", VARCHAR, folded("upper"))),
+        ("lower lcase", form("S", VARCHAR, change_case("lower"))),
+        ("upper ucase", form("S", VARCHAR, change_case("upper"))),
         ("trim", form("S", VARCHAR, "btrim({0}, '" + SPACES + "')")),
         ("ltrim", form("S", VARCHAR, "ltrim({0}, '" + SPACES + "')")),
         ("rtrim", form("S", VARCHAR, "rtrim({0}, '" + SPACES + "')")),
@@ -291,18 +293,14 @@ FORMS = table(
         *_shifts(),
         (
             "last_day",
-            form(
-                "T", DATE, "CAST(date_trunc('month', {0}) + interval '1 month - 1 day' AS date)", same_years
-            ),
+            form("T", DATE, "CAST(date_trunc('month', {0}) + interval '1 month - 1 day' AS date)", same_year),
         ),
         (
             "last_day",
-            form(
-                "M", DATE, "CAST(date_trunc('month', {0}) + interval '1 month - 1 day' AS date)", same_years
-            ),
+            form("M", DATE, "CAST(date_trunc('month', {0}) + interval '1 month - 1 day' AS date)", same_year),
         ),
-        ("+", form("T I", DATE, _moved("+"), moved)),
-        ("-", form("T I", DATE, _moved("-"), moved)),
+        ("+", form("T I", DATE, _add_days("+"), shifted_years)),
+        ("-", form("T I", DATE, _add_days("-"), shifted_years)),
         ("-", form("T T", BIGINT, "CAST({0} - {1} AS bigint)")),
         ("isfinite", form("T", BOOLEAN, "isfinite({0})")),
         ("isinf", form("T", BOOLEAN, "NOT isfinite({0})")),
@@ -310,4 +308,4 @@ FORMS = table(
         ("strftime", form("M #s", VARCHAR, _strftime)),
     ]
 )
-"""By DuckDB's name. A form is here only if a test held it to DuckDB's results on odd values."""
+"""Forms by DuckDB's name. A test compares every form with DuckDB's results on hostile values."""

@@ -1,160 +1,74 @@
-"""What PostgreSQL's catalog says of a table when it is opened, and still says at every statement."""
+"""The check at every statement that a private table is unchanged since it was opened."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dpsql.engines.postgres.dialect import text
-from dpsql.engines.postgres.schema import kept
+from dpsql.engines.postgres.catalog import find_table
+from dpsql.engines.postgres.schema import index_distinguishes
 from dpsql.errors import OperationalError, PolicyError
 from dpsql.policy import UnitColumn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from dpsql.engines.postgres.catalog import CatalogQuery, CatalogTable
     from dpsql.policy import DatabaseSource, Table
     from dpsql.types import SqlType
 
-    Ask = Callable[[str], list[tuple[object, ...]]]
-
-__all__ = ["Found", "Guard", "Seen", "look_up"]
-
-# A NOT NULL that was never validated (PostgreSQL 18) says nothing of the rows there. Of the indexes, those
-# that hold every row apart by plain columns and their types' own equality, now and while rows are written;
-# one that is DEFERRABLE does not: its check comes later, or never (session_replication_role).
-_SEEN = """
-SELECT json_build_object(
-  'schema', n.nspname, 'name', c.relname, 'oid', c.oid::bigint, 'kind', c.relkind::text,
-  'rows_hidden', c.relrowsecurity,
-  'columns', (SELECT json_agg(json_build_array(a.attnum, a.attname,
-      CASE WHEN a.attgenerated = 'v' THEN 'virtual' WHEN m.nspname = 'pg_catalog' THEN t.typname::text
-        ELSE m.nspname || '.' || t.typname END,
-      a.atttypmod, m.nspname = 'pg_catalog', a.attnotnull AND NOT EXISTS (SELECT FROM pg_constraint k
-        WHERE k.conrelid = c.oid AND k.contype = 'n' AND NOT k.convalidated AND a.attnum = ANY (k.conkey)))
-      ORDER BY a.attnum)
-    FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid JOIN pg_namespace m ON m.oid = t.typnamespace
-    WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped),
-  'children', (WITH RECURSIVE below(oid) AS (
-      SELECT h.inhrelid FROM pg_inherits h WHERE h.inhparent = c.oid
-      UNION SELECT h.inhrelid FROM pg_inherits h JOIN below b ON h.inhparent = b.oid)
-    SELECT json_agg(DISTINCT k.relkind::text) FROM below b JOIN pg_class k ON k.oid = b.oid),
-  'indexes', (SELECT json_agg(json_build_array((SELECT json_agg(p.number)
-        FROM unnest(i.indkey::int2[]) WITH ORDINALITY p(number, place) WHERE p.place <= i.indnkeyatts),
-        coalesce(to_jsonb(i) ->> 'indnullsnotdistinct', 'false') = 'true'))
-    FROM pg_index i WHERE i.indrelid = c.oid AND i.indisunique AND i.indimmediate AND i.indisvalid
-      AND i.indisready AND i.indislive AND NOT i.indisexclusion AND i.indpred IS NULL AND i.indexprs IS NULL
-      AND NOT EXISTS (SELECT FROM pg_opclass o JOIN pg_namespace m ON m.oid = o.opcnamespace
-        WHERE o.oid = ANY (i.indclass::oid[]) AND NOT (o.opcdefault AND m.nspname = 'pg_catalog')))
-)::text AS seen FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE """
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """A column: number, name, type (with its schema if not built in), and whether it has no NULL.
-
-    The type is `virtual` where the column is calculated whenever it is read (PostgreSQL 18).
-    """
-
-    number: int
-    name: str
-    kind: str
-    modifier: int
-    builtin: bool
-    filled: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """A table: `indexes` are the sets of columns its rows differ in, with whether NULLs are equal there."""
-
-    oid: int
-    text: str
-    kind: str
-    columns: tuple[Seen, ...]
-    children: bool
-    indexes: tuple[tuple[frozenset[int], bool], ...]
-
-
-def look_up(ask: Ask, table: Table, source: DatabaseSource) -> Found:
-    """Find an ordinary (or partitioned) table by its name."""
-    schema = source.schema or "public"
-    rows = ask(
-        f"{_SEEN} c.relkind IN ('r', 'p') AND lower(n.nspname) = lower({text(schema)}) "
-        f"AND lower(c.relname) = lower({text(source.table)})"
-    )
-    key = f"tables.{table.name}.source"
-    if len(rows) != 1:
-        raise PolicyError(
-            f"{key}: the database has no table {schema}.{source.table}",
-            hint="views are not read: a view could mix the rows of several units",
-        )
-    seen = json.loads(str(rows[0][0]))
-    if seen["rows_hidden"]:
-        raise PolicyError(
-            f"{key}: the table has row-level security, which could choose rows by those of other units",
-            hint="a table of its own, or ALTER TABLE .. DISABLE ROW LEVEL SECURITY",
-        )
-    if not set(seen["children"] or ()) <= {"r", "p"}:
-        raise PolicyError(f"{key}: a partition is a foreign table, which may be a view there")
-    return Found(
-        seen["oid"],
-        ".".join('"' + str(part).replace('"', '""') + '"' for part in (seen["schema"], seen["name"])),
-        seen["kind"],
-        tuple(Seen(*column) for column in seen["columns"] or ()),
-        bool(seen["children"]) or seen["kind"] == "p",
-        tuple((frozenset(numbers), equal) for numbers, equal in seen["indexes"] or ()),
-    )
+__all__ = ["Guard"]
 
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """A private table as it was opened."""
+    """A private table as the catalog described it when it was opened."""
 
     table: Table
     source: DatabaseSource
     columns: tuple[tuple[str, SqlType], ...]
-    found: Found
+    found: CatalogTable
 
     @property
     def name(self) -> str:
-        """Its quoted name."""
+        """The quoted name of the table."""
         return self.found.text
 
-    def check(self, ask: Ask) -> None:
-        """Raise unless the table is what it was, and its vouched facts still hold by an index."""
-        found = look_up(ask, self.table, self.source)
-        if found != self.found and self._told(found) != self._told(self.found):
+    def check(self, ask: CatalogQuery) -> None:
+        """Raise if the table was changed, or if no index enforces a declared unique fact any more."""
+        found = find_table(ask, self.table, self.source)
+        if found != self.found and self._identity(found) != self._identity(self.found):
             raise OperationalError("a table was changed after it was opened")
         self.check_facts(found)
 
-    def _told(self, found: Found) -> tuple[object, ...]:
+    def _identity(self, found: CatalogTable) -> tuple[object, ...]:
         names = {name.lower() for name, _ in self.columns}
         read = tuple(
-            (c.number, c.name, c.kind, c.modifier, c.builtin)
+            (c.number, c.name, c.type_name, c.modifier, c.builtin)
             for c in found.columns
             if c.name.lower() in names
         )
-        return found.oid, found.text, found.kind, found.children, read
+        return found.oid, found.text, found.relation_kind, found.children, read
 
-    def check_facts(self, found: Found) -> None:
-        """Raise `PolicyError` unless an index of the server keeps each vouched fact true as rows come."""
-        kinds = {name.lower(): kind for name, kind in self.columns}
+    def check_facts(self, found: CatalogTable) -> None:
+        """Raise `PolicyError` unless an index of the server enforces each declared unique fact."""
+        declared = {name.lower(): sql_type for name, sql_type in self.columns}
         seen = {c.name.lower(): c for c in found.columns}
-        # Rows without a unit are not read.
+        # Rows whose unit is NULL are not read.
         unit = self.table.unit.column.lower() if isinstance(self.table.unit, UnitColumn) else None
         for fact in self.table.unique:
             there = [seen[c.lower()] for c in fact]
-            allowed = {c.number for c in there if kept(c, kinds[c.name.lower()], c.name.lower() == unit)}
-            filled = {c.number for c in there if c.filled or c.name.lower() == unit}
+            allowed = {
+                c.number
+                for c in there
+                if index_distinguishes(c, declared[c.name.lower()], c.name.lower() == unit)
+            }
+            never_null = {c.number for c in there if c.never_null or c.name.lower() == unit}
             if found.children or not any(
-                numbers <= allowed and (equal or numbers <= filled) for numbers, equal in found.indexes
+                numbers <= allowed and (equal or numbers <= never_null) for numbers, equal in found.indexes
             ):
                 listed = ", ".join(fact)
                 raise PolicyError(
                     f"tables.{self.table.name}.unique: no index of PostgreSQL keeps ({listed}) unique",
                     hint=f"CREATE UNIQUE INDEX ON {self.name} ({listed}) and NOT NULL on each, of "
-                    "whole numbers, NUMERICs, texts, booleans or UUIDs read as they are, in a table "
-                    "without partitions; or leave the fact out",
+                    "whole numbers, NUMERICs, texts, booleans or UUIDs declared with their own types, in a "
+                    "table without partitions; or leave the fact out",
                 )

@@ -1,4 +1,4 @@
-"""Public rows as a part of PostgreSQL's SQL: nothing is written there, so a read-only role is enough."""
+"""Public rows as a part of a statement: nothing is written on the server, so a read-only role suffices."""
 
 from __future__ import annotations
 
@@ -7,47 +7,49 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpsql.engines.postgres.dialect import text
-from dpsql.engines.translate.value import kind_of
+from dpsql.engines.postgres.dialect import string_literal
+from dpsql.engines.translate.value import type_family
 
 if TYPE_CHECKING:
     from dpsql.engines.postgres.dialect import PostgresDialect
-    from dpsql.engines.translate import Public, Translated
+    from dpsql.engines.translate import PublicRelation, Translated
 
-__all__ = ["plain", "shown", "whole"]
-
-
-def whole(made: Translated, dialect: PostgresDialect) -> str:
-    """Write a statement with what travels."""
-    return _with(made, [_relation(p, dialect, [_array(c) for c in p.rows.columns]) for p in made.public])
+__all__ = ["display_sql", "executable_sql", "storage_types"]
 
 
-def shown(made: Translated, dialect: PostgresDialect) -> str:
-    """Write a statement for people: how many rows travel, not which."""
-    parts = [f"({p.rows.num_rows} public rows: {p.sql})" for p in made.public]
-    return _with(made, parts)
+def executable_sql(statement: Translated, dialect: PostgresDialect) -> str:
+    """Return a statement's SQL with its public rows."""
+    return _with(
+        statement, [_relation(p, dialect, [_array(c) for c in p.rows.columns]) for p in statement.public]
+    )
 
 
-def _with(made: Translated, parts: list[str]) -> str:
+def display_sql(statement: Translated, dialect: PostgresDialect) -> str:
+    """Return a statement's SQL for display: with the number of public rows, not with the rows."""
+    parts = [f"({p.rows.num_rows} public rows: {p.sql})" for p in statement.public]
+    return _with(statement, parts)
+
+
+def _with(statement: Translated, parts: list[str]) -> str:
     if not parts:
-        return made.sql
-    named = ", ".join(f'"{p.name}" AS {part}' for p, part in zip(made.public, parts, strict=True))
-    return f"WITH {named} {made.sql}"
+        return statement.sql
+    named = ", ".join(f'"{p.name}" AS {part}' for p, part in zip(statement.public, parts, strict=True))
+    return f"WITH {named} {statement.sql}"
 
 
-def _relation(public: Public, dialect: PostgresDialect, arrays: list[str]) -> str:
+def _relation(public: PublicRelation, dialect: PostgresDialect, arrays: list[str]) -> str:
     listed, cells, names = [], [], []
     for i, (column, array) in enumerate(zip(public.columns, arrays, strict=True)):
-        letter = kind_of(column.type)
-        kind = "text" if letter == "0" else dialect.type_name(column.type)
-        listed.append(f"CAST({array} AS {kind}[])")
+        letter = type_family(column.type)
+        array_type = "text" if letter == "0" else dialect.type_name(column.type)
+        listed.append(f"CAST({array} AS {array_type}[])")
         cells.append(f"r.c{i}{' COLLATE ' + chr(34) + 'C' + chr(34) if letter == 'S' else ''} AS c{i}")
         names.append(f"c{i}")
     return f"(SELECT {', '.join(cells)} FROM unnest({', '.join(listed)}) AS r({', '.join(names)}))"
 
 
 def _array(column: pa.ChunkedArray) -> str:
-    """Write a column as the text of an array."""
+    """Write a column as the text literal of an array."""
     array = column.combine_chunks()
     if pa.types.is_null(array.type):
         array = pa.nulls(len(array), pa.string())
@@ -56,11 +58,11 @@ def _array(column: pa.ChunkedArray) -> str:
     cells = pc.binary_join_element_wise('"', cells, '"', "")
     cells = pc.fill_null(cells, "NULL")
     joined = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(cells)], pa.int32()), cells), ",")
-    return text("{" + (joined[0].as_py() or "") + "}")
+    return string_literal("{" + (joined[0].as_py() or "") + "}")
 
 
-def plain(found: pa.Table) -> pa.Table:
-    """Give back texts where the driver marks a type of its own (NUMERIC, UUID)."""
+def storage_types(found: pa.Table) -> pa.Table:
+    """Convert the driver's extension types (NUMERIC, UUID) to texts."""
     columns = []
     for column in found.columns:
         array = column.combine_chunks()

@@ -1,20 +1,20 @@
-"""What PostgreSQL's catalog says of a table, and the scan that reads it with canonical values."""
+"""The types of a PostgreSQL table's columns, and the scan that reads it with canonical values."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from dpsql.engines.postgres.dialect import PostgresDialect
-from dpsql.engines.translate.scans import Cell, scan_of
-from dpsql.engines.translate.shared import bounds
-from dpsql.engines.translate.value import Column, Untranslatable, Value
+from dpsql.engines.translate.scans import Cell, build_scan
+from dpsql.engines.translate.shared import integer_bounds
+from dpsql.engines.translate.value import TargetColumn, Untranslatable, Value
 from dpsql.types import BOOLEAN, DATE, DOUBLE, TIME, TIMESTAMP, UUID, VARCHAR, SqlType, column_type
 
 if TYPE_CHECKING:
-    from dpsql.engines.postgres.guard import Found, Seen
+    from dpsql.engines.postgres.catalog import CatalogColumn, CatalogTable
     from dpsql.policy import Table
 
-__all__ = ["columns_of", "kept", "scan"]
+__all__ = ["columns_of", "index_distinguishes", "scan"]
 
 _TYPES = {
     "int2": "SMALLINT",
@@ -36,79 +36,85 @@ _TYPES = {
     "json": "JSON",
 }
 _HEADER = 16
-"""Bytes beside its content that a stored value takes at most."""
+"""The most bytes that a stored value takes besides its content."""
 _FIRST, _LAST = "0001-01-01", "9999-12-31"
 
 
-def columns_of(found: Found) -> list[tuple[str, str, str]]:
-    """Return name, type and DuckDB's word of each column."""
-    return [(c.name, c.kind, _word(c.kind, c.modifier, c.builtin)) for c in found.columns]
+def columns_of(found: CatalogTable) -> list[tuple[str, str, str]]:
+    """Return the name, the type and DuckDB's type name of each column."""
+    return [(c.name, c.type_name, _word(c.type_name, c.modifier, c.builtin)) for c in found.columns]
 
 
-def _word(kind: str, modifier: int, builtin: bool) -> str:
-    if kind == "numeric" and builtin:
+def _word(physical: str, modifier: int, builtin: bool) -> str:
+    if physical == "numeric" and builtin:
         packed = modifier - 4
         scale = ((packed & 0x7FF) ^ 1024) - 1024
         if modifier < 4 or scale < 0:
-            return "DECIMAL(38,10)"  # anything goes: the owner says which digits count
+            return "DECIMAL(38,10)"  # without a declared scale: the owner may declare another
         return f"DECIMAL({(packed >> 16) & 0xFFFF},{scale})"
-    return _TYPES.get(kind, kind.upper()) if builtin else kind.upper()
+    return _TYPES.get(physical, physical.upper()) if builtin else physical.upper()
 
 
-def kept(column: Seen, kind: SqlType, unit: bool) -> bool:
-    """Whether values that differ for an index of PostgreSQL differ as they are read too.
+def index_distinguishes(column: CatalogColumn, sql_type: SqlType, unit: bool) -> bool:
+    """Whether values that are distinct for an index of PostgreSQL are distinct as they are read too.
 
-    Of a unit, what does not fit is read as NULL, and its row is left out.
+    A unit that does not fit its declared type is read as NULL, and its row is not counted.
     """
-    match column.kind:
+    match column.type_name:
         case "int2" | "int4" | "int8":
-            low, high = bounds(column_type(_TYPES[column.kind]))
-            return kind.integer and (unit or (bounds(kind)[0] <= low and high <= bounds(kind)[1]))
+            low, high = integer_bounds(column_type(_TYPES[column.type_name]))
+            if not sql_type.integer:
+                return False
+            least, greatest = integer_bounds(sql_type)
+            return unit or (least <= low and high <= greatest)
         case "numeric":
             word = _word("numeric", column.modifier, column.builtin)
-            # Without a precision its values may be rounded, and infinite; NaN is read as NULL.
-            return column.modifier >= 4 and word == str(kind) and column.filled
+            # Without a precision, values may be infinite or are rounded; NaN is read as NULL.
+            return column.modifier >= 4 and word == str(sql_type) and column.never_null
         case "text" | "varchar" | "bpchar":
-            return kind.name == "VARCHAR"
+            return sql_type.name == "VARCHAR"
         case "uuid":
-            return kind.name == "UUID"
+            return sql_type.name == "UUID"
         case "bool":
-            return kind.name == "BOOLEAN"
+            return sql_type.name == "BOOLEAN"
         case _:
             return False
 
 
 def scan(
-    table: Table, found: Found, columns: tuple[tuple[str, SqlType], ...], longest: int
-) -> tuple[str, dict[str, Column]]:
-    """Write the SELECT that reads the declared columns, each canonical and of its declared type."""
+    table: Table, found: CatalogTable, columns: tuple[tuple[str, SqlType], ...], longest: int
+) -> tuple[str, dict[str, TargetColumn]]:
+    """Return the SELECT that reads the declared columns with canonical values, and its columns by name."""
     dialect = PostgresDialect({})
-    there = {name.lower(): (name, kind, word) for name, kind, word in columns_of(found)}
+    there = {name.lower(): (name, physical, word) for name, physical, word in columns_of(found)}
     source = found.text if found.children else f"ONLY {found.text}"
 
-    def cell(name: str, kind: SqlType) -> Cell:
+    def cell(name: str, sql_type: SqlType) -> Cell:
         _, physical, _ = there[name.lower()]
-        value = _cell(dialect, *there[name.lower()], kind)
-        fits = _fits(f"r.{dialect.quote(name)}", physical, value, longest) if kind == VARCHAR else ""
-        return Cell(value, fits)
+        value = _cell(dialect, *there[name.lower()], sql_type)
+        within_limit = (
+            _within_limit(f"r.{dialect.quote(name)}", physical, value, longest) if sql_type == VARCHAR else ""
+        )
+        return Cell(value, within_limit)
 
-    return scan_of(table, columns, cell, source, "the database")
+    return build_scan(table, columns, cell, source, "the database")
 
 
-def _fits(cell: str, physical: str, value: Value, longest: int) -> str:
-    """Write the condition for a text to be short; of a stored text the size is known without reading it."""
-    fits = f"octet_length({value.sql}) <= {longest}"
+def _within_limit(cell: str, physical: str, value: Value, longest: int) -> str:
+    """Write the condition that a text is within the limit; PostgreSQL knows a stored text's size."""
+    within_limit = f"octet_length({value.sql}) <= {longest}"
     if physical != "json":
-        return fits
-    # Its text is read to be measured: of small stored size, it has some megabytes at most.
+        return within_limit
+    # The text of a json is read to be measured; if its stored size is small, it has a few megabytes at most.
     stored = f"pg_column_size({cell})"
-    return f"CASE WHEN {stored} <= {longest + _HEADER} THEN {fits} WHEN {stored} IS NOT NULL THEN FALSE END"
+    measured = f"WHEN {stored} <= {longest + _HEADER} THEN {within_limit}"
+    return f"CASE {measured} WHEN {stored} IS NOT NULL THEN FALSE END"
 
 
-def _cell(dialect: PostgresDialect, name: str, physical: str, word: str, kind: SqlType) -> Value:
+def _cell(dialect: PostgresDialect, name: str, physical: str, word: str, sql_type: SqlType) -> Value:
     cell = f"r.{dialect.quote(name)}"
-    if kind.name in ("LIST", "STRUCT", "ENUM", "BLOB"):
-        raise Untranslatable(f"values of type {kind.name} stay in DuckDB")
+    if sql_type.name in ("LIST", "STRUCT", "ENUM", "BLOB"):
+        raise Untranslatable(f"values of type {sql_type.name} are not supported")
     match physical:
         case "int2" | "int4" | "int8":
             value = Value(f"CAST({cell} AS bigint)", SqlType(word))
@@ -117,8 +123,8 @@ def _cell(dialect: PostgresDialect, name: str, physical: str, word: str, kind: S
         case "numeric":
             scale = min(int(word[8:-1].split(",")[1]), 18)
             value = Value(cell, SqlType("DECIMAL", 38, scale))
-            if kind.name == "DECIMAL":
-                return Value(f"({dialect.decimal(cell, kind)})", kind)
+            if sql_type.name == "DECIMAL":
+                return Value(f"({dialect.decimal(cell, sql_type)})", sql_type)
         case "bool":
             value = Value(cell, BOOLEAN)
         case "text" | "varchar" | "bpchar" | "json":
@@ -140,16 +146,16 @@ def _cell(dialect: PostgresDialect, name: str, physical: str, word: str, kind: S
             )
         case "jsonb":
             raise Untranslatable(
-                "its text can be half a million times as long as what is stored",
-                "ALTER the column to json, which is stored as its text, or leave it out",
+                "the text of a jsonb can be half a million times as long as its stored value",
+                "ALTER the column to json, which is stored as text, or leave it out",
             )
         case _:
             raise Untranslatable(f"columns of type {physical} are not read")
-    return value if value.type == kind else dialect.cast(value, kind)
+    return value if value.type == sql_type else dialect.cast(value, sql_type)
 
 
-def _dated(cell: str, kind: str, of: SqlType) -> Value:
-    """Read what lies outside the years 1 to 9999 as NULL, infinities too: engines differ there."""
-    last = _LAST if kind == "date" else f"{_LAST} 23:59:59.999999"
-    sql = f"(CASE WHEN {cell} BETWEEN {kind} '{_FIRST}' AND {kind} '{last}' THEN {cell} END)"
+def _dated(cell: str, target: str, of: SqlType) -> Value:
+    """Read values outside the years 1 to 9999, and infinities, as NULL: engines differ there."""
+    last = _LAST if target == "date" else f"{_LAST} 23:59:59.999999"
+    sql = f"(CASE WHEN {cell} BETWEEN {target} '{_FIRST}' AND {target} '{last}' THEN {cell} END)"
     return Value(sql, of, (1, 9999))

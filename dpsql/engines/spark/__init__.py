@@ -1,1 +1,1 @@
-"""Spark, in this process or by Spark Connect: the owner's tables there, asked for counts alone."""
+"""Spark, in this process or over Spark Connect: the owner's tables, queried for counts only."""

@@ -1,4 +1,4 @@
-"""Spark's SQL, with ANSI mode off: what does not fit is NULL, and nothing raises on a value."""
+"""The dialect of Spark with ANSI mode off: a value that does not fit is NULL, and no value raises."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ from datetime import date, datetime
 from typing import TYPE_CHECKING, ClassVar
 
 from dpsql.engines.spark.forms import FORMS
-from dpsql.engines.spark.text import text
+from dpsql.engines.spark.text import string_literal
 from dpsql.engines.translate.dialect import Dialect
 from dpsql.engines.translate.doubles import INTEGERS
-from dpsql.engines.translate.grouping import plain
-from dpsql.engines.translate.shared import bounds
-from dpsql.engines.translate.value import Untranslatable, Value, kind_of
+from dpsql.engines.translate.shared import aggregate_call, integer_bounds
+from dpsql.engines.translate.value import Untranslatable, Value, type_family
 from dpsql.types import BIGINT, DOUBLE, HUGEINT, SqlType
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ _NARROW = {"TINYINT": "TINYINT", "SMALLINT": "SMALLINT", "INTEGER": "INT"}
 
 
 class SparkDialect(Dialect):
-    """Writes for Spark 4; texts compare by their bytes (UTF8_BINARY)."""
+    """The SQL of Spark 4; texts are compared by their bytes (UTF8_BINARY)."""
 
     name: ClassVar[str] = "Spark"
     forms: ClassVar[Mapping[str, Sequence[Form]]] = FORMS
@@ -46,93 +45,93 @@ class SparkDialect(Dialect):
         """See `Dialect`."""
         return "`" + name.replace("`", "``") + "`"
 
-    def type_name(self, kind: SqlType) -> str:
+    def type_name(self, sql_type: SqlType) -> str:
         """See `Dialect`."""
-        letter = kind_of(kind)
+        letter = type_family(sql_type)
         if letter == "N":
-            return f"DECIMAL({kind.precision},{kind.scale})"
+            return f"DECIMAL({sql_type.precision},{sql_type.scale})"
         if letter not in _TYPES:
-            raise Untranslatable(f"{self.name} holds no {kind} as DuckDB does")
+            raise Untranslatable(f"{self.name} has no type for {sql_type}")
         return _TYPES[letter]
 
-    def constant(self, value: object, kind: SqlType) -> str:
+    def constant(self, value: object, sql_type: SqlType) -> str:
         """See `Dialect`."""
-        letter = kind_of(kind)
+        letter = type_family(sql_type)
         if isinstance(value, bool):
             return "TRUE" if value else "FALSE"
         if letter == "S" and isinstance(value, str):
-            return text(value)
-        number = self.number(value, kind)
+            return string_literal(value)
+        number = self.number(value, sql_type)
         if number is not None:
             return number
         if letter in "TM" and isinstance(value, (date, datetime)):
-            return f"CAST('{value}' AS {self.type_name(kind)})"
-        raise Untranslatable(f"a constant of type {kind} stays in DuckDB")
+            return f"CAST('{value}' AS {self.type_name(sql_type)})"
+        raise Untranslatable(f"{self.name} has no constants of type {sql_type}")
 
-    def cast(self, value: Value, kind: SqlType) -> Value:
+    def cast(self, value: Value, sql_type: SqlType) -> Value:
         """See `Dialect`."""
-        a, b = kind_of(value.type), kind_of(kind)
-        x, spread = value.sql, None
+        a, b = type_family(value.type), type_family(sql_type)
+        x, value_range = value.sql, None
         if a in "IB" and b in "IB":
-            sql = self._integer(value, kind)
+            sql = self._integer(value, sql_type)
         elif a in "IB" and b == "D":
-            sql, spread = f"CAST({x} AS DOUBLE)", INTEGERS if a == "I" else (1.0, 2.0**127)
+            sql, value_range = f"CAST({x} AS DOUBLE)", INTEGERS if a == "I" else (1.0, 2.0**127)
         elif a in "IBN" and b == "N":
-            sql = f"TRY_CAST({x} AS {self.type_name(kind)})"
+            sql = f"TRY_CAST({x} AS {self.type_name(sql_type)})"
         elif a == "N" and b in "IB":
-            sql = self._integer(Value(f"ROUND({x}, 0)", HUGEINT), kind)
+            sql = self._integer(Value(f"ROUND({x}, 0)", HUGEINT), sql_type)
         elif a == "N" and b == "D" and value.type.precision <= 15:
-            sql, spread = f"CAST({x} AS DOUBLE)", (10.0**-value.type.scale, 1e18)
+            sql, value_range = f"CAST({x} AS DOUBLE)", (10.0**-value.type.scale, 1e18)
         elif a == b == "D":
             return value
         elif a == "D" and b == "I":
-            # Spark rounds the bound up to 2^63 where it tests for it.
+            # Spark's own test compares with the bound rounded up to 2^63.
             below = f"{x} < CAST('9.223372036854775807E18' AS DOUBLE)"
             whole = f"CASE WHEN {below} THEN TRY_CAST(rint({x}) AS BIGINT) END"
-            sql = self._integer(Value(f"({whole})", BIGINT), kind)
+            sql = self._integer(Value(f"({whole})", BIGINT), sql_type)
         elif a == "L" and b == "I":
             sql = f"CAST({x} AS BIGINT)"
         elif a == "I" and b == "L":
             sql = f"{x} <> 0"
         elif b == "S" and (a in "LIB" or (a == "N" and value.type.scale <= 6)):
             sql = f"CAST({x} AS STRING)"
-        elif a in "TM" and b in "TMS" and value.spread is not None:
-            sql, spread = self._dated(value, b)
+        elif a in "TM" and b in "TMS" and value.value_range is not None:
+            sql, value_range = self._dated(value, b)
         elif a == b and a in "SLTM":
-            return Value(x, kind, value.spread)
+            return Value(x, sql_type, value.value_range)
         else:
             raise Untranslatable(
-                f"{self.name} does not convert {value.type} to {kind} as DuckDB does, for every value",
-                "the owner declares the column with the type to compare in",
+                f"{self.name} does not convert {value.type} to {sql_type} as DuckDB does, for every value",
+                "declare the column with the other type in the policy",
             )
-        return Value(f"({sql})", kind, spread)
+        return Value(f"({sql})", sql_type, value_range)
 
-    def _integer(self, value: Value, kind: SqlType) -> str:
-        (low, high), old = bounds(kind), bounds(value.type)
+    def _integer(self, value: Value, sql_type: SqlType) -> str:
+        (low, high), old = integer_bounds(sql_type), integer_bounds(value.type)
         if low <= old[0] and old[1] <= high:
-            return f"CAST({value.sql} AS {self.type_name(kind)})"
-        if kind_of(kind) == "I" and kind.signed:
-            return f"CAST(TRY_CAST({value.sql} AS {_NARROW.get(kind.name, 'BIGINT')}) AS BIGINT)"
+            return f"CAST({value.sql} AS {self.type_name(sql_type)})"
+        if type_family(sql_type) == "I" and sql_type.signed:
+            return f"CAST(TRY_CAST({value.sql} AS {_NARROW.get(sql_type.name, 'BIGINT')}) AS BIGINT)"
         inside = f"CASE WHEN {value.sql} BETWEEN {low} AND {high} THEN {value.sql} END"
-        return f"CAST({inside} AS {self.type_name(kind)})"
+        return f"CAST({inside} AS {self.type_name(sql_type)})"
 
     def _dated(self, value: Value, b: str) -> tuple[str, tuple[float, float] | None]:
-        low, high = value.spread or (0, 0)
+        low, high = value.value_range or (0, 0)
         if b == "S":
             if low < 1 or high > 9999:
                 raise Untranslatable("this date could lie outside the years 1 to 9999")
             return f"CAST({value.sql} AS STRING)", None
-        return f"CAST({value.sql} AS {_TYPES[b]})", value.spread
+        return f"CAST({value.sql} AS {_TYPES[b]})", value.value_range
 
     def canonical(self, value: Value) -> Value:
         """See `Dialect`."""
-        return Value(f"({value.sql} + CAST(0 AS DOUBLE))", value.type, value.spread)
+        return Value(f"({value.sql} + CAST(0 AS DOUBLE))", value.type, value.value_range)
 
     def like(self, value: Value, pattern: Sequence[str | None]) -> str:
-        """See `Dialect`; no LIKE of Spark's, whose regular expression can take minutes for one row."""
+        """See `Dialect`; not Spark's LIKE, a regular expression that can take minutes for one row."""
         shape = [p for i, p in enumerate(pattern) if i == 0 or p is not None or pattern[i - 1] is not None]
         x, texts = value.sql, [p for p in shape if p]
-        runs = [text(p) for p in texts]
+        runs = [string_literal(p) for p in texts]
         match ["%" if p is None else "_" if not p else "x" for p in shape]:
             case []:
                 return f"({x} = '')"
@@ -152,7 +151,7 @@ class SparkDialect(Dialect):
                 return f"(octet_length({x}) >= {size} AND {ends})"
         raise Untranslatable(
             f"{self.name} does not run this LIKE: its time would depend on the texts",
-            "'a%', '%a', '%a%' and 'a%b' run, several of them with AND; a place alone by substring(x, 1, 1)",
+            "write 'a%', '%a', '%a%' or 'a%b', several with AND; or substring(x, 1, 1) for one position",
         )
 
     def is_distinct(self, a: str, b: str, *, negated: bool) -> str:
@@ -161,28 +160,28 @@ class SparkDialect(Dialect):
 
     def aggregate(self, name: str, value: Value, *, distinct: bool, where: str) -> Value:
         """See `Dialect`."""
-        letter = kind_of(value.type)
-        kind, spread = value.type, value.spread
-        exact = value.written(f"CAST({value.sql} AS DECIMAL(20,0))") if letter == "I" else value
+        letter = type_family(value.type)
+        sql_type, value_range = value.type, value.value_range
+        exact = value.with_sql(f"CAST({value.sql} AS DECIMAL(20,0))") if letter == "I" else value
         if name == "count":
-            kind, spread = BIGINT, None
+            sql_type, value_range = BIGINT, None
         elif name == "sum" and letter in "IB":
-            total = plain("SUM", exact, distinct=distinct, where=where)
+            total = aggregate_call("SUM", exact, distinct=distinct, where=where)
             return Value(f"CAST({total} AS DECIMAL(38,0))", HUGEINT)
         elif name == "sum" and letter == "N":
-            kind = SqlType("DECIMAL", 38, value.type.scale)
+            sql_type = SqlType("DECIMAL", 38, value.type.scale)
         elif name == "avg" and letter == "I":
-            top = plain("SUM", exact, distinct=distinct, where=where)
-            bottom = plain("COUNT", value, distinct=distinct, where=where)
+            top = aggregate_call("SUM", exact, distinct=distinct, where=where)
+            bottom = aggregate_call("COUNT", value, distinct=distinct, where=where)
             return Value(f"(CAST({top} AS DOUBLE) / CAST({bottom} AS DOUBLE))", DOUBLE, (1e-19, 2.0**63))
         elif not (
             (name in ("min", "max") and letter in "IBNDSTML")
             or (name in ("bool_and", "bool_or") and letter == "L")
             or (name in ("bit_and", "bit_or", "bit_xor") and letter == "I")
         ):
-            raise Untranslatable(f"{self.name} does not take {name} of {value.type} as DuckDB does")
-        return Value(plain(name, value, distinct=distinct, where=where), kind, spread)
+            raise Untranslatable(f"{self.name} does not compute {name} of {value.type} as DuckDB does")
+        return Value(aggregate_call(name, value, distinct=distinct, where=where), sql_type, value_range)
 
-    def mixed(self, values: Sequence[Value]) -> str:
+    def hash_values(self, values: Sequence[Value]) -> str:
         """See `Dialect`."""
         return f"xxhash64({', '.join(v.sql for v in values)})"

@@ -1,4 +1,4 @@
-"""Spark as a private engine."""
+"""The private engine on Spark."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ import pyarrow as pa
 
 from dpsql.engines.duckdb.sources import Reader, declared_columns
 from dpsql.engines.remote import RemoteEngine, open_remote
+from dpsql.engines.spark.catalog import find_table
+from dpsql.engines.spark.connection import open_session, suppress_pyspark_warnings
 from dpsql.engines.spark.dialect import SparkDialect
-from dpsql.engines.spark.schema import check_facts, columns_of, look_up, scan
-from dpsql.engines.spark.start import hushed, open_session
-from dpsql.engines.translate import Column, Public, Translated, Untranslatable
-from dpsql.engines.translate.value import kind_of
+from dpsql.engines.spark.guard import check_facts
+from dpsql.engines.spark.schema import columns_of, scan
+from dpsql.engines.translate import PublicRelation, TargetColumn, Translated, Untranslatable
+from dpsql.engines.translate.value import type_family
 
 if TYPE_CHECKING:
     from dpsql.engines.schema_database import SchemaDatabase
@@ -25,7 +27,7 @@ __all__ = ["SparkEngine", "open_spark"]
 
 
 def open_spark(policy: Policy) -> tuple[SchemaDatabase, RemoteEngine]:
-    """Open the schema database, and a session of the Spark that a policy names."""
+    """Open the schema database, and a session on the Spark that a policy names."""
     return open_remote(SparkEngine(policy))
 
 
@@ -37,21 +39,21 @@ class SparkEngine(RemoteEngine):
         self.local_files = "://" not in policy.engine
         self.session: Any = open_session(policy.engine)
         self._tag = f"dpsql_{id(self):x}"
-        self._lock = threading.RLock()  # one statement at a time: they share names
+        self._lock = threading.RLock()  # one statement at a time: statements share the names of views
         self._numbers = itertools.count()
         self._frames: dict[str, Any] = {}
         self._bound: tuple[Translated, Any] | None = None
-        """The statement bound last, and not yet run."""
+        """The statement that was bound last and has not run yet, with its frame."""
 
     @property
     def dialect(self) -> SparkDialect:
         """See `RemoteEngine`."""
         return SparkDialect(self._scans)
 
-    def look(self, table: Table) -> tuple[Reader, tuple[str, dict[str, Column]]]:
+    def introspect(self, table: Table) -> tuple[Reader, tuple[str, dict[str, TargetColumn]]]:
         """See `RemoteEngine`."""
-        with hushed():
-            name, schema = look_up(self.session, table, f"dpsql_source_{next(self._numbers)}")
+        with suppress_pyspark_warnings():
+            name, schema = find_table(self.session, table, f"dpsql_source_{next(self._numbers)}")
         check_facts(self._policy)
         physical = columns_of(schema)
         columns = declared_columns(table, physical)
@@ -59,58 +61,58 @@ class SparkEngine(RemoteEngine):
             table, name, physical, columns, self._policy.longest_value
         )
 
-    def _frame(self, made: Translated) -> Any:  # noqa: ANN401  two classes of frames
-        """Give the public rows their names and bind the statement."""
-        for public in made.public:
+    def _frame(self, statement: Translated) -> Any:  # noqa: ANN401  two classes of frames
+        """Register the public rows as views, and bind the statement."""
+        for public in statement.public:
             if public.sql not in self._frames:
                 self._frames[public.sql] = self.session.createDataFrame(_rows(public))
                 while len(self._frames) > 32:
                     del self._frames[next(iter(self._frames))]
             self._frames[public.sql].createOrReplaceTempView(public.name)
-        return self.session.sql(made.sql)
+        return self.session.sql(statement.sql)
 
-    def _taken(self, made: Translated) -> Any:  # noqa: ANN401  two classes of frames
-        """Return the statement's own frame: texts alone are no key, public rows go by the same names."""
+    def _frame_to_run(self, statement: Translated) -> Any:  # noqa: ANN401  two classes of frames
+        """Return the frame of a statement; equal SQL is no key, since views of public rows share names."""
         bound, self._bound = self._bound, None
-        # Over Connect a frame is a text, which finds the rows that have the names when it runs.
-        if bound is not None and bound[0] is made and "://" not in self._policy.engine:
+        # Over Connect a frame is SQL text, which resolves the views' names when it runs.
+        if bound is not None and bound[0] is statement and "://" not in self._policy.engine:
             return bound[1]
-        return self._frame(made)
+        return self._frame(statement)
 
-    def bind(self, made: Translated) -> None:
+    def bind(self, statement: Translated) -> None:
         """See `RemoteEngine`."""
         bound = False
-        with suppress(Exception), hushed(), self._lock:
+        with suppress(Exception), suppress_pyspark_warnings(), self._lock:
             self._bound = None
-            frame = self._frame(made)
-            bound = len(frame.schema.fields) == len(made.columns)
+            frame = self._frame(statement)
+            bound = len(frame.schema.fields) == len(statement.columns)
             plan = getattr(frame, "_jdf", None)
             if plan is not None:
-                plan.queryExecution().optimizedPlan()  # some subqueries are refused here alone
-            self._bound = (made, frame)
+                plan.queryExecution().optimizedPlan()  # Spark refuses some subqueries only here
+            self._bound = (statement, frame)
         if not bound:
-            raise Untranslatable("Spark does not plan this statement", "a simpler form of it, or DuckDB")
+            raise Untranslatable("Spark cannot plan this statement", "write it in a simpler form")
 
-    def fetch(self, made: Translated) -> pa.Table:
+    def fetch(self, statement: Translated) -> pa.Table:
         """See `RemoteEngine`."""
-        with hushed(), self._lock:
-            # Within this process the job runs in a thread of Spark's that a session's own tags do not reach.
+        with suppress_pyspark_warnings(), self._lock:
+            # In this process the job runs in a thread of Spark's, to which a session's tags do not apply.
             here = self.session if "://" in self._policy.engine else self.session.sparkContext
             add = here.addTag if here is self.session else here.addJobTag
             remove = here.removeTag if here is self.session else here.removeJobTag
             add(self._tag)
             try:
-                found = self._taken(made).toArrow()
+                found = self._frame_to_run(statement).toArrow()
             finally:
                 remove(self._tag)
         return found.rename_columns([f"c{i}" for i in range(found.num_columns)])
 
-    def show(self, made: Translated) -> str:
+    def show(self, statement: Translated) -> str:
         """See `RemoteEngine`."""
-        parts = [f"`{p.name}` AS ({p.rows.num_rows} public rows: {p.sql})" for p in made.public]
-        return f"WITH {', '.join(parts)} {made.sql}" if parts else made.sql
+        parts = [f"`{p.name}` AS ({p.rows.num_rows} public rows: {p.sql})" for p in statement.public]
+        return f"WITH {', '.join(parts)} {statement.sql}" if parts else statement.sql
 
-    def hashed(self, cells: list[str]) -> str:
+    def checksum(self, cells: list[str]) -> str:
         """See `RemoteEngine`."""
         return f"bit_xor(xxhash64({', '.join(cells)}))"
 
@@ -123,11 +125,11 @@ class SparkEngine(RemoteEngine):
                 self.session.sparkContext.cancelJobsWithTag(self._tag)
 
     def interrupted(self, error: BaseException) -> bool:
-        """See `RemoteEngine`: by the condition, since texts may quote the statement."""
-        # Within this process the error of the job stands behind one of the thread that hands out the rows.
+        """See `RemoteEngine`: by the error condition, since messages may quote the statement."""
+        # In this process the error of the job is a cause of the error of the thread that returns rows.
         behind: Any = getattr(error, "java_exception", None) or error
-        for _ in range(_DEEPEST):
-            with suppress(Exception):  # errors that are not Spark's have no condition
+        for _ in range(_MAX_CAUSES):
+            with suppress(Exception):  # errors of other origin have no condition
                 if behind.getCondition() in _STOPPED:
                     return True
             cause = getattr(behind, "getCause", None)
@@ -137,10 +139,10 @@ class SparkEngine(RemoteEngine):
         return False
 
     def reopen(self) -> None:
-        """See `RemoteEngine`: a session outlives a statement's failure."""
+        """See `RemoteEngine`: a session survives the failure of a statement."""
 
     def close(self) -> None:
-        """See `RemoteEngine`: Spark itself goes on, it may serve others in this process."""
+        """See `RemoteEngine`: Spark itself keeps running, since it may serve others in this process."""
         self._frames.clear()
         if "://" in self._policy.engine:
             with suppress(Exception):
@@ -150,17 +152,17 @@ class SparkEngine(RemoteEngine):
 _STOPPED = ("SPARK_JOB_CANCELLED", "OPERATION_CANCELED")
 """Spark's conditions for a job, and over Connect an operation, that was cancelled."""
 
-_DEEPEST = 10
-"""Errors behind errors that are looked at."""
+_MAX_CAUSES = 10
+"""The most causes of an error that are examined."""
 
 _ARROW = {"I": pa.int64(), "B": pa.decimal128(38, 0), "0": pa.string(), "S": pa.string()}
 
 
-def _rows(public: Public) -> pa.Table:
-    """Return public rows in the types that hold their values in Spark."""
+def _rows(public: PublicRelation) -> pa.Table:
+    """Return public rows with the Arrow types of Spark's columns."""
     arrays = []
-    for column, kind in zip(public.rows.columns, public.columns, strict=True):
-        letter = kind_of(kind.type)
+    for column, target in zip(public.rows.columns, public.columns, strict=True):
+        letter = type_family(target.type)
         wanted = _ARROW.get(letter, column.type)
         if letter == "0":
             arrays.append(pa.nulls(len(column), pa.string()))

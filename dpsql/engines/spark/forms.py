@@ -1,15 +1,22 @@
-"""Functions and operators as Spark writes them; with ANSI mode off none of them raises."""
+"""Spark's forms of functions and operators; with ANSI mode off none of them raises."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dpsql.engines.spark.text import text
+from dpsql.engines.spark.text import string_literal
 from dpsql.engines.translate.cases import case_table
-from dpsql.engines.translate.doubles import added, multiplied
-from dpsql.engines.translate.forms import Form, form, table
-from dpsql.engines.translate.shared import SPACES, moved, pattern_text, same_years, since_one, years_before
-from dpsql.engines.translate.value import NOTHING
+from dpsql.engines.translate.doubles import product_range, sum_range
+from dpsql.engines.translate.forms import Form, collect, form
+from dpsql.engines.translate.shared import (
+    SPACES,
+    from_year_one,
+    same_or_previous_year,
+    same_year,
+    shifted_years,
+    strftime_pattern,
+)
+from dpsql.engines.translate.value import NOT_CONSTANT
 from dpsql.types import BIGINT, BOOLEAN, DATE, DOUBLE, HUGEINT, INTEGER, TIMESTAMP, VARCHAR
 
 if TYPE_CHECKING:
@@ -23,10 +30,10 @@ _NAN, _INF, _MINUS = (f"CAST('{word}' AS DOUBLE)" for word in ("NaN", "Infinity"
 
 
 def _quotient(values: list[Value]) -> str:
-    """Divide as IEEE 754 does; Spark gives NULL for a divisor of zero."""
+    """Write a division as in IEEE 754; Spark's own returns NULL for a divisor of zero."""
     a, b = (f"CAST({v.sql} AS DOUBLE)" for v in values)
     constant = values[1].constant
-    if constant is not NOTHING and constant:
+    if constant is not NOT_CONSTANT and constant:
         return f"{a} / {b}"
     return (
         f"CASE WHEN {b} <> 0 THEN {a} / {b} WHEN {b} = 0 THEN "
@@ -35,8 +42,8 @@ def _quotient(values: list[Value]) -> str:
     )
 
 
-def _folded(which: str) -> Callable[[list[Value]], str]:
-    """Write lower or upper: ASCII by the engine, all else by DuckDB's own table."""
+def _change_case(which: str) -> Callable[[list[Value]], str]:
+    """Return the text of lower or upper: the engine maps ASCII, DuckDB's table all other letters."""
 
     def write(values: list[Value]) -> str:
         x = values[0].sql
@@ -45,7 +52,7 @@ def _folded(which: str) -> Callable[[list[Value]], str]:
         changed = ascii_.lower() if which == "lower" else ascii_.upper()
         return (
             f"CASE WHEN octet_length({x}) = char_length({x}) THEN {which}({x}) "
-            f"ELSE translate({x}, {text(ascii_ + old)}, {text(changed + new)}) END"
+            f"ELSE translate({x}, {string_literal(ascii_ + old)}, {string_literal(changed + new)}) END"
         )
 
     return write
@@ -76,28 +83,28 @@ _TIMES = {
 
 def _parts() -> list[tuple[str, Form]]:
     rows: list[tuple[str, Form]] = []
-    for parts, kinds in ((_DAYS, "TM"), (_TIMES, "M")):
+    for parts, families in ((_DAYS, "TM"), (_TIMES, "M")):
         for part, (names, template) in parts.items():
-            for kind in kinds:
+            for family in families:
                 sql = f"CAST({template} AS BIGINT)"
-                second = since_one(sql.replace("{0}", "{1}"), "Spark")
-                rows.append(("date_part datepart", form(f"={part} {kind}", BIGINT, second)))
-                rows.append((names, form(kind, BIGINT, since_one(sql, "Spark"))))
+                second = from_year_one(sql.replace("{0}", "{1}"), "Spark")
+                rows.append(("date_part datepart", form(f"={part} {family}", BIGINT, second)))
+                rows.append((names, form(family, BIGINT, from_year_one(sql, "Spark"))))
     for name, pattern in (("dayname", "EEEE"), ("monthname", "MMMM")):
-        rows += [(name, form(kind, VARCHAR, f"date_format({{0}}, '{pattern}')")) for kind in "TM"]
+        rows += [(name, form(family, VARCHAR, f"date_format({{0}}, '{pattern}')")) for family in "TM"]
     return rows
 
 
 def _truncations() -> list[tuple[str, Form]]:
     rows = []
     for part in ("year", "quarter", "month", "week", "day", "hour", "minute", "second"):
-        spread = years_before if part == "week" else same_years
+        value_range = same_or_previous_year if part == "week" else same_year
         sql = f"CAST(date_trunc('{part.upper()}', {{1}}) AS TIMESTAMP_NTZ)"
-        rows.append(("date_trunc datetrunc", form(f"={part} M", TIMESTAMP, sql, spread)))
+        rows.append(("date_trunc datetrunc", form(f"={part} M", TIMESTAMP, sql, value_range)))
         if part in ("year", "quarter", "month", "week"):
             sql = f"CAST(trunc({{1}}, '{part.upper()}') AS TIMESTAMP_NTZ)"
-            rows.append(("date_trunc datetrunc", form(f"={part} T", TIMESTAMP, sql, spread)))
-    rows.append(("date_trunc datetrunc", form("=day T", TIMESTAMP, "CAST({1} AS TIMESTAMP_NTZ)", same_years)))
+            rows.append(("date_trunc datetrunc", form(f"={part} T", TIMESTAMP, sql, value_range)))
+    rows.append(("date_trunc datetrunc", form("=day T", TIMESTAMP, "CAST({1} AS TIMESTAMP_NTZ)", same_year)))
     return rows
 
 
@@ -111,7 +118,7 @@ def _boundaries(place: str, size: int) -> str:
 
 def _differences() -> list[tuple[str, Form]]:
     rows = []
-    for kind in "TM":
+    for family in "TM":
         for part, sql in (
             ("year", "year({2}) - year({1})"),
             ("month", "(year({2}) - year({1})) * 12 + month({2}) - month({1})"),
@@ -119,7 +126,7 @@ def _differences() -> list[tuple[str, Form]]:
             ("day", "datediff(CAST({2} AS DATE), CAST({1} AS DATE))"),
         ):
             rows.append(
-                ("date_diff datediff", form(f"={part} {kind} {kind}", BIGINT, f"CAST({sql} AS BIGINT)"))
+                ("date_diff datediff", form(f"={part} {family} {family}", BIGINT, f"CAST({sql} AS BIGINT)"))
             )
     for part, size in (("hour", 3_600_000_000), ("minute", 60_000_000), ("second", 1_000_000)):
         sql = f"{_boundaries('{2}', size)} - {_boundaries('{1}', size)}"
@@ -140,29 +147,29 @@ _PATTERNS = {"Y": "yyyy", "m": "MM", "d": "dd", "H": "HH", "M": "mm", "S": "ss"}
 
 
 def _strftime(values: list[Value]) -> str:
-    return f"date_format({values[0].sql}, '{pattern_text(values, _PATTERNS, 'Spark')}')"
+    return f"date_format({values[0].sql}, '{strftime_pattern(values, _PATTERNS, 'Spark')}')"
 
 
-def _moved(sign: str) -> Callable[[list[Value]], str]:
+def _add_days(sign: str) -> Callable[[list[Value]], str]:
     def write(values: list[Value]) -> str:
-        moved(values)
+        shifted_years(values)
         return f"{'date_add' if sign == '+' else 'date_sub'}({values[0].sql}, CAST({values[1].sql} AS INT))"
 
     return write
 
 
-def _kept(values: list[Value]) -> tuple[float, float] | None:
-    return values[0].spread
+def _first_range(values: list[Value]) -> tuple[float, float] | None:
+    return values[0].value_range
 
 
-_SPACES = text(SPACES)
+_SPACES = string_literal(SPACES)
 
-FORMS = table(
+FORMS = collect(
     [
         ("+", form("B B", HUGEINT, "CAST({0} + {1} AS DECIMAL(38,0))")),
         ("-", form("B B", HUGEINT, "CAST({0} - {1} AS DECIMAL(38,0))")),
         ("*", form("B B", HUGEINT, "CAST({0} * {1} AS DECIMAL(38,0))")),
-        # DIV is in BIGINT, where the least number has no opposite.
+        # DIV computes in BIGINT, where the negation of the least number overflows.
         (
             "//",
             form(
@@ -175,22 +182,22 @@ FORMS = table(
         ("%", form("B B", HUGEINT, "CAST({0} % NULLIF({1}, CAST(0 AS DECIMAL(38,0))) AS DECIMAL(38,0))")),
         ("neg", form("B", HUGEINT, "- {0}")),
         ("neg", form("N", None, "- {0}")),
-        ("neg", form("D", DOUBLE, "- {0}", _kept)),
+        ("neg", form("D", DOUBLE, "- {0}", _first_range)),
         ("abs", form("B", HUGEINT, "abs({0})")),
         ("abs", form("N", None, "abs({0})")),
-        ("abs", form("D", DOUBLE, "abs({0})", _kept)),
+        ("abs", form("D", DOUBLE, "abs({0})", _first_range)),
         ("sign", form("I", INTEGER, "CAST(sign({0}) AS BIGINT)")),
         ("&", form("I I", BIGINT, "{0} & {1}")),
         ("|", form("I I", BIGINT, "{0} | {1}")),
         ("xor", form("I I", BIGINT, "{0} ^ {1}")),
         ("~", form("I", BIGINT, "~ {0}")),
-        # Of counts and lengths, which are far from the ends; all other integers are calculated with as B.
+        # For counts and lengths, which are far from overflow; all other integers are computed as HUGEINT (B).
         ("-", form("I I", BIGINT, "{0} - {1}")),
         ("+", form("I I", BIGINT, "{0} + {1}")),
         ("*", form("I I", BIGINT, "{0} * {1}")),
-        ("+", form("D D", DOUBLE, "{0} + {1}", added)),
-        ("-", form("D D", DOUBLE, "{0} - {1}", added)),
-        ("*", form("D D", DOUBLE, "{0} * {1}", multiplied)),
+        ("+", form("D D", DOUBLE, "{0} + {1}", sum_range)),
+        ("-", form("D D", DOUBLE, "{0} - {1}", sum_range)),
+        ("*", form("D D", DOUBLE, "{0} * {1}", product_range)),
         ("/", form("I I", DOUBLE, _quotient)),
         ("/", form("D D", DOUBLE, _quotient)),
         ("isnan", form("D", BOOLEAN, "CASE WHEN {0} IS NOT NULL THEN isnan({0}) END")),
@@ -199,8 +206,8 @@ FORMS = table(
         ("length len char_length character_length", form("S", BIGINT, "CAST(char_length({0}) AS BIGINT)")),
         ("strlen", form("S", BIGINT, "CAST(octet_length({0}) AS BIGINT)")),
         ("bit_length", form("S", BIGINT, "CAST(bit_length({0}) AS BIGINT)")),
-        ("lower lcase", form("S", VARCHAR, _folded("lower"))),
-        ("upper ucase", form("S", VARCHAR, _folded("upper"))),
+        ("lower lcase", form("S", VARCHAR, _change_case("lower"))),
+        ("upper ucase", form("S", VARCHAR, _change_case("upper"))),
         ("trim", form("S", VARCHAR, f"TRIM(BOTH {_SPACES} FROM {{0}})")),
         ("ltrim", form("S", VARCHAR, f"TRIM(LEADING {_SPACES} FROM {{0}})")),
         ("rtrim", form("S", VARCHAR, f"TRIM(TRAILING {_SPACES} FROM {{0}})")),
@@ -226,10 +233,10 @@ FORMS = table(
         *_truncations(),
         *_differences(),
         *_shifts(),
-        ("last_day", form("T", DATE, "last_day({0})", same_years)),
-        ("last_day", form("M", DATE, "last_day(CAST({0} AS DATE))", same_years)),
-        ("+", form("T I", DATE, _moved("+"), moved)),
-        ("-", form("T I", DATE, _moved("-"), moved)),
+        ("last_day", form("T", DATE, "last_day({0})", same_year)),
+        ("last_day", form("M", DATE, "last_day(CAST({0} AS DATE))", same_year)),
+        ("+", form("T I", DATE, _add_days("+"), shifted_years)),
+        ("-", form("T I", DATE, _add_days("-"), shifted_years)),
         ("-", form("T T", BIGINT, "CAST(datediff({0}, {1}) AS BIGINT)")),
         ("isfinite", form("T", BOOLEAN, "{0} = {0}")),
         ("isinf", form("T", BOOLEAN, "{0} <> {0}")),
@@ -237,4 +244,4 @@ FORMS = table(
         ("strftime", form("M #s", VARCHAR, _strftime)),
     ]
 )
-"""By DuckDB's name. A form is here only if a test held it to DuckDB's results on odd values."""
+"""Forms by DuckDB's name. A test compares every form with DuckDB's results on hostile values."""

@@ -1,16 +1,16 @@
-"""Texts in Spark's SQL."""
+"""Text literals in Spark's SQL."""
 
 from __future__ import annotations
 
 import re
 
-__all__ = ["text"]
+__all__ = ["string_literal"]
 
 
-def text(value: str) -> str:
-    r"""Write a text: all but plain characters by their UTF-16 codes, so that nothing in it is syntax.
+def string_literal(value: str) -> str:
+    r"""Write a text literal; all but plain characters are UTF-16 escapes, so that none is syntax.
 
-    >>> text("it's 5%"), text("\U0001f600")
+    >>> string_literal("it's 5%"), string_literal("\U0001f600")
     ("'it\\u0027s 5\\u0025'", "'\\uD83D\\uDE00'")
     """
     return "'" + re.sub(r"[^A-Za-z0-9 .,:_-]", lambda m: _units(m[0]), value) + "'"

@@ -1,4 +1,4 @@
-"""Lower and upper case as DuckDB has them: one character for one, whatever the locale of an engine."""
+"""DuckDB's mapping of letters to lower and upper case, which other engines apply whatever their locale."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["case_table"]
 
 @cache
 def case_table(function: str) -> tuple[str, str]:
-    """Return the characters beyond ASCII that `lower` or `upper` changes, and what they become.
+    """Return the characters beyond ASCII that DuckDB's `lower` or `upper` changes, and their results.
 
     >>> frm, to = case_table("upper")
     >>> to[frm.index("ä")]
@@ -27,5 +27,5 @@ def case_table(function: str) -> tuple[str, str]:
         ).fetchall()
     changed = [(c, d) for c, d in rows if len(d) == 1]
     if len(changed) != len(rows):
-        raise ValueError("a character has several for its other case")
+        raise ValueError("a character has a case mapping of several characters")
     return "".join(c for c, _ in changed), "".join(d for _, d in changed)

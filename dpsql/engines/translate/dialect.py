@@ -1,4 +1,4 @@
-"""What a target engine's writer offers to the translation."""
+"""The abstract class of a dialect: how an engine writes names, types, conversions and aggregates."""
 
 from __future__ import annotations
 
@@ -7,60 +7,60 @@ from abc import ABC, abstractmethod
 from decimal import Decimal
 from typing import TYPE_CHECKING, ClassVar
 
-from dpsql.engines.translate.value import Value, kind_of
+from dpsql.engines.translate.value import Value, type_family
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dpsql.engines.translate.forms import Form
-    from dpsql.engines.translate.value import Column
+    from dpsql.engines.translate.value import TargetColumn
     from dpsql.types import SqlType
 
 __all__ = ["Dialect"]
 
 
 class Dialect(ABC):
-    """One target's SQL: every text is written by a method here, none by a general transpiler."""
+    """The SQL of one engine. Every text is written by a method here, none by a general transpiler."""
 
     name: ClassVar[str]
-    """As messages call the engine."""
+    """The engine's name in messages."""
     forms: ClassVar[Mapping[str, Sequence[Form]]]
-    """Functions and operators by name, as the target writes them."""
+    """The forms of functions and operators, by DuckDB's name."""
     full_join_conditions: ClassVar[bool]
-    """Whether FULL JOIN takes more than equalities."""
+    """Whether FULL JOIN takes conditions other than equalities of columns."""
     semi_joins: ClassVar[bool]
-    """Whether it has SEMI and ANTI joins."""
+    """Whether the engine has SEMI and ANTI JOIN."""
     group_frames: ClassVar[bool]
-    """Whether window frames go by GROUPS."""
-    folds: ClassVar[int | None] = None
+    """Whether the engine has window frames in GROUPS."""
+    max_translate_calls: ClassVar[int | None] = None
     """Most calls of `translate` in one text, each of which takes long for a long text; None: any number."""
 
-    def __init__(self, tables: Mapping[str, tuple[str, dict[str, Column]]]) -> None:
+    def __init__(self, tables: Mapping[str, tuple[str, dict[str, TargetColumn]]]) -> None:
         self._tables = tables
 
     @abstractmethod
     def quote(self, name: str) -> str:
-        """Write a name."""
+        """Quote a name."""
 
     @abstractmethod
-    def type_name(self, kind: SqlType) -> str:
-        """Write the type in which values of a DuckDB type are held."""
+    def type_name(self, sql_type: SqlType) -> str:
+        """Return the engine's type for values of a DuckDB type."""
 
     @abstractmethod
-    def constant(self, value: object, kind: SqlType) -> str:
-        """Write a value as DuckDB computed it."""
+    def constant(self, value: object, sql_type: SqlType) -> str:
+        """Write a constant that DuckDB computed."""
 
     @abstractmethod
-    def cast(self, value: Value, kind: SqlType) -> Value:
-        """Convert as DuckDB's TRY_CAST does: NULL where it does not convert, never an error."""
+    def cast(self, value: Value, sql_type: SqlType) -> Value:
+        """Write a conversion with the results of DuckDB's TRY_CAST: NULL instead of an error."""
 
     @abstractmethod
     def canonical(self, value: Value) -> Value:
-        """Make equal doubles identical."""
+        """Write a DOUBLE so that equal values have identical bits."""
 
     @abstractmethod
     def like(self, value: Value, pattern: Sequence[str | None]) -> str:
-        """Write LIKE with a pattern cut into literal texts, None for `%` and an empty text for `_`."""
+        """Write LIKE; `pattern` is a list of literal texts, None for `%` and an empty text for `_`."""
 
     @abstractmethod
     def is_distinct(self, a: str, b: str, *, negated: bool) -> str:
@@ -68,34 +68,36 @@ class Dialect(ABC):
 
     @abstractmethod
     def aggregate(self, name: str, value: Value, *, distinct: bool, where: str) -> Value:
-        """Write an order-free aggregate with its FILTER (`where`, which may be empty)."""
+        """Write an aggregate that does not depend on the order of rows; `where` is its FILTER or empty."""
 
     @abstractmethod
-    def mixed(self, values: Sequence[Value]) -> str:
-        """Write a hash of several values, to draw the groups a unit keeps where they are bounded."""
+    def hash_values(self, values: Sequence[Value]) -> str:
+        """Write a hash of several values, which samples the groups that a unit keeps."""
 
-    def scan(self, table: str) -> tuple[str, dict[str, Column]]:
-        """Return a declared table's canonical FROM item, without alias, and its columns by declared name."""
+    def scan(self, table: str) -> tuple[str, dict[str, TargetColumn]]:
+        """Return the FROM item (without alias) that reads a declared table, and its columns by name."""
         return self._tables[table]
 
-    def number(self, value: object, kind: SqlType) -> str | None:
-        """Write a number as DuckDB computed it; None for what is none."""
-        letter = kind_of(kind)
+    def number(self, value: object, sql_type: SqlType) -> str | None:
+        """Write a number that DuckDB computed; None if the value is not a number."""
+        letter = type_family(sql_type)
         if letter == "D" and isinstance(value, float):
             shown = repr(value + 0.0) if math.isfinite(value) else "NaN" if math.isnan(value) else None
-            return f"CAST('{shown or ('Infinity' if value > 0 else '-Infinity')}' AS {self.type_name(kind)})"
+            return (
+                f"CAST('{shown or ('Infinity' if value > 0 else '-Infinity')}' AS {self.type_name(sql_type)})"
+            )
         if (letter in "IB" and isinstance(value, int)) or (letter == "N" and isinstance(value, Decimal)):
-            return f"CAST('{value}' AS {self.type_name(kind)})"
+            return f"CAST('{value}' AS {self.type_name(sql_type)})"
         return None
 
-    def null(self, kind: SqlType) -> str:
+    def null(self, sql_type: SqlType) -> str:
         """Write a NULL of a type."""
-        return f"CAST(NULL AS {self.type_name(kind)})"
+        return f"CAST(NULL AS {self.type_name(sql_type)})"
 
-    def held(self, value: Value, kind: SqlType) -> str:
-        """Return a value's text in the target type that holds `kind` (an integer among wider ones)."""
+    def in_type(self, value: Value, sql_type: SqlType) -> str:
+        """Return a value's SQL, converted to the engine's type for `sql_type` if it differs."""
         if value.type.name == "NULL":
-            return self.null(kind)
-        if kind_of(value.type) != kind_of(kind):
-            return f"CAST({value.sql} AS {self.type_name(kind)})"
+            return self.null(sql_type)
+        if type_family(value.type) != type_family(sql_type):
+            return f"CAST({value.sql} AS {self.type_name(sql_type)})"
         return value.sql

@@ -1,52 +1,55 @@
-"""Functions as a target writes them: which arguments a form takes, and the text it becomes."""
+"""Forms of functions: for which types of arguments a dialect writes a function, and how."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from dpsql.engines.translate.value import NOTHING, Untranslatable, Value, kind_of
+from dpsql.engines.translate.value import NOT_CONSTANT, Untranslatable, Value, type_family
 from dpsql.types import SqlType
 
-__all__ = ["Form", "Spread", "fits", "form", "table"]
+__all__ = ["Form", "RangeRule", "collect", "fits", "form"]
 
-Spread = Callable[[list[Value]], tuple[float, float] | None]
+RangeRule = Callable[[list[Value]], tuple[float, float] | None]
+"""Computes the value range of a result from the arguments."""
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """One form of a function.
+    """How a dialect writes a function for one list of argument types.
 
-    `arguments` has a letter of `kind_of` an argument; `#p` is a literal above zero, `#n` one from zero on,
-    `#s` a literal text that is not empty, `=year` that very word. `text` is a template, or a function of
-    the arguments for what a template cannot say.
+    `arguments` has an entry for each argument: a letter of `type_family`, `#p` for a positive integer
+    literal, `#n` for an integer literal from zero on, `#s` for a text literal that is not empty, or `=year`
+    for the text literal "year". `text` is a template of the arguments' SQL, or a function of the arguments.
     """
 
     arguments: tuple[str, ...]
     type: SqlType | None
-    """Of the result; None: that of the first argument."""
+    """The type of the result; None stands for the type of the first argument."""
     text: str | Callable[[list[Value]], str]
-    spread: Spread | None = None
+    value_range: RangeRule | None = None
 
     def apply(self, values: list[Value]) -> Value:
-        """Write the call."""
+        """Write the call with these arguments."""
         text = self.text.format(*(v.sql for v in values)) if isinstance(self.text, str) else self.text(values)
-        kind = self.type if self.type is not None else values[0].type
-        return Value(f"({text})", kind, self.spread(values) if self.spread is not None else None)
+        sql_type = self.type if self.type is not None else values[0].type
+        return Value(
+            f"({text})", sql_type, self.value_range(values) if self.value_range is not None else None
+        )
 
 
 def form(
     arguments: str,
-    kind: SqlType | None,
+    sql_type: SqlType | None,
     text: str | Callable[[list[Value]], str],
-    spread: Spread | None = None,
+    value_range: RangeRule | None = None,
 ) -> Form:
-    """Make a form; its arguments are words in one text."""
-    return Form(tuple(arguments.split()), kind, text, spread)
+    """Make a form; `arguments` is its list of entries, separated by spaces."""
+    return Form(tuple(arguments.split()), sql_type, text, value_range)
 
 
-def table(rows: Iterable[tuple[str, Form]]) -> dict[str, list[Form]]:
-    """Collect forms by name; a row may carry several names that mean the same."""
+def collect(rows: Iterable[tuple[str, Form]]) -> dict[str, list[Form]]:
+    """Collect forms by function name; a row may have several names, separated by spaces."""
     found: dict[str, list[Form]] = {}
     for names, entry in rows:
         for name in names.split():
@@ -55,7 +58,7 @@ def table(rows: Iterable[tuple[str, Form]]) -> dict[str, list[Form]]:
 
 
 def fits(entry: Form, values: list[Value]) -> bool:
-    """Whether a form takes these arguments."""
+    """Whether a form accepts these arguments."""
     if len(entry.arguments) != len(values):
         return False
     return all(_fits(want, value) for want, value in zip(entry.arguments, values, strict=True))
@@ -70,12 +73,14 @@ def _fits(want: str, value: Value) -> bool:
         return isinstance(constant, int) and not isinstance(constant, bool) and least <= constant < 2**31
     if want == "#s":
         return isinstance(constant, str) and bool(constant)
-    if constant is not NOTHING and constant is None:
-        return value.type.name != "NULL" and want == kind_of(value.type)
-    return want == kind_of(value.type)
+    if constant is not NOT_CONSTANT and constant is None:
+        return value.type.name != "NULL" and want == type_family(value.type)
+    return want == type_family(value.type)
 
 
-def refuse(name: str, engine: str, forms: bool) -> Untranslatable:
-    """Say that a function, or this use of it, does not travel."""
+def no_form(name: str, engine: str, forms: bool) -> Untranslatable:
+    """Return the error that an engine has no form of a function, or none for these arguments."""
     what = f"{name} with these arguments" if forms else name
-    return Untranslatable(f"{what} does not mean on {engine} what it means in DuckDB, or could fail there")
+    return Untranslatable(
+        f"{engine} does not run {what}: its result could differ from DuckDB's, or it could fail"
+    )

@@ -1,4 +1,4 @@
-"""Compiled text to a tree and back, for the parts that DuckDB itself computes."""
+"""Parses the text of a compiled query, and writes parts of the tree back for DuckDB to compute."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["call", "parsed", "text_of"]
 
 
 def parsed(sql: str) -> exp.Expr:
-    """Parse a compiled text; every function call stays a plain call by its name."""
+    """Parse a compiled query; every function call becomes an `exp.Anonymous` with its name."""
     tree: exp.Expr | None = None
     try:
         dialect = DuckDB()
@@ -33,7 +33,7 @@ def parsed(sql: str) -> exp.Expr:
 
 
 def text_of(node: exp.Expr) -> str:
-    """Write a part back for DuckDB; refused unless it reads as the very same tree again."""
+    """Write a part of the tree as DuckDB SQL; refuse a text that does not parse to the same tree."""
     copy = node.copy()
     for part in copy.walk():
         name = call(part)
@@ -42,7 +42,9 @@ def text_of(node: exp.Expr) -> str:
     sql = copy.sql("duckdb", comments=False, normalize_functions=False)
     again = parsed(f"SELECT {sql}").expressions[0] if not _query(node) else parsed(sql)
     if again != node:
-        raise Untranslatable("a constant part of the statement is not read back as it was written")
+        raise Untranslatable(
+            "a constant part of the statement does not parse to the tree it was written from"
+        )
     return sql
 
 

@@ -1,7 +1,7 @@
-"""Public relations travel: DuckDB computes them on the schema database, the engine gets their rows.
+"""Public relations: DuckDB computes them on the schema database, and the engine receives their rows.
 
-So domains, images of expressions over them, public tables and lists mean in every engine what they mean in
-DuckDB, and only the private part of a statement is translated.
+Domains, images of expressions over them, public tables and lists thus have the same meaning in every engine,
+and only the private part of a statement is translated.
 """
 
 from __future__ import annotations
@@ -14,48 +14,48 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from dpsql.engines.translate.value import Column, Untranslatable, kind_of
+from dpsql.engines.translate.value import TargetColumn, Untranslatable, type_family
 from dpsql.types import NULL, SqlType, column_type
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-__all__ = ["Public", "Shown", "is_public", "travelling"]
+__all__ = ["PublicEvaluator", "PublicRelation", "compute_public", "is_public"]
 
 FIRST_DAY, LAST_DAY = date(1, 1, 1), date(9999, 12, 31)
-"""Days that every engine holds alike; others do not travel."""
+"""The dates that every engine represents alike; other public dates are refused."""
 
 MOST_BYTES = 1 << 28
-"""The most that travels with one statement."""
+"""The most bytes of public rows sent with one statement."""
 
 
-class Shown(Protocol):
-    """The schema database, as the translation uses it."""
+class PublicEvaluator(Protocol):
+    """The methods of the schema database that the translation uses."""
 
     def run(self, sql: str) -> pa.Table:
         """Run a public statement."""
 
     def evaluate(self, expression: str) -> object:
-        """Compute a constant; `ValueError` if it raises."""
+        """Return the value of a constant expression; raise `ValueError` if it has none."""
 
     def type_of(self, expression: str) -> SqlType:
-        """Return the type of a constant; `ValueError` if it is not allowed."""
+        """Return the type of a constant expression; raise `ValueError` if it is not allowed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Public:
-    """A public relation's rows, with its columns' types; `sql` is what DuckDB computed."""
+class PublicRelation:
+    """The rows and typed columns of a public relation; `sql` is the query that DuckDB computed."""
 
     name: str
     sql: str
     rows: pa.Table
-    columns: tuple[Column, ...]
+    columns: tuple[TargetColumn, ...]
 
 
 def is_public(node: exp.Expr, private: Collection[str]) -> bool:
-    """Whether a relation names no private table and nothing outside itself."""
+    """Whether a relation reads no private table and no column of an enclosing query."""
     inside = {
-        str(n.args["alias"].name) for n in node.find_all(exp.Table, exp.Subquery, exp.Values) if _named(n)
+        str(n.args["alias"].name) for n in node.find_all(exp.Table, exp.Subquery, exp.Values) if _has_alias(n)
     }
     tables = [n for n in node.find_all(exp.Table) if n.db == "main"]
     if any(t.name in private for t in tables):
@@ -63,21 +63,21 @@ def is_public(node: exp.Expr, private: Collection[str]) -> bool:
     return all(not c.table or c.table in inside for c in node.find_all(exp.Column))
 
 
-def _named(node: exp.Expr) -> bool:
+def _has_alias(node: exp.Expr) -> bool:
     return node.args.get("alias") is not None
 
 
-def travelling(schema_database: Shown, name: str, sql: str) -> Public:
-    """Compute a public relation and check that the engine can hold its values as DuckDB does."""
+def compute_public(schema_database: PublicEvaluator, name: str, sql: str) -> PublicRelation:
+    """Compute a public relation, and check that every engine can represent its values."""
     described = schema_database.run(f"DESCRIBE {sql}")
     rows = schema_database.run(sql)
     columns, arrays = [], []
     for i, (label, text) in enumerate(
         zip(described.column(0).to_pylist(), described.column(1).to_pylist(), strict=True)
     ):
-        kind = _type(text)
-        array, spread = _checked(rows.column(i), kind)
-        columns.append(Column(str(label), kind, spread))
+        sql_type = _public_type(text)
+        array, value_range = _check_values(rows.column(i), sql_type)
+        columns.append(TargetColumn(str(label), sql_type, value_range))
         arrays.append(array)
     made = pa.table(arrays, names=[f"c{i}" for i in range(len(arrays))])
     if made.nbytes > MOST_BYTES:
@@ -85,38 +85,40 @@ def travelling(schema_database: Shown, name: str, sql: str) -> Public:
             f"the public rows this statement needs are more than {MOST_BYTES >> 20} MB",
             "a smaller domain or public table",
         )
-    return Public(name, sql, made, tuple(columns))
+    return PublicRelation(name, sql, made, tuple(columns))
 
 
-def _type(text: str) -> SqlType:
+def _public_type(text: str) -> SqlType:
     if text in ("NULL", '"NULL"'):
         return NULL
     try:
-        kind = column_type(text)
+        sql_type = column_type(text)
     except ValueError:
-        raise Untranslatable(f"public values of type {text[:40]} stay in DuckDB") from None
-    if kind.name == "ENUM":
-        raise Untranslatable("ENUM values stay in DuckDB", "declare the column VARCHAR")
-    kind_of(kind)
-    return kind
+        raise Untranslatable(f"public values of type {text[:40]} cannot be sent to the engine") from None
+    if sql_type.name == "ENUM":
+        raise Untranslatable("ENUM values cannot be sent to the engine", "declare the column VARCHAR")
+    type_family(sql_type)
+    return sql_type
 
 
-def _checked(column: pa.ChunkedArray, kind: SqlType) -> tuple[pa.Array, tuple[float, float] | None]:
+def _check_values(column: pa.ChunkedArray, sql_type: SqlType) -> tuple[pa.Array, tuple[float, float] | None]:
     array = column.combine_chunks()
-    if kind.name in ("DATE", "TIMESTAMP"):
-        return _dates(array, kind)
-    if kind.name == "VARCHAR" and pc.any(pc.match_substring(array, "\0")).as_py():
-        raise Untranslatable("a public text has a NUL character, which the engine does not hold")
+    if sql_type.name in ("DATE", "TIMESTAMP"):
+        return _check_dates(array, sql_type)
+    if sql_type.name == "VARCHAR" and pc.any(pc.match_substring(array, "\0")).as_py():
+        raise Untranslatable("a public text has a NUL character, which the engine does not support")
     return array, None
 
 
-def _dates(array: pa.Array, kind: SqlType) -> tuple[pa.Array, tuple[float, float]]:
+def _check_dates(array: pa.Array, sql_type: SqlType) -> tuple[pa.Array, tuple[float, float]]:
     low, high = FIRST_DAY, LAST_DAY
-    if kind.name == "TIMESTAMP":
+    if sql_type.name == "TIMESTAMP":
         low, high = datetime(1, 1, 1), datetime(9999, 12, 31, 23, 59, 59, 999999)
     inside = pc.and_(
         pc.greater_equal(array, pa.scalar(low, array.type)), pc.less_equal(array, pa.scalar(high, array.type))
     )
     if pc.all(inside).as_py() not in (True, None):
-        raise Untranslatable("a public date lies outside the years 1 to 9999, which not every engine holds")
+        raise Untranslatable(
+            "a public date lies outside the years 1 to 9999, which not every engine supports"
+        )
     return array, (1, 9999)

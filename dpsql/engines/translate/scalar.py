@@ -1,114 +1,61 @@
-"""Scalar expressions: an allow-list of node types, each written by its own rule."""
+"""Rules of scalar expressions: columns, comparisons, conditions, CASE, conversions, operators and LIKE."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from dpsql.engines.translate.forms import fits, refuse
+from dpsql.engines.translate.context import check_parts, expression
+from dpsql.engines.translate.forms import fits, no_form
 from dpsql.engines.translate.parsing import call
-from dpsql.engines.translate.value import NOTHING, Column, Value, kind_of, spread, united
+from dpsql.engines.translate.value import NOT_CONSTANT, Value, common_type, joint_range, type_family
 from dpsql.types import BIGINT, BOOLEAN, HUGEINT, NULL, TIMESTAMP, column_type
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dpsql.engines.translate.translator import Translation
+    from dpsql.engines.translate.context import ColumnScope, Rule, Translation
     from dpsql.types import SqlType
 
-__all__ = ["Scope", "expression", "ordering"]
+__all__ = ["RULES", "apply_form", "check_comparable", "common_texts"]
 
 
-@dataclass(slots=True)
-class Scope:
-    """The columns an expression may name, by their table's alias; `outer` is the query around it."""
-
-    tables: dict[str, dict[str, Column]]
-    outer: Scope | None = None
-
-    def column(self, table: str, name: str) -> Column | None:
-        """Find a column here or further out."""
-        here: Scope | None = self
-        while here is not None:
-            if table in here.tables:
-                return here.tables[table].get(name)
-            here = here.outer
-        return None
-
-
-def expression(work: Translation, node: exp.Expr, scope: Scope) -> Value:
-    """Translate one expression; what DuckDB can compute without a row, it computes."""
-    if isinstance(node, exp.Paren):
-        return expression(work, node.this, scope)
-    constant = work.constant(node)
-    if constant is not None:
-        return constant
-    name = call(node)
-    if name is not None:
-        return _call(work, name, node, scope)
-    rule = _RULES.get(type(node))
-    if rule is None:
-        raise work.refuse(node.key.upper())
-    return rule(work, node, scope)
-
-
-def known(work: Translation, node: exp.Expr, *names: str) -> None:
-    """Refuse a node with a part that its rule does not name."""
-    for name, value in node.args.items():
-        if name not in names and value not in (None, False, []):
-            raise work.refuse(f"{name.strip('_')} of {node.key.upper()}")
-
-
-def ordering(work: Translation, terms: Sequence[exp.Expr], scope: Scope) -> str:
-    """Write ORDER BY's terms, with the place of NULLs said."""
-    written = []
-    for term in terms:
-        if not isinstance(term, exp.Ordered):
-            raise work.refuse("an order without a direction")
-        known(work, term, "this", "desc", "nulls_first")
-        value = expression(work, term.this, scope)
-        way = "DESC" if term.args.get("desc") else "ASC"
-        written.append(f"{value.sql} {way} NULLS {'FIRST' if term.args.get('nulls_first') else 'LAST'}")
-    return ", ".join(written)
-
-
-def _column(work: Translation, node: exp.Expr, scope: Scope) -> Value:
-    known(work, node, "this", "table")
+def _column(work: Translation, node: exp.Expr, scope: ColumnScope) -> Value:
+    check_parts(work, node, "this", "table")
     found = scope.column(str(node.args["table"].name), str(node.name)) if node.args.get("table") else None
     if found is None:
-        raise work.refuse("a column that no relation here has")
+        raise work.refuse("a column that no table in scope has")
     quote = work.dialect.quote
-    return Value(f"{quote(str(node.args['table'].name))}.{quote(found.name)}", found.type, found.spread)
+    return Value(f"{quote(str(node.args['table'].name))}.{quote(found.name)}", found.type, found.value_range)
 
 
-def _null(work: Translation, node: exp.Expr, scope: Scope) -> Value:
+def _null(work: Translation, node: exp.Expr, scope: ColumnScope) -> Value:
     return Value("NULL", NULL, constant=None)
 
 
-def _and_or(work: Translation, node: exp.Expr, scope: Scope) -> Value:
-    known(work, node, "this", "expression")
+def _and_or(work: Translation, node: exp.Expr, scope: ColumnScope) -> Value:
+    check_parts(work, node, "this", "expression")
     a, b = _condition(work, node.this, scope), _condition(work, node.expression, scope)
     return Value(f"({a.sql} {'AND' if isinstance(node, exp.And) else 'OR'} {b.sql})", BOOLEAN)
 
 
-def _not(work: Translation, node: exp.Expr, scope: Scope) -> Value:
-    known(work, node, "this")
+def _not(work: Translation, node: exp.Expr, scope: ColumnScope) -> Value:
+    check_parts(work, node, "this")
     inner = node.this
     if isinstance(inner, exp.Is) and isinstance(inner.expression, exp.Null):
         return Value(f"({expression(work, inner.this, scope).sql} IS NOT NULL)", BOOLEAN)
     return Value(f"(NOT {_condition(work, inner, scope).sql})", BOOLEAN)
 
 
-def _condition(work: Translation, node: exp.Expr, scope: Scope) -> Value:
+def _condition(work: Translation, node: exp.Expr, scope: ColumnScope) -> Value:
     value = expression(work, node, scope)
     if value.type == NULL:
         return Value(work.dialect.null(BOOLEAN), BOOLEAN, constant=None)
     if value.type != BOOLEAN:
-        raise work.refuse("a condition that is no BOOLEAN")
+        raise work.refuse("a condition that is not BOOLEAN")
     return value
 
 
@@ -122,42 +69,42 @@ _COMPARISONS: dict[type[exp.Expr], str] = {
 }
 
 
-def _pair(work: Translation, a: Value, b: Value) -> None:
-    """Check that the engine compares two values as DuckDB does: alike, or exact numbers."""
-    kinds = {kind_of(a.type), kind_of(b.type)} - {"0"}
-    if len(kinds) > 1 and not kinds <= {"I", "B", "N"}:
+def check_comparable(work: Translation, a: Value, b: Value) -> None:
+    """Refuse a comparison of types of two families, unless both are exact numbers: engines differ."""
+    families = {type_family(a.type), type_family(b.type)} - {"0"}
+    if len(families) > 1 and not families <= {"I", "B", "N"}:
         raise work.refuse(f"a comparison of {a.type} with {b.type}")
 
 
-def _comparison(work: Translation, node: exp.Expr, scope: Scope) -> Value:
-    known(work, node, "this", "expression")
+def _comparison(work: Translation, node: exp.Expr, scope: ColumnScope) -> Value:
+    check_parts(work, node, "this", "expression")
     a, b = expression(work, node.this, scope), expression(work, node.expression, scope)
-    _pair(work, a, b)
+    check_comparable(work, a, b)
     if NULL in (a.type, b.type):
         return Value(work.dialect.null(BOOLEAN), BOOLEAN)
     return Value(f"({a.sql} {_COMPARISONS[type(node)]} {b.sql})", BOOLEAN)
 
 
-def _distinct(work: Translation, node: exp.Expr, scope: Scope) -> Value:
-    known(work, node, "this", "expression")
+def _distinct(work: Translation, node: exp.Expr, scope: ColumnScope) -> Value:
+    check_parts(work, node, "this", "expression")
     a, b = expression(work, node.this, scope), expression(work, node.expression, scope)
-    _pair(work, a, b)
+    check_comparable(work, a, b)
     if NULL in (a.type, b.type):
-        raise work.refuse("IS DISTINCT FROM a bare NULL")
+        raise work.refuse("IS DISTINCT FROM NULL")
     negated = isinstance(node, exp.NullSafeEQ)
     return Value(f"({work.dialect.is_distinct(a.sql, b.sql, negated=negated)})", BOOLEAN)
 
 
-def _between(work: Translation, node: exp.Expr, scope: Scope) -> Value:
-    known(work, node, "this", "low", "high")
+def _between(work: Translation, node: exp.Expr, scope: ColumnScope) -> Value:
+    check_parts(work, node, "this", "low", "high")
     value, low, high = (expression(work, node.args[n], scope) for n in ("this", "low", "high"))
-    _pair(work, value, low)
-    _pair(work, value, high)
+    check_comparable(work, value, low)
+    check_comparable(work, value, high)
     return Value(f"(({value.sql} >= {low.sql}) AND ({value.sql} <= {high.sql}))", BOOLEAN)
 
 
-def _is(work: Translation, node: exp.Expr, scope: Scope) -> Value:
-    known(work, node, "this", "expression")
+def _is(work: Translation, node: exp.Expr, scope: ColumnScope) -> Value:
+    check_parts(work, node, "this", "expression")
     what = node.expression
     if isinstance(what, exp.Null):
         return Value(f"({expression(work, node.this, scope).sql} IS NULL)", BOOLEAN)
@@ -167,54 +114,17 @@ def _is(work: Translation, node: exp.Expr, scope: Scope) -> Value:
     raise work.refuse("IS of anything but NULL, TRUE or FALSE")
 
 
-def _in(work: Translation, node: exp.Expr, scope: Scope) -> Value:
-    known(work, node, "this", "expressions", "query")
-    value = expression(work, node.this, scope)
-    if node.args.get("query") is not None:
-        from dpsql.engines.translate.relations import subquery  # noqa: PLC0415  queries hold expressions
-
-        relation = subquery(work, node.args["query"], scope)
-        if len(relation.columns) != 1 or kind_of(relation.columns[0].type) != kind_of(value.type):
-            raise work.refuse("IN over a subquery of another type")
-        return Value(f"({value.sql} IN ({relation.sql}))", BOOLEAN)
-    items = [expression(work, item, scope) for item in node.expressions]
-    for item in items:
-        _pair(work, value, item)
-    listed = ", ".join(
-        work.dialect.held(item, value.type) if item.type == NULL else item.sql for item in items
-    )
-    return Value(f"({value.sql} IN ({listed}))", BOOLEAN)
+def common_texts(work: Translation, values: Sequence[Value]) -> tuple[list[str], SqlType]:
+    """Return the texts of several results in their common type, and that type."""
+    sql_type = common_type([v.type for v in values])
+    if sql_type == NULL:
+        raise work.refuse("a choice among NULLs without a type")
+    return [work.dialect.in_type(v, sql_type) for v in values], sql_type
 
 
-def _exists(work: Translation, node: exp.Expr, scope: Scope) -> Value:
-    from dpsql.engines.translate.relations import subquery  # noqa: PLC0415  queries hold expressions
-
-    known(work, node, "this")
-    return Value(f"(EXISTS ({subquery(work, node.this, scope).sql}))", BOOLEAN)
-
-
-def _scalar(work: Translation, node: exp.Expr, scope: Scope) -> Value:
-    """Translate a subquery as a value; the analysis made sure that it has one row."""
-    from dpsql.engines.translate.relations import subquery  # noqa: PLC0415  queries hold expressions
-
-    known(work, node, "this")
-    relation = subquery(work, node, scope)
-    if len(relation.columns) != 1:
-        raise work.refuse("a subquery of several columns as a value")
-    column = relation.columns[0]
-    return Value(f"({relation.sql})", column.type, column.spread)
-
-
-def _chosen(work: Translation, values: Sequence[Value]) -> tuple[list[str], SqlType]:
-    kind = united([v.type for v in values])
-    if kind == NULL:
-        raise work.refuse("a choice among bare NULLs")
-    return [work.dialect.held(v, kind) for v in values], kind
-
-
-def _case(work: Translation, node: exp.Expr, scope: Scope) -> Value:
-    known(work, node, "ifs", "default")
-    canonical = _canonical_of(node)
+def _case(work: Translation, node: exp.Expr, scope: ColumnScope) -> Value:
+    check_parts(work, node, "ifs", "default")
+    canonical = _canonical_argument(node)
     if canonical is not None:
         return work.dialect.canonical(expression(work, canonical, scope))
     conditions = [_condition(work, branch.this, scope) for branch in node.args["ifs"]]
@@ -222,14 +132,14 @@ def _case(work: Translation, node: exp.Expr, scope: Scope) -> Value:
     default = node.args.get("default")
     if default is not None:
         results.append(expression(work, default, scope))
-    texts, kind = _chosen(work, results)
+    texts, sql_type = common_texts(work, results)
     text = " ".join(f"WHEN {c.sql} THEN {t}" for c, t in zip(conditions, texts, strict=False))
     tail = f" ELSE {texts[-1]}" if default is not None else ""
-    return Value(f"(CASE {text}{tail} END)", kind, spread(results))
+    return Value(f"(CASE {text}{tail} END)", sql_type, joint_range(results))
 
 
-def _canonical_of(node: exp.Expr) -> exp.Expr | None:
-    """Recognise the form that the analysis writes to make doubles canonical."""
+def _canonical_argument(node: exp.Expr) -> exp.Expr | None:
+    """Return x of the CASE by which the analysis makes a DOUBLE x canonical; None for every other CASE."""
     branches, default = node.args["ifs"], node.args.get("default")
     if len(branches) != 1 or not isinstance(default, exp.Add) or call(branches[0].this) != "isnan":
         return None
@@ -239,19 +149,19 @@ def _canonical_of(node: exp.Expr) -> exp.Expr | None:
     return inner if zero and default.this == inner else None
 
 
-def _cast(work: Translation, node: exp.Expr, scope: Scope) -> Value:
-    known(work, node, "this", "to", "safe")
+def _cast(work: Translation, node: exp.Expr, scope: ColumnScope) -> Value:
+    check_parts(work, node, "this", "to", "safe")
     text = node.args["to"].sql("duckdb")
     value = expression(work, node.this, scope)
     try:
-        kind = column_type(text) if text.upper() not in ("INT128", "HUGEINT") else HUGEINT
+        sql_type = column_type(text) if text.upper() not in ("INT128", "HUGEINT") else HUGEINT
     except ValueError:
         raise work.refuse(f"a conversion to {text}") from None
     if value.type == NULL:
-        return Value(work.dialect.null(kind), kind, constant=None)
-    if value.type == kind:
+        return Value(work.dialect.null(sql_type), sql_type, constant=None)
+    if value.type == sql_type:
         return value
-    return work.dialect.cast(value, kind)
+    return work.dialect.cast(value, sql_type)
 
 
 _OPERATORS: dict[type[exp.Expr], str] = {
@@ -270,120 +180,88 @@ _OPERATORS: dict[type[exp.Expr], str] = {
 }
 
 
-def _operator(work: Translation, node: exp.Expr, scope: Scope) -> Value:
-    known(work, node, "this", "expression", "typed", "safe")
+def _operator(work: Translation, node: exp.Expr, scope: ColumnScope) -> Value:
+    check_parts(work, node, "this", "expression", "typed", "safe")
     parts = [node.this, *([node.expression] if node.args.get("expression") is not None else [])]
     if isinstance(parts[-1], exp.Interval):
-        return _shifted(work, node, expression(work, node.this, scope), parts[-1])
+        return _add_interval(work, node, expression(work, node.this, scope), parts[-1])
     name = _OPERATORS[type(node)]
     if name == "+" and _is_zero(parts[1]):
         value = expression(work, parts[0], scope)
         if value.type.name == "DOUBLE":
             return work.dialect.canonical(value)
     values = [expression(work, p, scope) for p in parts]
-    if name == "/" and values[1].type.name == "DOUBLE" and values[1].constant is NOTHING:
-        _unsigned(work, parts[1])
-    return _applied(work, name, values)
+    if name == "/" and values[1].type.name == "DOUBLE" and values[1].constant is NOT_CONSTANT:
+        _check_divisor(work, parts[1])
+    return apply_form(work, name, values)
 
 
-def _unsigned(work: Translation, node: exp.Expr) -> None:
-    """Refuse a divisor that could be a zero with a sign, which infinities would show."""
+def _check_divisor(work: Translation, node: exp.Expr) -> None:
+    """Refuse a divisor that could be -0.0: the sign of the infinite quotient would show it."""
     while isinstance(node, exp.Paren):
         node = node.this
-    canonical = isinstance(node, exp.Case) and _canonical_of(node) is not None
+    canonical = isinstance(node, exp.Case) and _canonical_argument(node) is not None
     summed = isinstance(node, exp.Add) and _is_zero(node.expression)
     if not (canonical or summed or isinstance(node, (exp.Column, exp.Cast, exp.TryCast))):
-        raise work.refuse("a division by a DOUBLE that could be a zero with a sign", "CAST it to BIGINT")
+        raise work.refuse("a division by a DOUBLE that could be -0.0", "CAST the divisor to BIGINT")
 
 
 def _is_zero(node: exp.Expr) -> bool:
     return isinstance(node, exp.Literal) and not node.args.get("is_string") and str(node.this) == "0.0"
 
 
-_UNITS = {"year": 1.0, "month": 1 / 12, "week": 1 / 52, "day": 1 / 365, "hour": 1 / 8760}
-_UNITS.update(minute=1 / 525_600, second=1 / 31_536_000)
-FARTHEST = 20_000.0
-"""Years that calculations with dates may reach: every engine holds them."""
+_YEARS_OF = {"year": 1.0, "month": 1 / 12, "week": 1 / 52, "day": 1 / 365, "hour": 1 / 8760}
+_YEARS_OF.update(minute=1 / 525_600, second=1 / 31_536_000)
+LAST_YEAR = 20_000.0
+"""The last year that date arithmetic may reach: every engine has it."""
 
 
-def _shifted(work: Translation, node: exp.Expr, value: Value, interval: exp.Expr) -> Value:
+def _add_interval(work: Translation, node: exp.Expr, value: Value, interval: exp.Expr) -> Value:
     """Translate a date or timestamp plus or minus an interval."""
     text = interval.this.this if isinstance(interval.this, exp.Literal) else ""
     unit = interval.args.get("unit")
     words = f"{text} {unit.name}" if unit is not None else str(text)
     found = re.fullmatch(r"(-?\d{1,9})\s+([a-z]+?)s?", words.strip().lower())
-    if found is None or found[2] not in _UNITS or value.spread is None:
+    if found is None or found[2] not in _YEARS_OF or value.value_range is None:
         raise work.refuse("this INTERVAL", "INTERVAL 3 MONTH")
     amount = int(found[1]) * (-1 if isinstance(node, exp.Sub) else 1)
-    moved = amount * _UNITS[found[2]] * 1.01
-    low, high = value.spread[0] + min(0, moved) - 1, value.spread[1] + max(0, moved) + 1
-    if abs(moved) < 1:  # years stay what they are unless it crosses their ends
-        low, high = value.spread[0] - (amount < 0), value.spread[1] + (amount > 0)
-    reachable(work, low, high)
-    if kind_of(value.type) == "T":
+    moved = amount * _YEARS_OF[found[2]] * 1.01
+    low, high = value.value_range[0] + min(0, moved) - 1, value.value_range[1] + max(0, moved) + 1
+    if abs(moved) < 1:  # shorter than a year: only the first or last year can change
+        low, high = value.value_range[0] - (amount < 0), value.value_range[1] + (amount > 0)
+    check_reachable(work, low, high)
+    if type_family(value.type) == "T":
         value = work.dialect.cast(value, TIMESTAMP)
-    if kind_of(value.type) != "M":
-        raise work.refuse("an INTERVAL beside anything but a date or timestamp")
+    if type_family(value.type) != "M":
+        raise work.refuse("an INTERVAL added to anything but a date or timestamp")
     amount_value = Value(str(amount), BIGINT, constant=amount)
-    made = _applied(work, f"add_{found[2]}", [value, amount_value])
-    return replace(made, spread=(low, high))
+    made = apply_form(work, f"add_{found[2]}", [value, amount_value])
+    return replace(made, value_range=(low, high))
 
 
-def reachable(work: Translation, low: float, high: float) -> None:
-    """Refuse calculations with dates that could leave what every engine holds."""
-    if low < -4000 or high > FARTHEST:
-        raise work.refuse("a calculation with dates that reaches beyond its calendar")
+def check_reachable(work: Translation, low: float, high: float) -> None:
+    """Refuse date arithmetic whose result could lie beyond the dates that every engine has."""
+    if low < -4000 or high > LAST_YEAR:
+        raise work.refuse("this date arithmetic: its result could lie beyond the dates that every engine has")
 
 
-def _applied(work: Translation, name: str, values: list[Value]) -> Value:
+def apply_form(work: Translation, name: str, values: list[Value]) -> Value:
+    """Write a function call or operator by the dialect's first form that takes these arguments."""
     forms = work.dialect.forms.get(name, ())
     for entry in forms:
         if fits(entry, values):
             return entry.apply(values)
-    raise refuse(name, work.dialect.name, bool(forms))
+    raise no_form(name, work.dialect.name, bool(forms))
 
 
-def _call(work: Translation, name: str, node: exp.Expr, scope: Scope) -> Value:
-    from dpsql.engines.translate.grouping import AGGREGATES, aggregate  # noqa: PLC0415  aggregates hold expressions
-
-    known(work, node, "this", "expressions")
-    if name == "try":  # every form of a target is total
-        return expression(work, node.expressions[0], scope)
-    if name in AGGREGATES:
-        return aggregate(work, name, node, scope)
-    values = [expression(work, argument, scope) for argument in node.expressions]
-    if name in ("coalesce", "ifnull", "greatest", "least"):
-        texts, kind = _chosen(work, values)
-        if name in ("greatest", "least") and kind_of(kind) in "LX":
-            raise work.refuse(f"{name} of {kind}")
-        word = {"ifnull": "COALESCE"}.get(name, name.upper())
-        return Value(f"{word}({', '.join(texts)})", kind, spread(values))
-    if name == "nullif":
-        _pair(work, *values)
-        return Value(f"NULLIF({values[0].sql}, {values[1].sql})", values[0].type, values[0].spread)
-    if name == "hash" and len(values) > 1:  # which groups a unit keeps; any hash does, where nobody sees it
-        return Value(work.dialect.mixed(values), BIGINT)
-    if name == "concat":
-        name = "concat_nonnull"
-        if any(kind_of(v.type) not in "S0" for v in values):
-            raise work.refuse("concat of anything but texts")
-        values = [v for v in values if v.type != NULL]
-        made = values[0] if values else None
-        for value in values[1:]:
-            made = _applied(work, name, [made, value]) if made is not None else value
-        if made is not None:
-            return _applied(work, name, [made, made.written("")]) if len(values) == 1 else made
-    return _applied(work, name, values)
-
-
-def _like(work: Translation, node: exp.Expr, scope: Scope, escape: str = "") -> Value:
-    known(work, node, "this", "expression", "negate")
+def _like(work: Translation, node: exp.Expr, scope: ColumnScope, escape: str = "") -> Value:
+    check_parts(work, node, "this", "expression", "negate")
     value, pattern = expression(work, node.this, scope), expression(work, node.expression, scope)
-    if kind_of(value.type) != "S" or not isinstance(pattern.constant, str):
-        raise work.refuse("LIKE with a pattern that is no literal")
+    if type_family(value.type) != "S" or not isinstance(pattern.constant, str):
+        raise work.refuse("LIKE with a pattern that is not constant")
     parts = pattern_parts(pattern.constant, escape)
     if isinstance(node, exp.ILike):
-        value = _applied(work, "lower", [value])
+        value = apply_form(work, "lower", [value])
         parts = [str(work.schema_database.evaluate(f"lower({_literal(p)})")) if p else p for p in parts]
     negated = "NOT " if node.args.get("negate") else ""
     return Value(f"({negated}{work.dialect.like(value, parts)})", BOOLEAN)
@@ -394,7 +272,7 @@ def _literal(text: str) -> str:
 
 
 def pattern_parts(pattern: str, escape: str) -> list[str | None]:
-    r"""Cut a pattern of LIKE into texts, None for `%`, and the empty text for `_`.
+    r"""Split a LIKE pattern into literal texts, None for `%` and the empty text for `_`.
 
     >>> pattern_parts("a$%_%", "$")
     ['a%', '', None]
@@ -419,8 +297,8 @@ def pattern_parts(pattern: str, escape: str) -> list[str | None]:
     return parts
 
 
-def _escape(work: Translation, node: exp.Expr, scope: Scope) -> Value:
-    known(work, node, "this", "expression")
+def _escape(work: Translation, node: exp.Expr, scope: ColumnScope) -> Value:
+    check_parts(work, node, "this", "expression")
     mark = node.expression
     if not isinstance(mark, exp.Literal) or len(str(mark.this)) != 1:
         raise work.refuse("this ESCAPE")
@@ -431,34 +309,22 @@ def _escape(work: Translation, node: exp.Expr, scope: Scope) -> Value:
     return _like(work, node.this, scope, str(mark.this))
 
 
-def _bracket(work: Translation, node: exp.Expr, scope: Scope) -> Value:
-    known(work, node, "this", "expressions", "offset", "safe")
+def _slice(work: Translation, node: exp.Expr, scope: ColumnScope) -> Value:
+    check_parts(work, node, "this", "expressions", "offset", "safe")
     index = node.expressions[0] if len(node.expressions) == 1 else None
     value = expression(work, node.this, scope)
-    if kind_of(value.type) != "S" or not isinstance(index, exp.Slice):
+    if type_family(value.type) != "S" or not isinstance(index, exp.Slice):
         raise work.refuse("elements of lists")
-    known(work, index, "this", "expression")
+    check_parts(work, index, "this", "expression")
     low, high = (expression(work, index.args[n], scope).constant for n in ("this", "expression"))
     if not isinstance(low, int) or not isinstance(high, int) or not 1 <= low <= high:
-        raise work.refuse("a slice that does not count from 1 upwards", "substring(x, 1, 3)")
+        raise work.refuse("a slice whose bounds are not constants from 1 on", "substring(x, 1, 3)")
     length = high - low + 1
     parts = [Value(str(n), BIGINT, constant=n) for n in (low, length)]
-    return _applied(work, "substring", [value, *parts])
+    return apply_form(work, "substring", [value, *parts])
 
 
-def _window(work: Translation, node: exp.Expr, scope: Scope) -> Value:
-    from dpsql.engines.translate.grouping import window  # noqa: PLC0415  windows hold expressions
-
-    return window(work, node, scope)
-
-
-def _filter(work: Translation, node: exp.Expr, scope: Scope) -> Value:
-    from dpsql.engines.translate.grouping import filtered  # noqa: PLC0415  aggregates hold expressions
-
-    return filtered(work, node, scope)
-
-
-_RULES: dict[type[exp.Expr], Callable[[Translation, exp.Expr, Scope], Value]] = {
+RULES: dict[type[exp.Expr], Rule] = {
     exp.Column: _column,
     exp.Null: _null,
     exp.And: _and_or,
@@ -469,9 +335,6 @@ _RULES: dict[type[exp.Expr], Callable[[Translation, exp.Expr, Scope], Value]] = 
     exp.NullSafeNEQ: _distinct,
     exp.Between: _between,
     exp.Is: _is,
-    exp.In: _in,
-    exp.Exists: _exists,
-    exp.Subquery: _scalar,
     exp.Case: _case,
     exp.Cast: _cast,
     exp.TryCast: _cast,
@@ -479,7 +342,6 @@ _RULES: dict[type[exp.Expr], Callable[[Translation, exp.Expr, Scope], Value]] = 
     exp.Like: _like,
     exp.ILike: _like,
     exp.Escape: _escape,
-    exp.Bracket: _bracket,
-    exp.Window: _window,
-    exp.Filter: _filter,
+    exp.Bracket: _slice,
 }
+"""The rule of each node type."""

@@ -1,4 +1,4 @@
-"""The scan of a declared table: each column canonical and of its declared type."""
+"""Writes the SELECT that reads a declared table: each column canonical and of its declared type."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dpsql.engines.protocol import Untranslatable
-from dpsql.engines.translate.value import Column
+from dpsql.engines.translate.value import TargetColumn
 from dpsql.errors import PolicyError
 
 if TYPE_CHECKING:
@@ -16,48 +16,49 @@ if TYPE_CHECKING:
     from dpsql.policy import Table
     from dpsql.types import SqlType
 
-__all__ = ["Cell", "scan_of"]
+__all__ = ["Cell", "build_scan"]
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A column as the scan reads it."""
+    """The expression by which a scan reads a column."""
 
     value: Value
-    fits: str = ""
-    """Of a text: the condition for its length to be within the limit."""
+    within_limit: str = ""
+    """The condition that a text is not longer than the limit; empty for other types."""
 
 
-def scan_of(
+def build_scan(
     table: Table,
     columns: tuple[tuple[str, SqlType], ...],
     cell: Callable[[str, SqlType], Cell],
     source: str,
     convert: str,
-) -> tuple[str, dict[str, Column]]:
-    """Write the SELECT that reads the declared columns, and say what it shows.
+) -> tuple[str, dict[str, TargetColumn]]:
+    """Return the SELECT that reads the declared columns of a table, and its columns by declared name.
 
-    `cell` reads a column of `source` (as `r`) with its declared type; where it cannot, `convert` says where
-    else the owner may convert it. A private text beyond the limit is NULL; a row with such a text in a column
-    of a vouched fact is not read: NULLs there could be equal, and the fact false.
+    `cell` writes the expression that reads a column of `source` (aliased `r`) with its declared type. Where
+    it cannot, the error names `convert` as the place where the owner may convert the column. A private text
+    longer than the limit is read as NULL. A row with such a text in a column of a declared unique fact is not
+    read: two NULLs there could be equal, which would make the fact false.
     """
     facts = {column.lower() for fact in table.unique for column in fact}
     cells, shown, left_out = [], {}, []
-    for i, (name, kind) in enumerate(columns):
+    for i, (name, sql_type) in enumerate(columns):
         try:
-            read = cell(name, kind)
+            read = cell(name, sql_type)
         except Untranslatable as problem:
             raise PolicyError(
-                f"tables.{table.name}: column {name} is not read as {kind}: {problem.message}",
+                f"tables.{table.name}: column {name} is not read as {sql_type}: {problem.message}",
                 hint=problem.hint
                 or f"leave it out of [tables.{table.name}.columns], or convert it in {convert}",
             ) from None
         sql = read.value.sql
-        if read.fits and not table.public:
-            sql = f"(CASE WHEN {read.fits} THEN {sql} END)"
+        if read.within_limit and not table.public:
+            sql = f"(CASE WHEN {read.within_limit} THEN {sql} END)"
             if name.lower() in facts:
-                left_out.append(f"({read.fits}) IS NOT FALSE")
+                left_out.append(f"({read.within_limit}) IS NOT FALSE")
         cells.append(f"{sql} AS x{i}")
-        shown[name] = Column(f"x{i}", kind, read.value.spread)
+        shown[name] = TargetColumn(f"x{i}", sql_type, read.value.value_range)
     where = f" WHERE {' AND '.join(left_out)}" if left_out else ""
     return f"(SELECT {', '.join(cells)} FROM {source} AS r{where})", shown

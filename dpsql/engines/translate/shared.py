@@ -1,4 +1,4 @@
-"""What the writers of several engines share: parts of dates, dates moved by days, patterns, spaces."""
+"""SQL and value ranges that several dialects share: aggregates, integers, parts of dates, date arithmetic."""
 
 from __future__ import annotations
 
@@ -15,81 +15,91 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SPACES",
-    "bounds",
-    "moved",
-    "pattern_text",
-    "same_years",
-    "since_both",
-    "since_one",
-    "years_before",
+    "aggregate_call",
+    "both_from_year_one",
+    "from_year_one",
+    "integer_bounds",
+    "same_or_previous_year",
+    "same_year",
+    "shifted_years",
+    "strftime_pattern",
 ]
 
 SPACES = "".join(map(chr, [0x20, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000]))
-"""What DuckDB's trim removes: Unicode's space separators."""
+"""The characters that DuckDB's trim removes: Unicode's space separators."""
 
 
-def bounds(kind: SqlType) -> tuple[int, int]:
+def aggregate_call(name: str, value: Value, *, distinct: bool, where: str) -> str:
+    """Write a call of an aggregate function that has the same name in every engine."""
+    return f"{name}({'DISTINCT ' if distinct else ''}{value.sql}){where}"
+
+
+def integer_bounds(sql_type: SqlType) -> tuple[int, int]:
     """Return the first and last value of an integer type."""
-    if kind == HUGEINT:
+    if sql_type == HUGEINT:
         return -(2**127), 2**127 - 1
-    low = -(1 << (kind.bits - 1)) if kind.signed else 0
-    return low, (1 << (kind.bits - 1 if kind.signed else kind.bits)) - 1
+    low = -(1 << (sql_type.bits - 1)) if sql_type.signed else 0
+    return low, (1 << (sql_type.bits - 1 if sql_type.signed else sql_type.bits)) - 1
 
 
-def year_of(values: list[Value], text: str, engine: str) -> str:
-    """Write a part of a date that engines count differently before year 1."""
-    spread = values[-1].spread
-    if spread is None or spread[0] < 1:
+def write_from_year_one(values: list[Value], text: str, engine: str) -> str:
+    """Write a template of a date's SQL; refuse dates before year 1, where engines count differently."""
+    value_range = values[-1].value_range
+    if value_range is None or value_range[0] < 1:
         raise Untranslatable(f"this date could lie before year 1, where {engine} counts otherwise")
     return text.format(*(v.sql for v in values))
 
 
-def since_one(text: str, engine: str) -> Callable[[list[Value]], str]:
-    """Make a form of `year_of`."""
-    return lambda values: year_of(values, text, engine)
+def from_year_one(text: str, engine: str) -> Callable[[list[Value]], str]:
+    """Return the text of a form that is refused for dates before year 1."""
+    return lambda values: write_from_year_one(values, text, engine)
 
 
-def same_years(values: list[Value]) -> tuple[float, float] | None:
-    """Of a date that stays in its year."""
-    return values[-1].spread
+def same_year(values: list[Value]) -> tuple[float, float] | None:
+    """Return the value range of a date in the same year as the last argument."""
+    return values[-1].value_range
 
 
-def years_before(values: list[Value]) -> tuple[float, float] | None:
-    """Of a date that may fall into the year before."""
-    spread = values[-1].spread
-    return None if spread is None else (spread[0] - 1, spread[1])
+def same_or_previous_year(values: list[Value]) -> tuple[float, float] | None:
+    """Return the value range of a date in the year of the last argument, or in the year before."""
+    value_range = values[-1].value_range
+    return None if value_range is None else (value_range[0] - 1, value_range[1])
 
 
-def since_both(text: str, engine: str) -> Callable[[list[Value]], str]:
-    """Write what needs two dates from year 1 on."""
+def both_from_year_one(text: str, engine: str) -> Callable[[list[Value]], str]:
+    """Return the text of a form of two dates that is refused for dates before year 1."""
 
     def write(values: list[Value]) -> str:
         for value in values[1:]:
-            year_of([value], "", engine)
+            write_from_year_one([value], "", engine)
         return text.format(*(v.sql for v in values))
 
     return write
 
 
-def moved(values: list[Value]) -> tuple[float, float] | None:
-    """Of a date some days away."""
-    spread, days = values[0].spread, values[1].constant
-    if spread is None or not isinstance(days, int) or abs(days) > 1_000_000:
+def shifted_years(values: list[Value]) -> tuple[float, float] | None:
+    """Return the value range of a date plus or minus a constant number of days."""
+    value_range, days = values[0].value_range, values[1].constant
+    if value_range is None or not isinstance(days, int) or abs(days) > 1_000_000:
         raise Untranslatable("only a fixed number of days, at most a million, is added to a date")
     reach = abs(days) / 365 + 1 if abs(days) > 365 else 1.0
-    low, high = spread[0] - reach, spread[1] + reach
+    low, high = value_range[0] - reach, value_range[1] + reach
     if low < -4000 or high > 20_000:
-        raise Untranslatable("a calculation with dates that reaches beyond its calendar")
+        raise Untranslatable(
+            "a result of this date arithmetic could lie beyond the dates that every engine has"
+        )
     return low, high
 
 
-def pattern_text(values: list[Value], patterns: dict[str, str], engine: str) -> str:
-    """Write the pattern of a date's text, of plain parts with two or four digits."""
+def strftime_pattern(values: list[Value], patterns: dict[str, str], engine: str) -> str:
+    """Translate a strftime pattern of numeric parts; `patterns` has the engine's text of each part."""
     text = str(values[1].constant)
-    year_of([values[0]], "", engine)
+    write_from_year_one([values[0]], "", engine)
     if not re.fullmatch(r"(%[YmdHMS]|[-/:. _])+", text):
-        raise Untranslatable("only the parts %Y %m %d %H %M %S travel", "or put the parts together with ||")
-    if "%Y" in text and values[0].spread is not None and values[0].spread[1] > 9999:
+        raise Untranslatable(
+            "strftime is translated with the parts %Y %m %d %H %M %S only", "concatenate other parts with ||"
+        )
+    if "%Y" in text and values[0].value_range is not None and values[0].value_range[1] > 9999:
         raise Untranslatable("this date could lie beyond year 9999")
     pieces = re.findall(r"%.|[^%]", text)
     return "".join(patterns[p[1]] if p[0] == "%" else p for p in pieces)

@@ -1,4 +1,4 @@
-"""A translated expression: the target's text, the type DuckDB gives it, and what is known of its size."""
+"""Translated expressions: SQL, DuckDB's type, and the range of values."""
 
 from __future__ import annotations
 
@@ -8,53 +8,62 @@ from datetime import date, datetime
 from dpsql.engines.protocol import Untranslatable
 from dpsql.types import BIGINT, HUGEINT, NULL, SqlType
 
-__all__ = ["NOTHING", "Column", "Untranslatable", "Value", "kind_of", "spread", "united", "years"]
+__all__ = [
+    "NOT_CONSTANT",
+    "TargetColumn",
+    "Untranslatable",
+    "Value",
+    "common_type",
+    "joint_range",
+    "type_family",
+    "year_range",
+]
 
-NOTHING = object()
-"""No constant: a value that depends on the row."""
+NOT_CONSTANT = object()
+"""Stands for the constant of a value that depends on the row."""
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
-    """A relation's column: its name in the target, its type, and its spread (see `Value.spread`)."""
+class TargetColumn:
+    """A column of a translated query: its name, its type, and its range (see `Value.value_range`)."""
 
     name: str
     type: SqlType
-    spread: tuple[float, float] | None = None
+    value_range: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """One translated expression.
+    """A translated expression.
 
     Attributes
     ----------
     sql
-        The target's text; it stands anywhere an operand does.
+        The SQL of the engine; it may stand wherever an operand may.
     type
-        DuckDB's type. Integers of up to 64 bits (but UBIGINT) are BIGINT in the target whatever their width.
-    spread
-        DOUBLE: least and largest magnitude of a value that is not zero; None where it may be infinite or
-        NaN. DATE and TIMESTAMP: first and last year. None for all else.
+        The type in DuckDB. In the engine, integers of up to 64 bits (except UBIGINT) are BIGINT.
+    value_range
+        For DOUBLE the least and largest magnitude of a value that is not zero, or None if the value may be
+        infinite or NaN. For DATE and TIMESTAMP the first and last year. None for other types.
     constant
-        The value where it is the same in every row, else `NOTHING`.
+        The value if it is the same in every row, else `NOT_CONSTANT`.
     """
 
     sql: str
     type: SqlType
-    spread: tuple[float, float] | None = None
-    constant: object = field(default=NOTHING)
+    value_range: tuple[float, float] | None = None
+    constant: object = field(default=NOT_CONSTANT)
 
-    def named(self, name: str) -> Column:
-        """Return it as a column of the relation that selects it."""
-        return Column(name, self.type, self.spread)
+    def as_column(self, name: str) -> TargetColumn:
+        """Return the column of a query that selects this value under a name."""
+        return TargetColumn(name, self.type, self.value_range)
 
-    def written(self, sql: str) -> Value:
-        """Return the same value in another text, no constant any more."""
-        return replace(self, sql=sql, constant=NOTHING)
+    def with_sql(self, sql: str) -> Value:
+        """Return the value with another SQL text, not marked as constant."""
+        return replace(self, sql=sql, constant=NOT_CONSTANT)
 
 
-_KINDS = {
+_FAMILIES = {
     "BOOLEAN": "L",
     "DECIMAL": "N",
     "DOUBLE": "D",
@@ -70,46 +79,46 @@ _KINDS = {
 }
 
 
-def kind_of(kind: SqlType) -> str:
-    """Return the letter of a type's family: values of one family are stored alike in the target.
+def type_family(sql_type: SqlType) -> str:
+    """Return the letter of a type's family: an engine has one type for the values of a family.
 
-    I integers up to 64 bits, B beyond, N DECIMAL, D DOUBLE, S text, T date, M timestamp, C time, L boolean,
-    U UUID, X bytes, 0 a bare NULL.
+    I integers up to 64 bits, B wider integers, N DECIMAL, D DOUBLE, S text, T date, M timestamp, C time,
+    L boolean, U UUID, X bytes, 0 a NULL without a type.
     """
-    letter = _KINDS.get(kind.name)
+    letter = _FAMILIES.get(sql_type.name)
     if letter is not None:
         return letter
-    if kind.integer:
+    if sql_type.integer:
         return "I"
-    raise Untranslatable(f"values of type {kind.name} stay in DuckDB")
+    raise Untranslatable(f"values of type {sql_type.name} are not translated")
 
 
-def spread(values: list[Value]) -> tuple[float, float] | None:
-    """Return the spread of a choice among values; constants NULL add nothing to it."""
-    parts = [v.spread for v in values if v.type != NULL and v.constant is not None]
+def joint_range(values: list[Value]) -> tuple[float, float] | None:
+    """Return the range of a choice among values; a constant NULL has no effect on it."""
+    parts = [v.value_range for v in values if v.type != NULL and v.constant is not None]
     known = [p for p in parts if p is not None]
     if not known or len(known) < len(parts):
         return None
     return min(low for low, _ in known), max(high for _, high in known)
 
 
-def united(types: list[SqlType]) -> SqlType:
-    """Return the one type of several results, which DuckDB's own rules have brought together already."""
-    kinds = [t for t in types if t != NULL]
-    if not kinds:
+def common_type(types: list[SqlType]) -> SqlType:
+    """Return the common type of several results, to which DuckDB's binder has converted them already."""
+    known = [t for t in types if t != NULL]
+    if not known:
         return NULL
-    letters = {kind_of(t) for t in kinds}
-    if letters == {"I"}:
-        return BIGINT if len({t.name for t in kinds}) > 1 else kinds[0]
-    if letters in ({"B"}, {"I", "B"}):
+    families = {type_family(t) for t in known}
+    if families == {"I"}:
+        return BIGINT if len({t.name for t in known}) > 1 else known[0]
+    if families in ({"B"}, {"I", "B"}):
         return HUGEINT
-    if len(letters) > 1 or (letters == {"N"} and len(set(kinds)) > 1):
-        raise Untranslatable("results of different types are not brought together")
-    return kinds[0]
+    if len(families) > 1 or (families == {"N"} and len(set(known)) > 1):
+        raise Untranslatable("results of different types have no common type here")
+    return known[0]
 
 
-def years(value: object) -> tuple[float, float] | None:
-    """Return the spread of a date or timestamp constant."""
+def year_range(value: object) -> tuple[float, float] | None:
+    """Return the range of a date or timestamp constant."""
     if isinstance(value, (date, datetime)):
         return float(value.year), float(value.year)
     return None

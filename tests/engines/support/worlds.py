@@ -79,8 +79,8 @@ class Town:
                 unique=declared_table.unique,
                 domain=declared_table.domain,
             )
-            self.engine._scans[table] = self.engine.look(moved)[1]
-        self.engine._made.clear()
+            self.engine._scans[table] = self.engine.introspect(moved)[1]
+        self.engine._translations.clear()
 
     _sources: dict[str, Source] = None  # type: ignore[assignment]  set by `fill`
 

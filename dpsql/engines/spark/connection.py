@@ -1,4 +1,4 @@
-"""Start Spark, or reach it: a session of our own, settings pinned, its logs kept away from everybody."""
+"""Starts Spark or connects to it: a new session with pinned settings and without logs."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from dpsql.errors import OperationalError, PolicyError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["hushed", "open_session"]
+__all__ = ["open_session", "suppress_pyspark_warnings"]
 
 _PINNED = {
-    # What a text of ours means must not depend on the cluster's habits.
+    # The meaning of a statement must not depend on the cluster's configuration.
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.timestampType": "TIMESTAMP_NTZ",
-    # In ANSI mode an expression can raise on a value, and whether it did would be seen; without it, what
-    # does not fit is NULL. Every type is written out, so nothing is converted on its own in either mode.
+    # In ANSI mode an expression can raise on a value, and the failure would disclose it. Without it, a value
+    # that does not fit is NULL. Every type is written out, so neither mode converts implicitly.
     "spark.sql.ansi.enabled": "false",
     "spark.sql.caseSensitive": "true",
     "spark.sql.groupByOrdinal": "true",
@@ -32,12 +32,12 @@ _PINNED = {
     "spark.sql.parser.escapedStringLiterals": "false",
     "spark.sql.parser.quotedRegexColumnNames": "false",
     "spark.sql.decimalOperations.allowPrecisionLoss": "true",
-    # Of two decimals side by side, what does not fit becomes NULL; else fractions were rounded away.
+    # When two decimals are combined, a value that does not fit becomes NULL; else fractions are rounded.
     "spark.sql.legacy.decimal.retainFractionDigitsOnTruncate": "true",
     "spark.sql.variable.substitute": "false",
     "spark.sql.legacy.timeParserPolicy": "CORRECTED",
     "spark.sql.parquet.inferTimestampNTZ.enabled": "true",
-    # Old calendars: the default raises on the first ancient date.
+    # The default raises on dates that files wrote in the Julian calendar.
     "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
     "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
     "spark.sql.files.ignoreCorruptFiles": "false",
@@ -48,7 +48,7 @@ _AT_START = {
     "spark.app.name": "dpsql",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.eventLog.enabled": "false",  # it would keep statements, and plans with values
+    "spark.eventLog.enabled": "false",  # it would store statements, and plans with values
     "spark.log.level": "OFF",
 }
 _LISTENERS = ("spark.extraListeners", "spark.sql.queryExecutionListeners", "spark.plugins")
@@ -67,25 +67,25 @@ def open_session(engine: str) -> Any:  # noqa: ANN401  pyspark has two classes o
         import pyspark  # noqa: F401, PLC0415  an extra
     except ImportError:
         raise PolicyError(
-            "database.engine: Spark is reached by a package that is not installed",
+            "database.engine: the package pyspark is not installed",
             hint="pip install dpsql[spark]",
         ) from None
     if "#" in engine:
-        raise PolicyError("database.engine: an address has no `#`")
-    _hush_loggers()
+        raise PolicyError("database.engine: the address contains a `#`")
+    _disable_loggers()
     session: Any = None
     pinned = False
     try:
-        with suppress(Exception), hushed():
+        with suppress(Exception), suppress_pyspark_warnings():
             session = _connect(engine) if "://" in engine else _start()
             pinned = _pin(session)
     finally:
         if session is not None and not pinned and "://" in engine:
             with suppress(Exception):
                 session.stop()
-    if "://" not in engine and session is not None and _watched(session):
+    if "://" not in engine and session is not None and _exposes_statements(session):
         raise PolicyError(
-            "database.engine: the Spark that runs in this process shows or keeps statements and plans",
+            "database.engine: the Spark in this process shows or stores statements and plans",
             hint="start it with spark.ui.enabled=false and spark.eventLog.enabled=false, without listeners",
         )
     if not pinned:
@@ -94,18 +94,18 @@ def open_session(engine: str) -> Any:  # noqa: ANN401  pyspark has two classes o
 
 
 def _pin(session: Any) -> bool:  # noqa: ANN401  two classes of sessions
-    """Pin every setting, and see that each holds; may raise anything."""
+    """Set every pinned setting, and return whether each holds; may raise any exception."""
     for name, value in _PINNED.items():
         session.conf.set(name, value)
     if any(session.conf.get(name) != value for name, value in _PINNED.items()):
         return False
-    # A Spark that does not know a setting keeps it all the same.
+    # Spark stores settings that it does not know, so their effect is tested.
     (row,) = session.sql(_PROBE).collect()
     return tuple(row) == (False, None, None, "UTC")
 
 
-def _watched(session: Any) -> bool:  # noqa: ANN401  see above
-    """Whether somebody else may see what this process's Spark runs; so too where it does not say."""
+def _exposes_statements(session: Any) -> bool:  # noqa: ANN401  see above
+    """Whether this process's Spark shows statements in a UI, log or listener, or has unknown settings."""
     with suppress(Exception):
         settings = session.sparkContext.getConf()
         return (
@@ -116,7 +116,7 @@ def _watched(session: Any) -> bool:  # noqa: ANN401  see above
     return True
 
 
-def _hush_loggers() -> None:
+def _disable_loggers() -> None:
     """Disable the loggers of pyspark, which print statements, plans and Spark's messages."""
     from pyspark.logger import PySparkLogger  # noqa: PLC0415  an extra
 
@@ -143,22 +143,22 @@ def _start() -> Any:  # noqa: ANN401  see above
     from pyspark.sql import SparkSession  # noqa: PLC0415  an extra
 
     with _STARTING:
-        if SparkContext._active_spark_context is not None:  # noqa: SLF001  there is no other way to ask
+        if SparkContext._active_spark_context is not None:  # noqa: SLF001  pyspark has no public method for it
             session = SparkSession.builder.getOrCreate()
         else:
             builder = SparkSession.builder
-            for name, value in {**_AT_START, **_folders()}.items():
+            for name, value in {**_AT_START, **_scratch_folders()}.items():
                 builder = builder.config(name, value)
-            with _silent():
+            with _discard_output():
                 session = builder.getOrCreate()
         session.sparkContext.setLogLevel("OFF")  # it logs statements and values
     return session.newSession()
 
 
-def _folders() -> dict[str, str]:
-    """Make a private folder for rows that Spark spills, and for what it would put beside the caller's files.
+def _scratch_folders() -> dict[str, str]:
+    """Return settings that put Spark's spilled rows and its warehouse into a private folder.
 
-    It goes with the process: one Spark serves all sessions.
+    The folder is removed when the process ends: one Spark serves all sessions.
     """
     _SCRATCH.append(Scratch())
     folder = _SCRATCH[-1].path
@@ -166,8 +166,8 @@ def _folders() -> dict[str, str]:
 
 
 @contextmanager
-def _silent() -> Iterator[None]:
-    """Let Spark's own process inherit no output: what it writes there for years is decided now."""
+def _discard_output() -> Iterator[None]:
+    """Start Spark's process with its output discarded: it inherits stdout and stderr for its whole life."""
     sys.stdout.flush()
     sys.stderr.flush()
     kept = [os.dup(1), os.dup(2)]
@@ -184,8 +184,8 @@ def _silent() -> Iterator[None]:
 
 
 @contextmanager
-def hushed() -> Iterator[None]:
-    """Keep pyspark's advice about other packages' versions away."""
+def suppress_pyspark_warnings() -> Iterator[None]:
+    """Suppress pyspark's warnings about versions of other packages."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
