@@ -129,7 +129,7 @@ class Dialect(default.DefaultDialect):
         """Run a statement; a tool's probe for the columns of a private table is answered without rows."""
         probe = _PROBE.fullmatch(statement)
         if probe is not None:
-            statement = _without_rows(cursor.connection, probe) or statement
+            statement = _without_rows(cursor, probe) or statement
         cursor.execute(statement, parameters)
 
     def do_execute_no_params(
@@ -228,13 +228,13 @@ def _tables(connection: Connection) -> dict[str, str]:
     return {name: unit for name, unit, *_ in connection.exec_driver_sql("SHOW TABLES")}
 
 
-def _without_rows(connection: dbapi.Connection, probe: re.Match[str]) -> str | None:
+def _without_rows(cursor: dbapi.Cursor, probe: re.Match[str]) -> str | None:
     """Write a public statement with a private table's columns and no rows; None for other tables."""
     name = (probe["quoted"] or "").replace('""', '"') or probe["plain"]
-    private = [t for t, unit, *_ in connection.execute("SHOW TABLES") if unit != "public"]
+    private = [t for t, unit, *_ in cursor.connection.execute("SHOW TABLES") if unit != "public"]
     if name.lower() not in [t.lower() for t in private]:
         return None
-    rows = connection.execute(f"DESCRIBE {_quoted(name)}").fetchall()
+    rows = cursor.connection.execute(f"DESCRIBE {_quoted(name)}").fetchall()
     typed = [(_quoted(column), "VARCHAR" if kind == "ENUM" else kind) for column, kind, *_ in rows]
     return (
         "SELECT " + ", ".join(f"CAST(NULL AS {kind}) AS {column}" for column, kind in typed) + " WHERE 1 = 0"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,9 +13,10 @@ import click
 
 from dpsql import __version__
 from dpsql.cli import narrate
-from dpsql.cli.audit import audit_command
+from dpsql.cli.audit.command import audit_command
 from dpsql.cli.exits import ExitCode, exit_code, legend
 from dpsql.cli.output import FORMATS, Output, OutputFailedError, UnwritableError
+from dpsql.cli.settings import Settings
 from dpsql.cli.sources import META, InOrder, read, statements
 from dpsql.errors import Error
 
@@ -25,24 +25,7 @@ if TYPE_CHECKING:
 
     from dpsql.session import Session
 
-__all__ = ["Settings", "app", "main", "open_session"]
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What the options before a command say."""
-
-    policy: str
-    analyst: str | None
-    format: str | None
-    file: str | None
-    on_error: str
-
-    def output(self) -> Output:
-        """Make the place for answers, checked before anything is charged."""
-        output = Output(self.format, self.file)
-        output.check()
-        return output
+__all__ = ["app", "main", "open_session"]
 
 
 def open_session(settings: Settings) -> Session:
@@ -174,8 +157,8 @@ def app(
 
 def _repl(settings: Settings) -> int:
     """Run the interactive shell, or the statements of a pipe one after the other."""
-    from dpsql.cli.repl import Repl, names_of
-    from dpsql.cli.repl_input import reader
+    from dpsql.cli.repl.line_input import reader
+    from dpsql.cli.repl.loop import Repl, names_of
 
     out = settings.output()
     with _opened(settings) as session:
@@ -298,11 +281,11 @@ def init_command(
     Looks at names and types alone, reads no row, and asks what the flags leave open. The policy is written
     to the file that -p names, which must not be there yet.
     """
-    from dpsql.cli import init
-    from dpsql.cli.init_tables import Wishes
+    from dpsql.cli.init import command
+    from dpsql.cli.init.tables import Wishes
 
     given = tuple((name, text) for name, text in amounts.items() if text is not None)
-    return init.run(settings.policy, Wishes(sources, units, unit_kind, public, columns, domains, given))
+    return command.run(settings.policy, Wishes(sources, units, unit_kind, public, columns, domains, given))
 
 
 @app.command("check")

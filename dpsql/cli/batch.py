@@ -9,8 +9,8 @@ from dpsql.charge import Charge
 from dpsql.cli import narrate
 from dpsql.cli.exits import ExitCode, exit_code
 from dpsql.cli.output import ONE_RESULT, UnwritableError
-from dpsql.cli.render_footer import footer
-from dpsql.cli.render_grid import Style
+from dpsql.cli.render.footer import footer
+from dpsql.cli.render.grid import Style
 from dpsql.drawing.figures import charged, left
 from dpsql.drawing.readable import price
 from dpsql.errors import BudgetExceeded, Error

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from dpsql.cli import narrate
 from dpsql.cli.exits import ExitCode
-from dpsql.cli.render_chart import chart
-from dpsql.cli.render_grid import Column, Style, box, fit
+from dpsql.cli.render.grid import Column, Style, box, fit
+from dpsql.cli.render.spending import chart
 from dpsql.drawing.cells import neutral
 from dpsql.drawing.figures import charged, left
 

@@ -10,7 +10,7 @@ from dpsql.drawing.cells import neutral
 
 if TYPE_CHECKING:
     from dpsql.cli.output import Output
-    from dpsql.cli.render_grid import Style
+    from dpsql.cli.render.grid import Style
     from dpsql.owner import Report
     from dpsql.policy import Policy
 

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from dpsql.cli.render_grid import Style
+from dpsql.cli.render.grid import Style
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -106,20 +106,20 @@ class Output:
             self.close()
 
     def _dispatch(self, rows: pa.Table, release: Release | None, total: Charge | None, out: BinaryIO) -> None:
-        from dpsql.cli import render, render_data
+        from dpsql.cli.render import data, table
 
         if self.format in TEXTS:
-            draw = render.as_table if self.format == "table" else render.as_markdown
+            draw = table.as_table if self.format == "table" else table.as_markdown
             text = draw(rows, release, self.style, total=total)
             out.write(text.encode(self.style.encoding, "backslashreplace"))
         elif self.format == "arrow":
-            render_data.write_arrow(rows, out, stream=self._file is None)
+            data.write_arrow(rows, out, stream=self._file is None)
         else:
             write = {
-                "csv": render_data.write_csv,
-                "json": render_data.write_json,
-                "jsonl": render_data.write_jsonl,
-                "parquet": render_data.write_parquet,
+                "csv": data.write_csv,
+                "json": data.write_json,
+                "jsonl": data.write_jsonl,
+                "parquet": data.write_parquet,
             }[self.format]
             write(rows, out)
 

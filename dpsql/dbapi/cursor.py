@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 from dpsql.dbapi.rows import Row, Rows
 from dpsql.errors import InterfaceError, NotSupportedError
@@ -13,13 +13,29 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from dpsql.charge import Number
+    from dpsql.checked import CheckedCounts
     from dpsql.dbapi.channel import Channel, Parameters
-    from dpsql.dbapi.connection import Connection
     from dpsql.dbapi.typecodes import Column
+    from dpsql.ledger import Budget
     from dpsql.release import Release
     from dpsql.session import StatementResult
 
 __all__ = ["Cursor"]
+
+
+class _Connection(Protocol):
+    """The methods of `Connection`, for `Cursor.connection`: this module stands below that of `Connection`."""
+
+    def cursor(self) -> Cursor: ...
+    def execute(self, operation: str, parameters: Parameters | None = None) -> Cursor: ...
+    def checked(self, *, tolerance: Number, epsilon: Number, misses: int) -> CheckedCounts: ...
+    def release(self, number: int) -> Release: ...
+    def budget(self) -> Budget: ...
+    def cancel(self) -> None: ...
+    def commit(self) -> None: ...
+    def rollback(self) -> None: ...
+    def close(self) -> None: ...
 
 
 class Cursor:
@@ -40,7 +56,7 @@ class Cursor:
 
     lastrowid = None
 
-    def __init__(self, connection: Connection, channel: Channel) -> None:
+    def __init__(self, connection: _Connection, channel: Channel) -> None:
         self.connection = connection
         self.arraysize = 1
         self._channel = channel

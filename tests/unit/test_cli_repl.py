@@ -13,10 +13,10 @@ import pytest
 from dpsql.cli import app, main
 from dpsql.cli.exits import ExitCode
 from dpsql.cli.output import FORMATS, Output
-from dpsql.cli.repl import Repl, names_of
-from dpsql.cli.repl_commands import COMMANDS
-from dpsql.cli.repl_complete import Names, candidates
-from dpsql.cli.repl_input import Piped, complete
+from dpsql.cli.repl.commands import COMMANDS
+from dpsql.cli.repl.completion import Names, candidates
+from dpsql.cli.repl.line_input import Piped, complete
+from dpsql.cli.repl.loop import Repl, names_of
 
 NAMES = Names(
     {"visits": ("patient_id", "diagnosis_code", "minutes"), "diagnoses": ("code", "diagnosis")},

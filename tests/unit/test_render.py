@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpsql.charge import Charge
-from dpsql.cli.render import as_markdown, as_table
-from dpsql.cli.render_bars import bars
-from dpsql.cli.render_footer import footer
-from dpsql.cli.render_grid import Column, Style, box, fit, markdown
+from dpsql.cli.render.bars import bars
+from dpsql.cli.render.footer import footer
+from dpsql.cli.render.grid import Column, Style, box, fit, markdown
+from dpsql.cli.render.table import as_markdown, as_table
 from dpsql.drawing.cells import cut, neutral, pad, width
 from dpsql.drawing.figures import Estimate, at_unit, charged, left, number, unit_of
 from dpsql.drawing.readable import price

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from dpsql.cli.render_grid import Style
+    from dpsql.cli.render.grid import Style
 
 __all__ = ["chart"]
 

@@ -10,7 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpsql.cli.audit_neighbour import neighbour
+from dpsql.cli.audit.neighbour import neighbour
 from dpsql.errors import ProgrammingError
 from dpsql.session import Session
 

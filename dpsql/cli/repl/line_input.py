@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from dpsql.cli import narrate
-from dpsql.cli.repl_complete import Names, candidates
+from dpsql.cli.repl.completion import Names, candidates
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

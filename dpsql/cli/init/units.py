@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dpsql.cli import narrate
-from dpsql.cli.init_text import Via
+from dpsql.cli.init.text import Via
 from dpsql.owner.naming import is_bare_key, is_key_name, kind_word, names_person, names_rows
 
 if TYPE_CHECKING:

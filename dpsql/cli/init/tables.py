@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from dpsql.cli import narrate
-from dpsql.cli.init_text import Declared, Via, quoted
-from dpsql.cli.init_units import Units, fold_name
+from dpsql.cli.init.text import Declared, Via, quoted
+from dpsql.cli.init.units import Units, fold_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

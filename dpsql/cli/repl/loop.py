@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
-from dpsql.cli import narrate, repl_commands
+from dpsql.cli import narrate
 from dpsql.cli.batch import tell
 from dpsql.cli.exits import ExitCode, exit_code
 from dpsql.cli.output import FORMATS, Output, OutputFailedError, UnwritableError
-from dpsql.cli.repl_complete import Names
-from dpsql.cli.repl_input import complete
+from dpsql.cli.repl import commands
+from dpsql.cli.repl.completion import Names
+from dpsql.cli.repl.line_input import complete
 from dpsql.drawing.figures import left
 from dpsql.drawing.readable import price
 from dpsql.errors import Error
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from dpsql.cli.repl_input import Reader
+    from dpsql.cli.repl.line_input import Reader
     from dpsql.session import Prepared, Session, StatementResult
 
 __all__ = ["Repl", "names_of"]
@@ -93,7 +94,7 @@ class Repl:
     def _take(self, begun: str, line: str) -> str:
         """Run what is complete; return what is not."""
         if not begun and line.lstrip().startswith("."):
-            self._guarded(partial(repl_commands.run, self, line.strip()))
+            self._guarded(partial(commands.run, self, line.strip()))
             return ""
         begun = f"{begun}{line}\n" if begun or line.strip() else ""
         if not begun or not complete(begun):
@@ -185,7 +186,7 @@ def names_of(session: Session) -> Names:
     except Error:
         # Completion is a convenience: without names there are still the keywords.
         pass
-    return Names(tables, tuple(repl_commands.COMMANDS), FORMATS, cache(partial(_values, session, tables)))
+    return Names(tables, tuple(commands.COMMANDS), FORMATS, cache(partial(_values, session, tables)))
 
 
 def _values(session: Session, tables: dict[str, tuple[str, ...]], column: str) -> tuple[str, ...]:

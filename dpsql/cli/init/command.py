@@ -11,11 +11,11 @@ import click
 
 from dpsql.cli import narrate
 from dpsql.cli.exits import ExitCode
-from dpsql.cli.init_tables import Tables
-from dpsql.cli.init_text import policy_text, quoted
+from dpsql.cli.init.tables import Tables
+from dpsql.cli.init.text import policy_text, quoted
 
 if TYPE_CHECKING:
-    from dpsql.cli.init_tables import Wishes
+    from dpsql.cli.init.tables import Wishes
 
 __all__ = ["run"]
 

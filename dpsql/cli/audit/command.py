@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dpsql.audit import Campaign, Subject
-    from dpsql.cli.app import Settings
+    from dpsql.cli.settings import Settings
 
 __all__ = ["audit_command"]
 
@@ -139,7 +139,7 @@ def _statements(settings: Settings, file: str, unit: str | None, trials: int) ->
     import time
 
     from dpsql.audit import Campaign, Outcome, Subject
-    from dpsql.cli.audit_path import audit_statement, private_statements
+    from dpsql.cli.audit.end_to_end import audit_statement, private_statements
     from dpsql.cli.sources import read, statements
     from dpsql.policy import load
 
@@ -160,7 +160,7 @@ def _statements(settings: Settings, file: str, unit: str | None, trials: int) ->
 
 def _report(campaign: Campaign, out: Output, *, json_: bool, html: str | None) -> None:
     from dpsql.audit import as_data, as_html
-    from dpsql.cli.audit_text import as_text
+    from dpsql.cli.audit.text import as_text
 
     if html is not None:
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from dpsql.cli.render_grid import Column, Style
+from dpsql.cli.render.grid import Column, Style
 from dpsql.drawing.figures import at_unit, number
 
 if TYPE_CHECKING:

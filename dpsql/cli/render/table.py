@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeGuard
 
-from dpsql.cli.render_bars import NARROWEST, bars
-from dpsql.cli.render_footer import footer
-from dpsql.cli.render_grid import Column, Style, box, fit, markdown, span
+from dpsql.cli.render.bars import NARROWEST, bars
+from dpsql.cli.render.footer import footer
+from dpsql.cli.render.grid import Column, Style, box, fit, markdown, span
 from dpsql.drawing.cells import folded, neutral, pad, width
 from dpsql.drawing.figures import Estimate, at_unit, unit_of
 from dpsql.drawing.readable import Estimates, counts, ordering, orders

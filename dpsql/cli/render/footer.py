@@ -9,7 +9,7 @@ from dpsql.drawing.readable import summary
 
 if TYPE_CHECKING:
     from dpsql.charge import Charge
-    from dpsql.cli.render_grid import Style
+    from dpsql.cli.render.grid import Style
     from dpsql.release import Release
 
 __all__ = ["footer"]

@@ -1,0 +1,1 @@
+"""The interactive shell: the read-run loop, dot commands, completion, and where lines are read from."""
