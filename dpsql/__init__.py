@@ -107,12 +107,12 @@ _HOMES = {
     **dict.fromkeys(_ERRORS, "dpsql.errors"),
 }
 """The module each name of `__all__` lives in; all others are the connector's."""
-_ROOMS = {"errors", "estimates", "mechanisms", "noise"}
+_SUBPACKAGES = {"errors", "estimates", "mechanisms", "noise"}
 """Packages that `import dpsql` makes reachable without a further import."""
 
 
 def __getattr__(name: str) -> object:
-    if name in _ROOMS:
+    if name in _SUBPACKAGES:
         return import_module(f"dpsql.{name}")
     if name not in __all__:
         raise AttributeError(f"module 'dpsql' has no attribute {name!r}")

@@ -88,7 +88,7 @@ class _Stream:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         # A child of a fork leaves the block as well; the stream is its parent's.
-        if self._session.turn.here:
+        if self._session.turn.in_own_process:
             self.close()
 
     def _answer(self, text: str, parameters: Parameters, ask: Callable[[int], Checked]) -> Checked:

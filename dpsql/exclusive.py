@@ -11,7 +11,7 @@ from dpsql.errors import InterfaceError
 if TYPE_CHECKING:
     from types import TracebackType
 
-__all__ = ["Home", "Turn"]
+__all__ = ["OwnerProcess", "Turn"]
 
 _forks = 0
 
@@ -30,7 +30,7 @@ def _here() -> tuple[int, int]:
     return os.getpid(), _forks
 
 
-class Home:
+class OwnerProcess:
     """The process that opened an object; a fork's child would use the budget of its parent a second time."""
 
     def __init__(self, what: str) -> None:
@@ -38,19 +38,19 @@ class Home:
         self._process = _here()
 
     @property
-    def here(self) -> bool:
+    def in_own_process(self) -> bool:
         """Whether this process opened the object."""
         return self._process == _here()
 
     def check(self) -> None:
         """Raise `InterfaceError` in every process but the one that opened the object."""
-        if not self.here:
+        if not self.in_own_process:
             raise InterfaceError(
                 f"this {self._what} belongs to the process that opened it: open another one after a fork"
             )
 
 
-class Turn(Home):
+class Turn(OwnerProcess):
     """A `with` block for one caller: other threads wait for it, the thread that is inside is refused.
 
     The same thread can come again through a signal handler, a finalizer or a callback, in the middle of

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Generic, NoReturn, Self, TypeVar
 from dpsql.charge import Charge
 from dpsql.engines import FAILED, Cancelled, watched
 from dpsql.errors import DatabaseError, Error, InterfaceError, OperationalError
-from dpsql.exclusive import Home
+from dpsql.exclusive import OwnerProcess
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -92,7 +92,7 @@ class Running:
     def __init__(self, ledger: Ledger, reservation: Reservation) -> None:
         self._ledger = ledger
         self._reservation = reservation
-        self._home = Home("reservation")
+        self._owner_process = OwnerProcess("reservation")
         self._state = _State.OPEN
         self._steps = 0
         self._spent = Charge()
@@ -113,11 +113,11 @@ class Running:
     @property
     def open(self) -> bool:
         """Whether more work may run under it, in this process."""
-        return self._state is _State.OPEN and self._home.here
+        return self._state is _State.OPEN and self._owner_process.in_own_process
 
     def confirm(self) -> None:
         """Raise `InterfaceError` unless work runs under it now; to be called right before noise is drawn."""
-        self._home.check()
+        self._owner_process.check()
         if self._state is not _State.BUSY:
             raise InterfaceError(_OVER)
 
@@ -133,7 +133,7 @@ class Running:
             self._state = _State.ENDED
             return paid.value, number
 
-        return self._told(settled)
+        return self._guarded(settled)
 
     def step(self, work: Callable[[], Paid[_T]]) -> _T:
         """Run a part of the work; what it has cost in all until now is durable before it is handed out."""
@@ -148,7 +148,7 @@ class Running:
             self._state = _State.OPEN
             return paid.value
 
-        return self._told(written)
+        return self._guarded(written)
 
     def close(self, charge: Charge) -> None:
         """Settle for what all steps have cost; nothing is answered any more."""
@@ -158,12 +158,12 @@ class Running:
 
     def _begin(self) -> None:
         """Refuse a second use; from here on, only what is written to the ledger opens it again."""
-        self._home.check()
+        self._owner_process.check()
         if self._state is not _State.OPEN:
             raise InterfaceError(_OVER)
         self._state = _State.BUSY
 
-    def _told(self, work: Callable[[], _T]) -> _T:
+    def _guarded(self, work: Callable[[], _T]) -> _T:
         self._begin()
         self._writing = False
         done = _sealed(work)

@@ -9,7 +9,7 @@ from dpsql.cli import narrate
 from dpsql.cli.exits import ExitCode
 from dpsql.cli.render.grid import Column, Style, box, fit
 from dpsql.cli.render.spending import chart
-from dpsql.drawing.cells import neutral
+from dpsql.drawing.cells import escape_controls
 from dpsql.drawing.figures import charged, left
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def _shares(what: str, entries: Sequence[tuple[str, Entry]], style: Style) -> st
         asked[name] = asked.get(name, 0) + 1
     names = sorted(spent, key=lambda name: (-spent[name], name))
     columns = [
-        Column(f"by {what}", [neutral(name, style.encoding) for name in names]),
+        Column(f"by {what}", [escape_controls(name, style.encoding) for name in names]),
         Column("statements", [str(asked[name]) for name in names], right=True, firm=True),
         Column("epsilon", [charged(spent[name]) for name in names], right=True, firm=True),
     ]
@@ -96,7 +96,7 @@ def _shares(what: str, entries: Sequence[tuple[str, Entry]], style: Style) -> st
 def _list(entries: Sequence[Entry], style: Style) -> str:
     # No states: whether a statement came to an end is for the owner's eyes.
     def column(name: str, cells: list[str], *, number: bool = False) -> Column:
-        shown = [neutral(" ".join(cell.split()), style.encoding) for cell in cells]
+        shown = [escape_controls(" ".join(cell.split()), style.encoding) for cell in cells]
         return Column(name, shown, right=number, firm=number)
 
     columns = [

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dpsql.cli import narrate
 from dpsql.cli.exits import ExitCode
-from dpsql.drawing.cells import neutral
+from dpsql.drawing.cells import escape_controls
 
 if TYPE_CHECKING:
     from dpsql.cli.output import Output
@@ -60,7 +60,7 @@ def as_text(report: Report, style: Style) -> str:
     widest = max((len(finding.place) for finding in order), default=0)
     lines = []
     for finding in order:
-        place = neutral(finding.place, style.encoding).ljust(widest)
-        text = neutral(finding.text, style.encoding)
+        place = escape_controls(finding.place, style.encoding).ljust(widest)
+        text = escape_controls(finding.text, style.encoding)
         lines.append(f"{style.paint(finding.level.ljust(5), _CODES[finding.level])}  {place}  {text}")
     return f"{_FOR_WHOM}\n" + "\n".join(lines) + "\n"

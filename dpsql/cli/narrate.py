@@ -6,7 +6,7 @@ import copy
 import shutil
 import sys
 
-from dpsql.drawing.cells import folded, neutral
+from dpsql.drawing.cells import escape_controls, folded
 from dpsql.errors import Error, InternalError
 
 __all__ = ["bug", "error", "interrupted", "note", "say", "unverified", "warning"]
@@ -15,7 +15,7 @@ __all__ = ["bug", "error", "interrupted", "note", "say", "unverified", "warning"
 def say(text: str) -> None:
     """Write lines to stderr; nothing in them can steer a terminal."""
     encoding = sys.stderr.encoding or "utf-8"
-    lines = (neutral(line, encoding) for line in text.split("\n"))
+    lines = (escape_controls(line, encoding) for line in text.split("\n"))
     sys.stderr.write("\n".join(lines) + "\n")
     sys.stderr.flush()
 

@@ -63,9 +63,9 @@ class Channel:
             self._session.close()
 
     @property
-    def here(self) -> bool:
+    def in_own_process(self) -> bool:
         """Whether this process opened it."""
-        return self._turn.here
+        return self._turn.in_own_process
 
     def open_session(self) -> Session:
         """Return the session, or say that it is closed or another process's."""

@@ -128,5 +128,5 @@ class Connection:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         # A child of a fork leaves the block as well; the connection is its parent's.
-        if self._channel.here and not self._channel.closed:
+        if self._channel.in_own_process and not self._channel.closed:
             self.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 
-__all__ = ["cut", "folded", "neutral", "pad", "width"]
+__all__ = ["cut", "escape_controls", "folded", "pad", "width"]
 
 _JOINERS = "\u200c\u200d"
 """Zero-width joiners: format characters that scripts need, and that do no harm."""
@@ -12,10 +12,10 @@ _UNSAFE = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 """Controls (escape sequences start with one), text direction, lone surrogates, line separators."""
 
 
-def neutral(text: str, encoding: str = "utf-8") -> str:
+def escape_controls(text: str, encoding: str = "utf-8") -> str:
     r"""Write what would steer a terminal, break a line or cannot be encoded as an escape.
 
-    >>> print(neutral("red\x1b[31m\nnext"))
+    >>> print(escape_controls("red\x1b[31m\nnext"))
     red\x1b[31m\nnext
     """
     if text.isascii() and text.isprintable():

@@ -91,8 +91,8 @@ def reserve(
     caps.check_listed(analyst)
     limits.check(connection, caps.limits, analyst)
     if caps.per_query is not None and charge.epsilon > caps.per_query:
-        room = Charge(caps.per_query, (caps.total - spent(connection, POLICY)).delta)
-        raise _exceeded(charge, room, "query")
+        available = Charge(caps.per_query, (caps.total - spent(connection, POLICY)).delta)
+        raise _exceeded(charge, available, "query")
     for name, cap in _caps(caps, analyst):
         _spend(connection, name, charge, cap)
     entry = _enter(connection, charge, who, shared=False)
@@ -284,16 +284,18 @@ def _store(
     return cursor.lastrowid
 
 
-def _exceeded(requested: Charge, room: Charge, name: str) -> BudgetExceeded:
+def _exceeded(requested: Charge, available: Charge, name: str) -> BudgetExceeded:
     """Word the refusal; what is asked for is rounded up and what is left down, against the analyst."""
-    if requested.epsilon > room.epsilon:
+    if requested.epsilon > available.epsilon:
         asked = f"epsilon {shown(requested.epsilon, up=True)}"
-        left = shown(room.epsilon, up=False)
+        left = shown(available.epsilon, up=False)
     else:
         asked = f"delta {shown(requested.delta, up=True)}"
-        left = shown(room.delta, up=False)
+        left = shown(available.delta, up=False)
     text = {
         "query": f"the statement costs {asked}, but one statement may cost at most {left}",
         POLICY: f"the statement costs {asked}, but only {left} of the budget is left",
     }.get(name, f"the statement costs {asked}, but only {left} of your own budget is left")
-    return BudgetExceeded(text, (requested.epsilon, requested.delta), (room.epsilon, room.delta), scope=name)
+    return BudgetExceeded(
+        text, (requested.epsilon, requested.delta), (available.epsilon, available.delta), scope=name
+    )

@@ -14,7 +14,7 @@ from dpsql.cli import app, main
 from dpsql.cli.exits import ExitCode
 from dpsql.cli.output import FORMATS, Output
 from dpsql.cli.repl.commands import COMMANDS
-from dpsql.cli.repl.completion import Names, candidates
+from dpsql.cli.repl.completion import Names, completions
 from dpsql.cli.repl.line_input import Piped, complete
 from dpsql.cli.repl.loop import Repl, names_of
 
@@ -327,7 +327,7 @@ def test_parquet_needs_a_file(desk: Desk, tmp_path: Path) -> None:
 def test_completion(text: str, found: list[str]) -> None:
     before = text.partition("|")[0]
     if "|" not in text:
-        size, names = candidates(before, NAMES)
+        size, names = completions(before, NAMES)
         assert names == found
         assert all(name.lower().startswith(before[len(before) - size :].lower()) for name in names)
 

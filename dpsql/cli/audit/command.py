@@ -24,7 +24,7 @@ __all__ = ["audit_command"]
 
 _TRIALS, _STATEMENT_TRIALS = 500_000, 4_000
 _EPSILONS = ("0.2", "0.7", "1.5")
-_DOUBT = 0.01
+_ERROR_RATE = 0.01
 """Chance that anything correct is accused in one run of the command."""
 
 
@@ -148,14 +148,14 @@ def _statements(settings: Settings, file: str, unit: str | None, trials: int) ->
     if not asked:
         raise click.UsageError(f"{file} has no private statement")
     narrate.warning("for the owner, on test data: the report depends on the data, and no budget is charged")
-    started, confidence, outcomes = time.perf_counter(), 1 - _DOUBT / len(asked), []
+    started, confidence, outcomes = time.perf_counter(), 1 - _ERROR_RATE / len(asked), []
     for one in asked:
         narrate.note(f"{one.where}: {3 * trials} runs, on the data and without one unit")
         verdict = audit_statement(policy, one, unit=unit, trials=trials, confidence=confidence)
         about = f"{' '.join(one.text.split())}; {verdict.counterexample.pattern}"
         subject = Subject(one.where, "statement", about, audit_statement)
         outcomes.append(Outcome(subject, Fraction(verdict.epsilon), verdict))
-    return Campaign(tuple(outcomes), confidence, _DOUBT, time.perf_counter() - started)
+    return Campaign(tuple(outcomes), confidence, _ERROR_RATE, time.perf_counter() - started)
 
 
 def _report(campaign: Campaign, out: Output, *, json_: bool, html: str | None) -> None:

@@ -82,7 +82,7 @@ class _Side:
     folder: Path
     name: str
     asked: Audited
-    told: Callable[[int], None]
+    on_progress: Callable[[int], None]
     lock: threading.Lock
     session: Session | None = None
     prepared: Prepared | None = None
@@ -118,7 +118,7 @@ class _Side:
         if self.session is None or self.prepared is None:
             raise ProgrammingError("the statement is not prepared")
         answer = self.session.execute(self.prepared)
-        self.told(1)
+        self.on_progress(1)
         return answer
 
     def close(self) -> None:
@@ -135,7 +135,7 @@ def audit_statement(
     unit: str | None,
     trials: int,
     confidence: float,
-    told: Callable[[int], None] = lambda _: None,
+    on_progress: Callable[[int], None] = lambda _: None,
 ) -> Verdict:
     """Audit one private statement through the whole of dpsql.
 
@@ -153,7 +153,7 @@ def audit_statement(
         Which privacy unit to remove; None for the one with the most rows.
     trials, confidence
         As in `dpsql.audit.detect`; the search makes half as many runs again.
-    told
+    on_progress
         Called with the number of runs just made.
 
     Raises
@@ -166,7 +166,7 @@ def audit_statement(
     folder = Path(tempfile.mkdtemp(prefix="dpsql-audit-"))
     sides: list[_Side] = []
     try:
-        first = _Side(policy, folder / "all", "the data", asked, told, threading.Lock())
+        first = _Side(policy, folder / "all", "the data", asked, on_progress, threading.Lock())
         sides.append(first)
         first.folder.mkdir()
         prepared = first.open()
@@ -174,7 +174,7 @@ def audit_statement(
             raise ProgrammingError("only a private statement can be audited")
         without = neighbour(policy, prepared.plan.compiled.tables, unit, folder)
         name = f"the data without {without.removed}"
-        second = _Side(without.policy, folder / "without", name, asked, told, threading.Lock())
+        second = _Side(without.policy, folder / "without", name, asked, on_progress, threading.Lock())
         sides.append(second)
         second.folder.mkdir()
         second.open()

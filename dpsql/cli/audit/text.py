@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dpsql.audit import figure, strip
 from dpsql.cli.render.grid import Column, box, fit
-from dpsql.drawing.cells import neutral
+from dpsql.drawing.cells import escape_controls
 
 if TYPE_CHECKING:
     from dpsql.audit import Campaign, Outcome
@@ -42,7 +42,9 @@ def _table(campaign: Campaign, style: Style) -> str:
     outcomes = campaign.outcomes
 
     def column(name: str, cells: list[str], *, number: bool = False, firm: bool = False) -> Column:
-        return Column(name, [neutral(cell, style.encoding) for cell in cells], right=number, firm=firm)
+        return Column(
+            name, [escape_controls(cell, style.encoding) for cell in cells], right=number, firm=firm
+        )
 
     verdicts = [outcome.verdict for outcome in outcomes]
     curves = [strip(verdict, plain=style.plain) for verdict in verdicts]
@@ -79,4 +81,4 @@ def _safe(text: str, style: Style) -> str:
     """Neutralise each line; where the encoding lacks them, comparisons are spelled out."""
     if style.plain:
         text = text.replace("≥", ">=").replace("≤", "<=")
-    return "\n".join(neutral(line, style.encoding) for line in text.split("\n"))
+    return "\n".join(escape_controls(line, style.encoding) for line in text.split("\n"))

@@ -18,16 +18,16 @@ NARROWEST = 10
 """Cells below which a bar tells nothing."""
 
 
-def bars(estimates: Estimates, room: int, style: Style, *, widest: int = 40) -> Column | None:
+def bars(estimates: Estimates, space: int, style: Style, *, widest: int = 40) -> Column | None:
     """Draw a column of bars into so many cells; None if they would be too short, or no count is positive.
 
     The heading is the axis: zero at its left, the largest upper end at its right.
     """
     ends = [_end(estimate) for estimate in estimates if estimate is not None]
     top = max(ends, default=0.0)
-    if room < NARROWEST or not 0 < top < float("inf"):
+    if space < NARROWEST or not 0 < top < float("inf"):
         return None
-    cells = min(room, widest)
+    cells = min(space, widest)
     solid, shade = ("#", "-") if style.plain else ("█", "▒")
     drawn = []
     for estimate in estimates:

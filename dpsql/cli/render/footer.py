@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dpsql.drawing.cells import neutral, width
+from dpsql.drawing.cells import escape_controls, width
 from dpsql.drawing.readable import summary
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ def footer(release: Release, total: Charge | None, style: Style) -> str:
     parts = summary(release, total, pm="+/-" if style.plain else "±")
     dot = " - " if style.plain else " · "
     lines: list[str] = []
-    for part in (neutral(part, style.encoding) for part in parts):
+    for part in (escape_controls(part, style.encoding) for part in parts):
         longer = lines[-1] + dot + part if lines else part
         if lines and (style.columns is None or width(longer) <= style.columns):
             lines[-1] = longer

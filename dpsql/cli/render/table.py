@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeGuard
 from dpsql.cli.render.bars import NARROWEST, bars
 from dpsql.cli.render.footer import footer
 from dpsql.cli.render.grid import Column, Style, box, fit, markdown, span
-from dpsql.drawing.cells import folded, neutral, pad, width
+from dpsql.drawing.cells import escape_controls, folded, pad, width
 from dpsql.drawing.figures import Estimate, at_unit, unit_of
 from dpsql.drawing.readable import Estimates, counts, ordering, orders
 from dpsql.drawing.values import text, values
@@ -165,7 +165,7 @@ def _count(name: str, estimates: Estimates, style: Style) -> Column:
     # Rows without a spread keep their number under the other numbers.
     cells = [pad(cell, numbers + 1 + spreads if spreads else numbers) for cell in cells]
     nulls = frozenset(i for i, estimate in enumerate(estimates) if estimate is None)
-    return Column(neutral(name, style.encoding), cells, right=True, firm=True, nulls=nulls)
+    return Column(escape_controls(name, style.encoding), cells, right=True, firm=True, nulls=nulls)
 
 
 def _free(release: Release) -> dict[str, tuple[pa.ChunkedArray, int]]:
@@ -189,15 +189,15 @@ def _rounded(name: str, column: pa.ChunkedArray, place: int, none: str, style: S
     found = values(column)
     cells = [none if value is None else at_unit(value, place) for value in found]
     nulls = frozenset(i for i, value in enumerate(found) if value is None)
-    return Column(neutral(name, style.encoding), cells, right=True, firm=True, nulls=nulls)
+    return Column(escape_controls(name, style.encoding), cells, right=True, firm=True, nulls=nulls)
 
 
 def _plain(name: str, column: pa.ChunkedArray, style: Style) -> Column:
     numeric = _is_numeric(column)
     found = values(column)
-    cells = ["NULL" if value is None else neutral(text(value), style.encoding) for value in found]
+    cells = ["NULL" if value is None else escape_controls(text(value), style.encoding) for value in found]
     nulls = frozenset(i for i, value in enumerate(found) if value is None)
-    return Column(neutral(name, style.encoding), cells, right=numeric, firm=numeric, nulls=nulls)
+    return Column(escape_controls(name, style.encoding), cells, right=numeric, firm=numeric, nulls=nulls)
 
 
 def _is_numeric(column: pa.ChunkedArray) -> bool:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from dpsql.cli import narrate
 from dpsql.cli.output import FORMATS, Output
-from dpsql.drawing.cells import neutral
+from dpsql.drawing.cells import escape_controls
 from dpsql.errors import ProgrammingError
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def _policy(repl: ReplState, argument: str) -> None:
         text = repl.policy.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError):
         raise ProgrammingError("the policy's file cannot be read") from None
-    lines = (neutral(line, repl.output.style.encoding) for line in text.splitlines())
+    lines = (escape_controls(line, repl.output.style.encoding) for line in text.splitlines())
     repl.output.write_text("\n".join(lines) + "\n")
 
 

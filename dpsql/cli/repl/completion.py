@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-__all__ = ["Names", "candidates"]
+__all__ = ["Names", "completions"]
 
 _KEYWORDS = (
     *("SELECT", "FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT", "DISTINCT", "COUNT", "AS", "ASC"),
@@ -63,10 +63,10 @@ class Names:
     values: Callable[[str], Iterable[str]] = lambda column: ()
 
 
-def candidates(text: str, names: Names) -> tuple[int, list[str]]:
+def completions(text: str, names: Names) -> tuple[int, list[str]]:
     """Return how many characters before the cursor are the word begun, and what it may become.
 
-    >>> candidates("SELECT * FROM vi", Names({"visits": ("patient_id",)}))
+    >>> completions("SELECT * FROM vi", Names({"visits": ("patient_id",)}))
     (2, ['visits'])
     """
     if text.startswith("."):
@@ -105,7 +105,7 @@ def _command(text: str, names: Names) -> tuple[int, list[str]]:
     if command == ".tables":
         return len(argument), _starting(argument, names.tables)
     if command == ".explain":
-        return candidates(argument, names) if not argument.startswith(".") else (0, [])
+        return completions(argument, names) if not argument.startswith(".") else (0, [])
     return 0, []
 
 

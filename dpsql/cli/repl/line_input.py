@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from dpsql.cli import narrate
-from dpsql.cli.repl.completion import Names, candidates
+from dpsql.cli.repl.completion import Names, completions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -124,7 +124,7 @@ class _Readline:
 
         if state == 0:
             before = readline.get_line_buffer()[: readline.get_endidx()]
-            size, found = candidates(before, self._names())
+            size, found = completions(before, self._names())
             # readline replaces its own idea of the word, which may be shorter.
             self._found = [name[size - len(word) :] for name in found]
         return self._found[state] if state < len(self._found) else None
@@ -200,7 +200,7 @@ def _completer(names: Callable[[], Names]) -> Completer:
 
     class SqlCompleter(Completer):
         def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
-            size, found = candidates(document.text_before_cursor, names())
+            size, found = completions(document.text_before_cursor, names())
             return [Completion(name, start_position=-size) for name in found]
 
     return SqlCompleter()

@@ -32,7 +32,7 @@ class Mutant:
     """Who notices: the `counts` of neighbours, the `binder`, an `attack`, or the `meaning` of the SQL."""
 
     def apply(self, patch: pytest.MonkeyPatch) -> None:
-        """Put the wrong rule in the right one's place, wherever the room has it."""
+        """Replace the correct rule by the wrong one, wherever a module holds it."""
         for holder, name, wrong in _places(self):
             if isinstance(holder, dict):
                 patch.setitem(holder, name, wrong)
