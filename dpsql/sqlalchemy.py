@@ -40,7 +40,7 @@ _PROBE = re.compile(
     \s+(?:WHERE\s+(?:1\s*=\s*0|0\s*=\s*1|FALSE)|LIMIT\s+0)\s*;?\s*""",
     re.IGNORECASE | re.VERBOSE | re.ASCII,
 )
-"""How tools find out a table's columns, or whether it exists: no row can come back."""
+"""Queries by which tools find the columns of a table, or whether it exists; they return no row."""
 
 _TYPES: dict[str, type[types.TypeEngine[Any]]] = {
     "BOOLEAN": types.BOOLEAN,
@@ -141,7 +141,7 @@ class Dialect(default.DefaultDialect):
         """Run a statement without parameters, as `do_execute`."""
         self.do_execute(cursor, statement, None, context)
 
-    # -- reflection: what the policy declares, as SHOW TABLES and DESCRIBE tell it
+    # -- reflection: what the policy declares, from SHOW TABLES and DESCRIBE
 
     def get_schema_names(self, connection: Connection, **kw: object) -> list[str]:
         """List the one schema."""

@@ -1,4 +1,4 @@
-"""The click application: options, what they start, and one place that ends every run."""
+"""The click application: its commands and options, and `main`, which turns errors into exit codes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["app", "main", "open_session"]
 
 
 def open_session(settings: Settings) -> Session:
-    """Open the policy's database."""
+    """Open a session on the database of the policy."""
     from dpsql.policy import load
 
     policy = load(settings.policy)
@@ -46,7 +46,7 @@ def _opened(settings: Settings) -> Iterator[Session]:
             narrate.unverified()
         yield session
     finally:
-        # All that was charged and released is durable by now, so nothing that fails here is worth a word.
+        # All charges and releases are durable by now, so errors on closing are not reported.
         with suppress(Exception):
             session.close()
 
@@ -282,10 +282,12 @@ def init_command(
     to the file that -p names, which must not be there yet.
     """
     from dpsql.cli.init import command
-    from dpsql.cli.init.tables import Wishes
+    from dpsql.cli.init.tables import InitOptions
 
     given = tuple((name, text) for name, text in amounts.items() if text is not None)
-    return command.run(settings.policy, Wishes(sources, units, unit_kind, public, columns, domains, given))
+    return command.run(
+        settings.policy, InitOptions(sources, units, unit_kind, public, columns, domains, given)
+    )
 
 
 @app.command("check")
@@ -327,7 +329,7 @@ app.add_command(audit_command)
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code. No traceback ever: it could carry private values."""
+    """Run the command line and return its exit code. No traceback is shown: it could hold private values."""
     try:
         result = app.main(args=args, prog_name="dpsql", standalone_mode=False)
         sys.stdout.flush()
@@ -347,12 +349,12 @@ def main(args: Sequence[str] | None = None) -> int:
         narrate.error(f"{problem}\nHint: the same statement asked again gives the stored answer at no cost")
         return ExitCode.QUERY_FAILED
     except BrokenPipeError:
-        # Nobody reads on. Python's own flush at the end must not complain again.
+        # The reader has closed the pipe. Python's own flush at the end must not fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return ExitCode.QUERY_FAILED
     except Error as problem:
         narrate.error(problem)
         return exit_code(problem)
-    except Exception as problem:  # noqa: BLE001  the last place that can keep a private value off the screen
+    except Exception as problem:  # noqa: BLE001  no private value may reach the screen
         narrate.bug(problem)
         return ExitCode.QUERY_FAILED

@@ -21,7 +21,7 @@ _CODES = {"ok": "32", "note": "33", "wrong": "31;1"}
 
 
 def run(policy: Policy, out: Output) -> ExitCode:
-    """Verify, report, and let the ledger remember which tables passed."""
+    """Verify the policy, write the report, and record in the ledger which tables passed."""
     from dpsql.owner import verify
 
     report = verify(policy, lambda table: narrate.note(f"reading {table}"))
@@ -55,7 +55,7 @@ def _remember(policy: Policy, report: Report) -> None:
 
 
 def as_text(report: Report, style: Style) -> str:
-    """Write the findings, one a line, what is wrong last: there it is seen."""
+    """Return the findings as text, one a line; wrong ones stand last, where they are seen."""
     order = sorted(report.findings, key=lambda finding: ("ok", "note", "wrong").index(finding.level))
     widest = max((len(finding.place) for finding in order), default=0)
     lines = []

@@ -1,4 +1,4 @@
-"""Where answers go: stdout or a file, in the format asked for."""
+"""Writes results to stdout or a file, in the chosen format."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ ONE_RESULT = ("arrow", "parquet")
 
 
 class UnwritableError(Exception):
-    """The place for the answers cannot be written; found before anything was charged."""
+    """The output cannot be written; found before anything was charged."""
 
 
 class OutputFailedError(Exception):
-    """Writing an answer failed, after it was paid for."""
+    """Writing an answer failed after it was charged."""
 
 
 class Output:
-    """Writes answers one after the other.
+    """Writes results one after the other, to one place and in one format.
 
     Nothing is opened before `open`, so that a batch that is refused leaves an existing file as it was.
     """
@@ -55,7 +55,7 @@ class Output:
         return self.format in TEXTS
 
     def check(self) -> None:
-        """Make sure that answers can be written, before they are paid for; raises `UnwritableError`."""
+        """Raise `UnwritableError` if answers cannot be written; called before they are charged."""
         if self._file is None:
             if self.format in ONE_RESULT and sys.stdout.isatty():
                 raise UnwritableError(f"{self.format} is no text for a terminal; use -o FILE")
@@ -142,7 +142,7 @@ class Output:
 
 
 def style_of(stream: io.TextIOBase | object | None) -> Style:
-    """Find out what a stream can show; None is a file: UTF-8, no colour, as wide as needed."""
+    """Return the style of a stream; None stands for a file: UTF-8, no colour, as wide as needed."""
     columns = os.environ.get("COLUMNS", "")
     fixed = int(columns) if columns.isdigit() and int(columns) > 0 else None
     if stream is None:

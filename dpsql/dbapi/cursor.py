@@ -1,4 +1,4 @@
-"""The cursor: runs statements, hands out rows, Arrow data and the release."""
+"""The cursor: runs statements, returns rows, Arrow data and the release."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Cursor:
         self._release: Release | None = None
         self._closed = False
 
-    # -- what was answered
+    # -- the result
 
     @property
     def description(self) -> tuple[Column, ...] | None:
@@ -83,7 +83,7 @@ class Cursor:
 
     @property
     def release(self) -> Release | None:
-        """The private answer with everything free beside its rows; None for a public statement."""
+        """The release of a private statement; None for a public statement."""
         return self._release
 
     # -- running

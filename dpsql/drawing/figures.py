@@ -110,9 +110,9 @@ class Estimate:
 
     @property
     def half(self) -> float | None:
-        """What stands behind ±: the farther of the two bounds, so that ± covers the whole interval.
+        """Half-width that is shown after ±: the distance to the farther bound, so that ± covers the interval.
 
-        None if there are not two, or they lie so unevenly (one twice as far) that ± would mislead.
+        None if a bound is missing, or if one is more than twice as far as the other: ± would mislead.
         """
         if self.low is None or self.high is None:
             return None

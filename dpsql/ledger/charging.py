@@ -33,17 +33,17 @@ POLICY = "policy"
 ANYBODY = "*"
 """Stands for every analyst whom the policy does not name."""
 _LATELY = 1000
-"""Releases that are looked through for a statement's text, which has no index."""
+"""How many of the latest releases are searched for a statement's text, which has no index."""
 
 
 @dataclass(frozen=True, slots=True)
 class Caps:
-    """What the policy allows: in all, to each analyst, to one statement."""
+    """Caps of the policy: on the total, on each analyst, on one statement."""
 
     total: Charge
     per_query: Fraction | None
     analysts: Mapping[str, Charge]
-    """By name; `*` is everybody else's, each one's own. Where there are any, others are refused."""
+    """Cap by name; `*` is that of each analyst not named. If there is any cap, other analysts are refused."""
     limits: Limits
 
     def of(self, analyst: str) -> Charge | None:
@@ -101,7 +101,7 @@ def reserve(
 
 
 def step(connection: sqlite3.Connection, reservation: Reservation, number: int, charge: Charge) -> None:
-    """Write down what a stream has spent, the answer that it is about to hand out included."""
+    """Record what a stream has spent, including the answer that it returns next."""
     _reserved(connection, reservation)
     last, before = progress(connection, reservation.entry)
     if number != last + 1:
@@ -173,7 +173,7 @@ def find(connection: sqlite3.Connection, reuse_key: str, analyst: str) -> Stored
 def asked(
     connection: sqlite3.Connection, question: str, statement: str, analyst: str
 ) -> list[tuple[str, str]]:
-    """Return keys and times of an analyst's releases under a key's beginning, or of the same text."""
+    """Return keys and times of an analyst's releases with a key of this prefix, or with the same text."""
     same_question = connection.execute(
         "SELECT reuse_key, at FROM release WHERE analyst = ? AND reuse_key >= ? AND reuse_key < ?"
         " ORDER BY number DESC LIMIT 1",
@@ -189,7 +189,7 @@ def asked(
 
 
 def share(connection: sqlite3.Connection, caps: Caps, reuse_key: str, analyst: str) -> StoredRelease | None:
-    """Give an analyst another one's release, charged to the former's own cap; None if there is none."""
+    """Copy another analyst's release to `analyst`, charged to that one's own cap; None if there is none."""
     caps.check_listed(analyst)
     own = find(connection, reuse_key, analyst)
     if own is not None:
@@ -285,7 +285,7 @@ def _store(
 
 
 def _exceeded(requested: Charge, available: Charge, name: str) -> BudgetExceeded:
-    """Word the refusal; what is asked for is rounded up and what is left down, against the analyst."""
+    """Return the error; the requested amount is rounded up, the available one down."""
     if requested.epsilon > available.epsilon:
         asked = f"epsilon {shown(requested.epsilon, up=True)}"
         left = shown(available.epsilon, up=False)

@@ -1,4 +1,4 @@
-"""What names of tables and columns say: which column names a person, which one names a table's rows."""
+"""Heuristics on names: which column identifies a person, which one identifies a row of a table."""
 
 from __future__ import annotations
 

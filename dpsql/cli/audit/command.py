@@ -1,4 +1,4 @@
-"""`dpsql audit`: looks for counterexamples to what dpsql's mechanisms, or a whole statement, promise."""
+"""`dpsql audit`: searches for counterexamples to the privacy of mechanisms, or of whole statements."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["audit_command"]
 _TRIALS, _STATEMENT_TRIALS = 500_000, 4_000
 _EPSILONS = ("0.2", "0.7", "1.5")
 _ERROR_RATE = 0.01
-"""Chance that anything correct is accused in one run of the command."""
+"""Probability that a run of the command reports any correct mechanism or statement."""
 
 
 @click.command("audit")

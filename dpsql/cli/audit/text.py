@@ -1,4 +1,4 @@
-"""A campaign on the terminal: a table with p-value strips, figures, and counterexamples in words."""
+"""The report of an audit as text: a table with p-value strips, figures, and counterexamples in words."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["as_text"]
 
 _FIGURES = 6
-"""Figures are drawn for up to so many subjects; for more the strips have to do."""
+"""The most subjects for which figures are drawn; a strip is drawn for each."""
 
 
 def as_text(campaign: Campaign, style: Style) -> str:
@@ -78,7 +78,7 @@ def _words(outcome: Outcome, style: Style) -> str:
 
 
 def _safe(text: str, style: Style) -> str:
-    """Neutralise each line; where the encoding lacks them, comparisons are spelled out."""
+    """Escape control characters in each line; spell comparisons out where the encoding lacks them."""
     if style.plain:
         text = text.replace("≥", ">=").replace("≤", "<=")
     return "\n".join(escape_controls(line, style.encoding) for line in text.split("\n"))

@@ -1,4 +1,4 @@
-"""The commented policy that `dpsql init` writes."""
+"""Writes the text of the commented policy for `dpsql init`."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Declared:
 
 
 def policy_text(tables: list[Declared], amounts: Mapping[str, str], policy: Path) -> str:
-    """Write the text for the file `policy`; `amounts` holds the budget's numbers as the owner wrote them."""
+    """Return the text for the file `policy`; `amounts` holds the budget's numbers as the owner wrote them."""
     base = policy.absolute().parent
     databases = {table.found.database for table in tables if table.found.database is not None}
     paths = [f"path = {quoted(_relative(database, base))}" for database in databases]

@@ -1,4 +1,4 @@
-"""A count drawn as a bar: solid up to its interval, shaded in every cell that the interval touches."""
+"""Draws counts as bars: solid up to the interval, shaded in every cell that the interval touches."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NARROWEST = 10
 
 
 def bars(estimates: Estimates, space: int, style: Style, *, widest: int = 40) -> Column | None:
-    """Draw a column of bars into so many cells; None if they would be too short, or no count is positive.
+    """Draw a column of bars `space` cells wide; None if that is too narrow, or no count is positive.
 
     The heading is the axis: zero at its left, the largest upper end at its right.
     """

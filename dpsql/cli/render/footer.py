@@ -1,4 +1,4 @@
-"""The line below a private answer: what it cost, how it was made, how sure it is."""
+"""Writes the line below a private answer: its price, its mechanism, its certainty."""
 
 from __future__ import annotations
 

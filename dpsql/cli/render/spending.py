@@ -1,4 +1,4 @@
-"""A small chart of the budget spent over time."""
+"""Draws a small chart of the budget spent over time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results as people read them: a box table or Markdown, counts with their noise, bars, the price below."""
+"""Draws results as a box table, Markdown or bars: counts with their noise, and the price below."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ _NARROWEST_TEXT = 20
 
 
 def _wrapped(columns: list[Column], style: Style) -> list[Column]:
-    """Lay long values on as many lines as they take."""
+    """Break long values into as many lines as they need."""
     names, found = columns
     room = (style.columns or 0) - span([names.width, 0])
     if room < _NARROWEST_TEXT:
@@ -169,7 +169,7 @@ def _count(name: str, estimates: Estimates, style: Style) -> Column:
 
 
 def _free(release: Release) -> dict[str, tuple[pa.ChunkedArray, int]]:
-    """Return the columns that came free beside the counts, each with the decimal place its noise ends at."""
+    """Return the free columns beside the counts, each with the decimal place at which its noise ends."""
     places = {
         name: max((e.unit for e in estimates if e is not None and e.unit is not None), default=None)
         for name, estimates in counts(release).items()

@@ -1,4 +1,4 @@
-"""What a word in the shell may become: tables, columns, public values, keywords, options, dot commands."""
+"""Completes words in the shell: tables, columns, public values, keywords, options, dot commands."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _ALIAS = r"\b{table}\s+(?:AS\s+)?{alias}\b"
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What there is to be named: tables with columns, dot commands, formats; a column's public values."""
+    """Names that can be completed: tables with columns, dot commands, formats; a column's public values."""
 
     tables: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     commands: tuple[str, ...] = ()
@@ -64,7 +64,7 @@ class Names:
 
 
 def completions(text: str, names: Names) -> tuple[int, list[str]]:
-    """Return how many characters before the cursor are the word begun, and what it may become.
+    """Return the length of the word before the cursor, and its completions.
 
     >>> completions("SELECT * FROM vi", Names({"visits": ("patient_id",)}))
     (2, ['visits'])

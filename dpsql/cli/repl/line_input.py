@@ -1,4 +1,4 @@
-"""Where the shell's lines come from: prompt_toolkit, else Python's readline, else a pipe."""
+"""Reads the shell's lines: with prompt_toolkit, else with Python's readline, else from a pipe."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _COMMENTS = re.compile(r"--[^\n]*(?:\n|$)|/\*.*?\*/", re.DOTALL)
 
 
 class Reader(Protocol):
-    """Hands out what is typed."""
+    """Source of the shell's lines."""
 
     interactive: bool
     """Whether somebody is there to be asked."""
@@ -45,7 +45,7 @@ def complete(text: str) -> bool:
 
 
 def reader(names: Callable[[], Names]) -> Reader:
-    """Choose the best input there is."""
+    """Return the best reader that is available."""
     if not sys.stdin.isatty():
         return Piped()
     try:
@@ -56,7 +56,7 @@ def reader(names: Callable[[], Names]) -> Reader:
 
 
 class Piped:
-    """Lines of standard input, when it is no terminal: no prompts, nobody to ask."""
+    """Reads lines of standard input when it is no terminal: no prompts, no questions."""
 
     interactive = False
 
@@ -68,7 +68,7 @@ class Piped:
         return text.removesuffix("\n")
 
     def ask(self, question: str) -> bool:
-        """Say yes: who pipes statements in has decided."""
+        """Return True: statements in a pipe run without questions."""
         return True
 
 

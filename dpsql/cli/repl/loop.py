@@ -8,7 +8,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from dpsql.cli import narrate
-from dpsql.cli.batch import tell
+from dpsql.cli.batch import write_result
 from dpsql.cli.exits import ExitCode, exit_code
 from dpsql.cli.output import FORMATS, Output, OutputFailedError, UnwritableError
 from dpsql.cli.repl import commands
@@ -35,7 +35,7 @@ _GREETING = "dpsql: statements end with ;  .help lists commands, .quit leaves"
 
 @dataclass
 class Repl:
-    """One shell over one session.
+    """The interactive shell over one session.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class Repl:
     go_on
         Go on after an error; somebody at a terminal always may.
     timer
-        Whether run times are told.
+        Whether run times are shown.
     last
         The last answer with rows.
     asked
@@ -69,7 +69,7 @@ class Repl:
     _code: ExitCode = ExitCode.OK
 
     def run(self) -> ExitCode:
-        """Read and run until the end; a pipe's first failure is the exit code, a person's are forgiven."""
+        """Read and run until the end; return a pipe's first failure as exit code, for a terminal OK."""
         if self.reader.interactive:
             narrate.say(_GREETING)
             # The prompts keep results apart.
@@ -92,7 +92,7 @@ class Repl:
         return ExitCode.OK if self.reader.interactive else self._code
 
     def _take(self, begun: str, line: str) -> str:
-        """Run what is complete; return what is not."""
+        """Run the text if it is complete; return it if it is not."""
         if not begun and line.lstrip().startswith("."):
             self._guarded(partial(commands.run, self, line.strip()))
             return ""
@@ -103,7 +103,7 @@ class Repl:
         return ""
 
     def _guarded(self, action: Callable[[], None]) -> None:
-        """Do something; whatever goes wrong is told, and the shell stays."""
+        """Run an action and report its error; the shell goes on."""
         try:
             action()
         except KeyboardInterrupt:
@@ -147,7 +147,7 @@ class Repl:
             self.statement(statement)
 
     def statement(self, text: str) -> None:
-        """Run one statement, after asking if it is dear."""
+        """Run one statement; ask before, if it takes much of what is left."""
         prepared = self.session.prepare(text)
         self.output.check()
         if prepared.private and not self._agreed(prepared):
@@ -160,7 +160,7 @@ class Repl:
             self.asked = text
         if answer.table.num_columns:
             self.last = answer
-        tell(self.session, self.output, answer)
+        write_result(self.session, self.output, answer)
         if self.timer:
             narrate.note(f"{took:.3f} s")
 
@@ -177,7 +177,7 @@ class Repl:
 
 
 def names_of(session: Session) -> Names:
-    """Collect what can be completed; asks for public facts only, at no cost."""
+    """Collect names for completion; reads public facts only, at no cost."""
     tables: dict[str, tuple[str, ...]] = {}
     try:
         for name in session.run("SHOW TABLES").table.column(0).to_pylist():
