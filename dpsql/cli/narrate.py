@@ -57,7 +57,7 @@ def error(problem: Exception | str, *, where: str = "", line: int = 1) -> None:
 
 
 def _fitted(text: str) -> str:
-    """Break hints, which are plain words, at the terminal's width; carets must stay below their place."""
+    """Break hints at the terminal's width; other lines stay as they are, so that carets point right."""
     if not sys.stderr.isatty():
         return text
     cells = shutil.get_terminal_size().columns

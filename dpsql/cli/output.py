@@ -83,7 +83,7 @@ class Output:
             raise UnwritableError(f"cannot write {self._file}: {problem.strerror}") from None
 
     def write(self, rows: pa.Table, release: Release | None, total: Charge | None = None) -> None:
-        """Write one answer; raises `OutputFailedError`, and `BrokenPipeError` when nobody reads any more."""
+        """Write one answer; raises `OutputFailedError`, and `BrokenPipeError` if the reader has closed the pipe."""
         if not rows.num_columns:
             return
         self.open()

@@ -257,7 +257,7 @@ def _enter(
 
 
 def _reserved(connection: sqlite3.Connection, reservation: Reservation) -> tuple[str, str, str]:
-    """Return when, whose and by which process, if the reservation still stands."""
+    """Return time, analyst and process of a reservation; raise if it has ended."""
     row = connection.execute(
         "SELECT reserved_epsilon, reserved_delta, state, at, analyst, holder FROM entry WHERE entry = ?",
         (reservation.entry,),

@@ -23,7 +23,7 @@ __all__ = ["Neighbour", "neighbour"]
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """The same policy over data that lack one unit.
+    """The neighbouring database: the same policy over data without one unit.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class Neighbour:
 
 
 def neighbour(policy: Policy, tables: Sequence[str], unit: str | None, folder: Path) -> Neighbour:
-    """Copy the private data without one unit, everywhere that unit has rows.
+    """Copy the private tables in which a unit has rows, without these rows.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ __all__ = ["footer"]
 
 
 def footer(release: Release, total: Charge | None, style: Style) -> str:
-    """Write `epsilon 1 of 10 · noisy top-k with gap · 95% ± 41`, on as many lines as the width wants."""
+    """Write `epsilon 1 of 10 · noisy top-k with gap · 95% ± 41`, broken into lines of the style's width."""
     parts = summary(release, total, pm="+/-" if style.plain else "±")
     dot = " - " if style.plain else " · "
     lines: list[str] = []

@@ -15,7 +15,7 @@ _NARROWEST = 6
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """What a terminal can show.
+    """What a terminal or file can show.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class Style:
 
     @property
     def ellipsis(self) -> str:
-        """Mark where text is cut."""
+        """The mark for truncated text."""
         return "..." if self.plain else "…"
 
     def paint(self, text: str, code: str) -> str:
@@ -77,7 +77,7 @@ class Column:
 
     @property
     def width(self) -> int:
-        """Cells it takes uncut."""
+        """Width in cells, not truncated."""
         return max(map(width, [self.name, *self.cells]))
 
     def cut(self, cells: int, ellipsis: str) -> Column:

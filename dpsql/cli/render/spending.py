@@ -54,7 +54,7 @@ def chart(charges: Sequence[tuple[datetime, Fraction]], total: Fraction, style: 
 
 
 def _levels(charges: Sequence[tuple[datetime, Fraction]], cells: int) -> list[Fraction]:
-    """Return what was spent at so many moments, evenly apart from the first charge to the last."""
+    """Return what was spent at `cells` moments, evenly spaced from the first charge to the last."""
     start, end = charges[0][0], charges[-1][0]
     levels, spent, i = [], Fraction(0), 0
     for cell in range(cells):

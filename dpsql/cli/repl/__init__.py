@@ -1,1 +1,1 @@
-"""The interactive shell: the read-run loop, dot commands, completion, and where lines are read from."""
+"""The interactive shell: its loop, dot commands, completion of words, and readers of lines."""
