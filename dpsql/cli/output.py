@@ -83,7 +83,7 @@ class Output:
             raise UnwritableError(f"cannot write {self._file}: {problem.strerror}") from None
 
     def write(self, rows: pa.Table, release: Release | None, total: Charge | None = None) -> None:
-        """Write one answer; raises `OutputFailedError`, and `BrokenPipeError` if the reader has closed the pipe."""
+        """Write one answer; raises `OutputFailedError`, and `BrokenPipeError` if the pipe is closed."""
         if not rows.num_columns:
             return
         self.open()

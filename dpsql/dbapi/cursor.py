@@ -25,7 +25,7 @@ __all__ = ["Cursor"]
 
 
 class _Connection(Protocol):
-    """The methods of `Connection`, for `Cursor.connection`: this module stands below that of `Connection`."""
+    """The methods of `Connection`, whose module imports this one."""
 
     def cursor(self) -> Cursor: ...
     def execute(self, operation: str, parameters: Parameters | None = None) -> Cursor: ...
@@ -201,7 +201,7 @@ class Cursor:
     # -- the end
 
     def close(self) -> None:
-        """Forget the result; the cursor is of no use from here on. Closing twice is harmless."""
+        """Drop the result and close the cursor. Closing twice is harmless."""
         self._forget()
         self._closed = True
 

@@ -148,6 +148,6 @@ def _keep_lost(connection: sqlite3.Connection, analyst: str) -> None:
 
 
 def _held(connection: sqlite3.Connection, analyst: str) -> list[tuple[str, int, bool | None]]:
-    """List the processes that hold reservations of an analyst, how many, and whether they live."""
+    """Return processes that hold reservations of an analyst: identity, number, whether it is alive."""
     rows = connection.execute("SELECT holder, n FROM running WHERE analyst = ?", (analyst,)).fetchall()
     return [(other, n, process_identity.is_alive(other)) for other, n in rows]

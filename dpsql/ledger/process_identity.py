@@ -27,7 +27,7 @@ def _identity(process: int) -> str:
 
 
 def is_alive(holder: str) -> bool | None:
-    """Whether the process lives; None if that cannot be known from here (another machine or container)."""
+    """Whether the process is alive; None if that is unknown (another machine or container)."""
     if holder == current():
         return True
     place, process, started = ["", "", *holder.rsplit("|", 2)][-3:]
@@ -46,7 +46,7 @@ def is_alive(holder: str) -> bool | None:
 
 
 def _place() -> str:
-    """Name what process numbers are unique in: this boot of this machine, this container."""
+    """Return the scope in which process numbers are unique: boot of the machine, and container."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         space = os.readlink("/proc/self/ns/pid")

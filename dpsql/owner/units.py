@@ -73,7 +73,7 @@ def _report_second_units(
 
 
 def looks_like_units(column: str, values: int, shared: int, units: int) -> bool:
-    """Whether a column seems to name units: most of its values are units, and it says so or holds many.
+    """Whether a column seems to hold units: most values are units, and its name or their number fits.
 
     A column of small numbers shares its values with a unit that is numbered from 1, hence the last condition.
 

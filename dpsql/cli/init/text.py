@@ -70,7 +70,7 @@ class Declared:
         return self.found.name
 
     def kind(self, column: FoundColumn) -> SqlType | None:
-        """Return the type to declare; None if the column cannot be shown."""
+        """Return the type to declare; None if the column cannot be declared."""
         if name_problem(column.name):
             return None
         return self.kinds.get(column.name, column.kind)

@@ -149,7 +149,7 @@ def _columns(rows: pa.Table, release: Release | None, style: Style) -> list[Colu
 
 
 def _untouched(release: Release | None, rows: pa.Table) -> TypeGuard[Release]:
-    """Whether the rows are the release's own: a SELECT around it may have sorted, cut or renamed them."""
+    """Whether these are the rows of the release, not sorted, cut or renamed by a SELECT around it."""
     return release is not None and (rows is release.rows or bool(rows.equals(release.rows)))
 
 

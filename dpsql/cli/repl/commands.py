@@ -39,7 +39,7 @@ class ReplState(Protocol):
 
 
 def run(repl: ReplState, line: str) -> None:
-    """Run one dot command; a unique beginning of its name is enough."""
+    """Run one dot command; a unique prefix of its name is enough."""
     word, _, argument = line.removesuffix(";").partition(" ")
     matches = [name for name in COMMANDS if name == word] or [n for n in COMMANDS if n.startswith(word)]
     if len(matches) != 1 or word == ".":
