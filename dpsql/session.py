@@ -165,7 +165,7 @@ class Session:
         options = complete(query.options, self.defaults)
         if options.epsilon is None:
             raise query.source.refuse(
-                "the statement says no epsilon and the policy has no default",
+                "the statement gives no epsilon and the policy has no default",
                 None,
                 "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) ...",
             )

@@ -78,7 +78,7 @@ Examples:
     show_envvar=True,
     help="The owner's policy file.",
 )
-@click.option("--analyst", metavar="NAME", help="Whose questions these are; the ledger writes it down.")
+@click.option("--analyst", metavar="NAME", help="Name of the analyst, which the ledger records.")
 @click.option(
     "-c", "--command", "command", metavar="SQL", multiple=True, help="Run statements (separated by ;)."
 )
@@ -278,8 +278,8 @@ def init_command(
 ) -> int:
     """Write a commented policy for Parquet and CSV files or a DuckDB database.
 
-    Looks at names and types alone, reads no row, and asks what the flags leave open. The policy is written
-    to the file that -p names, which must not be there yet.
+    Reads names and types of columns, but no row, and asks for what the flags leave open. The policy is
+    written to the file that -p names, which must not exist yet.
     """
     from dpsql.cli.init import command
     from dpsql.cli.init.tables import InitOptions
@@ -295,8 +295,8 @@ def init_command(
 def check_command(settings: Settings) -> int:
     """For the owner: verify the policy against the data. Prints private facts.
 
-    Reads every column once through its declared type, and looks whether unique facts hold, domains cover,
-    and every row belongs to somebody. Exit code 2 when something is wrong.
+    Reads every column once as its declared type, and checks that unique facts hold, that domains hold every
+    value, and that every row has a privacy unit. Exit code 2 if the policy is not true of the data.
     """
     from dataclasses import replace
 

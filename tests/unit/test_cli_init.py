@@ -238,7 +238,7 @@ def test_nothing_is_ever_overwritten(run: Run) -> None:
             "is in several tables",
         ),
         (("visits.parquet", "--unit", "user_id", "--domain", "page"), "takes TABLE.COLUMN=VALUES"),
-        (("visits.parquet", "--unit", "user_id", "--domain", "x=1"), "x is no column here"),
+        (("visits.parquet", "--unit", "user_id", "--domain", "x=1"), "x is no column of these tables"),
         (("visits.parquet", "--unit", "user_id", "--domain", "hour=a,b"), "is no TINYINT"),
         (("visits.parquet", "--unit", "user_id", "--domain", "page=[1"), "not a JSON list"),
         (

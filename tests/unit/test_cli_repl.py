@@ -1,4 +1,4 @@
-"""The shell over a small session: statements, dot commands, completion, what a person is asked."""
+"""The shell over a small session: statements, dot commands, completion, questions."""
 
 from __future__ import annotations
 

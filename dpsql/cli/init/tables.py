@@ -84,7 +84,7 @@ class Tables:
             if fold_name(column.name) == fold_name(name)
         ]
         if len(hits) != 1:
-            which = "is in several tables: write TABLE.COLUMN" if hits else "is no column here"
+            which = "is in several tables: write TABLE.COLUMN" if hits else "is no column of these tables"
             raise click.UsageError(f"--{what}: {text} {which}")
         return hits[0]
 
