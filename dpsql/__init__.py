@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.2.0.dev0"
 
-__all__ = [  # noqa: RUF022  grouped: the way in, what comes out, PEP 249's constants, types, exceptions
+__all__ = [  # noqa: RUF022  grouped: connecting, results, PEP 249's constants, types, exceptions
     "connect",
     "Connection",
     "Cursor",
@@ -99,24 +99,24 @@ __all__ = [  # noqa: RUF022  grouped: the way in, what comes out, PEP 249's cons
 ]
 
 _ERRORS = __all__[__all__.index("Warning") :]
-_HOMES = {
+_MODULES = {
     "Policy": "dpsql.policy",
     "Release": "dpsql.release",
     "Charge": "dpsql.charge",
     "Budget": "dpsql.ledger",
     **dict.fromkeys(_ERRORS, "dpsql.errors"),
 }
-"""The module each name of `__all__` lives in; all others are the connector's."""
-_ROOMS = {"errors", "estimates", "mechanisms", "noise"}
-"""Packages that `import dpsql` makes reachable without a further import."""
+"""Name of `__all__` -> its module; all other names are in `dpsql.dbapi`."""
+_SUBPACKAGES = {"errors", "estimates", "mechanisms", "noise"}
+"""Modules that are attributes of `dpsql` without an import of their own."""
 
 
 def __getattr__(name: str) -> object:
-    if name in _ROOMS:
+    if name in _SUBPACKAGES:
         return import_module(f"dpsql.{name}")
     if name not in __all__:
         raise AttributeError(f"module 'dpsql' has no attribute {name!r}")
-    value: object = getattr(import_module(_HOMES.get(name, "dpsql.dbapi")), name)
+    value: object = getattr(import_module(_MODULES.get(name, "dpsql.dbapi")), name)
     globals()[name] = value
     return value
 

@@ -74,6 +74,6 @@ class Charge:
             max(self.epsilon - other.epsilon, Fraction(0)), max(self.delta - other.delta, Fraction(0))
         )
 
-    def fits(self, room: Charge) -> bool:
-        """Whether both parts are at most those of `room`."""
-        return self.epsilon <= room.epsilon and self.delta <= room.delta
+    def fits(self, available: Charge) -> bool:
+        """Whether both parts are at most those of `available`."""
+        return self.epsilon <= available.epsilon and self.delta <= available.delta

@@ -1,4 +1,4 @@
-"""Guess and check over SQL: counts are answered by guesses, and only guesses that are off are paid for."""
+"""Guess and check over SQL: counts are answered by guesses, and only rejected guesses are charged."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ __all__ = ["CheckedCounts", "MedianCounts", "plain_array"]
 
 
 class _Session(Protocol):
-    """What of a session a stream needs."""
+    """The part of a session that a stream uses."""
 
     analyst: str
     ledger: Ledger
@@ -39,16 +39,16 @@ class _Session(Protocol):
     turn: Turn
 
     def plan_count(self, text: str, parameters: Parameters) -> Plan:
-        """Analyse a count that the stream pays for."""
+        """Analyse a count that the stream charges for."""
 
     def confirm_vetted(self, plan: Plan) -> None:
         """Refuse a count of files that were replaced since they were vetted."""
 
 
 class _Stream:
-    """Counts under one reservation: the most it can cost is charged at the start, settled at the end.
+    """Counts under one reservation: the largest charge is reserved at the start, settled at the end.
 
-    What a count has cost is in the ledger before its answer is handed out. A stream holds the session's
+    The charge of a count is in the ledger before its answer is returned. A stream holds the session's
     turn while it answers and while it settles, so that neither happens in the middle of the other.
     """
 
@@ -75,12 +75,12 @@ class _Stream:
         return self._run.open
 
     def close(self) -> None:
-        """End the stream; what was not spent is not charged. Waits for a count that another thread runs."""
+        """Settle the stream; only what was spent stays charged. Waits for another thread's count."""
         with self._session.turn:
             self.settle()
 
     def settle(self) -> None:
-        """End the stream for the holder of the session's turn; once it has ended, do nothing."""
+        """Settle the stream if it is open; the caller holds the session's turn."""
         if self.open:
             self._run.close(self._mechanism.charge)
 
@@ -91,7 +91,7 @@ class _Stream:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         # A child of a fork leaves the block as well; the stream is its parent's.
-        if self._session.turn.here:
+        if self._session.turn.in_own_process:
             self.close()
 
     def _answer(self, text: str, parameters: Parameters, ask: Callable[[int], Checked]) -> Checked:
@@ -106,7 +106,7 @@ class _Stream:
             return self._run.step(lambda: self._asked(plan, ask))
 
     def _asked(self, plan: Plan, ask: Callable[[int], Checked]) -> Paid[Checked]:
-        """See the data, under a charge that is written already; see `Running.step`."""
+        """Count and answer; called by `Running.step` under a reservation that was written before."""
         count = int(self._session.engine.count(plan.compiled).n[0][0])
         self._session.confirm_vetted(plan)
         self._run.confirm()
@@ -121,7 +121,7 @@ def _one_count(plan: Plan) -> None:
 
 
 def plain_array(values: ArrayLike) -> NDArray[np.generic]:
-    """Copy whole numbers or booleans out of whatever holds them."""
+    """Copy an array-like of numbers or booleans into a new array."""
     array = np.array(values)
     if array.dtype.kind not in "biuf":
         raise ValueError("expected an array of numbers")
@@ -164,6 +164,6 @@ class MedianCounts(_Stream):
         return self._oracle.exhausted
 
     def count(self, text: str, cells: ArrayLike, parameters: Parameters = None) -> Checked:
-        """Answer one count, whose guess is the median of what the hypotheses have in these cells."""
+        """Answer one count; its guess is the median of the hypotheses' counts in these cells."""
         mask = self._oracle.mask(plain_array(cells))
         return self._answer(text, parameters, lambda count: self._oracle.ask(count, mask))

@@ -46,7 +46,7 @@ __all__ = [
 
 
 class Warning(Exception):  # noqa: A001, N818  PEP 249 fixes the name
-    """Something the caller should know of, though the statement went through."""
+    """A condition that the caller should know of, although the statement succeeded."""
 
 
 class Error(Exception):
@@ -93,7 +93,7 @@ class BudgetExceeded(OperationalError):  # noqa: N818  the design's name
     requested, remaining
         `(epsilon, delta)`, exact.
     scope
-        Which cap said no: `"policy"`, `"analyst NAME"` or `"query"`.
+        Which cap was exceeded: `"policy"`, `"analyst NAME"` or `"query"`.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class BudgetExceeded(OperationalError):  # noqa: N818  the design's name
 
 
 class _Located(Exception):  # noqa: N818  only mixed into the leaves
-    """What, where and one hint; shared by the errors that point into a statement."""
+    """Base of the errors that point into a statement: message, place and one hint."""
 
     def __init__(
         self,
@@ -160,7 +160,7 @@ class QuerySyntaxError(_Located, ProgrammingError):
 
 
 class PolicyError(_Located, ProgrammingError):
-    """The owner's policy is wrong; says the key and how to mend it."""
+    """The owner's policy is wrong; the message names the key, the hint says what to write."""
 
 
 class QueryRefused(_Located, NotSupportedError):  # noqa: N818  the design's name

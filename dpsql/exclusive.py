@@ -1,4 +1,4 @@
-"""Who may use a connection, a session, a stream or an engine: its own process, one caller at a time."""
+"""Guards of connections, sessions, streams and engines: one process, and one caller at a time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dpsql.errors import InterfaceError
 if TYPE_CHECKING:
     from types import TracebackType
 
-__all__ = ["Home", "Turn"]
+__all__ = ["OwnerProcess", "Turn"]
 
 _forks = 0
 
@@ -26,35 +26,35 @@ if hasattr(os, "register_at_fork"):
 
 
 def _here() -> tuple[int, int]:
-    # A number of a process may be given again; the count of forks tells such processes apart.
+    # The system may give a process number again; the count of forks distinguishes such processes.
     return os.getpid(), _forks
 
 
-class Home:
-    """The process that opened an object; a fork's child would use the budget of its parent a second time."""
+class OwnerProcess:
+    """The process that opened an object; a forked child may not use it, or it would spend a budget twice."""
 
     def __init__(self, what: str) -> None:
         self._what = what
         self._process = _here()
 
     @property
-    def here(self) -> bool:
+    def in_own_process(self) -> bool:
         """Whether this process opened the object."""
         return self._process == _here()
 
     def check(self) -> None:
         """Raise `InterfaceError` in every process but the one that opened the object."""
-        if not self.here:
+        if not self.in_own_process:
             raise InterfaceError(
                 f"this {self._what} belongs to the process that opened it: open another one after a fork"
             )
 
 
-class Turn(Home):
-    """A `with` block for one caller: other threads wait for it, the thread that is inside is refused.
+class Turn(OwnerProcess):
+    """A lock for `with` blocks: other threads wait, a second entry by the same thread is refused.
 
-    The same thread can come again through a signal handler, a finalizer or a callback, in the middle of
-    a statement whose state is not yet written down.
+    The same thread can enter again from a signal handler, a finalizer or a callback, in the middle of a
+    statement whose state is not yet recorded.
     """
 
     def __init__(self, what: str) -> None:

@@ -1,4 +1,4 @@
-"""What costs nothing: EXPLAIN, SHOW, DESCRIBE, and the words of a guarantee."""
+"""Results of EXPLAIN, SHOW and DESCRIBE, which cost nothing, and the descriptive text of a release."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["describe", "empty", "explain", "show", "words"]
 
 
 def selection_words(selection: Selection) -> str:
-    """Name a selection for people."""
+    """Describe a selection, such as "top-5"."""
     match selection:
         case TopK(threshold=None, argmax=True):
             return "argmax"
@@ -40,7 +40,7 @@ def selection_words(selection: Selection) -> str:
 
 
 def guarantee(plan: Plan, charge: Charge) -> str:
-    """Say in words what is promised to whom."""
+    """Describe the privacy guarantee of a statement in a sentence."""
     unit = f"one {plan.unit}" if plan.owner.row else f"all rows of one {plan.unit}"
     text = (
         f"adding or removing {unit} changes the probability of any answer by a factor of at most "
@@ -72,14 +72,14 @@ def words(plan: Plan, method: Method) -> dict[str, Any]:
 
 
 def _ordering(plan: Plan) -> dict[str, str]:
-    """Name the shown count that orders or is compared, for those who draw it."""
+    """Return the name of the released count that the selection orders or compares."""
     place = getattr(plan.selection, "count", -1)
     name = next((o.name for o in plan.outputs if o.kind == "count" and o.of == place), None)
     return {} if name is None else {"ordering": name}
 
 
 def explain(plan: Plan | None, method: Method | None, budget: Budget, sql: str, *, json: bool) -> pa.Table:
-    """Lay a statement's plan and price open; `sql` is what will run. Nothing private is read for it."""
+    """Return the plan and price of a statement as a table; `sql` is what will run. Reads nothing private."""
     left = budget.remaining
     if plan is None or method is None:
         found: dict[str, object] = {
@@ -129,12 +129,12 @@ def _shown(value: object) -> str:
 
 
 def _down(value: Fraction) -> str:
-    """Show what is left, rounded against the analyst."""
+    """Write an amount that is left, rounded down."""
     return _decimal(value * 10**9 // 1)
 
 
 def _up(value: Fraction) -> str:
-    """Show what is spent, rounded against the analyst."""
+    """Write an amount that is spent, rounded up."""
     return _decimal(-(-value * 10**9 // 1))
 
 
@@ -149,7 +149,7 @@ def empty() -> pa.Table:
 
 
 def show(statement: Show, policy: Policy, ledger: Ledger, analyst: str) -> pa.Table:
-    """Answer SHOW."""
+    """Return the result of SHOW."""
     if statement.what == "budget":
         budget = ledger.budget(analyst)
         return pa.table(
@@ -182,7 +182,7 @@ def show(statement: Show, policy: Policy, ledger: Ledger, analyst: str) -> pa.Ta
 
 
 def describe(statement: Describe, policy: Policy, catalog: Catalog) -> pa.Table:
-    """Answer DESCRIBE: columns, types, and which have a public domain."""
+    """Return the result of DESCRIBE: columns, types, and which columns have a public domain."""
     table = policy.table(statement.table) if statement.table.isascii() else None
     if table is None:
         raise statement.source.refuse(

@@ -1,4 +1,4 @@
-"""Counts in a public order: what a mechanism takes whose output depends on the position of a count.
+"""Counts in a public order: the input of mechanisms whose output depends on the positions of counts.
 
 Such a mechanism (the sparse vector scans its groups and stops) is private only if the groups come in an
 order that no privacy unit can change. The order in which an engine returns groups is not: it follows from

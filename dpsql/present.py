@@ -1,4 +1,4 @@
-"""The plain SELECT around a private statement, applied to what was released: it costs nothing more."""
+"""Applies the plain SELECT around a private statement to the released rows, at no further cost."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _place(names: list[str], wanted: str) -> int | None:
 
 
 def check_wrapper(query: Query, names: list[str]) -> None:
-    """Refuse a wrapper that names what is not released, before anything is charged."""
+    """Refuse a wrapper that names a column which is not released; called before anything is charged."""
     if query.wrapper is None:
         return
     for wanted in [*(query.wrapper.columns or ()), *(name for name, _ in query.wrapper.order)]:
@@ -31,7 +31,7 @@ def check_wrapper(query: Query, names: list[str]) -> None:
 
 
 def present(statement: Statement, rows: pa.Table) -> pa.Table:
-    """Pick, order and cut the released rows as the wrapper says."""
+    """Select columns, sort and limit the released rows as the wrapper says."""
     if not isinstance(statement, Query) or statement.wrapper is None:
         return rows
     wrapper = statement.wrapper

@@ -1,4 +1,4 @@
-"""What a private statement hands out: the rows asked for, all that is free beside them, and the price."""
+"""The release of a private statement: its rows, what is free beside them, and its charge."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Release", "from_bytes", "to_bytes"]
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """One differentially private answer. Reading it, again and again, costs nothing more.
+    """One differentially private answer. Reading it costs nothing more, however often.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class Release:
     mechanism
         The mechanism in words: `"noisy top-k with gap"`.
     guarantee
-        In words, for people: what was promised to whom.
+        The privacy guarantee, in a sentence.
     charge
         What was spent, exact.
     scale
@@ -52,7 +52,7 @@ class Release:
     reused
         When the stored answer was first given, if this one cost nothing because it was asked before.
     charged_again
-        When a stored answer to the same statement was given, and why it is not this one's.
+        If the same statement was answered before: when, and why it was charged again.
     """
 
     rows: pa.Table
@@ -74,7 +74,7 @@ class Release:
     """Further facts shown by front ends: the split, the unit, the domain's size, the count that orders."""
 
     def __repr__(self) -> str:
-        # Imported when drawn: this module stays light for those that only name the type.
+        # Imported on use: modules that only name the type need not load it.
         from dpsql.drawing.plain import release_text  # noqa: PLC0415
 
         return release_text(self)
@@ -88,7 +88,7 @@ class Release:
 
 def to_bytes(release: Release) -> bytes:
     """Write a release as the ledger stores it: its facts as JSON, its two tables as Arrow streams."""
-    import pyarrow as pa  # noqa: PLC0415  this module stays light for those that only name the type
+    import pyarrow as pa  # noqa: PLC0415  loaded only where a release is stored
 
     facts = {
         "keys": release.keys,

@@ -1,4 +1,4 @@
-"""When two statements have the same answer: the key under which a release is stored and found again."""
+"""Reuse keys: under its key a release is stored, and found again for a statement with an equal key."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 __all__ = ["charged_again", "question", "reuse_key", "source_version", "tables_read"]
 
 _MEANING, _GIVEN, _POLICY, _DATA, _VERSIONS = range(5)
-"""The places of a key's parts."""
+"""Positions of the parts of a key."""
 
 
 def source_version(policy: Policy, table: Table, versions: Versions) -> str:
-    """Return what changes when a table's data or declaration changed, so that it is vetted again.
+    """Return a hash of a table's declaration and data; when it changes, the table is checked again.
 
-    Where dpsql can see the data, their content counts; elsewhere the owner's `data_version` does. What
-    another version of dpsql or of the engine has vetted is vetted again: it may have looked for less.
+    For local files the hash covers their content, for a remote engine the owner's `data_version`. It also
+    covers the versions of dpsql and of the engine: another version may have looked for less.
     """
     remote = isinstance(table.source, DatabaseSource) and policy.engine != "duckdb"
     data = f"declared {policy.data_version}" if remote else versions.content([table])
@@ -41,12 +41,12 @@ def _versions() -> tuple[str, str]:
 
 
 def reuse_key(plan: Plan, policy: Policy, versions: Versions) -> str:
-    """Hash everything that changes the answer: not the text, but all that it came to mean.
+    """Return a hash of everything that can change the answer; the text of the statement is not part of it.
 
     The compiled SQL carries literals and parameters with their types; the selection, the options with all
-    defaults filled in, and the answer's columns carry the rest. Of the policy and the data, the tables that
-    the statement reads count, and no others. The parts are hashed one by one, so that of two keys it can be
-    told what differs.
+    defaults filled in, and the answer's columns carry the rest. Of the policy and the data, only the
+    tables that the statement reads enter. Each part has its own hash, so that the parts in which two keys
+    differ are known.
     """
     options = {
         n: repr(getattr(plan.options, n))
@@ -66,7 +66,7 @@ def reuse_key(plan: Plan, policy: Policy, versions: Versions) -> str:
 
 
 def tables_read(policy: Policy, names: Iterable[str]) -> tuple[Table, ...]:
-    """Return the tables a statement names, and those behind them: parents and tables of public domains."""
+    """Return the tables that a statement names, their parents, and the tables of their public domains."""
     found: dict[str, Table] = {}
     waiting = list(names)
     while waiting:
@@ -81,13 +81,13 @@ def tables_read(policy: Policy, names: Iterable[str]) -> tuple[Table, ...]:
 
 
 def question(key: str) -> str:
-    """Return the beginning that the keys of one question share under any policy and data."""
+    """Return the prefix that the keys of one question share under every policy and all data."""
     parts = key.split(".")
     return f"{parts[_MEANING]}.{parts[_GIVEN]}."
 
 
 def charged_again(key: str, before: list[tuple[str, datetime]]) -> str:
-    """Say why a statement is charged that was asked before; empty if it was not.
+    """Explain why a statement that was asked before is charged again; empty if it was not asked before.
 
     `before` has the keys under which the same question or the same text was stored, newest first.
     """

@@ -1,9 +1,9 @@
-"""The one way private work is run: charged before, and settled, failed or cancelled after.
+"""Runs private work under a reservation: charged before, and settled, failed or cancelled after.
 
-Statements, streams of checked counts and the median oracle use `Running` alike. What the work returns is
-written to the ledger before anybody can see it; what leaves the work in any other way ends the reservation
-by what the engine reported. Work runs inside `_sealed`, so that no error holds a frame of it: frames keep
-exact counts and answers that nobody paid for, and tools that report errors show them.
+Statements, streams of checked counts and the median oracle all use `Running`. The result of the work is
+written to the ledger before anybody can see it. Work that raises ends the reservation as failed or
+cancelled, by what the engine reported. Work runs inside `_sealed`, so that no error holds a frame of it:
+frames keep exact counts and answers that nobody paid for, and tools that report errors show them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Generic, NoReturn, Self, TypeVar
 from dpsql.charge import Charge
 from dpsql.engines import FAILED, Cancelled, watch_failures
 from dpsql.errors import DatabaseError, Error, InterfaceError, OperationalError
-from dpsql.exclusive import Home
+from dpsql.exclusive import OwnerProcess
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +33,7 @@ _OVER = "the reservation has ended or is in use: nothing more is answered under 
 
 @dataclass(frozen=True, slots=True)
 class Paid(Generic[_T]):
-    """What private work came to, and what it costs; nobody may see it before that is written down."""
+    """The result of private work and its charge; nobody may see it before both are in the ledger."""
 
     value: _T
     charge: Charge
@@ -43,22 +43,22 @@ class Paid(Generic[_T]):
 
 @dataclass(slots=True)
 class _Sealed(Generic[_T]):
-    """What came of work: its value, or what was raised without the frames it was raised in."""
+    """The outcome of work: its value, or the error that it raised, without frames."""
 
     value: _T | None = None
     error: BaseException | None = None
     failed: bool = False
-    """Whether it must count as a failure: everything does but what the analyst alone decided."""
+    """Whether the error counts as a failure: every error does, except an interrupt by the analyst."""
 
 
 def _sealed(work: Callable[[], _T]) -> _Sealed[_T]:
-    """Run work; return what it raises as bare as a new error, and whether it failed."""
+    """Run work and return its outcome; an error loses its traceback, context and cause."""
     outer = sys.exc_info()[1]
     with watch_failures() as engine_failed:
         try:
             return _Sealed(work())
         except BaseException as error:  # noqa: BLE001  whatever it is, its frames and its text may carry data
-            # An interrupt that meets another error on its way is no interrupt: the error was first.
+            # An interrupt raised while another error was handled is no interrupt: that error came first.
             alone = error.__context__ is None or error.__context__ is outer
             interrupt = isinstance(error, (Cancelled, KeyboardInterrupt)) and alone
             failed = not interrupt or engine_failed()
@@ -67,9 +67,9 @@ def _sealed(work: Callable[[], _T]) -> _Sealed[_T]:
 
 
 def sealed(work: Callable[[], _T], otherwise: _T) -> _T:
-    """Run work that sees private data and charges nothing; what it raises holds no frame of it.
+    """Run uncharged work that reads private data; an error that it raises holds no frame of it.
 
-    An error that is not dpsql's own could tell of the data: `otherwise` is returned instead.
+    An error that is not dpsql's own may depend on the data: `otherwise` is returned instead.
     """
     done = _sealed(work)
     if done.error is None:
@@ -82,17 +82,17 @@ def sealed(work: Callable[[], _T], otherwise: _T) -> _T:
 class _State(Enum):
     OPEN = "open"
     BUSY = "busy"
-    """Work runs under it, or was cut short in a way that left no time to write down how it ended."""
+    """Work runs under it, or was interrupted before its end could be recorded."""
     ENDED = "ended"
 
 
 class Running:
-    """One reservation in use by the process that made it, for one piece of work at a time."""
+    """A reservation, used by the process that made it, for one piece of work at a time."""
 
     def __init__(self, ledger: Ledger, reservation: Reservation) -> None:
         self._ledger = ledger
         self._reservation = reservation
-        self._home = Home("reservation")
+        self._owner_process = OwnerProcess("reservation")
         self._state = _State.OPEN
         self._steps = 0
         self._spent = Charge()
@@ -102,7 +102,7 @@ class Running:
     def reserve(
         cls, ledger: Ledger, *, analyst: str, statement: str, selection: str, mechanism: str, charge: Charge
     ) -> Self:
-        """Charge the most that the work can cost; see `Ledger.reserve`."""
+        """Reserve the largest charge of the work; see `Ledger.reserve`."""
         return cls(
             ledger,
             ledger.reserve(
@@ -113,16 +113,16 @@ class Running:
     @property
     def open(self) -> bool:
         """Whether more work may run under it, in this process."""
-        return self._state is _State.OPEN and self._home.here
+        return self._state is _State.OPEN and self._owner_process.in_own_process
 
     def confirm(self) -> None:
         """Raise `InterfaceError` unless work runs under it now; to be called right before noise is drawn."""
-        self._home.check()
+        self._owner_process.check()
         if self._state is not _State.BUSY:
             raise InterfaceError(_OVER)
 
     def finish(self, work: Callable[[], Paid[_T]]) -> tuple[_T, int]:
-        """Run the work and settle for what it cost; return what it came to and the release's number."""
+        """Run the work and settle its charge; return its value and the number of the release."""
 
         def settled() -> tuple[_T, int]:
             paid = work()
@@ -133,10 +133,10 @@ class Running:
             self._state = _State.ENDED
             return paid.value, number
 
-        return self._told(settled)
+        return self._guarded(settled)
 
     def step(self, work: Callable[[], Paid[_T]]) -> _T:
-        """Run a part of the work; what it has cost in all until now is durable before it is handed out."""
+        """Run a part of the work; the charge of all parts so far is durable before the value is returned."""
 
         def written() -> _T:
             paid = work()
@@ -148,22 +148,22 @@ class Running:
             self._state = _State.OPEN
             return paid.value
 
-        return self._told(written)
+        return self._guarded(written)
 
     def close(self, charge: Charge) -> None:
-        """Settle for what all steps have cost; nothing is answered any more."""
+        """Settle the charge of all steps; no further step may run."""
         self._begin()
         self._ledger.settle(self._reservation, charge)
         self._state = _State.ENDED
 
     def _begin(self) -> None:
-        """Refuse a second use; from here on, only what is written to the ledger opens it again."""
-        self._home.check()
+        """Mark the reservation as busy; raise if it is busy already or has ended."""
+        self._owner_process.check()
         if self._state is not _State.OPEN:
             raise InterfaceError(_OVER)
         self._state = _State.BUSY
 
-    def _told(self, work: Callable[[], _T]) -> _T:
+    def _guarded(self, work: Callable[[], _T]) -> _T:
         self._begin()
         self._writing = False
         done = _sealed(work)
@@ -172,7 +172,7 @@ class Running:
         return done.value  # type: ignore[return-value]  # without an error there is a value
 
     def _end(self, error: BaseException, *, failed: bool) -> NoReturn:
-        """Write down how the work ended, and raise what the analyst may know of it."""
+        """Record the failure or cancellation, and raise the error that the analyst may see."""
         self._state = _State.ENDED
         with suppress(Error):  # then it keeps its charge and its slot, or it was settled a moment ago
             (self._ledger.fail if failed else self._ledger.cancel)(self._reservation)
@@ -181,5 +181,5 @@ class Running:
         if not isinstance(error, Exception) or isinstance(error, Cancelled):
             raise error
         if self._writing and isinstance(error, DatabaseError):
-            raise error  # the ledger's own words
+            raise error  # its text is the ledger's, which holds no private value
         raise OperationalError(FAILED)

@@ -1,4 +1,4 @@
-"""The way of a statement through dpsql: language, analysis, price, ledger, engine, mechanism, release."""
+"""The session of one analyst: parses, analyses, prices, charges and runs statements."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _Stream = TypeVar("_Stream", CheckedCounts, MedianCounts)
 
 @dataclass(frozen=True, slots=True)
 class StatementResult:
-    """Rows for the analyst; `release` is None for statements that touch nothing private."""
+    """The rows of a statement; `release` is None for a statement that reads nothing private."""
 
     table: pa.Table
     release: Release | None = None
@@ -75,16 +75,16 @@ class Prepared:
     key: str = ""
     public: str = ""
     counting: str = ""
-    """The text that the private engine will run."""
+    """The SQL text that the private engine will run."""
     reads: tuple[Table, ...] = ()
     stamps: Stamps = ()
     """The files of the tables it reads, as they were when it was planned and its key was made."""
 
 
 class Session:
-    """One analyst's work under one policy, by the process that opened it.
+    """Runs the statements of one analyst under one policy, in the process that opened it.
 
-    Threads may share it: what they ask waits for what runs. `cancel` alone passes the queue.
+    Threads may share it: their statements wait for each other. Only `cancel` does not wait.
     """
 
     def __init__(self, policy: Policy, analyst: str = "analyst") -> None:
@@ -115,7 +115,7 @@ class Session:
         )
 
     def _open(self) -> None:
-        """Open the databases, on files that do not change meanwhile; the others are read by each count."""
+        """Open the databases; open them again if a file that they keep open changed meanwhile."""
         for _ in range(_ATTEMPTS):
             stamps, held = self.versions.stamps(), self.versions.held()
             schema_database, engine = open_engine(self.policy)
@@ -127,7 +127,7 @@ class Session:
         raise OperationalError(_CHANGING)
 
     def _follow(self) -> None:
-        """Open the databases afresh if a file changed: what is read and what a key names stay the same."""
+        """Open the databases again if a file changed, so that they hold the data that reuse keys name."""
         if self.versions.stamps() == self._stamps:
             return
         before = self.engine
@@ -138,11 +138,11 @@ class Session:
             before.close()
 
     def run(self, text: str, parameters: Parameters = None) -> StatementResult:
-        """Answer one statement."""
+        """Run one statement and return its result."""
         return self.execute(self.prepare(text, parameters))
 
     def prepare(self, text: str, parameters: Parameters = None) -> Prepared:
-        """Parse, analyse and price one statement; raises what is wrong with it."""
+        """Parse, analyse and price one statement; raises `Error` if it is wrong or refused."""
         words, values = plain_text(text), plain(parameters)
         with self.turn:
             return self._parsed(words, values)
@@ -166,7 +166,7 @@ class Session:
         options = complete(query.options, self.defaults)
         if options.epsilon is None:
             raise query.source.refuse(
-                "the statement says no epsilon and the policy has no default",
+                "the statement gives no epsilon and the policy has no default",
                 None,
                 "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) ...",
             )
@@ -189,7 +189,7 @@ class Session:
         return tuple(stamp for stamp in self._stamps if stamp[0] in files)
 
     def _current(self, prepared: Prepared) -> Prepared:
-        """Plan a statement again if a file changed since."""
+        """Return the statement, planned again if a file changed since it was prepared."""
         for _ in range(_ATTEMPTS):
             if self.versions.stamps(prepared.reads) == prepared.stamps:
                 return prepared
@@ -199,14 +199,14 @@ class Session:
         raise OperationalError(_CHANGING)
 
     def _translated(self, query: Query, plan: Plan) -> str:
-        """Write the counting SQL for the private engine; what it cannot do just so is refused, uncharged."""
+        """Write the counting SQL for the private engine; refuse what the engine cannot do exactly."""
         try:
             return self.engine.translate(plan.compiled)
         except Untranslatable as problem:
             raise query.source.refuse(problem.message, None, problem.hint) from None
 
     def execute(self, prepared: Prepared) -> StatementResult:
-        """Charge and run what was prepared."""
+        """Charge and run a prepared statement."""
         with self.turn:
             return self._executed(prepared)
 
@@ -257,7 +257,7 @@ class Session:
         return StatementResult(present(prepared.statement, release.rows), release)
 
     def _stored(self, prepared: Prepared) -> StatementResult | None:
-        """Return the answer that was given before to the same question on the same data."""
+        """Return the stored release of the same question on the same data; None if there is none."""
         if prepared.plan is None or prepared.plan.options.fresh:
             return None
         stored = self.ledger.find(prepared.key, self.analyst)
@@ -269,7 +269,7 @@ class Session:
         return StatementResult(present(prepared.statement, release.rows), release)
 
     def _vet(self, plan: Plan) -> None:
-        """Read a source once per data version before the first statement does, as the owner declared it."""
+        """Check, once for each version of the data, that the sources can be read as the policy declares."""
         for name in plan.compiled.tables:
             table = self.policy.table(name)
             if table is None or table.public or table.trust_source:
@@ -294,7 +294,7 @@ class Session:
         return sealed(lambda: self.engine.vet(name), otherwise=False)
 
     def _release(self, prepared: Prepared, plan: Plan, method: Method) -> Paid[Release]:
-        """See the data, under a charge that is written already; see `Running.finish`."""
+        """Count and run the mechanism; called by `Running.finish` after the charge was written."""
         counts = self.engine.count(plan.compiled)
         self.confirm_vetted(plan)
         answer = method.run(counts)
@@ -323,7 +323,7 @@ class Session:
             raise Cancelled(_CHANGED)
 
     def plan_count(self, text: str, parameters: Parameters) -> Plan:
-        """Analyse a count for a stream, which pays for it itself and has the turn; its source is vetted."""
+        """Analyse a count for a stream, which holds the turn and charges for it; check its source."""
         self._follow()
         query = parse(text, parameters)
         if not isinstance(query, Query) or not is_private(query, self.policy):
@@ -366,7 +366,7 @@ class Session:
         return self.ledger.budget(self.analyst)
 
     def release(self, number: int) -> Release:
-        """Read one of the analyst's own releases back, by the number it was given; it costs nothing."""
+        """Return one of the analyst's own releases, by its number; it costs nothing."""
         self.turn.check()
         return replace(from_bytes(self.ledger.release(number, self.analyst)), number=number)
 
@@ -379,7 +379,7 @@ class Session:
             self.schema_database.cancel()
 
     def close(self) -> None:
-        """Settle open streams, let go of the data and the ledger; waits for what runs."""
+        """Settle open streams, then close the engine and the ledger; waits for a running statement."""
         with self.turn:
             try:
                 for stream in self._streams:

@@ -40,7 +40,7 @@ _PROBE = re.compile(
     \s+(?:WHERE\s+(?:1\s*=\s*0|0\s*=\s*1|FALSE)|LIMIT\s+0)\s*;?\s*""",
     re.IGNORECASE | re.VERBOSE | re.ASCII,
 )
-"""How tools find out a table's columns, or whether it exists: no row can come back."""
+"""Queries by which tools find the columns of a table, or whether it exists; they return no row."""
 
 _TYPES: dict[str, type[types.TypeEngine[Any]]] = {
     "BOOLEAN": types.BOOLEAN,
@@ -64,7 +64,7 @@ _TYPES: dict[str, type[types.TypeEngine[Any]]] = {
 
 
 class Dialect(default.DefaultDialect):
-    """Speaks dpsql's SQL over `dpsql.dbapi`."""
+    """The dialect of dpsql's SQL over `dpsql.dbapi`."""
 
     name = "dpsql"
     driver = "dpsql"
@@ -87,7 +87,7 @@ class Dialect(default.DefaultDialect):
         return dbapi
 
     def create_connect_args(self, url: URL) -> tuple[list[str], dict[str, str]]:
-        """Read the URL: the path of the policy, and who asks (`?analyst=NAME`)."""
+        """Read the URL: the path of the policy, and the analyst (`?analyst=NAME`)."""
         if url.host or url.port or url.password:
             raise exc.ArgumentError("a dpsql URL names a file: dpsql:///dpsql.toml (three slashes)")
         unknown = sorted(set(url.query) - {"analyst"})
@@ -99,19 +99,19 @@ class Dialect(default.DefaultDialect):
         return [url.database or "dpsql.toml"], {} if analyst is None else {"analyst": analyst}
 
     def is_disconnect(self, e: Exception, connection: object, cursor: object) -> bool:
-        """Say whether the connection is of no more use: only when it was closed."""
+        """Return whether the connection can no longer be used: only if it was closed."""
         return isinstance(e, dbapi.InterfaceError) and "connection is closed" in str(e)
 
     def get_isolation_level_values(self, dbapi_conn: object) -> Sequence[interfaces.IsolationLevel]:
-        """Name the one level: there are no transactions, a charge is durable as soon as it is made."""
+        """Return the only level: there are no transactions, a charge is durable as soon as it is made."""
         return ["AUTOCOMMIT"]
 
     def get_isolation_level(self, dbapi_connection: object) -> interfaces.IsolationLevel:
-        """Return the one level."""
+        """Return the only level."""
         return "AUTOCOMMIT"
 
     def set_isolation_level(self, dbapi_connection: object, level: interfaces.IsolationLevel) -> None:
-        """Keep the one level, which tools ask for again."""
+        """Accept the only level and change nothing."""
 
     def _get_default_schema_name(self, connection: Connection) -> str:
         return _SCHEMA
@@ -129,7 +129,7 @@ class Dialect(default.DefaultDialect):
         """Run a statement; a tool's probe for the columns of a private table is answered without rows."""
         probe = _PROBE.fullmatch(statement)
         if probe is not None:
-            statement = _without_rows(cursor.connection, probe) or statement
+            statement = _without_rows(cursor, probe) or statement
         cursor.execute(statement, parameters)
 
     def do_execute_no_params(
@@ -141,10 +141,10 @@ class Dialect(default.DefaultDialect):
         """Run a statement without parameters, as `do_execute`."""
         self.do_execute(cursor, statement, None, context)
 
-    # -- reflection: what the policy declares, as SHOW TABLES and DESCRIBE tell it
+    # -- reflection: what the policy declares, from SHOW TABLES and DESCRIBE
 
     def get_schema_names(self, connection: Connection, **kw: object) -> list[str]:
-        """List the one schema."""
+        """Return the only schema."""
         return [_SCHEMA]
 
     @reflection.cache
@@ -153,13 +153,13 @@ class Dialect(default.DefaultDialect):
         return list(_tables(connection)) if schema in (None, _SCHEMA) else []
 
     def get_view_names(self, connection: Connection, schema: str | None = None, **kw: object) -> list[str]:
-        """List no views: there are none."""
+        """Return an empty list: there are no views."""
         return []
 
     def has_table(
         self, connection: Connection, table_name: str, schema: str | None = None, **kw: object
     ) -> bool:
-        """Say whether a table is declared; names are compared without case."""
+        """Return whether a table is declared; names are compared without case."""
         return table_name.lower() in {name.lower() for name in self.get_table_names(connection, schema, **kw)}
 
     @reflection.cache
@@ -177,7 +177,7 @@ class Dialect(default.DefaultDialect):
     def get_table_comment(
         self, connection: Connection, table_name: str, schema: str | None = None, **kw: object
     ) -> interfaces.ReflectedTableComment:
-        """Say what is protected in a table."""
+        """Return the privacy unit of a table as its comment."""
         self._must_exist(connection, table_name, schema)
         units = {name.lower(): unit for name, unit in _tables(connection).items()}
         unit = units[table_name.lower()]
@@ -186,21 +186,21 @@ class Dialect(default.DefaultDialect):
     def get_pk_constraint(
         self, connection: Connection, table_name: str, schema: str | None = None, **kw: object
     ) -> interfaces.ReflectedPrimaryKeyConstraint:
-        """Name no primary key: a policy declares none."""
+        """Return no primary key: a policy declares none."""
         self._must_exist(connection, table_name, schema)
         return {"constrained_columns": [], "name": None}
 
     def get_foreign_keys(
         self, connection: Connection, table_name: str, schema: str | None = None, **kw: object
     ) -> list[interfaces.ReflectedForeignKeyConstraint]:
-        """List no foreign keys: a policy declares none."""
+        """Return an empty list: a policy declares no foreign keys."""
         self._must_exist(connection, table_name, schema)
         return []
 
     def get_indexes(
         self, connection: Connection, table_name: str, schema: str | None = None, **kw: object
     ) -> list[interfaces.ReflectedIndex]:
-        """List no indexes."""
+        """Return an empty list: there are no indexes."""
         self._must_exist(connection, table_name, schema)
         return []
 
@@ -228,13 +228,13 @@ def _tables(connection: Connection) -> dict[str, str]:
     return {name: unit for name, unit, *_ in connection.exec_driver_sql("SHOW TABLES")}
 
 
-def _without_rows(connection: dbapi.Connection, probe: re.Match[str]) -> str | None:
+def _without_rows(cursor: dbapi.Cursor, probe: re.Match[str]) -> str | None:
     """Write a public statement with a private table's columns and no rows; None for other tables."""
     name = (probe["quoted"] or "").replace('""', '"') or probe["plain"]
-    private = [t for t, unit, *_ in connection.execute("SHOW TABLES") if unit != "public"]
+    private = [t for t, unit, *_ in cursor.connection.execute("SHOW TABLES") if unit != "public"]
     if name.lower() not in [t.lower() for t in private]:
         return None
-    rows = connection.execute(f"DESCRIBE {_quoted(name)}").fetchall()
+    rows = cursor.connection.execute(f"DESCRIBE {_quoted(name)}").fetchall()
     typed = [(_quoted(column), "VARCHAR" if kind == "ENUM" else kind) for column, kind, *_ in rows]
     return (
         "SELECT " + ", ".join(f"CAST(NULL AS {kind}) AS {column}" for column, kind in typed) + " WHERE 1 = 0"

@@ -1,4 +1,4 @@
-"""The closed set of SQL types: what a column may be, what an expression may have.
+"""The SQL types of columns and expressions, a closed set.
 
 Only types whose equality is identity and whose values print and compare without raising are here
 (every other one is refused by name, with the cast to write). The text form is DuckDB's.

@@ -1,7 +1,7 @@
-"""Which version of the data a table's files hold: a hash of their content, computed once per change.
+"""Versions of the data: a hash of the content of a table's files, computed once per change.
 
-The files' sizes and times alone do not tell: a DuckDB database changes in its log while the file stays, and
-`touch` changes times alone. They only say when a hash has to be computed again.
+Sizes and times of files are no version: a DuckDB database changes in its log while the file stays, and
+`touch` changes times alone. They only show when a hash has to be computed again.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ _LOGS = (".wal", ".wal.checkpoint", ".wal.recovery")
 
 
 class Memory(Protocol):
-    """Where hashes are kept between sessions."""
+    """Storage that keeps hashes between sessions."""
 
     def recall(self, name: str) -> str | None:
-        """Return what was remembered under a name."""
+        """Return the value stored under a name; None if there is none."""
 
     def remember(self, name: str, value: str) -> None:
-        """Keep a value under a name, in place of an older one."""
+        """Store a value under a name, replacing an older one."""
 
 
 class Versions:
-    """The versions of a policy's data, as far as its tables are read from local files."""
+    """Versions of those tables of a policy that are read from local files."""
 
     def __init__(self, policy: Policy, memory: Memory | None = None) -> None:
         self._policy = policy
@@ -52,18 +52,18 @@ class Versions:
         self._known: dict[Path, tuple[tuple[int, ...], str]] = {}
 
     def stamps(self, tables: Iterable[Table] | None = None) -> Stamps:
-        """Look at the files of these tables (of all without), without reading them."""
+        """Return the stamps of the files of these tables (None: of all), without reading the files."""
         chosen = self._policy.tables.values() if tables is None else tables
         files = {file for table in chosen for file in self._files(table)}
         return tuple((str(file), _stamp(file)) for file in sorted(files))
 
     def held(self) -> Stamps:
-        """Look at the files that stay open or in memory while a session is: the database, public tables."""
+        """Return the stamps of the files that a session keeps open or in memory: database, public tables."""
         tables = self._policy.tables.values()
         return self.stamps(t for t in tables if t.public or isinstance(t.source, DatabaseSource))
 
     def content(self, tables: Iterable[Table]) -> str:
-        """Return a hash of what the files of these tables hold; the same for tables of a remote engine.
+        """Return a hash of the content of these tables' files; tables of a remote engine add nothing to it.
 
         Raises `OperationalError` if a file is being written.
         """

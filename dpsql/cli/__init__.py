@@ -1,15 +1,20 @@
 """The command line: stdout is data, stderr is narration.
 
-========================  ==================================================================
-``app``                   the click application; ``__main__`` is the process around it
-``exits``                 exit codes, and which error ends in which
-``sources``, ``batch``    ``-c`` and ``-f``: read in order, priced before the first one runs
-``repl*``                 the interactive shell
-``output``, ``narrate``   where answers and where words go
-``render*``               answers as people read them (table, Markdown) and as programs do
-``budget``, ``demo``,     the commands of these names; ``init`` reads names and types alone, ``check`` is
-``init*``, ``check``      for the owner and prints private facts
-========================  ==================================================================
+====================  ======================================================================
+``app``               the click application; ``__main__`` starts the process around it
+``settings``          the options that all commands share
+``exits``             exit codes, and the exit code of each error class
+``sources``           statements from ``-c`` and ``-f``, in the order they were given
+``batch``             runs statements after pricing all of them
+``repl/``             the interactive shell
+``output``            writes results to stdout or a file
+``narrate``           writes messages, warnings and errors to stderr
+``render/``           results as text for people (table, Markdown) and for programs (CSV, JSON..)
+``budget``, ``demo``  the commands of these names
+``init/``             `dpsql init`, which reads names and types of columns, but no row
+``check``             `dpsql check`, which is for the owner and prints private facts
+``audit/``            `dpsql audit`, which searches for violations of differential privacy
+====================  ======================================================================
 """
 
 from dpsql.cli.app import main

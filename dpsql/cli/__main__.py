@@ -10,13 +10,13 @@ __all__ = ["start"]
 
 
 class _WithoutPandas:
-    """Keeps pandas out of the process.
+    """An import finder that hides pandas from the process.
 
-    Arrow looks for it whenever it makes an array, and loading it takes as long as an answer, for nothing.
+    Arrow imports pandas, if it is there, whenever it makes an array. That takes as long as an answer.
     """
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> None:
-        """Say that there is no pandas; leave all else to the other finders."""
+        """Raise `ModuleNotFoundError` for pandas; leave other modules to the other finders."""
         if name == "pandas":
             raise ModuleNotFoundError(name, name=name)
 

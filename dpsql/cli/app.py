@@ -1,11 +1,10 @@
-"""The click application: options, what they start, and one place that ends every run."""
+"""The click application: its commands and options, and `main`, which turns errors into exit codes."""
 
 from __future__ import annotations
 
 import os
 import sys
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,9 +13,10 @@ import click
 
 from dpsql import __version__
 from dpsql.cli import narrate
-from dpsql.cli.audit import audit_command
+from dpsql.cli.audit.command import audit_command
 from dpsql.cli.exits import ExitCode, exit_code, legend
 from dpsql.cli.output import FORMATS, Output, OutputFailedError, UnwritableError
+from dpsql.cli.settings import Settings
 from dpsql.cli.sources import META, InOrder, read, statements
 from dpsql.errors import Error
 
@@ -25,28 +25,11 @@ if TYPE_CHECKING:
 
     from dpsql.session import Session
 
-__all__ = ["Settings", "app", "main", "open_session"]
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What the options before a command say."""
-
-    policy: str
-    analyst: str | None
-    format: str | None
-    file: str | None
-    on_error: str
-
-    def output(self) -> Output:
-        """Make the place for answers, checked before anything is charged."""
-        output = Output(self.format, self.file)
-        output.check()
-        return output
+__all__ = ["app", "main", "open_session"]
 
 
 def open_session(settings: Settings) -> Session:
-    """Open the policy's database."""
+    """Open a session on the database of the policy."""
     from dpsql.policy import load
 
     policy = load(settings.policy)
@@ -63,7 +46,7 @@ def _opened(settings: Settings) -> Iterator[Session]:
             narrate.unverified()
         yield session
     finally:
-        # All that was charged and released is durable by now, so nothing that fails here is worth a word.
+        # All charges and releases are durable by now, so errors on closing are not reported.
         with suppress(Exception):
             session.close()
 
@@ -95,7 +78,7 @@ Examples:
     show_envvar=True,
     help="The owner's policy file.",
 )
-@click.option("--analyst", metavar="NAME", help="Whose questions these are; the ledger writes it down.")
+@click.option("--analyst", metavar="NAME", help="Name of the analyst, which the ledger records.")
 @click.option(
     "-c", "--command", "command", metavar="SQL", multiple=True, help="Run statements (separated by ;)."
 )
@@ -174,8 +157,8 @@ def app(
 
 def _repl(settings: Settings) -> int:
     """Run the interactive shell, or the statements of a pipe one after the other."""
-    from dpsql.cli.repl import Repl, names_of
-    from dpsql.cli.repl_input import reader
+    from dpsql.cli.repl.line_input import reader
+    from dpsql.cli.repl.loop import Repl, names_of
 
     out = settings.output()
     with _opened(settings) as session:
@@ -295,14 +278,16 @@ def init_command(
 ) -> int:
     """Write a commented policy for Parquet and CSV files or a DuckDB database.
 
-    Looks at names and types alone, reads no row, and asks what the flags leave open. The policy is written
-    to the file that -p names, which must not be there yet.
+    Reads names and types of columns, but no row, and asks for what the flags leave open. The policy is
+    written to the file that -p names, which must not exist yet.
     """
-    from dpsql.cli import init
-    from dpsql.cli.init_tables import Wishes
+    from dpsql.cli.init import command
+    from dpsql.cli.init.tables import InitOptions
 
     given = tuple((name, text) for name, text in amounts.items() if text is not None)
-    return init.run(settings.policy, Wishes(sources, units, unit_kind, public, columns, domains, given))
+    return command.run(
+        settings.policy, InitOptions(sources, units, unit_kind, public, columns, domains, given)
+    )
 
 
 @app.command("check")
@@ -310,8 +295,8 @@ def init_command(
 def check_command(settings: Settings) -> int:
     """For the owner: verify the policy against the data. Prints private facts.
 
-    Reads every column once through its declared type, and looks whether unique facts hold, domains cover,
-    and every row belongs to somebody. Exit code 2 when something is wrong.
+    Reads every column once as its declared type, and checks that unique facts hold, that domains hold every
+    value, and that every row has a privacy unit. Exit code 2 if the policy is not true of the data.
     """
     from dataclasses import replace
 
@@ -344,7 +329,7 @@ app.add_command(audit_command)
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code. No traceback ever: it could carry private values."""
+    """Run the command line and return its exit code. No traceback is shown: it could hold private values."""
     try:
         result = app.main(args=args, prog_name="dpsql", standalone_mode=False)
         sys.stdout.flush()
@@ -364,12 +349,12 @@ def main(args: Sequence[str] | None = None) -> int:
         narrate.error(f"{problem}\nHint: the same statement asked again gives the stored answer at no cost")
         return ExitCode.QUERY_FAILED
     except BrokenPipeError:
-        # Nobody reads on. Python's own flush at the end must not complain again.
+        # The reader has closed the pipe. Python's own flush at the end must not fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return ExitCode.QUERY_FAILED
     except Error as problem:
         narrate.error(problem)
         return exit_code(problem)
-    except Exception as problem:  # noqa: BLE001  the last place that can keep a private value off the screen
+    except Exception as problem:  # noqa: BLE001  no private value may reach the screen
         narrate.bug(problem)
         return ExitCode.QUERY_FAILED

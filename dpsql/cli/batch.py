@@ -1,4 +1,4 @@
-"""A batch: every statement is parsed, analysed and priced before the first one runs."""
+"""Runs a batch: every statement is parsed, analysed and priced before the first one runs."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dpsql.charge import Charge
 from dpsql.cli import narrate
 from dpsql.cli.exits import ExitCode, exit_code
 from dpsql.cli.output import ONE_RESULT, UnwritableError
-from dpsql.cli.render_footer import footer
-from dpsql.cli.render_grid import Style
+from dpsql.cli.render.footer import footer
+from dpsql.cli.render.grid import Style
 from dpsql.drawing.figures import charged, left
 from dpsql.drawing.readable import price
 from dpsql.errors import BudgetExceeded, Error
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dpsql.cli.sources import Piece
     from dpsql.session import Prepared, Session, StatementResult
 
-__all__ = ["Batch", "tell"]
+__all__ = ["Batch", "write_result"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class _Priced:
 
     @property
     def setting(self) -> bool:
-        """Whether it is a SET, which later prices depend on."""
+        """Whether the statement is a SET, on which later prices depend."""
         from dpsql.language import Set
 
         return isinstance(self.prepared.statement, Set)
@@ -41,7 +41,7 @@ class _Priced:
 
 @dataclass(slots=True)
 class Batch:
-    """Runs statements one after the other.
+    """Prices statements together, then runs them one after the other.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ class Batch:
             self.output.open()
             self._run(priced)
         except KeyboardInterrupt:
-            # A second Ctrl-C must not cut the cancelling short, nor does it need to: it takes 10 ms.
+            # Cancelling takes 10 ms; a second Ctrl-C must not interrupt it.
             self.session.cancel()
             narrate.interrupted()
             return ExitCode.INTERRUPTED
@@ -91,7 +91,7 @@ class Batch:
         try:
             priced = self._prepare(pieces)
         finally:
-            # What the batch sets counts from its own statement on, when that runs.
+            # A SET of the batch applies only from the moment when it runs.
             self.session.defaults = before
         if priced is not None and self.output.format in ONE_RESULT:
             answers = sum(not one.setting for one in priced)
@@ -108,7 +108,7 @@ class Batch:
                 one = _Priced(piece, self.session.prepare(piece.text))
                 self._check_cap(one.prepared.price)
                 if one.setting:
-                    # Now already, since the prices behind it depend on it. It costs nothing.
+                    # Later prices depend on it, so it is applied for pricing too. It costs nothing.
                     self.session.execute(one.prepared)
             except Error as problem:
                 self._failed(problem, piece)
@@ -121,7 +121,7 @@ class Batch:
         return priced
 
     def _check_cap(self, asked: Charge) -> None:
-        """Raise what the ledger would raise for this one statement, before any statement ran."""
+        """Raise the error that the ledger would raise for this statement, before any statement runs."""
         cap = self.session.policy.budget.max_epsilon_per_query
         if cap is not None and asked.epsilon > cap:
             raise BudgetExceeded(
@@ -183,7 +183,7 @@ class Batch:
                 if i < len(priced):
                     narrate.note(f"{len(priced) - i} statements were not run")
                 break
-            tell(self.session, self.output, answer)
+            write_result(self.session, self.output, answer)
         if any(one.prepared.private for one in priced):
             budget = self.session.budget()
             narrate.note(f"epsilon {left(budget.remaining.epsilon)} of {left(budget.total.epsilon)} left")
@@ -201,8 +201,8 @@ class Batch:
         self._code = self._code or exit_code(problem)
 
 
-def tell(session: Session, output: Output, answer: StatementResult) -> None:
-    """Write an answer, and to stderr what goes with it: warnings, and the price if the format lacks it."""
+def write_result(session: Session, output: Output, answer: StatementResult) -> None:
+    """Write a result; on stderr its warnings, and its price if the format does not show it."""
     release, total = answer.release, session.budget().total
     output.write(answer.table, release, total)
     if release is None:

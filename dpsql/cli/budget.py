@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from dpsql.cli import narrate
 from dpsql.cli.exits import ExitCode
-from dpsql.cli.render_chart import chart
-from dpsql.cli.render_grid import Column, Style, box, fit
-from dpsql.drawing.cells import neutral
+from dpsql.cli.render.grid import Column, Style, box, fit
+from dpsql.cli.render.spending import chart
+from dpsql.drawing.cells import escape_controls
 from dpsql.drawing.figures import charged, left
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _SHOWN = 20
 
 
 def open_ledger(policy: Policy) -> Ledger:
-    """Open the ledger alone: looking at the budget needs neither the data nor the engine."""
+    """Open the ledger alone: reading the budget needs neither the data nor the engine."""
     from dpsql.ledger import Ledger
 
     return Ledger.open(
@@ -86,7 +86,7 @@ def _shares(what: str, entries: Sequence[tuple[str, Entry]], style: Style) -> st
         asked[name] = asked.get(name, 0) + 1
     names = sorted(spent, key=lambda name: (-spent[name], name))
     columns = [
-        Column(f"by {what}", [neutral(name, style.encoding) for name in names]),
+        Column(f"by {what}", [escape_controls(name, style.encoding) for name in names]),
         Column("statements", [str(asked[name]) for name in names], right=True, firm=True),
         Column("epsilon", [charged(spent[name]) for name in names], right=True, firm=True),
     ]
@@ -94,9 +94,9 @@ def _shares(what: str, entries: Sequence[tuple[str, Entry]], style: Style) -> st
 
 
 def _list(entries: Sequence[Entry], style: Style) -> str:
-    # No states: whether a statement came to an end is for the owner's eyes.
+    # States are not shown: whether a statement failed is for the owner alone.
     def column(name: str, cells: list[str], *, number: bool = False) -> Column:
-        shown = [neutral(" ".join(cell.split()), style.encoding) for cell in cells]
+        shown = [escape_controls(" ".join(cell.split()), style.encoding) for cell in cells]
         return Column(name, shown, right=number, firm=number)
 
     columns = [
@@ -154,13 +154,13 @@ def _charge(charge: Charge, rounded: Callable[[Fraction], str]) -> dict[str, obj
 
 
 def clear_failures(ledger: Ledger, analyst: str | None) -> None:
-    """Forget what failed or was cancelled of an analyst's (or of all), who may ask again; says whom."""
+    """Reset the counts of failed and cancelled statements, of one analyst or of all; report it."""
     ledger.clear_failures(analyst)
     narrate.note(f"failed and cancelled statements of {analyst or 'every analyst'} are cleared")
 
 
 def check(ledger: Ledger) -> ExitCode:
-    """Verify the ledger, telling each thing that is wrong."""
+    """Verify the ledger and report each violated invariant."""
     problems = ledger.check()
     for problem in problems:
         narrate.error(problem)

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from dpsql.cli import narrate
 from dpsql.cli.exits import ExitCode
-from dpsql.drawing.cells import neutral
+from dpsql.drawing.cells import escape_controls
 
 if TYPE_CHECKING:
     from dpsql.cli.output import Output
-    from dpsql.cli.render_grid import Style
+    from dpsql.cli.render.grid import Style
     from dpsql.owner import Report
     from dpsql.policy import Policy
 
@@ -21,7 +21,7 @@ _CODES = {"ok": "32", "note": "33", "wrong": "31;1"}
 
 
 def run(policy: Policy, out: Output) -> ExitCode:
-    """Verify, report, and let the ledger remember which tables passed."""
+    """Verify the policy, write the report, and record in the ledger which tables passed."""
     from dpsql.owner import verify
 
     report = verify(policy, lambda table: narrate.note(f"reading {table}"))
@@ -55,12 +55,12 @@ def _remember(policy: Policy, report: Report) -> None:
 
 
 def as_text(report: Report, style: Style) -> str:
-    """Write the findings, one a line, what is wrong last: there it is seen."""
+    """Return the findings as text, one a line; wrong ones stand last, where they are seen."""
     order = sorted(report.findings, key=lambda finding: ("ok", "note", "wrong").index(finding.level))
     widest = max((len(finding.place) for finding in order), default=0)
     lines = []
     for finding in order:
-        place = neutral(finding.place, style.encoding).ljust(widest)
-        text = neutral(finding.text, style.encoding)
+        place = escape_controls(finding.place, style.encoding).ljust(widest)
+        text = escape_controls(finding.text, style.encoding)
         lines.append(f"{style.paint(finding.level.ljust(5), _CODES[finding.level])}  {place}  {text}")
     return f"{_FOR_WHOM}\n" + "\n".join(lines) + "\n"

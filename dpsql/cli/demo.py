@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpsql.cli import narrate
-from dpsql.cli.batch import tell
+from dpsql.cli.batch import write_result
 from dpsql.cli.exits import ExitCode, exit_code
 from dpsql.errors import Error, OperationalError, QueryRefused
 
@@ -25,7 +25,7 @@ POLICY = "clinic.toml"
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """One stop of the tour: what is asked in words, the statement, what to see in its answer."""
+    """One step of the tour: the question in words, the statement, and remarks on its answer."""
 
     words: str
     statement: str
@@ -103,11 +103,11 @@ patient's, and no noise makes it private. dpsql answers what it can prove;
 of all else it says where it is wrong, and what to write instead.""",
     ),
 )
-"""What is seen on the way; the main question first."""
+"""The steps, the main question first."""
 
 
 def tour(session: Session, out: Output) -> ExitCode:
-    """Go from stop to stop; on a terminal, waits to be sent on (`q` ends the tour)."""
+    """Run the steps in order; on a terminal, wait for Enter between them (`q` ends the tour)."""
     waits = sys.stdin.isatty() and sys.stdout.isatty()
     for i, stop in enumerate(TOUR):
         if i and waits and not _goes_on():
@@ -115,7 +115,7 @@ def tour(session: Session, out: Output) -> ExitCode:
         narrate.say(f"{chr(10) if i else ''}[{i + 1} of {len(TOUR)}] {stop.words}\n")
         narrate.say(stop.statement + ";\n")
         try:
-            tell(session, out, session.run(stop.statement))
+            write_result(session, out, session.run(stop.statement))
         except QueryRefused as problem:
             narrate.error(problem)
         except Error as problem:

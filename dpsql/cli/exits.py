@@ -1,4 +1,4 @@
-"""Exit codes, and which error ends in which."""
+"""Exit codes, and the exit code of each class of errors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["ExitCode", "exit_code", "legend"]
 
 
 class ExitCode(IntEnum):
-    """What the shell is told."""
+    """Exit codes of the process."""
 
     OK = 0
     """Everything asked for was done."""
@@ -50,7 +50,7 @@ _TABLE: tuple[tuple[type[BaseException], ExitCode], ...] = (
 
 
 def exit_code(error: BaseException) -> ExitCode:
-    """Return the exit code an error ends in.
+    """Return the exit code of an error.
 
     >>> exit_code(errors.QueryRefused("x")).name, exit_code(errors.InternalError("x")).name
     ('REFUSED', 'QUERY_FAILED')

@@ -1,4 +1,4 @@
-"""Words for people, on stderr: errors with their place and hint, warnings, charges, progress."""
+"""Messages on stderr: errors with their place and hint, warnings, charges, progress."""
 
 from __future__ import annotations
 
@@ -6,32 +6,32 @@ import copy
 import shutil
 import sys
 
-from dpsql.drawing.cells import folded, neutral
+from dpsql.drawing.cells import escape_controls, folded
 from dpsql.errors import Error, InternalError
 
 __all__ = ["bug", "error", "interrupted", "note", "say", "unverified", "warning"]
 
 
 def say(text: str) -> None:
-    """Write lines to stderr; nothing in them can steer a terminal."""
+    """Write lines to stderr, with control characters escaped."""
     encoding = sys.stderr.encoding or "utf-8"
-    lines = (neutral(line, encoding) for line in text.split("\n"))
+    lines = (escape_controls(line, encoding) for line in text.split("\n"))
     sys.stderr.write("\n".join(lines) + "\n")
     sys.stderr.flush()
 
 
 def note(text: str) -> None:
-    """Tell what happens: `dpsql: ...`."""
+    """Write a note: `dpsql: ...`."""
     say(f"dpsql: {text}")
 
 
 def warning(text: str) -> None:
-    """Warn: `dpsql: warning: ...`."""
+    """Write a warning: `dpsql: warning: ...`."""
     say(f"dpsql: warning: {text}")
 
 
 def unverified() -> None:
-    """Warn that anybody may give any name, so that limits of analysts are none; once for each session."""
+    """Warn that names of analysts are not verified, so that their limits can be evaded; once a session."""
     warning("names of analysts are not verified: the policy lists none under [analysts], so any name may ask")
 
 
@@ -57,7 +57,7 @@ def error(problem: Exception | str, *, where: str = "", line: int = 1) -> None:
 
 
 def _fitted(text: str) -> str:
-    """Break hints, which are plain words, at the terminal's width; carets must stay below their place."""
+    """Break hints at the terminal's width; other lines stay as they are, so that carets point right."""
     if not sys.stderr.isatty():
         return text
     cells = shutil.get_terminal_size().columns
@@ -66,12 +66,12 @@ def _fitted(text: str) -> str:
 
 
 def interrupted() -> None:
-    """Tell that Ctrl-C was heard, in a line of its own below the terminal's `^C`."""
+    """Report the interruption by Ctrl-C, in a line of its own below the terminal's `^C`."""
     say("\n" * sys.stderr.isatty() + "dpsql: interrupted; what was charged stays charged")
 
 
 def bug(problem: BaseException) -> None:
-    """Report what should not happen, by its type alone: texts and tracebacks may carry private values."""
+    """Report an unexpected error by its type alone: its text and traceback may hold private values."""
     say(
         f"dpsql: error: internal error ({type(problem).__name__}): this is a bug of dpsql, please report it "
         "(no details are shown, they could be private)"

@@ -1,4 +1,4 @@
-"""Where answers go: stdout or a file, in the format asked for."""
+"""Writes results to stdout or a file, in the chosen format."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from dpsql.cli.render_grid import Style
+from dpsql.cli.render.grid import Style
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,15 +27,15 @@ ONE_RESULT = ("arrow", "parquet")
 
 
 class UnwritableError(Exception):
-    """The place for the answers cannot be written; found before anything was charged."""
+    """The output cannot be written; found before anything was charged."""
 
 
 class OutputFailedError(Exception):
-    """Writing an answer failed, after it was paid for."""
+    """Writing an answer failed after it was charged."""
 
 
 class Output:
-    """Writes answers one after the other.
+    """Writes results one after the other, to one place and in one format.
 
     Nothing is opened before `open`, so that a batch that is refused leaves an existing file as it was.
     """
@@ -55,7 +55,7 @@ class Output:
         return self.format in TEXTS
 
     def check(self) -> None:
-        """Make sure that answers can be written, before they are paid for; raises `UnwritableError`."""
+        """Raise `UnwritableError` if answers cannot be written; called before they are charged."""
         if self._file is None:
             if self.format in ONE_RESULT and sys.stdout.isatty():
                 raise UnwritableError(f"{self.format} is no text for a terminal; use -o FILE")
@@ -83,7 +83,7 @@ class Output:
             raise UnwritableError(f"cannot write {self._file}: {problem.strerror}") from None
 
     def write(self, rows: pa.Table, release: Release | None, total: Charge | None = None) -> None:
-        """Write one answer; raises `OutputFailedError`, and `BrokenPipeError` when nobody reads any more."""
+        """Write one answer; raises `OutputFailedError`, and `BrokenPipeError` if the pipe is closed."""
         if not rows.num_columns:
             return
         self.open()
@@ -106,20 +106,20 @@ class Output:
             self.close()
 
     def _dispatch(self, rows: pa.Table, release: Release | None, total: Charge | None, out: BinaryIO) -> None:
-        from dpsql.cli import render, render_data
+        from dpsql.cli.render import data, table
 
         if self.format in TEXTS:
-            draw = render.as_table if self.format == "table" else render.as_markdown
+            draw = table.as_table if self.format == "table" else table.as_markdown
             text = draw(rows, release, self.style, total=total)
             out.write(text.encode(self.style.encoding, "backslashreplace"))
         elif self.format == "arrow":
-            render_data.write_arrow(rows, out, stream=self._file is None)
+            data.write_arrow(rows, out, stream=self._file is None)
         else:
             write = {
-                "csv": render_data.write_csv,
-                "json": render_data.write_json,
-                "jsonl": render_data.write_jsonl,
-                "parquet": render_data.write_parquet,
+                "csv": data.write_csv,
+                "json": data.write_json,
+                "jsonl": data.write_jsonl,
+                "parquet": data.write_parquet,
             }[self.format]
             write(rows, out)
 
@@ -142,7 +142,7 @@ class Output:
 
 
 def style_of(stream: io.TextIOBase | object | None) -> Style:
-    """Find out what a stream can show; None is a file: UTF-8, no colour, as wide as needed."""
+    """Return the style of a stream; None stands for a file: UTF-8, no colour, as wide as needed."""
     columns = os.environ.get("COLUMNS", "")
     fixed = int(columns) if columns.isdigit() and int(columns) > 0 else None
     if stream is None:

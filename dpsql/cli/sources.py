@@ -1,4 +1,4 @@
-"""What `-c` and `-f` bring: statements with the place they come from, in the order they were given."""
+"""Reads the statements of `-c` and `-f`, with their places, in the order in which they were given."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["InOrder", "Piece", "Source", "read", "statements"]
 _COMMENTS = re.compile(r"(?:\s+|--[^\n]*\n|/\*.*?\*/)*", re.DOTALL)
 
 META = "dpsql.sources"
-"""Key in click's context under which the sources wait, in order."""
+"""Key in click's context that holds the values of -c and -f, in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Piece:
 
 
 class InOrder(click.Group):
-    """A group that remembers the order of `-c` among `-f`, which click keeps apart."""
+    """A click group that keeps the common order of `-c` and `-f`, which click separates."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse as click does, and once more for the order alone."""
@@ -73,7 +73,7 @@ def _file(name: str) -> Source:
 
 
 def statements(sources: Sequence[Source]) -> list[Piece]:
-    """Cut sources into statements."""
+    """Split sources into statements."""
     from dpsql.language import split
 
     pieces = []

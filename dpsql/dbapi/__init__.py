@@ -1,6 +1,6 @@
-"""The Python connector: PEP 249, and every oddity of it in this one place.
+"""The Python connector, as PEP 249 specifies it.
 
-`connect` opens a `Connection`; its `Cursor` runs statements and hands out rows, Arrow data and the `Release`.
+`connect` opens a `Connection`; its `Cursor` runs statements and returns rows, Arrow data and the `Release`.
 """
 
 from dpsql.dbapi.connection import Connection, connect

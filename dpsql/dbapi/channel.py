@@ -1,4 +1,4 @@
-"""What a connection and its cursors share: the session, behind one lock and one closed flag."""
+"""The session that a connection shares with its cursors, behind one lock and one closed flag."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ Parameters = Sequence[Any] | Mapping[str, Any]
 
 
 class Channel:
-    """Serialises what threads ask of one session; `cancel` alone passes the queue.
+    """Serialises the use of one session by several threads; only `cancel` does not wait.
 
-    It is its own process's: what came through a fork is refused.
+    Only the process that opened it may use it; a forked child is refused.
     """
 
     def __init__(self, session: Session) -> None:
@@ -42,7 +42,7 @@ class Channel:
             return self.open_session().prepare(*asked)
 
     def execute(self, prepared: Prepared) -> StatementResult:
-        """Run what was prepared."""
+        """Run a prepared statement."""
         with self._turn:
             return self.open_session().execute(prepared)
 
@@ -63,12 +63,12 @@ class Channel:
             self._session.close()
 
     @property
-    def here(self) -> bool:
+    def in_own_process(self) -> bool:
         """Whether this process opened it."""
-        return self._turn.here
+        return self._turn.in_own_process
 
     def open_session(self) -> Session:
-        """Return the session, or say that it is closed or another process's."""
+        """Return the session; `InterfaceError` if it is closed or belongs to another process."""
         self._turn.check()
         if self.closed:
             raise InterfaceError("the connection is closed")
@@ -76,7 +76,7 @@ class Channel:
 
 
 def _plain(text: object, parameters: object) -> tuple[str, Any]:
-    """Copy what is asked into plain values, before anything is decided or locked."""
+    """Copy a statement and its parameters into plain values, before the lock is taken."""
     # Imported here: there is a session, so it is loaded; `import dpsql` must not wait for it.
     from dpsql.language import plain, plain_text  # noqa: PLC0415
 

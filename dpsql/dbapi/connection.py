@@ -33,8 +33,8 @@ def connect(
     policy
         Path of the owner's policy file, or a `Policy`.
     analyst
-        Whose questions these are; the ledger writes the name down. dpsql does not verify names: whoever runs
-        this process may give any. Where the policy lists its analysts, others are refused.
+        Name of the analyst; the ledger records it with each charge. dpsql does not verify names: whoever
+        runs this process may give any. Where the policy lists its analysts, others are refused.
 
     Raises
     ------
@@ -50,7 +50,7 @@ def connect(
 
 
 class Connection:
-    """One analyst's way to the data; `dpsql.connect` makes it.
+    """The connection of one analyst; `dpsql.connect` opens it.
 
     Threads may share it (their statements wait for each other), each with cursors of its own. Processes may
     not: after a fork a child opens its own. PEP 249's exceptions are its attributes too.
@@ -80,16 +80,16 @@ class Connection:
         return self.cursor().execute(operation, parameters)
 
     def checked(self, *, tolerance: Number, epsilon: Number, misses: int) -> CheckedCounts:
-        """Open a stream of counts that are answered by guesses; only guesses that are off are paid for.
+        """Open a stream of counts that are answered by guesses; only rejected guesses are charged.
 
         Parameters
         ----------
         tolerance
-            A guess is good while it is off by less, in counts (up to noise).
+            A guess is accepted if its error is smaller, in counts (up to noise).
         epsilon
             The most the stream can cost, reserved now; what is not spent is given back on `close`.
         misses
-            How many bad guesses it pays for.
+            How many rejected guesses the stream can answer.
         """
         return self._channel.open_session().checked(tolerance=tolerance, epsilon=epsilon, misses=misses)
 
@@ -128,5 +128,5 @@ class Connection:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         # A child of a fork leaves the block as well; the connection is its parent's.
-        if self._channel.here and not self._channel.closed:
+        if self._channel.in_own_process and not self._channel.closed:
             self.close()

@@ -1,8 +1,8 @@
-"""The cursor: runs statements, hands out rows, Arrow data and the release."""
+"""The cursor: runs statements, returns rows, Arrow data and the release."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 from dpsql.dbapi.rows import Row, Rows
 from dpsql.errors import InterfaceError, NotSupportedError
@@ -13,13 +13,29 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from dpsql.charge import Number
+    from dpsql.checked import CheckedCounts
     from dpsql.dbapi.channel import Channel, Parameters
-    from dpsql.dbapi.connection import Connection
     from dpsql.dbapi.typecodes import Column
+    from dpsql.ledger import Budget
     from dpsql.release import Release
     from dpsql.session import StatementResult
 
 __all__ = ["Cursor"]
+
+
+class _Connection(Protocol):
+    """The methods of `Connection`, whose module imports this one."""
+
+    def cursor(self) -> Cursor: ...
+    def execute(self, operation: str, parameters: Parameters | None = None) -> Cursor: ...
+    def checked(self, *, tolerance: Number, epsilon: Number, misses: int) -> CheckedCounts: ...
+    def release(self, number: int) -> Release: ...
+    def budget(self) -> Budget: ...
+    def cancel(self) -> None: ...
+    def commit(self) -> None: ...
+    def rollback(self) -> None: ...
+    def close(self) -> None: ...
 
 
 class Cursor:
@@ -40,7 +56,7 @@ class Cursor:
 
     lastrowid = None
 
-    def __init__(self, connection: Connection, channel: Channel) -> None:
+    def __init__(self, connection: _Connection, channel: Channel) -> None:
         self.connection = connection
         self.arraysize = 1
         self._channel = channel
@@ -48,7 +64,7 @@ class Cursor:
         self._release: Release | None = None
         self._closed = False
 
-    # -- what was answered
+    # -- the result
 
     @property
     def description(self) -> tuple[Column, ...] | None:
@@ -67,7 +83,7 @@ class Cursor:
 
     @property
     def release(self) -> Release | None:
-        """The private answer with everything free beside its rows; None for a public statement."""
+        """The release of a private statement; None for a public statement."""
         return self._release
 
     # -- running
@@ -185,7 +201,7 @@ class Cursor:
     # -- the end
 
     def close(self) -> None:
-        """Forget the result; the cursor is of no use from here on. Closing twice is harmless."""
+        """Drop the result and close the cursor. Closing twice is harmless."""
         self._forget()
         self._closed = True
 

@@ -1,4 +1,4 @@
-"""One result as it is fetched: Arrow data, turned into Python tuples only for the rows that are asked for."""
+"""A result while it is fetched: Arrow data, converted to Python tuples only for the fetched rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _AHEAD = 256
 
 
 class Rows:
-    """A result and how far it was read. Reading never runs the statement again."""
+    """A result and the position up to which it was read. Reading never runs the statement again."""
 
     def __init__(self, table: pa.Table) -> None:
         self.table = table

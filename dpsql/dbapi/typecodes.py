@@ -1,4 +1,4 @@
-"""`Cursor.description`: which SQL type a column has, comparable with PEP 249's type objects."""
+"""Type codes of `Cursor.description`, comparable with PEP 249's type objects."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ _NAMES = {
 
 
 def describe(schema: pa.Schema) -> tuple[Column, ...]:
-    """Describe a result's columns as PEP 249 wants: seven fields each, those dpsql does not know None."""
+    """Return the columns of a result as PEP 249 defines them: seven fields each, unknown ones None."""
     return tuple((field.name, *_code(field.type), None) for field in schema)
 
 

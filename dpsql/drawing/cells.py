@@ -1,10 +1,10 @@
-"""Text in a terminal's cells: how wide it is, how it is cut, and how nothing in it can steer the terminal."""
+"""Text in the cells of a terminal: its width, truncation and padding, and escapes of control characters."""
 
 from __future__ import annotations
 
 import unicodedata
 
-__all__ = ["cut", "folded", "neutral", "pad", "width"]
+__all__ = ["cut", "escape_controls", "folded", "pad", "width"]
 
 _JOINERS = "\u200c\u200d"
 """Zero-width joiners: format characters that scripts need, and that do no harm."""
@@ -12,10 +12,10 @@ _UNSAFE = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 """Controls (escape sequences start with one), text direction, lone surrogates, line separators."""
 
 
-def neutral(text: str, encoding: str = "utf-8") -> str:
-    r"""Write what would steer a terminal, break a line or cannot be encoded as an escape.
+def escape_controls(text: str, encoding: str = "utf-8") -> str:
+    r"""Replace control characters, line breaks and characters that cannot be encoded by escapes.
 
-    >>> print(neutral("red\x1b[31m\nnext"))
+    >>> print(escape_controls("red\x1b[31m\nnext"))
     red\x1b[31m\nnext
     """
     if text.isascii() and text.isprintable():
@@ -47,7 +47,7 @@ def _cells(char: str) -> int:
 
 
 def cut(text: str, cells: int, ellipsis: str = "…") -> str:
-    """Shorten a text to at most so many cells, with an ellipsis where something is missing.
+    """Truncate a text to at most `cells` cells; an ellipsis marks the truncation.
 
     >>> cut("Essential hypertension", 10)
     'Essential…'
@@ -66,7 +66,7 @@ def cut(text: str, cells: int, ellipsis: str = "…") -> str:
 
 
 def folded(text: str, cells: int) -> list[str]:
-    """Break a text into lines of at most so many cells, at blanks where there are some.
+    """Break a text into lines of at most `cells` cells, at blanks where possible.
 
     >>> folded("one of two or three", 8)
     ['one of', 'two or', 'three']
@@ -90,6 +90,6 @@ def folded(text: str, cells: int) -> list[str]:
 
 
 def pad(text: str, cells: int, *, right: bool = False) -> str:
-    """Fill a text up with blanks to so many cells, before it if it is to stand right."""
+    """Pad a text with blanks to `cells` cells; `right` aligns it right."""
     blanks = " " * (cells - width(text))
     return blanks + text if right else text + blanks

@@ -18,7 +18,7 @@ __all__ = ["Shown", "columns"]
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """One column: its heading, whether it stands right as numbers do, its cells (None is NULL)."""
+    """One column: its heading, whether it is aligned right, its cells (None is NULL)."""
 
     name: str
     right: bool

@@ -78,7 +78,7 @@ def _steps(half: float, place: int) -> int:
 
 
 def at_unit(value: float, place: int, rounding: str = ROUND_HALF_EVEN) -> str:
-    """Write a number to a decimal place, thousands apart.
+    """Write a number rounded to a decimal place, with separators of thousands.
 
     >>> at_unit(1234.4, 0), at_unit(12347.0, 1), at_unit(-0.01, 0), at_unit(2.5, -2)
     ('1,234', '12,350', '0', '2.50')
@@ -110,9 +110,9 @@ class Estimate:
 
     @property
     def half(self) -> float | None:
-        """What stands behind ±: the farther of the two bounds, so that ± covers the whole interval.
+        """Half-width that is shown after ±: the distance to the farther bound, so that ± covers the interval.
 
-        None if there are not two, or they lie so unevenly (one twice as far) that ± would mislead.
+        None if a bound is missing, or if one is more than twice as far as the other: ± would mislead.
         """
         if self.low is None or self.high is None:
             return None
@@ -121,7 +121,7 @@ class Estimate:
 
     @property
     def unit(self) -> int | None:
-        """Decimal place of the noise: where the value's digits stop meaning anything."""
+        """Decimal place of the noise; lower digits of the value carry no information."""
         spans = [abs(bound - self.value) for bound in (self.low, self.high) if bound is not None]
         return unit_of(max(spans)) if spans else None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dpsql.drawing.cells import cut, neutral, pad, width
+from dpsql.drawing.cells import cut, escape_controls, pad, width
 from dpsql.drawing.columns import columns
 from dpsql.drawing.readable import summary
 
@@ -24,7 +24,7 @@ def release_text(release: Released) -> str:
     texts = []
     for column in columns(release, _ROWS):
         cells = [column.name, *("NULL" if cell is None else cell for cell in column.cells)]
-        short = [cut(neutral(cell), _CELLS) for cell in cells]
+        short = [cut(escape_controls(cell), _CELLS) for cell in cells]
         widest = max(map(width, short))
         texts.append([pad(cell, widest, right=column.right) for cell in short])
     lines = ["  ".join(cells).rstrip() for cells in zip(*texts, strict=True)]
@@ -33,4 +33,6 @@ def release_text(release: Released) -> str:
         lines.append(f"({more} more rows)")
     if not release.rows.num_rows:
         lines.append("(no rows)")
-    return "\n".join([f"<Release: {release.selection}>", *lines, neutral(" · ".join(summary(release, None)))])
+    return "\n".join(
+        [f"<Release: {release.selection}>", *lines, escape_controls(" · ".join(summary(release, None)))]
+    )

@@ -1,4 +1,4 @@
-"""A release as people read it, before it is drawn: estimates with their intervals, price, certainty."""
+"""Readable parts of a release: estimates with their intervals, its price, its certainty."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _estimates(release: Released, name: str) -> Estimates:
 
 
 def price(charge: Charge, total: Charge | None = None) -> str:
-    """Write a charge, and of how much: `epsilon 0.5 of 5`; delta only where there is some."""
+    """Write a charge and the budget it is taken from: `epsilon 0.5 of 5`; delta only if it is not 0."""
     text = f"epsilon {charged(charge.epsilon)}"
     if total is not None:
         text += f" of {left(total.epsilon)}"
@@ -60,7 +60,7 @@ def price(charge: Charge, total: Charge | None = None) -> str:
 
 
 def certainty(release: Released, *, pm: str = "±") -> str:
-    """Write how sure the counts are (`95% ± 41`), or without counts the scale of the selection's noise."""
+    """Write the interval width of the counts (`95% ± 41`); without counts, the scale of the noise."""
     halves = [estimate.half for estimate in ordering(release) if estimate is not None]
     known = [half for half in halves if half is not None and unit_of(half) is not None]
     if not known or len(known) < len(halves):
@@ -71,7 +71,7 @@ def certainty(release: Released, *, pm: str = "±") -> str:
 
 
 def summary(release: Released, total: Charge | None, *, pm: str = "±") -> list[str]:
-    """Write what it cost, how it was made, how sure it is; each a part of the line below an answer."""
+    """Return the parts of the line below an answer: its price, its mechanism, its certainty."""
     if release.reused is not None:
         cost = f"asked before, on {release.reused:%Y-%m-%d %H:%M}: nothing spent"
     else:

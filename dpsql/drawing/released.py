@@ -1,4 +1,4 @@
-"""What this room needs of a `dpsql.Release`, which stands above it and draws itself with it."""
+"""The type of a release as this package draws it; `dpsql.release` imports the package, not the reverse."""
 
 # ruff: noqa: D102  the attributes are those of dpsql.Release, which describes them
 
@@ -19,7 +19,7 @@ __all__ = ["Released"]
 
 
 class Released(Protocol):
-    """What is drawn of a `dpsql.Release`, which stands above this room and draws itself with it."""
+    """The attributes of a `dpsql.Release` that are drawn."""
 
     @property
     def rows(self) -> pa.Table: ...

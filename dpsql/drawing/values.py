@@ -1,4 +1,4 @@
-"""Values for reading: a column's as Python's, also those Python cannot hold, and one value as text."""
+"""Converts Arrow columns to Python values, also where Python has no such value, and a value to text."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _texts(column: pa.ChunkedArray) -> list[str | None]:
 
 
 def text(value: object) -> str:
-    """Write one value that is not NULL; text that says NULL is quoted, so that NULL is NULL."""
+    """Write one value that is not NULL; the text "NULL" is quoted, to distinguish it from NULL."""
     if isinstance(value, str):
         return "'NULL'" if value == "NULL" else value
     if isinstance(value, bool):

@@ -19,7 +19,7 @@ from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.engines.translate import PublicRelation, TargetColumn, Translated, Untranslatable, translate
 from dpsql.engines.worker import Ending, run
 from dpsql.errors import InternalError, OperationalError, PolicyError
-from dpsql.exclusive import Home
+from dpsql.exclusive import OwnerProcess
 from dpsql.policy import CsvSource, DatabaseSource, ParquetSource, UnitColumn
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class RemoteEngine(ABC):
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
-        self._home = Home("engine")
+        self._owner_process = OwnerProcess("engine")
         self._cancelled = False
         self._translations: OrderedDict[str, Translated] = OrderedDict()
         self._public_relations: dict[str, PublicRelation] = {}
@@ -181,7 +181,7 @@ class RemoteEngine(ABC):
 
     def _rows(self, statement: Translated, cancelled: str) -> pa.Table | None:
         """Return the rows of a statement, or None if it failed and the engine was reopened."""
-        self._home.check()
+        self._owner_process.check()
         self._cancelled = False
         ended = run(
             lambda: self.fetch(statement),

@@ -4,13 +4,13 @@
 ``ledger``        `Ledger`, what the session calls
 ``charging``      the life of a charge, inside one transaction: reserve, step, settle, fail, cancel
 ``limits``        how many statements may fail or be cancelled, and the slots of those that run
-``store``         the connection: transactions, waiting, threads, forks
-``schema``        the file: its tables, its creation, recognising it
+``store``         a process's connection: transactions, waiting, threads, forks
+``schema``        the file: its tables, creation, recognition and migration
 ``amounts``       exact amounts as text
-``process_identity``  is the process that holds a reservation still alive?
+``process_identity``  whether the process that holds a reservation is still alive
 ``checking``      the invariants, verified
-``faults``        one clear error for each way a file can fail
-``records``       what is handed out
+``faults``        one clear error for each kind of failure of the file
+``records``       the types that the ledger returns
 ================  ===========================================================================
 """
 

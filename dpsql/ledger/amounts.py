@@ -13,12 +13,12 @@ __all__ = ["DamagedError", "moved", "read", "rounded_up", "shown", "too_wide", "
 
 
 class DamagedError(ValueError):
-    """What is stored cannot have been written by the ledger."""
+    """A stored amount that the ledger cannot have written."""
 
 
 _STORED = re.compile(r"(0|[1-9]\d{0,2999})/([1-9]\d{0,2999})", re.ASCII)
 
-# A total is a sum of rationals, so its denominator grows with every new prime an analyst thinks of. Without
+# A total is a sum of rationals, so its denominator grows with every new prime in a charge. Without
 # a limit the cost of a charge would grow too, and the text of a total would outgrow what Python converts.
 _WIDEST = 4096
 _GRID = 10**60

@@ -33,17 +33,17 @@ POLICY = "policy"
 ANYBODY = "*"
 """Stands for every analyst whom the policy does not name."""
 _LATELY = 1000
-"""Releases that are looked through for a statement's text, which has no index."""
+"""How many of the latest releases are searched for a statement's text, which has no index."""
 
 
 @dataclass(frozen=True, slots=True)
 class Caps:
-    """What the policy allows: in all, to each analyst, to one statement."""
+    """Caps of the policy: on the total, on each analyst, on one statement."""
 
     total: Charge
     per_query: Fraction | None
     analysts: Mapping[str, Charge]
-    """By name; `*` is everybody else's, each one's own. Where there are any, others are refused."""
+    """Cap by name; `*` is that of each analyst not named. If there is any cap, other analysts are refused."""
     limits: Limits
 
     def of(self, analyst: str) -> Charge | None:
@@ -91,8 +91,8 @@ def reserve(
     caps.check_listed(analyst)
     limits.check(connection, caps.limits, analyst)
     if caps.per_query is not None and charge.epsilon > caps.per_query:
-        room = Charge(caps.per_query, (caps.total - spent(connection, POLICY)).delta)
-        raise _exceeded(charge, room, "query")
+        available = Charge(caps.per_query, (caps.total - spent(connection, POLICY)).delta)
+        raise _exceeded(charge, available, "query")
     for name, cap in _caps(caps, analyst):
         _spend(connection, name, charge, cap)
     entry = _enter(connection, charge, who, shared=False)
@@ -101,7 +101,7 @@ def reserve(
 
 
 def step(connection: sqlite3.Connection, reservation: Reservation, number: int, charge: Charge) -> None:
-    """Write down what a stream has spent, the answer that it is about to hand out included."""
+    """Record what a stream has spent, including the answer that it returns next."""
     _reserved(connection, reservation)
     last, before = progress(connection, reservation.entry)
     if number != last + 1:
@@ -173,7 +173,7 @@ def find(connection: sqlite3.Connection, reuse_key: str, analyst: str) -> Stored
 def asked(
     connection: sqlite3.Connection, question: str, statement: str, analyst: str
 ) -> list[tuple[str, str]]:
-    """Return keys and times of an analyst's releases under a key's beginning, or of the same text."""
+    """Return keys and times of an analyst's releases with a key of this prefix, or with the same text."""
     same_question = connection.execute(
         "SELECT reuse_key, at FROM release WHERE analyst = ? AND reuse_key >= ? AND reuse_key < ?"
         " ORDER BY number DESC LIMIT 1",
@@ -189,7 +189,7 @@ def asked(
 
 
 def share(connection: sqlite3.Connection, caps: Caps, reuse_key: str, analyst: str) -> StoredRelease | None:
-    """Give an analyst another one's release, charged to the former's own cap; None if there is none."""
+    """Copy another analyst's release to `analyst`, charged to that one's own cap; None if there is none."""
     caps.check_listed(analyst)
     own = find(connection, reuse_key, analyst)
     if own is not None:
@@ -257,7 +257,7 @@ def _enter(
 
 
 def _reserved(connection: sqlite3.Connection, reservation: Reservation) -> tuple[str, str, str]:
-    """Return when, whose and by which process, if the reservation still stands."""
+    """Return time, analyst and process of a reservation; raise if it has ended."""
     row = connection.execute(
         "SELECT reserved_epsilon, reserved_delta, state, at, analyst, holder FROM entry WHERE entry = ?",
         (reservation.entry,),
@@ -284,16 +284,18 @@ def _store(
     return cursor.lastrowid
 
 
-def _exceeded(requested: Charge, room: Charge, name: str) -> BudgetExceeded:
-    """Word the refusal; what is asked for is rounded up and what is left down, against the analyst."""
-    if requested.epsilon > room.epsilon:
+def _exceeded(requested: Charge, available: Charge, name: str) -> BudgetExceeded:
+    """Return the error; the requested amount is rounded up, the available one down."""
+    if requested.epsilon > available.epsilon:
         asked = f"epsilon {shown(requested.epsilon, up=True)}"
-        left = shown(room.epsilon, up=False)
+        left = shown(available.epsilon, up=False)
     else:
         asked = f"delta {shown(requested.delta, up=True)}"
-        left = shown(room.delta, up=False)
+        left = shown(available.delta, up=False)
     text = {
         "query": f"the statement costs {asked}, but one statement may cost at most {left}",
         POLICY: f"the statement costs {asked}, but only {left} of the budget is left",
     }.get(name, f"the statement costs {asked}, but only {left} of your own budget is left")
-    return BudgetExceeded(text, (requested.epsilon, requested.delta), (room.epsilon, room.delta), scope=name)
+    return BudgetExceeded(
+        text, (requested.epsilon, requested.delta), (available.epsilon, available.delta), scope=name
+    )

@@ -1,4 +1,4 @@
-"""Verify that what the ledger holds is consistent, for the owner and for tests."""
+"""Verifies the invariants of the ledger, for the owner and for tests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["problems"]
 
 
 def problems(connection: sqlite3.Connection) -> list[str]:
-    """Return a sentence for each thing that is wrong; none if all is well."""
+    """Return a sentence for each violated invariant."""
     found = [
         f"the file is damaged: {text}"
         for (text,) in connection.execute("PRAGMA integrity_check")
@@ -88,7 +88,7 @@ def _releases(connection: sqlite3.Connection) -> Iterator[str]:
 
 
 def _steps(connection: sqlite3.Connection) -> Iterator[str]:
-    """Check that what streams have spent never falls, and bounds what they are charged from below."""
+    """Check that the recorded loss of a stream never falls, and is never above its charge."""
     rows = connection.execute(
         "SELECT p.entry, p.step, p.epsilon, p.delta, e.charged_epsilon, e.charged_delta"
         " FROM progress p JOIN entry e ON e.entry = p.entry ORDER BY p.entry, p.step"

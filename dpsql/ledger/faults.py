@@ -1,4 +1,4 @@
-"""One clear error for everything that can go wrong with the ledger's file."""
+"""Turns every failure of the ledger's file into one clear error."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def _code(error: sqlite3.Error) -> int:
 
 
 def busy(error: sqlite3.Error) -> bool:
-    """Whether another connection is in the way, so that waiting helps."""
+    """Whether another connection holds the lock, so that waiting helps."""
     return _code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 @contextmanager
 def faults(path: Path) -> Iterator[None]:
-    """Turn errors of the file into one `OperationalError`; dpsql's own pass."""
+    """Raise errors of the file as `OperationalError`; dpsql's own errors stay as they are."""
     try:
         yield
     except Error:

@@ -1,4 +1,4 @@
-"""The ledger as the session uses it: exact budgets, durable charges, stored releases."""
+"""`Ledger`, the interface of this package: exact budgets, durable charges, stored releases."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _ENTRIES_PER_CHECKPOINT = 128
 
 
 class Ledger:
-    """What was spent, written down so that no crash, race or second process can spend it twice.
+    """A durable record of charges; no crash, race or second process can spend a budget twice.
 
-    A charge lives through `reserve` (durable before any data is read), then `settle` (to the realised
-    charge, together with the release, durable before a row is handed out). What is not settled stays
+    A charge begins with `reserve` (durable before any data is read) and ends with `settle` (to the realised
+    charge, together with the release, durable before a row is returned). What is not settled stays
     charged in full. One file, one policy; any number of threads and processes, also across `fork`.
 
     Every failure of the file is an `OperationalError`, and leaves nothing released.
@@ -112,7 +112,7 @@ class Ledger:
         return name
 
     def step(self, reservation: Reservation, number: int, charge: Charge) -> None:
-        """Write down what a stream has spent so far; only then may it hand out the answer it was spent on.
+        """Record what a stream has spent so far; only then may it return the answer that this paid for.
 
         Steps are numbered from 1 and charges never fall. What is written binds `settle`. A number that
         another user of the reservation has written is an `InternalError`.
@@ -128,9 +128,9 @@ class Ledger:
         release: bytes | None = None,
         reuse_key: str | None = None,
     ) -> int:
-        """Lower the reservation to what was really spent and store the release; return its number.
+        """Lower the reservation to the realised charge and store the release; return its number.
 
-        Only when this has returned may the answer be handed out. A realised charge above the reserved one
+        The answer may be returned to the analyst only after that. A realised charge above the reserved one
         or below the last step's, or a reservation that has ended already, is an `InternalError`; another
         process's reservation is an `InterfaceError`.
         """
@@ -157,10 +157,10 @@ class Ledger:
             return charging.find(connection, reuse_key, _named(analyst))
 
     def share(self, reuse_key: str, analyst: str) -> StoredRelease | None:
-        """Give the analyst another one's release under the key, where the policy shares releases.
+        """Copy another analyst's release under the key to this one, where the policy shares releases.
 
-        It is charged to the analyst's own cap, not to the policy's again, and is then the analyst's own:
-        found like any other, and never charged twice.
+        It is charged to the analyst's own cap, not to the policy's again. From then on it is one of the
+        analyst's own releases, which `find` returns at no cost.
         Raises `BudgetExceeded` if that cap does not allow it. None if there is no such release.
         """
         with self._store.write() as connection:
@@ -255,12 +255,12 @@ class Ledger:
             return limits.ended(connection, "cancelled", _named(analyst))
 
     def clear_failures(self, analyst: str | None = None) -> None:
-        """Forget what failed or was cancelled, of an analyst or of all. The owner's to call."""
+        """Reset the counts of failed and cancelled statements, of an analyst or of all; for the owner."""
         with self._store.write() as connection:
             limits.clear(connection, analyst)
 
     def vetted(self, source: str, version: str) -> bool:
-        """Whether a source was read through its declared types before, in this version."""
+        """Whether this version of a source was read through its declared types before."""
         with self._store.read() as connection:
             row = connection.execute(
                 "SELECT value FROM meta WHERE name = ?", (f"vetted {source}",)
@@ -268,32 +268,32 @@ class Ledger:
         return row is not None and row[0] == version
 
     def vet(self, source: str, version: str) -> None:
-        """Write down that a source was read through its declared types, in this version."""
+        """Record that this version of a source was read through its declared types."""
         with self._store.write() as connection:
             connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (f"vetted {source}", version))
 
     def recall(self, name: str) -> str | None:
-        """Return what was remembered under a name."""
+        """Return the value stored under a name; None if there is none."""
         with self._store.read() as connection:
             row = connection.execute("SELECT value FROM meta WHERE name = ?", (_text(name),)).fetchone()
         return None if row is None else str(row[0])
 
     def remember(self, name: str, value: str) -> None:
-        """Keep a value under a name, in place of an older one."""
+        """Store a value under a name, replacing an older one."""
         with self._store.write() as connection:
             connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_text(name), value))
 
     def asked(self, question: str, statement: str, analyst: str) -> list[tuple[str, datetime]]:
-        """Return the reuse keys, with their times, of the analyst's releases that answer nearly the same.
+        """Return reuse keys and times of the analyst's releases of the same question or statement text.
 
-        They begin with `question`, or their statement has the same text and is not long past.
+        Keys of the same question begin with `question`; text is compared for recent releases only.
         """
         with self._store.read() as connection:
             rows = charging.asked(connection, question, _text(statement), _named(analyst))
         return [(key, datetime.fromisoformat(at)) for key, at in rows]
 
     def check(self) -> list[str]:
-        """Verify every invariant; return a sentence for each violation, none if all is well."""
+        """Verify every invariant; return a sentence for each violation."""
         with self._store.read() as connection:
             return checking.problems(connection)
 

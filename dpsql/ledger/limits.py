@@ -1,4 +1,4 @@
-"""How many statements may end without an answer: an analyst's own, and those of all analysts together.
+"""Limits on statements that end without an answer: of one analyst, and of all analysts together.
 
 Whether a statement failed can depend on the data, and so can which one of many did. Each reservation may
 still fail or be cancelled, so each holds a slot of both limits from the moment it is charged: statements
@@ -21,7 +21,7 @@ _CLEAR = "until the owner has looked and run `dpsql budget --clear-failures`"
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The most statements that may fail, or be cancelled, between two looks of the owner's."""
+    """The most statements that may fail, or be cancelled, until the owner clears the counts."""
 
     failures: int
     failures_total: int
@@ -36,7 +36,7 @@ class Limits:
         cancelled: int | None = None,
         cancelled_total: int | None = None,
     ) -> Self:
-        """Fill in the defaults: ten analysts' worth in all, 20 cancelled ones or as many as may fail."""
+        """Fill in defaults: totals are ten times an analyst's limit, 20 cancelled (or `failures` if more)."""
         own = max(20, failures) if cancelled is None else cancelled
         return cls(
             failures,
@@ -47,7 +47,7 @@ class Limits:
 
 
 def check(connection: sqlite3.Connection, limits: Limits, analyst: str) -> None:
-    """Refuse a statement that has no slot left, if all that runs now were to fail or be cancelled."""
+    """Refuse a statement if it could exceed a limit, should all running ones fail or be cancelled."""
     _keep_lost(connection, analyst)
     running, running_total = _counts(connection, "running", analyst)
     failed, failed_total = _counts(connection, "failure", analyst)
@@ -95,7 +95,7 @@ def take_slot(connection: sqlite3.Connection, analyst: str) -> None:
 
 
 def release_slot(connection: sqlite3.Connection, analyst: str, mine: str) -> None:
-    """Count one reservation less; there is nothing to count if the owner cleared it meanwhile."""
+    """Count one running reservation less, unless the owner has cleared it meanwhile."""
     key = (analyst, mine)
     connection.execute("DELETE FROM running WHERE analyst = ? AND holder = ? AND n = 1", key)
     if not connection.execute("SELECT changes()").fetchone()[0]:
@@ -110,7 +110,7 @@ def add(connection: sqlite3.Connection, table: str, analyst: str, n: int = 1) ->
 
 
 def failures(connection: sqlite3.Connection, analyst: str) -> int:
-    """Return how many of an analyst's statements failed, those whose process may be gone included."""
+    """Return how many of an analyst's statements failed, including those whose process may have ended."""
     lost = sum(n for _, n, living in _held(connection, analyst) if not living)
     return lost + _counts(connection, "failure", analyst)[0]
 
@@ -121,7 +121,7 @@ def ended(connection: sqlite3.Connection, table: str, analyst: str) -> int:
 
 
 def clear(connection: sqlite3.Connection, analyst: str | None) -> None:
-    """Forget what failed or was cancelled, of one analyst or of all."""
+    """Reset the counts of failed and cancelled statements, of one analyst or of all."""
     chosen, given = ("analyst = ?", (analyst,)) if analyst is not None else ("1", ())
     connection.execute(f"DELETE FROM failure WHERE {chosen}", given)
     connection.execute(f"DELETE FROM cancelled WHERE {chosen}", given)
@@ -132,7 +132,7 @@ def clear(connection: sqlite3.Connection, analyst: str | None) -> None:
 
 
 def _counts(connection: sqlite3.Connection, table: str, analyst: str) -> tuple[int, int]:
-    """Return the number of an analyst's in one of the tables of counts, and that of all analysts."""
+    """Return the sums of a table of counts: of one analyst, and of all analysts."""
     row = connection.execute(
         f"SELECT COALESCE(SUM(n) FILTER (WHERE analyst = ?), 0), COALESCE(SUM(n), 0) FROM {table}", (analyst,)
     ).fetchone()
@@ -140,7 +140,7 @@ def _counts(connection: sqlite3.Connection, table: str, analyst: str) -> tuple[i
 
 
 def _keep_lost(connection: sqlite3.Connection, analyst: str) -> None:
-    """Count for good what is known to be lost: the list of what runs stays as short as that of processes."""
+    """Count reservations of ended processes as failures and delete their rows, to keep the table short."""
     for other, n, living in _held(connection, analyst):
         if living is False:
             connection.execute("DELETE FROM running WHERE analyst = ? AND holder = ?", (analyst, other))
@@ -148,6 +148,6 @@ def _keep_lost(connection: sqlite3.Connection, analyst: str) -> None:
 
 
 def _held(connection: sqlite3.Connection, analyst: str) -> list[tuple[str, int, bool | None]]:
-    """List the processes that hold reservations of an analyst, how many, and whether they live."""
+    """Return processes that hold reservations of an analyst: identity, number, whether it is alive."""
     rows = connection.execute("SELECT holder, n FROM running WHERE analyst = ?", (analyst,)).fetchall()
     return [(other, n, process_identity.is_alive(other)) for other, n in rows]

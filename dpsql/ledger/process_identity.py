@@ -1,7 +1,7 @@
-"""Which process holds a reservation, and whether that process still lives.
+"""Identifies the process that holds a reservation, and tests whether that process is alive.
 
-A statement that takes its process down with it (the engine ran out of memory) never says that it failed.
-That is a data-dependent failure as well, so a reservation whose process is gone counts as one.
+A statement whose process dies with it (the engine ran out of memory) never reports its failure. That
+failure may depend on the data as well, so a reservation whose process is gone counts as failed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["current", "is_alive"]
 
 
 def current() -> str:
-    """Return this process's identity: where it runs, its number, and when it started."""
+    """Return the identity of this process: machine and container, process number, start time."""
     return _identity(os.getpid())
 
 
@@ -27,7 +27,7 @@ def _identity(process: int) -> str:
 
 
 def is_alive(holder: str) -> bool | None:
-    """Whether the process lives; None if that cannot be known from here (another machine or container)."""
+    """Whether the process is alive; None if that is unknown (another machine or container)."""
     if holder == current():
         return True
     place, process, started = ["", "", *holder.rsplit("|", 2)][-3:]
@@ -46,7 +46,7 @@ def is_alive(holder: str) -> bool | None:
 
 
 def _place() -> str:
-    """Name what process numbers are unique in: this boot of this machine, this container."""
+    """Return the scope in which process numbers are unique: boot of the machine, and container."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         space = os.readlink("/proc/self/ns/pid")

@@ -1,4 +1,4 @@
-"""What the ledger hands out: reservations, budgets, stored releases, entries."""
+"""The types that the ledger returns: reservations, budgets, stored releases, entries."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """The leave to run one statement: its maximal charge is already durable."""
+    """Permission to run one statement, whose largest charge is durable already."""
 
     entry: int
     charge: Charge
@@ -29,7 +29,7 @@ class Reservation:
 
 @dataclass(frozen=True, slots=True)
 class StoredRelease:
-    """An answer given before, to be given again to the same analyst at no cost."""
+    """A stored answer, which the same analyst gets again at no cost."""
 
     number: int
     when: datetime
@@ -64,7 +64,7 @@ class Entry:
     reserved: Charge
     charged: Charge
     state: str
-    """`reserved` (running, or ended without a word), `settled`, `failed`, `cancelled`; all but `settled`
+    """`reserved` (running, or ended without a record), `settled`, `failed`, `cancelled`; all but `settled`
     are charged in full."""
     release: int | None
     shared: bool

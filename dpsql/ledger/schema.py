@@ -1,4 +1,4 @@
-"""The ledger's file: its tables, how it comes into being, how it is recognised and brought up to date."""
+"""The ledger's file: its tables, its creation, its recognition, and its migration to a newer version."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def create(path: Path, policy_id: str) -> None:
 
 
 def update(connection: sqlite3.Connection) -> None:
-    """Bring a recognised file of an older version up to date, whole or not at all; charges stay."""
+    """Migrate a file of an older version in one transaction; charges stay as they are."""
     if _version(connection) == VERSION:
         return
     try:
@@ -157,7 +157,7 @@ def _version(connection: sqlite3.Connection) -> int:
 
 
 def _statements(script: str) -> list[str]:
-    """Split a script; `executescript` would end the transaction it stands in."""
+    """Split a script into statements; `executescript` would commit the open transaction."""
     found, begun = [], ""
     for line in script.splitlines(keepends=True):
         begun += line
@@ -168,7 +168,7 @@ def _statements(script: str) -> list[str]:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the file's name durable: a ledger that vanished with the power would be made anew, unspent."""
+    """Make the file's name durable: a ledger lost in a power failure would be created again, unspent."""
     if not hasattr(os, "O_DIRECTORY"):
         return
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -179,7 +179,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def recognise(connection: sqlite3.Connection, path: Path, policy_id: str) -> None:
-    """Raise unless the file is a ledger, of a version known here, and this policy's."""
+    """Raise unless the file is a ledger of this policy, in a known version."""
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     version = _version(connection)
     if application != APPLICATION:

@@ -1,4 +1,4 @@
-"""The one connection a process has to the ledger's file: transactions, waiting, threads, forks."""
+"""A process's only connection to the ledger's file: transactions, waiting, threads, forks."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ class Store:
 
     @contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
-        """Give a connection that sees one state of the ledger."""
+        """Yield a connection in a read transaction, which sees one state of the ledger."""
         # BEGIN alone takes no snapshot: the first statement does.
         with self._transaction("BEGIN", "SELECT 1 FROM meta") as connection:
             yield connection
 
     @contextmanager
     def write(self) -> Iterator[sqlite3.Connection]:
-        """Give a connection that alone may write; what was written is durable when the block ends."""
+        """Yield a connection in an exclusive write transaction, which is durable when the block ends."""
         with self._transaction("BEGIN IMMEDIATE") as connection:
             yield connection
 
@@ -142,7 +142,7 @@ class Store:
         update(connection)
 
     def _roll_back(self, error: BaseException) -> None:
-        """Undo the transaction; after an error of the file, also let go of the connection."""
+        """Roll the transaction back; after an SQLite error, also close the connection."""
         self._undo()
         if isinstance(error, sqlite3.Error):
             self._drop()
@@ -160,7 +160,7 @@ class Store:
                 connection.close()
 
     def checkpoint(self) -> None:
-        """Move the log into the file; what it holds is durable without that, so errors do not matter."""
+        """Move the log into the file; the log is durable by itself, so errors are ignored."""
         with self._lock, suppress(sqlite3.Error):
             if self._connection is not None and not self._inside:
                 # Waits for the write lock, and then keeps others from committing meanwhile.
@@ -169,12 +169,12 @@ class Store:
                 self._connection.execute("PRAGMA busy_timeout = 0")
 
     def before_fork(self) -> None:
-        """Let go of the file: SQLite's connections may not be carried into another process."""
+        """Close the connection: SQLite's connections may not be used in another process."""
         self._lock.acquire()
         self._drop()
 
     def after_fork(self, *, child: bool) -> None:
-        """Go on after a fork, in the parent or in the child."""
+        """Make the store usable after a fork, in the parent or in the child."""
         if child:
             self._lock = threading.RLock()
             self._process = os.getpid()
@@ -183,7 +183,7 @@ class Store:
             self._lock.release()
 
     def _inherited(self) -> None:
-        """Set aside a connection that came through a fork Python was not told of.
+        """Set aside a connection inherited through a fork that did not run Python's fork hooks.
 
         It may not even be closed: that would remove the parent's locks and its log.
         """

@@ -1,6 +1,6 @@
-"""The owner's tools: what a source declares of itself, and whether a policy is true of its data.
+"""The owner's tools: introspection of sources, and verification of a policy against its data.
 
-`introspect_sources` reads no row. `verify` tells exact private facts: it is for the owner alone, and nothing
+`introspect_sources` reads no row. `verify` reports exact private facts: it is for the owner alone. Nothing
 that an analyst can reach calls it.
 """
 

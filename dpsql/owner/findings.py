@@ -1,4 +1,4 @@
-"""What verifying a policy found: exact private facts, for the owner alone."""
+"""Findings of the verification of a policy: exact private facts, for the owner alone."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["Finding", "Report", "times"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was verified.
+    """The result of one check.
 
     `level` is "ok", "note" (worth knowing) or "wrong" (the policy is not true of the data); `place` is the
     policy's key.
@@ -22,11 +22,11 @@ class Finding:
 
 @dataclass(slots=True)
 class Report:
-    """All findings.
+    """All findings of one verification.
 
-    `passed` holds the version of each private table that was read whole and keeps its vouched facts: the
-    ledger remembers it, so that no session has to read the table again before its first statement. So it
-    does of the `lengths` of a table whose values are all within the limit.
+    `passed` holds the version of each private table that is readable and whose unique facts hold. The ledger
+    records it, so that no session has to read the table again before its first statement. A table whose
+    values are all within the length limit has a second entry, under `lengths` of its name.
     """
 
     findings: list[Finding] = field(default_factory=list)
@@ -34,24 +34,24 @@ class Report:
 
     @property
     def wrong(self) -> int:
-        """How many findings say that the policy is wrong."""
+        """Number of findings that contradict the policy."""
         return sum(finding.level == "wrong" for finding in self.findings)
 
     def ok(self, place: str, text: str) -> None:
-        """Add what is as declared."""
+        """Add a finding that agrees with the policy."""
         self.findings.append(Finding("ok", place, text))
 
     def note(self, place: str, text: str) -> None:
-        """Add what the owner should know."""
+        """Add a finding that the owner should know of."""
         self.findings.append(Finding("note", place, text))
 
     def bad(self, place: str, text: str) -> None:
-        """Add what is not as declared."""
+        """Add a finding that contradicts the policy."""
         self.findings.append(Finding("wrong", place, text))
 
 
 def times(number: int, word: str) -> str:
-    """Write a number with its word.
+    """Write a number with its noun, in the plural if needed.
 
     >>> times(1, "row"), times(1234, "value")
     ('1 row', '1,234 values')

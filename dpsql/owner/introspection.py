@@ -1,4 +1,4 @@
-"""What sources declare of themselves, for the owner who writes a policy."""
+"""Introspection of sources, for the owner who writes a policy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What names of tables and columns say: which column names a person, which one names a table's rows."""
+"""Heuristics on names: which column identifies a person, which one identifies a row of a table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _KEY = r"(?:id|key|uuid|guid|number|no|nr|code)"
 
 
 def singular(table: str) -> str:
-    """Return what one row of a table is called.
+    """Return the singular of a table's name, for one row of it.
 
     >>> singular("Orders"), singular("categories"), singular("people"), singular("address")
     ('order', 'category', 'person', 'address')
@@ -34,17 +34,17 @@ def is_key_name(column: str) -> bool:
 
 
 def is_bare_key(column: str) -> bool:
-    """Whether a key's name says nothing of what it names: two tables' columns `id` are not the same."""
+    """Whether a key's name does not say what it identifies, such as `id`: two tables' `id` differ."""
     return not _named(column)
 
 
 def _named(column: str) -> str:
-    """Return what a key's name is about: `order` for order_id, nothing for id."""
+    """Return the thing that a key's name refers to: `order` for order_id, empty for id."""
     return re.sub(rf"_?{_KEY}$", "", fold(column))
 
 
 def names_rows(column: str, table: str, theirs: str) -> bool:
-    """Whether `column` of another table is named as what leads to one row of `table` by its column `theirs`.
+    """Whether `column` of another table is named as a foreign key to the column `theirs` of `table`.
 
     >>> names_rows("order_id", "orders", "order_id"), names_rows("order_id", "orders", "id")
     (True, True)
@@ -68,7 +68,7 @@ def names_person(column: str, table: str) -> bool:
 
 
 def kind_word(column: str, table: str) -> str:
-    """Return one word for what a unit column names.
+    """Return one word for the unit that a column identifies.
 
     >>> kind_word("nurse_id", "staff"), kind_word("id", "customers"), kind_word("email", "people")
     ('nurse', 'customer', 'email')

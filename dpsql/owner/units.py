@@ -1,4 +1,4 @@
-"""Whether the privacy units are what the owner thinks: rows of nobody, other columns that name units."""
+"""Verifies privacy units: reports rows without a unit, and other columns that hold units."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ _NAMING = re.compile(
     r"driver|rider|follower|email|phone)(_|$)",
     re.IGNORECASE,
 )
-"""Words in a column's name that say it names somebody."""
+"""Words in a column's name which suggest that it identifies a person."""
 
 
 def verify_unit(report: Report, inspector: Inspector, table: Table, rows: int) -> None:
-    """Tell of rows that belong to nobody, and of further columns that name units."""
+    """Report rows without a unit, and further columns that hold units."""
     unit = table.unit
     if isinstance(unit, (UnitColumn, UnitVia)):
-        _tell_ownerless(report, inspector, table, unit, rows)
-        _tell_second_units(report, inspector, table, unit)
+        _report_ownerless(report, inspector, table, unit, rows)
+        _report_second_units(report, inspector, table, unit)
 
 
-def _tell_ownerless(
+def _report_ownerless(
     report: Report, inspector: Inspector, table: Table, unit: UnitColumn | UnitVia, rows: int
 ) -> None:
     place, nobody = joined("tables", table.name, "unit"), inspector.ownerless(table.name)
@@ -53,7 +53,7 @@ def _tell_ownerless(
         report.ok(place, every)
 
 
-def _tell_second_units(
+def _report_second_units(
     report: Report, inspector: Inspector, table: Table, unit: UnitColumn | UnitVia
 ) -> None:
     expected = _unit_type(inspector, unit.kind)
@@ -73,7 +73,7 @@ def _tell_second_units(
 
 
 def looks_like_units(column: str, values: int, shared: int, units: int) -> bool:
-    """Whether a column seems to name units: most of its values are units, and it says so or holds many.
+    """Whether a column seems to hold units: most values are units, and its name or their number fits.
 
     A column of small numbers shares its values with a unit that is numbered from 1, hence the last condition.
 
@@ -86,12 +86,12 @@ def looks_like_units(column: str, values: int, shared: int, units: int) -> bool:
 
 
 def verify_others(report: Report, inspector: Inspector, policy: Policy) -> None:
-    """Tell of tables whose rows seem to belong to the units of another table, which they do not protect."""
+    """Report tables whose rows seem to belong to units of another table, which they do not protect."""
     private = [t for t in policy.tables.values() if t.unit is not None and not t.trust_source]
     for table in private:
         others = (parent for parent in private if _kind(parent) != _kind(table))
         texts = (text for parent in others for text in _foreign_units(inspector, table, parent))
-        # A source that cannot be read was told of before.
+        # A source that cannot be read was reported before.
         with suppress(UnreadableError):
             if (text := next(texts, None)) is not None:
                 report.note(joined("tables", table.name, "unit"), text)
@@ -102,7 +102,7 @@ def _kind(table: Table) -> str | None:
 
 
 def _foreign_units(inspector: Inspector, table: Table, parent: Table) -> Iterator[str]:
-    """Tell of columns that have the name and the values of another table's unit, or of its key."""
+    """Yield a text for each column with the name and the values of another table's unit or key."""
     own, owner = table.unit, parent.unit
     if own is None or owner is None or isinstance(owner, UnitRow):
         return
@@ -131,7 +131,7 @@ def _foreign_units(inspector: Inspector, table: Table, parent: Table) -> Iterato
 
 
 def verify_kinds(report: Report, inspector: Inspector, policy: Policy) -> None:
-    """Tell what the tables show together: units of one kind in two types, public tables that name units."""
+    """Report units of one kind that have two types, and public tables with the column of a unit."""
     types: dict[str, tuple[str, str]] = {}
     columns: dict[str, str] = {}
     for name, table in policy.tables.items():
@@ -160,5 +160,5 @@ def _unit_type(inspector: Inspector, kind: str) -> str:
 
 
 def _comparable(kind: SqlType) -> str:
-    """Integers of any width are compared with each other."""
+    """Return the type in which values are compared; integers of all widths are one type."""
     return "integer" if kind.integer else str(kind)

@@ -1,4 +1,4 @@
-"""Whether a policy is true of its data: every column reads, vouched facts hold, domains cover."""
+"""Verifies a policy against its data: columns are readable, unique facts hold, domains cover."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 __all__ = ["verify"]
 
 
-def verify(policy: Policy, tell: Callable[[str], None] = lambda table: None) -> Report:
+def verify(policy: Policy, on_progress: Callable[[str], None] = lambda table: None) -> Report:
     """Verify a policy against its data, reading every column of it once.
 
     Parameters
     ----------
     policy
         The owner's policy.
-    tell
+    on_progress
         Called with each table's name before its rows are read.
     """
     if policy.engine != "duckdb":
@@ -43,7 +43,7 @@ def verify(policy: Policy, tell: Callable[[str], None] = lambda table: None) -> 
         return report
     try:
         for table in policy.tables.values():
-            tell(table.name)
+            on_progress(table.name)
             if table.trust_source and not table.public:
                 text = "trust_source is set: its rows were not read, nothing about them was verified"
                 report.note(joined("tables", table.name), text)
@@ -80,7 +80,7 @@ def _verify_table(
                 _verify_domain(report, inspector, table, column)
         verify_unit(report, inspector, table, rows)
     except UnreadableError as problem:
-        _tell_unreadable(report, inspector, table, str(problem))
+        _report_unreadable(report, inspector, table, str(problem))
 
 
 def _verify_values(report: Report, inspector: Inspector, table: Table, lost: dict[str, int]) -> None:
@@ -95,7 +95,7 @@ def _verify_values(report: Report, inspector: Inspector, table: Table, lost: dic
 
 
 def _verify_lengths(report: Report, inspector: Inspector, policy: Policy, table: Table) -> bool:
-    """Tell of values beyond the limit; return whether there is none."""
+    """Report values longer than the limit; return whether there is none."""
     limit = shown_length(policy.longest_value)
     facts = {column.lower() for fact in table.unique for column in fact}
     found = {column: longer for column, longer in inspector.over_limit(table.name).items() if longer}
@@ -129,7 +129,7 @@ def _verify_domain(report: Report, inspector: Inspector, table: Table, column: s
         report.ok(place, "covers every value")
 
 
-def _tell_unreadable(report: Report, inspector: Inspector, table: Table, words: str) -> None:
+def _report_unreadable(report: Report, inspector: Inspector, table: Table, words: str) -> None:
     problems = inspector.unreadable(table.name)
     if 0 < len(problems) < len(inspector.readers[table.name].columns):
         for column, text in problems.items():

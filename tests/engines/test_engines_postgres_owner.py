@@ -152,14 +152,14 @@ def test_a_column_that_is_calculated_when_it_is_read_is_refused(postgres: Postgr
     session = opened(postgres)
     ask = session.engine._con.ask  # type: ignore[attr-defined]  PostgresEngine
     seen = find_table(ask, table, source)
-    assert [c.kind for c in seen.columns] == ["int8", "text"]
+    assert [c.type_name for c in seen.columns] == ["int8", "text"]
 
     def as_version_18(sql: str) -> list[tuple[object, ...]]:
         assert "a.attgenerated = 'v'" in sql
         return ask(sql.replace("a.attgenerated = 'v'", "a.attname = 'page'"))  # type: ignore[no-any-return]
 
     found = find_table(as_version_18, table, source)
-    assert [c.kind for c in found.columns] == ["int8", "virtual"]
+    assert [c.type_name for c in found.columns] == ["int8", "virtual"]
     with pytest.raises(PolicyError, match="calculated when it is read"):
         scan(table, found, columns, 1000)
     session.close()

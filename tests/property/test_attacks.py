@@ -222,7 +222,7 @@ REFUSED = {
 }
 
 
-class House:
+class Databases:
     """The tables, the shell that compiles, and a connection per number of threads."""
 
     def __init__(self) -> None:
@@ -274,20 +274,20 @@ class House:
 
 
 @pytest.fixture(scope="module")
-def house() -> Iterator[House]:
-    made = House()
+def databases() -> Iterator[Databases]:
+    made = Databases()
     yield made
     made.close()
 
 
-def moved(house: House, name: str) -> list[str]:
+def moved(databases: Databases, name: str) -> list[str]:
     """Run an attack with and without the unit, on one thread and two; say what must not be."""
     data, text = SOUND[name]
-    plan = house.compiled(text)
+    plan = databases.compiled(text)
     unit = {WIDE: 9007199254740992}.get(data, UNIT)
     wrong: list[str] = []
     results = []
-    for connection in house.connections:
+    for connection in databases.connections:
         private = [table for table in TABLES if table != "pages"]
         for table in private:
             connection.execute(f"CREATE OR REPLACE TABLE raw.{table} AS FROM raw.{table} LIMIT 0")
@@ -309,8 +309,8 @@ def moved(house: House, name: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", SOUND)
-def test_one_unit_moves_each_count_by_its_bound_at_most(house: House, name: str):
-    assert not moved(house, name)
+def test_one_unit_moves_each_count_by_its_bound_at_most(databases: Databases, name: str):
+    assert not moved(databases, name)
 
 
 @pytest.mark.parametrize(
@@ -325,25 +325,25 @@ def test_one_unit_moves_each_count_by_its_bound_at_most(house: House, name: str)
         ("identical rows are not told apart", "two windows"),
     ],
 )
-def test_an_attack_succeeds_where_its_rule_is_wrong(house: House, rule: str, name: str):
+def test_an_attack_succeeds_where_its_rule_is_wrong(databases: Databases, rule: str, name: str):
     """The data does what it is there for: the engine joins the other way round without the unit."""
     mutant = next(m for m in MUTANTS if m.name == rule)
     with pytest.MonkeyPatch.context() as patch:
         mutant.apply(patch)
-        assert moved(house, name)
+        assert moved(databases, name)
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_cannot_be_made_sound_is_refused(house: House, name: str):
+def test_what_cannot_be_made_sound_is_refused(databases: Databases, name: str):
     with pytest.raises(QueryRefused):
-        house.compiled(REFUSED[name])
+        databases.compiled(REFUSED[name])
 
 
-def unguarded(house: House) -> list[str]:
+def unguarded(databases: Databases) -> list[str]:
     """Find private tables that are read with their rows that have no unit."""
     found = []
     for _, text in SOUND.values():
-        sql = house.compiled(text).compiled.sql
+        sql = databases.compiled(text).compiled.sql
         for table in TABLES:
             if table != "pages":
                 read = sql.count(f'main."{table}" AS b')
@@ -351,10 +351,10 @@ def unguarded(house: House) -> list[str]:
     return found
 
 
-def test_rows_without_a_unit_are_dropped_where_they_are_read(house: House):
+def test_rows_without_a_unit_are_dropped_where_they_are_read(databases: Databases):
     """No other rule needs them gone today; each that forgot them would let one unit's rows move others'."""
-    assert not unguarded(house)
+    assert not unguarded(databases)
     mutant = next(m for m in MUTANTS if m.name == "rows without a unit are read")
     with pytest.MonkeyPatch.context() as patch:
         mutant.apply(patch)
-        assert unguarded(house)
+        assert unguarded(databases)

@@ -12,7 +12,7 @@ import pytest
 
 from dpsql.audit import Pair, detect
 from dpsql.cli import main
-from dpsql.cli.audit_neighbour import neighbour
+from dpsql.cli.audit.neighbour import neighbour
 from dpsql.cli.exits import ExitCode
 from dpsql.errors import ProgrammingError
 from dpsql.policy import load
@@ -124,8 +124,8 @@ def test_json_and_html(capsys, tmp_path):
 
 def test_the_report_in_ascii(capsys, monkeypatch):
     from dpsql.audit import CATALOGUE, campaign
-    from dpsql.cli.audit_text import as_text
-    from dpsql.cli.render_grid import Style
+    from dpsql.cli.audit.text import as_text
+    from dpsql.cli.render.grid import Style
 
     done = campaign([s for s in CATALOGUE if s.name == "anchor"], trials=400)
     text = as_text(done, Style(70, "ascii"))
@@ -136,8 +136,8 @@ def test_the_report_in_ascii(capsys, monkeypatch):
 
 def test_an_empty_campaign_has_a_word():
     from dpsql.audit import Campaign
-    from dpsql.cli.audit_text import as_text
-    from dpsql.cli.render_grid import Style
+    from dpsql.cli.audit.text import as_text
+    from dpsql.cli.render.grid import Style
 
     assert as_text(Campaign((), 0.99, 0.01, 0.0), Style()) == "nothing was audited\n"
 
@@ -286,7 +286,7 @@ def test_released_whole_numbers_are_numbers_besides_labels():
     from types import SimpleNamespace
 
     from dpsql.audit import read
-    from dpsql.cli.audit_path import _laid_out
+    from dpsql.cli.audit.end_to_end import _laid_out
 
     tables = [pa.table({"page": ["home"] * k, "n": [7] * k}) for k in (1, 2)]
     charge = SimpleNamespace(epsilon=1)

@@ -14,8 +14,8 @@ import pytest
 from dpsql.charge import Charge
 from dpsql.cli import budget, main
 from dpsql.cli.exits import ExitCode
-from dpsql.cli.render_chart import chart
-from dpsql.cli.render_grid import Style
+from dpsql.cli.render.grid import Style
+from dpsql.cli.render.spending import chart
 from dpsql.errors import OperationalError
 from dpsql.policy import load
 

@@ -1,4 +1,4 @@
-"""`dpsql check`: what is wrong with a policy, told to its owner alone."""
+"""`dpsql check`: errors of a policy, reported to its owner alone."""
 
 from __future__ import annotations
 

@@ -13,8 +13,9 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from dpsql.cli import init, main
+from dpsql.cli import main
 from dpsql.cli.exits import ExitCode
+from dpsql.cli.init import command
 from dpsql.policy import (
     BooleanDomain,
     RangeDomain,
@@ -62,7 +63,7 @@ def run(here: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixtur
             terminal = io.StringIO()
             terminal.isatty = lambda: True  # type: ignore[method-assign]  # somebody is there to be asked
             monkeypatch.setattr(sys, "stdin", terminal)
-            monkeypatch.setattr(init, "_asked", lambda question, default="": next(given) or default)
+            monkeypatch.setattr(command, "_asked", lambda question, default="": next(given) or default)
         else:
             monkeypatch.setattr(sys, "stdin", io.StringIO())
         code = main(list(args))
@@ -237,7 +238,7 @@ def test_nothing_is_ever_overwritten(run: Run) -> None:
             "is in several tables",
         ),
         (("visits.parquet", "--unit", "user_id", "--domain", "page"), "takes TABLE.COLUMN=VALUES"),
-        (("visits.parquet", "--unit", "user_id", "--domain", "x=1"), "x is no column here"),
+        (("visits.parquet", "--unit", "user_id", "--domain", "x=1"), "x is no column of these tables"),
         (("visits.parquet", "--unit", "user_id", "--domain", "hour=a,b"), "is not a valid TINYINT"),
         (("visits.parquet", "--unit", "user_id", "--domain", "page=[1"), "not a JSON list"),
         (
@@ -378,8 +379,8 @@ def test_the_real_question_goes_to_the_terminal(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO(" 3 \n\n"))
-    assert init._asked("how many", "1") == "3"
-    assert init._asked("how many", "1") == "1"
+    assert command._asked("how many", "1") == "3"
+    assert command._asked("how many", "1") == "1"
     out, err = capfd.readouterr()
     assert out == ""
     assert "how many [1]: " in err

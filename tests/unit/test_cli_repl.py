@@ -1,4 +1,4 @@
-"""The shell over a small session: statements, dot commands, completion, what a person is asked."""
+"""The shell over a small session: statements, dot commands, completion, questions."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import pytest
 from dpsql.cli import app, main
 from dpsql.cli.exits import ExitCode
 from dpsql.cli.output import FORMATS, Output
-from dpsql.cli.repl import Repl, names_of
-from dpsql.cli.repl_commands import COMMANDS
-from dpsql.cli.repl_complete import Names, candidates
-from dpsql.cli.repl_input import Piped, complete
+from dpsql.cli.repl.commands import COMMANDS
+from dpsql.cli.repl.completion import Names, completions
+from dpsql.cli.repl.line_input import Piped, complete
+from dpsql.cli.repl.loop import Repl, names_of
 
 NAMES = Names(
     {"visits": ("patient_id", "diagnosis_code", "minutes"), "diagnoses": ("code", "diagnosis")},
@@ -327,7 +327,7 @@ def test_parquet_needs_a_file(desk: Desk, tmp_path: Path) -> None:
 def test_completion(text: str, found: list[str]) -> None:
     before = text.partition("|")[0]
     if "|" not in text:
-        size, names = candidates(before, NAMES)
+        size, names = completions(before, NAMES)
         assert names == found
         assert all(name.lower().startswith(before[len(before) - size :].lower()) for name in names)
 

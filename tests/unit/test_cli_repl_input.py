@@ -16,9 +16,9 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
-from dpsql.cli import repl_input
-from dpsql.cli.repl_complete import Names
-from dpsql.cli.repl_input import Piped, Reader, reader
+from dpsql.cli.repl import line_input
+from dpsql.cli.repl.completion import Names
+from dpsql.cli.repl.line_input import Piped, Reader, reader
 
 NAMES = Names({"visits": ("patient_id", "diagnosis_code")}, (".help",), ("csv",))
 
@@ -59,7 +59,7 @@ def test_a_line_goes_on_until_the_statement_ends(keys: PipeInput, text: str, lin
 
 def test_tab_completes(keys: PipeInput) -> None:
     # The completer itself: a burst of keys, as sent here, outruns prompt_toolkit's own asynchronous asking.
-    completer = repl_input._completer(lambda: NAMES)
+    completer = line_input._completer(lambda: NAMES)
     found = list(completer.get_completions(Document("SELECT * FROM visits v WHERE v.pat"), CompleteEvent()))
     assert [(one.text, one.start_position) for one in found] == [("patient_id", -3)]
 
@@ -127,7 +127,7 @@ def test_a_prompt_never_goes_to_a_redirected_stdout(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO("SELECT 1;\ny\n"))
-    line = repl_input._Readline.__new__(repl_input._Readline)
+    line = line_input._Readline.__new__(line_input._Readline)
     assert line.line("dpsql> ", "") == "SELECT 1;"
     assert line.ask("sure? ")
     with pytest.raises(EOFError):
@@ -142,7 +142,7 @@ def test_a_prompt_never_goes_to_a_redirected_stdout(
 )
 def test_only_a_yes_is_a_yes(monkeypatch: pytest.MonkeyPatch, answer: str, *, yes: bool) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO(answer + "\n"))
-    assert repl_input._Readline.__new__(repl_input._Readline).ask("sure? ") is yes
+    assert line_input._Readline.__new__(line_input._Readline).ask("sure? ") is yes
 
 
 def test_a_pipe_is_read_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""`import dpsql`: light, complete, and every name in its place."""
+"""`import dpsql`: light, complete, and every name in its module."""
 
 from __future__ import annotations
 

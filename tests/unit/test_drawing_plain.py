@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pyarrow as pa
 
-from dpsql.cli.render import as_chart, as_table
-from dpsql.cli.render_grid import Style
+from dpsql.cli.render.grid import Style
+from dpsql.cli.render.table import as_chart, as_table
 from dpsql.drawing.readable import ordering, orders
 from dpsql.release import Release, from_bytes, to_bytes
 

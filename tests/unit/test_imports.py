@@ -1,4 +1,4 @@
-"""The rooms of the house and the doors between them: who may import whom, how long a module may be."""
+"""Imports between packages and between files, sources of randomness, lengths of modules, start-up time."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ PACKAGE = Path(dpsql.__file__).parent
 ROOT = "dpsql"
 LONGEST = 500
 
-GROUND = {"errors", "charge", "types", "release"}
+BASE = {"errors", "charge", "types", "release"}
 CORE = (
-    GROUND
+    BASE
     | {"policy", "noise", "mechanisms", "estimates", "ledger", "language", "analysis", "engines"}
     | {"answers", "checked", "exclusive", "info", "present", "reuse", "running", "versions"}
 )
 
 MAY_IMPORT: dict[str, set[str]] = {
-    # The ground floor.
+    # The base, which every package may use.
     "errors": set(),
     "charge": {"errors"},
     "order": set(),
@@ -33,7 +33,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "drawing": {"charge"},
     "exclusive": {"errors"},
     "release": {"errors", "charge", "types", "drawing"},
-    # The core, each room as the way of a statement goes through it.
+    # The core, in the order in which a statement passes through it.
     "policy": {"errors", "charge", "types"},
     "language": {"errors", "charge", "types"},
     "analysis": {"errors", "charge", "types", "language", "policy"},
@@ -42,38 +42,38 @@ MAY_IMPORT: dict[str, set[str]] = {
     "mechanisms": {"charge", "noise", "order"},
     "estimates": {"charge"},
     "ledger": {"errors", "charge"},
-    "answers": GROUND | {"analysis", "language", "engines", "mechanisms", "estimates"},
+    "answers": BASE | {"analysis", "language", "engines", "mechanisms", "estimates"},
     "versions": {"errors", "policy"},
     "reuse": {"policy", "analysis", "versions"},
     "present": {"analysis", "language"},
-    "info": GROUND | {"analysis", "answers", "language", "ledger", "policy"},
+    "info": BASE | {"analysis", "answers", "language", "ledger", "policy"},
     "running": {"charge", "engines", "errors", "exclusive", "ledger"},
-    "checked": GROUND | {"analysis", "engines", "exclusive", "language", "ledger", "mechanisms", "running"},
+    "checked": BASE | {"analysis", "engines", "exclusive", "language", "ledger", "mechanisms", "running"},
     "session": CORE,
     "owner": {"errors", "types", "policy", "analysis", "engines", "reuse", "versions"},
     # The front ends.
-    "dbapi": GROUND | {"checked", "drawing", "exclusive", "session", "policy", "language", "ledger"},
-    "sqlalchemy": GROUND | {"dbapi"},
+    "dbapi": BASE | {"checked", "drawing", "exclusive", "session", "policy", "language", "ledger"},
+    "sqlalchemy": BASE | {"dbapi"},
     "audit": {"errors", "charge", "noise", "order", "mechanisms"},
-    # `import dpsql` is the connector's front door; only the command line goes through it.
-    ROOT: GROUND | {"dbapi", "policy", "ledger", "mechanisms", "estimates", "noise"},
-    "cli": GROUND | {"drawing", "owner", "session", "dbapi", "policy", "language", "ledger", "audit", ROOT},
+    # `import dpsql` gives the connector; within the product only the command line imports it.
+    ROOT: BASE | {"dbapi", "policy", "ledger", "mechanisms", "estimates", "noise"},
+    "cli": BASE | {"drawing", "owner", "session", "dbapi", "policy", "language", "ledger", "audit", ROOT},
 }
-"""Room -> the other rooms it may import."""
+"""Package (or top module) -> the other packages that it may import."""
 
 UNKNOWN = "?"
-"""An import whose name is computed; front ends import lazily so, the core does not."""
+"""An import whose name is computed; only front ends may import so, to start quickly."""
 
 RANDOM_MODULES = {"random", "secrets", "numpy.random"}
 DRAWS = {("os", "urandom"), ("os", "getrandom"), ("np", "random"), ("numpy", "random"), ("uuid", "uuid4")}
-"""What draws randomness; only `noise` may."""
+"""Functions that draw randomness; only `noise` may call them."""
 
 HEAVY = {"duckdb", "numpy", "pyarrow", "sqlglot", "prompt_toolkit", "pygments", "sqlalchemy"}
-"""What `dpsql --help` must not wait for."""
+"""Packages that `dpsql --help` must not load."""
 
 
 def modules() -> list[Path]:
-    """Every module of the package (the wheel's copy of the data is none of it)."""
+    """Return the path of every module; the wheel's copy of the data is not part of the package."""
     return sorted(path for path in PACKAGE.rglob("*.py") if "demo_data" not in path.parts)
 
 
@@ -81,13 +81,13 @@ def name_of(path: Path) -> str:
     return ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
 
 
-def room_of(path: Path) -> str:
+def package_of(path: Path) -> str:
     first = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
     return ROOT if first == "__init__" else first
 
 
 def imported(source: str, path: Path) -> Iterator[tuple[int, str]]:
-    """Yield line and absolute dotted name of everything imported, wherever in the module it stands."""
+    """Yield line and absolute dotted name of every import, also in functions and for types alone."""
     package = (ROOT, *path.relative_to(PACKAGE).parts[:-1])
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
@@ -106,25 +106,61 @@ def imported(source: str, path: Path) -> Iterator[tuple[int, str]]:
             yield node.lineno, str(target.value) if constant else UNKNOWN  # type: ignore[attr-defined]  # constant says so
 
 
-def wrong_doors(source: str, path: Path) -> list[str]:
-    """Return what a module imports from rooms that are closed to it."""
-    room = room_of(path)
+def file_imports(sources: dict[str, str]) -> dict[str, set[str]]:
+    """Return the files that each file imports, by dotted name; `sources` holds the text of each path."""
+    names = {path: name_of(PACKAGE / path) for path in sources}
+    known = {name.removesuffix(".__init__"): name for name in names.values()}
+    found: dict[str, set[str]] = {}
+    for path, source in sources.items():
+        found[names[path]] = set()
+        for _, name in imported(source, PACKAGE / path):
+            module = name.removeprefix(f"{ROOT}.")
+            # `from package import name`: the name is a module, or the package's own.
+            target = known.get(module) or known.get(module.rpartition(".")[0])
+            if name.startswith(f"{ROOT}.") and target not in {None, names[path]}:
+                found[names[path]].add(str(target))
+    return found
+
+
+def circles(imports: dict[str, set[str]]) -> set[frozenset[str]]:
+    """Return the groups of files that import each other, directly or through other files."""
+
+    def reached(start: str) -> set[str]:
+        waiting, found = [*imports[start]], set()
+        while waiting:
+            name = waiting.pop()
+            if name not in found:
+                found.add(name)
+                waiting += imports[name]
+        return found
+
+    reach = {name: reached(name) for name in imports}
+    return {
+        frozenset(other for other in found if name in reach[other])
+        for name, found in reach.items()
+        if name in found
+    }
+
+
+def forbidden_imports(source: str, path: Path) -> list[str]:
+    """Return the imports of a module that `MAY_IMPORT` does not allow."""
+    package = package_of(path)
     found = []
     for line, name in imported(source, path):
         parts = name.split(".")
-        if name == UNKNOWN and room in CORE:
+        if name == UNKNOWN and package in CORE:
             found.append(f"{name_of(path)}:{line} imports a name that cannot be read here")
         if parts[0] != ROOT:
             continue
         target = parts[1] if len(parts) > 1 and parts[1] in MAY_IMPORT else ROOT
-        if target not in {room, *MAY_IMPORT[room]}:
+        if target not in {package, *MAY_IMPORT[package]}:
             found.append(f"{name_of(path)}:{line} imports {name}")
     return found
 
 
 def draws(source: str, path: Path) -> list[str]:
-    """Return where a module outside `noise` takes randomness from anywhere else."""
-    if room_of(path) == "noise":
+    """Return the places where a module outside `noise` draws randomness."""
+    if package_of(path) == "noise":
         return []
     found = [
         f"{name_of(path)}:{line} imports {name}"
@@ -139,28 +175,49 @@ def draws(source: str, path: Path) -> list[str]:
     ]
 
 
-def test_every_room_stands_in_the_table() -> None:
-    rooms = {room_of(path) for path in modules()}
-    assert rooms <= set(MAY_IMPORT), "a new room needs its line in the table"
-    assert rooms >= GROUND | {ROOT}
+def test_every_package_is_in_the_table() -> None:
+    packages = {package_of(path) for path in modules()}
+    assert packages <= set(MAY_IMPORT), "a new package needs an entry in MAY_IMPORT"
+    assert packages >= BASE | {ROOT}
 
 
-def test_the_table_leads_one_way() -> None:
-    order = {room: place for place, room in enumerate(MAY_IMPORT)}
+def test_the_table_has_no_circle() -> None:
+    order = {package: place for place, package in enumerate(MAY_IMPORT)}
     backwards = [
-        (room, target)
-        for room, targets in MAY_IMPORT.items()
+        (package, target)
+        for package, targets in MAY_IMPORT.items()
         for target in targets
-        if order[target] > order[room]
+        if order[target] > order[package]
     ]
-    assert not backwards, "a room may import only rooms above it in the table, so there is no cycle"
+    assert not backwards, "a package may import only packages above it in the table, so there is no circle"
     front = {"session", "dbapi", "sqlalchemy", "audit", "cli", ROOT}
-    assert not [room for room in CORE if MAY_IMPORT[room] & front]
+    assert not [package for package in CORE if MAY_IMPORT[package] & front]
 
 
 @pytest.mark.parametrize("path", modules(), ids=name_of)
-def test_a_module_imports_only_from_rooms_open_to_it(path: Path) -> None:
-    assert wrong_doors(path.read_text(encoding="utf-8"), path) == []
+def test_a_module_imports_only_allowed_packages(path: Path) -> None:
+    assert forbidden_imports(path.read_text(encoding="utf-8"), path) == []
+
+
+def test_files_have_no_circle() -> None:
+    sources = {str(path.relative_to(PACKAGE)): path.read_text(encoding="utf-8") for path in modules()}
+    assert [sorted(circle) for circle in circles(file_imports(sources))] == []
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("from dpsql.noise.b import f", "from dpsql.noise.a import g"),
+        ("from dpsql.noise.b import f", "from dpsql.noise import a"),
+        ("from .b import f", "def h():\n    from . import a"),
+        ("import dpsql.noise.b", "if TYPE_CHECKING:\n    from dpsql.noise.a import G"),
+        ("from dpsql.noise.b import f", "from dpsql.noise import x"),
+    ],
+)
+def test_a_circle_of_files_is_found(one: str, other: str) -> None:
+    sources = {"noise/__init__.py": "from dpsql.noise.a import x", "noise/a.py": one, "noise/b.py": other}
+    assert circles(file_imports(sources))
+    assert not circles(file_imports({**sources, "noise/b.py": "from dpsql.charge import exact"}))
 
 
 @pytest.mark.parametrize("path", modules(), ids=name_of)
@@ -193,8 +250,8 @@ def test_a_module_is_short(path: Path) -> None:
         ("__init__.py", "from dpsql.cli import main"),
     ],
 )
-def test_a_wrong_door_is_noticed(place: str, source: str) -> None:
-    assert wrong_doors(source, PACKAGE / place) != []
+def test_a_forbidden_import_is_found(place: str, source: str) -> None:
+    assert forbidden_imports(source, PACKAGE / place) != []
 
 
 @pytest.mark.parametrize(
@@ -207,8 +264,8 @@ def test_a_wrong_door_is_noticed(place: str, source: str) -> None:
         ("__init__.py", "from dpsql.dbapi import connect"),
     ],
 )
-def test_an_open_door_is_not_complained_about(place: str, source: str) -> None:
-    assert wrong_doors(source, PACKAGE / place) == []
+def test_an_allowed_import_is_accepted(place: str, source: str) -> None:
+    assert forbidden_imports(source, PACKAGE / place) == []
 
 
 @pytest.mark.parametrize(
@@ -224,7 +281,7 @@ def test_an_open_door_is_not_complained_about(place: str, source: str) -> None:
         "from uuid import uuid4",
     ],
 )
-def test_randomness_outside_noise_is_noticed(source: str) -> None:
+def test_randomness_outside_noise_is_found(source: str) -> None:
     assert draws(source, PACKAGE / "mechanisms" / "top_k.py") != []
     assert draws(source, PACKAGE / "noise" / "entropy.py") == []
 

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpsql.charge import Charge
-from dpsql.cli.render import as_markdown, as_table
-from dpsql.cli.render_bars import bars
-from dpsql.cli.render_footer import footer
-from dpsql.cli.render_grid import Column, Style, box, fit, markdown
-from dpsql.drawing.cells import cut, neutral, pad, width
+from dpsql.cli.render.bars import bars
+from dpsql.cli.render.footer import footer
+from dpsql.cli.render.grid import Column, Style, box, fit, markdown
+from dpsql.cli.render.table import as_markdown, as_table
+from dpsql.drawing.cells import cut, escape_controls, pad, width
 from dpsql.drawing.figures import Estimate, at_unit, charged, left, number, unit_of
 from dpsql.drawing.readable import price
 
@@ -173,13 +173,13 @@ def test_plain_numbers() -> None:
     ],
 )
 def test_nothing_in_a_value_can_steer_the_terminal(text: str, shown: str) -> None:
-    assert neutral(text) == shown
+    assert escape_controls(text) == shown
 
 
 @given(st.text())
 def test_neutral_text_has_no_controls_and_can_be_encoded(text: str) -> None:
     for encoding in ("utf-8", "latin-1", "ascii", "cp1252"):
-        shown = neutral(text, encoding)
+        shown = escape_controls(text, encoding)
         shown.encode(encoding)
         assert all(ord(char) >= 0x20 and not 0x7F <= ord(char) < 0xA0 for char in shown)
         assert "\u202e" not in shown
@@ -215,7 +215,7 @@ def test_cutting() -> None:
 
 @given(st.text(max_size=30), st.integers(1, 20))
 def test_cut_text_fits(text: str, cells: int) -> None:
-    assert width(cut(neutral(text), cells)) <= cells
+    assert width(cut(escape_controls(text), cells)) <= cells
 
 
 # -- the grid
@@ -226,7 +226,9 @@ def test_cut_text_fits(text: str, cells: int) -> None:
     st.integers(30, 150),
 )
 def test_every_line_fits_and_all_are_equally_wide(cells: list[tuple[str, str, bool]], columns: int) -> None:
-    made = [Column(neutral(name), [neutral(cell)], right=right) for name, cell, right in cells]
+    made = [
+        Column(escape_controls(name), [escape_controls(cell)], right=right) for name, cell, right in cells
+    ]
     for encoding in ("utf-8", "ascii"):
         style = Style(columns, encoding)
         lines = box(fit(made, style)[0], style).splitlines()

@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpsql.charge import Charge
-from dpsql.cli import render_data
-from dpsql.cli.render import as_markdown, as_table
-from dpsql.cli.render_grid import Style
+from dpsql.cli.render import data
+from dpsql.cli.render.grid import Style
+from dpsql.cli.render.table import as_markdown, as_table
 from dpsql.release import Release
 
 TEN = Charge(Fraction(10))
@@ -184,20 +184,20 @@ def test_text(case: str, release: Release) -> None:
 def test_data(case: str, release: Release) -> None:
     kind, name = case.split(", ")
     out = io.BytesIO()
-    getattr(render_data, f"write_{kind}")(rows_of(name, release)[0], out)
+    getattr(data, f"write_{kind}")(rows_of(name, release)[0], out)
     assert out.getvalue().decode() == DATA[case]
 
 
 @pytest.mark.parametrize("stream", [True, False])
 def test_arrow(release: Release, *, stream: bool) -> None:
     out = io.BytesIO()
-    render_data.write_arrow(release.rows, out, stream=stream)
-    data = pa.py_buffer(out.getvalue())
-    reader = pa.ipc.open_stream(data) if stream else pa.ipc.open_file(data)
+    data.write_arrow(release.rows, out, stream=stream)
+    buffer = pa.py_buffer(out.getvalue())
+    reader = pa.ipc.open_stream(buffer) if stream else pa.ipc.open_file(buffer)
     assert reader.read_all().equals(release.rows)
 
 
 def test_parquet(release: Release) -> None:
     out = io.BytesIO()
-    render_data.write_parquet(release.rows, out)
+    data.write_parquet(release.rows, out)
     assert pq.read_table(pa.BufferReader(out.getvalue())).equals(release.rows)

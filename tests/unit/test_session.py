@@ -1,4 +1,4 @@
-"""The walk of a statement: charged before data is read, silent when it fails, free when asked before."""
+"""A session: charged before data is read, a constant text on failure, no charge for a repeated statement."""
 
 from __future__ import annotations
 
@@ -305,7 +305,7 @@ def test_new_data_has_new_answers(folder, sessions):
 
 def test_an_epsilon_is_said_or_has_a_default(sessions):
     session = sessions(toml=POLICY.replace("default_epsilon = 0.5\n", ""))
-    with pytest.raises(QueryRefused, match="says no epsilon") as caught:
+    with pytest.raises(QueryRefused, match="gives no epsilon") as caught:
         session.prepare(COUNT)
     assert "OPTIONS (epsilon = 1)" in caught.value.hint
     session.run("SET dp_epsilon = 1")

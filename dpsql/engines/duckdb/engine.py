@@ -19,7 +19,7 @@ from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.engines.scratch import Scratch
 from dpsql.engines.worker import Ending, run
 from dpsql.errors import InternalError, OperationalError, PolicyError
-from dpsql.exclusive import Home
+from dpsql.exclusive import OwnerProcess
 from dpsql.policy import CsvSource, UnitColumn
 from dpsql.types import TIMESTAMP
 
@@ -52,7 +52,7 @@ class DuckDBEngine:
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
-        self._home = Home("engine")
+        self._owner_process = OwnerProcess("engine")
         self.readers: dict[str, Reader] = {}
         self.public: dict[str, pa.Table] = {}
         self._cancelled = False
@@ -137,7 +137,7 @@ class DuckDBEngine:
 
     def _run(self, work: Callable[[], _Result], cancelled: str) -> _Result | None:
         """Run work in a thread; return its result, or None if it failed and connections will be reopened."""
-        self._home.check()
+        self._owner_process.check()
         self._cancelled = False
         ended = run(work, self.cancel, settings.interrupted, cancelled=lambda: self._cancelled)
         if ended.ending is Ending.INTERRUPTED:

@@ -36,7 +36,7 @@ class Mutant:
     """Who notices: the `counts` of neighbours, the `binder`, an `attack`, or the `meaning` of the SQL."""
 
     def apply(self, patch: pytest.MonkeyPatch) -> None:
-        """Put the wrong rule in the right one's place, wherever the room has it."""
+        """Replace the correct rule by the wrong one, wherever a module holds it."""
         if not self.guarded:
             without_second_guard(patch)
         for holder, name, wrong in _places(self):

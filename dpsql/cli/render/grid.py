@@ -1,4 +1,4 @@
-"""A grid of text laid out: fitted to a width and drawn as a box or as Markdown."""
+"""Fits columns of text to a width, and draws them as a box or as Markdown."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NARROWEST = 6
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """What a terminal can show.
+    """What a terminal or file can show.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class Style:
 
     @property
     def ellipsis(self) -> str:
-        """Mark where text is cut."""
+        """The mark for truncated text."""
         return "..." if self.plain else "…"
 
     def paint(self, text: str, code: str) -> str:
@@ -57,9 +57,9 @@ class Column:
     Attributes
     ----------
     name, cells
-        Heading and values, neutralised already.
+        Heading and values, with control characters escaped.
     right
-        Whether it stands right, as numbers do.
+        Whether it is aligned right, as numbers are.
     firm
         Whether it may never be cut: a number cut short is another number.
     nulls
@@ -77,11 +77,11 @@ class Column:
 
     @property
     def width(self) -> int:
-        """Cells it takes uncut."""
+        """Width in cells, not truncated."""
         return max(map(width, [self.name, *self.cells]))
 
     def cut(self, cells: int, ellipsis: str) -> Column:
-        """Shorten everything in it."""
+        """Return the column with its heading and cells truncated."""
         return replace(
             self,
             name=cut(self.name, cells, ellipsis),
@@ -95,7 +95,7 @@ def span(widths: list[int]) -> int:
 
 
 def fit(columns: list[Column], style: Style) -> tuple[list[Column], int]:
-    """Cut columns to the style's width; return them and how many had to be left out altogether."""
+    """Truncate columns to the style's width; return them and the number of columns left out."""
     if style.columns is None:
         return columns, 0
     left_out, shown = 0, columns

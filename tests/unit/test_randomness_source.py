@@ -42,13 +42,13 @@ def offences(source: str) -> list[str]:
     return found
 
 
-def test_only_the_noise_room_draws():
+def test_only_noise_draws_randomness():
     modules = [path for path in PACKAGE.rglob("*.py") if PACKAGE / "noise" not in path.parents]
     assert len(modules) > 5
     assert {str(path): found for path in modules if (found := offences(path.read_text("utf-8")))} == {}
 
 
-def test_within_the_noise_room_only_entropy_does():
+def test_within_noise_only_entropy_draws_randomness():
     drawing = {path.name for path in (PACKAGE / "noise").glob("*.py") if offences(path.read_text("utf-8"))}
     assert drawing == {"entropy.py"}
 
@@ -70,12 +70,12 @@ def test_within_the_noise_room_only_entropy_does():
         "open('/dev/urandom')",
     ],
 )
-def test_the_watch_sees_each_way_in(source):
+def test_each_source_of_randomness_is_found(source):
     assert offences(source)
 
 
 def test_the_seeded_source_is_out_of_reach():
-    """Nothing but the noise room names `SeededEntropy`: no statement or option can ask for it."""
+    """Only `dpsql.noise` names `SeededEntropy`: no statement or option can ask for it."""
     naming = {
         path.relative_to(PACKAGE).parts[0]
         for path in PACKAGE.rglob("*.py")

@@ -1,4 +1,4 @@
-"""A campaign on the terminal: a table with p-value strips, figures, and counterexamples in words."""
+"""The report of an audit as text: a table with p-value strips, figures, and counterexamples in words."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from dpsql.audit import figure, strip
-from dpsql.cli.render_grid import Column, box, fit
-from dpsql.drawing.cells import neutral
+from dpsql.cli.render.grid import Column, box, fit
+from dpsql.drawing.cells import escape_controls
 
 if TYPE_CHECKING:
     from dpsql.audit import Campaign, Outcome
-    from dpsql.cli.render_grid import Style
+    from dpsql.cli.render.grid import Style
 
 __all__ = ["as_text"]
 
 _FIGURES = 6
-"""Figures are drawn for up to so many subjects; for more the strips have to do."""
+"""The most subjects for which figures are drawn; a strip is drawn for each."""
 
 
 def as_text(campaign: Campaign, style: Style) -> str:
@@ -42,7 +42,9 @@ def _table(campaign: Campaign, style: Style) -> str:
     outcomes = campaign.outcomes
 
     def column(name: str, cells: list[str], *, number: bool = False, firm: bool = False) -> Column:
-        return Column(name, [neutral(cell, style.encoding) for cell in cells], right=number, firm=firm)
+        return Column(
+            name, [escape_controls(cell, style.encoding) for cell in cells], right=number, firm=firm
+        )
 
     verdicts = [outcome.verdict for outcome in outcomes]
     curves = [strip(verdict, plain=style.plain) for verdict in verdicts]
@@ -76,7 +78,7 @@ def _words(outcome: Outcome, style: Style) -> str:
 
 
 def _safe(text: str, style: Style) -> str:
-    """Neutralise each line; where the encoding lacks them, comparisons are spelled out."""
+    """Escape control characters in each line; spell comparisons out where the encoding lacks them."""
     if style.plain:
         text = text.replace("≥", ">=").replace("≤", "<=")
-    return "\n".join(neutral(line, style.encoding) for line in text.split("\n"))
+    return "\n".join(escape_controls(line, style.encoding) for line in text.split("\n"))

@@ -1,26 +1,26 @@
-"""The line below a private answer: what it cost, how it was made, how sure it is."""
+"""Writes the line below a private answer: its price, its mechanism, its certainty."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dpsql.drawing.cells import neutral, width
+from dpsql.drawing.cells import escape_controls, width
 from dpsql.drawing.readable import summary
 
 if TYPE_CHECKING:
     from dpsql.charge import Charge
-    from dpsql.cli.render_grid import Style
+    from dpsql.cli.render.grid import Style
     from dpsql.release import Release
 
 __all__ = ["footer"]
 
 
 def footer(release: Release, total: Charge | None, style: Style) -> str:
-    """Write `epsilon 1 of 10 · noisy top-k with gap · 95% ± 41`, on as many lines as the width wants."""
+    """Write `epsilon 1 of 10 · noisy top-k with gap · 95% ± 41`, broken into lines of the style's width."""
     parts = summary(release, total, pm="+/-" if style.plain else "±")
     dot = " - " if style.plain else " · "
     lines: list[str] = []
-    for part in (neutral(part, style.encoding) for part in parts):
+    for part in (escape_controls(part, style.encoding) for part in parts):
         longer = lines[-1] + dot + part if lines else part
         if lines and (style.columns is None or width(longer) <= style.columns):
             lines[-1] = longer

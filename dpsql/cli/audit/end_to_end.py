@@ -1,4 +1,4 @@
-"""The whole-path audit: a real statement, thousands of times, on the data and on its neighbour."""
+"""The end-to-end audit: runs a statement thousands of times on the data and on the neighbouring data."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpsql.cli.audit_neighbour import neighbour
+from dpsql.cli.audit.neighbour import neighbour
 from dpsql.errors import ProgrammingError
 from dpsql.session import Session
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["Audited", "audit_statement", "private_statements"]
 
 _DERIVED = ("_stddev", "_low", "_high", "p_value")
-"""Columns that follow from the others."""
+"""Endings of the names of columns that are functions of other columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +42,9 @@ class Audited:
 
 
 def private_statements(policy: Policy, pieces: Sequence[Piece]) -> list[Audited]:
-    """Pick the private ones of some statements; raises what is wrong with any of them.
+    """Return the private ones of some statements; raises `Error` if any statement is wrong.
 
-    Settings (SET) count for the statements behind them; whatever else is public is passed over.
+    Settings (SET) apply to the statements after them; other public statements are skipped.
     """
     from dpsql.language import Set
 
@@ -66,7 +66,7 @@ def private_statements(policy: Policy, pieces: Sequence[Piece]) -> list[Audited]
 
 
 def _scratch(policy: Policy, ledger: Path) -> Policy:
-    """Return the policy with a ledger of its own that pays for everything."""
+    """Return the policy with a separate ledger and a budget that is never used up."""
     budget = replace(policy.budget, epsilon=_ENDLESS, delta=_DELTA, ledger=ledger)
     return replace(policy, budget=budget, analysts={}, share_releases=False)
 
@@ -76,13 +76,13 @@ _ENDLESS, _DELTA = Fraction(10**12), Fraction(999, 1000)
 
 @dataclass(eq=False, slots=True)
 class _Side:
-    """One of the two databases, with a session that never runs out of budget."""
+    """One of the two neighbouring databases, with a session whose budget is never used up."""
 
     policy: Policy
     folder: Path
     name: str
     asked: Audited
-    told: Callable[[int], None]
+    on_progress: Callable[[int], None]
     lock: threading.Lock
     session: Session | None = None
     prepared: Prepared | None = None
@@ -93,7 +93,7 @@ class _Side:
         return self.name
 
     def open(self) -> Prepared:
-        """Start a session on a ledger of its own, and prepare the statement, which is never to be reused."""
+        """Open a session on a new ledger, and prepare the statement with reuse switched off."""
         self.close()
         ledger = self.folder / f"ledger{self.ledgers}.sqlite"
         self.ledgers += 1
@@ -118,11 +118,11 @@ class _Side:
         if self.session is None or self.prepared is None:
             raise ProgrammingError("the statement is not prepared")
         answer = self.session.execute(self.prepared)
-        self.told(1)
+        self.on_progress(1)
         return answer
 
     def close(self) -> None:
-        """Let go of the session."""
+        """Close the session."""
         session, self.session = self.session, None
         if session is not None:
             session.close()
@@ -135,9 +135,9 @@ def audit_statement(
     unit: str | None,
     trials: int,
     confidence: float,
-    told: Callable[[int], None] = lambda _: None,
+    on_progress: Callable[[int], None] = lambda _: None,
 ) -> Verdict:
-    """Audit one private statement through the whole of dpsql.
+    """Audit one private statement end to end.
 
     Language, analysis, price, ledger, engine, mechanism and release are those of every statement; the
     ledger is a scratch one, and nothing is charged to the policy's own. The released rows, all that is
@@ -146,14 +146,14 @@ def audit_statement(
     Parameters
     ----------
     policy
-        Over a small database: the statement runs thousands of times.
+        A policy over a small database: the statement runs thousands of times.
     asked
         The statement.
     unit
         Which privacy unit to remove; None for the one with the most rows.
     trials, confidence
         As in `dpsql.audit.detect`; the search makes half as many runs again.
-    told
+    on_progress
         Called with the number of runs just made.
 
     Raises
@@ -166,7 +166,7 @@ def audit_statement(
     folder = Path(tempfile.mkdtemp(prefix="dpsql-audit-"))
     sides: list[_Side] = []
     try:
-        first = _Side(policy, folder / "all", "the data", asked, told, threading.Lock())
+        first = _Side(policy, folder / "all", "the data", asked, on_progress, threading.Lock())
         sides.append(first)
         first.folder.mkdir()
         prepared = first.open()
@@ -174,7 +174,7 @@ def audit_statement(
             raise ProgrammingError("only a private statement can be audited")
         without = neighbour(policy, prepared.plan.compiled.tables, unit, folder)
         name = f"the data without {without.removed}"
-        second = _Side(without.policy, folder / "without", name, asked, told, threading.Lock())
+        second = _Side(without.policy, folder / "without", name, asked, on_progress, threading.Lock())
         sides.append(second)
         second.folder.mkdir()
         second.open()
@@ -194,7 +194,7 @@ def audit_statement(
 
 
 def _run(side: _Side, trials: int, _: object) -> dict[str, Any]:
-    """Run the statement so many times and lay out the released rows, by position."""
+    """Run the statement `trials` times and return arrays of the released rows, by position."""
     with side.lock:
         return _laid_out([side.run() for _ in range(trials)])
 
@@ -232,7 +232,7 @@ def _laid_out(answers: list[StatementResult]) -> dict[str, Any]:
 
 
 def _values(cells: list[list[Any]], height: int) -> NDArray[np.float64]:
-    """Lay out numbers, a row a run; NaN where a run has fewer rows, or none in one."""
+    """Return numbers as an array, one row per run; NaN for NULL and for missing rows."""
     import numpy as np
 
     values = np.full((len(cells), height), np.nan)

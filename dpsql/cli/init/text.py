@@ -1,4 +1,4 @@
-"""The commented policy that `dpsql init` writes."""
+"""Writes the text of the commented policy for `dpsql init`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dpsql.drawing.cells import neutral
+from dpsql.drawing.cells import escape_controls
 from dpsql.policy.names import joined, name_problem
 
 if TYPE_CHECKING:
@@ -70,14 +70,14 @@ class Declared:
         return self.found.name
 
     def kind(self, column: FoundColumn) -> SqlType | None:
-        """Return the type to declare; None if the column cannot be shown."""
+        """Return the type to declare; None if the column cannot be declared."""
         if name_problem(column.name):
             return None
         return self.kinds.get(column.name, column.kind)
 
 
 def policy_text(tables: list[Declared], amounts: Mapping[str, str], policy: Path) -> str:
-    """Write the text for the file `policy`; `amounts` holds the budget's numbers as the owner wrote them."""
+    """Return the text for the file `policy`; `amounts` holds the budget's numbers as the owner wrote them."""
     base = policy.absolute().parent
     databases = {table.found.database for table in tables if table.found.database is not None}
     paths = [f"path = {quoted(_relative(database, base))}" for database in databases]
@@ -135,7 +135,7 @@ def _table(table: Declared, base: Path) -> str:
         parts = {"via": via.column, "table": via.parent, "column": via.parent_column}
         link = ", ".join(f"{name} = {quoted(value)}" for name, value in parts.items())
         about = f"whom to protect: whose row of {via.parent} has this {via.column}"
-        lines.append((f"unit = {{ {link} }}", neutral(about)[:100]))
+        lines.append((f"unit = {{ {link} }}", escape_controls(about)[:100]))
     else:
         what = "each row" if table.unit == "ROW" else f"all rows of one {table.unit} together"
         lines.append((f"unit = {quoted(table.unit)}", f"whom to protect: {what}"))
@@ -162,7 +162,7 @@ def _unique(table: Declared) -> list[tuple[str, str]]:
             f"{child} finds its unit through {column}: no two rows may share one; `dpsql check` verifies it"
         )
     if facts:
-        return [(f"unique = {json.dumps(facts)}", neutral(said)[:140])]
+        return [(f"unique = {json.dumps(facts)}", escape_controls(said)[:140])]
     if table.unit is None:
         return []
     return [('# unique = [["a", "b"]]', "sets of columns you vouch are unique; COUNT(*) can then count rows")]
@@ -170,10 +170,10 @@ def _unique(table: Declared) -> list[tuple[str, str]]:
 
 def _columns(table: Declared) -> Iterator[tuple[str, str]]:
     for column in table.found.columns:
-        kind, name = table.kind(column), neutral(column.name)
+        kind, name = table.kind(column), escape_controls(column.name)
         if kind is None:
             what = "its name is not plain ASCII" if name_problem(column.name) else f"it is {column.physical}"
-            yield f"# {name[:60]} is left out:", f"{neutral(what)[:80]}, which is not supported"
+            yield f"# {name[:60]} is left out:", f"{escape_controls(what)[:80]}, which is not supported"
             continue
         comment = ""
         if column.physical is None and column.name not in table.kinds:
@@ -182,7 +182,7 @@ def _columns(table: Declared) -> Iterator[tuple[str, str]]:
             comment = "an ENUM; its values are public only where you declare them"
         elif column.physical is not None and column.physical not in (str(kind), "FLOAT"):
             comment = f"{column.physical} in the source"
-        yield f"{joined(column.name)} = {quoted(str(kind))}", neutral(comment)[:100]
+        yield f"{joined(column.name)} = {quoted(str(kind))}", escape_controls(comment)[:100]
 
 
 _ABOUT_DOMAINS = """\

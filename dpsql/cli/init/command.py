@@ -11,17 +11,17 @@ import click
 
 from dpsql.cli import narrate
 from dpsql.cli.exits import ExitCode
-from dpsql.cli.init_tables import Tables
-from dpsql.cli.init_text import policy_text, quoted
+from dpsql.cli.init.tables import Tables
+from dpsql.cli.init.text import policy_text, quoted
 
 if TYPE_CHECKING:
-    from dpsql.cli.init_tables import Wishes
+    from dpsql.cli.init.tables import InitOptions
 
 __all__ = ["run"]
 
 
-def run(policy: str, wishes: Wishes) -> ExitCode:
-    """Write the policy's file; raises `click.UsageError` or `PolicyError`, and then writes nothing."""
+def run(policy: str, options: InitOptions) -> ExitCode:
+    """Write the policy's file; if it raises `click.UsageError` or `PolicyError`, no file is left."""
     from dpsql.owner import introspect_sources
     from dpsql.policy import load
 
@@ -29,8 +29,8 @@ def run(policy: str, wishes: Wishes) -> ExitCode:
     if path.exists() or path.is_symlink():
         raise click.UsageError(f"{policy} is there already, and init never overwrites")
     ask = _asked if sys.stdin.isatty() else None
-    tables = Tables(introspect_sources(wishes.sources), wishes, ask)
-    amounts = dict(wishes.amounts)
+    tables = Tables(introspect_sources(options.sources), options, ask)
+    amounts = dict(options.amounts)
     if "epsilon" not in amounts:
         amounts["epsilon"] = ask("epsilon, all that can ever be spent", "1") if ask else "1"
     amounts = {name: _number(name, text) for name, text in amounts.items()}

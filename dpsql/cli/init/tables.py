@@ -1,4 +1,4 @@
-"""What `dpsql init` declares of each table: the owner's flags, what follows from keys, what is asked."""
+"""Decides what `dpsql init` declares of each table, from flags, keys and the owner's answers."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from dpsql.cli import narrate
-from dpsql.cli.init_text import Declared, Via, quoted
-from dpsql.cli.init_units import Units, fold_name
+from dpsql.cli.init.text import Declared, Via, quoted
+from dpsql.cli.init.units import Units, fold_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from dpsql.owner import Found, FoundColumn
     from dpsql.types import SqlType
 
-__all__ = ["Tables", "Wishes"]
+__all__ = ["InitOptions", "Tables"]
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
-    """What the flags say; what they leave open is asked, if somebody is there to answer."""
+class InitOptions:
+    """Values of the flags of `dpsql init`; on a terminal, the owner is asked for what they leave open."""
 
     sources: tuple[str, ...]
     units: tuple[str, ...] = ()
@@ -36,29 +36,29 @@ class Wishes:
 
 
 class Tables:
-    """Decides, table by table, what is declared of it."""
+    """The declarations of all tables, in `declared`."""
 
-    def __init__(self, found: list[Found], wishes: Wishes, ask: Callable[..., str] | None) -> None:
+    def __init__(self, found: list[Found], options: InitOptions, ask: Callable[..., str] | None) -> None:
         self._ask = ask
         self._found = {fold_name(table.name): table for table in found}
-        pairs = [(name, unit) for name, mark, unit in (w.rpartition("=") for w in wishes.units) if mark]
+        pairs = [(name, unit) for name, mark, unit in (w.rpartition("=") for w in options.units) if mark]
         named = {fold_name(self._table(name).name): unit for name, unit in pairs}
-        common = [unit for unit in wishes.units if "=" not in unit]
+        common = [unit for unit in options.units if "=" not in unit]
         if len(common) > 1:
             raise click.UsageError("--unit COLUMN is for all tables; write --unit TABLE=COLUMN for one")
-        public = {fold_name(self._table(name).name) for name in wishes.public}
+        public = {fold_name(self._table(name).name) for name in options.public}
         if both := public & set(named):
             raise click.UsageError(f"{min(both)} cannot be public and have a unit")
         units = Units(self._found, named, common, public, ask)
         self.declared = [Declared(table, _declared(units.of[name])) for name, table in self._found.items()]
-        _state_kinds(self.declared, units.kinds, wishes.unit_kind)
+        _state_kinds(self.declared, units.kinds, options.unit_kind)
         _vouch(self.declared)
-        for wish in wishes.columns:
-            self._type(wish)
-        for wish in wishes.domains:
-            self._domain(wish)
+        for option in options.columns:
+            self._type(option)
+        for option in options.domains:
+            self._domain(option)
         if ask is not None:
-            self._ask_more(ask, wishes)
+            self._ask_more(ask, options)
 
     def _table(self, name: str) -> Found:
         found = self._found.get(fold_name(name))
@@ -84,26 +84,26 @@ class Tables:
             if fold_name(column.name) == fold_name(name)
         ]
         if len(hits) != 1:
-            which = "is in several tables: write TABLE.COLUMN" if hits else "is no column here"
+            which = "is in several tables: write TABLE.COLUMN" if hits else "is no column of these tables"
             raise click.UsageError(f"--{what}: {text} {which}")
         return hits[0]
 
-    def _type(self, wish: str) -> None:
+    def _type(self, option: str) -> None:
         from dpsql.types import column_type
 
-        place, equals, text = wish.partition("=")
+        place, equals, text = option.partition("=")
         if not equals:
-            raise click.UsageError(f"--column takes TABLE.COLUMN=TYPE, not {wish}")
+            raise click.UsageError(f"--column takes TABLE.COLUMN=TYPE, not {option}")
         declared, column = self._place(place.strip(), "column")
         try:
             declared.kinds[column.name] = column_type(text)
         except ValueError as problem:
-            raise click.UsageError(f"--column {wish}: {problem}") from None
+            raise click.UsageError(f"--column {option}: {problem}") from None
 
-    def _domain(self, wish: str) -> None:
-        place, equals, text = wish.partition("=")
+    def _domain(self, option: str) -> None:
+        place, equals, text = option.partition("=")
         if not equals:
-            raise click.UsageError(f"--domain takes TABLE.COLUMN=VALUES, not {wish}")
+            raise click.UsageError(f"--domain takes TABLE.COLUMN=VALUES, not {option}")
         declared, column = self._place(place.strip(), "domain")
         if declared.unit is None:
             raise click.UsageError(f"--domain {place}: {declared.name} is public, which needs no domain")
@@ -111,13 +111,13 @@ class Tables:
 
     # -- what is asked
 
-    def _ask_more(self, ask: Callable[..., str], wishes: Wishes) -> None:
+    def _ask_more(self, ask: Callable[..., str], options: InitOptions) -> None:
         for declared in self.declared:
             for column in declared.found.columns:
                 if column.physical is None and column.name not in declared.kinds:
                     self._ask_type(ask, declared, column)
         private = [declared for declared in self.declared if declared.unit is not None]
-        for declared in private if not wishes.domains else ():
+        for declared in private if not options.domains else ():
             answer = ask(f"{declared.name}: columns to group by whose values are public (a, b; Enter: none)")
             for name in filter(None, re.split(r"[,\s]+", answer)):
                 self._ask_domain(ask, declared, name)
@@ -146,20 +146,20 @@ def _declared(unit: str | Via) -> str | Via | None:
     return None if unit == "PUBLIC" else unit
 
 
-def _state_kinds(tables: list[Declared], kinds: dict[str, str], wish: str | None) -> None:
-    """Name each unit column's kind, where the owner did or several columns may name different things."""
+def _state_kinds(tables: list[Declared], kinds: dict[str, str], option: str | None) -> None:
+    """Set `unit_kind` where the owner gave one, or where several columns may hold different units."""
     columns = {unit.lower() for table in tables if isinstance(unit := table.unit, str) and unit != "ROW"}
     for table in tables:
         if not isinstance(table.unit, str):
             continue
-        if wish is not None and (table.unit != "ROW" or not columns):
-            table.unit_kind = wish
-        elif wish is None and len(columns) > 1 and table.unit != "ROW":
+        if option is not None and (table.unit != "ROW" or not columns):
+            table.unit_kind = option
+        elif option is None and len(columns) > 1 and table.unit != "ROW":
             table.unit_kind = kinds[fold_name(table.name)]
 
 
 def _vouch(tables: list[Declared]) -> None:
-    """State of each parent that its key is unique: without it no child could go through it."""
+    """Declare the key of each parent as unique, as a link through that key requires."""
     parents = {fold_name(table.name): table for table in tables}
     for table in tables:
         if isinstance(table.unit, Via):

@@ -1,13 +1,13 @@
-"""Results as people read them: a box table or Markdown, counts with their noise, bars, the price below."""
+"""Draws results as a box table, Markdown or bars: counts with their noise, and the price below."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeGuard
 
-from dpsql.cli.render_bars import NARROWEST, bars
-from dpsql.cli.render_footer import footer
-from dpsql.cli.render_grid import Column, Style, box, fit, markdown, span
-from dpsql.drawing.cells import folded, neutral, pad, width
+from dpsql.cli.render.bars import NARROWEST, bars
+from dpsql.cli.render.footer import footer
+from dpsql.cli.render.grid import Column, Style, box, fit, markdown, span
+from dpsql.drawing.cells import escape_controls, folded, pad, width
 from dpsql.drawing.figures import Estimate, at_unit, unit_of
 from dpsql.drawing.readable import Estimates, counts, ordering, orders
 from dpsql.drawing.values import text, values
@@ -63,7 +63,7 @@ _NARROWEST_TEXT = 20
 
 
 def _wrapped(columns: list[Column], style: Style) -> list[Column]:
-    """Lay long values on as many lines as they take."""
+    """Break long values into as many lines as they need."""
     names, found = columns
     room = (style.columns or 0) - span([names.width, 0])
     if room < _NARROWEST_TEXT:
@@ -149,7 +149,7 @@ def _columns(rows: pa.Table, release: Release | None, style: Style) -> list[Colu
 
 
 def _untouched(release: Release | None, rows: pa.Table) -> TypeGuard[Release]:
-    """Whether the rows are the release's own: a SELECT around it may have sorted, cut or renamed them."""
+    """Whether these are the rows of the release, not sorted, cut or renamed by a SELECT around it."""
     return release is not None and (rows is release.rows or bool(rows.equals(release.rows)))
 
 
@@ -165,11 +165,11 @@ def _count(name: str, estimates: Estimates, style: Style) -> Column:
     # Rows without a spread keep their number under the other numbers.
     cells = [pad(cell, numbers + 1 + spreads if spreads else numbers) for cell in cells]
     nulls = frozenset(i for i, estimate in enumerate(estimates) if estimate is None)
-    return Column(neutral(name, style.encoding), cells, right=True, firm=True, nulls=nulls)
+    return Column(escape_controls(name, style.encoding), cells, right=True, firm=True, nulls=nulls)
 
 
 def _free(release: Release) -> dict[str, tuple[pa.ChunkedArray, int]]:
-    """Return the columns that came free beside the counts, each with the decimal place its noise ends at."""
+    """Return the free columns beside the counts, each with the decimal place at which its noise ends."""
     places = {
         name: max((e.unit for e in estimates if e is not None and e.unit is not None), default=None)
         for name, estimates in counts(release).items()
@@ -189,15 +189,15 @@ def _rounded(name: str, column: pa.ChunkedArray, place: int, none: str, style: S
     found = values(column)
     cells = [none if value is None else at_unit(value, place) for value in found]
     nulls = frozenset(i for i, value in enumerate(found) if value is None)
-    return Column(neutral(name, style.encoding), cells, right=True, firm=True, nulls=nulls)
+    return Column(escape_controls(name, style.encoding), cells, right=True, firm=True, nulls=nulls)
 
 
 def _plain(name: str, column: pa.ChunkedArray, style: Style) -> Column:
     numeric = _is_numeric(column)
     found = values(column)
-    cells = ["NULL" if value is None else neutral(text(value), style.encoding) for value in found]
+    cells = ["NULL" if value is None else escape_controls(text(value), style.encoding) for value in found]
     nulls = frozenset(i for i, value in enumerate(found) if value is None)
-    return Column(neutral(name, style.encoding), cells, right=numeric, firm=numeric, nulls=nulls)
+    return Column(escape_controls(name, style.encoding), cells, right=numeric, firm=numeric, nulls=nulls)
 
 
 def _is_numeric(column: pa.ChunkedArray) -> bool:

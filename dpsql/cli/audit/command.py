@@ -1,4 +1,4 @@
-"""`dpsql audit`: looks for counterexamples to what dpsql's mechanisms, or a whole statement, promise."""
+"""`dpsql audit`: searches for counterexamples to the privacy of mechanisms, or of whole statements."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dpsql.audit import Campaign, Subject
-    from dpsql.cli.app import Settings
+    from dpsql.cli.settings import Settings
 
 __all__ = ["audit_command"]
 
 _TRIALS, _STATEMENT_TRIALS = 500_000, 4_000
 _EPSILONS = ("0.2", "0.7", "1.5")
-_DOUBT = 0.01
-"""Chance that anything correct is accused in one run of the command."""
+_ERROR_RATE = 0.01
+"""Probability that a run of the command reports any correct mechanism or statement."""
 
 
 @click.command("audit")
@@ -139,7 +139,7 @@ def _statements(settings: Settings, file: str, unit: str | None, trials: int) ->
     import time
 
     from dpsql.audit import Campaign, Outcome, Subject
-    from dpsql.cli.audit_path import audit_statement, private_statements
+    from dpsql.cli.audit.end_to_end import audit_statement, private_statements
     from dpsql.cli.sources import read, statements
     from dpsql.policy import load
 
@@ -148,19 +148,19 @@ def _statements(settings: Settings, file: str, unit: str | None, trials: int) ->
     if not asked:
         raise click.UsageError(f"{file} has no private statement")
     narrate.warning("for the owner, on test data: the report depends on the data, and no budget is charged")
-    started, confidence, outcomes = time.perf_counter(), 1 - _DOUBT / len(asked), []
+    started, confidence, outcomes = time.perf_counter(), 1 - _ERROR_RATE / len(asked), []
     for one in asked:
         narrate.note(f"{one.where}: {3 * trials} runs, on the data and without one unit")
         verdict = audit_statement(policy, one, unit=unit, trials=trials, confidence=confidence)
         about = f"{' '.join(one.text.split())}; {verdict.counterexample.pattern}"
         subject = Subject(one.where, "statement", about, audit_statement)
         outcomes.append(Outcome(subject, Fraction(verdict.epsilon), verdict))
-    return Campaign(tuple(outcomes), confidence, _DOUBT, time.perf_counter() - started)
+    return Campaign(tuple(outcomes), confidence, _ERROR_RATE, time.perf_counter() - started)
 
 
 def _report(campaign: Campaign, out: Output, *, json_: bool, html: str | None) -> None:
     from dpsql.audit import as_data, as_html
-    from dpsql.cli.audit_text import as_text
+    from dpsql.cli.audit.text import as_text
 
     if html is not None:
         try:

@@ -1,11 +1,11 @@
-"""A count drawn as a bar: solid up to its interval, shaded in every cell that the interval touches."""
+"""Draws counts as bars: solid up to the interval, shaded in every cell that the interval touches."""
 
 from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING
 
-from dpsql.cli.render_grid import Column, Style
+from dpsql.cli.render.grid import Column, Style
 from dpsql.drawing.figures import at_unit, number
 
 if TYPE_CHECKING:
@@ -18,16 +18,16 @@ NARROWEST = 10
 """Cells below which a bar tells nothing."""
 
 
-def bars(estimates: Estimates, room: int, style: Style, *, widest: int = 40) -> Column | None:
-    """Draw a column of bars into so many cells; None if they would be too short, or no count is positive.
+def bars(estimates: Estimates, space: int, style: Style, *, widest: int = 40) -> Column | None:
+    """Draw a column of bars `space` cells wide; None if that is too narrow, or no count is positive.
 
     The heading is the axis: zero at its left, the largest upper end at its right.
     """
     ends = [_end(estimate) for estimate in estimates if estimate is not None]
     top = max(ends, default=0.0)
-    if room < NARROWEST or not 0 < top < float("inf"):
+    if space < NARROWEST or not 0 < top < float("inf"):
         return None
-    cells = min(room, widest)
+    cells = min(space, widest)
     solid, shade = ("#", "-") if style.plain else ("█", "▒")
     drawn = []
     for estimate in estimates:

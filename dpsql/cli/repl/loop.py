@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
-from dpsql.cli import narrate, repl_commands
-from dpsql.cli.batch import tell
+from dpsql.cli import narrate
+from dpsql.cli.batch import write_result
 from dpsql.cli.exits import ExitCode, exit_code
 from dpsql.cli.output import FORMATS, Output, OutputFailedError, UnwritableError
-from dpsql.cli.repl_complete import Names
-from dpsql.cli.repl_input import complete
+from dpsql.cli.repl import commands
+from dpsql.cli.repl.completion import Names
+from dpsql.cli.repl.line_input import complete
 from dpsql.drawing.figures import left
 from dpsql.drawing.readable import price
 from dpsql.errors import Error
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from dpsql.cli.repl_input import Reader
+    from dpsql.cli.repl.line_input import Reader
     from dpsql.session import Prepared, Session, StatementResult
 
 __all__ = ["Repl", "names_of"]
@@ -34,7 +35,7 @@ _GREETING = "dpsql: statements end with ;  .help lists commands, .quit leaves"
 
 @dataclass
 class Repl:
-    """One shell over one session.
+    """The interactive shell over one session.
 
     Attributes
     ----------
@@ -49,7 +50,7 @@ class Repl:
     go_on
         Go on after an error; somebody at a terminal always may.
     timer
-        Whether run times are told.
+        Whether run times are shown.
     last
         The last answer with rows.
     asked
@@ -68,7 +69,7 @@ class Repl:
     _code: ExitCode = ExitCode.OK
 
     def run(self) -> ExitCode:
-        """Read and run until the end; a pipe's first failure is the exit code, a person's are forgiven."""
+        """Read and run until the end; return a pipe's first failure as exit code, for a terminal OK."""
         if self.reader.interactive:
             narrate.say(_GREETING)
             # The prompts keep results apart.
@@ -91,9 +92,9 @@ class Repl:
         return ExitCode.OK if self.reader.interactive else self._code
 
     def _take(self, begun: str, line: str) -> str:
-        """Run what is complete; return what is not."""
+        """Run the text if it is complete; return it if it is not."""
         if not begun and line.lstrip().startswith("."):
-            self._guarded(partial(repl_commands.run, self, line.strip()))
+            self._guarded(partial(commands.run, self, line.strip()))
             return ""
         begun = f"{begun}{line}\n" if begun or line.strip() else ""
         if not begun or not complete(begun):
@@ -102,7 +103,7 @@ class Repl:
         return ""
 
     def _guarded(self, action: Callable[[], None]) -> None:
-        """Do something; whatever goes wrong is told, and the shell stays."""
+        """Run an action and report its error; the shell goes on."""
         try:
             action()
         except KeyboardInterrupt:
@@ -146,7 +147,7 @@ class Repl:
             self.statement(statement)
 
     def statement(self, text: str) -> None:
-        """Run one statement, after asking if it is dear."""
+        """Run one statement; ask before, if it takes much of what is left."""
         prepared = self.session.prepare(text)
         self.output.check()
         if prepared.private and not self._agreed(prepared):
@@ -159,7 +160,7 @@ class Repl:
             self.asked = text
         if answer.table.num_columns:
             self.last = answer
-        tell(self.session, self.output, answer)
+        write_result(self.session, self.output, answer)
         if self.timer:
             narrate.note(f"{took:.3f} s")
 
@@ -176,7 +177,7 @@ class Repl:
 
 
 def names_of(session: Session) -> Names:
-    """Collect what can be completed; asks for public facts only, at no cost."""
+    """Collect names for completion; reads public facts only, at no cost."""
     tables: dict[str, tuple[str, ...]] = {}
     try:
         for name in session.run("SHOW TABLES").table.column(0).to_pylist():
@@ -185,7 +186,7 @@ def names_of(session: Session) -> Names:
     except Error:
         # Completion is a convenience: without names there are still the keywords.
         pass
-    return Names(tables, tuple(repl_commands.COMMANDS), FORMATS, cache(partial(_values, session, tables)))
+    return Names(tables, tuple(commands.COMMANDS), FORMATS, cache(partial(_values, session, tables)))
 
 
 def _values(session: Session, tables: dict[str, tuple[str, ...]], column: str) -> tuple[str, ...]:

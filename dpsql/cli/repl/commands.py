@@ -1,24 +1,45 @@
-"""The shell's dot commands."""
+"""The REPL's dot commands, such as `.help` and `.mode`."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from dpsql.cli import narrate
 from dpsql.cli.output import FORMATS, Output
-from dpsql.drawing.cells import neutral
+from dpsql.drawing.cells import escape_controls
 from dpsql.errors import ProgrammingError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
-    from dpsql.cli.repl import Repl
+    from dpsql.cli.exits import ExitCode
+    from dpsql.session import Session, StatementResult
 
-__all__ = ["COMMANDS", "run"]
+__all__ = ["COMMANDS", "ReplState", "run"]
 
 
-def run(repl: Repl, line: str) -> None:
-    """Run one dot command; a unique beginning of its name is enough."""
+class ReplState(Protocol):
+    """The part of the REPL that dot commands read and change; `Repl` describes each attribute."""
+
+    session: Session
+    output: Output
+    policy: Path
+    go_on: bool
+    timer: bool
+    last: StatementResult | None
+    asked: str | None
+    done: bool
+
+    def statement(self, text: str) -> None:
+        """Run one statement and write its result."""
+
+    def note(self, code: ExitCode) -> None:
+        """Remember the exit code of a failure."""
+
+
+def run(repl: ReplState, line: str) -> None:
+    """Run one dot command; a unique prefix of its name is enough."""
     word, _, argument = line.removesuffix(";").partition(" ")
     matches = [name for name in COMMANDS if name == word] or [n for n in COMMANDS if n.startswith(word)]
     if len(matches) != 1 or word == ".":
@@ -26,42 +47,42 @@ def run(repl: Repl, line: str) -> None:
     COMMANDS[matches[0]][0](repl, argument.strip())
 
 
-def _help(repl: Repl, argument: str) -> None:
+def _help(repl: ReplState, argument: str) -> None:
     widest = max(len(usage) for _, usage, _ in COMMANDS.values())
     lines = [f"{usage.ljust(widest)}  {text}" for _, usage, text in COMMANDS.values()]
     lines += ["", "Everything else is SQL and ends with ;", "Ctrl-C cancels a statement (its charge stays)."]
     repl.output.write_text("\n".join(lines) + "\n")
 
 
-def _tables(repl: Repl, argument: str) -> None:
+def _tables(repl: ReplState, argument: str) -> None:
     repl.statement(f'DESCRIBE "{argument.replace(chr(34), chr(34) * 2)}"' if argument else "SHOW TABLES")
 
 
-def _policy(repl: Repl, argument: str) -> None:
+def _policy(repl: ReplState, argument: str) -> None:
     try:
         text = repl.policy.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError):
         raise ProgrammingError("the policy's file cannot be read") from None
-    lines = (neutral(line, repl.output.style.encoding) for line in text.splitlines())
+    lines = (escape_controls(line, repl.output.style.encoding) for line in text.splitlines())
     repl.output.write_text("\n".join(lines) + "\n")
 
 
-def _budget(repl: Repl, argument: str) -> None:
+def _budget(repl: ReplState, argument: str) -> None:
     repl.statement("SHOW PRIVACY BUDGET")
 
 
-def _explain(repl: Repl, argument: str) -> None:
+def _explain(repl: ReplState, argument: str) -> None:
     text = argument or repl.asked
     if not text:
         raise ProgrammingError("nothing to explain yet\nHint: .explain SELECT ...")
     repl.statement(f"EXPLAIN {text}")
 
 
-def _releases(repl: Repl, argument: str) -> None:
+def _releases(repl: ReplState, argument: str) -> None:
     repl.statement("SHOW RELEASES")
 
 
-def _mode(repl: Repl, argument: str) -> None:
+def _mode(repl: ReplState, argument: str) -> None:
     if not argument:
         narrate.note(f"the format is {repl.output.format}; there are {', '.join(FORMATS)}")
         return
@@ -70,7 +91,7 @@ def _mode(repl: Repl, argument: str) -> None:
     repl.output.format = argument
 
 
-def _output(repl: Repl, argument: str) -> None:
+def _output(repl: ReplState, argument: str) -> None:
     fresh = Output(repl.output.format, argument or None)
     fresh.check()
     fresh.apart = repl.output.apart or bool(argument)
@@ -79,14 +100,14 @@ def _output(repl: Repl, argument: str) -> None:
     narrate.note(f"answers go to {argument or 'standard output'}")
 
 
-def _timer(repl: Repl, argument: str) -> None:
+def _timer(repl: ReplState, argument: str) -> None:
     if argument not in ("", "on", "off"):
         raise ProgrammingError(".timer takes on or off")
     repl.timer = argument == "on" or (not argument and not repl.timer)
     narrate.note(f"the timer is {'on' if repl.timer else 'off'}")
 
 
-def _read(repl: Repl, argument: str) -> None:
+def _read(repl: ReplState, argument: str) -> None:
     import click
 
     from dpsql.cli.batch import Batch
@@ -102,28 +123,28 @@ def _read(repl: Repl, argument: str) -> None:
     repl.note(code)
 
 
-def _chart(repl: Repl, argument: str) -> None:
-    from dpsql.cli.render import as_chart
+def _chart(repl: ReplState, argument: str) -> None:
+    from dpsql.cli.render.table import as_chart
 
     if repl.last is None:
         raise ProgrammingError("nothing to draw yet: ask something first")
     repl.output.write_text(as_chart(repl.last.table, repl.last.release, repl.output.style))
 
 
-def _quit(repl: Repl, argument: str) -> None:
+def _quit(repl: ReplState, argument: str) -> None:
     repl.done = True
 
 
-COMMANDS: dict[str, tuple[Callable[[Repl, str], None], str, str]] = {
+COMMANDS: dict[str, tuple[Callable[[ReplState, str], None], str, str]] = {
     ".help": (_help, ".help", "this list"),
     ".tables": (_tables, ".tables [NAME]", "tables, or one table's columns and their public domains"),
     ".policy": (_policy, ".policy", "the owner's policy, which is public to analysts"),
     ".budget": (_budget, ".budget", "what is spent and what is left"),
     ".explain": (_explain, ".explain [SQL]", "how a statement (or the last one) is read, and its price"),
-    ".releases": (_releases, ".releases", "what you were answered so far"),
+    ".releases": (_releases, ".releases", "your releases so far"),
     ".mode": (_mode, ".mode [FORMAT]", f"how answers are written: {', '.join(FORMATS)}"),
     ".output": (_output, ".output [FILE]", "write answers to a file; without one, here again"),
-    ".timer": (_timer, ".timer [on|off]", "tell how long statements take"),
+    ".timer": (_timer, ".timer [on|off]", "show how long statements take"),
     ".read": (_read, ".read FILE", "run a file; it is priced as a whole before its first statement runs"),
     ".chart": (_chart, ".chart", "draw the last answer as bars"),
     ".quit": (_quit, ".quit", "leave (so do .exit and Ctrl-D)"),

@@ -1,4 +1,4 @@
-"""Results as programs read them: CSV, JSON, JSON lines, Arrow and Parquet, numbers in full."""
+"""Writes results for programs: CSV, JSON, JSON lines, Arrow and Parquet, with unrounded numbers."""
 
 from __future__ import annotations
 

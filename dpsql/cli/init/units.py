@@ -1,4 +1,4 @@
-"""Whom `dpsql init` protects in each table: the owner's flags, what follows from keys, what is asked."""
+"""Decides the privacy unit of each table for `dpsql init`, from flags, keys and the owner's answers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dpsql.cli import narrate
-from dpsql.cli.init_text import Via
+from dpsql.cli.init.text import Via
 from dpsql.owner.naming import is_bare_key, is_key_name, kind_word, names_person, names_rows
 
 if TYPE_CHECKING:
@@ -40,12 +40,12 @@ def listed(table: Found, *, types: bool = False) -> str:
 
 
 class Units:
-    """The unit of every table; `of` holds what was decided, `kinds` one word for each unit column."""
+    """The unit of every table, in `of`; `kinds` holds one word for each unit column."""
 
     def __init__(
         self,
         found: dict[str, Found],
-        wishes: dict[str, str],
+        given: dict[str, str],
         common: list[str],
         public: set[str],
         ask: Callable[..., str] | None,
@@ -54,7 +54,7 @@ class Units:
         self.of: dict[str, Unit] = {}
         self.kinds: dict[str, str] = {}
         for name, table in found.items():
-            unit = "PUBLIC" if name in public else self._named(table, wishes.get(name))
+            unit = "PUBLIC" if name in public else self._named(table, given.get(name))
             if unit is not None:
                 self._decide(table, unit)
         waiting = [table for name, table in found.items() if name not in self.of]
@@ -80,9 +80,9 @@ class Units:
 
     # -- flags
 
-    def _named(self, table: Found, wish: str | None) -> Unit | None:
-        if wish is not None:
-            return self._read(table, wish)
+    def _named(self, table: Found, option: str | None) -> Unit | None:
+        if option is not None:
+            return self._read(table, option)
         for unit in self._common:
             if unit == "ROW" or column_of(table, unit) is not None:
                 return self._read(table, unit)
@@ -123,7 +123,7 @@ class Units:
         return any(source in sources for _, source, _ in table.parents)
 
     def _followed(self, table: Found) -> Unit | None:
-        """Return what a foreign key of the database says, or without a terminal a column named as one."""
+        """Return the unit that a foreign key implies; without a terminal, also a column named as one."""
         for column, source, theirs in table.parents:
             parent = next((t for t in self._found.values() if t.source == source), None)
             unit = self._column(parent) if parent is not None and parent is not table else None
@@ -141,7 +141,7 @@ class Units:
         return None
 
     def _links(self, table: Found, *, sure: bool = False) -> list[Via]:
-        """Return the ways to a table with a unit column through a key of that table, the surest first.
+        """Return links to a table with a unit column through a key of that table, the most certain first.
 
         A key is what the database keeps unique, or is named as the key of its table; where the owner is
         there to say no, also a table's first column.
@@ -177,7 +177,7 @@ class Units:
         return [c.name for c in table.columns if fold_name(c.name) in units and not is_bare_key(c.name)]
 
     def _related(self, table: Found) -> str | None:
-        """Say in what way a table's rows belong to units of other tables."""
+        """Describe how a table's rows belong to units of another table; None if they do not."""
         for parent in self._found.values():
             unit = self._column(parent)
             if unit is None or parent is table or is_bare_key(unit):
@@ -191,13 +191,13 @@ class Units:
 
     def _asked(self, table: Found) -> Unit:
         shared, links, people = self._shared(table), self._links(table), _people(table)
-        ways = [_spelled(via) for via in links]
+        paths = [_spelled(via) for via in links]
         if self._ask is None:
-            raise self._open(table, ways)
+            raise self._open(table, paths)
         narrate.say(f"{table.name}: {listed(table, types=True)}")
         if not shared and links:
             narrate.say(f"  {self._reason(links[0])}")
-        proposed = shared or ways[:1] or people
+        proposed = shared or paths[:1] or people
         while True:
             answer = self._ask(
                 "  whom to protect: the column that names them, PARENT.COLUMN if the table PARENT has it, "
@@ -209,9 +209,9 @@ class Units:
             except click.UsageError as problem:
                 narrate.error(problem.format_message())
 
-    def _open(self, table: Found, ways: list[str]) -> click.UsageError:
+    def _open(self, table: Found, paths: list[str]) -> click.UsageError:
         said = f"it has no column {self._common[0]}" if self._common else "nothing says"
-        through = "".join(f"--unit {table.name}={way} (through that table), " for way in ways)
+        through = "".join(f"--unit {table.name}={path} (through that table), " for path in paths)
         return click.UsageError(
             f"whose rows are those of {table.name}? {said}\n"
             f"Hint: {through}--unit {table.name}=COLUMN (it has {listed(table)}), --unit {table.name}=ROW, "

@@ -1,4 +1,4 @@
-"""A policy's data without one privacy unit: the neighbouring database of a whole-path audit."""
+"""Makes the neighbouring database of an end-to-end audit: the data without one privacy unit."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["Neighbour", "neighbour"]
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """The same policy over data that lack one unit.
+    """The neighbouring database: the same policy over data without one unit.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class Neighbour:
 
 
 def neighbour(policy: Policy, tables: Sequence[str], unit: str | None, folder: Path) -> Neighbour:
-    """Copy the private data without one unit, everywhere that unit has rows.
+    """Copy the private tables in which a unit has rows, without these rows.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def neighbour(policy: Policy, tables: Sequence[str], unit: str | None, folder: P
 
 
 class _Copying:
-    """One neighbour in the making."""
+    """Builds the neighbouring database of one policy."""
 
     def __init__(self, policy: Policy, connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
         self.policy, self.connection, self.folder = policy, connection, folder
@@ -88,7 +88,7 @@ class _Copying:
         root = self._root(table)
         where, removed = self._of_root(root, unit)
         self.conditions[root.name] = where
-        # Conditions speak of the data as they are: all are written down before anything is removed.
+        # Conditions are evaluated on the unchanged data: all are made before any row is removed.
         for other in self.policy.tables.values():
             self._condition(other, root)
         counts = [self._count(name, condition) for name, condition in self.conditions.items()]
@@ -175,7 +175,7 @@ class _Copying:
         raise ProgrammingError(f"{table.name} cannot be copied")
 
     def _loaded(self, table: Table) -> str:
-        """Return a table with row numbers: that of the database, or a file read once."""
+        """Return the name of a table with row numbers; a file is loaded into one on first use."""
         if isinstance(table.source, DatabaseSource):
             return self._scan(table)
         name = _name(f"t {table.name}")
@@ -183,7 +183,7 @@ class _Copying:
         return name
 
     def _copied(self) -> Policy:
-        """Write everything that changes, and return the policy over it."""
+        """Write the changed tables, and return the policy with these as sources."""
         tables = dict(self.policy.tables)
         database = self.policy.database
         inside = {}
@@ -208,7 +208,7 @@ class _Copying:
         copy = self.folder / "neighbour.duckdb"
         shutil.copyfile(original, copy)
         with duckdb.connect(copy) as connection:
-            # Children stand behind the tables they belong to, and have to go first.
+            # Children follow their parents in this order, and their rows have to be deleted first.
             for name, condition in reversed(inside.items()):
                 connection.execute(f"DELETE FROM {name} WHERE {condition}")
         return copy

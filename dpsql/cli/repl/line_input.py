@@ -1,4 +1,4 @@
-"""Where the shell's lines come from: prompt_toolkit, else Python's readline, else a pipe."""
+"""Reads the shell's lines: with prompt_toolkit, else with Python's readline, else from a pipe."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from dpsql.cli import narrate
-from dpsql.cli.repl_complete import Names, candidates
+from dpsql.cli.repl.completion import Names, completions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -23,7 +23,7 @@ _COMMENTS = re.compile(r"--[^\n]*(?:\n|$)|/\*.*?\*/", re.DOTALL)
 
 
 class Reader(Protocol):
-    """Hands out what is typed."""
+    """Source of the shell's lines."""
 
     interactive: bool
     """Whether somebody is there to be asked."""
@@ -45,7 +45,7 @@ def complete(text: str) -> bool:
 
 
 def reader(names: Callable[[], Names]) -> Reader:
-    """Choose the best input there is."""
+    """Return the best reader that is available."""
     if not sys.stdin.isatty():
         return Piped()
     try:
@@ -56,7 +56,7 @@ def reader(names: Callable[[], Names]) -> Reader:
 
 
 class Piped:
-    """Lines of standard input, when it is no terminal: no prompts, nobody to ask."""
+    """Reads lines of standard input when it is no terminal: no prompts, no questions."""
 
     interactive = False
 
@@ -68,7 +68,7 @@ class Piped:
         return text.removesuffix("\n")
 
     def ask(self, question: str) -> bool:
-        """Say yes: who pipes statements in has decided."""
+        """Return True: statements in a pipe run without questions."""
         return True
 
 
@@ -124,7 +124,7 @@ class _Readline:
 
         if state == 0:
             before = readline.get_line_buffer()[: readline.get_endidx()]
-            size, found = candidates(before, self._names())
+            size, found = completions(before, self._names())
             # readline replaces its own idea of the word, which may be shorter.
             self._found = [name[size - len(word) :] for name in found]
         return self._found[state] if state < len(self._found) else None
@@ -200,7 +200,7 @@ def _completer(names: Callable[[], Names]) -> Completer:
 
     class SqlCompleter(Completer):
         def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
-            size, found = candidates(document.text_before_cursor, names())
+            size, found = completions(document.text_before_cursor, names())
             return [Completion(name, start_position=-size) for name in found]
 
     return SqlCompleter()

@@ -1,4 +1,4 @@
-"""A small chart of the budget spent over time."""
+"""Draws a small chart of the budget spent over time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from dpsql.cli.render_grid import Style
+    from dpsql.cli.render.grid import Style
 
 __all__ = ["chart"]
 
@@ -54,7 +54,7 @@ def chart(charges: Sequence[tuple[datetime, Fraction]], total: Fraction, style: 
 
 
 def _levels(charges: Sequence[tuple[datetime, Fraction]], cells: int) -> list[Fraction]:
-    """Return what was spent at so many moments, evenly apart from the first charge to the last."""
+    """Return what was spent at `cells` moments, evenly spaced from the first charge to the last."""
     start, end = charges[0][0], charges[-1][0]
     levels, spent, i = [], Fraction(0), 0
     for cell in range(cells):

@@ -1,4 +1,4 @@
-"""What a word in the shell may become: tables, columns, public values, keywords, options, dot commands."""
+"""Completes words in the shell: tables, columns, public values, keywords, options, dot commands."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-__all__ = ["Names", "candidates"]
+__all__ = ["Names", "completions"]
 
 _KEYWORDS = (
     *("SELECT", "FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT", "DISTINCT", "COUNT", "AS", "ASC"),
@@ -55,7 +55,7 @@ _ALIAS = r"\b{table}\s+(?:AS\s+)?{alias}\b"
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What there is to be named: tables with columns, dot commands, formats; a column's public values."""
+    """Names that can be completed: tables with columns, dot commands, formats; a column's public values."""
 
     tables: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     commands: tuple[str, ...] = ()
@@ -63,10 +63,10 @@ class Names:
     values: Callable[[str], Iterable[str]] = lambda column: ()
 
 
-def candidates(text: str, names: Names) -> tuple[int, list[str]]:
-    """Return how many characters before the cursor are the word begun, and what it may become.
+def completions(text: str, names: Names) -> tuple[int, list[str]]:
+    """Return the length of the word before the cursor, and its completions.
 
-    >>> candidates("SELECT * FROM vi", Names({"visits": ("patient_id",)}))
+    >>> completions("SELECT * FROM vi", Names({"visits": ("patient_id",)}))
     (2, ['visits'])
     """
     if text.startswith("."):
@@ -105,7 +105,7 @@ def _command(text: str, names: Names) -> tuple[int, list[str]]:
     if command == ".tables":
         return len(argument), _starting(argument, names.tables)
     if command == ".explain":
-        return candidates(argument, names) if not argument.startswith(".") else (0, [])
+        return completions(argument, names) if not argument.startswith(".") else (0, [])
     return 0, []
 
 

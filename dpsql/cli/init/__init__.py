@@ -1,0 +1,1 @@
+"""`dpsql init`: reads names and types of sources, decides each table's unit, writes a commented policy."""
