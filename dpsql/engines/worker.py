@@ -79,11 +79,26 @@ class _Work(Generic[_Result]):
         self._start = time.monotonic()
         self.stop_requested = False
         """Whether Ctrl-C asked the work to stop."""
+        self._begun = False
+        self._gate = threading.Lock()
         self.ended: Outcome[_Result] = Outcome()
         self.done = threading.Event()
 
+    def give_up(self) -> bool:
+        """Ask the work to stop, and keep it from beginning; return whether it has begun."""
+        with self._gate:
+            self.stop_requested = True
+            return self._begun
+
+    def _begins(self) -> bool:
+        with self._gate:
+            self._begun = not self.stop_requested
+            return self._begun
+
     def body(self) -> None:
         """Run the work; no exception leaves this method."""
+        if not self._begins():
+            return
         try:
             self.ended.value = self._work()
             self.ended.ending = Ending.ANSWERED
@@ -131,9 +146,9 @@ def run(
             if ticks % 4 == 0 and (job.timed_out() or cancelled()):
                 cancel()
     except BaseException:
-        # A thread whose start was interrupted may still begin.
-        if worker.ident is not None:
-            job.stop_requested = True
+        # A thread whose start was interrupted may begin later: then it must not run, for nobody waits for it,
+        # and a process that ends while the engine runs in such a thread is aborted.
+        if job.give_up():
             _stop(job.done, cancel)
         raise
     return job.ended

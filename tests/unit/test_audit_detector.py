@@ -226,7 +226,7 @@ def test_arguments_out_of_range_are_refused(wrong):
 
 
 def test_a_mechanism_without_output_is_refused():
-    with pytest.raises(ProgrammingError, match="nothing to compare"):
+    with pytest.raises(ProgrammingError, match="no labels and no numbers"):
         detect(lambda _counts, _trials, _entropy: {}, 1, trials=200)
 
 

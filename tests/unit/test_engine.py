@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpsql.analysis import CompiledQuery, PublicOrder, analyse, complete
-from dpsql.engines import FAILED, Cancelled, open_engine
+from dpsql.engines import FAILED, Cancelled, open_engine, worker
 from dpsql.engines.duckdb import engine as engine_module
 from dpsql.engines.duckdb import settings
 from dpsql.engines.worker import run
@@ -642,6 +642,29 @@ def test_a_second_ctrl_c_does_not_leave_the_work_running():
     with pytest.raises(KeyboardInterrupt), stopped(ctrl_c):
         run(lambda: ended.wait(30), cancel, lambda _: True)
     assert ended.is_set()
+
+
+def test_ctrl_c_before_the_work_has_begun_keeps_it_from_beginning(monkeypatch):
+    """Nobody would wait for it, and the engine must not run while its process ends."""
+    begins, ran = threading.Event(), threading.Event()
+    threads: list[threading.Thread] = []
+
+    class Late(threading.Thread):
+        def start(self) -> None:
+            threads.append(self)
+            super().start()
+            raise KeyboardInterrupt
+
+        def run(self) -> None:
+            begins.wait(30)
+            super().run()
+
+    monkeypatch.setattr(worker.threading, "Thread", Late)
+    with pytest.raises(KeyboardInterrupt):
+        run(ran.set, lambda: None, lambda _: True)
+    begins.set()
+    threads[0].join(30)
+    assert not ran.is_set()
 
 
 def test_ctrl_c_stops_a_public_statement(session):

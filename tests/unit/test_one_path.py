@@ -465,9 +465,10 @@ def test_what_the_engine_reports_as_interrupted_is_cancelled(
     ended = threading.Event()
 
     def stop() -> None:
-        # Again and again: the first may come before the statement has begun.
+        # Again and again, once it is charged: the first may come before the engine has begun.
         while not ended.wait(delay):
-            session.cancel()
+            if states(session):
+                session.cancel()
 
     stopper = threading.Thread(target=stop)
     stopper.start()
