@@ -76,6 +76,14 @@ class Declared:
         return self.kinds.get(column.name, column.kind)
 
 
+_ANALYSTS = """\
+# Who may ask, each with a cap of its own; nobody else may. Without a list anybody may, under any name: dpsql
+# does not verify names.
+# [analysts.alice]
+# epsilon = 1.0
+"""
+
+
 def policy_text(tables: list[Declared], amounts: Mapping[str, str], policy: Path) -> str:
     """Return the text for the file `policy`; `amounts` holds the budget's numbers as the owner wrote them."""
     base = policy.absolute().parent
@@ -85,6 +93,7 @@ def policy_text(tables: list[Declared], amounts: Mapping[str, str], policy: Path
         _HEAD,
         *(_section("database", [(path, "only ever read")]) for path in paths),
         _section("budget", list(_budget(amounts, f"{policy.stem}-ledger.sqlite"))),
+        _ANALYSTS,
         *(_table(table, base) for table in tables),
     ]
     return "\n".join(parts)
