@@ -8,7 +8,6 @@ from typing import Any
 
 import duckdb
 import pytest
-from py4j import java_gateway
 from support.stores import SparkStore
 
 from dpsql.errors import PolicyError
@@ -91,6 +90,8 @@ def test_columnar_tables_are_read_whatever_their_columns_are_called(
 def test_the_end_of_sparks_process_is_printed_by_nobody(
     spark: tuple[SparkStore, Any], caplog: pytest.LogCaptureFixture
 ):
+    from py4j import java_gateway  # comes with the extra alone
+
     # py4j writes this to the root logger, with its traceback, when Spark has run out of memory.
     for path in (java_gateway.__file__, __file__):
         logging.getLogger().handle(logging.LogRecord("root", logging.ERROR, path, 1, path, None, None))
