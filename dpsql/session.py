@@ -32,7 +32,7 @@ from dpsql.present import check_wrapper, present
 from dpsql.release import Release, from_bytes, to_bytes
 from dpsql.reuse import charged_again, question, reuse_key, source_version, tables_read
 from dpsql.running import Paid, Running, sealed
-from dpsql.versions import Stamps, Versions
+from dpsql.versions import CHANGING, Stamps, Versions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 __all__ = ["Prepared", "Session", "StatementResult"]
 
 _ATTEMPTS = 5
-_CHANGING = "the data is being changed; nothing was charged, ask again"
 _CHANGED = "the data changed while it was counted, so there is no answer; the charge is kept, ask again"
 _Stream = TypeVar("_Stream", CheckedCounts, MedianCounts)
 
@@ -124,7 +123,7 @@ class Session:
                 return
             engine.close()
             schema_database.close()
-        raise OperationalError(_CHANGING)
+        raise OperationalError(CHANGING)
 
     def _follow(self) -> None:
         """Open the databases again if a file changed, so that they hold the data that reuse keys name."""
@@ -185,7 +184,7 @@ class Session:
 
     def _opened_on(self, tables: Iterable[Table]) -> Stamps:
         """Return the files of these tables as they were when the databases were opened."""
-        files = {file for file, _ in self.versions.stamps(tables)}
+        files = {str(file) for file in self.versions.files(tables)}
         return tuple(stamp for stamp in self._stamps if stamp[0] in files)
 
     def _current(self, prepared: Prepared) -> Prepared:
@@ -196,7 +195,7 @@ class Session:
             self._follow()
             if isinstance(prepared.statement, Query):
                 prepared = self._prepare(prepared.text, prepared.statement)
-        raise OperationalError(_CHANGING)
+        raise OperationalError(CHANGING)
 
     def _translated(self, query: Query, plan: Plan) -> str:
         """Write the counting SQL for the private engine; refuse what the engine cannot do exactly."""
@@ -281,7 +280,7 @@ class Session:
                         f"table {name} cannot be read as declared: the owner runs `dpsql check`"
                     )
                 if self.versions.stamps([table]) != self._opened_on([table]):
-                    raise OperationalError(_CHANGING)
+                    raise OperationalError(CHANGING)
                 self.ledger.vet(name, version)
                 if self.engine.within_length_limit(name):
                     self.ledger.vet(length_check_key(name), version)

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
     from dpsql.policy import Policy, Table
 
-__all__ = ["Memory", "Stamps", "Versions"]
+__all__ = ["CHANGING", "Memory", "Stamps", "Versions"]
+
+CHANGING = "the data is being changed; nothing was charged, ask again"
 
 Stamps = tuple[tuple[str, tuple[int, ...]], ...]
 """The path, device, inode, size and times of every file; equal ones mean that no file was touched."""
@@ -54,8 +56,11 @@ class Versions:
     def stamps(self, tables: Iterable[Table] | None = None) -> Stamps:
         """Return the stamps of the files of these tables (None: of all), without reading the files."""
         chosen = self._policy.tables.values() if tables is None else tables
-        files = {file for table in chosen for file in self._files(table)}
-        return tuple((str(file), _stamp(file)) for file in sorted(files))
+        return tuple((str(file), _stamp(file)) for file in self.files(chosen))
+
+    def files(self, tables: Iterable[Table]) -> list[Path]:
+        """Return the local files of these tables in order, each once; nothing is asked of the file system."""
+        return sorted({file for table in tables for file in self._files(table)})
 
     def held(self) -> Stamps:
         """Return the stamps of the files that a session keeps open or in memory: database, public tables."""
@@ -67,13 +72,13 @@ class Versions:
 
         Raises `OperationalError` if a file is being written.
         """
-        files = sorted({file for table in tables for file in self._files(table)})
+        files = self.files(tables)
         for _ in range(_ATTEMPTS):
             before = [_stamp(file) for file in files]
             hashes = [self._hash(file, stamp) for file, stamp in zip(files, before, strict=True)]
             if [_stamp(file) for file in files] == before:
                 return hashlib.sha256("\n".join(hashes).encode()).hexdigest()
-        raise OperationalError("the data is being changed; nothing was charged, ask again")
+        raise OperationalError(CHANGING)
 
     def _files(self, table: Table) -> list[Path]:
         match table.source:

@@ -2,7 +2,7 @@
 
 The length of private values is limited (`[engine] longest_value`). A search can take time proportional to the
 product of the lengths of value and search text, and no timeout interrupts an engine within it. With these
-limits no allowed function takes more than about 10 ms for a value of 64 KiB.
+limits a search takes about 10 ms for a value of 64 KiB; a regular expression can take up to half a second.
 """
 
 from __future__ import annotations
