@@ -12,8 +12,8 @@ from sqlglot import exp
 from dpsql.analysis.expressions import check_arguments, function_name
 from dpsql.analysis.relation import fold
 from dpsql.analysis.released import is_count, is_count_call
-from dpsql.charge import exact
 from dpsql.language import AboveThreshold, AllGroups, Scalar, Selection, TopK
+from dpsql.privacy import exact
 
 if TYPE_CHECKING:
     from dpsql.analysis.relation import Item

@@ -32,7 +32,7 @@ def seconds(*command):
     return took, after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
 
 
-def main():
+def main() -> None:
     """Print medians in milliseconds, and the ratios that are promised."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)

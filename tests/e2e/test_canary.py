@@ -241,7 +241,7 @@ def run_all(session: Session, seen: Seen, statements: list[str]) -> None:
             seen.parts += [str(answer.table.to_pylist()), str(answer.release), repr(answer)]
 
 
-def test_the_marks_are_where_an_engine_would_quote_them(folder: Path):
+def test_the_marks_are_where_an_engine_would_quote_them(folder: Path) -> None:
     """The test could not fail if plain DuckDB did not show them."""
     with duckdb.connect() as connection:
         columns = "columns = {'user_id': 'BIGINT', 'page': 'VARCHAR', 'ms': 'BIGINT', 'day': 'DATE'}"
@@ -255,7 +255,7 @@ def test_the_marks_are_where_an_engine_would_quote_them(folder: Path):
             assert any(mark in str(raised.value) for mark in MARKS)
 
 
-def test_a_session_shows_nothing_of_a_cell(folder: Path, seen: Seen):
+def test_a_session_shows_nothing_of_a_cell(folder: Path, seen: Seen) -> None:
     session = Session(load(folder / "dpsql.toml"))
     try:
         run_all(session, seen, ASKED)
@@ -270,7 +270,7 @@ def test_a_session_shows_nothing_of_a_cell(folder: Path, seen: Seen):
     assert seen.failed.count("OperationalError") >= 3
 
 
-def test_a_failing_statement_is_charged_and_says_nothing(folder: Path, seen: Seen):
+def test_a_failing_statement_is_charged_and_says_nothing(folder: Path, seen: Seen) -> None:
     session = Session(load(folder / "dpsql.toml"))
     try:
         before = session.budget().spent.epsilon
@@ -288,7 +288,7 @@ def test_a_failing_statement_is_charged_and_says_nothing(folder: Path, seen: See
         session.close()
 
 
-def test_data_that_goes_while_the_session_is_open_says_nothing(folder: Path, seen: Seen):
+def test_data_that_goes_while_the_session_is_open_says_nothing(folder: Path, seen: Seen) -> None:
     session = Session(load(folder / "dpsql.toml"))
     try:
         run_all(session, seen, ["SELECT COUNT(DISTINCT user_id) AS n FROM invalid"])
@@ -335,7 +335,7 @@ class Failing:
         *(RuntimeError, ValueError, MemoryError, UnicodeDecodeError, OverflowError, OSError, pa.ArrowInvalid),
     ],
 )
-def test_no_error_of_an_engine_gets_through(folder: Path, seen: Seen, kind: type[Exception]):
+def test_no_error_of_an_engine_gets_through(folder: Path, seen: Seen, kind: type[Exception]) -> None:
     session = Session(load(folder / "dpsql.toml"))
     try:
         session.run("SELECT COUNT(DISTINCT user_id) AS n FROM visits")
@@ -351,7 +351,9 @@ def test_no_error_of_an_engine_gets_through(folder: Path, seen: Seen, kind: type
         session.close()
 
 
-def test_no_error_after_the_counts_gets_through(folder: Path, seen: Seen, monkeypatch: pytest.MonkeyPatch):
+def test_no_error_after_the_counts_gets_through(
+    folder: Path, seen: Seen, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Counts and keys are exact until noise is drawn: a failure there may quote them."""
     session = Session(load(folder / "dpsql.toml"))
 
@@ -370,7 +372,7 @@ def test_no_error_after_the_counts_gets_through(folder: Path, seen: Seen, monkey
         session.close()
 
 
-def test_the_connector_shows_nothing_of_a_cell(folder: Path, seen: Seen):
+def test_the_connector_shows_nothing_of_a_cell(folder: Path, seen: Seen) -> None:
     connection = dpsql.connect(folder / "dpsql.toml")
     try:
         cursor = connection.cursor()
@@ -390,7 +392,7 @@ def test_the_connector_shows_nothing_of_a_cell(folder: Path, seen: Seen):
 
 
 @pytest.mark.parametrize("form", ["table", "json", "csv"])
-def test_the_command_line_shows_nothing_of_a_cell(folder: Path, form: str):
+def test_the_command_line_shows_nothing_of_a_cell(folder: Path, form: str) -> None:
     seen = Seen()
     commands = [part for text in ASKED for part in ("-c", text)]
     calls = [

@@ -21,7 +21,7 @@ def policy(tmp_path: Path) -> Path:
     return tmp_path / "clinic.toml"
 
 
-def test_a_release_is_read_back_by_its_number(policy, capfd):
+def test_a_release_is_read_back_by_its_number(policy, capfd) -> None:
     with dpsql.connect(policy, analyst="alice") as con:
         first = con.execute(ASKED).release
         spent = con.budget().spent
@@ -44,7 +44,7 @@ def test_a_release_is_read_back_by_its_number(policy, capfd):
     assert "no release" in capfd.readouterr().err
 
 
-def test_the_budget_says_who_and_what_spent(policy, capfd):
+def test_the_budget_says_who_and_what_spent(policy, capfd) -> None:
     for analyst, limit in (("alice", 3), ("bob", 4)):
         with dpsql.connect(policy, analyst=analyst) as con:
             con.execute(

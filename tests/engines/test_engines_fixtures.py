@@ -81,7 +81,7 @@ def engine(store: Store, raw) -> Iterator[RemoteEngine]:
 
 
 @pytest.mark.parametrize("fixture", fixtures.ACCEPTED)
-def test_the_counts_are_those_of_duckdb(fixture, session, engine):
+def test_the_counts_are_those_of_duckdb(fixture, session, engine) -> None:
     plan = fixtures.proved(session, fixture.statement)
     expected = REFUSED[engine.dialect.name].get(fixture.name.split()[1])
     if expected is not None:
@@ -102,6 +102,6 @@ def test_the_counts_are_those_of_duckdb(fixture, session, engine):
         assert list(found) == list(wanted) or " ORDER BY " not in plan.compiled.sql.rpartition(")")[2]
 
 
-def test_each_refusal_is_of_a_fixture(engine):
+def test_each_refusal_is_of_a_fixture(engine) -> None:
     names = {p.values[0].name.split()[1] for p in fixtures.ACCEPTED}
     assert set(REFUSED[engine.dialect.name]) <= names

@@ -68,7 +68,7 @@ def sessions(store: Store, tmp_path_factory: pytest.TempPathFactory):
 
 
 @pytest.mark.parametrize("statement", [*ORDERED, *LARGEST])
-def test_groups_come_as_from_duckdb_from_every_copy(sessions: list[Session], statement: str):
+def test_groups_come_as_from_duckdb_from_every_copy(sessions: list[Session], statement: str) -> None:
     found = []
     for session in sessions:
         plan = session.prepare(statement).plan

@@ -58,7 +58,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.scale
-def test_a_million_groups_of_fifty_million_rows(folder: Path):
+def test_a_million_groups_of_fifty_million_rows(folder: Path) -> None:
     found = {}
     for name in ("duckdb", "spark"):
         session = Session(load(folder / f"{name}.toml"))

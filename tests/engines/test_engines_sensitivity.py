@@ -39,7 +39,7 @@ def counted(place: Town, plan: Plan) -> dict[str, tuple[int, ...]]:
     return found
 
 
-def test_no_unit_moves_a_count_by_more_than_its_bound(place: Town):
+def test_no_unit_moves_a_count_by_more_than_its_bound(place: Town) -> None:
     rng, tried, refused, plans = Random(SEED + 1), Tried(), Counter(), []
     while len(plans) < STATEMENTS[place.store.name]:
         made = statement(rng, place.world)

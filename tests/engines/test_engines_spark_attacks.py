@@ -89,7 +89,7 @@ def counted(session: Session, keys: str) -> tuple[object, Callable[[], dict[str,
     return session.engine._translated(compiled), run  # type: ignore[attr-defined]  RemoteEngine
 
 
-def test_statements_of_one_text_keep_their_own_public_rows(session: Session):
+def test_statements_of_one_text_keep_their_own_public_rows(session: Session) -> None:
     one, first = counted(session, "('a'), ('zz')")
     other, second = counted(session, "('b'), ('yy')")
     assert one.sql == other.sql  # type: ignore[attr-defined]  Translated
@@ -98,7 +98,7 @@ def test_statements_of_one_text_keep_their_own_public_rows(session: Session):
     assert first() == {"a": 2, "zz": 0}
 
 
-def test_bytes_that_are_no_text_are_null(session: Session):
+def test_bytes_that_are_no_text_are_null(session: Session) -> None:
     found = compare(
         session.engine,  # type: ignore[arg-type]  RemoteEngine
         'SELECT t1.page AS page, COUNT(*) AS n FROM (SELECT b."page" AS page FROM main."visits" AS b) AS t1 GROUP BY t1.page',
@@ -107,7 +107,7 @@ def test_bytes_that_are_no_text_are_null(session: Session):
     assert session.engine.vet("visits")
 
 
-def test_a_vouched_fact_needs_a_version_where_rows_may_come_unseen(tmp_path: Path):
+def test_a_vouched_fact_needs_a_version_where_rows_may_come_unseen(tmp_path: Path) -> None:
     policy = tmp_path / "dpsql.toml"
     policy.write_text(FACT, "utf-8")
     with pytest.raises(PolicyError) as caught:
@@ -131,7 +131,9 @@ def test_a_vouched_fact_needs_a_version_where_rows_may_come_unseen(tmp_path: Pat
     "name", [next(iter(spark._PINNED)), "spark.sql.ansi.enabled", list(spark._PINNED)[-1]]
 )
 @pytest.mark.parametrize("way", ["raises", "ignores"])
-def test_a_setting_that_does_not_hold_is_no_session(monkeypatch, session: Session, name: str, way: str):
+def test_a_setting_that_does_not_hold_is_no_session(
+    monkeypatch, session: Session, name: str, way: str
+) -> None:
     real = session.engine.session.newSession()  # type: ignore[attr-defined]  SparkEngine
 
     class Conf:
@@ -151,7 +153,7 @@ def test_a_setting_that_does_not_hold_is_no_session(monkeypatch, session: Sessio
     assert caught.value.__cause__ is None
 
 
-def test_a_spark_that_does_not_obey_a_setting_is_no_session(session: Session):
+def test_a_spark_that_does_not_obey_a_setting_is_no_session(session: Session) -> None:
     """A server keeps settings it does not know: what they do is asked."""
     real = session.engine.session.newSession()  # type: ignore[attr-defined]  SparkEngine
     assert spark._pin(real)
@@ -175,7 +177,7 @@ def test_a_spark_that_does_not_obey_a_setting_is_no_session(session: Session):
 )
 def test_a_running_spark_that_others_watch_is_refused(
     monkeypatch, session: Session, settings: dict[str, str]
-):
+) -> None:
     real = session.engine.session.newSession()  # type: ignore[attr-defined]  SparkEngine
     context = SimpleNamespace(getConf=lambda: settings)
     watched = SimpleNamespace(conf=real.conf, sql=real.sql, sparkContext=context)
@@ -186,7 +188,7 @@ def test_a_running_spark_that_others_watch_is_refused(
     assert not spark._exposes_statements(real)
 
 
-def test_spark_leaves_nothing_beside_the_callers_files(session: Session):
+def test_spark_leaves_nothing_beside_the_callers_files(session: Session) -> None:
     real = session.engine.session  # type: ignore[attr-defined]  SparkEngine
     warehouse = real.conf.get("spark.sql.warehouse.dir")
     spilled = real.sparkContext.getConf().get("spark.local.dir")
@@ -197,7 +199,7 @@ def test_spark_leaves_nothing_beside_the_callers_files(session: Session):
     assert real.sql("SELECT '${spark.app.name}' AS x").collect()[0][0] == "${spark.app.name}"
 
 
-def test_an_address_has_no_fragment():
+def test_an_address_has_no_fragment() -> None:
     with pytest.raises(PolicyError):
         spark.open_session("sc://127.0.0.1:15002/#;token=x")
 
@@ -217,7 +219,7 @@ TAKEN = {
 }
 
 
-def test_like_is_written_without_regular_expressions(session: Session):
+def test_like_is_written_without_regular_expressions(session: Session) -> None:
     dialect = SparkDialect({})
     real = session.engine.session  # type: ignore[attr-defined]  SparkEngine
     cells = ", ".join(f"({dialect.constant(t, VARCHAR)})" for t in TEXTS)
@@ -235,14 +237,14 @@ def test_like_is_written_without_regular_expressions(session: Session):
 
 
 @pytest.mark.parametrize("parts", [[""], ["a", ""], [None, "a", None, "b", None], [None, "a", ""] * 500])
-def test_a_like_that_may_take_minutes_is_refused(parts: list[str | None]):
+def test_a_like_that_may_take_minutes_is_refused(parts: list[str | None]) -> None:
     with pytest.raises(Untranslatable) as caught:
         SparkDialect({}).like(Value("s", VARCHAR), parts)
     assert caught.value.hint is not None
 
 
 @pytest.mark.parametrize("text", ["DATE 'infinity'", "TIMESTAMP '-infinity'"])
-def test_an_infinite_date_is_no_constant(session: Session, text: str):
+def test_an_infinite_date_is_no_constant(session: Session, text: str) -> None:
     """DuckDB's client shows it as the last or first one there is, which is taken."""
     taken = text.replace("-infinity", "0001-01-01").replace("infinity", "9999-12-31")
     kind = text.partition(" ")[0]

@@ -73,7 +73,7 @@ def away(store: Store) -> Iterator[Session]:
 
 
 @pytest.mark.parametrize("statement", TEN.values(), ids=TEN)
-def test_three_engines_count_and_charge_the_same(statement: str, home: Session, away: Session):
+def test_three_engines_count_and_charge_the_same(statement: str, home: Session, away: Session) -> None:
     ours, theirs = home.prepare(statement), away.prepare(statement)
     assert ours.plan is not None
     assert theirs.plan is not None
@@ -109,7 +109,7 @@ def _differs_by_noise_alone(release, found: dict[tuple, tuple]) -> None:
             assert abs(shown - count) <= 60 * max(release.scale, 2.0), (row, count)
 
 
-def test_the_same_statement_again_is_free(away: Session):
+def test_the_same_statement_again_is_free(away: Session) -> None:
     statement = TEN["one count"]
     away.run(statement)
     spent = away.budget().spent
@@ -118,7 +118,7 @@ def test_the_same_statement_again_is_free(away: Session):
     assert away.budget().spent == spent
 
 
-def test_explain_shows_what_the_engine_runs(away: Session, store: Store):
+def test_explain_shows_what_the_engine_runs(away: Session, store: Store) -> None:
     shown = dict(
         zip(*away.run("EXPLAIN " + TEN["two private tables, a CTE"]).table.to_pydict().values(), strict=True)
     )

@@ -30,7 +30,7 @@ class Noise:
 class Given(GuessAndCheck):
     """The mechanism with its noise given."""
 
-    def __init__(self, given, *arguments, **options):
+    def __init__(self, given, *arguments, **options) -> None:
         self.given, self.place, self.answering = given, None, False
         super().__init__(*arguments, **options)
 
@@ -81,7 +81,7 @@ def moved(given, by, sign):
 @pytest.mark.parametrize("bits", [0, 2])
 @pytest.mark.parametrize("c", [1, 3])
 @pytest.mark.parametrize("noise", ["exponential", "laplace"])
-def test_alignment(noise, c, bits):
+def test_alignment(noise, c, bits) -> None:
     rng = np.random.default_rng(100 * c + 10 * bits + len(noise))
     seen = {"hit": 0, "miss": 0, "sided": 0, "used up": 0}
     for case in range(CASES):
@@ -132,7 +132,7 @@ def test_alignment(noise, c, bits):
     assert min(seen.values()) >= 5, seen
 
 
-def test_the_threshold_is_drawn_once():
+def test_the_threshold_is_drawn_once() -> None:
     """Else a lucky threshold would be paid for once and drawn often."""
     given = Noise(4, [0] * 50, [0] * 50)
     said, _, oracle = run([9] * 50, lambda _: 9, given, {"tolerance": 3, "epsilon": 1, "misses": 2})

@@ -72,7 +72,7 @@ def phi(q, p, omega, noise, plan, *, c, monotone, back=False):
 @pytest.mark.parametrize("monotone", [True, False])
 @pytest.mark.parametrize("noise", ["exponential", "laplace", "geometric"])
 @pytest.mark.parametrize("mechanism", [run, run_hybrid])
-def test_alignment(mechanism, noise, monotone, c, seed):
+def test_alignment(mechanism, noise, monotone, c, seed) -> None:
     rng = np.random.default_rng(1000 * seed + c)
     lengths = set()
     for case in range(CASES):
@@ -124,7 +124,7 @@ def test_alignment(mechanism, noise, monotone, c, seed):
     assert len(lengths) >= (8 if mechanism is run else 4)
 
 
-def test_a_cost_counted_for_the_wrong_branch_is_seen():
+def test_a_cost_counted_for_the_wrong_branch_is_seen() -> None:
     """The cost of a base hit is over the charge of a cheap one: the test above would fail."""
     plan = sparse_vector_plan(1, 0, 1, 1, limit=None, branches=2, share="1/2", margin=0, sensitivity=1,
                   monotone=True, noise="geometric", resolution=0, below=False)  # fmt: skip

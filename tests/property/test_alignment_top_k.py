@@ -91,7 +91,7 @@ def instances(seed, c, *, monotone, laplace, cases=CASES):
 @pytest.mark.parametrize("c", [1, 3])
 @pytest.mark.parametrize("monotone", [True, False])
 @pytest.mark.parametrize("noise", ["exponential", "laplace"])
-def test_alignment(noise, monotone, c, seed):
+def test_alignment(noise, monotone, c, seed) -> None:
     branches = set()
     for q, p, fine, k in instances(1000 * seed + c, c, monotone=monotone, laplace=noise == "laplace"):
         said = noisy_top_k(q // FINE, k, 1, sensitivity=c, monotone=monotone, noise=noise, resolution=0)
@@ -130,7 +130,7 @@ def with_threshold(instance, rng):
 @pytest.mark.parametrize("c", [1, 3])
 @pytest.mark.parametrize("monotone", [True, False])
 @pytest.mark.parametrize("noise", ["exponential", "laplace"])
-def test_alignment_of_the_hybrid(noise, monotone, c, seed):
+def test_alignment_of_the_hybrid(noise, monotone, c, seed) -> None:
     rng = np.random.default_rng(seed)
     placed = set()
     for instance in instances(1000 * seed + c + 10, c, monotone=monotone, laplace=noise == "laplace"):
@@ -160,7 +160,7 @@ def test_alignment_of_the_hybrid(noise, monotone, c, seed):
     assert len(placed) > 8
 
 
-def test_the_printed_alignment_is_not_injective():
+def test_the_printed_alignment_is_not_injective() -> None:
     """Dissertation (5.4): if the best losers differ, the noise of the second is lost."""
 
     def printed(q, p, omega, noise):
@@ -182,7 +182,7 @@ def test_the_printed_alignment_is_not_injective():
     assert not np.array_equal(phi(q, p, omega, one), phi(q, p, omega, other))
 
 
-def test_the_product_is_the_ideal_mechanism():
+def test_the_product_is_the_ideal_mechanism() -> None:
     """`select` on floors and ranks = order and floored gaps of the fine noise."""
     for laplace in (False, True):
         for q, _, fine, k in instances(9, 1, monotone=True, laplace=laplace, cases=3000):
@@ -194,7 +194,7 @@ def test_the_product_is_the_ideal_mechanism():
             assert np.array_equal(steps, gap // FINE)
 
 
-def test_rows_are_independent_runs():
+def test_rows_are_independent_runs() -> None:
     """A batch of trials is row by row the same function."""
     for q, _, fine, k in instances(10, 1, monotone=True, laplace=False, cases=200):
         floors, remainders = np.divmod(fine, FINE)

@@ -70,7 +70,7 @@ def lift(q, p, won, noise, *, inverse=False):
 
 
 @pytest.mark.parametrize("c", [1, 2])
-def test_limited_domain(c):
+def test_limited_domain(c) -> None:
     kinds = []
     for rng, q, p, k, many in sides(c, c):
         plan = limited_domain_plan(k, 1, "1e-6", candidates=many, sensitivity=c, resolution=0)
@@ -114,7 +114,7 @@ def test_limited_domain(c):
     assert len(set(kinds)) >= 10
 
 
-def test_the_product_is_the_ideal_limited_domain():
+def test_the_product_is_the_ideal_limited_domain() -> None:
     """`before_cutoff` on floors and ranks = the same order, cut and floored gaps."""
     for rng, q, _, k, many in sides(7, 1):
         ids, kept = candidates(rng, q, many)
@@ -130,7 +130,7 @@ def test_the_product_is_the_ideal_limited_domain():
 
 
 @pytest.mark.parametrize("c", [1, 3])
-def test_an_unstable_set_has_distance_0_on_both_sides(c):
+def test_an_unstable_set_has_distance_0_on_both_sides(c) -> None:
     """And distances move by at most c: what the alignment of Top Stable rests on."""
     changed = 0
     for rng, q, p, _, many in sides(20 + c, c):
@@ -159,7 +159,7 @@ def stable_instances(seed, c, *, laplace):
 
 @pytest.mark.parametrize("c", [1, 3])
 @pytest.mark.parametrize("noise", ["one-sided", "laplace"])
-def test_first_stable(noise, c):
+def test_first_stable(noise, c) -> None:
     places = set()
     for rng, d, other, threshold, draws in stable_instances(c, c, laplace=noise == "laplace"):
         plan = stable_tests(
@@ -183,7 +183,7 @@ def test_first_stable(noise, c):
 
 
 @pytest.mark.parametrize("c", [1, 3])
-def test_stable_answers(c):
+def test_stable_answers(c) -> None:
     ends = set()
     for rng, d, other, threshold, draws in stable_instances(30 + c, c, laplace=True):
         k = int(rng.integers(1, len(d) + 1))

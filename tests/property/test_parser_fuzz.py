@@ -197,13 +197,13 @@ def campaign(session: Session, stage: Stage, seed: int, statements: int) -> list
     return found
 
 
-def test_what_is_typed_is_prepared_or_refused(session: Session, stage: Stage):
+def test_what_is_typed_is_prepared_or_refused(session: Session, stage: Stage) -> None:
     found = campaign(session, stage, SEED, 1_200)
     assert not found, "\n\n".join(found[:5])
 
 
 @pytest.mark.slow
-def test_campaign(session: Session, stage: Stage):
+def test_campaign(session: Session, stage: Stage) -> None:
     """`DPSQL_STATEMENTS` sizes it, `DPSQL_SEED` repeats one that failed."""
     seed = int(os.environ.get("DPSQL_SEED", Random().randrange(2**32)))
     found = campaign(session, stage, seed, int(os.environ.get("DPSQL_STATEMENTS", "100000")))

@@ -34,7 +34,7 @@ def noisy_max(counts, trials, entropy):
 @pytest.mark.parametrize(
     ("mechanism", "adjacency"), [(histogram, "one"), (noisy_max, "monotone"), (two_names, "monotone")]
 )
-def test_what_is_private_is_seldom_accused(mechanism, adjacency):
+def test_what_is_private_is_seldom_accused(mechanism, adjacency) -> None:
     # With confidence 95% each, far more accused than 5% would have probability 1e-9.
     accused, bounds = 0, []
     for seed in range(REPEATS):
@@ -61,7 +61,7 @@ NUMBERS = ("laplace, each count", "anchor", "release all", "histogram")
 
 @pytest.mark.slow
 @pytest.mark.parametrize("subject", RIGHT, ids=lambda subject: subject.name)
-def test_what_is_right_in_the_catalogue_is_not_accused(subject):
+def test_what_is_right_in_the_catalogue_is_not_accused(subject) -> None:
     # Those whose output is numbers alone are repeated more often. Of all audits of all subjects together,
     # one is accused at 1 - 1e-9 with probability 2e-6 at most; at 95%, no more than would be by chance.
     repeats = REPEATS if subject.name.startswith(NUMBERS) else REPEATS // 10
@@ -80,7 +80,7 @@ def test_what_is_right_in_the_catalogue_is_not_accused(subject):
 
 
 @pytest.mark.slow
-def test_the_whole_catalogue_is_judged_as_is_known():
+def test_the_whole_catalogue_is_judged_as_is_known() -> None:
     done = campaign(processes=2)
     report = [
         f"{one.subject.name} at {float(one.epsilon)}: {one.verdict.words()}"
@@ -106,7 +106,7 @@ def test_the_whole_catalogue_is_judged_as_is_known():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("subject", [s for s in CATALOGUE if s.kind == "incorrect"], ids=lambda s: s.name)
-def test_each_mistake_is_found_time_and_again(subject):
+def test_each_mistake_is_found_time_and_again(subject) -> None:
     for epsilon in EPSILONS:
         for _ in range(2):
             verdict = subject.audit(Fraction(epsilon), trials=500_000, confidence=0.9999)

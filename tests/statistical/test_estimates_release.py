@@ -22,7 +22,7 @@ COUNTS = np.array([9_000, 70_000, 30_000, 50_000, 1_000, 20_000])
 @pytest.mark.parametrize("strategy", ["EACH", "ANCHOR"])
 @pytest.mark.parametrize("noise", ["exponential", "laplace", "geometric"])
 @pytest.mark.parametrize(("k", "lowest"), [(3, True), (6, False)])
-def test_releases_are_unbiased_and_covered(strategy, noise, lowest, k):
+def test_releases_are_unbiased_and_covered(strategy, noise, lowest, k) -> None:
     entropy = SeededEntropy(1)
     plan = choose_measuring(k, Fraction(1, 2), noise=noise, strategy=strategy, domain_size=COUNTS.size)
     trials = np.broadcast_to(COUNTS, (RUNS, COUNTS.size)).copy()

@@ -58,7 +58,7 @@ def errors_of(rng, model, stretch=1.0):
 @pytest.mark.parametrize("noise", ["exponential", "laplace", "geometric"])
 @pytest.mark.parametrize(("strategy", "measuring"), [("NONE", None), ("EACH", 12.0), ("ANCHOR", 25.0)])
 @pytest.mark.parametrize(("scale", "k"), [(9.0, 1), (9.0, 6), ((8.0, 16.0, 8.0, 32.0), 4)])
-def test_intervals_cover_hits_far_above(noise, strategy, measuring, scale, k):
+def test_intervals_cover_hits_far_above(noise, strategy, measuring, scale, k) -> None:
     """95 +- 0.5% of every item; false alarm below 1e-11 an item (7.2 standard errors)."""
     resolution = 0 if noise == "geometric" else None
     model = ErrorModel(noise, scale, k, strategy, measuring, 5.0, resolution)
@@ -81,7 +81,7 @@ def test_intervals_cover_hits_far_above(noise, strategy, measuring, scale, k):
 
 @pytest.mark.parametrize(("s1", "s0"), [(10.0, 4.0), (3.0, 9.0), (5.0, 5.0)])
 @pytest.mark.parametrize("noise", ["exponential", "laplace", "geometric"])
-def test_the_law_of_a_gap_over_a_threshold(noise, s1, s0):
+def test_the_law_of_a_gap_over_a_threshold(noise, s1, s0) -> None:
     """The largest distance of distribution functions, by the Dvoretzky-Kiefer-Wolfowitz bound, 1e-9."""
     rng = np.random.default_rng([2, int(s1), int(s0), len(noise)])
     near = math.sqrt(math.log(2 / 1e-9) / (2 * RUNS))
@@ -96,7 +96,7 @@ def test_the_law_of_a_gap_over_a_threshold(noise, s1, s0):
 
 @pytest.mark.parametrize("noise", ["exponential", "laplace"])
 @pytest.mark.parametrize("confidence", [0.8, 0.95, 0.99])
-def test_the_lower_bound_holds_at_its_level(noise, confidence):
+def test_the_lower_bound_holds_at_its_level(noise, confidence) -> None:
     """7 standard errors, 1e-9. The formula for Laplace noise under exponential noise covers too little."""
     rng, s1, s0 = np.random.default_rng([3, int(100 * confidence)]), 4.0, 9.0
     error = draw(rng, noise, s1, RUNS) - draw(rng, noise, s0, RUNS)
@@ -107,7 +107,7 @@ def test_the_lower_bound_holds_at_its_level(noise, confidence):
     assert (error <= 1.3 * bound).mean() > confidence + near / 2
 
 
-def test_a_count_at_the_threshold_is_covered_as_documented():
+def test_a_count_at_the_threshold_is_covered_as_documented() -> None:
     """94% among the runs where it passed."""
     rng = np.random.default_rng(4)
     error = draw(rng, "exponential", 10.0, RUNS) - draw(rng, "exponential", 4.0, RUNS)
@@ -117,7 +117,7 @@ def test_a_count_at_the_threshold_is_covered_as_documented():
 
 
 @pytest.mark.parametrize("noise", ["exponential", "laplace"])
-def test_sparse_vector_answers_rightly_beyond_its_error(noise):
+def test_sparse_vector_answers_rightly_beyond_its_error(noise) -> None:
     """At most 5% of the runs have any group on the wrong side by more; half as far would fail (1e-9)."""
     rng, s0, s1, n, branches, runs = np.random.default_rng(5), 4.0, 10.0, 50, 2, 20_000
     far = sparse_vector_error(s0, s1, n, branches=branches)

@@ -80,7 +80,7 @@ def covered(errors, model, confidence=0.95):
 @pytest.mark.parametrize("strategy", ["EACH", "ANCHOR"])
 @pytest.mark.parametrize("noise", ["exponential", "laplace"])
 @pytest.mark.parametrize(("k", "groups"), [(1, 3), (2, 4), (10, 12), (10, 10)])
-def test_intervals_cover_counts_far_apart(k, groups, strategy, noise):
+def test_intervals_cover_counts_far_apart(k, groups, strategy, noise) -> None:
     """95 +- 0.5% of every item; false alarm below 1e-11 an item (7.2 standard errors)."""
     rng = np.random.default_rng([1, k, groups, strategy == "EACH", noise == "laplace"])
     plan = choose_measuring(k, Fraction(1), noise=noise, strategy=strategy)
@@ -97,7 +97,7 @@ def test_intervals_cover_counts_far_apart(k, groups, strategy, noise):
 
 
 @pytest.mark.parametrize("confidence", [0.5, 0.8, 0.99])
-def test_intervals_cover_at_other_levels(confidence):
+def test_intervals_cover_at_other_levels(confidence) -> None:
     """False alarm below 1e-9 an item: 7 standard errors."""
     rng = np.random.default_rng([2, int(100 * confidence)])
     plan = choose_measuring(5, Fraction(1))
@@ -108,7 +108,7 @@ def test_intervals_cover_at_other_levels(confidence):
 
 @pytest.mark.parametrize(("k", "epsilon"), [(2, 1), (2, 8), (5, 2), (10, 10), (20, 5)])
 @pytest.mark.parametrize("strategy", ["EACH", "ANCHOR"])
-def test_intervals_cover_on_a_grid_of_whole_counts(k, epsilon, strategy):
+def test_intervals_cover_on_a_grid_of_whole_counts(k, epsilon, strategy) -> None:
     """Geometric noise, also of scales near one count, where floors matter; 50,000 runs, 1e-9 an item."""
     rng = np.random.default_rng([3, k, epsilon])
     plan = choose_measuring(k, Fraction(epsilon), strategy=strategy, noise="geometric")
@@ -123,7 +123,7 @@ def test_intervals_cover_on_a_grid_of_whole_counts(k, epsilon, strategy):
     ("k", "each", "anchor"),
     [(2, 0.33, 0.50), (5, 0.53, 0.69), (10, 0.60, 0.76), (25, 0.64, 0.82), (50, 0.65, 0.84)],
 )
-def test_gaps_cut_the_squared_error(k, each, anchor):
+def test_gaps_cut_the_squared_error(k, each, anchor) -> None:
     """The table's reductions, rounded to percents, within 7 standard errors (false alarm below 1e-9)."""
     rng = np.random.default_rng([4, k])
     epsilon, runs = Fraction(1), 20_000
@@ -150,7 +150,7 @@ def test_gaps_cut_the_squared_error(k, each, anchor):
         ("laplace", "EACH", 0.97, 0.90),
     ],
 )
-def test_what_is_documented_about_ties_is_so(noise, strategy, everyone, first):
+def test_what_is_documented_about_ties_is_so(noise, strategy, everyone, first) -> None:
     """100 equal counts, k = 10: the numbers of the module's docstring, to the percent."""
     rng = np.random.default_rng([5, len(noise), len(strategy)])
     plan = choose_measuring(10, Fraction(1), noise=noise, strategy=strategy)
@@ -165,7 +165,7 @@ def test_what_is_documented_about_ties_is_so(noise, strategy, everyone, first):
     ("counts", "k"),
     [((50, 50), 1), ((50, 50, 50, 20), 2), ((50, 49, 48, 47, 40), 4), ((60, 50, 50, 50, 50, 50), 5)],
 )
-def test_p_values_hold_when_an_outsider_is_as_large(counts, k, noise):
+def test_p_values_hold_when_an_outsider_is_as_large(counts, k, noise) -> None:
     """Among the runs where the null is true, p <= level at most as often; exact binomial bound of 1e-9."""
     rng = np.random.default_rng([6, len(counts), noise == "geometric"])
     counts, scale = np.array(counts), 6.0
@@ -183,7 +183,7 @@ def test_p_values_hold_when_an_outsider_is_as_large(counts, k, noise):
             assert (p[null, i] <= level).sum() <= stats.binom.isf(1e-9, runs, level)
 
 
-def test_p_values_are_exact_for_two_equal_counts_and_wrong_scales_show():
+def test_p_values_are_exact_for_two_equal_counts_and_wrong_scales_show() -> None:
     """Uniform under the null; at 0.7 of the scale too small, at 1.3 too large; 7 standard errors, 1e-9."""
     rng, scale = np.random.default_rng(7), 6.0
     _, gap = noisy_top_k(rng, [50, 50], 1, scale, "exponential", resolution=grid(scale))
@@ -194,7 +194,7 @@ def test_p_values_are_exact_for_two_equal_counts_and_wrong_scales_show():
         assert (p_value(gap, 1.3 * scale) <= level).mean() < level - near
 
 
-def test_the_p_value_would_be_wrong_under_laplace_noise():
+def test_the_p_value_would_be_wrong_under_laplace_noise() -> None:
     """Why it is refused: it would claim 5% about twice too often."""
     rng, scale = np.random.default_rng(8), 6.0
     _, gap = noisy_top_k(rng, [50, 50], 1, scale, "laplace", resolution=grid(scale))
@@ -202,7 +202,7 @@ def test_the_p_value_would_be_wrong_under_laplace_noise():
 
 
 @pytest.mark.parametrize("counts", [(50, 50), (50, 50, 50), (50, 48, 45, 10)])
-def test_p_values_of_the_exponential_mechanism_hold(counts):
+def test_p_values_of_the_exponential_mechanism_hold(counts) -> None:
     """Index and gap by inverse transform; exact binomial bounds of 1e-9."""
     rng, scale = np.random.default_rng([9, len(counts)]), 4.0
     weight = np.exp(np.array(counts) / scale)
@@ -225,7 +225,7 @@ def test_p_values_of_the_exponential_mechanism_hold(counts):
 
 
 @pytest.mark.parametrize("noise", ["exponential", "laplace"])
-def test_counts_a_distinguishable_gap_apart_are_ordered_rightly(noise):
+def test_counts_a_distinguishable_gap_apart_are_ordered_rightly(noise) -> None:
     """95% of the runs; 7 standard errors, 1e-9, plus half a count of rounding."""
     rng, scale = np.random.default_rng(10), 200.0
     apart = round(distinguishable_gap(noise, scale))

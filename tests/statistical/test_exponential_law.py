@@ -58,7 +58,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("counts", "epsilon", "options", "strength"), CASES)
-def test_law(counts, epsilon, options, strength):
+def test_law(counts, epsilon, options, strength) -> None:
     """Strength: what multiplies a count in the weight's exponent, by hand."""
     found = exponential(np.tile(counts, (TRIALS, 1)), epsilon, entropy=SeededEntropy(1), **options)
     signed = [-q for q in counts] if options.get("lowest") else counts
@@ -74,7 +74,7 @@ def test_law(counts, epsilon, options, strength):
 
 
 @pytest.mark.parametrize("anchor", [0, 2, 5, 10, 16])
-def test_the_gap_does_not_depend_on_the_anchor(anchor):
+def test_the_gap_does_not_depend_on_the_anchor(anchor) -> None:
     """Location 4.9 in log-odds, half a unit a grid step: anchors at 0, before, near and past it."""
     rate, distance = Fraction(1, 2), np.array([12, 0, 15, 13])
     lowered = distance.copy()
@@ -90,7 +90,7 @@ def test_the_gap_does_not_depend_on_the_anchor(anchor):
         assert (chi_square(seen, -np.diff(above) * len(steps)) > ALARM) == true
 
 
-def test_many_groups():
+def test_many_groups() -> None:
     """Thousands of groups in many layers, and a far tail of small ones that together weigh much."""
     rng = np.random.default_rng(0)
     counts = np.concatenate([rng.integers(0, 40, 3000), [45, 45, 50]])
@@ -109,7 +109,7 @@ def test_many_groups():
 
 
 @pytest.mark.slow
-def test_a_million_groups_one_at_a_time():
+def test_a_million_groups_one_at_a_time() -> None:
     """Single runs on large inputs: the largest groups hold half of the mass, the flat rest the other."""
     counts = np.zeros(10**6, dtype=np.int64)
     counts[:10] = 14
@@ -130,7 +130,7 @@ class TestPValue:
         return bool((binom.sf(hits - 1, len(p), levels) < ALARM / len(levels)).any())
 
     @pytest.mark.parametrize("counts", [[0, 0], [3, 0, 1], [2, 2, 2, 0], [0, 1] * 20])
-    def test_valid(self, counts):
+    def test_valid(self, counts) -> None:
         found = exponential(np.tile(counts, (TRIALS, 1)), 1, entropy=SeededEntropy(11))
         index, gap = found.index[:, 0], found.gap[:, 0]
         largest = np.array([max(np.delete(counts, i)) for i in range(len(counts))])
@@ -138,7 +138,7 @@ class TestPValue:
         assert null.sum() > 5000
         assert not self.exceeds(exponential_mechanism_p_value(gap[null], found.scale))
 
-    def test_exact_for_two_equal_groups(self):
+    def test_exact_for_two_equal_groups(self) -> None:
         found = exponential(np.tile([4, 4], (TRIALS, 1)), 1, entropy=SeededEntropy(12))
         for factor in (0.7, 1, 1.3):
             p = exponential_mechanism_p_value(found.gap[:, 0], found.scale * Fraction(str(factor)))

@@ -65,7 +65,7 @@ def same_law(first, second, column):
 
 
 @pytest.mark.parametrize("noise", ["exponential", "laplace", "geometric"])
-def test_law(noise):
+def test_law(noise) -> None:
     oracle, seen = runs(noise)
     assert same_law(seen, ideal(oracle, noise, (1, 1, 1)), 1)
     assert same_law(seen, ideal(oracle, noise, (1, 1, 1)), 2)
@@ -76,7 +76,7 @@ def test_law(noise):
     assert not same_law(seen, ideal(oracle, noise, (1, 0.5, 1)), 1)
 
 
-def test_each_check_has_noise_of_its_own():
+def test_each_check_has_noise_of_its_own() -> None:
     """Two checks of one run, given its threshold: independent. One count asked again is a new draw."""
     entropy, table = SeededEntropy(5), np.zeros((2, 2))
     for _ in range(3000):

@@ -49,7 +49,7 @@ def quantile_cells(rate):
     return edges, np.append(np.diff(-np.expm1(-float(rate) * edges)), np.exp(-float(rate) * edges[-1]))
 
 
-def check_all(draw, expected):
+def check_all(draw, expected) -> None:
     """Accept the law at scale 1, reject it at 0.7 and 1.3."""
     for scale in SCALES:
         accepted = p_value(draw(scale), expected) > ALARM
@@ -57,7 +57,7 @@ def check_all(draw, expected):
 
 
 @pytest.mark.parametrize("rate", RATES)
-def test_geometric(rate):
+def test_geometric(rate) -> None:
     edges, expected = quantile_cells(rate)
 
     def draw(scale):
@@ -70,7 +70,7 @@ def test_geometric(rate):
 @pytest.mark.parametrize(
     ("rate", "modulus"), [(Fraction(1, 3), 5), (Fraction(1, 40), 100), (Fraction(1, 1500), 6000)]
 )
-def test_truncated_geometric(rate, modulus):
+def test_truncated_geometric(rate, modulus) -> None:
     weight = np.exp(-float(rate) * np.arange(modulus))
 
     def draw(scale):
@@ -81,7 +81,7 @@ def test_truncated_geometric(rate, modulus):
 
 
 @pytest.mark.parametrize("rate", [Fraction(1), Fraction(1, 12)])
-def test_laplace(rate):
+def test_laplace(rate) -> None:
     reach = int(40 / rate)
     weight = np.exp(-float(rate) * np.abs(np.arange(-reach, reach + 1)))
 
@@ -94,7 +94,7 @@ def test_laplace(rate):
 
 @pytest.mark.parametrize("rate", [Fraction(1, 3), Fraction(1, 1500), Fraction(1, 10**7)])
 @pytest.mark.parametrize("sampler", ["geometric", "laplace"])
-def test_what_reaches_a_bound(sampler, rate):
+def test_what_reaches_a_bound(sampler, rate) -> None:
     """Cells: not reached, or by how much; for bounds on both sides of zero and far out."""
     scale = float(1 / rate)
     r = math.exp(-1 / scale)
@@ -120,7 +120,7 @@ def test_what_reaches_a_bound(sampler, rate):
         check_all(draw, expected)
 
 
-def test_laplace_wide():
+def test_laplace_wide() -> None:
     """At the width mechanisms use: quantiles of |Z|, and the sign."""
     rate = Fraction(1, 1500)
     r = math.exp(-float(rate))
@@ -139,7 +139,7 @@ def test_laplace_wide():
 
 
 @pytest.mark.parametrize("shift", [1, 6, 9])
-def test_digits_are_independent(shift):
+def test_digits_are_independent(shift) -> None:
     """The lowest bits of a draw are independent of the rest: their joint law is the product."""
     rate = Fraction(1, 50_000)
     drawn = noise.geometric(rate, DRAWS, entropy=SeededEntropy(15))
@@ -151,7 +151,7 @@ def test_digits_are_independent(shift):
     assert p_value(cells, np.outer(mass, weight / weight.sum()).ravel()) > ALARM
 
 
-def test_neighbouring_draws_are_independent():
+def test_neighbouring_draws_are_independent() -> None:
     drawn = noise.geometric(Fraction(1, 1500), 2 * DRAWS, entropy=SeededEntropy(16))
     edges, mass = quantile_cells(Fraction(1, 1500))
     cell = np.searchsorted(edges, drawn, side="right") - 1
@@ -160,7 +160,7 @@ def test_neighbouring_draws_are_independent():
         assert p_value(pairs, np.outer(mass, mass).ravel()) > ALARM
 
 
-def test_the_system_draws_the_same_law():
+def test_the_system_draws_the_same_law() -> None:
     """The one unseeded test: false alarms once in 1e9 runs."""
     edges, expected = quantile_cells(Fraction(1, 1500))
     drawn = noise.geometric(Fraction(1, 1500), DRAWS)
@@ -169,7 +169,7 @@ def test_the_system_draws_the_same_law():
 
 
 @pytest.mark.parametrize("n", [2, 3, 4])
-def test_every_order_is_equally_likely(n):
+def test_every_order_is_equally_likely(n) -> None:
     key = {order: i for i, order in enumerate(permutations(range(n)))}
     even = np.full(len(key), 1 / len(key))
 

@@ -39,14 +39,14 @@ def null(counts, index, i):
 
 @pytest.mark.parametrize("counts", [[0, 0], [2, 0], [3, 1, 0, 3], [5, 4, 4, 4, 0], [0, 1] * 20])
 @pytest.mark.parametrize("options", [{}, {"resolution": 0}, {"monotone": False}])
-def test_noisy_max(counts, options):
+def test_noisy_max(counts, options) -> None:
     found = noisy_max(np.tile(counts, (TRIALS, 1)), 1, entropy=SeededEntropy(1), **options)
     wrong = null(counts, found.index, 1)
     assert wrong.sum() > 3000
     assert not too_often(p_value(found.gap[wrong, 0], found.scale))
 
 
-def test_exact_on_ties_and_only_at_the_scale_in_use():
+def test_exact_on_ties_and_only_at_the_scale_in_use() -> None:
     found = noisy_max(np.tile([7, 7], (TRIALS, 1)), 1, entropy=SeededEntropy(2))
     for factor in (0.7, 1, 1.3):
         p = p_value(found.gap[:, 0], found.scale * Fraction(str(factor)))
@@ -55,7 +55,7 @@ def test_exact_on_ties_and_only_at_the_scale_in_use():
 
 
 @pytest.mark.parametrize("i", [1, 2, 3])
-def test_every_gap_of_a_top_k(i):
+def test_every_gap_of_a_top_k(i) -> None:
     counts = [4, 3, 3, 3, 1, 0]
     found = noisy_top_k(np.tile(counts, (TRIALS, 1)), 3, 3, entropy=SeededEntropy(3))
     wrong = null(counts, found.index, i)
@@ -65,7 +65,7 @@ def test_every_gap_of_a_top_k(i):
     assert too_often(p_value(found.gap[wrong, i - 1], found.scale * Fraction(7, 10 * i)))
 
 
-def test_laplace_gaps_would_not_do():
+def test_laplace_gaps_would_not_do() -> None:
     """Why it is refused: at scale 1/epsilon, two equal groups, p-values are small too often."""
     found = noisy_max(np.tile([7, 7], (TRIALS, 1)), 1, noise="laplace", entropy=SeededEntropy(4))
     assert too_often(p_value(found.gap[:, 0], found.scale))

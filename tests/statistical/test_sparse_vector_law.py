@@ -70,7 +70,7 @@ def cells(tags, gaps, width):
 
 @pytest.mark.parametrize("branches", [1, 2, 3])
 @pytest.mark.parametrize("noise", ["exponential", "laplace", "geometric"])
-def test_adaptive_sparse_vector(noise, branches):
+def test_adaptive_sparse_vector(noise, branches) -> None:
     counts, threshold, k, epsilon, theta = [6, 16, 7], 8, 2, 1, 0.4
     runs = sparse_vector_runs(
         in_public_order(np.tile(counts, (TRIALS, 1))),
@@ -106,7 +106,7 @@ def test_adaptive_sparse_vector(noise, branches):
     assert np.allclose([float(charge) for charge in runs.epsilon[:500]], spent)
 
 
-def test_one_run_has_the_law_of_many():
+def test_one_run_has_the_law_of_many() -> None:
     counts, entropy, rows = [6, 16, 7], SeededEntropy(3), []
     for _ in range(6000):
         found = adaptive_sparse_vector(
@@ -133,7 +133,7 @@ def test_one_run_has_the_law_of_many():
 
 
 @pytest.mark.parametrize("noise", ["exponential", "laplace"])
-def test_hybrid_top_k(noise):
+def test_hybrid_top_k(noise) -> None:
     """Algorithm 19: the order up to the threshold, and the last gap."""
     counts, threshold, k, entropy = np.array([6, 16, 9]), 8, 2, SeededEntropy(5)
 
@@ -160,7 +160,7 @@ def test_hybrid_top_k(noise):
 
 
 @pytest.mark.parametrize("noise", ["exponential", "laplace"])
-def test_hybrid_sparse_vector(noise):
+def test_hybrid_sparse_vector(noise) -> None:
     """Algorithm 20: the order of those above, and the first gap."""
     counts, threshold, k, entropy = np.array([8, 20, 11]), 9, 2, SeededEntropy(7)
 

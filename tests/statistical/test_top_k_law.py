@@ -70,7 +70,7 @@ def released(k, epsilon, options, seed=2):
     ],
 )
 @pytest.mark.parametrize("k", [1, 2])
-def test_law(k, options):
+def test_law(k, options) -> None:
     found, sample = released(k, 1, options)
     step = Fraction(1, 2**found.resolution)
     noise = options.get("noise", "exponential")
@@ -82,7 +82,7 @@ def test_law(k, options):
 
 
 @pytest.mark.parametrize("rule", ["fixed", "plain gap", "random"])
-def test_other_rules_for_ties_are_rejected(rule):
+def test_other_rules_for_ties_are_rejected(rule) -> None:
     """Whole-count noise, where a third of the outputs involve a tie."""
     entropy = SeededEntropy(3)
     values = COUNTS + geometric(Fraction(1), (TRIALS, 4), entropy=entropy)
@@ -96,7 +96,7 @@ def test_other_rules_for_ties_are_rejected(rule):
     assert accepted == (rule == "random")
 
 
-def test_two_groups_in_closed_form():
+def test_two_groups_in_closed_form() -> None:
     """One group more: the gap of two is a floored Laplace variable, so both tails are known."""
     counts, scale = np.array([2, 0]), 1.0
     found = noisy_top_k(np.tile(counts, (TRIALS, 1)), 1, 1, noise="geometric", entropy=SeededEntropy(4))
@@ -113,7 +113,7 @@ def test_two_groups_in_closed_form():
     assert chi2.sf(((seen - wrong) ** 2 / wrong).sum(), len(expected) - 1) < ALARM
 
 
-def test_one_run_has_the_law_of_a_batch():
+def test_one_run_has_the_law_of_a_batch() -> None:
     """A single run ranks only its contenders; so do these runs."""
     entropy = SeededEntropy(5)
     runs = [noisy_top_k(COUNTS, 1, 1, noise="geometric", entropy=entropy) for _ in range(10_000)]
@@ -122,7 +122,7 @@ def test_one_run_has_the_law_of_a_batch():
     assert same_law((index, gap), ideal(1, Fraction(13, 10), Fraction(1)), [1]) < ALARM
 
 
-def test_measured_counts():
+def test_measured_counts() -> None:
     """|noise| over its scale is exponential: 64 cells of equal mass; so is the anchor's."""
     draws = laplace(np.full(TRIALS, 100), 20, entropy=SeededEntropy(6)).value - 100
     entropy = SeededEntropy(7)

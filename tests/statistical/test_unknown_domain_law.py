@@ -75,7 +75,7 @@ def released(plan, width, seed, trials=TRIALS):
 
 @pytest.mark.parametrize("resolution", [0, 4])
 @pytest.mark.parametrize("noise", ["one-sided", "laplace"])
-def test_top_stable(noise, resolution):
+def test_top_stable(noise, resolution) -> None:
     plan = stable_tests(4, 1, "1/4", share="1/2", noise=noise, sensitivity=1, resolution=resolution)
     scales = [float(scale) * 2**resolution for scale in (plan.threshold_scale, plan.scale)]
     distances = np.array(DISTANCES) * 2**resolution
@@ -100,7 +100,7 @@ def test_top_stable(noise, resolution):
 
 
 @pytest.mark.parametrize("noise", ["one-sided", "laplace"])
-def test_the_chance_at_distance_0_is_delta(noise):
+def test_the_chance_at_distance_0_is_delta(noise) -> None:
     """One test at distance 0 passes with probability delta, by the grid's rounding a little less."""
     plan = stable_tests(1, 1, "1/20", share=None, noise=noise, sensitivity=1, resolution=None)
     stable, _ = stable_runs(np.array([5, 4]), Fraction(1), plan, TRIALS, SeededEntropy(2))
@@ -110,7 +110,7 @@ def test_the_chance_at_distance_0_is_delta(noise):
         assert binomtest(passed, TRIALS, 0.05 * factor).pvalue < ALARM
 
 
-def test_a_single_run_has_the_law_of_many():
+def test_a_single_run_has_the_law_of_many() -> None:
     """The functions themselves, call by call: what was found, and its gap."""
     entropy, calls = SeededEntropy(3), 8000
     plan = stable_tests(4, 1, "1/4", share="1/4", noise="one-sided", sensitivity=1, resolution=0)
@@ -130,7 +130,7 @@ def test_a_single_run_has_the_law_of_many():
             assert (chi_square(seen, law * calls) > ALARM) == (factors == (1, 1))
 
 
-def test_gap_and_threshold_estimate_the_lead():
+def test_gap_and_threshold_estimate_the_lead() -> None:
     """Unbiased where passing is certain."""
     for noise in ("one-sided", "laplace"):
         options = {"noise": noise, "sensitivity": 3, "entropy": SeededEntropy(4)}
@@ -144,7 +144,7 @@ def test_gap_and_threshold_estimate_the_lead():
         assert abs(np.std(leads) / np.sqrt(variance) - 1) < 0.2
 
 
-def test_stable_answers():
+def test_stable_answers() -> None:
     """The stream: how many failed before it stopped, against the law by numpy."""
     entropy, calls, k = SeededEntropy(5), 5000, 2
     distances = np.array([6, 30, 12, 20])
@@ -224,7 +224,7 @@ def same_law(first, second):
 
 
 @pytest.mark.parametrize(("candidates", "resolution"), [(4, 0), (4, None), (6, None), (9, 0), (9, None)])
-def test_limited_domain(candidates, resolution):
+def test_limited_domain(candidates, resolution) -> None:
     plan = limited_domain_plan(2, "1/4", "1/5", candidates=candidates, resolution=resolution)
     position, kept = largest_groups(GROUPS, candidates)
     index, gap, count = limited_runs(kept, len(position), plan, TRIALS, SeededEntropy(8))
@@ -239,7 +239,7 @@ def test_limited_domain(candidates, resolution):
 
 
 @pytest.mark.parametrize("c", [1, 3])
-def test_the_chance_of_a_group_that_may_be_missing_is_delta(c):
+def test_the_chance_of_a_group_that_may_be_missing_is_delta(c) -> None:
     """One candidate, c above the largest left out: released with probability delta."""
     plan = limited_domain_plan(1, 1, "1/20", candidates=1, sensitivity=c)
     _, _, released_ = limited_runs(np.array([10 + c, 10]), 1, plan, TRIALS, SeededEntropy(9))
@@ -249,7 +249,7 @@ def test_the_chance_of_a_group_that_may_be_missing_is_delta(c):
         assert binomtest(passed, TRIALS, 0.05 * factor).pvalue < ALARM
 
 
-def test_a_single_limited_domain_has_the_law_of_many():
+def test_a_single_limited_domain_has_the_law_of_many() -> None:
     entropy = SeededEntropy(10)
     plan = limited_domain_plan(2, "1/4", "1/5", candidates=6, resolution=0)
     found = [
@@ -272,7 +272,7 @@ def test_a_single_limited_domain_has_the_law_of_many():
         assert not same_law(sample, ideal(plan, 2, factor=factor))
 
 
-def test_free_p_values_are_valid():
+def test_free_p_values_are_valid() -> None:
     """All candidates alike: exp(-gap/scale) of the last group released is at most uniform."""
     plan = limited_domain_plan(3, 1, "1/2", candidates=30)
     kept = np.array([500] * 30 + [0])

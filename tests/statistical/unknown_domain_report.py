@@ -67,7 +67,7 @@ def limited_share(counts, k, epsilon, delta, trials, entropy):
     return ((index < k) & (np.arange(k) < released[:, None])).sum(axis=1).mean() / k
 
 
-def main():
+def main() -> None:
     reader = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -17,12 +17,12 @@ import pyarrow as pa
 import pytest
 
 from dpsql import connect
-from dpsql.charge import Charge, exact
 from dpsql.engines import Cancelled
 from dpsql.errors import BudgetExceeded, Error, InterfaceError, OperationalError, ProgrammingError
 from dpsql.language import plain
 from dpsql.mechanisms import Checked
 from dpsql.policy import load
+from dpsql.privacy import Charge, exact
 from dpsql.session import Session
 
 POLICY = """
@@ -608,7 +608,7 @@ def test_a_ledger_of_the_first_version_is_brought_up_to_date(folder: Path) -> No
     """Its charges, failures and releases stay; see `data/ledger_version_1.sql`, a dump of such a file."""
     path = folder / "ledger.sqlite"
     with contextlib.closing(sqlite3.connect(path)) as connection:
-        connection.executescript((Path(__file__).parent / "data" / "ledger_version_1.sql").read_text())
+        connection.executescript((Path(__file__).parent / "ledger/data/ledger_version_1.sql").read_text())
     session = Session(load(folder / "dpsql.toml"))
     assert session.ledger.budget().spent.epsilon == Fraction(7, 2)
     assert session.ledger.failures("analyst") == 1

@@ -116,7 +116,7 @@ ORDERED = {
 @pytest.mark.parametrize("case", ORDERED)
 def test_a_public_order_is_that_of_every_copy_and_equal_noise_gives_equal_releases(
     sessions, monkeypatch, case
-):
+) -> None:
     rest, options = ORDERED[case]
     keys, released = [], []
     for session in sessions:
@@ -129,7 +129,7 @@ def test_a_public_order_is_that_of_every_copy_and_equal_noise_gives_equal_releas
     assert all(r.table.equals(released[0].table) and r.charge == released[0].charge for r in released)
 
 
-def test_the_order_is_that_of_the_domain_or_of_the_bytes(sessions):
+def test_the_order_is_that_of_the_domain_or_of_the_bytes(sessions) -> None:
     for rest, expected in (
         (f"{BY_PAGE} HAVING n >= 9 LIMIT 3", list(PAGES)),
         (f"{BY_PAGE} HAVING n >= 9 ORDER BY page LIMIT 3", ["C", "a", "b", "d", "z", "É"]),
@@ -146,7 +146,7 @@ PARTS = f"part, {N} AS n FROM visits GROUP BY part ORDER BY n DESC LIMIT 1"
 
 
 @pytest.mark.parametrize("mechanism", ["LIMITED_DOMAIN", "TOP_STABLE"])
-def test_of_equal_groups_every_copy_keeps_the_same_ones(sessions, mechanism):
+def test_of_equal_groups_every_copy_keeps_the_same_ones(sessions, mechanism) -> None:
     """Twelve groups of three users and no declared domain: the cut goes through equal counts."""
     found = []
     for session in sessions:
@@ -183,7 +183,7 @@ QUANTILE = {4: 45.0, 12: 65.2}
 @pytest.mark.parametrize("case", UNORDERED)
 def test_equal_groups_are_released_equally_often_in_any_order_of_the_counts(
     sessions, monkeypatch, case, order
-):
+) -> None:
     rest, options, k = UNORDERED[case]
     statement = prepared(sessions[1], rest, f"epsilon = 30{', ' + options if options else ''}")
     counts = sessions[1].engine.count(statement.plan.compiled)
@@ -205,7 +205,7 @@ def test_equal_groups_are_released_equally_often_in_any_order_of_the_counts(
     assert statistic < QUANTILE[len(outcomes)], seen
 
 
-def test_a_mechanism_that_scans_cannot_run_on_counts_without_a_public_order(sessions):
+def test_a_mechanism_that_scans_cannot_run_on_counts_without_a_public_order(sessions) -> None:
     for case in ("adaptive sparse vector", "all groups"):
         statement = prepared(sessions[0], *ORDERED[case])
         counts = sessions[0].engine.count(statement.plan.compiled)

@@ -42,19 +42,19 @@ VOID = {"meta"}
 class Balanced(HTMLParser):
     """Checks that every element is closed, and counts them."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self.open, self.seen = [], []
 
-    def handle_starttag(self, tag, attrs):
+    def handle_starttag(self, tag, attrs) -> None:
         self.seen.append(tag)
         if tag not in VOID:
             self.open.append(tag)
 
-    def handle_startendtag(self, tag, attrs):
+    def handle_startendtag(self, tag, attrs) -> None:
         self.seen.append(tag)
 
-    def handle_endtag(self, tag):
+    def handle_endtag(self, tag) -> None:
         assert self.open.pop() == tag
 
 
@@ -78,7 +78,7 @@ def report(tmp_path_factory):
     return folder / "report.html"
 
 
-def test_the_page_stands_alone_and_is_well_formed(report):
+def test_the_page_stands_alone_and_is_well_formed(report) -> None:
     text = report.read_text("utf-8")
     page = Balanced()
     page.feed(text)
@@ -88,7 +88,7 @@ def test_the_page_stands_alone_and_is_well_formed(report):
     assert page.seen.count("h2") == 8
 
 
-def test_every_figure_has_its_axes_labelled_and_something_in_it(report):
+def test_every_figure_has_its_axes_labelled_and_something_in_it(report) -> None:
     panels = re.findall(r"<svg viewBox.*?</svg>", report.read_text("utf-8"), flags=re.DOTALL)
     assert len(panels) >= 20
     for panel in panels:
@@ -98,7 +98,7 @@ def test_every_figure_has_its_axes_labelled_and_something_in_it(report):
         assert re.search(r'<path d="M[\d.]+ [\d.]+L|<circle|fill-opacity', panel)
 
 
-def test_it_says_which_data_are_the_papers_and_claims_something_beside_every_figure(report):
+def test_it_says_which_data_are_the_papers_and_claims_something_beside_every_figure(report) -> None:
     text = report.read_text("utf-8")
     assert "the free-gap papers&#x27; T40I10D100K, complete" in text
     assert "a filtered subset of the Top Stable paper&#x27;s BrightKite" in text
@@ -107,7 +107,7 @@ def test_it_says_which_data_are_the_papers_and_claims_something_beside_every_fig
     assert all("class='mark" in figure.split("</figure>")[0] for figure in figures)
 
 
-def test_every_table_is_a_file_too(report):
+def test_every_table_is_a_file_too(report) -> None:
     folder = report.with_name("report-tables")
     linked = set(re.findall(r"href='report-tables/(\w+\.csv)'", report.read_text("utf-8")))
     assert linked == {path.name for path in folder.iterdir()}
@@ -119,7 +119,7 @@ def test_every_table_is_a_file_too(report):
         assert {len(row) for row in rows} == {len(head)}
 
 
-def test_without_data_there_are_some_that_say_so():
+def test_without_data_there_are_some_that_say_so() -> None:
     sets = made(1, baskets=5000)
     assert {one.unknown for one in sets} == {False, True}
     for one in sets:
@@ -130,13 +130,13 @@ def test_without_data_there_are_some_that_say_so():
         assert one.counts.max() > 20 * np.median(one.counts)
 
 
-def test_baskets_are_the_same_for_the_same_seed():
+def test_baskets_are_the_same_for_the_same_seed() -> None:
     one, same, other = (basket_counts(np.random.default_rng(s), baskets=2000) for s in (1, 1, 2))
     assert np.array_equal(one, same)
     assert not np.array_equal(one, other)
 
 
-def test_a_folder_that_is_not_there_is_refused(capsys):
+def test_a_folder_that_is_not_there_is_refused(capsys) -> None:
     with pytest.raises(SystemExit):
         command.main(["--data", "no-such-folder"])
     assert "no folder" in capsys.readouterr().err
@@ -256,7 +256,7 @@ BREAKS = [
     BREAKS,
     ids=[f"{module.__name__.split('.')[-1]}-{name}-{place}" for module, name, place, _ in BREAKS],
 )
-def test_a_claim_fails_where_the_figures_deny_it(seen, module, name, place, broken):
+def test_a_claim_fails_where_the_figures_deny_it(seen, module, name, place, broken) -> None:
     rows, *rest = seen[module, name][-1]
     assert getattr(module, name)(rows, *rest)[place].holds
     if isinstance(rows, dict):
@@ -266,7 +266,7 @@ def test_a_claim_fails_where_the_figures_deny_it(seen, module, name, place, brok
     assert not getattr(module, name)(other, *rest)[place].holds
 
 
-def test_claims_that_do_not_hold_would_if_the_figures_said_so(seen):
+def test_claims_that_do_not_hold_would_if_the_figures_said_so(seen) -> None:
     rows = seen[hybrids, "claims_left"][0][0]
     assert not hybrids.claims_left(rows)[1].holds
     assert hybrids.claims_left([replace(r, left=at(r.left, 0, 99.0)) for r in rows])[1].holds
@@ -282,7 +282,7 @@ def scaled(function, factor):
 
 
 @pytest.mark.parametrize("factor", [Fraction(7, 10), Fraction(13, 10)])
-def test_measurements_with_the_wrong_noise_are_noticed(monkeypatch, factor):
+def test_measurements_with_the_wrong_noise_are_noticed(monkeypatch, factor) -> None:
     monkeypatch.setattr(error_reduction, "KS", (10, 25))
     monkeypatch.setattr(error_reduction, "measured", scaled(error_reduction.measured, factor))
     section = error_reduction.over_k(small_sets()[:1], 400, SeededEntropy(1), lambda: None)
@@ -290,20 +290,20 @@ def test_measurements_with_the_wrong_noise_are_noticed(monkeypatch, factor):
 
 
 @pytest.mark.parametrize("factor", [0.7, 1.4])
-def test_p_values_of_the_wrong_noise_are_noticed(monkeypatch, factor):
+def test_p_values_of_the_wrong_noise_are_noticed(monkeypatch, factor) -> None:
     monkeypatch.setattr(significance, "p_value", scaled(significance.p_value, factor))
     section = significance.p_values(small_sets()[:1], 3000, SeededEntropy(1), lambda: None)
     assert [claim.holds for claim in section.claims] == [True, False]
 
 
-def test_p_values_of_the_exponential_mechanism_at_half_its_scale_are_noticed(monkeypatch):
+def test_p_values_of_the_exponential_mechanism_at_half_its_scale_are_noticed(monkeypatch) -> None:
     name = "exponential_mechanism_p_value"
     monkeypatch.setattr(significance, name, scaled(getattr(significance, name), 0.5))
     section = significance.p_values(small_sets()[:1], 3000, SeededEntropy(1), lambda: None)
     assert [claim.holds for claim in section.claims] == [False, True]
 
 
-def test_intervals_of_another_level_are_noticed(monkeypatch):
+def test_intervals_of_another_level_are_noticed(monkeypatch) -> None:
     monkeypatch.setattr(coverage, "KS", (3,))
     for confidence, holds in ((0.95, True), (0.9, False)):
         with monkeypatch.context() as patch:
@@ -312,7 +312,7 @@ def test_intervals_of_another_level_are_noticed(monkeypatch):
             assert section.claims[0].holds == holds
 
 
-def test_the_rival_keeps_its_budget_and_finds_what_stands_out():
+def test_the_rival_keeps_its_budget_and_finds_what_stands_out() -> None:
     for picks in (2, 4, 51):
         each = peer.pick_epsilon(1.0, 1e-5, picks)
         assert 1 / picks <= each <= 1
@@ -322,7 +322,7 @@ def test_the_rival_keeps_its_budget_and_finds_what_stands_out():
     assert not released[:, 5:].any()
 
 
-def test_the_grid_and_whiskers_of_a_chart_stay_inside_it():
+def test_the_grid_and_whiskers_of_a_chart_stay_inside_it() -> None:
     drawn = svg.Series("", (1, 2), (0.5, 0.9), "points", error=(0.1, 5.0))
     chart = svg.panel("t", "x", "y", [drawn], y_range=(0, 1))
     ends = [float(y) for pair in re.findall(r'd="M[\d.]+ ([\d.]+)V([\d.]+)" stroke', chart) for y in pair]

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 from fractions import Fraction
+from typing import Never
 
 import duckdb
 import pyarrow as pa
 import pytest
 
-from dpsql.charge import Charge
 from dpsql.engines import FAILED
 from dpsql.errors import BudgetExceeded, Error, OperationalError, QueryRefused
 from dpsql.policy import load
+from dpsql.privacy import Charge
 from dpsql.session import Session
 
 POLICY = """
@@ -109,7 +110,7 @@ def spent(session: Session) -> Fraction:
     return session.budget().spent.epsilon
 
 
-def test_the_charge_is_written_before_data_is_read_and_settled_before_rows_are_shown(session):
+def test_the_charge_is_written_before_data_is_read_and_settled_before_rows_are_shown(session) -> None:
     session.run(COUNT)  # the source is vetted once
     calls = recorded(session)
     answer = session.run(TOP)
@@ -123,7 +124,7 @@ def test_the_charge_is_written_before_data_is_read_and_settled_before_rows_are_s
     assert answer.release.number is not None
 
 
-def test_a_source_is_vetted_before_anything_is_charged_and_once(session):
+def test_a_source_is_vetted_before_anything_is_charged_and_once(session) -> None:
     calls = recorded(session)
     session.run(COUNT)
     assert calls.index("vet") < calls.index("reserve") < calls.index("count")
@@ -132,7 +133,7 @@ def test_a_source_is_vetted_before_anything_is_charged_and_once(session):
     assert "vet" not in calls
 
 
-def test_a_source_that_cannot_be_read_as_declared_costs_nothing(folder, sessions):
+def test_a_source_that_cannot_be_read_as_declared_costs_nothing(folder, sessions) -> None:
     duckdb.sql(f"COPY (SELECT 1 AS user_id, 'a' AS page FROM range(2)) TO '{folder}/visits.parquet'")
     session = sessions(toml=POLICY.replace('unit = "user_id"', 'unit = "user_id"\nunique = [["user_id"]]'))
     for _ in range(3):
@@ -144,7 +145,7 @@ def test_a_source_that_cannot_be_read_as_declared_costs_nothing(folder, sessions
 @pytest.mark.parametrize(
     "error", [RuntimeError(CANARY), OperationalError(CANARY), duckdb.Error(CANARY), MemoryError()]
 )
-def test_a_failure_keeps_the_charge_and_says_nothing(session, error):
+def test_a_failure_keeps_the_charge_and_says_nothing(session, error) -> None:
     session.run(COUNT)
     calls = recorded(session, error)
     with pytest.raises(OperationalError) as caught:
@@ -157,10 +158,10 @@ def test_a_failure_keeps_the_charge_and_says_nothing(session, error):
     assert len(session.ledger.releases("alice")) == 1
 
 
-def test_a_failure_of_the_mechanism_is_one_too(session, monkeypatch):
+def test_a_failure_of_the_mechanism_is_one_too(session, monkeypatch) -> None:
     prepared = session.prepare(COUNT)
 
-    def fails(self, counts):
+    def fails(self, counts) -> Never:
         raise ValueError(CANARY, counts)
 
     monkeypatch.setattr(type(prepared.method), "run", fails)
@@ -170,7 +171,7 @@ def test_a_failure_of_the_mechanism_is_one_too(session, monkeypatch):
     assert spent(session) == Fraction(1, 2)
 
 
-def test_after_too_many_failures_the_owner_is_asked(session):
+def test_after_too_many_failures_the_owner_is_asked(session) -> None:
     session.run(COUNT)
     calls = recorded(session, RuntimeError(CANARY))
     for _ in range(2):
@@ -185,7 +186,7 @@ def test_after_too_many_failures_the_owner_is_asked(session):
     assert session.run(COUNT).release.reused is not None, "what was released stays readable"
 
 
-def test_an_interrupt_keeps_the_charge_and_is_no_failure(session):
+def test_an_interrupt_keeps_the_charge_and_is_no_failure(session) -> None:
     session.run(COUNT)
     calls = recorded(session, KeyboardInterrupt())
     for _ in range(3):
@@ -197,7 +198,7 @@ def test_an_interrupt_keeps_the_charge_and_is_no_failure(session):
     assert session.run(spends("0.1")).release.charge.epsilon == Fraction(1, 10)
 
 
-def test_without_budget_no_data_is_read(session):
+def test_without_budget_no_data_is_read(session) -> None:
     calls = recorded(session)
     with pytest.raises(BudgetExceeded) as caught:
         session.run(spends("2.5"))
@@ -211,7 +212,7 @@ def test_without_budget_no_data_is_read(session):
     assert spent(session) == 4
 
 
-def test_an_analyst_has_a_cap_of_his_own(sessions):
+def test_an_analyst_has_a_cap_of_his_own(sessions) -> None:
     bob = sessions("bob")
     bob.run(spends("0.9"))
     with pytest.raises(BudgetExceeded) as caught:
@@ -220,7 +221,7 @@ def test_an_analyst_has_a_cap_of_his_own(sessions):
     assert sessions("alice").run(spends("0.2")).release.charge.epsilon == Fraction(1, 5)
 
 
-def test_preparing_prices_and_neither_charges_nor_reads(session):
+def test_preparing_prices_and_neither_charges_nor_reads(session) -> None:
     calls = recorded(session)
     prepared = session.prepare(TOP)
     assert (prepared.private, prepared.price) == (True, Charge(Fraction(1, 2)))
@@ -230,7 +231,7 @@ def test_preparing_prices_and_neither_charges_nor_reads(session):
     assert spent(session) == 0
 
 
-def test_what_was_asked_before_costs_nothing(session):
+def test_what_was_asked_before_costs_nothing(session) -> None:
     first = session.run(TOP)
     calls = recorded(session)
     for text in (TOP, f"  {TOP}  ", TOP.replace("visits", "Visits"), f"-- again\n{TOP}"):
@@ -255,14 +256,14 @@ def test_what_was_asked_before_costs_nothing(session):
         (TOP.replace("SELECT", "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (confidence = 0.9)"), None),
     ],
 )
-def test_another_question_has_another_answer(session, text, parameters):
+def test_another_question_has_another_answer(session, text, parameters) -> None:
     session.run(TOP)
     answer = session.run(text, parameters)
     assert answer.release.reused is None
     assert spent(session) > Fraction(1, 2)
 
 
-def test_another_calculation_with_counts_is_another_question(session):
+def test_another_calculation_with_counts_is_another_question(session) -> None:
     twice, thrice = (session.run(TOP.replace(" FROM", f", n * {k} AS m FROM")) for k in (2, 3))
     assert thrice.release.reused is None
     for answer, k in ((twice, 2), (thrice, 3)):
@@ -270,7 +271,7 @@ def test_another_calculation_with_counts_is_another_question(session):
         assert m == pytest.approx([k * x for x in n])
 
 
-def test_texts_are_compared_letter_by_letter_and_values_by_their_type(session):
+def test_texts_are_compared_letter_by_letter_and_values_by_their_type(session) -> None:
     text = COUNT + " WHERE note = ?"
     for value in ("A", "a", "a "):
         assert session.run(text, [value]).release.reused is None
@@ -279,14 +280,14 @@ def test_texts_are_compared_letter_by_letter_and_values_by_their_type(session):
     assert session.run(text, ["a"]).release.reused is not None
 
 
-def test_defaults_of_the_connection_are_part_of_the_question(session):
+def test_defaults_of_the_connection_are_part_of_the_question(session) -> None:
     session.run(COUNT)
     session.run("SET dp_epsilon = 0.25")
     assert session.run(COUNT).release.charge.epsilon == Fraction(1, 4)
     assert session.run(spends("0.5")).release.reused is not None
 
 
-def test_a_release_is_the_analysts_own(sessions):
+def test_a_release_is_the_analysts_own(sessions) -> None:
     alice, bob = sessions("alice"), sessions("bob")
     first = alice.run(COUNT)
     assert bob.run(COUNT).release.reused is None
@@ -295,7 +296,7 @@ def test_a_release_is_the_analysts_own(sessions):
     assert [r.statement for r in bob.ledger.releases("bob")] == [COUNT]
 
 
-def test_new_data_has_new_answers(folder, sessions):
+def test_new_data_has_new_answers(folder, sessions) -> None:
     first = sessions()
     first.run(COUNT)
     fewer = "SELECT i AS user_id, 'a' AS page, '' AS note, i AS ms FROM range(7) t(i)"
@@ -303,7 +304,7 @@ def test_new_data_has_new_answers(folder, sessions):
     assert sessions().run(COUNT).release.reused is None
 
 
-def test_an_epsilon_is_said_or_has_a_default(sessions):
+def test_an_epsilon_is_said_or_has_a_default(sessions) -> None:
     session = sessions(toml=POLICY.replace("default_epsilon = 0.5\n", ""))
     with pytest.raises(QueryRefused, match="gives no epsilon") as caught:
         session.prepare(COUNT)
@@ -312,7 +313,7 @@ def test_an_epsilon_is_said_or_has_a_default(sessions):
     assert session.run(COUNT).release.charge.epsilon == 1
 
 
-def test_settings_are_the_connections(session, sessions):
+def test_settings_are_the_connections(session, sessions) -> None:
     assert session.run("SET dp_epsilon = 1.5").table.num_columns == 0
     assert session.prepare(COUNT).price.epsilon == Fraction(3, 2)
     assert sessions().prepare(COUNT).price.epsilon == Fraction(1, 2)
@@ -322,7 +323,7 @@ def test_settings_are_the_connections(session, sessions):
     assert session.run(COUNT).release.confidence == Fraction(9, 10)
 
 
-def test_explain_reads_and_costs_nothing(session):
+def test_explain_reads_and_costs_nothing(session) -> None:
     calls = recorded(session)
     plain = session.run(f"EXPLAIN {TOP}")
     assert plain.release is None
@@ -341,14 +342,14 @@ def test_explain_reads_and_costs_nothing(session):
     assert spent(session) == 0
 
 
-def test_explain_is_the_same_whatever_the_data(folder, sessions):
+def test_explain_is_the_same_whatever_the_data(folder, sessions) -> None:
     whole = sessions().run(f"EXPLAIN {TOP}").table
     duckdb.sql(f"COPY (SELECT * FROM '{folder}/visits.parquet' WHERE user_id = 3) TO '{folder}/one.parquet'")
     (folder / "one.parquet").rename(folder / "visits.parquet")
     assert sessions().run(f"EXPLAIN {TOP}").table.equals(whole)
 
 
-def test_show_and_describe(session):
+def test_show_and_describe(session) -> None:
     assert session.run("SHOW TABLES").table.to_pylist() == [
         {"table": "visits", "unit": "user_id"},
         {"table": "pages", "unit": "public"},
@@ -367,7 +368,7 @@ def test_show_and_describe(session):
     assert [(r["statement"], r["epsilon"]) for r in released] == [(COUNT, "0.5")]
 
 
-def test_public_statements_are_free_and_never_meet_private_rows(session):
+def test_public_statements_are_free_and_never_meet_private_rows(session) -> None:
     calls = recorded(session)
     assert session.run("SELECT page, kind FROM pages").table.to_pylist() == [{"page": "a", "kind": "news"}]
     assert session.run("SELECT 1 AS x").release is None
@@ -375,7 +376,7 @@ def test_public_statements_are_free_and_never_meet_private_rows(session):
     assert session.schema_database.run("SELECT COUNT(*) FROM visits").column(0).to_pylist() == [0]
 
 
-def test_a_release_holds_what_was_asked_and_what_is_free(session):
+def test_a_release_holds_what_was_asked_and_what_is_free(session) -> None:
     release = session.run(TOP).release
     assert (release.keys, release.counts) == (("page",), ("n",))
     assert release.rows.column_names == ["page", "n"]
@@ -408,7 +409,7 @@ FAULTS = [
 ]
 
 
-def test_no_private_value_is_ever_shown(session, capfd):
+def test_no_private_value_is_ever_shown(session, capfd) -> None:
     shown = []
     for text in FAULTS:
         try:

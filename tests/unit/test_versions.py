@@ -9,11 +9,12 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from dpsql import reuse, versions
-from dpsql.drawing.readable import summary
+from dpsql import versions
 from dpsql.errors import OperationalError
 from dpsql.owner import verify
 from dpsql.policy import load
+from dpsql.release import reuse
+from dpsql.render.readable import summary
 from dpsql.session import Session
 from dpsql.versions import Versions
 
@@ -97,7 +98,7 @@ def free(session: Session, text: str = COUNT) -> bool:
     return session.run(text).release.reused is not None
 
 
-def test_rows_in_the_log_of_a_database_are_new_data(folder, sessions):
+def test_rows_in_the_log_of_a_database_are_new_data(folder, sessions) -> None:
     first = sessions(OWN)
     assert near(first) == 100
     first.close()
@@ -111,7 +112,7 @@ def test_rows_in_the_log_of_a_database_are_new_data(folder, sessions):
     assert near(session) == 200
 
 
-def test_rows_in_the_log_of_a_database_are_vetted(folder, sessions):
+def test_rows_in_the_log_of_a_database_are_vetted(folder, sessions) -> None:
     toml = OWN.replace('unit = "user_id"', 'unit = "user_id"\nunique = [["user_id"]]')
     session = sessions(toml)
     session.run(COUNT)
@@ -122,7 +123,7 @@ def test_rows_in_the_log_of_a_database_are_vetted(folder, sessions):
 
 
 @pytest.mark.parametrize("toml", [POLICY, OWN], ids=["parquet", "database"])
-def test_a_session_reads_what_its_key_names_when_a_file_is_replaced(folder, sessions, toml):
+def test_a_session_reads_what_its_key_names_when_a_file_is_replaced(folder, sessions, toml) -> None:
     session = sessions(toml)
     assert near(session) == 100
     with duckdb.connect(str(folder / "new.duckdb")) as connection:
@@ -134,7 +135,7 @@ def test_a_session_reads_what_its_key_names_when_a_file_is_replaced(folder, sess
     assert near(sessions(toml)) == 300, "another session is given the same"
 
 
-def test_a_prepared_statement_is_planned_again_on_new_data(folder, sessions):
+def test_a_prepared_statement_is_planned_again_on_new_data(folder, sessions) -> None:
     session = sessions()
     prepared = session.prepare(COUNT)
     write_parquet(folder, 300)
@@ -142,7 +143,7 @@ def test_a_prepared_statement_is_planned_again_on_new_data(folder, sessions):
     assert free(session)
 
 
-def test_public_tables_are_those_of_the_files_now(folder, sessions):
+def test_public_tables_are_those_of_the_files_now(folder, sessions) -> None:
     session = sessions()
     assert session.run(GROUPS).table.num_rows == 2
     (folder / "pages.csv").write_text("page\na\nb\nc\n")
@@ -152,7 +153,7 @@ def test_public_tables_are_those_of_the_files_now(folder, sessions):
     assert "the data changed" in release.charged_again
 
 
-def test_times_alone_and_what_the_statement_does_not_read_end_no_free_repeat(folder, sessions):
+def test_times_alone_and_what_the_statement_does_not_read_end_no_free_repeat(folder, sessions) -> None:
     session = sessions()
     first = session.run(GROUPS).release
     os.utime(folder / "visits.parquet")
@@ -174,7 +175,7 @@ def test_times_alone_and_what_the_statement_does_not_read_end_no_free_repeat(fol
         assert sessions(toml).run(GROUPS).release.number == first.number
 
 
-def test_content_is_compared_even_where_size_and_time_are_the_same(folder, sessions):
+def test_content_is_compared_even_where_size_and_time_are_the_same(folder, sessions) -> None:
     path = folder / "visits.csv"
     toml = POLICY.replace("visits.parquet", "visits.csv").replace(
         'unit = "user_id"', 'unit = "user_id"\ncolumns = { user_id = "INTEGER", page = "VARCHAR" }'
@@ -187,7 +188,7 @@ def test_content_is_compared_even_where_size_and_time_are_the_same(folder, sessi
     assert not free(sessions(toml))
 
 
-def test_a_declared_version_rules_over_repeats_and_content_over_vetting(folder, sessions):
+def test_a_declared_version_rules_over_repeats_and_content_over_vetting(folder, sessions) -> None:
     toml = 'data_version = "1"\n' + POLICY.replace(
         'unit = "user_id"', 'unit = "user_id"\nunique = [["user_id"]]'
     )
@@ -222,7 +223,7 @@ class Disturbed:
         return call
 
 
-def test_what_was_counted_while_a_file_changed_is_no_answer_for_later(folder, sessions):
+def test_what_was_counted_while_a_file_changed_is_no_answer_for_later(folder, sessions) -> None:
     path = folder / "visits.parquet"
     rows, times = path.read_bytes(), path.stat()
     session = sessions()
@@ -250,7 +251,7 @@ UNIQUE = POLICY.replace('unit = "user_id"', 'unit = "user_id"\nunique = [["user_
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_no_answer_rests_on_a_fact_that_is_false_in_a_replaced_file(folder, sessions, stream):
+def test_no_answer_rests_on_a_fact_that_is_false_in_a_replaced_file(folder, sessions, stream) -> None:
     session = sessions(UNIQUE)
     session.run("SELECT COUNT(*) AS n FROM visits")
 
@@ -272,7 +273,7 @@ def test_no_answer_rests_on_a_fact_that_is_false_in_a_replaced_file(folder, sess
     assert session.ledger.cancelled("analyst") == 1
 
 
-def test_what_was_vetted_while_a_file_changed_is_vetted_again(folder, sessions):
+def test_what_was_vetted_while_a_file_changed_is_vetted_again(folder, sessions) -> None:
     session = sessions()
     session.engine = Disturbed(session.engine, "vet", lambda: write_parquet(folder, 300))
     with pytest.raises(OperationalError, match="nothing was charged"):
@@ -285,7 +286,7 @@ def test_what_was_vetted_while_a_file_changed_is_vetted_again(folder, sessions):
     assert calls == ["vet"]
 
 
-def test_what_another_version_vetted_is_vetted_again(folder, sessions, monkeypatch):
+def test_what_another_version_vetted_is_vetted_again(folder, sessions, monkeypatch) -> None:
     calls = []
     for version in ("1", "1", "2"):
         monkeypatch.setattr(reuse, "_versions", lambda version=version: (version, "2.0"))
@@ -295,7 +296,7 @@ def test_what_another_version_vetted_is_vetted_again(folder, sessions, monkeypat
     assert len(calls) == 2
 
 
-def test_a_table_that_never_rests_disturbs_only_those_who_read_it(folder, sessions, monkeypatch):
+def test_a_table_that_never_rests_disturbs_only_those_who_read_it(folder, sessions, monkeypatch) -> None:
     session = sessions()
     look = Versions.stamps
     stirred = []
@@ -313,7 +314,7 @@ def test_a_table_that_never_rests_disturbs_only_those_who_read_it(folder, sessio
         session.run("SELECT COUNT(DISTINCT id) AS n FROM other")
 
 
-def test_the_owners_check_remembers_nothing_of_files_that_changed_meanwhile(folder, sessions):
+def test_the_owners_check_remembers_nothing_of_files_that_changed_meanwhile(folder, sessions) -> None:
     policy = sessions().policy
     assert {name.partition("\n")[0] for name in verify(policy).passed} == {"visits", "other"}
 
@@ -328,7 +329,7 @@ def why(session: Session, text: str = COUNT, parameters=None) -> str:
     return session.run(text, parameters).release.charged_again
 
 
-def test_a_repeat_that_is_charged_says_why(folder, sessions, monkeypatch):
+def test_a_repeat_that_is_charged_says_why(folder, sessions, monkeypatch) -> None:
     session = sessions()
     assert why(session) == ""
     assert why(session, "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (fresh = TRUE) " + COUNT[7:]) == ""
@@ -345,13 +346,13 @@ def test_a_repeat_that_is_charged_says_why(folder, sessions, monkeypatch):
     assert words.endswith("charged again: the data changed and dpsql or the engine was updated")
 
 
-def test_a_change_of_the_policy_that_changes_the_statements_meaning_is_told(sessions):
+def test_a_change_of_the_policy_that_changes_the_statements_meaning_is_told(sessions) -> None:
     sessions().run(GROUPS)
     narrower = POLICY.replace(DOMAIN, 'page = ["a"]')
     assert why(sessions(narrower), GROUPS).endswith("charged again: the policy changed")
 
 
-def test_another_question_of_the_same_text_was_not_asked_before(sessions):
+def test_another_question_of_the_same_text_was_not_asked_before(sessions) -> None:
     session = sessions()
     text = COUNT + " WHERE page = ?"
     session.run(text, ["a"])
@@ -377,7 +378,7 @@ def digests(monkeypatch):
     return made
 
 
-def test_a_file_is_hashed_once_per_change_also_across_sessions(folder, sessions, digests):
+def test_a_file_is_hashed_once_per_change_also_across_sessions(folder, sessions, digests) -> None:
     sessions().run(COUNT)
     assert sorted(digests) == ["pages.csv", "visits.parquet"]
     sessions().run(COUNT)
@@ -388,7 +389,7 @@ def test_a_file_is_hashed_once_per_change_also_across_sessions(folder, sessions,
     assert digests[2:] == ["visits.parquet"]
 
 
-def test_a_hash_of_a_file_that_was_just_written_is_not_kept(folder, sessions, digests, monkeypatch):
+def test_a_hash_of_a_file_that_was_just_written_is_not_kept(folder, sessions, digests, monkeypatch) -> None:
     monkeypatch.setattr(versions, "_SETTLED_SECONDS", 3600)
     session = sessions()
     session.run(COUNT)
@@ -397,7 +398,7 @@ def test_a_hash_of_a_file_that_was_just_written_is_not_kept(folder, sessions, di
     assert len(digests) > before
 
 
-def test_a_file_that_is_written_while_it_is_hashed_has_no_version(folder, sessions, monkeypatch):
+def test_a_file_that_is_written_while_it_is_hashed_has_no_version(folder, sessions, monkeypatch) -> None:
     policy = sessions().policy
     digest = hashlib.file_digest
 
@@ -410,7 +411,7 @@ def test_a_file_that_is_written_while_it_is_hashed_has_no_version(folder, sessio
         Versions(policy).content(policy.tables.values())
 
 
-def test_a_file_that_is_gone_has_a_version_of_its_own(folder, sessions):
+def test_a_file_that_is_gone_has_a_version_of_its_own(folder, sessions) -> None:
     policy = sessions().policy
     seen = Versions(policy)
     before = seen.content(policy.tables.values())
@@ -419,7 +420,7 @@ def test_a_file_that_is_gone_has_a_version_of_its_own(folder, sessions):
 
 
 @pytest.mark.parametrize("log", [".wal", ".wal.checkpoint", ".wal.recovery"])
-def test_every_log_of_a_database_belongs_to_its_version(tmp_path, log):
+def test_every_log_of_a_database_belongs_to_its_version(tmp_path, log) -> None:
     for name in ("own.duckdb", "pages.csv", "other.csv"):
         (tmp_path / name).touch()
     (tmp_path / "dpsql.toml").write_text(OWN)
