@@ -14,17 +14,18 @@ from dpsql.running import Paid, Running
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
     from fractions import Fraction
     from types import TracebackType
 
     from numpy.typing import ArrayLike, NDArray
 
     from dpsql.analysis import Plan
-    from dpsql.engines import Engine
     from dpsql.exclusive import Turn
     from dpsql.language import Parameters
     from dpsql.ledger import Ledger
     from dpsql.mechanisms import Checked
+    from dpsql.prepared import PlannedCount
     from dpsql.privacy import Number
 
 __all__ = ["CheckedCounts", "MedianCounts", "plain_array"]
@@ -35,14 +36,13 @@ class _Session(Protocol):
 
     analyst: str
     ledger: Ledger
-    engine: Engine
     turn: Turn
 
-    def plan_count(self, text: str, parameters: Parameters) -> Plan:
-        """Analyse a count that the stream charges for."""
+    def statement(self) -> AbstractContextManager[None]:
+        """Run one statement in a block, which `cancel` stops and others wait for."""
 
-    def confirm_vetted(self, plan: Plan) -> None:
-        """Refuse a count of files that were replaced since they were vetted."""
+    def plan_count(self, text: str, parameters: Parameters) -> PlannedCount:
+        """Analyse a count that the stream charges for; vet its source."""
 
 
 class _Stream:
@@ -96,19 +96,18 @@ class _Stream:
 
     def _answer(self, text: str, parameters: Parameters, ask: Callable[[int], Checked]) -> Checked:
         words, values = plain_text(text), plain(parameters)
-        with self._session.turn:
+        with self._session.statement():
             if not self.open:
                 raise InterfaceError("the stream of checked counts is closed")
-            plan = self._session.plan_count(words, values)
-            _one_count(plan)
+            counting = self._session.plan_count(words, values)
+            _one_count(counting.plan)
             if self.exhausted:
                 raise OperationalError("the misses are used up: open another stream")
-            return self._run.step(lambda: self._asked(plan, ask))
+            return self._run.step(lambda: self._asked(counting, ask))
 
-    def _asked(self, plan: Plan, ask: Callable[[int], Checked]) -> Paid[Checked]:
+    def _asked(self, counting: PlannedCount, ask: Callable[[int], Checked]) -> Paid[Checked]:
         """Count and answer; called by `Running.step` under a reservation that was written before."""
-        count = int(self._session.engine.count(plan.compiled).n[0][0])
-        self._session.confirm_vetted(plan)
+        count = int(counting.count().n[0][0])
         self._run.confirm()
         return Paid(ask(count), self._mechanism.charge)
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from dpsql.analysis import fold
 from dpsql.language import AboveThreshold, AllGroups, Scalar, TopK
+from dpsql.prepared import PreparedPublic
 
 if TYPE_CHECKING:
     from dpsql.analysis import Catalog, Plan
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from dpsql.language import Describe, Selection, Show
     from dpsql.ledger import Budget, Ledger
     from dpsql.policy import Policy
+    from dpsql.prepared import PreparedPrivate
     from dpsql.privacy import Charge
 
 __all__ = ["describe", "empty", "explain", "show", "words"]
@@ -78,20 +80,20 @@ def _ordering(plan: Plan) -> dict[str, str]:
     return {} if name is None else {"ordering": name}
 
 
-def explain(plan: Plan | None, method: Method | None, budget: Budget, sql: str, *, json: bool) -> pa.Table:
-    """Return the plan and price of a statement as a table; `sql` is what will run. Reads nothing private."""
+def explain(prepared: PreparedPrivate | PreparedPublic, budget: Budget, *, json: bool) -> pa.Table:
+    """Return the plan and price of a statement as a table. Reads nothing private."""
     left = budget.remaining
-    if plan is None or method is None:
+    if isinstance(prepared, PreparedPublic):
         found: dict[str, object] = {
             "selection": "public statement",
             "guarantee": "reads no private table",
             "epsilon": "0",
             "delta": "0",
             "budget_left": _down(left.epsilon),
-            "compiled_sql": sql,
+            "compiled_sql": prepared.sql,
         }
     else:
-        quote = method.quote
+        plan, quote = prepared.plan, prepared.method.quote
         found = {
             "selection": selection_words(plan.selection),
             "why": plan.selection.spelling,
@@ -110,7 +112,7 @@ def explain(plan: Plan | None, method: Method | None, budget: Budget, sql: str, 
             "domain_size": plan.domain_size,
             "warnings": list(quote.notes) or None,
             "budget_left": _down(left.epsilon),
-            "compiled_sql": sql,
+            "compiled_sql": prepared.counting.sql,
         }
     if json:
         numbers = {name: float(str(found[name])) for name in ("epsilon", "delta", "budget_left")}

@@ -32,10 +32,10 @@ def open_session(settings: Settings) -> Session:
     """Open a session on the database of the policy."""
     from dpsql.policy import load
 
-    policy = load(settings.policy)
+    policy = load(settings.policy)  # what is wrong with it is told before the engines are imported
     from dpsql.session import Session
 
-    return Session(policy) if settings.analyst is None else Session(policy, analyst=settings.analyst)
+    return Session(policy, settings.analyst)
 
 
 @contextmanager
@@ -188,11 +188,12 @@ def budget_command(ctx: click.Context, /, *, json_: bool, clear_failures: bool) 
     if settings.format not in (None, "table", "json"):
         raise click.UsageError("the budget is shown as a table or as JSON")
     from dpsql.cli import budget
+    from dpsql.ledger import Ledger
     from dpsql.policy import load
 
     out = Output("table", settings.file)
     out.check()
-    with budget.open_ledger(load(settings.policy)) as ledger:
+    with Ledger.of(load(settings.policy)) as ledger:
         if clear_failures:
             budget.clear_failures(ledger, settings.analyst)
         elif json_ or settings.format == "json":
@@ -208,9 +209,10 @@ def budget_command(ctx: click.Context, /, *, json_: bool, clear_failures: bool) 
 def budget_check(settings: Settings) -> int:
     """Verify that the ledger is sound."""
     from dpsql.cli import budget
+    from dpsql.ledger import Ledger
     from dpsql.policy import load
 
-    with budget.open_ledger(load(settings.policy)) as ledger:
+    with Ledger.of(load(settings.policy)) as ledger:
         return budget.check(ledger)
 
 
@@ -219,13 +221,13 @@ def budget_check(settings: Settings) -> int:
 @click.pass_obj
 def release_command(settings: Settings, /, *, number: int) -> int:
     """Show an earlier answer again, by its number in SHOW RELEASES."""
-    from dpsql.cli import budget
+    from dpsql.ledger import Ledger
     from dpsql.policy import load
     from dpsql.release import from_bytes
 
     out = settings.output()
     out.check()
-    with budget.open_ledger(load(settings.policy)) as ledger:
+    with Ledger.of(load(settings.policy)) as ledger:
         found = from_bytes(ledger.release(number, settings.analyst or "analyst"))
     out.write(found.rows, found)
     out.close()

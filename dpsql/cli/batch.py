@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     from dpsql.cli.output import Output
     from dpsql.cli.sources import Piece
-    from dpsql.session import Prepared, Session, StatementResult
+    from dpsql.prepared import Prepared
+    from dpsql.session import Session, StatementResult
 
 __all__ = ["Batch", "write_result"]
 
@@ -35,8 +36,9 @@ class _Priced:
     def setting(self) -> bool:
         """Whether the statement is a SET, on which later prices depend."""
         from dpsql.language import Set
+        from dpsql.prepared import PreparedCommand
 
-        return isinstance(self.prepared.statement, Set)
+        return isinstance(self.prepared, PreparedCommand) and isinstance(self.prepared.command, Set)
 
 
 @dataclass(slots=True)

@@ -17,30 +17,12 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from dpsql.ledger import Budget, Entry, Ledger
-    from dpsql.policy import Policy
     from dpsql.privacy import Charge
 
-__all__ = ["as_json", "check", "clear_failures", "open_ledger", "report"]
+__all__ = ["as_json", "check", "clear_failures", "report"]
 
 _SHOWN = 20
 """Entries the report lists; `--json` has them all."""
-
-
-def open_ledger(policy: Policy) -> Ledger:
-    """Open the ledger alone: reading the budget needs neither the data nor the engine."""
-    from dpsql.ledger import Ledger
-
-    return Ledger.open(
-        policy.budget.ledger,
-        policy_id=policy.id,
-        total=policy.budget.total,
-        per_query=policy.budget.max_epsilon_per_query,
-        analysts={name: analyst.charge for name, analyst in policy.analysts.items()},
-        max_failures=policy.budget.max_failures,
-        max_failures_total=policy.budget.max_failures_total,
-        max_cancelled=policy.budget.max_cancelled,
-        max_cancelled_total=policy.budget.max_cancelled_total,
-    )
 
 
 def report(ledger: Ledger, analyst: str | None, style: Style) -> str:

@@ -47,9 +47,9 @@ def run(policy: Policy, out: Output) -> ExitCode:
 
 
 def _remember(policy: Policy, report: Report) -> None:
-    from dpsql.cli.budget import open_ledger
+    from dpsql.ledger import Ledger
 
-    with open_ledger(policy) as ledger:
+    with Ledger.of(policy) as ledger:
         for table, version in report.passed.items():
             ledger.vet(table, version)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 from dpsql import errors
-from dpsql.dbapi.channel import Channel
 from dpsql.dbapi.cursor import Cursor
 
 if TYPE_CHECKING:
@@ -13,7 +12,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from dpsql.checked import CheckedCounts
-    from dpsql.dbapi.channel import Parameters
+    from dpsql.database import Database
+    from dpsql.language import Parameters
     from dpsql.ledger import Budget
     from dpsql.policy import Policy
     from dpsql.privacy import Number
@@ -24,14 +24,15 @@ __all__ = ["Connection", "connect"]
 
 
 def connect(
-    policy: str | os.PathLike[str] | Policy = "dpsql.toml", *, analyst: str | None = None
+    policy: str | os.PathLike[str] | Policy | Database = "dpsql.toml", *, analyst: str | None = None
 ) -> Connection:
     """Open the database that a policy describes.
 
     Parameters
     ----------
     policy
-        Path of the owner's policy file, or a `Policy`.
+        Path of the owner's policy file, or a `Policy`; or a `Database`, which many connections may share and
+        which stays open when they close.
     analyst
         Name of the analyst; the ledger records it with each charge. dpsql does not verify names: whoever
         runs this process may give any. Where the policy lists its analysts, others are refused.
@@ -42,11 +43,9 @@ def connect(
         The policy cannot be read or is wrong, or lists its analysts without this one.
     """
     # Imported here: the engine and the parser take a third of a second, and `import dpsql` needs neither.
-    from dpsql.policy import Policy, load  # noqa: PLC0415
     from dpsql.session import Session  # noqa: PLC0415
 
-    opened = policy if isinstance(policy, Policy) else load(policy)
-    return Connection(Session(opened) if analyst is None else Session(opened, analyst=analyst))
+    return Connection(Session(policy, analyst))
 
 
 class Connection:
@@ -68,14 +67,14 @@ class Connection:
     NotSupportedError = errors.NotSupportedError
 
     def __init__(self, session: Session) -> None:
-        self._channel = Channel(session)
+        self._session = session
 
     def cursor(self) -> Cursor:
         """Make a cursor, which runs statements."""
-        self._channel.open_session()
-        return Cursor(self, self._channel)
+        self._session.check()
+        return Cursor(self, self._session)
 
-    def execute(self, operation: str, parameters: Parameters | None = None) -> Cursor:
+    def execute(self, operation: str, parameters: Parameters = None) -> Cursor:
         """Run one statement on a new cursor and return the cursor; see `Cursor.execute`."""
         return self.cursor().execute(operation, parameters)
 
@@ -91,42 +90,43 @@ class Connection:
         misses
             How many rejected guesses the stream can answer.
         """
-        return self._channel.open_session().checked(tolerance=tolerance, epsilon=epsilon, misses=misses)
+        return self._session.checked(tolerance=tolerance, epsilon=epsilon, misses=misses)
 
     def release(self, number: int) -> Release:
         """Read one of the analyst's own releases back, by its number in SHOW RELEASES; it costs nothing."""
-        return self._channel.open_session().release(number)
+        return self._session.release(number)
 
     def budget(self) -> Budget:
         """Return what may be spent in total, what is spent and what is left, each an exact `Charge`."""
-        return self._channel.budget()
+        return self._session.budget()
 
     def cancel(self) -> None:
         """Stop the running statement, from another thread or a signal handler; what was charged stays so."""
-        self._channel.cancel()
+        self._session.cancel()
 
     def commit(self) -> None:
         """Do nothing: dpsql writes no data, and a charge is durable before its answer is given."""
-        self._channel.open_session()
+        self._session.check()
 
     def rollback(self) -> None:
         """Do nothing: there is no data to take back, and what was spent stays spent.
 
         It does not raise, since pools and pandas call it on every connection they hand back.
         """
-        self._channel.open_session()
+        self._session.check()
 
     def close(self) -> None:
         """Close the connection. Closing twice is an error, as PEP 249's compliance suite wants."""
-        self._channel.close()
+        self._session.check()
+        self._session.close()
 
     def __enter__(self) -> Self:
-        self._channel.open_session()
+        self._session.check()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         # A child of a fork leaves the block as well; the connection is its parent's.
-        if self._channel.in_own_process and not self._channel.closed:
+        if self._session.turn.in_own_process and not self._session.closed:
             self.close()

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from dpsql.checked import CheckedCounts
-    from dpsql.dbapi.channel import Channel, Parameters
     from dpsql.dbapi.typecodes import Column
+    from dpsql.language import Parameters
     from dpsql.ledger import Budget
     from dpsql.privacy import Number
     from dpsql.release import Release
-    from dpsql.session import StatementResult
+    from dpsql.session import Session, StatementResult
 
 __all__ = ["Cursor"]
 
@@ -28,7 +28,7 @@ class _Connection(Protocol):
     """The methods of `Connection`, whose module imports this one."""
 
     def cursor(self) -> Cursor: ...
-    def execute(self, operation: str, parameters: Parameters | None = None) -> Cursor: ...
+    def execute(self, operation: str, parameters: Parameters = None) -> Cursor: ...
     def checked(self, *, tolerance: Number, epsilon: Number, misses: int) -> CheckedCounts: ...
     def release(self, number: int) -> Release: ...
     def budget(self) -> Budget: ...
@@ -56,10 +56,10 @@ class Cursor:
 
     lastrowid = None
 
-    def __init__(self, connection: _Connection, channel: Channel) -> None:
+    def __init__(self, connection: _Connection, session: Session) -> None:
         self.connection = connection
         self.arraysize = 1
-        self._channel = channel
+        self._session = session
         self._rows: Rows | None = None
         self._release: Release | None = None
         self._closed = False
@@ -88,7 +88,7 @@ class Cursor:
 
     # -- running
 
-    def execute(self, operation: str, parameters: Parameters | None = None) -> Self:
+    def execute(self, operation: str, parameters: Parameters = None) -> Self:
         """Run one statement and return this cursor.
 
         Parameters
@@ -108,7 +108,7 @@ class Cursor:
             The engine or the ledger failed. A private statement that failed keeps its charge.
         """
         self._begin()
-        self._take(self._channel.run(operation, parameters))
+        self._take(self._session.run(operation, parameters))
         return self
 
     def executemany(self, operation: str, seq_of_parameters: Iterable[Parameters]) -> Self:
@@ -118,14 +118,14 @@ class Cursor:
         all sets were checked.
         """
         self._begin()
-        prepared = [self._channel.prepare(operation, parameters) for parameters in list(seq_of_parameters)]
+        prepared = [self._session.prepare(operation, parameters) for parameters in list(seq_of_parameters)]
         if any(one.private for one in prepared):
             raise NotSupportedError(
                 "executemany of a private statement would charge the budget once for each set of parameters; "
                 "call execute for each one you want to pay for"
             )
         for one in prepared:
-            self._take(self._channel.execute(one))
+            self._take(self._session.execute(one))
         return self
 
     # -- fetching
@@ -186,7 +186,7 @@ class Cursor:
         # Imported here: only notebooks draw.
         from dpsql.render.html import release_html  # noqa: PLC0415
 
-        return release_html(self._release, self._channel.budget().total)
+        return release_html(self._release, self._session.budget().total)
 
     # -- PEP 249's hints, which dpsql has no use for
 
@@ -237,4 +237,4 @@ class Cursor:
     def _check_open(self) -> None:
         if self._closed:
             raise InterfaceError("the cursor is closed")
-        self._channel.open_session()
+        self._session.check()

@@ -17,16 +17,17 @@ from dpsql.engines.protocol import (
     Untranslatable,
     length_check_key,
 )
-from dpsql.engines.worker import watch_failures
+from dpsql.engines.worker import Cancellation, watch_failures
 from dpsql.policy import engine_kind
 
 if TYPE_CHECKING:
-    from dpsql.engines.schema_database import SchemaDatabase
+    from dpsql.engines.schema_database import SchemaDatabase as SchemaDatabase
     from dpsql.policy import Policy
 
 __all__ = [
     "CANCELLED",
     "FAILED",
+    "Cancellation",
     "Cancelled",
     "Counts",
     "Engine",

@@ -86,7 +86,10 @@ class Counts:
 
 
 class Engine(Protocol):
-    """A private engine: it has the owner's data, is locked down, and runs only compiled queries."""
+    """A private engine: it has the owner's data, is locked down, and runs only compiled queries.
+
+    Several threads may run statements at once; `worker.Cancellation` stops those of one statement alone.
+    """
 
     def translate(self, compiled: CompiledQuery) -> str:
         """Return the SQL that `count` will run, for display.
@@ -106,9 +109,6 @@ class Engine(Protocol):
 
     def assume_within_length_limit(self, table: str, short: bool) -> None:
         """Set the result of `within_length_limit` from an earlier `vet`; it affects speed only."""
-
-    def cancel(self) -> None:
-        """Stop the running statement, from another thread."""
 
     def close(self) -> None:
         """Close the connections to the data."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import duckdb
 import numpy as np
@@ -23,6 +24,8 @@ from dpsql.exclusive import OwnerProcess
 from dpsql.policy import CsvSource, DatabaseSource, ParquetSource, UnitColumn
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from dpsql.engines.translate import Dialect
     from dpsql.policy import Policy, Table
     from dpsql.types import SqlType
@@ -33,7 +36,11 @@ _CACHE_SIZE = 16
 """The most translated statements, and the most public relations, that are cached."""
 
 
-class RemoteEngine(ABC):
+_Connection = TypeVar("_Connection")
+"""What runs one statement at a time, and can be stopped without stopping another's statement."""
+
+
+class RemoteEngine(ABC, Generic[_Connection]):
     """A private engine on another database system; subclasses implement its connection and catalog."""
 
     local_files = False
@@ -42,7 +49,7 @@ class RemoteEngine(ABC):
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
         self._owner_process = OwnerProcess("engine")
-        self._cancelled = False
+        self._translating = threading.RLock()
         self._translations: OrderedDict[str, Translated] = OrderedDict()
         self._public_relations: dict[str, PublicRelation] = {}
         self.readers: dict[str, Reader] = {}
@@ -65,20 +72,24 @@ class RemoteEngine(ABC):
         """Let the engine plan a statement without reading rows; raises `Untranslatable` if it cannot."""
 
     @abstractmethod
-    def fetch(self, statement: Translated) -> pa.Table:
+    def connection(self) -> AbstractContextManager[_Connection]:
+        """Reserve a connection for one statement."""
+
+    @abstractmethod
+    def fetch(self, connection: _Connection, statement: Translated) -> pa.Table:
         """Run a statement. It is called in a worker thread and may raise any exception."""
 
     @abstractmethod
-    def stop(self) -> None:
-        """Stop the running statement."""
+    def stop(self, connection: _Connection) -> None:
+        """Stop the statement that a connection runs."""
+
+    @abstractmethod
+    def discard(self, connection: _Connection) -> None:
+        """Let nobody use a connection again, since a statement failed on it."""
 
     @abstractmethod
     def interrupted(self, error: BaseException) -> bool:
         """Whether an error is the engine's report that a statement was interrupted."""
-
-    @abstractmethod
-    def reopen(self) -> None:
-        """Open a new connection after a failure."""
 
     @abstractmethod
     def checksum(self, cells: list[str]) -> str:
@@ -123,9 +134,8 @@ class RemoteEngine(ABC):
         )
         types = tuple(TargetColumn(f"c{i}", sql_type) for i, (_, sql_type) in enumerate(reader.columns))
         statement = Translated(f"SELECT {listed} FROM {text} AS r", types, ())
-        rows = run(lambda: self.fetch(statement), self.stop, self.interrupted).value
+        rows = self._rows(statement, UNCHARGED)
         if rows is None:
-            self.reopen()
             raise PolicyError(f"tables.{name}.source: cannot be read as declared")
         return _as_declared(rows, [k for _, k in reader.columns]).rename_columns(
             [c for c, _ in reader.columns]
@@ -138,17 +148,18 @@ class RemoteEngine(ABC):
     def _translated(self, compiled: CompiledQuery) -> Translated:
         if not isinstance(compiled, CompiledQuery):
             raise InternalError("an engine counts compiled queries alone")
-        if compiled.sql not in self._translations:
-            statement = translate(
-                compiled, self.dialect, self.schema_database, self._private, self._public_relations
-            )
-            self.bind(statement)
-            self._translations[compiled.sql] = statement
-            while len(self._translations) > _CACHE_SIZE:
-                self._translations.popitem(last=False)
-            while len(self._public_relations) > _CACHE_SIZE:
-                del self._public_relations[next(iter(self._public_relations))]
-        return self._translations[compiled.sql]
+        with self._translating:
+            if compiled.sql not in self._translations:
+                statement = translate(
+                    compiled, self.dialect, self.schema_database, self._private, self._public_relations
+                )
+                self.bind(statement)
+                self._translations[compiled.sql] = statement
+                while len(self._translations) > _CACHE_SIZE:
+                    self._translations.popitem(last=False)
+                while len(self._public_relations) > _CACHE_SIZE:
+                    del self._public_relations[next(iter(self._public_relations))]
+            return self._translations[compiled.sql]
 
     @property
     def schema_database(self) -> SchemaDatabase:
@@ -163,7 +174,9 @@ class RemoteEngine(ABC):
             statement = self._translated(compiled)
         except Untranslatable as problem:
             raise OperationalError(problem.message) from None
-        rows = self._run(statement)
+        rows = self._rows(statement, CANCELLED)
+        if rows is None:
+            raise OperationalError(FAILED)
         width = len(compiled.keys)
         if rows.num_columns != width + compiled.counts:
             raise OperationalError(FAILED)
@@ -173,27 +186,20 @@ class RemoteEngine(ABC):
         )
         return Counts(keys.rename_columns([f"k{i}" for i in range(width)]), arrays, compiled.order)
 
-    def _run(self, statement: Translated) -> pa.Table:
-        rows = self._rows(statement, CANCELLED)
-        if rows is None:
-            raise OperationalError(FAILED)
-        return rows
-
     def _rows(self, statement: Translated, cancelled: str) -> pa.Table | None:
-        """Return the rows of a statement, or None if it failed and the engine was reopened."""
+        """Return the rows of a statement, or None if it failed."""
         self._owner_process.check()
-        self._cancelled = False
-        ended = run(
-            lambda: self.fetch(statement),
-            self.stop,
-            self.interrupted,
-            self._policy.timeout,
-            lambda: self._cancelled,
-        )
+        with self.connection() as connection:
+            ended = run(
+                lambda: self.fetch(connection, statement),
+                lambda: self.stop(connection),
+                self.interrupted,
+                self._policy.timeout,
+            )
+            if ended.ending is Ending.FAILED:
+                self.discard(connection)
         if ended.ending is Ending.INTERRUPTED:
             raise Cancelled(cancelled)
-        if ended.ending is Ending.FAILED:
-            self.reopen()
         return ended.value
 
     def vet(self, table: str) -> bool:
@@ -221,13 +227,8 @@ class RemoteEngine(ABC):
         """See `Engine`: an engine that knows a stored value's length without reading it tests always."""
         return False
 
-    def assume_within_length_limit(self, table: str, short: bool) -> None:  # noqa: B027  nothing to do, see `short`
+    def assume_within_length_limit(self, table: str, short: bool) -> None:
         """See `Engine`."""
-
-    def cancel(self) -> None:
-        """Stop the running statement, from another thread."""
-        self._cancelled = True
-        self.stop()
 
 
 def _read_public_file(table: Table) -> tuple[Reader, pa.Table]:
@@ -259,7 +260,7 @@ def _as_declared(rows: pa.Table, types: list[SqlType]) -> pa.Table:
         return connection.sql(f"SELECT {listed} FROM came").to_arrow_table()
 
 
-def open_remote(engine: RemoteEngine) -> tuple[SchemaDatabase, RemoteEngine]:
+def open_remote(engine: RemoteEngine[_Connection]) -> tuple[SchemaDatabase, RemoteEngine[_Connection]]:
     """Open the tables of an engine; return the schema database and the engine."""
     try:
         return engine.open_tables(), engine

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import threading
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -17,7 +15,7 @@ import duckdb
 from dpsql.analysis import fold, quote
 from dpsql.engines.duckdb import settings
 from dpsql.engines.protocol import CANCELLED, FAILED, UNCHARGED, Cancelled
-from dpsql.engines.worker import Ending, run
+from dpsql.engines.worker import Ending, stoppable
 from dpsql.errors import OperationalError, ProgrammingError
 from dpsql.types import HUGEINT, INTERVAL, JSON, NULL, SqlType, column_type
 
@@ -57,13 +55,11 @@ class SchemaDatabase:
     def __init__(self, readers: dict[str, Reader], public: dict[str, pa.Table], domains: Domains) -> None:
         self._readers = {fold(name): reader for name, reader in readers.items()}
         self._domains = domains
-        self._lock = threading.Lock()
-        self._cancelled = False
         self._types: dict[str, SqlType] = {}
         self._values: dict[str, object] = {}
         self._unique: dict[str, tuple[tuple[str, ...], ...]] = {}
         self._con = settings.connect()
-        self._con.execute("SET threads = 1")
+        self._con.execute("SET GLOBAL threads = 1")
         for name, reader in readers.items():
             columns = ", ".join(f"{quote(column)} {sql_type}" for column, sql_type in reader.columns)
             self._con.execute(f"CREATE TABLE main.{quote(name)} ({columns})")
@@ -134,10 +130,10 @@ class SchemaDatabase:
         """Run a public statement that the analysis has checked."""
         binds = True
 
-        def work() -> pa.Table:
+        def work(cursor: duckdb.DuckDBPyConnection) -> pa.Table:
             nonlocal binds
             try:
-                return self._con.sql(sql).to_arrow_table()
+                return cursor.sql(sql).to_arrow_table()
             except (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException):
                 binds = False
                 raise
@@ -155,32 +151,21 @@ class SchemaDatabase:
         """Evaluate expressions over released rows, aliased `r`: post-processing, without charge."""
         listed = ", ".join(f"{sql} AS x{i}" for i, sql in enumerate(expressions))
 
-        def work() -> pa.Table:
-            self._con.register("dpsql_incoming", table)
-            try:
-                return self._con.sql(f"SELECT {listed} FROM dpsql_incoming AS r").to_arrow_table()
-            finally:
-                self._con.unregister("dpsql_incoming")
+        def work(cursor: duckdb.DuckDBPyConnection) -> pa.Table:
+            cursor.register("dpsql_incoming", table)
+            return cursor.sql(f"SELECT {listed} FROM dpsql_incoming AS r").to_arrow_table()
 
         result = self._run(work, CANCELLED)
         if result is None:
             raise OperationalError(FAILED)
         return [result.column(i).combine_chunks() for i in range(result.num_columns)]
 
-    def _run(self, work: Callable[[], pa.Table], cancelled: str) -> pa.Table | None:
-        """Run work in a thread, so that Ctrl-C stops it; return its result, or None if it failed."""
-        with self._lock:
-            self._cancelled = False
-            ended = run(work, self.cancel, settings.interrupted, cancelled=lambda: self._cancelled)
+    def _run(self, work: Callable[[duckdb.DuckDBPyConnection], pa.Table], cancelled: str) -> pa.Table | None:
+        """Run work on a cursor of its own; return its result, or None if it failed."""
+        ended = settings.run_on_cursor(lambda: self._con, work)
         if ended.ending is Ending.INTERRUPTED:
             raise Cancelled(cancelled)
         return ended.value
-
-    def cancel(self) -> None:
-        """Stop the running statement, from another thread."""
-        self._cancelled = True
-        with suppress(duckdb.Error):  # the connection may be closed
-            self._con.interrupt()
 
     def close(self) -> None:
         """Close the database."""
@@ -188,14 +173,19 @@ class SchemaDatabase:
 
     def _fetch(self, sql: str) -> list[tuple[Any, ...]]:
         failed = cancelled = False
-        with self._lock:
-            try:
-                with settings.interruptible():
-                    return self._con.execute(sql).fetchall()
-            except duckdb.InterruptException:
+        try:
+            with (
+                settings.interruptible(),
+                self._con.cursor() as cursor,
+                stoppable(lambda: settings.interrupt(cursor)) as cancellation,
+            ):
+                if not cancellation.requested:
+                    return cursor.execute(sql).fetchall()
                 cancelled = True
-            except (duckdb.Error, RuntimeError):  # DuckDB raises some faults as RuntimeError
-                failed = True
+        except duckdb.InterruptException:
+            cancelled = True
+        except (duckdb.Error, RuntimeError):  # DuckDB raises some faults as RuntimeError
+            failed = True
         if cancelled:
             raise Cancelled(UNCHARGED)
         if failed:

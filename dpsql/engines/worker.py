@@ -7,12 +7,13 @@ import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from types import TracebackType
 
-__all__ = ["Ending", "Outcome", "run", "watch_failures"]
+__all__ = ["Cancellation", "Ending", "Outcome", "run", "stoppable", "watch_failures"]
 
 _TICK = 0.05
 _PATIENCE = 20
@@ -27,7 +28,7 @@ class Ending(Enum):
     RUNNING = "running"
     ANSWERED = "answered"
     INTERRUPTED = "interrupted"
-    """The engine reports an interrupt, and a person had asked for one before the timeout."""
+    """A person asked for an interrupt before the timeout, and the engine reports one or had not begun."""
     FAILED = "failed"
 
 
@@ -39,11 +40,60 @@ class Outcome(Generic[_Result]):
     value: _Result | None = None
 
 
-class _Observers(threading.local):
+class Cancellation:
+    """Stops one statement: what the thread in its `with` block runs on engines, and nothing else."""
+
+    def __init__(self) -> None:
+        # A signal handler may ask for it in the thread that holds the lock.
+        self._lock = threading.RLock()
+        self._stop: Callable[[], None] | None = None
+        self._outer: Cancellation | None = None
+        self.requested = False
+
+    def request(self) -> None:
+        """Stop what runs, from any thread; what the statement would run next does not begin."""
+        with self._lock:
+            self.requested = True
+            if self._stop is not None:
+                self._stop()
+
+    @contextmanager
+    def stopping(self, stop: Callable[[], None]) -> Iterator[None]:
+        """Let `request` call a function during the block; when the block has ended, no call is under way."""
+        with self._lock:
+            before, self._stop = self._stop, stop
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._stop = before
+
+    def __enter__(self) -> Self:
+        self._outer, _here.cancellation = _here.cancellation, self
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        _here.cancellation = self._outer
+
+
+class _Here(threading.local):
+    """What concerns the engine work that a thread starts: its statement, and who watches for failures."""
+
+    cancellation: Cancellation | None = None
     endings: list[Callable[[], Ending]] | None = None
 
 
-_observers = _Observers()
+_here = _Here()
+
+
+@contextmanager
+def stoppable(stop: Callable[[], None]) -> Iterator[Cancellation]:
+    """Let the cancellation of this thread's statement call a function during the block; yield it."""
+    cancellation = _here.cancellation or Cancellation()
+    with cancellation.stopping(stop):
+        yield cancellation
 
 
 @contextmanager
@@ -53,13 +103,13 @@ def watch_failures() -> Iterator[Callable[[], bool]]:
     It is true as soon as the engine has failed, before any error is raised: a Ctrl-C after that must not
     turn the failure into an interrupt.
     """
-    before = _observers.endings
+    before = _here.endings
     endings: list[Callable[[], Ending]] = []
-    _observers.endings = endings
+    _here.endings = endings
     try:
         yield lambda: any(ending() is Ending.FAILED for ending in endings)
     finally:
-        _observers.endings = before
+        _here.endings = before
 
 
 class _Work(Generic[_Result]):
@@ -70,24 +120,29 @@ class _Work(Generic[_Result]):
         work: Callable[[], _Result],
         interrupted: Callable[[BaseException], bool],
         timeout: float | None,
-        cancelled: Callable[[], bool],
+        cancellation: Cancellation,
     ) -> None:
         self._work = work
         self._interrupted = interrupted
-        self._cancelled = cancelled
+        self._cancellation = cancellation
         self._timeout = timeout
         self._start = time.monotonic()
-        self.stop_requested = False
+        self._given_up = False
         """Whether Ctrl-C asked the work to stop."""
         self._begun = False
         self._gate = threading.Lock()
         self.ended: Outcome[_Result] = Outcome()
         self.done = threading.Event()
 
+    @property
+    def stop_requested(self) -> bool:
+        """Whether a person asked the work to stop."""
+        return self._given_up or self._cancellation.requested
+
     def give_up(self) -> bool:
         """Ask the work to stop, and keep it from beginning; return whether it has begun."""
         with self._gate:
-            self.stop_requested = True
+            self._given_up = True
             return self._begun
 
     def _begins(self) -> bool:
@@ -97,17 +152,17 @@ class _Work(Generic[_Result]):
 
     def body(self) -> None:
         """Run the work; no exception leaves this method."""
-        if not self._begins():
-            return
         try:
-            self.ended.value = self._work()
-            self.ended.ending = Ending.ANSWERED
+            if self._begins():
+                self.ended.value = self._work()
+                self.ended.ending = Ending.ANSWERED
+            else:
+                self.ended.ending = Ending.INTERRUPTED
         except BaseException as error:  # noqa: BLE001  the thread's own hook would print it
             # Some engines report a timeout as an interrupt, but no person asked for it.
             self.ended.ending = Ending.FAILED
             with suppress(Exception):
-                stop_requested = (self.stop_requested or self._cancelled()) and not self.timed_out(0.99)
-                if stop_requested and self._interrupted(error):
+                if self.stop_requested and not self.timed_out(0.99) and self._interrupted(error):
                     self.ended.ending = Ending.INTERRUPTED
         finally:
             self.done.set()
@@ -122,44 +177,44 @@ class _Work(Generic[_Result]):
 
 def run(
     work: Callable[[], _Result],
-    cancel: Callable[[], None],
+    stop: Callable[[], None],
     interrupted: Callable[[BaseException], bool],
     timeout: float | None = None,
-    cancelled: Callable[[], bool] = lambda: False,
 ) -> Outcome[_Result]:
     """Run work in a thread and return its outcome; no exception of the engine leaves this function.
 
-    After `timeout` seconds, or once `cancelled` returns True, `cancel` is called repeatedly until the work
+    After `timeout` seconds, or once the statement is cancelled, `stop` is called repeatedly until the work
     ends: a call before the engine has begun has no effect. `interrupted` says whether an error is the
     engine's report of an interrupt. Every other error is a failure, even if the work was cancelled.
     """
-    job = _Work(work, interrupted, timeout, cancelled)
-    if _observers.endings is not None:
-        _observers.endings.append(job.ending)
-    worker = threading.Thread(target=job.body, daemon=True)
-    ticks = 0
-    try:
-        worker.start()
-        # Not join(): before Python 3.13 a Ctrl-C in it marks the running thread as ended.
-        while not job.done.wait(_TICK):
-            ticks += 1
-            if ticks % 4 == 0 and (job.timed_out() or cancelled()):
-                cancel()
-    except BaseException:
-        # A thread whose start was interrupted may begin later: then it must not run, for nobody waits for it,
-        # and a process that ends while the engine runs in such a thread is aborted.
-        if job.give_up():
-            _stop(job.done, cancel)
-        raise
-    return job.ended
+    with stoppable(stop) as cancellation:
+        job = _Work(work, interrupted, timeout, cancellation)
+        if _here.endings is not None:
+            _here.endings.append(job.ending)
+        worker = threading.Thread(target=job.body, daemon=True)
+        ticks = 0
+        try:
+            worker.start()
+            # Not join(): before Python 3.13 a Ctrl-C in it marks the running thread as ended.
+            while not job.done.wait(_TICK):
+                ticks += 1
+                if ticks % 4 == 0 and (job.timed_out() or cancellation.requested):
+                    stop()
+        except BaseException:
+            # A thread whose start was interrupted may begin later: then it must not run, for nobody waits for
+            # it, and a process that ends while the engine runs in such a thread is aborted.
+            if job.give_up():
+                _stop(job.done, stop)
+            raise
+        return job.ended
 
 
-def _stop(done: threading.Event, cancel: Callable[[], None]) -> None:
-    """Cancel repeatedly until the work has ended."""
+def _stop(done: threading.Event, stop: Callable[[], None]) -> None:
+    """Stop the work repeatedly until it has ended."""
     ticks = 0
     while not done.is_set():
         try:
-            cancel()
+            stop()
             done.wait(_TICK)
         except KeyboardInterrupt:
             if ticks > _PATIENCE:

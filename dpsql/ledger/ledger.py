@@ -8,7 +8,7 @@ from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
 from types import MappingProxyType, TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from dpsql.errors import InterfaceError, ProgrammingError
 from dpsql.ledger import charging, checking, limits
@@ -18,6 +18,9 @@ from dpsql.ledger.limits import Limits
 from dpsql.ledger.records import Budget, Entry, ReleaseInfo, Reservation, StoredRelease
 from dpsql.ledger.store import Store
 from dpsql.privacy import Charge
+
+if TYPE_CHECKING:
+    from dpsql.policy import Policy
 
 __all__ = ["Ledger"]
 
@@ -71,6 +74,22 @@ class Ledger:
         most = Limits.of(max_failures, max_failures_total, max_cancelled, max_cancelled_total)
         caps = Caps(total, per_query, dict(analysts), most)
         return cls(Store(Path(path).resolve(), policy_id), caps)
+
+    @classmethod
+    def of(cls, policy: Policy) -> Self:
+        """Open the ledger that a policy names, with the policy's caps."""
+        budget = policy.budget
+        return cls.open(
+            budget.ledger,
+            policy_id=policy.id,
+            total=budget.total,
+            per_query=budget.max_epsilon_per_query,
+            analysts={name: analyst.charge for name, analyst in policy.analysts.items()},
+            max_failures=budget.max_failures,
+            max_failures_total=budget.max_failures_total,
+            max_cancelled=budget.max_cancelled,
+            max_cancelled_total=budget.max_cancelled_total,
+        )
 
     def close(self) -> None:
         """Close the file."""

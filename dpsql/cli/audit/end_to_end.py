@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from dpsql.cli.audit.neighbour import neighbour
 from dpsql.errors import ProgrammingError
+from dpsql.language import Set
+from dpsql.prepared import PreparedCommand, PreparedPrivate
 from dpsql.session import Session
 
 if TYPE_CHECKING:
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from dpsql.audit import Verdict
     from dpsql.cli.sources import Piece
     from dpsql.policy import Policy
-    from dpsql.session import Prepared, StatementResult
+    from dpsql.session import StatementResult
 
 __all__ = ["Audited", "audit_statement", "private_statements"]
 
@@ -46,8 +48,6 @@ def private_statements(policy: Policy, pieces: Sequence[Piece]) -> list[Audited]
 
     Settings (SET) apply to the statements after them; other public statements are skipped.
     """
-    from dpsql.language import Set
-
     found: list[Audited] = []
     before: tuple[str, ...] = ()
     with tempfile.TemporaryDirectory(prefix="dpsql-audit-") as folder:
@@ -55,11 +55,12 @@ def private_statements(policy: Policy, pieces: Sequence[Piece]) -> list[Audited]
         try:
             for piece in pieces:
                 prepared = session.prepare(piece.text)
-                if isinstance(prepared.statement, Set):
-                    session.execute(prepared)
-                    before = (*before, piece.text)
-                elif prepared.private:
-                    found.append(Audited(piece.text, piece.where, before))
+                match prepared:
+                    case PreparedCommand(command=Set()):
+                        session.execute(prepared)
+                        before = (*before, piece.text)
+                    case PreparedPrivate():
+                        found.append(Audited(piece.text, piece.where, before))
         finally:
             session.close()
     return found
@@ -85,14 +86,14 @@ class _Side:
     on_progress: Callable[[int], None]
     lock: threading.Lock
     session: Session | None = None
-    prepared: Prepared | None = None
+    prepared: PreparedPrivate | None = None
     left: int = 0
     ledgers: int = 0
 
     def __str__(self) -> str:
         return self.name
 
-    def open(self) -> Prepared:
+    def open(self) -> PreparedPrivate:
         """Open a session on a new ledger, and prepare the statement with reuse switched off."""
         self.close()
         ledger = self.folder / f"ledger{self.ledgers}.sqlite"
@@ -102,10 +103,10 @@ class _Side:
         for text in self.asked.before:
             session.run(text)
         prepared = session.prepare(self.asked.text)
-        if prepared.plan is None:
+        if not isinstance(prepared, PreparedPrivate):
             raise ProgrammingError("only a private statement can be audited")
-        plan = prepared.plan
-        self.prepared = replace(prepared, plan=replace(plan, options=replace(plan.options, fresh=True)))
+        plan = replace(prepared.plan, options=replace(prepared.plan.options, fresh=True))
+        self.prepared = replace(prepared, counting=replace(prepared.counting, plan=plan))
         delta = prepared.price.delta
         self.left = 10**9 if not delta else max(1, int(_DELTA / delta))
         return self.prepared
@@ -170,8 +171,6 @@ def audit_statement(
         sides.append(first)
         first.folder.mkdir()
         prepared = first.open()
-        if prepared.plan is None:
-            raise ProgrammingError("only a private statement can be audited")
         without = neighbour(policy, prepared.plan.compiled.tables, unit, folder)
         name = f"the data without {without.removed}"
         second = _Side(without.policy, folder / "without", name, asked, on_progress, threading.Lock())

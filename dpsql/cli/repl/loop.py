@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from dpsql.cli.repl.line_input import Reader
-    from dpsql.session import Prepared, Session, StatementResult
+    from dpsql.prepared import Prepared
+    from dpsql.session import Session, StatementResult
 
 __all__ = ["Repl", "names_of"]
 

@@ -170,7 +170,8 @@ class Inspector(DuckDBEngine):
 
     def _fetch_all(self, sql: str) -> list[tuple[Any, ...]]:
         try:
-            return self._con.execute(sql).fetchall()
+            with self._connection(counts_only=False).cursor() as cursor:
+                return cursor.execute(sql).fetchall()
         except duckdb.Error as problem:
             text = str(problem).strip().split("\n", 1)[0][:200]
         # After some errors the database cannot be used any more.

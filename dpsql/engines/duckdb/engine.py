@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -17,7 +18,7 @@ from dpsql.engines.duckdb.sources import Reader, read_sources
 from dpsql.engines.protocol import CANCELLED, FAILED, UNCHARGED, Cancelled, Counts
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.engines.scratch import Scratch
-from dpsql.engines.worker import Ending, run
+from dpsql.engines.worker import Ending
 from dpsql.errors import InternalError, OperationalError, PolicyError
 from dpsql.exclusive import OwnerProcess
 from dpsql.policy import CsvSource, UnitColumn
@@ -55,22 +56,20 @@ class DuckDBEngine:
         self._owner_process = OwnerProcess("engine")
         self.readers: dict[str, Reader] = {}
         self.public: dict[str, pa.Table] = {}
-        self._cancelled = False
         self._within_limit: set[str] = set()
         self._spill = Scratch()
-        # By whether the optimizer may use column statistics; a connection is opened when first used.
+        self._lock = threading.RLock()
+        # By whether the optimizer may use column statistics, which is a setting of a whole database; each is
+        # opened when first used.
         self._opened: dict[bool, duckdb.DuckDBPyConnection] = {}
-        self._running = self._connection(counts_only=True)
-
-    @property
-    def _con(self) -> duckdb.DuckDBPyConnection:
-        return self._connection(counts_only=False)
+        self._connection(counts_only=True)
 
     def _connection(self, *, counts_only: bool) -> duckdb.DuckDBPyConnection:
-        """Return the connection for queries of counts only, or the connection for all other queries."""
-        if counts_only not in self._opened:
-            self._opened[counts_only] = self._open(statistics=counts_only)
-        return self._opened[counts_only]
+        """Return the database for queries of counts only, or the one for all other queries."""
+        with self._lock:
+            if counts_only not in self._opened:
+                self._opened[counts_only] = self._open(statistics=counts_only)
+            return self._opened[counts_only]
 
     def _open(self, *, statistics: bool) -> duckdb.DuckDBPyConnection:
         failed = False
@@ -125,21 +124,20 @@ class DuckDBEngine:
         scanned = (self.readers[table] for table in compiled.tables)
         counts_only = compiled.counts_only and not any(r.converted for r in scanned if not r.table.public)
 
-        def work() -> pa.Table:
-            # Opened in the worker: in the main thread a Ctrl-C would look like a failure of the engine.
-            self._running = running = self._connection(counts_only=counts_only)
-            return running.sql(compiled.sql).to_arrow_table(_batch(compiled))
+        def work(cursor: duckdb.DuckDBPyConnection) -> pa.Table:
+            return cursor.sql(compiled.sql).to_arrow_table(_batch(compiled))
 
-        rows = self._run(work, CANCELLED)
+        rows = self._run(work, CANCELLED, counts_only=counts_only)
         if rows is None:
             raise OperationalError(FAILED)
         return _counts(rows, compiled)
 
-    def _run(self, work: Callable[[], _Result], cancelled: str) -> _Result | None:
-        """Run work in a thread; return its result, or None if it failed and connections will be reopened."""
+    def _run(
+        self, work: Callable[[duckdb.DuckDBPyConnection], _Result], cancelled: str, *, counts_only: bool
+    ) -> _Result | None:
+        """Run work on a cursor of its own; return its result, or None if it failed."""
         self._owner_process.check()
-        self._cancelled = False
-        ended = run(work, self.cancel, settings.interrupted, cancelled=lambda: self._cancelled)
+        ended = settings.run_on_cursor(lambda: self._connection(counts_only=counts_only), work)
         if ended.ending is Ending.INTERRUPTED:
             raise Cancelled(cancelled)
         if ended.ending is Ending.FAILED:
@@ -160,14 +158,16 @@ class DuckDBEngine:
 
     def assume_within_length_limit(self, table: str, short: bool) -> None:
         """See `Engine`."""
-        if short == (table in self._within_limit):
-            return
-        (self._within_limit.add if short else self._within_limit.discard)(table)
-        try:
-            for connection in self._opened.values():
-                connection.execute(f"CREATE OR REPLACE VIEW main.{quote(table)} AS {self._scan(table)}")
-        except duckdb.Error:
-            self._reopen()
+        with self._lock:
+            if short == (table in self._within_limit):
+                return
+            (self._within_limit.add if short else self._within_limit.discard)(table)
+            try:
+                for connection in self._opened.values():
+                    with connection.cursor() as cursor:
+                        cursor.execute(f"CREATE OR REPLACE VIEW main.{quote(table)} AS {self._scan(table)}")
+            except duckdb.Error:
+                self._reopen()
 
     def vet(self, table: str) -> bool:
         """Read every column once and test every unique fact, so that no statement is the first to fail."""
@@ -181,39 +181,36 @@ class DuckDBEngine:
         unit = reader.table.unit
         there = f" WHERE {quote(unit.column)} IS NOT NULL" if isinstance(unit, UnitColumn) else ""
 
-        def work() -> tuple[bool, bool]:
+        def work(cursor: duckdb.DuckDBPyConnection) -> tuple[bool, bool]:
             if isinstance(reader.table.source, CsvSource) and not well_quoted(reader.table.source.path):
                 return False, False
-            self._running = running = self._connection(counts_only=not reader.converted)
-            row = running.execute(f"SELECT {cells} FROM ({reader.unlimited_sql}) AS r").fetchall()[0]
+            row = cursor.execute(f"SELECT {cells} FROM ({reader.unlimited_sql}) AS r").fetchall()[0]
             held = not row[0]
             for fact in reader.table.unique:
                 listed = ", ".join(quote(c) for c in fact)
                 rows = f"({reader.sql}) AS r{there}"
                 repeated = f"SELECT 1 FROM {rows} GROUP BY {listed} HAVING COUNT(*) > 1 LIMIT 1"
-                held = held and not running.execute(repeated).fetchall()
+                held = held and not cursor.execute(repeated).fetchall()
             return held, row[1] is not True
 
-        held, short = self._run(work, UNCHARGED) or (False, False)
+        held, short = self._run(work, UNCHARGED, counts_only=not reader.converted) or (False, False)
         self.assume_within_length_limit(table, held and short)
         return held
 
     def _reopen(self) -> None:
-        """Close all connections, to be opened again: some engine errors leave them unusable."""
-        for connection in self._opened.values():
-            connection.close()
-        self._opened.clear()
+        """Open the databases again when they are next used: some engine errors leave them unusable.
 
-    def cancel(self) -> None:
-        """See `Engine`."""
-        self._cancelled = True
-        with suppress(duckdb.Error):  # the connection may be closed
-            self._running.interrupt()
+        Statements of others go on: a database stays open until its last cursor is closed.
+        """
+        with self._lock:
+            self._opened = {}
 
     def close(self) -> None:
         """See `Engine`."""
-        for connection in self._opened.values():
-            connection.close()
+        with self._lock:
+            for connection in self._opened.values():
+                with suppress(duckdb.Error):  # after a second Ctrl-C, a statement may still run
+                    connection.close()
         self._spill.remove()
 
 

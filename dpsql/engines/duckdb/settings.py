@@ -1,17 +1,27 @@
-"""The settings of every DuckDB connection, and the lock that prevents changes to them."""
+"""The settings of every DuckDB database, the lock that prevents changes to them, and cursors.
+
+Each statement runs on a cursor of its own, which can be interrupted alone. A cursor has the database's
+settings, not those that another cursor or connection set for itself, so settings are pinned globally.
+"""
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, TypeVar
 
 import duckdb
 
+from dpsql.engines.worker import run
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-__all__ = ["connect", "interrupted", "interruptible", "lock"]
+    from dpsql.engines.worker import Outcome
+
+__all__ = ["connect", "interrupt", "interruptible", "lock", "run_on_cursor"]
+
+_Result = TypeVar("_Result")
 
 _AT_START: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": False,
@@ -49,16 +59,39 @@ def connect() -> duckdb.DuckDBPyConnection:
     """Open an empty in-memory database with every setting pinned, not yet locked."""
     connection = duckdb.connect(":memory:", config=dict(_AT_START))
     for name, value in _PINNED.items():
-        connection.execute(f"SET {name} = {value}")
-    # Only if it is on: in a notebook without widgets the engine refuses to switch it off.
+        connection.execute(f"SET GLOBAL {name} = {value}")
+    # It has no global value, and a cursor starts without it. In a notebook without widgets the engine refuses
+    # to switch it off, even where it is off.
     if connection.execute("SELECT current_setting('enable_progress_bar')").fetchall() != [(False,)]:
         connection.execute("SET enable_progress_bar = false")
     return connection
 
 
-def interrupted(error: BaseException) -> bool:
-    """Whether an error is DuckDB's report that a statement was interrupted."""
-    return isinstance(error, duckdb.InterruptException)
+def run_on_cursor(
+    connect: Callable[[], duckdb.DuckDBPyConnection], work: Callable[[duckdb.DuckDBPyConnection], _Result]
+) -> Outcome[_Result]:
+    """Run work in a thread on a new cursor of a connection; `connect` is called in the thread too.
+
+    In the main thread, a Ctrl-C while a database opens would look like a failure of the engine.
+    """
+    cursors: list[duckdb.DuckDBPyConnection] = []
+
+    def body() -> _Result:
+        cursors.append(connect().cursor())
+        with cursors[0]:
+            return work(cursors[0])
+
+    def stop() -> None:
+        for cursor in cursors:
+            interrupt(cursor)
+
+    return run(body, stop, lambda error: isinstance(error, duckdb.InterruptException))
+
+
+def interrupt(cursor: duckdb.DuckDBPyConnection) -> None:
+    """Stop what a cursor runs, from another thread."""
+    with suppress(duckdb.Error):  # it may be closed
+        cursor.interrupt()
 
 
 @contextmanager
@@ -90,10 +123,10 @@ def lock(
     see the comment on `disabled_optimizers`.
     """
     if statistics:
-        connection.execute(f"SET disabled_optimizers = '{_UNSAFE_OPTIMIZERS}'")
+        connection.execute(f"SET GLOBAL disabled_optimizers = '{_UNSAFE_OPTIMIZERS}'")
     folder = str(spill) if spill is not None else ""
-    connection.execute("SET temp_directory = '" + folder.replace("'", "''") + "'")
+    connection.execute("SET GLOBAL temp_directory = '" + folder.replace("'", "''") + "'")
     listed = ", ".join("'" + str(p).replace("'", "''") + "'" for p in paths)
-    connection.execute(f"SET allowed_paths = [{listed}]")
-    connection.execute("SET enable_external_access = false")
-    connection.execute("SET lock_configuration = true")
+    connection.execute(f"SET GLOBAL allowed_paths = [{listed}]")
+    connection.execute("SET GLOBAL enable_external_access = false")
+    connection.execute("SET GLOBAL lock_configuration = true")

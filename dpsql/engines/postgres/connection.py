@@ -88,6 +88,8 @@ class Connection:
                 hint="pip install dpsql[postgres]",
             ) from None
         self._running: Any = None
+        self.open = True
+        """Whether it may be used; false after `close`."""
         self._timeout = timeout * 1000
         self._lock = threading.RLock()  # one statement at a time
         self._adbc: Any = None
@@ -198,6 +200,7 @@ class Connection:
 
     def close(self) -> None:
         """Close the connection."""
+        self.open = False
         if self._adbc is not None:
             with suppress(Exception):
                 self._adbc.close()

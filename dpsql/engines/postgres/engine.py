@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from dpsql.engines.duckdb.sources import Reader, declared_columns
@@ -17,6 +18,8 @@ from dpsql.errors import PolicyError
 from dpsql.policy import DatabaseSource
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import pyarrow as pa
 
     from dpsql.analysis import CompiledQuery
@@ -26,18 +29,33 @@ if TYPE_CHECKING:
 __all__ = ["PostgresEngine", "open_postgres"]
 
 
-def open_postgres(policy: Policy) -> tuple[SchemaDatabase, RemoteEngine]:
-    """Open the schema database, and a session on the PostgreSQL server that a policy names."""
+def open_postgres(policy: Policy) -> tuple[SchemaDatabase, RemoteEngine[Connection]]:
+    """Open the schema database, and a connection to the PostgreSQL server that a policy names."""
     return open_remote(PostgresEngine(policy))
 
 
-class PostgresEngine(RemoteEngine):
+class PostgresEngine(RemoteEngine[Connection]):
     """Implements `dpsql.engines.Engine` on PostgreSQL."""
 
     def __init__(self, policy: Policy) -> None:
         super().__init__(policy)
         self._guards: dict[str, Guard] = {}
-        self._con = Connection(policy.engine, policy.timeout)
+        self._idle: list[Connection] = []
+        with self.connection():
+            pass  # now the server is known to answer
+
+    @contextmanager
+    def connection(self) -> Iterator[Connection]:
+        """See `RemoteEngine`: an idle connection, or a new one."""
+        try:
+            connection = self._idle.pop()
+        except IndexError:
+            connection = Connection(self._policy.engine, self._policy.timeout)
+        try:
+            yield connection
+        finally:
+            if connection.open:
+                self._idle.append(connection)
 
     @property
     def dialect(self) -> PostgresDialect:
@@ -48,7 +66,8 @@ class PostgresEngine(RemoteEngine):
         """See `RemoteEngine`."""
         if not isinstance(table.source, DatabaseSource):
             raise PolicyError(f"tables.{table.name}.source: is not a table of the database")
-        found = find_table(self._con.ask, table, table.source)
+        with self.connection() as connection:
+            found = find_table(connection.ask, table, table.source)
         columns = declared_columns(table, [(name, word) for name, _, word in columns_of(found)])
         scanned = scan(table, found, columns, self._policy.longest_value)
         if not table.public:
@@ -58,20 +77,24 @@ class PostgresEngine(RemoteEngine):
         return Reader(table, columns, "", ()), scanned
 
     def translate(self, compiled: CompiledQuery) -> str:
-        """See `RemoteEngine`: before anything is charged, a session that the server has ended is replaced."""
-        if not self._con.alive():
-            self.reopen()
+        """See `RemoteEngine`: before a charge, connections that the server has ended are closed."""
+        with self.connection() as connection:
+            if not connection.alive():
+                self.discard(connection)
+                self.close()
         return super().translate(compiled)
 
     def bind(self, statement: Translated) -> None:
         """See `RemoteEngine`."""
         sql = rows.executable_sql(statement, self.dialect)
-        if not self._con.explain(sql, self._guards.values()):
+        with self.connection() as connection:
+            planned = connection.explain(sql, self._guards.values())
+        if not planned:
             raise Untranslatable("PostgreSQL cannot plan this statement", "write it in a simpler form")
 
-    def fetch(self, statement: Translated) -> pa.Table:
+    def fetch(self, connection: Connection, statement: Translated) -> pa.Table:
         """See `RemoteEngine`."""
-        found = self._con.table(rows.executable_sql(statement, self.dialect), self._guards.values())
+        found = connection.table(rows.executable_sql(statement, self.dialect), self._guards.values())
         return rows.storage_types(found)
 
     def show(self, statement: Translated) -> str:
@@ -82,21 +105,20 @@ class PostgresEngine(RemoteEngine):
         """See `RemoteEngine`."""
         return f"bit_xor({hash_values(cells)})"
 
-    def stop(self) -> None:
+    def stop(self, connection: Connection) -> None:
         """See `RemoteEngine`."""
-        self._con.cancel()
+        connection.cancel()
+
+    def discard(self, connection: Connection) -> None:
+        """See `RemoteEngine`: the server may have ended it."""
+        connection.close()
 
     def interrupted(self, error: BaseException) -> bool:
         """See `RemoteEngine`: by the SQLSTATE, since messages are in the server's language."""
         return getattr(error, "sqlstate", None) == "57014"  # query_canceled
 
-    def reopen(self) -> None:
-        """See `RemoteEngine`: the session may be closed."""
-        self._con.close()
-        self._con = Connection(self._policy.engine, self._policy.timeout)
-
     def close(self) -> None:
         """See `RemoteEngine`."""
-        self._con.close()
-        if self._schema_database is not None:
-            self._schema_database = None
+        with suppress(IndexError):
+            while True:
+                self._idle.pop().close()

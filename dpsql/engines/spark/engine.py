@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -20,25 +20,26 @@ from dpsql.engines.translate import PublicRelation, TargetColumn, Translated, Un
 from dpsql.engines.translate.value import type_family
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from dpsql.engines.schema_database import SchemaDatabase
     from dpsql.policy import Policy, Table
 
 __all__ = ["SparkEngine", "open_spark"]
 
 
-def open_spark(policy: Policy) -> tuple[SchemaDatabase, RemoteEngine]:
+def open_spark(policy: Policy) -> tuple[SchemaDatabase, RemoteEngine[str]]:
     """Open the schema database, and a session on the Spark that a policy names."""
     return open_remote(SparkEngine(policy))
 
 
-class SparkEngine(RemoteEngine):
-    """Implements `dpsql.engines.Engine` on Spark."""
+class SparkEngine(RemoteEngine[str]):
+    """Implements `dpsql.engines.Engine` on Spark; a statement is known to Spark by its tag."""
 
     def __init__(self, policy: Policy) -> None:
         super().__init__(policy)
         self.local_files = "://" not in policy.engine
         self.session: Any = open_session(policy.engine)
-        self._tag = f"dpsql_{id(self):x}"
         self._lock = threading.RLock()  # one statement at a time: statements share the names of views
         self._numbers = itertools.count()
         self._frames: dict[str, Any] = {}
@@ -60,6 +61,12 @@ class SparkEngine(RemoteEngine):
         return Reader(table, columns, "", ()), scan(
             table, name, physical, columns, self._policy.longest_value
         )
+
+    @contextmanager
+    def connection(self) -> Iterator[str]:
+        """See `RemoteEngine`: the tag of one statement, which waits for the others."""
+        with self._lock:
+            yield f"dpsql_{id(self):x}_{next(self._numbers)}"
 
     def _frame(self, statement: Translated) -> Any:  # noqa: ANN401  two classes of frames
         """Register the public rows as views, and bind the statement."""
@@ -93,18 +100,18 @@ class SparkEngine(RemoteEngine):
         if not bound:
             raise Untranslatable("Spark cannot plan this statement", "write it in a simpler form")
 
-    def fetch(self, statement: Translated) -> pa.Table:
+    def fetch(self, connection: str, statement: Translated) -> pa.Table:
         """See `RemoteEngine`."""
-        with suppress_pyspark_warnings(), self._lock:
+        with suppress_pyspark_warnings():
             # In this process the job runs in a thread of Spark's, to which a session's tags do not apply.
             here = self.session if "://" in self._policy.engine else self.session.sparkContext
             add = here.addTag if here is self.session else here.addJobTag
             remove = here.removeTag if here is self.session else here.removeJobTag
-            add(self._tag)
+            add(connection)
             try:
                 found = self._frame_to_run(statement).toArrow()
             finally:
-                remove(self._tag)
+                remove(connection)
         return found.rename_columns([f"c{i}" for i in range(found.num_columns)])
 
     def show(self, statement: Translated) -> str:
@@ -116,13 +123,16 @@ class SparkEngine(RemoteEngine):
         """See `RemoteEngine`."""
         return f"bit_xor(xxhash64({', '.join(cells)}))"
 
-    def stop(self) -> None:
+    def stop(self, connection: str) -> None:
         """See `RemoteEngine`."""
         with suppress(Exception):
             if "://" in self._policy.engine:
-                self.session.interruptTag(self._tag)
+                self.session.interruptTag(connection)
             else:
-                self.session.sparkContext.cancelJobsWithTag(self._tag)
+                self.session.sparkContext.cancelJobsWithTag(connection)
+
+    def discard(self, connection: str) -> None:
+        """See `RemoteEngine`: the session survives the failure of a statement."""
 
     def interrupted(self, error: BaseException) -> bool:
         """See `RemoteEngine`: by the error condition, since messages may quote the statement."""
@@ -137,9 +147,6 @@ class SparkEngine(RemoteEngine):
             if behind is None:
                 break
         return False
-
-    def reopen(self) -> None:
-        """See `RemoteEngine`: a session survives the failure of a statement."""
 
     def close(self) -> None:
         """See `RemoteEngine`: Spark itself keeps running, since it may serve others in this process."""

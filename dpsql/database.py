@@ -1,0 +1,159 @@
+"""`Database`: what is opened once for a policy and shared by its sessions: engines, catalog and ledger."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, Self
+
+from dpsql.engines import Engine, length_check_key, open_engine
+from dpsql.errors import InterfaceError, OperationalError
+from dpsql.exclusive import OwnerProcess
+from dpsql.ledger import Ledger
+from dpsql.policy import Policy, load
+from dpsql.release import source_version
+from dpsql.running import sealed
+from dpsql.versions import CHANGING, Stamps, Versions
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable
+    from types import TracebackType
+
+    from dpsql.engines import SchemaDatabase
+    from dpsql.policy import Table
+
+__all__ = ["Database", "Engines"]
+
+_ATTEMPTS = 5
+
+
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
+class Engines:
+    """The engines of a policy, opened on the files as they were then; the last user's end closes them."""
+
+    schema_database: SchemaDatabase
+    engine: Engine
+    versions: Versions
+    stamps: Stamps
+    """The files of all tables as they were just before the engines were opened."""
+
+    def stamps_of(self, tables: Iterable[Table]) -> Stamps:
+        """Return the files of these tables as they were when the engines were opened."""
+        files = {str(file) for file in self.versions.files(tables)}
+        return tuple(stamp for stamp in self.stamps if stamp[0] in files)
+
+    def unchanged(self, tables: Iterable[Table]) -> bool:
+        """Whether no file of these tables was touched since the engines were opened."""
+        return self.versions.stamps(tables) == self.stamps_of(tables)
+
+
+class _User(Protocol):
+    """What uses a database and is closed with it: a session."""
+
+    def close(self) -> None:
+        """Settle what is open; waits for a running statement."""
+
+
+class Database:
+    """The engines and the ledger of a policy, for sessions of any number of analysts and threads.
+
+    When files change, the engines are opened again for the statements that begin then; statements that run
+    finish on the engines that they began with. Only the process that opened the database may use it.
+    """
+
+    def __init__(self, policy: str | os.PathLike[str] | Policy) -> None:
+        self.policy = policy if isinstance(policy, Policy) else load(policy)
+        self._process = OwnerProcess("database")
+        self._lock = threading.RLock()
+        self._vetting = threading.RLock()
+        self._closed = False
+        self.users: weakref.WeakSet[_User] = weakref.WeakSet()
+        """The open sessions."""
+        self.ledger = Ledger.of(self.policy)
+        self.versions = Versions(self.policy, self.ledger)
+        try:
+            self._engines, self._close_engines = self._open()
+        except BaseException:
+            self.ledger.close()
+            raise
+
+    def _open(self) -> tuple[Engines, weakref.finalize[..., Engines]]:
+        """Open the engines; open them again if a file that they keep open changed meanwhile."""
+        for _ in range(_ATTEMPTS):
+            stamps, held = self.versions.stamps(), self.versions.held()
+            schema_database, engine = open_engine(self.policy)
+            engines = Engines(schema_database, engine, self.versions, stamps)
+            finalizer = weakref.finalize(engines, _close, self._process, schema_database, engine)
+            if self.versions.held() == held:
+                return engines, finalizer
+        raise OperationalError(CHANGING)
+
+    def check(self) -> None:
+        """Raise `InterfaceError` if the database is closed, or belongs to another process."""
+        self._process.check()
+        if self._closed:
+            raise InterfaceError("the database is closed")
+
+    def engines(self) -> Engines:
+        """Return the engines, opened on the files as they are now: those that reuse keys name."""
+        with self._lock:
+            self.check()
+            if self.versions.stamps() != self._engines.stamps:
+                self._engines, self._close_engines = self._open()
+            return self._engines
+
+    def vet(self, engines: Engines, names: Iterable[str]) -> None:
+        """Check, once for each version of the data, that the tables can be read as the policy declares."""
+        with self._vetting:
+            for table in map(self.policy.table, names):
+                if table is not None and not table.public and not table.trust_source:
+                    self._vet(engines, table)
+
+    def _vet(self, engines: Engines, table: Table) -> None:
+        engine, name = engines.engine, table.name
+        version = source_version(self.policy, table, self.versions)
+        if self.ledger.vetted(name, version):
+            short = self.ledger.vetted(length_check_key(name), version)
+            engine.assume_within_length_limit(name, short)
+            return
+        if not sealed(lambda: engine.vet(name), otherwise=False):
+            raise OperationalError(f"table {name} cannot be read as declared: the owner runs `dpsql check`")
+        if not engines.unchanged([table]):
+            raise OperationalError(CHANGING)
+        self.ledger.vet(name, version)
+        if engine.within_length_limit(name):
+            self.ledger.vet(length_check_key(name), version)
+
+    def close(self) -> None:
+        """Close the sessions, which settles their streams, then the engines and the ledger.
+
+        It waits for running statements.
+        """
+        self._process.check()
+        with ExitStack() as stack:
+            stack.callback(self.ledger.close)
+            stack.callback(self._close_engines)
+            for user in list(self.users):
+                stack.callback(user.close)
+            self._closed = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # A child of a fork leaves the block as well; the database is its parent's.
+        if self._process.in_own_process:
+            self.close()
+
+
+def _close(process: OwnerProcess, schema_database: SchemaDatabase, engine: Engine) -> None:
+    if process.in_own_process:
+        try:
+            engine.close()
+        finally:
+            schema_database.close()

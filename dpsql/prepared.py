@@ -1,0 +1,123 @@
+"""Prepared statements: parsed, analysed and priced. Nothing is charged and no private row was read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
+
+from dpsql.analysis import analyse
+from dpsql.engines import Cancelled, Untranslatable
+from dpsql.privacy import Charge
+from dpsql.release import tables_read
+
+if TYPE_CHECKING:
+    from dpsql.analysis import Plan
+    from dpsql.answers import Method
+    from dpsql.database import Engines
+    from dpsql.engines import Counts
+    from dpsql.language import Describe, Options, Query, Set, Show
+    from dpsql.policy import Policy, Table
+
+__all__ = [
+    "Explained",
+    "PlannedCount",
+    "Prepared",
+    "PreparedCommand",
+    "PreparedPrivate",
+    "PreparedPublic",
+]
+
+_CHANGED = "the data changed while it was counted, so there is no answer; the charge is kept, ask again"
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedCount:
+    """An analysed private query, and the engines that count it."""
+
+    plan: Plan
+    sql: str
+    """The SQL text that the private engine will run."""
+    reads: tuple[Table, ...]
+    """Every table whose data the answer depends on."""
+    engines: Engines = field(repr=False)
+
+    @classmethod
+    def of(cls, query: Query, policy: Policy, engines: Engines, options: Options) -> PlannedCount:
+        """Analyse a private query; refuse what the analysis or the engine cannot do exactly."""
+        plan = analyse(query, policy, engines.schema_database, options)
+        try:
+            sql = engines.engine.translate(plan.compiled)
+        except Untranslatable as problem:
+            raise query.source.refuse(problem.message, None, problem.hint) from None
+        return cls(plan, sql, tables_read(policy, plan.compiled.tables), engines)
+
+    def unchanged(self) -> bool:
+        """Whether the files that it reads are still those for which it was planned."""
+        return self.engines.unchanged(self.reads)
+
+    def count(self) -> Counts:
+        """Return the exact counts, of data for which the policy's facts were verified.
+
+        Raises `Cancelled` if a file was replaced since it was vetted: nobody has looked whether the facts
+        that the noise rests on hold in the new one. That a file was replaced is the owner's doing, so no
+        failure. Files with `trust_source` are never vetted.
+        """
+        counts = self.engines.engine.count(self.plan.compiled)
+        if not self.engines.unchanged([t for t in self.reads if t.public or not t.trust_source]):
+            raise Cancelled(_CHANGED)
+        return counts
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedPrivate:
+    """A statement that reads private tables: its counts, the mechanism chosen for them, and its price."""
+
+    private: ClassVar[bool] = True
+
+    text: str
+    query: Query
+    counting: PlannedCount
+    method: Method
+    key: str
+    """The key under which an equal question on equal data finds its stored release."""
+    price: Charge
+    """The largest charge; none if the release is stored."""
+
+    @property
+    def plan(self) -> Plan:
+        """The result of the analysis."""
+        return self.counting.plan
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedPublic:
+    """A statement that reads public tables only, and the schema database that answers it."""
+
+    private: ClassVar[bool] = False
+    price: ClassVar[Charge] = Charge()
+
+    text: str
+    sql: str
+    engines: Engines = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """EXPLAIN, with the statement that it explains."""
+
+    prepared: PreparedPrivate | PreparedPublic
+    json: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedCommand:
+    """EXPLAIN, SHOW, DESCRIBE or SET."""
+
+    private: ClassVar[bool] = False
+    price: ClassVar[Charge] = Charge()
+
+    text: str
+    command: Explained | Show | Describe | Set
+
+
+Prepared = PreparedPrivate | PreparedPublic | PreparedCommand
