@@ -81,8 +81,13 @@ def fixed_cost(events: Events, rounds: int) -> Iterator[Figure]:
     assert prepared.plan is not None
     assert prepared.method is not None
     plan, method = prepared.plan, prepared.method
-    counts = session.engine.count(plan.compiled)
-    yield alone(group, "  of which the engine's", lambda: session.engine.count(plan.compiled), rounds)
+    counts = session.database.engines().engine.count(plan.compiled)
+    yield alone(
+        group,
+        "  of which the engine's",
+        lambda: session.database.engines().engine.count(plan.compiled),
+        rounds,
+    )
     yield alone(group, "  of which the mechanism's", lambda: method.run(counts), rounds)
 
     def charge() -> None:

@@ -261,7 +261,10 @@ def test_a_session_shows_nothing_of_a_cell(folder: Path, seen: Seen) -> None:
         run_all(session, seen, ASKED)
         run_all(session, seen, ["SHOW RELEASES", "SHOW PRIVACY BUDGET"])
         seen.parts += [repr(session), repr(session.budget())]
-        seen.parts += [repr(session.engine), repr(session.schema_database)]
+        seen.parts += [
+            repr(session.database.engines().engine),
+            repr(session.database.engines().schema_database),
+        ]
         seen.parts.append(repr(session.prepare(ASKED[4])))
         seen.parts.append(ledger_bytes(folder))
     finally:
@@ -340,8 +343,8 @@ def test_no_error_of_an_engine_gets_through(folder: Path, seen: Seen, kind: type
     try:
         session.run("SELECT COUNT(DISTINCT user_id) AS n FROM visits")
         args = ("utf-8", WORD.encode(), 0, 1, WORD) if kind is UnicodeDecodeError else (f"{WORD} {NUMBER}",)
-        session.engine.close()
-        session.engine._opened = dict.fromkeys((True, False), Failing(kind(*args)))
+        session.database.engines().engine.close()
+        session.database.engines().engine._opened = dict.fromkeys((True, False), Failing(kind(*args)))
         with pytest.raises(OperationalError) as raised:
             session.run("SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE ms > 1")
         seen.error(raised.value)

@@ -62,7 +62,7 @@ def measure(name: str, session: Session, sources: dict[str, str], own: Callable[
     for what, (asked, exact) in ASKED.items():
         plan = session.prepare(asked).plan
         assert plan is not None
-        ours = best(lambda plan=plan: session.engine.count(plan.compiled))
+        ours = best(lambda plan=plan: session.database.engines().engine.count(plan.compiled))
         theirs = best(lambda exact=exact: own(exact.format(**sources)))
         print(
             f"{name}: {what}: {ours * 1000:.0f} ms, itself {theirs * 1000:.0f} ms, ratio {ours / theirs:.2f}"
@@ -73,7 +73,7 @@ def away(store: Store) -> None:
     with duckdb.connect() as connection:
         sources = store.put(connection, {n: f"SELECT * FROM '{DATA / n}.parquet'" for n in NAMES})
     session = store.session(store.policy((DATA / "clinic.toml").read_text("utf-8"), sources))
-    engine = session.engine
+    engine = session.database.engines().engine
     if isinstance(store, SparkStore):
         found = engine.session  # type: ignore[attr-defined]  SparkEngine
         for name in NAMES:

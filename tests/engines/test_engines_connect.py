@@ -97,7 +97,7 @@ def test_a_catalog_table_is_counted_over_connect(address: str, tmp_path: Path) -
         "GROUP BY page ORDER BY n DESC LIMIT 2"
     )
     assert prepared.plan is not None
-    counts = session.engine.count(prepared.plan.compiled)
+    counts = session.database.engines().engine.count(prepared.plan.compiled)
     assert dict(zip(counts.keys.column("k0").to_pylist(), counts.n[0].tolist(), strict=True)) == {
         "a": 4,
         "b": 4,
@@ -112,7 +112,9 @@ def test_a_catalog_table_is_counted_over_connect(address: str, tmp_path: Path) -
     two = [session.prepare(asked.format(keys)) for keys in ("('a'), ('zz')", "('b'), ('yy')")]
     plans = [prepared.plan.compiled for prepared in two if prepared.plan is not None]
     # The public rows of both go by one name; over Connect a name is looked up when the statement runs.
-    assert [session.engine.count(plans[i]).keys.column("k0").to_pylist() for i in (0, 1, 0)] == [
+    assert [
+        session.database.engines().engine.count(plans[i]).keys.column("k0").to_pylist() for i in (0, 1, 0)
+    ] == [
         ["a", "zz"],
         ["b", "yy"],
         ["a", "zz"],

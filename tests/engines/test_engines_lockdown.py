@@ -52,8 +52,8 @@ def session(store: Store) -> Iterator[Session]:
 
 @pytest.fixture
 def engine(session: Session) -> RemoteEngine:
-    assert isinstance(session.engine, RemoteEngine)
-    return session.engine
+    assert isinstance(session.database.engines().engine, RemoteEngine)
+    return session.database.engines().engine
 
 
 def long_one(engine: RemoteEngine) -> Translated:

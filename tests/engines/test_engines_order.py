@@ -74,7 +74,7 @@ def test_groups_come_as_from_duckdb_from_every_copy(sessions: list[Session], sta
         plan = session.prepare(statement).plan
         assert plan is not None
         assert (plan.compiled.order is not None) == (statement in ORDERED)
-        counts = session.engine.count(plan.compiled)
+        counts = session.database.engines().engine.count(plan.compiled)
         assert (counts.order is None) == (plan.compiled.order is None)
         found.append((counts.keys.to_pylist(), counts.n[0].tolist()))
     assert all(one == found[0] for one in found)

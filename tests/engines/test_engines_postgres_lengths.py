@@ -83,14 +83,16 @@ SCAN = '(SELECT b."user_id" AS id, b."note" AS s FROM main."notes" AS b) AS t1'
 
 
 def test_longer_texts_are_null_at_the_scan(session: Session) -> None:
-    found = compare(session.engine, f"SELECT t1.id AS id, strlen(t1.s) AS n FROM {SCAN}")  # type: ignore[arg-type]
+    found = compare(session.database.engines().engine, f"SELECT t1.id AS id, strlen(t1.s) AS n FROM {SCAN}")  # type: ignore[arg-type]
     lengths = dict(zip(*(c.to_pylist() for c in found.columns), strict=True))
     assert {i for i, n in lengths.items() if n is None} == {*LONG, 11, 12}
     assert {lengths[i] for i in (1, 2, 4)} == {65536}
     documents = '(SELECT b."user_id" AS id, b."doc" AS s FROM main."notes" AS b) AS t1'
-    found = compare(session.engine, f"SELECT t1.id AS id FROM {documents} WHERE (t1.s IS NULL)")  # type: ignore[arg-type]
+    found = compare(
+        session.database.engines().engine, f"SELECT t1.id AS id FROM {documents} WHERE (t1.s IS NULL)"
+    )  # type: ignore[arg-type]
     assert found.column(0).to_pylist() == [11]
-    assert session.engine.vet("notes")
+    assert session.database.engines().engine.vet("notes")
 
 
 def test_every_form_takes_the_longest_texts_and_means_the_same(session: Session) -> None:
@@ -104,7 +106,9 @@ def test_every_form_takes_the_longest_texts_and_means_the_same(session: Session)
         for sql in forms("t1.s", "t1.s"):
             try:
                 began = time.perf_counter()
-                found = compare(session.engine, f"SELECT t1.id AS id, {sql} AS x FROM {SCAN}")  # type: ignore[arg-type]
+                found = compare(
+                    session.database.engines().engine, f"SELECT t1.id AS id, {sql} AS x FROM {SCAN}"
+                )  # type: ignore[arg-type]
                 slow[sql] = time.perf_counter() - began
             except Untranslatable:
                 continue
@@ -160,7 +164,7 @@ def test_statements_on_them_are_answered(session: Session) -> None:
 
 
 def test_bits_are_counted_beyond_two_to_the_31(session: Session) -> None:
-    engine = session.engine
+    engine = session.database.engines().engine
     (form,) = engine.dialect.forms["bit_length"]  # type: ignore[attr-defined]  RemoteEngine
     rows = engine._con.ask(f"SELECT {str(form.text).format('note')} FROM long.notes WHERE user_id = 9")  # type: ignore[attr-defined]
     assert rows == [(2_400_000_000,)]

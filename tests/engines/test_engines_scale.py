@@ -74,7 +74,9 @@ def test_a_million_groups_of_fifty_million_rows(folder: Path) -> None:
         print(f"\n{name}: answered in {whole:.1f} s, of which the engine counted {took[0]:.1f} s", flush=True)
         before = time.perf_counter()
         if name == "spark":
-            session.engine.session.sql(OWN.format(f"parquet.`{folder}/visits.parquet`")).toArrow()  # type: ignore[attr-defined]  SparkEngine
+            session.database.engines().engine.session.sql(
+                OWN.format(f"parquet.`{folder}/visits.parquet`")
+            ).toArrow()  # type: ignore[attr-defined]  SparkEngine
         else:
             with duckdb.connect() as connection:
                 connection.sql(OWN.format(f"'{folder}/visits.parquet'")).to_arrow_table()
@@ -89,7 +91,7 @@ def _kept(session: Session) -> tuple[list[Counts], list[float]]:
     """Keep what the engine counts, and how long it took."""
     counted: list[Counts] = []
     took: list[float] = []
-    count = session.engine.count
+    count = session.database.engines().engine.count
 
     def keep(compiled: CompiledQuery) -> Counts:
         begun = time.perf_counter()
@@ -97,5 +99,5 @@ def _kept(session: Session) -> tuple[list[Counts], list[float]]:
         took.append(time.perf_counter() - begun)
         return counted[-1]
 
-    session.engine.count = keep  # type: ignore[method-assign]  the test listens
+    session.database.engines().engine.count = keep  # type: ignore[method-assign]  the test listens
     return counted, took

@@ -114,7 +114,7 @@ def test_the_real_engine_counts_as_the_campaign_does(campaign: Campaign, tmp_pat
             plan = compile_statement(stage.world, statement(campaign.rng, stage.world), Tried())
             if plan is None or (plan.key_types and plan.domain_size is None):
                 continue
-            found = session.engine.count(plan.compiled)
+            found = session.database.engines().engine.count(plan.compiled)
             table = pa.table({f"n{i}": n for i, n in enumerate(found.n)})
             for i, name in enumerate(found.keys.column_names):
                 table = table.append_column(name, found.keys.column(i))

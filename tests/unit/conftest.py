@@ -13,7 +13,9 @@ import pyarrow as pa
 import pytest
 
 from dpsql import errors
-from dpsql.language import Set, Source
+from dpsql.exclusive import Turn
+from dpsql.language import Set, Source, plain, plain_text
+from dpsql.prepared import PreparedCommand
 from dpsql.privacy import Charge, exact
 from dpsql.release import Release
 
@@ -56,7 +58,6 @@ class Budget:
 @dataclass(frozen=True)
 class Prepared:
     text: str
-    statement: object
     parameters: object
     private: bool
     price: Charge
@@ -81,8 +82,15 @@ class FakeSession:
             budget=SimpleNamespace(max_epsilon_per_query=None), analysts={"*": None}
         )
         self.closed = self.cancelled = False
+        self.turn = Turn("connection")
 
-    def prepare(self, text: str, parameters: object = None) -> Prepared:
+    def check(self) -> None:
+        if self.closed:
+            raise errors.InterfaceError("the connection is closed")
+
+    def prepare(self, text: str, parameters: object = None) -> Prepared | PreparedCommand:
+        self.check()
+        text, parameters = plain_text(text), plain(parameters)
         if "SELCT" in text:
             line = text[: text.index("SELCT")].count("\n") + 1
             raise errors.QuerySyntaxError(
@@ -90,19 +98,20 @@ class FakeSession:
             )
         if "secret" in text:
             raise errors.QueryRefused("this shows single patients", hint="count them")
+        if text.upper().startswith("SET DP_"):
+            return PreparedCommand(text, Set(Source(text), "epsilon", None))
         private = "DIFFERENTIAL_PRIVACY" in text
         found = re.search(r"epsilon = ([0-9.]+)", text) or re.search("= ([0-9.]+)", self.defaults)
         price = Charge(exact(found[1] if found else "1")) if private else Charge()
-        statement = Set(Source(text), "epsilon", None) if text.upper().startswith("SET DP_") else None
-        return Prepared(text, statement, parameters, private, price)
+        return Prepared(text, parameters, private, price)
 
-    def execute(self, prepared: Prepared) -> StatementResult:
+    def execute(self, prepared: Prepared | PreparedCommand) -> StatementResult:
         self.ran.append(prepared.text)
         if "BUG" in prepared.text:
             raise KeyError("patient 4711")
         if "INTERRUPT" in prepared.text:
             raise KeyboardInterrupt
-        if isinstance(prepared.statement, Set):
+        if isinstance(prepared, PreparedCommand):
             self.defaults = prepared.text
             return StatementResult(pa.table({}), None)
         if not prepared.private:
@@ -132,9 +141,11 @@ class FakeSession:
         return self.execute(self.prepare(text, parameters))
 
     def budget(self) -> Budget:
+        self.check()
         return Budget(self.total, self.spent, self.total - self.spent)
 
     def cancel(self) -> None:
+        self.check()
         self.cancelled = True
 
     def close(self) -> None:

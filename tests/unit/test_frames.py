@@ -117,7 +117,7 @@ def calculate(session: Session, error: BaseException, patch: pytest.MonkeyPatch)
     def fails(table: pa.Table, expressions: object) -> object:
         raise error
 
-    patch.setattr(session.schema_database, "calculate", fails)
+    patch.setattr(session.database.engines().schema_database, "calculate", fails)
 
 
 def writing(session: Session, error: BaseException, patch: pytest.MonkeyPatch) -> None:
@@ -135,13 +135,13 @@ def settling(session: Session, error: BaseException, patch: pytest.MonkeyPatch) 
 
 
 def counting(session: Session, error: BaseException, patch: pytest.MonkeyPatch) -> None:
-    true = session.engine.count
+    true = session.database.engines().engine.count
 
     def fails(compiled: Any) -> object:
         rows = true(compiled)
         raise type(error)(rows, *error.args) if isinstance(error, ValueError) else error
 
-    patch.setattr(session.engine, "count", fails)
+    patch.setattr(session.database.engines().engine, "count", fails)
 
 
 ERRORS = [
@@ -208,10 +208,10 @@ def test_a_vetting_that_ends_badly(session: Session, monkeypatch: pytest.MonkeyP
     for error in ERRORS:
 
         def vet(name: str, error: BaseException = error) -> bool:
-            rows = session.engine.count(session.prepare(COUNT).plan.compiled)  # type: ignore[union-attr]
+            rows = session.database.engines().engine.count(session.prepare(COUNT).plan.compiled)  # type: ignore[union-attr]
             raise error if rows else KeyError
 
-        monkeypatch.setattr(session.engine, "vet", vet)
+        monkeypatch.setattr(session.database.engines().engine, "vet", vet)
         with pytest.raises(BaseException) as caught:
             session.run(COUNT)
         assert found(caught.value) == []
@@ -222,7 +222,7 @@ def test_a_vetting_that_ends_badly(session: Session, monkeypatch: pytest.MonkeyP
 def test_the_search_finds_what_is_there(session: Session) -> None:
     space: dict[str, Any] = {}
     exec("def fails(rows):\n    kept = [{'a': (rows,)}]\n    raise ValueError", space)
-    counts = session.engine.count(session.prepare(COUNT).plan.compiled)  # type: ignore[union-attr]
+    counts = session.database.engines().engine.count(session.prepare(COUNT).plan.compiled)  # type: ignore[union-attr]
     for value in (counts, counts.n[0], int(counts.n[0][0]), pa.table({"n": [CANARY]}), lambda: counts):
         with pytest.raises(ValueError) as caught:
             space["fails"](value)

@@ -21,7 +21,7 @@ BASE = {"errors", "privacy", "types"}
 CORE = (
     BASE
     | {"policy", "noise", "mechanisms", "estimates", "ledger", "language", "analysis", "engines"}
-    | {"answers", "checked", "exclusive", "info", "release", "running", "versions"}
+    | {"answers", "checked", "database", "exclusive", "info", "prepared", "release", "running", "versions"}
 )
 
 MAY_IMPORT: dict[str, set[str]] = {
@@ -40,23 +40,38 @@ MAY_IMPORT: dict[str, set[str]] = {
     "noise": {"privacy"},
     "mechanisms": {"privacy", "noise", "order"},
     "estimates": {"privacy"},
-    "ledger": {"errors", "privacy"},
+    "ledger": {"errors", "privacy", "policy"},
     "answers": BASE | {"analysis", "language", "engines", "mechanisms", "estimates"},
     "versions": {"errors", "policy"},
     "release": BASE | {"render", "policy", "language", "analysis", "versions"},
-    "info": BASE | {"analysis", "answers", "language", "ledger", "policy"},
     "running": {"privacy", "engines", "errors", "exclusive", "ledger"},
-    "checked": BASE | {"analysis", "engines", "exclusive", "language", "ledger", "mechanisms", "running"},
+    "database": {"engines", "errors", "exclusive", "ledger", "policy", "release", "running", "versions"},
+    "prepared": {"analysis", "answers", "database", "engines", "language", "policy", "privacy", "release"},
+    "info": BASE | {"analysis", "answers", "language", "ledger", "policy", "prepared"},
+    "checked": BASE
+    | {"analysis", "engines", "exclusive", "language", "ledger", "mechanisms", "prepared", "running"},
     "session": CORE,
     "owner": {"errors", "types", "policy", "analysis", "engines", "release", "versions"},
     # The front ends.
-    "dbapi": BASE | {"checked", "render", "release", "exclusive", "session", "policy", "language", "ledger"},
+    "dbapi": BASE | {"checked", "render", "release", "database", "session", "policy", "language", "ledger"},
     "sqlalchemy": BASE | {"dbapi"},
     "audit": {"errors", "privacy", "noise", "order", "mechanisms"},
     # `import dpsql` gives the connector; within the product only the command line imports it.
     ROOT: BASE | {"dbapi", "release", "policy", "ledger", "mechanisms", "estimates", "noise"},
     "cli": BASE
-    | {"render", "release", "owner", "session", "dbapi", "policy", "language", "ledger", "audit", ROOT},
+    | {
+        "render",
+        "release",
+        "owner",
+        "prepared",
+        "session",
+        "dbapi",
+        "policy",
+        "language",
+        "ledger",
+        "audit",
+        ROOT,
+    },
 }
 """Package (or top module) -> the other packages that it may import."""
 

@@ -209,7 +209,7 @@ def test_a_guess_never_meets_the_count(session: Session) -> None:
 def waiting(session: Session, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[threading.Event, ...]]:
     """Let the engine wait in the middle of a count."""
     inside, go = threading.Event(), threading.Event()
-    true = session.engine.count
+    true = session.database.engines().engine.count
 
     def count(compiled: object) -> object:
         inside.set()
@@ -217,7 +217,7 @@ def waiting(session: Session, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple
         return true(compiled)  # type: ignore[arg-type]
 
     with monkeypatch.context() as patch:
-        patch.setattr(session.engine, "count", count)
+        patch.setattr(session.database.engines().engine, "count", count)
         yield inside, go
 
 
@@ -275,13 +275,13 @@ def test_a_signal_handler_cannot_use_what_is_in_use(
         except Error as error:
             refused.append(type(error))
 
-    true = session.engine.count
+    true = session.database.engines().engine.count
 
     def count(compiled: object) -> object:
         signal.raise_signal(signal.SIGUSR1)
         return true(compiled)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(session.engine, "count", count)
+    monkeypatch.setattr(session.database.engines().engine, "count", count)
     before = signal.signal(signal.SIGUSR1, handler)
     try:
         assert stream.count(COUNT, 1000).hit is False
@@ -294,7 +294,7 @@ def test_a_signal_handler_cannot_use_what_is_in_use(
 
 def test_a_forks_child_gets_nothing_from_its_parents_objects(folder: Path) -> None:
     con = connect(folder / "dpsql.toml")
-    session = con._channel.open_session()
+    session = con._session
     cursor = con.execute("SELECT 1")
     stream = con.checked(tolerance=5, epsilon=1, misses=1)
     prepared = session.prepare(COUNT)
@@ -312,7 +312,7 @@ def test_a_forks_child_gets_nothing_from_its_parents_objects(folder: Path) -> No
         lambda: session.run(COUNT),
         lambda: session.execute(prepared),
         session.close,
-        lambda: session.engine.count(prepared.plan.compiled),
+        lambda: session.database.engines().engine.count(prepared.plan.compiled),
         lambda: stream._run.close(Charge()),
     ]
     for act in acts:
@@ -419,11 +419,10 @@ def instead(session: Session, sql: str) -> Callable[[object], object]:
     """Return a count that runs another statement in the engine's own way."""
 
     def count(compiled: object) -> object:
-        def work() -> pa.Table:
-            session.engine._running = running = session.engine._con
-            return running.sql(sql).to_arrow_table()
+        def work(cursor: duckdb.DuckDBPyConnection) -> pa.Table:
+            return cursor.sql(sql).to_arrow_table()
 
-        made = session.engine._run(work, "stopped")
+        made = session.database.engines().engine._run(work, "stopped", counts_only=False)
         if made is None:
             raise OperationalError("failed")
         return made
@@ -435,21 +434,22 @@ def test_a_failure_stays_one_whatever_is_cancelled_afterwards(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Cancelled at once when the engine has failed, and again until the error is raised."""
-    true = session.engine._reopen
+    true = session.database.engines().engine._reopen
 
     def reopen() -> None:
         session.cancel()
         true()
 
-    monkeypatch.setattr(session.engine, "_reopen", reopen)
+    monkeypatch.setattr(session.database.engines().engine, "_reopen", reopen)
 
-    def work() -> object:
+    def work(cursor: duckdb.DuckDBPyConnection) -> object:
         try:
-            return session.engine._con.sql(BROKEN).to_arrow_table()
+            return cursor.sql(BROKEN).to_arrow_table()
         finally:
             session.cancel()
 
-    monkeypatch.setattr(session.engine, "count", lambda _: session.engine._run(work, "stopped").num_rows)
+    engine = session.database.engines().engine
+    monkeypatch.setattr(engine, "count", lambda _: engine._run(work, "stopped", counts_only=False).num_rows)
     with pytest.raises(OperationalError, match="could not finish") as caught:
         session.run(COUNT)
     assert not isinstance(caught.value, Cancelled)
@@ -461,7 +461,7 @@ def test_a_failure_stays_one_whatever_is_cancelled_afterwards(
 def test_what_the_engine_reports_as_interrupted_is_cancelled(
     session: Session, monkeypatch: pytest.MonkeyPatch, delay: float
 ) -> None:
-    monkeypatch.setattr(session.engine, "count", instead(session, LONG))
+    monkeypatch.setattr(session.database.engines().engine, "count", instead(session, LONG))
     ended = threading.Event()
 
     def stop() -> None:
@@ -488,8 +488,8 @@ def test_a_ctrl_c_that_meets_a_failure_does_not_hide_it(
     def reopen() -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(session.engine, "_reopen", reopen)
-    monkeypatch.setattr(session.engine, "count", instead(session, BROKEN))
+    monkeypatch.setattr(session.database.engines().engine, "_reopen", reopen)
+    monkeypatch.setattr(session.database.engines().engine, "count", instead(session, BROKEN))
     with pytest.raises(KeyboardInterrupt):
         session.run(COUNT)
     assert states(session) == ["failed"]
@@ -504,7 +504,7 @@ def test_a_ctrl_c_in_the_way_of_another_error_is_no_cancel(
         finally:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(session.engine, "count", count)
+    monkeypatch.setattr(session.database.engines().engine, "count", count)
     with pytest.raises(KeyboardInterrupt):
         session.run(COUNT)
     assert states(session) == ["failed"]
@@ -516,7 +516,7 @@ def test_a_ctrl_c_while_the_analyst_handles_an_error_is_a_cancel(
     def count(compiled: object) -> object:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(session.engine, "count", count)
+    monkeypatch.setattr(session.database.engines().engine, "count", count)
 
     class Handling:
         """Runs the statement while an error of the analyst's own is handled."""
@@ -538,7 +538,7 @@ def test_leaving_the_process_in_the_middle_is_a_failure(
     def count(compiled: object) -> object:
         raise SystemExit(3)
 
-    monkeypatch.setattr(session.engine, "count", count)
+    monkeypatch.setattr(session.database.engines().engine, "count", count)
     with pytest.raises(SystemExit) as caught:
         session.run(COUNT)
     assert caught.value.code == 3
@@ -555,7 +555,7 @@ def test_connections_at_once_share_one_allowance(folder: Path) -> None:
             over.wait(60)
             raise RuntimeError
 
-        session.engine.count = count  # type: ignore[method-assign]
+        session.database.engines().engine.count = count  # type: ignore[method-assign]
         at_once.wait(60)
         try:
             session.run(f"{COUNT} WHERE user_id > 5")
@@ -582,7 +582,7 @@ def test_many_names_have_the_policys_allowance(folder: Path) -> None:
     failed = 0
     for name in range(5):
         session = Session(load(folder / "dpsql.toml"), f"name {name}")
-        session.engine.count = lambda _: 1 // 0  # type: ignore[method-assign,assignment,return-value]
+        session.database.engines().engine.count = lambda _: 1 // 0  # type: ignore[method-assign,assignment,return-value]
         for _ in range(2):
             with pytest.raises(OperationalError) as caught:
                 session.run(COUNT)

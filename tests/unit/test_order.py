@@ -122,7 +122,7 @@ def test_a_public_order_is_that_of_every_copy_and_equal_noise_gives_equal_releas
     for session in sessions:
         statement = prepared(session, rest, options)
         assert statement.plan.compiled.order is not None
-        keys += [session.engine.count(statement.plan.compiled).keys for _ in range(2)]
+        keys += [session.database.engines().engine.count(statement.plan.compiled).keys for _ in range(2)]
         seeded(monkeypatch, 5)
         released.append(session.execute(statement).release)
     assert all(k.equals(keys[0]) for k in keys)
@@ -152,7 +152,10 @@ def test_of_equal_groups_every_copy_keeps_the_same_ones(sessions, mechanism) -> 
     for session in sessions:
         plan = prepared(session, PARTS, f"mechanism = {mechanism}, delta = 1e-6, candidates = 4").plan
         assert plan.compiled.order is None
-        found += [session.engine.count(plan.compiled).keys.column("k0").to_pylist() for _ in range(5)]
+        found += [
+            session.database.engines().engine.count(plan.compiled).keys.column("k0").to_pylist()
+            for _ in range(5)
+        ]
     assert len(found[0]) == 5
     assert all(keys == found[0] for keys in found)
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from fractions import Fraction
-from typing import Never
+from typing import Any, Never
 
 import duckdb
 import pyarrow as pa
@@ -98,11 +99,16 @@ def session(sessions):
     return sessions()
 
 
+def replace_engine(session: Session, replaced: Callable[[Any], object]) -> None:
+    engines = session.database.engines()
+    object.__setattr__(engines, "engine", replaced(engines.engine))
+
+
 def recorded(session: Session, error: BaseException | None = None) -> list[str]:
     """Record what the session asks of its ledger and its engine; `error` is what counting raises."""
     calls: list[str] = []
     session.ledger = Recorder(session.ledger, calls)
-    session.engine = Recorder(session.engine, calls, error)
+    replace_engine(session, lambda engine: Recorder(engine, calls, error))
     return calls
 
 
@@ -194,7 +200,7 @@ def test_an_interrupt_keeps_the_charge_and_is_no_failure(session) -> None:
             session.run(spends("0.1"))
     assert calls[-3:] == ["reserve", "count", "cancel"]
     assert spent(session) == Fraction(8, 10)
-    session.engine.error = None
+    session.database.engines().engine.error = None
     assert session.run(spends("0.1")).release.charge.epsilon == Fraction(1, 10)
 
 
@@ -335,7 +341,7 @@ def test_explain_reads_and_costs_nothing(session) -> None:
     } <= facts.keys()  # fmt: skip
     assert facts["domain_size"] == 3
     assert facts["epsilon"] == 0.5
-    assert facts["compiled_sql"] == session.prepare(TOP).plan.compiled.sql
+    assert facts["compiled_sql"] == session.prepare(TOP).counting.sql
     public = json.loads(session.run("EXPLAIN (FORMAT JSON) SELECT * FROM pages").table.column(0)[0].as_py())
     assert public["epsilon"] == 0
     assert not {"reserve", "count", "vet", "settle"} & set(calls)
@@ -373,7 +379,9 @@ def test_public_statements_are_free_and_never_meet_private_rows(session) -> None
     assert session.run("SELECT page, kind FROM pages").table.to_pylist() == [{"page": "a", "kind": "news"}]
     assert session.run("SELECT 1 AS x").release is None
     assert not {"reserve", "count"} & set(calls)
-    assert session.schema_database.run("SELECT COUNT(*) FROM visits").column(0).to_pylist() == [0]
+    assert session.database.engines().schema_database.run("SELECT COUNT(*) FROM visits").column(
+        0
+    ).to_pylist() == [0]
 
 
 def test_a_release_holds_what_was_asked_and_what_is_free(session) -> None:
@@ -416,7 +424,7 @@ def test_no_private_value_is_ever_shown(session, capfd) -> None:
             shown.append(str(session.run(text).table.to_pylist()))
         except Error as error:
             shown += [str(error), repr(error), str(error.__cause__), str(error.__context__)]
-    session.engine = Recorder(session.engine, [], RuntimeError(CANARY))
+    replace_engine(session, lambda engine: Recorder(engine, [], RuntimeError(CANARY)))
     with pytest.raises(OperationalError) as caught:
         session.run(spends("0.1"))
     shown += [str(caught.value), *capfd.readouterr()]

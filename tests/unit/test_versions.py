@@ -223,11 +223,16 @@ class Disturbed:
         return call
 
 
+def disturb_vetting(session: Session, happens) -> None:
+    engines = session.database.engines()
+    object.__setattr__(engines, "engine", Disturbed(engines.engine, "vet", happens))
+
+
 def test_what_was_counted_while_a_file_changed_is_no_answer_for_later(folder, sessions) -> None:
     path = folder / "visits.parquet"
     rows, times = path.read_bytes(), path.stat()
     session = sessions()
-    count = session.engine.count
+    count = session.database.engines().engine.count
 
     def disturbed(compiled):
         write_parquet(folder, 300)
@@ -237,7 +242,7 @@ def test_what_was_counted_while_a_file_changed_is_no_answer_for_later(folder, se
             path.write_bytes(rows)
             os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
 
-    session.engine.count = disturbed
+    session.database.engines().engine.count = disturbed
     with pytest.raises(OperationalError, match="the data changed"):
         near(session)
     assert session.budget().spent.epsilon == 50
@@ -259,13 +264,13 @@ def test_no_answer_rests_on_a_fact_that_is_false_in_a_replaced_file(folder, sess
         rows = "SELECT 7 AS user_id, 'a' AS page FROM range(5000)"
         duckdb.sql(f"COPY ({rows}) TO '{folder}/visits.parquet'")
 
-    count = session.engine.count
+    count = session.database.engines().engine.count
 
     def disturbed(compiled):
         repeat_one_unit()
         return count(compiled)
 
-    session.engine.count = disturbed
+    session.database.engines().engine.count = disturbed
     checked = session.checked(tolerance=10, epsilon=1, misses=1)
     text = "SELECT COUNT(*) AS n FROM visits WHERE page = 'a'"
     with pytest.raises(OperationalError, match="the data changed"):
@@ -275,13 +280,13 @@ def test_no_answer_rests_on_a_fact_that_is_false_in_a_replaced_file(folder, sess
 
 def test_what_was_vetted_while_a_file_changed_is_vetted_again(folder, sessions) -> None:
     session = sessions()
-    session.engine = Disturbed(session.engine, "vet", lambda: write_parquet(folder, 300))
+    disturb_vetting(session, lambda: write_parquet(folder, 300))
     with pytest.raises(OperationalError, match="nothing was charged"):
         session.run(COUNT)
     assert session.budget().spent.epsilon == 0
     calls = []
     again = sessions()
-    again.engine = Disturbed(again.engine, "vet", lambda: calls.append("vet"))
+    disturb_vetting(again, lambda: calls.append("vet"))
     again.run(COUNT)
     assert calls == ["vet"]
 
@@ -291,7 +296,7 @@ def test_what_another_version_vetted_is_vetted_again(folder, sessions, monkeypat
     for version in ("1", "1", "2"):
         monkeypatch.setattr(reuse, "_versions", lambda version=version: (version, "2.0"))
         session = sessions()
-        session.engine = Disturbed(session.engine, "vet", lambda: calls.append("vet"))
+        disturb_vetting(session, lambda: calls.append("vet"))
         session.run(COUNT)
     assert len(calls) == 2
 

@@ -57,7 +57,7 @@ class Store:
 
     def session(self, policy: Policy) -> Session:
         session = Session(policy)
-        self.tune(session.engine)
+        self.tune(session.database.engines().engine)
         return session
 
     def open(self, policy: Policy) -> tuple[SchemaDatabase, RemoteEngine]:

@@ -50,13 +50,18 @@ def made(tmp_path: Path) -> Make:
 
 def exact(session: Session, statement: str) -> int:
     query = parse(statement)
-    plan = analyse(query, session.policy, session.schema_database, complete(query.options, session.defaults))
-    return int(session.engine.count(plan.compiled).n[0].sum())
+    plan = analyse(
+        query,
+        session.policy,
+        session.database.engines().schema_database,
+        complete(query.options, session.defaults),
+    )
+    return int(session.database.engines().engine.count(plan.compiled).n[0].sum())
 
 
 def scanned(session: Session) -> str:
-    assert isinstance(session.engine, DuckDBEngine)
-    return session.engine._scan("notes")
+    assert isinstance(session.database.engines().engine, DuckDBEngine)
+    return session.database.engines().engine._scan("notes")
 
 
 @pytest.mark.parametrize(
@@ -113,7 +118,7 @@ def test_a_row_whose_fact_has_a_longer_value_is_not_read(made: Make) -> None:
     session = Session(made(rows, more='unique = [["note"]]'))
     assert exact(session, "SELECT COUNT(DISTINCT user_id) AS n FROM notes") == 3
     assert exact(session, COUNT + "note IS NULL") == 0
-    assert session.engine.vet("notes")
+    assert session.database.engines().engine.vet("notes")
     session.close()
 
 
@@ -121,11 +126,11 @@ def test_where_no_value_is_longer_the_scan_does_without_the_test_and_nothing_els
     short = "SELECT i AS user_id, 'a' || i AS note FROM range(50) AS r(i)"
     statement = COUNT + "note LIKE 'a1%'"
     session = Session(made(short))
-    before = session.prepare(statement).counting
+    before = session.prepare(statement).counting.sql
     assert "strlen" in scanned(session)
     assert session.run(statement).release is not None
     assert "strlen" not in scanned(session)
-    assert session.prepare(statement).counting == before
+    assert session.prepare(statement).counting.sql == before
     assert exact(session, statement) == 11
     session.close()
     # Another session knows it from the ledger; other data is tested again.

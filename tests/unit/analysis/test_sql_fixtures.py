@@ -130,7 +130,12 @@ def alike(tmp_path_factory, raw):
 def proved(session: Session, statement: str) -> Plan:
     query = parse(statement)
     assert isinstance(query, Query)
-    return analyse(query, session.policy, session.schema_database, complete(query.options, session.defaults))
+    return analyse(
+        query,
+        session.policy,
+        session.database.engines().schema_database,
+        complete(query.options, session.defaults),
+    )
 
 
 def counted(engine, plan: Plan) -> dict[tuple, tuple]:
@@ -163,7 +168,7 @@ def meant(raw: duckdb.DuckDBPyConnection, fixture: Fixture, plan: Plan) -> dict[
 def test_accepted_counts_what_the_sql_means(fixture, session, raw) -> None:
     plan = proved(session, fixture.statement)
     expected = meant(raw, fixture, plan)
-    found = counted(session.engine, plan)
+    found = counted(session.database.engines().engine, plan)
     if fixture.notes.get("candidates") == "unknown":  # the largest groups alone, any of equal ones at the cut
         assert plan.domain_size is None
         least = min(n for (n,) in found.values())
@@ -177,7 +182,7 @@ def test_accepted_counts_what_the_sql_means(fixture, session, raw) -> None:
 @pytest.mark.parametrize("fixture", ACCEPTED)
 def test_accepted_changes_by_one_at_most_when_a_unit_goes(fixture, session, neighbours) -> None:
     plan = proved(session, fixture.statement)
-    whole = counted(session.engine, plan)
+    whole = counted(session.database.engines().engine, plan)
     bounds = np.array([c.bound for c in plan.counts])
     monotone = np.array([c.monotone for c in plan.counts])
     for unit, engine in neighbours.items():

@@ -72,7 +72,7 @@ def seeded(monkeypatch, seed: int) -> None:
 
 def far_apart(session: Session, prepared, rows: int):
     """Counts of the statement's groups, so far apart that no noise exchanges them."""
-    counts = session.engine.count(prepared.plan.compiled)
+    counts = session.database.engines().engine.count(prepared.plan.compiled)
     if prepared.plan.domain_size is None and prepared.plan.key_types:
         counts = replace(counts, keys=pa.table({"k0": [f"k{i}" for i in range(rows)]}))
     values = 10**8 - 10**6 * np.arange(max(counts.keys.num_rows, 1), dtype=np.int64)

@@ -114,7 +114,7 @@ def test_what_passed_is_not_read_again_before_the_first_statement(
     def read_again(table: str) -> bool:
         raise AssertionError(table)
 
-    monkeypatch.setattr(session.engine, "vet", read_again)
+    monkeypatch.setattr(session.database.engines().engine, "vet", read_again)
     asked = (
         "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5) COUNT(DISTINCT user_id) AS n FROM visits"
     )

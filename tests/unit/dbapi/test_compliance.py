@@ -85,7 +85,6 @@ class OwnersCursor(Cursor):
         if WRITES.match(operation):
             self._begin()
             self.connection.owner.write(operation, parameters or ())
-            self.connection.refresh()
             return self
         return super().execute(operation, parameters)
 
@@ -104,14 +103,9 @@ class OwnersConnection(Connection):
         self.owner = Owner(folder)
         super().__init__(self.owner.session())
 
-    def refresh(self) -> None:
-        # Public tables are read when a session opens.
-        self._channel._session.close()
-        self._channel._session = self.owner.session()
-
     def cursor(self) -> OwnersCursor:
         super().cursor()
-        return OwnersCursor(self, self._channel)
+        return OwnersCursor(self, self._session)
 
     def close(self) -> None:
         super().close()

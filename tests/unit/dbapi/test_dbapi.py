@@ -355,29 +355,3 @@ def test_cancel_passes_the_queue(con: Connection, session: Any) -> None:
     assert session.cancelled
     go.set()
     thread.join()
-
-
-def test_threads_share_a_connection_and_their_statements_do_not_overlap(
-    con: Connection, session: Any
-) -> None:
-    inside: list[int] = []
-    overlaps: list[int] = []
-    run = session.run
-
-    def watched(text: str, parameters: object = None) -> Any:
-        inside.append(1)
-        overlaps.append(len(inside))
-        answer = run(text, parameters)
-        inside.pop()
-        return answer
-
-    session.run = watched
-    threads = [
-        threading.Thread(target=lambda: [con.execute("SELECT 1") for _ in range(50)]) for _ in range(4)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(overlaps) == 200
-    assert set(overlaps) == {1}

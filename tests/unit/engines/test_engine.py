@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpsql.analysis import CompiledQuery, PublicOrder, analyse, complete
-from dpsql.engines import FAILED, Cancelled, open_engine, worker
+from dpsql.engines import FAILED, Cancellation, Cancelled, open_engine, worker
 from dpsql.engines.duckdb import engine as engine_module
 from dpsql.engines.duckdb import settings
 from dpsql.engines.worker import run
@@ -243,7 +243,7 @@ def test_both_databases_are_locked_down(opened, tmp_path) -> None:
     made = opened(
         VISITS.format(source="visits.csv"), {"visits.csv": CSV, "other.csv": CSV, "other.txt": "secret"}
     )
-    for connection in (made.engine._con, made.schema_database._con):
+    for connection in (made.engine._connection(counts_only=False), made.schema_database._con):
         for attempt in ATTEMPTS:
             with pytest.raises(duckdb.Error):
                 connection.execute(attempt.format(folder=tmp_path)).fetchall()
@@ -264,7 +264,7 @@ def test_settings_are_pinned_and_python_values_no_tables(opened) -> None:
     made = opened(VISITS.format(source="visits.csv"), {"visits.csv": CSV})
     secret = duckdb.sql("SELECT 1 AS x").to_arrow_table()
     assert secret.num_rows == 1
-    for connection in (made.engine._con, made.schema_database._con):
+    for connection in (made.engine._connection(counts_only=False), made.schema_database._con):
         for name, value in PINNED.items():
             assert connection.execute(f"SELECT current_setting('{name}')").fetchone()[0] == value, name
         with pytest.raises(duckdb.Error):
@@ -292,7 +292,7 @@ def test_the_shell_has_no_private_row_and_every_public_one(opened) -> None:
     )
     counted = "SELECT (SELECT COUNT(*) FROM visits), (SELECT COUNT(*) FROM pages)"
     assert made.schema_database._con.execute(counted).fetchone() == (0, 2)
-    assert made.engine._con.execute(counted).fetchone() == (5, 2)
+    assert made.engine._connection(counts_only=False).execute(counted).fetchone() == (5, 2)
 
 
 DOMAINS = [
@@ -432,16 +432,16 @@ def test_another_thread_stops_a_count(opened, tmp_path) -> None:
         "SELECT COUNT(DISTINCT a.user_id) FROM visits a JOIN visits b ON a.user_id = b.user_id "
         "JOIN visits c ON b.user_id = c.user_id WHERE a.ms + b.ms + c.ms < 0"
     )
-    ended = threading.Event()
+    ended, cancellation = threading.Event(), Cancellation()
 
     def stop() -> None:
         while not ended.wait(0.05):
-            made.engine.cancel()
+            cancellation.request()
 
     stopper = threading.Thread(target=stop)
     stopper.start()
     try:
-        with pytest.raises(OperationalError, match="cancelled"):
+        with pytest.raises(OperationalError, match="cancelled"), cancellation:
             made.engine.count(heavy)
     finally:
         ended.set()
@@ -682,17 +682,23 @@ def test_another_thread_stops_a_public_statement(session) -> None:
 
 def test_what_stops_the_preparing_says_nothing_of_the_statement(session) -> None:
     with pytest.raises(KeyboardInterrupt), stopped(ctrl_c):
-        session.schema_database.evaluate(f"({LONG})")
-    with pytest.raises(Cancelled, match="nothing was charged"), stopped(session.cancel):
-        session.schema_database.evaluate(f"({LONG})")
-    assert session.schema_database.evaluate("1 + 1") == 2
+        session.database.engines().schema_database.evaluate(f"({LONG})")
+    with (
+        pytest.raises(Cancelled, match="nothing was charged"),
+        stopped(session.cancel),
+        session.statement(),
+    ):
+        session.database.engines().schema_database.evaluate(f"({LONG})")
+    assert session.database.engines().schema_database.evaluate("1 + 1") == 2
 
 
 @pytest.mark.parametrize("by_thread", [True, False])
 def test_what_stops_the_last_calculation_is_no_failure(session, monkeypatch, by_thread) -> None:
-    true = session.schema_database.calculate
+    true = session.database.engines().schema_database.calculate
     monkeypatch.setattr(
-        session.schema_database, "calculate", lambda table, listed: true(table, [*listed, f"({HEAVY})"])[:-1]
+        session.database.engines().schema_database,
+        "calculate",
+        lambda table, listed: true(table, [*listed, f"({HEAVY})"])[:-1],
     )
     how, error = (session.cancel, Cancelled) if by_thread else (ctrl_c, KeyboardInterrupt)
     with pytest.raises(error), stopped(how):
@@ -702,16 +708,20 @@ def test_what_stops_the_last_calculation_is_no_failure(session, monkeypatch, by_
 
 def test_a_stopped_vetting_is_no_verdict(session, monkeypatch) -> None:
     monkeypatch.setattr(engine_module, "invalid_timestamp", lambda _: f"({HEAVY}) > 0")
-    object.__setattr__(session.engine.readers["visits"], "columns", (("ms", TIMESTAMP),))
-    with pytest.raises(Cancelled, match="nothing was charged"), stopped(session.cancel):
-        session.engine.vet("visits")
+    object.__setattr__(session.database.engines().engine.readers["visits"], "columns", (("ms", TIMESTAMP),))
+    with (
+        pytest.raises(Cancelled, match="nothing was charged"),
+        stopped(session.cancel),
+        session.statement(),
+    ):
+        session.database.engines().engine.vet("visits")
     with pytest.raises(KeyboardInterrupt), stopped(ctrl_c):
-        session.engine.vet("visits")
+        session.database.engines().engine.vet("visits")
 
 
 def test_nothing_to_stop(session) -> None:
     session.cancel()
-    session.engine._reopen()
+    session.database.engines().engine._reopen()
     session.cancel()
     session.run(PLUS)
     assert states(session) == ["settled"]

@@ -72,7 +72,8 @@ def test_a_session_spills_into_such_a_folder(tmp_path) -> None:
         "import sys, time, tempfile, os\nfrom dpsql.policy import load\nfrom dpsql.session import Session\n"
         f"session = Session(load({str(tmp_path / 'dpsql.toml')!r}))\n"
         "sql = \"SELECT current_setting('temp_directory')\"\n"
-        "print(session.engine._con.execute(sql).fetchall()[0][0], flush=True)\ntime.sleep(600)\n"
+        "connection = session.database.engines().engine._connection(counts_only=False)\n"
+        "print(connection.execute(sql).fetchall()[0][0], flush=True)\ntime.sleep(600)\n"
     )
     with owner(script) as (process, folder):
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700

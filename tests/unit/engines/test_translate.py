@@ -22,7 +22,7 @@ from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.engines.spark.dialect import SparkDialect
 from dpsql.engines.translate import Dialect, TargetColumn, Translated, Untranslatable, translate_text
 from dpsql.engines.translate.cases import case_table
-from dpsql.engines.worker import Ending, run, watch_failures
+from dpsql.engines.worker import Cancellation, Ending, run, watch_failures
 from dpsql.errors import PolicyError
 from dpsql.policy import BudgetPolicy, DatabaseSource, ParquetSource, Policy, Table, UnitColumn, load
 from dpsql.types import column_type
@@ -336,22 +336,50 @@ def test_work_that_fails_says_nothing() -> None:
     assert (ended.ending, ended.value) == (Ending.FAILED, None)
 
 
-def test_work_is_cancelled_until_it_ends() -> None:
-    stop_requested: list[int] = []
+def cancelled_work(*, interrupted: bool, timeout: float | None = None) -> Ending:
+    """Cancel work that goes on until it was stopped three times, and return how it ended."""
+    stopped: list[int] = []
 
     def wait() -> pa.Table:
-        while len(stop_requested) < 3:  # the first ones are lost
+        cancellation.request()
+        while len(stopped) < 3:  # the first ones are lost
             pass
         raise ValueError
 
-    ended = run(wait, lambda: stop_requested.append(1), lambda _: True, cancelled=lambda: True)
-    assert (ended.ending, ended.value) == (Ending.INTERRUPTED, None)
-    stop_requested.clear()
-    ended = run(wait, lambda: stop_requested.append(1), lambda _: False, cancelled=lambda: True)
-    assert ended.ending is Ending.FAILED, "the engine says that it was no interrupt"
-    stop_requested.clear()
-    ended = run(wait, lambda: stop_requested.append(1), lambda _: True, timeout=0.1, cancelled=lambda: True)
-    assert ended.ending is Ending.FAILED, "a timeout is no wish of a person's"
+    with Cancellation() as cancellation:
+        ended = run(wait, lambda: stopped.append(1), lambda _: interrupted, timeout)
+    assert ended.value is None
+    return ended.ending
+
+
+def test_work_is_cancelled_until_it_ends() -> None:
+    assert cancelled_work(interrupted=True) is Ending.INTERRUPTED
+    assert cancelled_work(interrupted=False) is Ending.FAILED, "the engine says that it was no interrupt"
+    assert cancelled_work(interrupted=True, timeout=0.1) is Ending.FAILED, "a timeout is no wish of a person's"
+
+
+def test_a_cancelled_statement_begins_no_further_work() -> None:
+    ran: list[int] = []
+    with Cancellation() as cancellation:
+        cancellation.request()
+        assert run(lambda: ran.append(1), lambda: None, lambda _: True).ending is Ending.INTERRUPTED
+    assert ran == []
+    assert run(lambda: ran.append(1), lambda: None, lambda _: True).ending is Ending.ANSWERED
+
+
+def test_what_is_cancelled_is_one_statement() -> None:
+    """Each thread runs a statement; the other's goes on, also when a request comes late."""
+    stopped: list[str] = []
+    mine, theirs = Cancellation(), Cancellation()
+
+    def both() -> str:
+        theirs.request()
+        return "done"
+
+    with mine:
+        assert run(both, lambda: stopped.append("mine"), lambda _: True).value == "done"
+    mine.request()  # nothing of it runs any more
+    assert stopped == []
 
 
 def test_an_interrupt_that_nobody_asked_for_is_a_failure() -> None:
