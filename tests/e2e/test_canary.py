@@ -15,6 +15,7 @@ import traceback
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Self
 
 import duckdb
 import pyarrow as pa
@@ -320,6 +321,14 @@ class Failing:
 
     execute = sql
 
+    def cursor(self) -> Self:
+        return self
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
     def interrupt(self) -> None: ...
 
     def close(self) -> None: ...
@@ -343,7 +352,6 @@ def test_no_error_of_an_engine_gets_through(folder: Path, seen: Seen, kind: type
     try:
         session.run("SELECT COUNT(DISTINCT user_id) AS n FROM visits")
         args = ("utf-8", WORD.encode(), 0, 1, WORD) if kind is UnicodeDecodeError else (f"{WORD} {NUMBER}",)
-        session.database.engines().engine.close()
         session.database.engines().engine._opened = dict.fromkeys((True, False), Failing(kind(*args)))
         with pytest.raises(OperationalError) as raised:
             session.run("SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE ms > 1")

@@ -139,7 +139,10 @@ def test_the_order_is_that_of_the_domain_or_of_the_bytes(sessions) -> None:
         ),
     ):
         plan = prepared(sessions[1], rest).plan
-        assert sessions[1].engine.count(plan.compiled).keys.column("k0").to_pylist() == expected
+        assert (
+            sessions[1].database.engines().engine.count(plan.compiled).keys.column("k0").to_pylist()
+            == expected
+        )
 
 
 PARTS = f"part, {N} AS n FROM visits GROUP BY part ORDER BY n DESC LIMIT 1"
@@ -189,7 +192,7 @@ def test_equal_groups_are_released_equally_often_in_any_order_of_the_counts(
 ) -> None:
     rest, options, k = UNORDERED[case]
     statement = prepared(sessions[1], rest, f"epsilon = 30{', ' + options if options else ''}")
-    counts = sessions[1].engine.count(statement.plan.compiled)
+    counts = sessions[1].database.engines().engine.count(statement.plan.compiled)
     assert counts.order is None
     keys = counts.keys.column("k0").to_pylist()
     if order != "as it came":
@@ -211,6 +214,6 @@ def test_equal_groups_are_released_equally_often_in_any_order_of_the_counts(
 def test_a_mechanism_that_scans_cannot_run_on_counts_without_a_public_order(sessions) -> None:
     for case in ("adaptive sparse vector", "all groups"):
         statement = prepared(sessions[0], *ORDERED[case])
-        counts = sessions[0].engine.count(statement.plan.compiled)
+        counts = sessions[0].database.engines().engine.count(statement.plan.compiled)
         with pytest.raises(InternalError, match="public order"):
             statement.method.run(replace(counts, order=None))

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.cli import budget, main
+from dpsql.cli import main
 from dpsql.cli.exits import ExitCode
 from dpsql.errors import OperationalError
+from dpsql.ledger import Ledger
 from dpsql.policy import load
 from dpsql.privacy import Charge
 from dpsql.render.grid import Style
@@ -60,7 +61,7 @@ def shell(policy: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.M
 
 
 def spend(policy: Path, analyst: str, charge: Charge, statement: str = "SELECT 1") -> None:
-    with budget.open_ledger(load(policy)) as ledger:
+    with Ledger.of(load(policy)) as ledger:
         reservation = ledger.reserve(
             analyst=analyst, statement=statement, selection="top-k", mechanism="noisy top-k", charge=charge
         )
@@ -123,7 +124,7 @@ def test_the_report_goes_to_a_file(shell: Shell, tmp_path: Path) -> None:
 
 
 def fail(policy: Path, analyst: str, times: int) -> None:
-    with budget.open_ledger(load(policy)) as ledger:
+    with Ledger.of(load(policy)) as ledger:
         for _ in range(times):
             ledger.fail(
                 ledger.reserve(

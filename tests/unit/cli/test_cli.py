@@ -56,6 +56,7 @@ def run(session: Any, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.Captu
             text = io.TextIOWrapper(io.BytesIO(stdin.encode()), encoding="utf-8")
             monkeypatch.setattr(sys, "stdin", text)
         code = main(args)
+        session.closed = False  # the next run is given it again
         out, err = capfdbinary.readouterr()
         return Done(code, out.decode(), err.decode())
 

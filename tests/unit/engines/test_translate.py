@@ -355,7 +355,7 @@ def cancelled_work(*, interrupted: bool, timeout: float | None = None) -> Ending
 def test_work_is_cancelled_until_it_ends() -> None:
     assert cancelled_work(interrupted=True) is Ending.INTERRUPTED
     assert cancelled_work(interrupted=False) is Ending.FAILED, "the engine says that it was no interrupt"
-    assert cancelled_work(interrupted=True, timeout=0.1) is Ending.FAILED, "a timeout is no wish of a person's"
+    assert cancelled_work(interrupted=True, timeout=0.1) is Ending.FAILED, "no person wished a timeout"
 
 
 def test_a_cancelled_statement_begins_no_further_work() -> None:
