@@ -55,8 +55,8 @@ def run(session: Any, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.Captu
         if stdin is not None:
             text = io.TextIOWrapper(io.BytesIO(stdin.encode()), encoding="utf-8")
             monkeypatch.setattr(sys, "stdin", text)
+        session.closed = False  # every run is given the same one
         code = main(args)
-        session.closed = False  # the next run is given it again
         out, err = capfdbinary.readouterr()
         return Done(code, out.decode(), err.decode())
 

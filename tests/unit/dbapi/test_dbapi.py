@@ -299,8 +299,6 @@ def test_closing_the_connection(con: Connection, session: Any) -> None:
         con.commit,
         con.rollback,
         con.cursor,
-        con.budget,
-        con.cancel,
         lambda: con.execute("SELECT 1"),
         lambda: cursor.execute("SELECT 1"),
         lambda: cursor.setinputsizes(()),

@@ -1,0 +1,157 @@
+"""Every cursor of every DuckDB database has the pinned settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from dpsql.database import Database
+from dpsql.engines.duckdb import settings
+
+RELIED_ON: dict[str, object] = {
+    # Pinned: the meaning of values, and of statements.
+    "TimeZone": "UTC",
+    "Calendar": "gregorian",
+    "default_collation": "",
+    "ieee_floating_point_ops": True,
+    "error_on_division_by_zero": False,
+    "integer_division": False,
+    "scalar_subquery_error_on_multiple_rows": True,
+    "default_null_order": "NULLS_LAST",
+    "default_order": "ASC",
+    "order_by_non_integer_literal": False,
+    "regex_match_operator_semantics": "partial",
+    # Pinned: what may run, be read or be written.
+    "max_execution_time": 0,
+    "enable_logging": False,
+    "enable_external_access": False,
+    "lock_configuration": True,
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+    "allow_community_extensions": False,
+    "allow_persistent_secrets": False,
+    "python_enable_replacements": False,
+    # A cursor has its own; it starts with the engine's default.
+    "enable_progress_bar": False,
+    "enable_profiling": None,
+    "profiling_output": "",
+    "profile_output": "",
+    "current_dialect": None,
+    "operator_memory_limit": None,
+    "active_grammar_extensions": [],
+    "schema": "main",
+    "search_path": "",
+    # Defaults of the engine that nothing changes.
+    "allowed_configs": [],
+    "enable_optimizer": True,
+    "errors_as_json": False,
+    "dialect_compatibility_mode": "NONE",
+    "preserve_insertion_order": True,
+    "binary_as_string": False,
+    "arrow_lossless_conversion": False,
+    "arrow_large_buffer_size": False,
+    "arrow_output_list_view": False,
+    "file_search_path": "",
+    "log_query_path": "",
+    "disable_timestamptz_casts": False,
+    "legacy_disable_null_type": False,
+}
+SHOWN_ALONE = {
+    "enable_progress_bar_print",
+    "max_streaming_buffer_size",
+    "streaming_buffer_size",
+    "profiling_coverage",
+    "profiling_renderer_settings",
+    "progress_bar_time",
+    "tracked_metrics",
+}
+"""Settings of a cursor that cannot change a result: progress, profiles and buffers of streamed results."""
+
+POLICY = """
+[budget]
+epsilon = 1
+ledger = "ledger.sqlite"
+[tables.visits]
+source = "visits.csv"
+unit = "id"
+columns = { id = "INTEGER" }
+"""
+
+
+@pytest.fixture
+def connections(tmp_path: Path) -> Iterator[dict[str, duckdb.DuckDBPyConnection]]:
+    (tmp_path / "visits.csv").write_text("id\n1\n")
+    (tmp_path / "dpsql.toml").write_text(POLICY)
+    with Database(tmp_path / "dpsql.toml") as database:
+        engines: Any = database.engines()
+        yield {
+            "counts only": engines.engine._connection(counts_only=True),
+            "other counts": engines.engine._connection(counts_only=False),
+            "schema": engines.schema_database._con,
+        }
+
+
+def current(cursor: duckdb.DuckDBPyConnection, name: str) -> object:
+    return cursor.execute(f"SELECT current_setting('{name}')").fetchall()[0][0]
+
+
+def test_a_fresh_cursor_has_every_setting_that_is_relied_on(
+    connections: dict[str, duckdb.DuckDBPyConnection],
+) -> None:
+    for which, connection in connections.items():
+        for cursor in (connection, connection.cursor(), connection.cursor().cursor()):
+            found = {name: current(cursor, name) for name in RELIED_ON}
+            assert found == RELIED_ON, which
+
+
+def test_a_fresh_cursor_has_the_settings_of_the_database(
+    connections: dict[str, duckdb.DuckDBPyConnection],
+) -> None:
+    for connection in connections.values():
+        every = "SELECT name, value FROM duckdb_settings() ORDER BY name"
+        assert connection.cursor().execute(every).fetchall() == connection.execute(every).fetchall()
+
+
+def test_all_pinned_settings_and_all_settings_of_cursors_are_listed(
+    connections: dict[str, duckdb.DuckDBPyConnection],
+) -> None:
+    cursor = connections["schema"].cursor()
+    scopes = dict(cursor.execute("SELECT name, scope FROM duckdb_settings()").fetchall())
+    assert RELIED_ON.keys() <= scopes.keys()
+    assert {*settings._AT_START, *settings._PINNED} - {"disabled_optimizers"} <= RELIED_ON.keys()
+    assert {name for name, scope in scopes.items() if scope == "LOCAL"} <= {*RELIED_ON, *SHOWN_ALONE}
+
+
+def test_what_may_fail_is_not_optimized_out_of_its_try(
+    connections: dict[str, duckdb.DuckDBPyConnection],
+) -> None:
+    unsafe = set(settings._UNSAFE_OPTIMIZERS.split(","))
+    for which, connection in connections.items():
+        off = set(str(current(connection.cursor(), "disabled_optimizers")).split(","))
+        assert off == (unsafe if which == "counts only" else {*unsafe, "statistics_propagation"})
+
+
+def test_the_meaning_of_values_is_pinned_in_a_fresh_cursor(
+    connections: dict[str, duckdb.DuckDBPyConnection],
+) -> None:
+    sql = "SELECT 1 // 0, 1 / 2, CAST(TIMESTAMPTZ '2024-01-01 00:00:00+00' AS VARCHAR), 'ab' ~ 'b'"
+    for connection in connections.values():
+        assert connection.cursor().execute(sql).fetchall() == [(None, 0.5, "2024-01-01 00:00:00+00", True)]
+
+
+@pytest.mark.parametrize(
+    "name", [*settings._AT_START, *settings._PINNED, "enable_progress_bar", "threads", "allowed_paths"]
+)
+def test_no_cursor_can_change_a_setting(connections: dict[str, duckdb.DuckDBPyConnection], name: str) -> None:
+    for connection in connections.values():
+        before = current(connection.cursor(), name)
+        for verb in ("SET GLOBAL", "SET SESSION", "SET"):
+            with pytest.raises(duckdb.Error):
+                connection.cursor().execute(f"{verb} {name} = '1'")
+        with pytest.raises(duckdb.Error):
+            connection.cursor().execute(f"RESET {name}")
+        assert current(connection.cursor(), name) == before
