@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from types import TracebackType
 
-    from dpsql.engines import SchemaDatabase
+    from dpsql.engines.schema_database import SchemaDatabase
     from dpsql.policy import Table
 
 __all__ = ["Database", "Engines"]
@@ -34,11 +34,15 @@ _ATTEMPTS = 5
 class Engines:
     """The engines of a policy, opened on the files as they were then; the last user's end closes them."""
 
-    schema_database: SchemaDatabase
     engine: Engine
     versions: Versions
     stamps: Stamps
     """The files of all tables as they were just before the engines were opened."""
+
+    @property
+    def schema_database(self) -> SchemaDatabase:
+        """The schema database of the engine."""
+        return self.engine.schema_database
 
     def stamps_of(self, tables: Iterable[Table]) -> Stamps:
         """Return the files of these tables as they were when the engines were opened."""
@@ -84,9 +88,9 @@ class Database:
         """Open the engines; open them again if a file that they keep open changed meanwhile."""
         for _ in range(_ATTEMPTS):
             stamps, held = self.versions.stamps(), self.versions.held()
-            schema_database, engine = open_engine(self.policy)
-            engines = Engines(schema_database, engine, self.versions, stamps)
-            finalizer = weakref.finalize(engines, _close, self._process, schema_database, engine)
+            engine = open_engine(self.policy)
+            engines = Engines(engine, self.versions, stamps)
+            finalizer = weakref.finalize(engines, _close, self._process, engine)
             if self.versions.held() == held:
                 return engines, finalizer
         raise OperationalError(CHANGING)
@@ -151,9 +155,6 @@ class Database:
             self.close()
 
 
-def _close(process: OwnerProcess, schema_database: SchemaDatabase, engine: Engine) -> None:
+def _close(process: OwnerProcess, engine: Engine) -> None:
     if process.in_own_process:
-        try:
-            engine.close()
-        finally:
-            schema_database.close()
+        engine.close()

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Generic, NoReturn, Self, TypeVar
 
-from dpsql.engines import FAILED, Cancelled, watch_failures
+from dpsql.engines import FAILED, Cancelled, running_statement
 from dpsql.errors import DatabaseError, Error, InterfaceError, OperationalError
 from dpsql.exclusive import OwnerProcess
 from dpsql.privacy import Charge
@@ -54,14 +54,15 @@ class _Sealed(Generic[_T]):
 def _sealed(work: Callable[[], _T]) -> _Sealed[_T]:
     """Run work and return its outcome; an error loses its traceback, context and cause."""
     outer = sys.exc_info()[1]
-    with watch_failures() as engine_failed:
+    with running_statement() as statement:
         try:
             return _Sealed(work())
         except BaseException as error:  # noqa: BLE001  whatever it is, its frames and its text may carry data
             # An interrupt raised while another error was handled is no interrupt: that error came first.
             alone = error.__context__ is None or error.__context__ is outer
             interrupt = isinstance(error, (Cancelled, KeyboardInterrupt)) and alone
-            failed = not interrupt or engine_failed()
+            # The engine may have failed just before a Ctrl-C.
+            failed = not interrupt or statement.failed
             error.__traceback__ = error.__context__ = error.__cause__ = None
             return _Sealed(error=error, failed=failed)
 

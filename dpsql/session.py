@@ -12,7 +12,7 @@ from dpsql.analysis import complete, is_private, public_sql
 from dpsql.answers import choose, details, rows
 from dpsql.checked import CheckedCounts, MedianCounts, plain_array
 from dpsql.database import Database
-from dpsql.engines import Cancellation
+from dpsql.engines import RunningStatement, running_statement
 from dpsql.errors import InterfaceError, OperationalError, ProgrammingError
 from dpsql.exclusive import Turn
 from dpsql.language import Describe, Explain, Options, Query, Set, Show, parse, plain, plain_text, plain_whole
@@ -81,7 +81,7 @@ class Session:
         self.policy, self.ledger = self.database.policy, self.database.ledger
         self.turn = Turn("connection")
         self.closed = False
-        self._cancellation = Cancellation()
+        self._running = RunningStatement()
         self._streams: list[CheckedCounts | MedianCounts] = []
         try:
             self.analyst = self.ledger.admitted("analyst" if analyst is None else analyst)
@@ -105,7 +105,7 @@ class Session:
         """Run one statement in this block, which `cancel` stops and others wait for."""
         with self.turn:
             self.check()
-            with Cancellation() as self._cancellation:
+            with running_statement(RunningStatement()) as self._running:
                 yield
 
     # -- statements
@@ -276,7 +276,7 @@ class Session:
     def cancel(self) -> None:
         """Stop the statement that runs, from another thread; what was charged stays charged."""
         self.check()
-        self._cancellation.request()
+        self._running.cancel()
 
     def close(self) -> None:
         """Settle open streams, and close a database that the session opened; wait for a running statement."""

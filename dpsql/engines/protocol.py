@@ -1,9 +1,9 @@
-"""The `Engine` protocol: exact counts of a compiled query, and nothing else."""
+"""What engines return: exact counts, or one of few constant messages."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from dpsql.analysis import CompiledQuery, PublicOrder
+    from dpsql.analysis import PublicOrder
 
 __all__ = [
     "CANCELLED",
@@ -22,9 +22,7 @@ __all__ = [
     "UNCHARGED",
     "Cancelled",
     "Counts",
-    "Engine",
     "Untranslatable",
-    "length_check_key",
 ]
 
 FAILED = "the engine could not finish the statement; its charge is kept"
@@ -49,11 +47,6 @@ class Untranslatable(Exception):  # noqa: N818  a refusal of the statement for t
         super().__init__(message)
         self.message = message
         self.hint = hint
-
-
-def length_check_key(table: str) -> str:
-    """Return the key under which the ledger stores that no value of a table exceeds the length limit."""
-    return f"{table}\nlengths"  # not a table's own key: no name has a line break
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,32 +76,3 @@ class Counts:
     def _need_order(self) -> None:
         if self.order is None:
             raise InternalError("these counts have no public order")
-
-
-class Engine(Protocol):
-    """A private engine: it has the owner's data, is locked down, and runs only compiled queries.
-
-    Several threads may run statements at once; `worker.Cancellation` stops those of one statement alone.
-    """
-
-    def translate(self, compiled: CompiledQuery) -> str:
-        """Return the SQL that `count` will run, for display.
-
-        Raises `Untranslatable` where the engine cannot run a part of it with DuckDB's result on every value.
-        The statement is then refused, and nothing is charged.
-        """
-
-    def count(self, compiled: CompiledQuery) -> Counts:
-        """Run a compiled query; every engine error becomes one constant `OperationalError`."""
-
-    def vet(self, table: str) -> bool:
-        """Read a private table once and test its declared unique facts; return whether both succeed."""
-
-    def within_length_limit(self, table: str) -> bool:
-        """Whether `vet` found no value of a private table beyond the length limit: its scan need not test."""
-
-    def assume_within_length_limit(self, table: str, short: bool) -> None:
-        """Set the result of `within_length_limit` from an earlier `vet`; it affects speed only."""
-
-    def close(self) -> None:
-        """Close the connections to the data."""

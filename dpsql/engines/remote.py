@@ -15,10 +15,10 @@ from dpsql.analysis import CompiledQuery, quote
 from dpsql.engines.duckdb import settings
 from dpsql.engines.duckdb.domains import Domains
 from dpsql.engines.duckdb.sources import Reader, read_source
-from dpsql.engines.protocol import CANCELLED, FAILED, UNCHARGED, Cancelled, Counts
+from dpsql.engines.protocol import CANCELLED, FAILED, UNCHARGED, Counts
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.engines.translate import PublicRelation, TargetColumn, Translated, Untranslatable, translate
-from dpsql.engines.worker import Ending, run
+from dpsql.engines.worker import run
 from dpsql.errors import InternalError, OperationalError, PolicyError
 from dpsql.exclusive import OwnerProcess
 from dpsql.policy import CsvSource, DatabaseSource, ParquetSource, UnitColumn
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from dpsql.policy import Policy, Table
     from dpsql.types import SqlType
 
-__all__ = ["RemoteEngine", "open_remote"]
+__all__ = ["RemoteEngine"]
 
 _CACHE_SIZE = 16
 """The most translated statements, and the most public relations, that are cached."""
@@ -43,6 +43,7 @@ _Connection = TypeVar("_Connection")
 class RemoteEngine(ABC, Generic[_Connection]):
     """A private engine on another database system; subclasses implement its connection and catalog."""
 
+    schema_database: SchemaDatabase
     local_files = False
     """Whether the engine reads private Parquet files. If not, files may hold public tables only."""
 
@@ -56,7 +57,6 @@ class RemoteEngine(ABC, Generic[_Connection]):
         self.public: dict[str, pa.Table] = {}
         self._scans: dict[str, tuple[str, dict[str, TargetColumn]]] = {}
         self._private = frozenset(t.name for t in policy.tables.values() if not t.public)
-        self._schema_database: SchemaDatabase | None = None
 
     @property
     @abstractmethod
@@ -100,11 +100,24 @@ class RemoteEngine(ABC, Generic[_Connection]):
         """Return a statement's SQL for display, without public rows."""
 
     @abstractmethod
+    def disconnect(self) -> None:
+        """Close the connections that no statement uses."""
+
     def close(self) -> None:
         """Close the connections to the data."""
+        self.disconnect()
+        self.schema_database.close()
 
-    def open_tables(self) -> SchemaDatabase:
-        """Find all tables, read the public ones, and return a schema database with them."""
+    def open_tables(self) -> None:
+        """Find all tables, and make the schema database with them; called once the server is connected."""
+        try:
+            self._open_tables()
+        except BaseException:
+            self.disconnect()
+            raise
+        self.schema_database = SchemaDatabase(self.readers, self.public, Domains(self._policy, self.readers))
+
+    def _open_tables(self) -> None:
         for table in self._policy.tables.values():
             source = table.source
             if isinstance(source, DatabaseSource) or (
@@ -123,8 +136,6 @@ class RemoteEngine(ABC, Generic[_Connection]):
                     f"tables.{table.name}.source: {self.dialect.name} does not read a local {what} file",
                     hint='write source = "schema.table", a table of the engine; public tables may be files',
                 )
-        self._schema_database = SchemaDatabase(self.readers, self.public, Domains(self._policy, self.readers))
-        return self._schema_database
 
     def _read(self, name: str, reader: Reader) -> pa.Table:
         """Read all rows of a public table with their declared types."""
@@ -161,22 +172,13 @@ class RemoteEngine(ABC, Generic[_Connection]):
                     del self._public_relations[next(iter(self._public_relations))]
             return self._translations[compiled.sql]
 
-    @property
-    def schema_database(self) -> SchemaDatabase:
-        """The schema database of the same policy."""
-        if self._schema_database is None:
-            raise InternalError("the tables are not open")
-        return self._schema_database
-
     def count(self, compiled: CompiledQuery) -> Counts:
         """Run a compiled query; every engine error becomes one constant `OperationalError`."""
         try:
             statement = self._translated(compiled)
         except Untranslatable as problem:
             raise OperationalError(problem.message) from None
-        rows = self._rows(statement, CANCELLED)
-        if rows is None:
-            raise OperationalError(FAILED)
+        rows = self._run(statement)
         width = len(compiled.keys)
         if rows.num_columns != width + compiled.counts:
             raise OperationalError(FAILED)
@@ -186,21 +188,26 @@ class RemoteEngine(ABC, Generic[_Connection]):
         )
         return Counts(keys.rename_columns([f"k{i}" for i in range(width)]), arrays, compiled.order)
 
+    def _run(self, statement: Translated) -> pa.Table:
+        rows = self._rows(statement, CANCELLED)
+        if rows is None:
+            raise OperationalError(FAILED)
+        return rows
+
     def _rows(self, statement: Translated, cancelled: str) -> pa.Table | None:
         """Return the rows of a statement, or None if it failed."""
         self._owner_process.check()
         with self.connection() as connection:
-            ended = run(
+            rows = run(
                 lambda: self.fetch(connection, statement),
                 lambda: self.stop(connection),
                 self.interrupted,
+                cancelled,
                 self._policy.timeout,
             )
-            if ended.ending is Ending.FAILED:
+            if rows is None:
                 self.discard(connection)
-        if ended.ending is Ending.INTERRUPTED:
-            raise Cancelled(cancelled)
-        return ended.value
+            return rows
 
     def vet(self, table: str) -> bool:
         """Read every column once and test every unique fact, so that no statement is the first to fail."""
@@ -258,12 +265,3 @@ def _as_declared(rows: pa.Table, types: list[SqlType]) -> pa.Table:
             f"CAST({quote(n)} AS {k}) AS {quote(n)}" for n, k in zip(names, types, strict=True)
         )
         return connection.sql(f"SELECT {listed} FROM came").to_arrow_table()
-
-
-def open_remote(engine: RemoteEngine[_Connection]) -> tuple[SchemaDatabase, RemoteEngine[_Connection]]:
-    """Open the tables of an engine; return the schema database and the engine."""
-    try:
-        return engine.open_tables(), engine
-    except BaseException:
-        engine.close()
-        raise

@@ -15,12 +15,12 @@ import duckdb
 from dpsql.analysis import fold, quote
 from dpsql.engines.duckdb import settings
 from dpsql.engines.protocol import CANCELLED, FAILED, UNCHARGED, Cancelled
-from dpsql.engines.worker import Ending, stoppable
+from dpsql.engines.worker import running_statement
 from dpsql.errors import OperationalError, ProgrammingError
 from dpsql.types import HUGEINT, INTERVAL, JSON, NULL, SqlType, column_type
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from datetime import date
 
     import pyarrow as pa
@@ -138,7 +138,7 @@ class SchemaDatabase:
                 binds = False
                 raise
 
-        result = self._run(work, UNCHARGED)
+        result = settings.run_on_cursor(lambda: self._con, work, UNCHARGED)
         if result is not None:
             return result
         if not binds:
@@ -155,17 +155,10 @@ class SchemaDatabase:
             cursor.register("dpsql_incoming", table)
             return cursor.sql(f"SELECT {listed} FROM dpsql_incoming AS r").to_arrow_table()
 
-        result = self._run(work, CANCELLED)
+        result = settings.run_on_cursor(lambda: self._con, work, CANCELLED)
         if result is None:
             raise OperationalError(FAILED)
         return [result.column(i).combine_chunks() for i in range(result.num_columns)]
-
-    def _run(self, work: Callable[[duckdb.DuckDBPyConnection], pa.Table], cancelled: str) -> pa.Table | None:
-        """Run work on a cursor of its own; return its result, or None if it failed."""
-        ended = settings.run_on_cursor(lambda: self._con, work)
-        if ended.ending is Ending.INTERRUPTED:
-            raise Cancelled(cancelled)
-        return ended.value
 
     def close(self) -> None:
         """Close the database."""
@@ -173,19 +166,16 @@ class SchemaDatabase:
 
     def _fetch(self, sql: str) -> list[tuple[Any, ...]]:
         failed = cancelled = False
-        try:
-            with (
-                settings.interruptible(),
-                self._con.cursor() as cursor,
-                stoppable(lambda: settings.interrupt(cursor)) as cancellation,
-            ):
-                if not cancellation.requested:
-                    return cursor.execute(sql).fetchall()
+        with running_statement() as statement, self._con.cursor() as cursor:
+            try:
+                with settings.interruptible(), statement.stopped_by(lambda: settings.interrupt(cursor)):
+                    if not statement.cancelled:
+                        return cursor.execute(sql).fetchall()
+                    cancelled = True
+            except duckdb.InterruptException:
                 cancelled = True
-        except duckdb.InterruptException:
-            cancelled = True
-        except (duckdb.Error, RuntimeError):  # DuckDB raises some faults as RuntimeError
-            failed = True
+            except (duckdb.Error, RuntimeError):  # DuckDB raises some faults as RuntimeError
+                failed = True
         if cancelled:
             raise Cancelled(UNCHARGED)
         if failed:

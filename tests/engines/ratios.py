@@ -80,7 +80,7 @@ def away(store: Store) -> None:
             found.read.parquet(sources[name]).createOrReplaceTempView(name)
         measure("Spark", session, {n: n for n in NAMES}, lambda sql: found.sql(sql).toArrow())
     else:
-        measure("PostgreSQL", session, sources, engine._con.table)  # type: ignore[attr-defined]  PostgresEngine
+        measure("PostgreSQL", session, sources, engine._idle[-1].table)  # type: ignore[attr-defined]  PostgresEngine
     session.close()
 
 

@@ -64,7 +64,7 @@ def test_what_runs_is_stopped_from_another_thread(engine: RemoteEngine, session:
     stopper = threading.Timer(1.5, session.cancel)
     stopper.start()
     begun = time.monotonic()
-    with pytest.raises(Cancelled) as caught:
+    with pytest.raises(Cancelled) as caught, session.statement():
         engine._run(long_one(engine))
     stopper.join()
     assert time.monotonic() - begun < 60  # it would take minutes
@@ -74,10 +74,10 @@ def test_what_runs_is_stopped_from_another_thread(engine: RemoteEngine, session:
 
 def test_a_stopped_vetting_is_no_verdict(engine: RemoteEngine, session: Session, monkeypatch) -> None:
     fetch = engine.fetch
-    monkeypatch.setattr(engine, "fetch", lambda _: fetch(long_one(engine)))
+    monkeypatch.setattr(engine, "fetch", lambda connection, _: fetch(connection, long_one(engine)))
     stopper = threading.Timer(1.5, session.cancel)
     stopper.start()
-    with pytest.raises(Cancelled, match="nothing was charged"):
+    with pytest.raises(Cancelled, match="nothing was charged"), session.statement():
         engine.vet("visits")
     stopper.join()
     monkeypatch.undo()
@@ -92,7 +92,6 @@ def test_what_runs_too_long_fails_without_a_word(engine: RemoteEngine, session: 
             engine._run(long_one(engine))
     finally:
         object.__setattr__(policy, "timeout", 3600)
-        engine.reopen()
     assert str(caught.value) == FAILED
     assert session.run(f"{COUNT[:-1]}2").release is not None
 
@@ -168,7 +167,7 @@ def test_postgres_writes_nothing(postgres: PostgresStore) -> None:
     )
     text = POLICY.replace('unique = [["visit_id"]]\n', "").replace('visit_id = "BIGINT", ', "")
     schema_database, engine = postgres.open(postgres.policy(text, {"visits": "plain"}))
-    connection = engine._con  # type: ignore[attr-defined]  PostgresEngine
+    connection = engine._idle[-1]  # type: ignore[attr-defined]  PostgresEngine
     for sql in (  # the whole statement is one transaction, which only reads
         "WITH w AS (INSERT INTO public.plain VALUES (1, 'a') RETURNING 1) SELECT * FROM w",
         "SELECT nextval('public.plain_seq')",

@@ -210,7 +210,7 @@ def test_a_table_that_is_another_after_opening_is_not_read(postgres: PostgresSto
 def test_a_table_is_not_changed_between_the_look_and_the_count(postgres: PostgresStore) -> None:
     postgres.execute(MADE.format("bigint PRIMARY KEY"))
     schema_database, engine = postgres.open(load(written(postgres, fact("BIGINT"))))
-    connection, guards = engine._con, engine._guards.values()  # type: ignore[attr-defined]  PostgresEngine
+    connection, guards = engine._idle[-1], engine._guards.values()  # type: ignore[attr-defined]  PostgresEngine
     dropped = "ALTER TABLE attack.visits DROP CONSTRAINT visits_pkey"
     with (
         connection._statement(guards),
@@ -266,7 +266,7 @@ def test_a_session_that_forgot_its_settings_counts_the_same(postgres: PostgresSt
         "CREATE FUNCTION attack.starts_with(text, text) RETURNS boolean LANGUAGE sql AS 'SELECT true'",
     )
     schema_database, engine = postgres.open(load(written(postgres, PLAIN)))
-    connection = engine._con  # type: ignore[attr-defined]  PostgresEngine
+    connection = engine._idle[-1]  # type: ignore[attr-defined]  PostgresEngine
     with connection._adbc.cursor() as cursor:
         for sql in (
             "DISCARD ALL",

@@ -152,7 +152,7 @@ def test_a_column_that_is_calculated_when_it_is_read_is_refused(postgres: Postgr
     columns = (("user_id", BIGINT), ("page", BIGINT))
     table = Table(name="visits", source=source, unit=UnitColumn("user_id"), columns=dict(columns))
     session = opened(postgres)
-    ask = session.database.engines().engine._con.ask  # type: ignore[attr-defined]  PostgresEngine
+    ask = session.database.engines().engine._idle[-1].ask  # type: ignore[attr-defined]  PostgresEngine
     seen = find_table(ask, table, source)
     assert [c.type_name for c in seen.columns] == ["int8", "text"]
 

@@ -44,7 +44,7 @@ class World:
         except QueryRefused:
             return None
         assert plan.plan is not None
-        counts = self.inspector._con.execute(plan.plan.compiled.sql).fetchall()
+        counts = self.inspector._connection(counts_only=False).execute(plan.plan.compiled.sql).fetchall()
         keys = [row[0] for row in counts]
         assert len(set(keys)) == len(keys)
         (expected,) = self.plain.execute(f"SELECT COUNT({key}) FROM {source}").fetchone() or (0,)

@@ -15,10 +15,9 @@ from dpsql.engines.duckdb import settings
 from dpsql.engines.duckdb.csv_source import well_quoted
 from dpsql.engines.duckdb.domains import Domains
 from dpsql.engines.duckdb.sources import Reader, read_sources
-from dpsql.engines.protocol import CANCELLED, FAILED, UNCHARGED, Cancelled, Counts
+from dpsql.engines.protocol import CANCELLED, FAILED, UNCHARGED, Counts
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.engines.scratch import Scratch
-from dpsql.engines.worker import Ending
 from dpsql.errors import InternalError, OperationalError, PolicyError
 from dpsql.exclusive import OwnerProcess
 from dpsql.policy import CsvSource, UnitColumn
@@ -32,20 +31,9 @@ if TYPE_CHECKING:
 
     from dpsql.policy import Policy
 
-__all__ = ["DuckDBEngine", "invalid_timestamp", "open_duckdb"]
+__all__ = ["DuckDBEngine", "invalid_timestamp"]
 
 _Result = TypeVar("_Result")
-
-
-def open_duckdb(policy: Policy) -> tuple[SchemaDatabase, DuckDBEngine]:
-    """Open the schema database and the private engine of a policy."""
-    engine = DuckDBEngine(policy)
-    try:
-        schema_database = SchemaDatabase(engine.readers, engine.public, engine.domains)
-    except BaseException:
-        engine.close()
-        raise
-    return schema_database, engine
 
 
 class DuckDBEngine:
@@ -63,6 +51,7 @@ class DuckDBEngine:
         # opened when first used.
         self._opened: dict[bool, duckdb.DuckDBPyConnection] = {}
         self._connection(counts_only=True)
+        self.schema_database = SchemaDatabase(self.readers, self.public, self.domains)
 
     def _connection(self, *, counts_only: bool) -> duckdb.DuckDBPyConnection:
         """Return the database for queries of counts only, or the one for all other queries."""
@@ -137,12 +126,10 @@ class DuckDBEngine:
     ) -> _Result | None:
         """Run work on a cursor of its own; return its result, or None if it failed."""
         self._owner_process.check()
-        ended = settings.run_on_cursor(lambda: self._connection(counts_only=counts_only), work)
-        if ended.ending is Ending.INTERRUPTED:
-            raise Cancelled(cancelled)
-        if ended.ending is Ending.FAILED:
+        result = settings.run_on_cursor(lambda: self._connection(counts_only=counts_only), work, cancelled)
+        if result is None:
             self._reopen()
-        return ended.value
+        return result
 
     def translate(self, compiled: CompiledQuery) -> str:
         """Return the SQL that `count` runs: the compiled query itself."""
@@ -211,6 +198,7 @@ class DuckDBEngine:
             for connection in self._opened.values():
                 with suppress(duckdb.Error):  # after a second Ctrl-C, a statement may still run
                     connection.close()
+        self.schema_database.close()
         self._spill.remove()
 
 

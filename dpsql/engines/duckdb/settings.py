@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from dpsql.engines.worker import Outcome
-
 __all__ = ["connect", "interrupt", "interruptible", "lock", "run_on_cursor"]
 
 _Result = TypeVar("_Result")
@@ -68,11 +66,14 @@ def connect() -> duckdb.DuckDBPyConnection:
 
 
 def run_on_cursor(
-    connect: Callable[[], duckdb.DuckDBPyConnection], work: Callable[[duckdb.DuckDBPyConnection], _Result]
-) -> Outcome[_Result]:
-    """Run work in a thread on a new cursor of a connection; `connect` is called in the thread too.
+    connect: Callable[[], duckdb.DuckDBPyConnection],
+    work: Callable[[duckdb.DuckDBPyConnection], _Result],
+    message: str,
+) -> _Result | None:
+    """Run work on a new cursor; return its result, or None if it failed. `message` is that of `Cancelled`.
 
-    In the main thread, a Ctrl-C while a database opens would look like a failure of the engine.
+    The thread that runs it calls `connect` too: in the main thread, a Ctrl-C while a database opens would
+    look like a failure of the engine.
     """
     cursors: list[duckdb.DuckDBPyConnection] = []
 
@@ -85,7 +86,7 @@ def run_on_cursor(
         for cursor in cursors:
             interrupt(cursor)
 
-    return run(body, stop, lambda error: isinstance(error, duckdb.InterruptException))
+    return run(body, stop, lambda error: isinstance(error, duckdb.InterruptException), message)
 
 
 def interrupt(cursor: duckdb.DuckDBPyConnection) -> None:

@@ -12,7 +12,7 @@ from dpsql.engines.postgres.connection import Connection
 from dpsql.engines.postgres.dialect import PostgresDialect, hash_values
 from dpsql.engines.postgres.guard import Guard
 from dpsql.engines.postgres.schema import columns_of, scan
-from dpsql.engines.remote import RemoteEngine, open_remote
+from dpsql.engines.remote import RemoteEngine
 from dpsql.engines.translate import TargetColumn, Translated, Untranslatable
 from dpsql.errors import PolicyError
 from dpsql.policy import DatabaseSource
@@ -23,15 +23,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from dpsql.analysis import CompiledQuery
-    from dpsql.engines.schema_database import SchemaDatabase
     from dpsql.policy import Policy, Table
 
-__all__ = ["PostgresEngine", "open_postgres"]
-
-
-def open_postgres(policy: Policy) -> tuple[SchemaDatabase, RemoteEngine[Connection]]:
-    """Open the schema database, and a connection to the PostgreSQL server that a policy names."""
-    return open_remote(PostgresEngine(policy))
+__all__ = ["PostgresEngine"]
 
 
 class PostgresEngine(RemoteEngine[Connection]):
@@ -41,8 +35,7 @@ class PostgresEngine(RemoteEngine[Connection]):
         super().__init__(policy)
         self._guards: dict[str, Guard] = {}
         self._idle: list[Connection] = []
-        with self.connection():
-            pass  # now the server is known to answer
+        self.open_tables()
 
     @contextmanager
     def connection(self) -> Iterator[Connection]:
@@ -81,7 +74,7 @@ class PostgresEngine(RemoteEngine[Connection]):
         with self.connection() as connection:
             if not connection.alive():
                 self.discard(connection)
-                self.close()
+                self.disconnect()
         return super().translate(compiled)
 
     def bind(self, statement: Translated) -> None:
@@ -117,7 +110,7 @@ class PostgresEngine(RemoteEngine[Connection]):
         """See `RemoteEngine`: by the SQLSTATE, since messages are in the server's language."""
         return getattr(error, "sqlstate", None) == "57014"  # query_canceled
 
-    def close(self) -> None:
+    def disconnect(self) -> None:
         """See `RemoteEngine`."""
         with suppress(IndexError):
             while True:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from dpsql.engines.duckdb.sources import Reader, declared_columns
-from dpsql.engines.remote import RemoteEngine, open_remote
+from dpsql.engines.remote import RemoteEngine
 from dpsql.engines.spark.catalog import find_table
 from dpsql.engines.spark.connection import open_session, suppress_pyspark_warnings
 from dpsql.engines.spark.dialect import SparkDialect
@@ -22,15 +22,9 @@ from dpsql.engines.translate.value import type_family
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dpsql.engines.schema_database import SchemaDatabase
     from dpsql.policy import Policy, Table
 
-__all__ = ["SparkEngine", "open_spark"]
-
-
-def open_spark(policy: Policy) -> tuple[SchemaDatabase, RemoteEngine[str]]:
-    """Open the schema database, and a session on the Spark that a policy names."""
-    return open_remote(SparkEngine(policy))
+__all__ = ["SparkEngine"]
 
 
 class SparkEngine(RemoteEngine[str]):
@@ -45,6 +39,7 @@ class SparkEngine(RemoteEngine[str]):
         self._frames: dict[str, Any] = {}
         self._bound: tuple[Translated, Any] | None = None
         """The statement that was bound last and has not run yet, with its frame."""
+        self.open_tables()
 
     @property
     def dialect(self) -> SparkDialect:
@@ -148,7 +143,7 @@ class SparkEngine(RemoteEngine[str]):
                 break
         return False
 
-    def close(self) -> None:
+    def disconnect(self) -> None:
         """See `RemoteEngine`: Spark itself keeps running, since it may serve others in this process."""
         self._frames.clear()
         if "://" in self._policy.engine:

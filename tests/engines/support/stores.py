@@ -61,10 +61,10 @@ class Store:
         return session
 
     def open(self, policy: Policy) -> tuple[SchemaDatabase, RemoteEngine]:
-        schema_database, engine = open_engine(policy)
+        engine = open_engine(policy)
         assert isinstance(engine, RemoteEngine)
         self.tune(engine)
-        return schema_database, engine
+        return engine.schema_database, engine
 
     def keep(self, table: Table, source: str) -> None:
         """Let the engine keep what a policy vouches for, where it is so."""

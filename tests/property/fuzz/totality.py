@@ -204,7 +204,8 @@ class Hostile:
             made.execute("CREATE TABLE p AS SELECT unnest(['a', '1', 'é', 'true', '']) AS k")
         (self.folder / "dpsql.toml").write_text(TOML)
         self.policy = load(self.folder / "dpsql.toml")
-        self.schema_database, self.engine = open_engine(self.policy)
+        self.engine = open_engine(self.policy)
+        self.schema_database = self.engine.schema_database
 
     def close(self) -> None:
         """Let go of the databases."""

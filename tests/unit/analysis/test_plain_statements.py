@@ -43,7 +43,8 @@ class Opened:
         ):
             duckdb.sql(f"COPY ({rows}) TO '{folder / name}.parquet'")
         self.policy = load(folder / "dpsql.toml")
-        self.schema_database, self.engine = open_engine(self.policy)
+        self.engine = open_engine(self.policy)
+        self.schema_database = self.engine.schema_database
 
     def compiled(self, statement):
         query = parse(statement)

@@ -11,7 +11,7 @@ import duckdb
 import pytest
 
 from dpsql.engines.duckdb.csv_source import csv_header, csv_scan, well_quoted
-from dpsql.engines.duckdb.engine import open_duckdb
+from dpsql.engines.duckdb.engine import DuckDBEngine
 from dpsql.errors import PolicyError
 from dpsql.owner import verify
 from dpsql.policy import load
@@ -54,12 +54,11 @@ def scan(policy, path) -> str:
 
 
 def vetted(policy) -> bool:
-    schema_database, engine = open_duckdb(policy)
+    engine = DuckDBEngine(policy)
     try:
         return engine.vet("notes")
     finally:
         engine.close()
-        schema_database.close()
 
 
 def test_a_field_of_many_lines_across_a_chunk_boundary_is_read(policy, path) -> None:
@@ -135,7 +134,7 @@ def test_a_header_that_does_not_end_is_refused(policy, path) -> None:
     for text in (b'id,"note\n1,x\n', b"id,note\r1,x\r"):
         path.write_bytes(text)
         with pytest.raises(PolicyError, match=r"notes\.csv"):
-            open_duckdb(policy)
+            DuckDBEngine(policy)
 
 
 def damaged(chance: random.Random) -> bytes:

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpsql.analysis import CompiledQuery, PublicOrder, analyse, complete
-from dpsql.engines import FAILED, Cancellation, Cancelled, open_engine, worker
+from dpsql.engines import FAILED, Cancelled, RunningStatement, open_engine, running_statement, worker
 from dpsql.engines.duckdb import engine as engine_module
 from dpsql.engines.duckdb import settings
 from dpsql.engines.worker import run
@@ -49,7 +49,8 @@ class Opened:
     def __init__(self, folder, toml: str) -> None:
         (folder / "dpsql.toml").write_text(HEAD + toml)
         self.policy = load(folder / "dpsql.toml")
-        self.schema_database, self.engine = open_engine(self.policy)
+        self.engine = open_engine(self.policy)
+        self.schema_database = self.engine.schema_database
 
     def compiled(self, statement: str) -> CompiledQuery:
         query = parse(statement)
@@ -432,16 +433,16 @@ def test_another_thread_stops_a_count(opened, tmp_path) -> None:
         "SELECT COUNT(DISTINCT a.user_id) FROM visits a JOIN visits b ON a.user_id = b.user_id "
         "JOIN visits c ON b.user_id = c.user_id WHERE a.ms + b.ms + c.ms < 0"
     )
-    ended, cancellation = threading.Event(), Cancellation()
+    ended, statement = threading.Event(), RunningStatement()
 
     def stop() -> None:
         while not ended.wait(0.05):
-            cancellation.request()
+            statement.cancel()
 
     stopper = threading.Thread(target=stop)
     stopper.start()
     try:
-        with pytest.raises(OperationalError, match="cancelled"), cancellation:
+        with pytest.raises(OperationalError, match="cancelled"), running_statement(statement):
             made.engine.count(heavy)
     finally:
         ended.set()
@@ -640,7 +641,7 @@ def test_a_second_ctrl_c_does_not_leave_the_work_running() -> None:
         ended.set()
 
     with pytest.raises(KeyboardInterrupt), stopped(ctrl_c):
-        run(lambda: ended.wait(30), cancel, lambda _: True)
+        run(lambda: ended.wait(30), cancel, lambda _: True, "")
     assert ended.is_set()
 
 
@@ -661,7 +662,7 @@ def test_ctrl_c_before_the_work_has_begun_keeps_it_from_beginning(monkeypatch) -
 
     monkeypatch.setattr(worker.threading, "Thread", Late)
     with pytest.raises(KeyboardInterrupt):
-        run(ran.set, lambda: None, lambda _: True)
+        run(ran.set, lambda: None, lambda _: True, "")
     begins.set()
     threads[0].join(30)
     assert not ran.is_set()

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from dpsql.analysis.typed import Span
-from dpsql.engines import open_engine
+from dpsql.engines import Cancelled, open_engine
 from dpsql.engines.duckdb.domains import Domains
 from dpsql.engines.duckdb.sources import Reader
 from dpsql.engines.postgres.dialect import PostgresDialect
@@ -22,7 +22,7 @@ from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.engines.spark.dialect import SparkDialect
 from dpsql.engines.translate import Dialect, TargetColumn, Translated, Untranslatable, translate_text
 from dpsql.engines.translate.cases import case_table
-from dpsql.engines.worker import Cancellation, Ending, run, watch_failures
+from dpsql.engines.worker import RunningStatement, run, running_statement
 from dpsql.errors import PolicyError
 from dpsql.policy import BudgetPolicy, DatabaseSource, ParquetSource, Policy, Table, UnitColumn, load
 from dpsql.types import column_type
@@ -332,53 +332,59 @@ def test_work_that_fails_says_nothing() -> None:
     def fail() -> pa.Table:
         raise ValueError("a cell")
 
-    ended = run(fail, lambda: None, lambda _: True)
-    assert (ended.ending, ended.value) == (Ending.FAILED, None)
+    with running_statement() as statement:
+        assert run(fail, lambda: None, lambda _: True, "stopped") is None
+    assert statement.failed
 
 
-def cancelled_work(*, interrupted: bool, timeout: float | None = None) -> Ending:
-    """Cancel work that goes on until it was stopped three times, and return how it ended."""
+def cancelled_work(*, interrupted: bool, timeout: float | None = None) -> bool:
+    """Cancel work that goes on until it was stopped three times; return whether it counts as cancelled."""
     stopped: list[int] = []
 
     def wait() -> pa.Table:
-        cancellation.request()
+        statement.cancel()
         while len(stopped) < 3:  # the first ones are lost
             pass
         raise ValueError
 
-    with Cancellation() as cancellation:
-        ended = run(wait, lambda: stopped.append(1), lambda _: interrupted, timeout)
-    assert ended.value is None
-    return ended.ending
+    with running_statement() as statement:
+        try:
+            assert run(wait, lambda: stopped.append(1), lambda _: interrupted, "stopped", timeout) is None
+        except Cancelled:
+            assert not statement.failed
+            return True
+    assert statement.failed
+    return False
 
 
 def test_work_is_cancelled_until_it_ends() -> None:
-    assert cancelled_work(interrupted=True) is Ending.INTERRUPTED
-    assert cancelled_work(interrupted=False) is Ending.FAILED, "the engine says that it was no interrupt"
-    assert cancelled_work(interrupted=True, timeout=0.1) is Ending.FAILED, "no person wished a timeout"
+    assert cancelled_work(interrupted=True)
+    assert not cancelled_work(interrupted=False), "the engine says that it was no interrupt"
+    assert not cancelled_work(interrupted=True, timeout=0.1), "no person wished a timeout"
 
 
 def test_a_cancelled_statement_begins_no_further_work() -> None:
     ran: list[int] = []
-    with Cancellation() as cancellation:
-        cancellation.request()
-        assert run(lambda: ran.append(1), lambda: None, lambda _: True).ending is Ending.INTERRUPTED
+    with running_statement() as statement:
+        statement.cancel()
+        with pytest.raises(Cancelled, match="stopped"):
+            run(lambda: ran.append(1), lambda: None, lambda _: True, "stopped")
     assert ran == []
-    assert run(lambda: ran.append(1), lambda: None, lambda _: True).ending is Ending.ANSWERED
+    assert not statement.failed
+    assert run(lambda: 1, lambda: None, lambda _: True, "stopped") == 1, "the next statement"
 
 
 def test_what_is_cancelled_is_one_statement() -> None:
-    """Each thread runs a statement; the other's goes on, also when a request comes late."""
     stopped: list[str] = []
-    mine, theirs = Cancellation(), Cancellation()
+    mine, theirs = RunningStatement(), RunningStatement()
 
     def both() -> str:
-        theirs.request()
+        theirs.cancel()
         return "done"
 
-    with mine:
-        assert run(both, lambda: stopped.append("mine"), lambda _: True).value == "done"
-    mine.request()  # nothing of it runs any more
+    with running_statement(mine):
+        assert run(both, lambda: stopped.append("mine"), lambda _: True, "stopped") == "done"
+    mine.cancel()  # nothing of it runs any more
     assert stopped == []
 
 
@@ -386,9 +392,9 @@ def test_an_interrupt_that_nobody_asked_for_is_a_failure() -> None:
     def fail() -> pa.Table:
         raise ValueError
 
-    with watch_failures() as failed:
-        assert run(fail, lambda: None, lambda _: True).ending is Ending.FAILED
-        assert failed()
-    with watch_failures() as failed:
-        assert run(lambda: 1, lambda: None, lambda _: True).value == 1
-        assert not failed()
+    with running_statement() as statement:
+        assert run(fail, lambda: None, lambda _: True, "stopped") is None
+        assert statement.failed
+    with running_statement() as statement:
+        assert run(lambda: 1, lambda: None, lambda _: True, "stopped") == 1
+        assert not statement.failed

@@ -1,0 +1,71 @@
+"""The `Engine` protocol: exact counts of a compiled query, and nothing else; and how to open an engine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from dpsql.policy import engine_kind
+
+if TYPE_CHECKING:
+    from dpsql.analysis import CompiledQuery
+    from dpsql.engines.protocol import Counts
+    from dpsql.engines.schema_database import SchemaDatabase
+    from dpsql.policy import Policy
+
+__all__ = ["Engine", "length_check_key", "open_engine"]
+
+
+class Engine(Protocol):
+    """A private engine: it has the owner's data, is locked down, and runs only compiled queries.
+
+    Several threads may run statements at once; `worker.RunningStatement` stops one of them.
+    """
+
+    schema_database: SchemaDatabase
+    """The same tables, with the private ones empty."""
+
+    def translate(self, compiled: CompiledQuery) -> str:
+        """Return the SQL that `count` will run, for display.
+
+        Raises `Untranslatable` where the engine cannot run a part of it with DuckDB's result on every value.
+        The statement is then refused, and nothing is charged.
+        """
+
+    def count(self, compiled: CompiledQuery) -> Counts:
+        """Run a compiled query; every engine error becomes one constant `OperationalError`."""
+
+    def vet(self, table: str) -> bool:
+        """Read a private table once and test its declared unique facts; return whether both succeed."""
+
+    def within_length_limit(self, table: str) -> bool:
+        """Whether `vet` found no value of a private table beyond the length limit: its scan need not test."""
+
+    def assume_within_length_limit(self, table: str, short: bool) -> None:
+        """Set the result of `within_length_limit` from an earlier `vet`; it affects speed only."""
+
+    def close(self) -> None:
+        """Close the connections to the data."""
+
+
+def open_engine(policy: Policy) -> Engine:
+    """Open the private engine of a policy, with its schema database; imports the one engine that it names."""
+    from dpsql.engines.duckdb.settings import interruptible  # noqa: PLC0415  heavy
+
+    with interruptible():
+        match engine_kind(policy.engine):
+            case "postgresql":
+                from dpsql.engines.postgres.engine import PostgresEngine  # noqa: PLC0415  an extra
+
+                return PostgresEngine(policy)
+            case "spark":
+                from dpsql.engines.spark.engine import SparkEngine  # noqa: PLC0415  an extra
+
+                return SparkEngine(policy)
+        from dpsql.engines.duckdb.engine import DuckDBEngine  # noqa: PLC0415  heavy
+
+        return DuckDBEngine(policy)
+
+
+def length_check_key(table: str) -> str:
+    """Return the key under which the ledger stores that no value of a table exceeds the length limit."""
+    return f"{table}\nlengths"  # not a table's own key: no name has a line break
