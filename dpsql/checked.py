@@ -55,7 +55,7 @@ class _Stream:
     def __init__(self, session: _Session, name: str, mechanism: GuessAndCheck) -> None:
         self._session = session
         self._mechanism = mechanism
-        self._run = Running.reserve(
+        self._run = Running(
             session.ledger,
             analyst=session.analyst,
             statement=f"{name}(tolerance={mechanism.threshold_scale})",

@@ -44,14 +44,9 @@ class Engines:
         """The schema database of the engine."""
         return self.engine.schema_database
 
-    def stamps_of(self, tables: Iterable[Table]) -> Stamps:
-        """Return the files of these tables as they were when the engines were opened."""
-        files = {str(file) for file in self.versions.files(tables)}
-        return tuple(stamp for stamp in self.stamps if stamp[0] in files)
-
     def unchanged(self, tables: Iterable[Table]) -> bool:
-        """Whether no file of these tables was touched since the engines were opened."""
-        return self.versions.stamps(tables) == self.stamps_of(tables)
+        """Whether no file of these tables was touched since the engine was opened."""
+        return set(self.versions.stamps(tables)) <= set(self.stamps)
 
 
 class _User(Protocol):

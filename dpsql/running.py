@@ -12,7 +12,7 @@ import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Generic, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
 
 from dpsql.engines import FAILED, Cancelled, running_statement
 from dpsql.errors import DatabaseError, Error, InterfaceError, OperationalError
@@ -22,7 +22,7 @@ from dpsql.privacy import Charge
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dpsql.ledger import Ledger, Reservation
+    from dpsql.ledger import Ledger
 
 __all__ = ["Paid", "Running", "sealed"]
 
@@ -41,30 +41,22 @@ class Paid(Generic[_T]):
     key: str | None = None
 
 
-@dataclass(slots=True)
-class _Sealed(Generic[_T]):
-    """The outcome of work: its value, or the error that it raised, without frames."""
+def _sealed(work: Callable[[], _T]) -> tuple[_T | None, BaseException | None, bool]:
+    """Run work; return its value or its error, and whether the error counts as a failure.
 
-    value: _T | None = None
-    error: BaseException | None = None
-    failed: bool = False
-    """Whether the error counts as a failure: every error does, except an interrupt by the analyst."""
-
-
-def _sealed(work: Callable[[], _T]) -> _Sealed[_T]:
-    """Run work and return its outcome; an error loses its traceback, context and cause."""
+    Every error does, except an interrupt by the analyst. It loses its traceback, context and cause.
+    """
     outer = sys.exc_info()[1]
     with running_statement() as statement:
         try:
-            return _Sealed(work())
+            return work(), None, False
         except BaseException as error:  # noqa: BLE001  whatever it is, its frames and its text may carry data
             # An interrupt raised while another error was handled is no interrupt: that error came first.
             alone = error.__context__ is None or error.__context__ is outer
             interrupt = isinstance(error, (Cancelled, KeyboardInterrupt)) and alone
-            # The engine may have failed just before a Ctrl-C.
-            failed = not interrupt or statement.failed
             error.__traceback__ = error.__context__ = error.__cause__ = None
-            return _Sealed(error=error, failed=failed)
+            # The engine may have failed just before a Ctrl-C.
+            return None, error, not interrupt or statement.failed
 
 
 def sealed(work: Callable[[], _T], otherwise: _T) -> _T:
@@ -72,12 +64,12 @@ def sealed(work: Callable[[], _T], otherwise: _T) -> _T:
 
     An error that is not dpsql's own may depend on the data: `otherwise` is returned instead.
     """
-    done = _sealed(work)
-    if done.error is None:
-        return done.value  # type: ignore[return-value]  # without an error there is a value
-    if isinstance(done.error, Exception) and not isinstance(done.error, Error):
+    value, error, _ = _sealed(work)
+    if error is None:
+        return value  # type: ignore[return-value]  # without an error there is a value
+    if isinstance(error, Exception) and not isinstance(error, Error):
         return otherwise
-    raise done.error
+    raise error
 
 
 class _State(Enum):
@@ -90,26 +82,19 @@ class _State(Enum):
 class Running:
     """A reservation, used by the process that made it, for one piece of work at a time."""
 
-    def __init__(self, ledger: Ledger, reservation: Reservation) -> None:
+    def __init__(
+        self, ledger: Ledger, *, analyst: str, statement: str, selection: str, mechanism: str, charge: Charge
+    ) -> None:
+        """Reserve the largest charge of the work; see `Ledger.reserve`."""
         self._ledger = ledger
-        self._reservation = reservation
+        self._reservation = ledger.reserve(
+            analyst=analyst, statement=statement, selection=selection, mechanism=mechanism, charge=charge
+        )
         self._owner_process = OwnerProcess("reservation")
         self._state = _State.OPEN
         self._steps = 0
         self._spent = Charge()
         self._writing = False
-
-    @classmethod
-    def reserve(
-        cls, ledger: Ledger, *, analyst: str, statement: str, selection: str, mechanism: str, charge: Charge
-    ) -> Self:
-        """Reserve the largest charge of the work; see `Ledger.reserve`."""
-        return cls(
-            ledger,
-            ledger.reserve(
-                analyst=analyst, statement=statement, selection=selection, mechanism=mechanism, charge=charge
-            ),
-        )
 
     @property
     def open(self) -> bool:
@@ -167,10 +152,10 @@ class Running:
     def _guarded(self, work: Callable[[], _T]) -> _T:
         self._begin()
         self._writing = False
-        done = _sealed(work)
-        if done.error is not None:
-            self._end(done.error, failed=done.failed)
-        return done.value  # type: ignore[return-value]  # without an error there is a value
+        value, error, failed = _sealed(work)
+        if error is not None:
+            self._end(error, failed=failed)
+        return value  # type: ignore[return-value]  # as above
 
     def _end(self, error: BaseException, *, failed: bool) -> NoReturn:
         """Record the failure or cancellation, and raise the error that the analyst may see."""

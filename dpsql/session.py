@@ -212,7 +212,7 @@ class Session:
             before = self.ledger.asked(question(prepared.key), prepared.text, self.analyst)
             again = charged_again(prepared.key, before)
         self.database.vet(prepared.counting.engines, plan.compiled.tables)
-        run = Running.reserve(
+        run = Running(
             self.ledger,
             analyst=self.analyst,
             statement=prepared.text,

@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import time
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from dpsql.errors import OperationalError
 from dpsql.policy import CsvSource, DatabaseSource, ParquetSource
@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
+    from dpsql.ledger import Ledger
     from dpsql.policy import Policy, Table
 
-__all__ = ["CHANGING", "Memory", "Stamps", "Versions"]
+__all__ = ["CHANGING", "Stamps", "Versions"]
 
 CHANGING = "the data is being changed; nothing was charged, ask again"
 
@@ -35,22 +36,12 @@ _LOGS = (".wal", ".wal.checkpoint", ".wal.recovery")
 """What DuckDB names a database's logs: the second and third are there if a checkpoint was cut short."""
 
 
-class Memory(Protocol):
-    """Storage that keeps hashes between sessions."""
-
-    def recall(self, name: str) -> str | None:
-        """Return the value stored under a name; None if there is none."""
-
-    def remember(self, name: str, value: str) -> None:
-        """Store a value under a name, replacing an older one."""
-
-
 class Versions:
-    """Versions of those tables of a policy that are read from local files."""
+    """Versions of those tables of a policy that are read from local files; a ledger keeps the hashes."""
 
-    def __init__(self, policy: Policy, memory: Memory | None = None) -> None:
+    def __init__(self, policy: Policy, ledger: Ledger | None = None) -> None:
         self._policy = policy
-        self._memory = memory
+        self._ledger = ledger
         self._known: dict[Path, tuple[tuple[int, ...], str]] = {}
 
     def stamps(self, tables: Iterable[Table] | None = None) -> Stamps:
@@ -105,12 +96,12 @@ class Versions:
             return "unreadable"
         if max(stamp[-2:]) < (now - _SETTLED_SECONDS) * 1e9 and _stamp(file) == stamp:
             self._known[file] = (stamp, found)
-            if self._memory is not None:
-                self._memory.remember(f"file {file}", json.dumps([stamp, found]))
+            if self._ledger is not None:
+                self._ledger.remember(f"file {file}", json.dumps([stamp, found]))
         return found
 
     def _recalled(self, file: Path) -> tuple[tuple[int, ...], str] | None:
-        text = self._memory.recall(f"file {file}") if self._memory is not None else None
+        text = self._ledger.recall(f"file {file}") if self._ledger is not None else None
         if text is None:
             return None
         stamp, found = json.loads(text)

@@ -40,23 +40,8 @@ STRING = TypeObject("STRING", frozenset({"VARCHAR", "ENUM", "UUID", "JSON"}))
 BINARY = TypeObject("BINARY", frozenset({"BLOB"}))
 NUMBER = TypeObject(
     "NUMBER",
-    frozenset(
-        {
-            "BOOLEAN",
-            "TINYINT",
-            "SMALLINT",
-            "INTEGER",
-            "BIGINT",
-            "HUGEINT",
-            "UTINYINT",
-            "USMALLINT",
-            "UINTEGER",
-            "UBIGINT",
-            "FLOAT",
-            "DOUBLE",
-            "DECIMAL",
-        }
-    ),
+    frozenset({"BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT"})
+    | {"UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "FLOAT", "DOUBLE", "DECIMAL"},
 )
 DATETIME = TypeObject(
     "DATETIME", frozenset({"DATE", "TIME", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "INTERVAL"})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections import OrderedDict
+from contextlib import suppress
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import duckdb
@@ -242,14 +243,9 @@ def _read_public_file(table: Table) -> tuple[Reader, pa.Table]:
     """Read a public table that is a file, with DuckDB."""
     with settings.connect() as connection:
         reader = read_source(connection, table, None, 0)  # public: without a limit
-        rows = None
-        try:
-            rows = connection.sql(reader.sql).to_arrow_table()
-        except duckdb.Error:
-            rows = None
-    if rows is None:
-        raise PolicyError(f"tables.{table.name}.source: cannot be read as declared")
-    return reader, rows
+        with suppress(duckdb.Error):
+            return reader, connection.sql(reader.sql).to_arrow_table()
+    raise PolicyError(f"tables.{table.name}.source: cannot be read as declared")
 
 
 def _as_declared(rows: pa.Table, types: list[SqlType]) -> pa.Table:

@@ -199,7 +199,8 @@ def test_handles_are_opened_once(
 
         monkeypatch.setattr(module, "connect", connect)
     with Database(folder / "dpsql.toml") as database:
-        Session(database, "alice").run(COUNT)
+        for name in ("alice", "bob"):
+            Session(database, name).run(COUNT)
         before = sorted(opened)
         assert before.count("duckdb") == 2  # private and schema database
         sessions = [Session(database, name) for name in ("alice", "bob") * 3]

@@ -42,7 +42,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "estimates": {"privacy"},
     "ledger": {"errors", "privacy", "policy"},
     "answers": BASE | {"analysis", "language", "engines", "mechanisms", "estimates"},
-    "versions": {"errors", "policy"},
+    "versions": {"errors", "ledger", "policy"},
     "release": BASE | {"render", "policy", "language", "analysis", "versions"},
     "running": {"privacy", "engines", "errors", "exclusive", "ledger"},
     "database": {"engines", "errors", "exclusive", "ledger", "policy", "release", "running", "versions"},

@@ -61,13 +61,12 @@ class DuckDBEngine:
             return self._opened[counts_only]
 
     def _open(self, *, statistics: bool) -> duckdb.DuckDBPyConnection:
-        failed = False
-        try:
+        connection = None
+        with suppress(duckdb.Error):
             connection = settings.connect()
-        except duckdb.Error:
-            failed = True
-        if failed:
+        if connection is None:
             raise OperationalError("the engine cannot be started with its settings pinned")
+        failed = False
         try:
             catalog = self._attach(connection)
             self.readers = read_sources(connection, self._policy, catalog)
@@ -97,14 +96,10 @@ class DuckDBEngine:
         if path is None:
             return None
         catalog = f"own_{id(self):x}"
-        failed = False
-        try:
+        with suppress(duckdb.Error):
             connection.execute(f"ATTACH '{str(path).replace(chr(39), chr(39) * 2)}' AS {catalog} (READ_ONLY)")
-        except duckdb.Error:
-            failed = True
-        if failed:
-            raise PolicyError("database.path: not a DuckDB database that can be opened for reading")
-        return catalog
+            return catalog
+        raise PolicyError("database.path: not a DuckDB database that can be opened for reading")
 
     def count(self, compiled: CompiledQuery) -> Counts:
         """Run a compiled query in a worker thread, so that Ctrl-C stops it at once."""
