@@ -16,6 +16,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from dpsql.database import Database
     from dpsql.dbapi import (
         BINARY,
         DATETIME,
@@ -63,6 +64,7 @@ __all__ = [  # noqa: RUF022  grouped: connecting, results, PEP 249's constants, 
     "connect",
     "Connection",
     "Cursor",
+    "Database",
     "Policy",
     "Release",
     "Charge",
@@ -100,6 +102,7 @@ __all__ = [  # noqa: RUF022  grouped: connecting, results, PEP 249's constants, 
 
 _ERRORS = __all__[__all__.index("Warning") :]
 _MODULES = {
+    "Database": "dpsql.database",
     "Policy": "dpsql.policy",
     "Release": "dpsql.release",
     "Charge": "dpsql.privacy",

@@ -6,6 +6,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import duckdb
 import pytest
@@ -70,6 +71,27 @@ def test_what_runs_is_stopped_from_another_thread(engine: RemoteEngine, session:
     assert time.monotonic() - begun < 60  # it would take minutes
     assert caught.value.__cause__ is None
     assert session.run(COUNT).release is not None
+
+
+def test_stopping_one_statement_leaves_another_sessions(engine: RemoteEngine, session: Session) -> None:
+    other = Session(session.database, "another")
+    prepared = other.prepare(f"{COUNT[:-1]}3")
+
+    def run_long() -> None:
+        with session.statement():
+            engine._run(long_one(engine))
+
+    with ThreadPoolExecutor(2) as pool:
+        long = pool.submit(run_long)
+        answer = pool.submit(other.execute, prepared)
+        while not long.done():
+            session.cancel()
+            time.sleep(0.1)
+        with pytest.raises(Cancelled):
+            long.result()
+        assert answer.result().release is not None
+    other.close()
+    assert session.run("SHOW TABLES").table.num_rows == 1
 
 
 def test_a_stopped_vetting_is_no_verdict(engine: RemoteEngine, session: Session, monkeypatch) -> None:

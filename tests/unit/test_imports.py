@@ -57,7 +57,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "sqlalchemy": BASE | {"dbapi"},
     "audit": {"errors", "privacy", "noise", "order", "mechanisms"},
     # `import dpsql` gives the connector; within the product only the command line imports it.
-    ROOT: BASE | {"dbapi", "release", "policy", "ledger", "mechanisms", "estimates", "noise"},
+    ROOT: BASE | {"database", "dbapi", "release", "policy", "ledger", "mechanisms", "estimates", "noise"},
     "cli": BASE
     | {
         "render",
