@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from support.stores import Store
@@ -13,10 +11,7 @@ from support.stores import Store
 from dpsql.engines.remote import RemoteEngine
 from dpsql.engines.translate import Untranslatable
 from dpsql.session import Session
-
-sys.path.append(str(Path(__file__).parents[1] / "unit"))
-
-import test_sql_fixtures as fixtures
+from tests.unit.analysis import test_sql_fixtures as fixtures
 
 TABLES = ("visits", "users", "pages")
 
