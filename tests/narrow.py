@@ -11,3 +11,9 @@ def present(value: T | None) -> T:
     """Return the value, and fail where there is none."""
     assert value is not None
     return value
+
+
+def of_type(value: object, kind: type[T]) -> T:
+    """Return the value, and fail where it is of another type."""
+    assert isinstance(value, kind)
+    return value
