@@ -217,7 +217,7 @@ def test_base_hits_stand_for_the_limit(session: Session) -> None:
     options = "WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, base_hits = 2)"
     text = G.replace("SELECT", f"SELECT {options}") + " ABOVE THRESHOLD 5"
     found = of_type(selection(session, text), AboveThreshold)
-    assert (found.threshold, found.limit) == (5, None)
+    assert (found.threshold, found.limit) == (Fraction(5), None)
 
 
 @pytest.mark.parametrize(

@@ -138,7 +138,7 @@ def test_parameters_reach_options_and_clauses() -> None:
     )
     query = query_of(text, [0.7, Decimal("1e-9"), 4, 100])
     assert (query.options.epsilon, query.options.delta) == (Fraction(7, 10), Fraction(1, 10**9))
-    assert (query.clause.top, query.clause.threshold) == (4, 100)
+    assert (query.clause.top, query.clause.threshold) == (4, Fraction(100))
 
 
 @pytest.mark.parametrize("value", [-1, "0.7", True, None])

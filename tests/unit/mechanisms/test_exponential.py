@@ -33,10 +33,10 @@ class Scripted:
 class TestWhatItReturns:
     def test_finds_what_stands_out(self) -> None:
         found = exponential(FAR, 1)
-        assert (found.index.tolist(), found.index.dtype) == ([2], np.int64)
+        assert (found.index.tolist(), found.index.dtype) == ([2], np.dtype(np.int64))
         assert found.gap.dtype == np.float64
         assert abs(found.gap[0] - 10**6) < 100
-        assert (found.scale, found.charge) == (1, Charge(Fraction(1)))
+        assert (found.scale, found.charge) == (Fraction(1), Charge(Fraction(1)))
 
     def test_lowest(self) -> None:
         found = exponential(FAR - 10**7, 1, lowest=True)

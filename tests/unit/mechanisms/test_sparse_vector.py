@@ -140,7 +140,7 @@ class TestPlan:
 
     def test_released_scales_are_by_branch(self) -> None:
         found = adaptive_sparse_vector(in_public_order(FAR), 10, 4, 1, branches=3, share="1/2")
-        assert found.scales == (8, 16, 32)
+        assert found.scales == (Fraction(8), Fraction(16), Fraction(32))
         assert found.threshold_scale == 2
         assert found.share == Fraction(1, 2)
 

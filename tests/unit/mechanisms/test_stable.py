@@ -48,7 +48,7 @@ class TestFirstStable:
 
     def test_scales(self, noise: StableNoise) -> None:
         found = first_stable([5], 2, "1e-9", noise=noise, share="1/4", sensitivity=3)
-        assert (found.threshold_scale, found.scale) == (6, 4)
+        assert (found.threshold_scale, found.scale) == (Fraction(6), Fraction(4))
 
     def test_negative_distances_are_0(self, noise: StableNoise) -> None:
         found = first_stable([-(2**63), 2**63 - 1], 1, "1e-9", noise=noise, resolution=20)
@@ -77,7 +77,7 @@ class TestStableAnswers:
         found = stable_answers([FAR, 0, FAR, 0, FAR, 0], 2, 1, "1e-9", share="1/4")
         assert (found.index.tolist(), found.asked) == ([0, 2], 4)
         assert found.charge == Charge(Fraction(1), Fraction(1, 10**9))
-        assert (found.threshold_scale, found.scale) == (4, Fraction(16, 3))
+        assert (found.threshold_scale, found.scale) == (Fraction(4), Fraction(16, 3))
         one = stable_answers([FAR, 0, FAR], 2, 1, "1e-9", share="1/4")
         assert one.charge == Charge(Fraction(5, 8), Fraction(1, 10**9))
 

@@ -187,7 +187,7 @@ class TestMeasure:
         found = laplace(counts, 30)
         assert found.value.shape == (3,)
         assert np.abs(found.value - counts).max() < 30 * 40
-        assert (found.scale, found.charge) == (30, Charge(Fraction(1, 10)))
+        assert (found.scale, found.charge) == (Fraction(30), Charge(Fraction(1, 10)))
         assert laplace(counts, 30, sensitivity=2).charge == Charge(Fraction(1, 5))
         assert Fraction(1, 2**found.resolution) <= Fraction(30, 1024)
         assert laplace([], 1).charge == Charge()
