@@ -242,8 +242,10 @@ def moved(plan: Plan, whole: Counts, other: Counts) -> str:
         before, after = (_row(plan, seen, group) for seen in (whole, other))
         touches = False
         for place, (count, old, new) in enumerate(zip(plan.counts, before, after, strict=True)):
-            if (old is None or new is None) and getattr(plan.selection, "count", None) != place:
-                continue  # absent from an unknown domain for want of the count that orders
+            if old is None or new is None:
+                assert isinstance(plan.selection, (TopK, AboveThreshold))
+                if plan.selection.count != place:
+                    continue  # absent from an unknown domain for want of the count that orders
             n, m = old or 0, new or 0
             touches |= n != m
             low = 0 if count.monotone else -count.bound

@@ -253,9 +253,10 @@ def hints(session: Session) -> dict[str, str]:
     for case in REFUSED:
         with pytest.raises((QueryRefused, QuerySyntaxError, ProgrammingError)) as caught:
             session.prepare(case.values[0].statement)
-        hint = getattr(caught.value, "hint", None)
-        if hint is not None:
-            found[case.values[0].name.split()[1]] = hint
+        error = caught.value
+        assert isinstance(error, (QueryRefused, QuerySyntaxError))
+        if error.hint is not None:
+            found[case.values[0].name.split()[1]] = error.hint
     return found
 
 
