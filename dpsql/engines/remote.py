@@ -6,7 +6,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from contextlib import suppress
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import numpy as np
@@ -37,11 +37,11 @@ _CACHE_SIZE = 16
 """The most translated statements, and the most public relations, that are cached."""
 
 
-_Connection = TypeVar("_Connection")
-"""What runs one statement at a time, and can be stopped without stopping another's statement."""
+_Connection = Any
+"""What runs one statement at a time, and is stopped alone: a connection, or the tag of a statement."""
 
 
-class RemoteEngine(ABC, Generic[_Connection]):
+class RemoteEngine(ABC):
     """A private engine on another database system; subclasses implement its connection and catalog."""
 
     schema_database: SchemaDatabase
@@ -235,7 +235,7 @@ class RemoteEngine(ABC, Generic[_Connection]):
         """See `Engine`: an engine that knows a stored value's length without reading it tests always."""
         return False
 
-    def assume_within_length_limit(self, table: str, short: bool) -> None:
+    def assume_within_length_limit(self, table: str, short: bool) -> None:  # noqa: B027  nothing to do
         """See `Engine`."""
 
 

@@ -8,6 +8,7 @@ import duckdb
 
 from dpsql.policy import load
 from dpsql.session import Session
+from tests.narrow import engine_of, private
 
 from .events import Events, top
 from .measures import Figure, Goal, alone, beside
@@ -77,15 +78,13 @@ def fixed_cost(events: Events, rounds: int) -> Iterator[Figure]:
     )
     yield alone(group, "the same with functions, CASE and LIKE", lambda: session.prepare(joined), rounds)
     yield alone(group, "the whole statement", lambda: session.run(statement), rounds, goal=Goal("ours", 10))
-    prepared = session.prepare(statement)
-    assert prepared.plan is not None
-    assert prepared.method is not None
+    prepared = private(session.prepare(statement))
     plan, method = prepared.plan, prepared.method
-    counts = session.database.engines().engine.count(plan.compiled)
+    counts = engine_of(session).count(plan.compiled)
     yield alone(
         group,
         "  of which the engine's",
-        lambda: session.database.engines().engine.count(plan.compiled),
+        lambda: engine_of(session).count(plan.compiled),
         rounds,
     )
     yield alone(group, "  of which the mechanism's", lambda: method.run(counts), rounds)

@@ -15,7 +15,7 @@ import traceback
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Self
+from typing import Self, cast
 
 import duckdb
 import pyarrow as pa
@@ -23,9 +23,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpsql
+from dpsql.engines.duckdb.engine import DuckDBEngine
 from dpsql.errors import DatabaseError, Error, OperationalError
 from dpsql.policy import load
 from dpsql.session import Session
+from tests.narrow import engine_of
 
 WORD = "CANARY7F3A"
 NUMBER = 987654321987
@@ -263,8 +265,8 @@ def test_a_session_shows_nothing_of_a_cell(folder: Path, seen: Seen) -> None:
         run_all(session, seen, ["SHOW RELEASES", "SHOW PRIVACY BUDGET"])
         seen.parts += [repr(session), repr(session.budget())]
         seen.parts += [
-            repr(session.database.engines().engine),
-            repr(session.database.engines().schema_database),
+            repr(engine_of(session)),
+            repr(engine_of(session).schema_database),
         ]
         seen.parts.append(repr(session.prepare(ASKED[4])))
         seen.parts.append(ledger_bytes(folder))
@@ -352,7 +354,9 @@ def test_no_error_of_an_engine_gets_through(folder: Path, seen: Seen, kind: type
     try:
         session.run("SELECT COUNT(DISTINCT user_id) AS n FROM visits")
         args = ("utf-8", WORD.encode(), 0, 1, WORD) if kind is UnicodeDecodeError else (f"{WORD} {NUMBER}",)
-        session.database.engines().engine._opened = dict.fromkeys((True, False), Failing(kind(*args)))
+        engine = engine_of(session)
+        assert isinstance(engine, DuckDBEngine)
+        engine._opened = dict.fromkeys((True, False), cast("duckdb.DuckDBPyConnection", Failing(kind(*args))))
         with pytest.raises(OperationalError) as raised:
             session.run("SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE ms > 1")
         seen.error(raised.value)

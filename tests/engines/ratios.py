@@ -10,9 +10,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import duckdb
+
+from tests.narrow import engine_of, private
 
 sys.path.append(str(Path(__file__).parent))
 
@@ -60,10 +63,9 @@ def best(work: Callable[[], object]) -> float:
 
 def measure(name: str, session: Session, sources: dict[str, str], own: Callable[[str], object]) -> None:
     for what, (asked, exact) in ASKED.items():
-        plan = session.prepare(asked).plan
-        assert plan is not None
-        ours = best(lambda plan=plan: session.database.engines().engine.count(plan.compiled))
-        theirs = best(lambda exact=exact: own(exact.format(**sources)))
+        plan = private(session.prepare(asked)).plan
+        ours = best(partial(engine_of(session).count, plan.compiled))
+        theirs = best(partial(own, exact.format(**sources)))
         print(
             f"{name}: {what}: {ours * 1000:.0f} ms, itself {theirs * 1000:.0f} ms, ratio {ours / theirs:.2f}"
         )
@@ -73,14 +75,14 @@ def away(store: Store) -> None:
     with duckdb.connect() as connection:
         sources = store.put(connection, {n: f"SELECT * FROM '{DATA / n}.parquet'" for n in NAMES})
     session = store.session(store.policy((DATA / "clinic.toml").read_text("utf-8"), sources))
-    engine = session.database.engines().engine
+    engine = engine_of(session)
     if isinstance(store, SparkStore):
-        found = engine.session  # type: ignore[attr-defined]  SparkEngine
+        found = engine.session  # type: ignore[attr-defined]  # SparkEngine
         for name in NAMES:
             found.read.parquet(sources[name]).createOrReplaceTempView(name)
         measure("Spark", session, {n: n for n in NAMES}, lambda sql: found.sql(sql).toArrow())
     else:
-        measure("PostgreSQL", session, sources, engine._idle[-1].table)  # type: ignore[attr-defined]  PostgresEngine
+        measure("PostgreSQL", session, sources, engine._idle[-1].table)  # type: ignore[attr-defined]  # PostgresEngine
     session.close()
 
 

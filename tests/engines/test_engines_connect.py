@@ -17,6 +17,7 @@ import pytest
 from dpsql.errors import OperationalError, PolicyError, QueryRefused
 from dpsql.policy import load
 from dpsql.session import Session
+from tests.narrow import engine_of, private
 
 POLICY = """
 [database]
@@ -92,12 +93,13 @@ def test_a_catalog_table_is_counted_over_connect(address: str, tmp_path: Path) -
     owner.sql("CREATE VIEW shop.mixed AS SELECT * FROM shop.visits").collect()
     (tmp_path / "dpsql.toml").write_text(POLICY.format(engine=address), "utf-8")
     session = Session(load(tmp_path / "dpsql.toml"))
-    prepared = session.prepare(
-        "SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE user_id > 2 "
-        "GROUP BY page ORDER BY n DESC LIMIT 2"
+    prepared = private(
+        session.prepare(
+            "SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE user_id > 2 "
+            "GROUP BY page ORDER BY n DESC LIMIT 2"
+        )
     )
-    assert prepared.plan is not None
-    counts = session.database.engines().engine.count(prepared.plan.compiled)
+    counts = engine_of(session).count(prepared.plan.compiled)
     assert dict(zip(counts.keys.column("k0").to_pylist(), counts.n[0].tolist(), strict=True)) == {
         "a": 4,
         "b": 4,
@@ -109,12 +111,10 @@ def test_a_catalog_table_is_counted_over_connect(address: str, tmp_path: Path) -
     with pytest.raises(QueryRefused):
         session.run("SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE regexp_matches(page, 'a')")
     asked = "SELECT x.page, COUNT(DISTINCT v.user_id) AS n FROM visits v JOIN (VALUES {}) AS x(page) ON v.page = x.page GROUP BY x.page ORDER BY n DESC LIMIT 1"
-    two = [session.prepare(asked.format(keys)) for keys in ("('a'), ('zz')", "('b'), ('yy')")]
-    plans = [prepared.plan.compiled for prepared in two if prepared.plan is not None]
+    two = [private(session.prepare(asked.format(keys))) for keys in ("('a'), ('zz')", "('b'), ('yy')")]
+    plans = [prepared.plan.compiled for prepared in two]
     # The public rows of both go by one name; over Connect a name is looked up when the statement runs.
-    assert [
-        session.database.engines().engine.count(plans[i]).keys.column("k0").to_pylist() for i in (0, 1, 0)
-    ] == [
+    assert [engine_of(session).count(plans[i]).keys.column("k0").to_pylist() for i in (0, 1, 0)] == [
         ["a", "zz"],
         ["b", "yy"],
         ["a", "zz"],

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import duckdb
 import pytest
@@ -18,6 +19,7 @@ from dpsql.engines.translate import TargetColumn, Translated
 from dpsql.errors import OperationalError, PolicyError, QueryRefused
 from dpsql.session import Session
 from dpsql.types import BIGINT
+from tests.narrow import engine_of
 
 POLICY = """
 [budget]
@@ -53,8 +55,9 @@ def session(store: Store) -> Iterator[Session]:
 
 @pytest.fixture
 def engine(session: Session) -> RemoteEngine:
-    assert isinstance(session.database.engines().engine, RemoteEngine)
-    return session.database.engines().engine
+    found = engine_of(session)
+    assert isinstance(found, RemoteEngine)
+    return found
 
 
 def long_one(engine: RemoteEngine) -> Translated:
@@ -94,7 +97,9 @@ def test_stopping_one_statement_leaves_another_sessions(engine: RemoteEngine, se
     assert session.run("SHOW TABLES").table.num_rows == 1
 
 
-def test_a_stopped_vetting_is_no_verdict(engine: RemoteEngine, session: Session, monkeypatch) -> None:
+def test_a_stopped_vetting_is_no_verdict(
+    engine: RemoteEngine, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fetch = engine.fetch
     monkeypatch.setattr(engine, "fetch", lambda connection, _: fetch(connection, long_one(engine)))
     stopper = threading.Timer(1.5, session.cancel)
@@ -176,7 +181,7 @@ def test_types_come_from_the_catalog(store: Store) -> None:
 
 
 @pytest.fixture
-def postgres(postgres_address: str, tmp_path) -> PostgresStore:
+def postgres(postgres_address: str, tmp_path: Path) -> PostgresStore:
     return PostgresStore(tmp_path, postgres_address)
 
 
@@ -189,7 +194,7 @@ def test_postgres_writes_nothing(postgres: PostgresStore) -> None:
     )
     text = POLICY.replace('unique = [["visit_id"]]\n', "").replace('visit_id = "BIGINT", ', "")
     schema_database, engine = postgres.open(postgres.policy(text, {"visits": "plain"}))
-    connection = engine._idle[-1]  # type: ignore[attr-defined]  PostgresEngine
+    connection = engine._idle[-1]  # type: ignore[attr-defined]  # PostgresEngine
     for sql in (  # the whole statement is one transaction, which only reads
         "WITH w AS (INSERT INTO public.plain VALUES (1, 'a') RETURNING 1) SELECT * FROM w",
         "SELECT nextval('public.plain_seq')",

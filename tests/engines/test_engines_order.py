@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from random import Random
 
 import duckdb
@@ -10,6 +11,7 @@ from support.stores import Store
 
 from dpsql.policy import load
 from dpsql.session import Session
+from tests.narrow import engine_of, private
 
 POLICY = """
 [budget]
@@ -51,7 +53,7 @@ def copies() -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def sessions(store: Store, tmp_path_factory: pytest.TempPathFactory):
+def sessions(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Session]]:
     """DuckDB's session first, then the engine's, one a copy."""
     home = tmp_path_factory.mktemp("home")
     made = []
@@ -71,10 +73,9 @@ def sessions(store: Store, tmp_path_factory: pytest.TempPathFactory):
 def test_groups_come_as_from_duckdb_from_every_copy(sessions: list[Session], statement: str) -> None:
     found = []
     for session in sessions:
-        plan = session.prepare(statement).plan
-        assert plan is not None
+        plan = private(session.prepare(statement)).plan
         assert (plan.compiled.order is not None) == (statement in ORDERED)
-        counts = session.database.engines().engine.count(plan.compiled)
+        counts = engine_of(session).count(plan.compiled)
         assert (counts.order is None) == (plan.compiled.order is None)
         found.append((counts.keys.to_pylist(), counts.n[0].tolist()))
     assert all(one == found[0] for one in found)

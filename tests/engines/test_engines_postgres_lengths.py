@@ -19,6 +19,7 @@ from dpsql.engines.translate import Untranslatable
 from dpsql.errors import OperationalError, PolicyError, QueryRefused
 from dpsql.policy import load
 from dpsql.session import Session
+from tests.narrow import engine_of
 
 pytestmark = pytest.mark.postgres
 
@@ -83,16 +84,14 @@ SCAN = '(SELECT b."user_id" AS id, b."note" AS s FROM main."notes" AS b) AS t1'
 
 
 def test_longer_texts_are_null_at_the_scan(session: Session) -> None:
-    found = compare(session.database.engines().engine, f"SELECT t1.id AS id, strlen(t1.s) AS n FROM {SCAN}")  # type: ignore[arg-type]
+    found = compare(engine_of(session), f"SELECT t1.id AS id, strlen(t1.s) AS n FROM {SCAN}")  # type: ignore[arg-type]
     lengths = dict(zip(*(c.to_pylist() for c in found.columns), strict=True))
     assert {i for i, n in lengths.items() if n is None} == {*LONG, 11, 12}
     assert {lengths[i] for i in (1, 2, 4)} == {65536}
     documents = '(SELECT b."user_id" AS id, b."doc" AS s FROM main."notes" AS b) AS t1'
-    found = compare(
-        session.database.engines().engine, f"SELECT t1.id AS id FROM {documents} WHERE (t1.s IS NULL)"
-    )  # type: ignore[arg-type]
+    found = compare(engine_of(session), f"SELECT t1.id AS id FROM {documents} WHERE (t1.s IS NULL)")  # type: ignore[arg-type]
     assert found.column(0).to_pylist() == [11]
-    assert session.database.engines().engine.vet("notes")
+    assert engine_of(session).vet("notes")
 
 
 def test_every_form_takes_the_longest_texts_and_means_the_same(session: Session) -> None:
@@ -106,9 +105,7 @@ def test_every_form_takes_the_longest_texts_and_means_the_same(session: Session)
         for sql in forms("t1.s", "t1.s"):
             try:
                 began = time.perf_counter()
-                found = compare(
-                    session.database.engines().engine, f"SELECT t1.id AS id, {sql} AS x FROM {SCAN}"
-                )  # type: ignore[arg-type]
+                found = compare(engine_of(session), f"SELECT t1.id AS id, {sql} AS x FROM {SCAN}")  # type: ignore[arg-type]
                 slow[sql] = time.perf_counter() - began
             except Untranslatable:
                 continue
@@ -164,8 +161,8 @@ def test_statements_on_them_are_answered(session: Session) -> None:
 
 
 def test_bits_are_counted_beyond_two_to_the_31(session: Session) -> None:
-    engine = session.database.engines().engine
-    (form,) = engine.dialect.forms["bit_length"]  # type: ignore[attr-defined]  RemoteEngine
+    engine = engine_of(session)
+    (form,) = engine.dialect.forms["bit_length"]  # type: ignore[attr-defined]  # RemoteEngine
     rows = engine._idle[-1].ask(f"SELECT {str(form.text).format('note')} FROM long.notes WHERE user_id = 9")  # type: ignore[attr-defined]
     assert rows == [(2_400_000_000,)]
 
@@ -225,7 +222,7 @@ def test_a_table_that_changes_while_it_is_counted_is_not_answered_for(place: Pos
     )
     text = POLICY.replace("long.notes", "long.parent").replace(', doc = "VARCHAR"', "")
     schema_database, engine = place.open(load(written(place, text)))
-    connection, guards = engine._idle[-1], engine._guards.values()  # type: ignore[attr-defined]  PostgresEngine
+    connection, guards = engine._idle[-1], engine._guards.values()  # type: ignore[attr-defined]  # PostgresEngine
     assert connection.table("SELECT 1 AS x", guards).num_rows == 1
     problems: list[str] = []
 

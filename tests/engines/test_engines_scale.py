@@ -16,6 +16,7 @@ from dpsql.analysis import CompiledQuery
 from dpsql.engines import Counts
 from dpsql.policy import load
 from dpsql.session import Session
+from tests.narrow import engine_of
 
 GROUPS, ROWS, UNITS = 1_000_000, 50_000_000, 5_000_000
 POLICY = """
@@ -74,9 +75,7 @@ def test_a_million_groups_of_fifty_million_rows(folder: Path) -> None:
         print(f"\n{name}: answered in {whole:.1f} s, of which the engine counted {took[0]:.1f} s", flush=True)
         before = time.perf_counter()
         if name == "spark":
-            session.database.engines().engine.session.sql(
-                OWN.format(f"parquet.`{folder}/visits.parquet`")
-            ).toArrow()  # type: ignore[attr-defined]  SparkEngine
+            engine_of(session).session.sql(OWN.format(f"parquet.`{folder}/visits.parquet`")).toArrow()  # type: ignore[attr-defined]  # SparkEngine
         else:
             with duckdb.connect() as connection:
                 connection.sql(OWN.format(f"'{folder}/visits.parquet'")).to_arrow_table()
@@ -91,7 +90,7 @@ def _kept(session: Session) -> tuple[list[Counts], list[float]]:
     """Keep what the engine counts, and how long it took."""
     counted: list[Counts] = []
     took: list[float] = []
-    count = session.database.engines().engine.count
+    count = engine_of(session).count
 
     def keep(compiled: CompiledQuery) -> Counts:
         begun = time.perf_counter()
@@ -99,5 +98,5 @@ def _kept(session: Session) -> tuple[list[Counts], list[float]]:
         took.append(time.perf_counter() - begun)
         return counted[-1]
 
-    session.database.engines().engine.count = keep  # type: ignore[method-assign]  the test listens
+    engine_of(session).count = keep  # type: ignore[method-assign]  # the test listens
     return counted, took

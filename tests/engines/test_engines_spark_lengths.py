@@ -20,6 +20,7 @@ from dpsql.engines.spark.schema import columns_of, scan
 from dpsql.engines.translate import Untranslatable, translate_text
 from dpsql.errors import PolicyError, QueryRefused
 from dpsql.session import Session
+from tests.narrow import engine_of
 
 pytestmark = pytest.mark.spark
 
@@ -64,17 +65,17 @@ def session(place: SparkStore) -> Iterator[Session]:
 
 
 def test_longer_texts_are_null_at_the_scan(session: Session) -> None:
-    found = compare(session.database.engines().engine, f"SELECT t1.id AS id, strlen(t1.s) AS n FROM {SCAN}")  # type: ignore[arg-type]
+    found = compare(engine_of(session), f"SELECT t1.id AS id, strlen(t1.s) AS n FROM {SCAN}")  # type: ignore[arg-type]
     lengths = dict(zip(*(c.to_pylist() for c in found.columns), strict=True))
     assert {i for i, n in lengths.items() if n is None} == set(LONG)
     assert {lengths[i] for i in (1, 2, 4)} == {65536}
-    assert session.database.engines().engine.vet("notes")
+    assert engine_of(session).vet("notes")
 
 
 def test_every_form_takes_the_longest_texts_and_means_the_same(session: Session) -> None:
     """The same rows in DuckDB, with NULL where the scan has NULL; many forms in each statement."""
     written, slow = [], {}
-    engine: RemoteEngine = session.database.engines().engine  # type: ignore[assignment]
+    engine: RemoteEngine = engine_of(session)  # type: ignore[assignment]
     for sql in forms("t1.s", "t1.s"):
         with suppress(Untranslatable):
             translate_text(

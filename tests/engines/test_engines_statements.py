@@ -11,8 +11,11 @@ import duckdb
 import pytest
 from support.stores import Store
 
+from dpsql import Release
+from dpsql.engines import Counts
 from dpsql.policy import load
 from dpsql.session import Session
+from tests.narrow import engine_of, private
 
 DATA = Path(__file__).parents[2] / "data"
 
@@ -74,12 +77,10 @@ def away(store: Store) -> Iterator[Session]:
 
 @pytest.mark.parametrize("statement", TEN.values(), ids=TEN)
 def test_three_engines_count_and_charge_the_same(statement: str, home: Session, away: Session) -> None:
-    ours, theirs = home.prepare(statement), away.prepare(statement)
-    assert ours.plan is not None
-    assert theirs.plan is not None
+    ours, theirs = private(home.prepare(statement)), private(away.prepare(statement))
     assert ours.plan.compiled.sql == theirs.plan.compiled.sql
     assert ours.price == theirs.price
-    exact, counts = home.engine.count(ours.plan.compiled), away.engine.count(theirs.plan.compiled)
+    exact, counts = engine_of(home).count(ours.plan.compiled), engine_of(away).count(theirs.plan.compiled)
     assert exact.keys.schema == counts.keys.schema
     a, b = rows(exact), rows(counts)
     assert a == b
@@ -94,12 +95,12 @@ def test_three_engines_count_and_charge_the_same(statement: str, home: Session, 
         _differs_by_noise_alone(release, found)
 
 
-def rows(counts) -> dict[tuple, tuple]:
+def rows(counts: Counts) -> dict[tuple[object, ...], tuple[int, ...]]:
     keys = list(zip(*(c.to_pylist() for c in counts.keys.columns), strict=True)) or [()]
     return dict(zip(keys, zip(*(n.tolist() for n in counts.n), strict=True), strict=True))
 
 
-def _differs_by_noise_alone(release, found: dict[tuple, tuple]) -> None:
+def _differs_by_noise_alone(release: Release, found: dict[tuple[object, ...], tuple[int, ...]]) -> None:
     """Each released count is within 60 scales of the exact one: an honest release misses with e^-30 or less."""
     width = len(release.keys)
     table = [tuple(row.values()) for row in release.rows.to_pylist()]

@@ -87,7 +87,7 @@ def instead(database: Database, sql: str) -> Callable[[object], object]:
     return lambda _: engine._run(lambda cursor: cursor.sql(sql).to_arrow_table(), "stopped", counts_only=True)
 
 
-def cancelled(session: Session, running: Future[object]) -> None:
+def cancelled(session: Session, running: Future[Any]) -> None:
     """Cancel what a session runs, again and again: the first time may be before it has begun."""
     while not running.done():
         session.cancel()
@@ -112,8 +112,8 @@ def test_statements_of_two_analysts_run_at_once_and_each_pays(
         release = answer.result().release
         assert release is not None
         assert abs(release.rows.column("n")[0].as_py() - UNITS) < 40  # false alarms: e^-40
-    assert (alice.budget().spent.epsilon, bob.budget().spent.epsilon) == (3, 1)
-    assert (alice.budget().remaining.epsilon, bob.budget().remaining.epsilon) == (17, 9)
+    assert [one.budget().spent.epsilon for one in (alice, bob)] == [Fraction(3), Fraction(1)]
+    assert [one.budget().remaining.epsilon for one in (alice, bob)] == [Fraction(17), Fraction(9)]
     assert database.ledger.budget().spent.epsilon == 4
     assert [r.statement for r in database.ledger.releases("bob")] == [COUNT]
 
@@ -135,7 +135,7 @@ def test_cancelling_one_statement_leaves_the_others(
         return true(compiled)
 
     monkeypatch.setattr(engine, "count", count)
-    hers: Future[object] = Future()
+    hers: Future[Any] = Future()
 
     def ask() -> None:
         try:
@@ -161,7 +161,7 @@ def test_cancelling_a_public_statement_leaves_the_others(
     alice, bob = Session(database, "alice"), Session(database, "bob")
     hers = pool.submit(alice.run, ENDLESS)
     his = pool.submit(bob.run, LONG)
-    cancelled(alice, hers)  # type: ignore[arg-type]  a future of a result
+    cancelled(alice, hers)
     with pytest.raises(Cancelled, match="nothing was charged"):
         hers.result()
     assert his.result().table.column("n0").to_pylist() == [0]
@@ -293,7 +293,7 @@ def test_a_forks_child_cannot_use_its_parents_database(database: Database) -> No
         lambda: dpsql.connect(database, analyst="alice"),
     ]
     for use in uses:
-        assert in_a_child(use) == "InterfaceError"  # type: ignore[arg-type]
+        assert in_a_child(use) == "InterfaceError"
     assert in_a_child(lambda: database.__exit__(None, None, None)) == "nothing"
     assert Session(database, "alice").run(COUNT).release is not None
 

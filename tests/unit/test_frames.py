@@ -17,8 +17,10 @@ from dpsql import session as session_module
 from dpsql.engines import CANCELLED, Cancelled, Counts
 from dpsql.errors import Error, OperationalError
 from dpsql.policy import load
+from dpsql.prepared import PreparedPrivate
 from dpsql.release import Release
 from dpsql.session import Session
+from tests.narrow import engine_of, of_type
 
 POLICY = """
 [budget]
@@ -103,7 +105,7 @@ def found(error: BaseException) -> list[str]:
 
 
 def method(session: Session, error: BaseException, patch: pytest.MonkeyPatch) -> None:
-    kind = type(session.prepare(TOP).method)
+    kind = type(of_type(session.prepare(TOP), PreparedPrivate).method)
     true = kind.run
 
     def run(self: object, counts: Counts) -> object:
@@ -117,7 +119,7 @@ def calculate(session: Session, error: BaseException, patch: pytest.MonkeyPatch)
     def fails(table: pa.Table, expressions: object) -> object:
         raise error
 
-    patch.setattr(session.database.engines().schema_database, "calculate", fails)
+    patch.setattr(engine_of(session).schema_database, "calculate", fails)
 
 
 def writing(session: Session, error: BaseException, patch: pytest.MonkeyPatch) -> None:
@@ -135,13 +137,13 @@ def settling(session: Session, error: BaseException, patch: pytest.MonkeyPatch) 
 
 
 def counting(session: Session, error: BaseException, patch: pytest.MonkeyPatch) -> None:
-    true = session.database.engines().engine.count
+    true = engine_of(session).count
 
     def fails(compiled: Any) -> object:
         rows = true(compiled)
         raise type(error)(rows, *error.args) if isinstance(error, ValueError) else error
 
-    patch.setattr(session.database.engines().engine, "count", fails)
+    patch.setattr(engine_of(session), "count", fails)
 
 
 ERRORS = [
@@ -208,10 +210,10 @@ def test_a_vetting_that_ends_badly(session: Session, monkeypatch: pytest.MonkeyP
     for error in ERRORS:
 
         def vet(name: str, error: BaseException = error) -> bool:
-            rows = session.database.engines().engine.count(session.prepare(COUNT).plan.compiled)  # type: ignore[union-attr]
+            rows = engine_of(session).count(of_type(session.prepare(COUNT), PreparedPrivate).plan.compiled)
             raise error if rows else KeyError
 
-        monkeypatch.setattr(session.database.engines().engine, "vet", vet)
+        monkeypatch.setattr(engine_of(session), "vet", vet)
         with pytest.raises(BaseException) as caught:
             session.run(COUNT)
         assert found(caught.value) == []
@@ -222,7 +224,7 @@ def test_a_vetting_that_ends_badly(session: Session, monkeypatch: pytest.MonkeyP
 def test_the_search_finds_what_is_there(session: Session) -> None:
     space: dict[str, Any] = {}
     exec("def fails(rows):\n    kept = [{'a': (rows,)}]\n    raise ValueError", space)
-    counts = session.database.engines().engine.count(session.prepare(COUNT).plan.compiled)  # type: ignore[union-attr]
+    counts = engine_of(session).count(of_type(session.prepare(COUNT), PreparedPrivate).plan.compiled)
     for value in (counts, counts.n[0], int(counts.n[0][0]), pa.table({"n": [CANARY]}), lambda: counts):
         with pytest.raises(ValueError) as caught:
             space["fails"](value)

@@ -9,7 +9,9 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -18,12 +20,14 @@ import pytest
 
 from dpsql import connect
 from dpsql.engines import Cancelled
+from dpsql.engines.duckdb.engine import DuckDBEngine
 from dpsql.errors import BudgetExceeded, Error, InterfaceError, OperationalError, ProgrammingError
 from dpsql.language import plain
 from dpsql.mechanisms import Checked
 from dpsql.policy import load
 from dpsql.privacy import Charge, exact
 from dpsql.session import Session
+from tests.narrow import engine_of, present, private
 
 POLICY = """
 [budget]
@@ -72,7 +76,7 @@ def states(session: Session) -> list[str]:
     return [entry.state for entry in session.ledger.entries()][::-1]
 
 
-def in_a_child(work: Callable[[], None]) -> str:
+def in_a_child(work: Callable[[], object]) -> str:
     """Run work in a fork's child; return the name of what it raised."""
     read, write = os.pipe()
     child = os.fork()
@@ -127,7 +131,7 @@ class Whole(int):
         raise AssertionError("it met the count")
 
     @property
-    def numerator(self) -> int:  # type: ignore[override]  # it is to lie
+    def numerator(self) -> int:
         return self
 
 
@@ -153,9 +157,9 @@ class Closing(list):  # type: ignore[type-arg]
 
     act: Callable[[], object] = staticmethod(lambda: None)
 
-    def __getitem__(self, place: object) -> object:
+    def __getitem__(self, place: Any) -> Any:
         self.act()
-        return super().__getitem__(place)  # type: ignore[index]
+        return super().__getitem__(place)
 
     def __iter__(self) -> Iterator[object]:
         self.act()
@@ -209,7 +213,7 @@ def test_a_guess_never_meets_the_count(session: Session) -> None:
 def waiting(session: Session, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[threading.Event, ...]]:
     """Let the engine wait in the middle of a count."""
     inside, go = threading.Event(), threading.Event()
-    true = session.database.engines().engine.count
+    true = engine_of(session).count
 
     def count(compiled: object) -> object:
         inside.set()
@@ -217,7 +221,7 @@ def waiting(session: Session, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple
         return true(compiled)  # type: ignore[arg-type]
 
     with monkeypatch.context() as patch:
-        patch.setattr(session.database.engines().engine, "count", count)
+        patch.setattr(engine_of(session), "count", count)
         yield inside, go
 
 
@@ -275,13 +279,13 @@ def test_a_signal_handler_cannot_use_what_is_in_use(
         except Error as error:
             refused.append(type(error))
 
-    true = session.database.engines().engine.count
+    true = engine_of(session).count
 
     def count(compiled: object) -> object:
         signal.raise_signal(signal.SIGUSR1)
         return true(compiled)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(session.database.engines().engine, "count", count)
+    monkeypatch.setattr(engine_of(session), "count", count)
     before = signal.signal(signal.SIGUSR1, handler)
     try:
         assert stream.count(COUNT, 1000).hit is False
@@ -297,7 +301,7 @@ def test_a_forks_child_gets_nothing_from_its_parents_objects(folder: Path) -> No
     session = con._session
     cursor = con.execute("SELECT 1")
     stream = con.checked(tolerance=5, epsilon=1, misses=1)
-    prepared = session.prepare(COUNT)
+    prepared = private(session.prepare(COUNT))
     acts: list[Callable[[], object]] = [
         lambda: stream.count(COUNT, 1000),
         stream.close,
@@ -312,13 +316,14 @@ def test_a_forks_child_gets_nothing_from_its_parents_objects(folder: Path) -> No
         lambda: session.run(COUNT),
         lambda: session.execute(prepared),
         session.close,
-        lambda: session.database.engines().engine.count(prepared.plan.compiled),
+        lambda: engine_of(session).count(prepared.plan.compiled),
         lambda: stream._run.close(Charge()),
     ]
     for act in acts:
         assert in_a_child(act) == "InterfaceError"
-    for leave in (stream, con):
-        assert in_a_child(lambda leave=leave: leave.__exit__(None, None, None)) == "nothing"
+    leaves: tuple[Callable[..., object], ...] = (stream.__exit__, con.__exit__)
+    for leave in leaves:
+        assert in_a_child(partial(leave, None, None, None)) == "nothing"
     assert states(session) == ["reserved"]
     # A child of a child, by whatever number it goes, is no parent either.
     assert in_a_child(lambda: [None, stream.count(COUNT, 1000)]) == "InterfaceError"
@@ -418,11 +423,14 @@ LONG = "SELECT COUNT(*) AS n0 FROM range(100000) AS a, range(1000000) AS b WHERE
 def instead(session: Session, sql: str) -> Callable[[object], object]:
     """Return a count that runs another statement in the engine's own way."""
 
+    engine = engine_of(session)
+    assert isinstance(engine, DuckDBEngine)
+
     def count(compiled: object) -> object:
         def work(cursor: duckdb.DuckDBPyConnection) -> pa.Table:
             return cursor.sql(sql).to_arrow_table()
 
-        made = session.database.engines().engine._run(work, "stopped", counts_only=False)
+        made = engine._run(work, "stopped", counts_only=False)
         if made is None:
             raise OperationalError("failed")
         return made
@@ -434,22 +442,25 @@ def test_a_failure_stays_one_whatever_is_cancelled_afterwards(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Cancelled at once when the engine has failed, and again until the error is raised."""
-    true = session.database.engines().engine._reopen
+    engine = engine_of(session)
+    assert isinstance(engine, DuckDBEngine)
+    true = engine._reopen
 
     def reopen() -> None:
         session.cancel()
         true()
 
-    monkeypatch.setattr(session.database.engines().engine, "_reopen", reopen)
+    monkeypatch.setattr(engine_of(session), "_reopen", reopen)
 
-    def work(cursor: duckdb.DuckDBPyConnection) -> object:
+    def work(cursor: duckdb.DuckDBPyConnection) -> pa.Table:
         try:
             return cursor.sql(BROKEN).to_arrow_table()
         finally:
             session.cancel()
 
-    engine = session.database.engines().engine
-    monkeypatch.setattr(engine, "count", lambda _: engine._run(work, "stopped", counts_only=False).num_rows)
+    monkeypatch.setattr(
+        engine, "count", lambda _: present(engine._run(work, "stopped", counts_only=False)).num_rows
+    )
     with pytest.raises(OperationalError, match="could not finish") as caught:
         session.run(COUNT)
     assert not isinstance(caught.value, Cancelled)
@@ -461,7 +472,7 @@ def test_a_failure_stays_one_whatever_is_cancelled_afterwards(
 def test_what_the_engine_reports_as_interrupted_is_cancelled(
     session: Session, monkeypatch: pytest.MonkeyPatch, delay: float
 ) -> None:
-    monkeypatch.setattr(session.database.engines().engine, "count", instead(session, LONG))
+    monkeypatch.setattr(engine_of(session), "count", instead(session, LONG))
     ended = threading.Event()
 
     def stop() -> None:
@@ -488,8 +499,8 @@ def test_a_ctrl_c_that_meets_a_failure_does_not_hide_it(
     def reopen() -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(session.database.engines().engine, "_reopen", reopen)
-    monkeypatch.setattr(session.database.engines().engine, "count", instead(session, BROKEN))
+    monkeypatch.setattr(engine_of(session), "_reopen", reopen)
+    monkeypatch.setattr(engine_of(session), "count", instead(session, BROKEN))
     with pytest.raises(KeyboardInterrupt):
         session.run(COUNT)
     assert states(session) == ["failed"]
@@ -504,7 +515,7 @@ def test_a_ctrl_c_in_the_way_of_another_error_is_no_cancel(
         finally:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(session.database.engines().engine, "count", count)
+    monkeypatch.setattr(engine_of(session), "count", count)
     with pytest.raises(KeyboardInterrupt):
         session.run(COUNT)
     assert states(session) == ["failed"]
@@ -516,7 +527,7 @@ def test_a_ctrl_c_while_the_analyst_handles_an_error_is_a_cancel(
     def count(compiled: object) -> object:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(session.database.engines().engine, "count", count)
+    monkeypatch.setattr(engine_of(session), "count", count)
 
     class Handling:
         """Runs the statement while an error of the analyst's own is handled."""
@@ -538,7 +549,7 @@ def test_leaving_the_process_in_the_middle_is_a_failure(
     def count(compiled: object) -> object:
         raise SystemExit(3)
 
-    monkeypatch.setattr(session.database.engines().engine, "count", count)
+    monkeypatch.setattr(engine_of(session), "count", count)
     with pytest.raises(SystemExit) as caught:
         session.run(COUNT)
     assert caught.value.code == 3
@@ -555,7 +566,7 @@ def test_connections_at_once_share_one_allowance(folder: Path) -> None:
             over.wait(60)
             raise RuntimeError
 
-        session.database.engines().engine.count = count  # type: ignore[method-assign]
+        engine_of(session).count = count  # type: ignore[assignment,method-assign]
         at_once.wait(60)
         try:
             session.run(f"{COUNT} WHERE user_id > 5")
@@ -582,7 +593,7 @@ def test_many_names_have_the_policys_allowance(folder: Path) -> None:
     failed = 0
     for name in range(5):
         session = Session(load(folder / "dpsql.toml"), f"name {name}")
-        session.database.engines().engine.count = lambda _: 1 // 0  # type: ignore[method-assign,assignment,return-value]
+        engine_of(session).count = lambda _: 1 // 0  # type: ignore[method-assign,assignment,return-value]
         for _ in range(2):
             with pytest.raises(OperationalError) as caught:
                 session.run(COUNT)

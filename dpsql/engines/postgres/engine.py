@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["PostgresEngine"]
 
 
-class PostgresEngine(RemoteEngine[Connection]):
+class PostgresEngine(RemoteEngine):
     """Implements `dpsql.engines.Engine` on PostgreSQL."""
 
     def __init__(self, policy: Policy) -> None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["SparkEngine"]
 
 
-class SparkEngine(RemoteEngine[str]):
+class SparkEngine(RemoteEngine):
     """Implements `dpsql.engines.Engine` on Spark; a statement is known to Spark by its tag."""
 
     def __init__(self, policy: Policy) -> None:

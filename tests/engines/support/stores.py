@@ -17,6 +17,7 @@ from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.engines.translate import translate_text
 from dpsql.policy import Policy, Table, UnitColumn, load
 from dpsql.session import Session
+from tests.narrow import engine_of
 
 PLAIN = {
     # Small statements: Spark spends its time on compiling and on empty tasks.
@@ -57,7 +58,7 @@ class Store:
 
     def session(self, policy: Policy) -> Session:
         session = Session(policy)
-        self.tune(session.database.engines().engine)
+        self.tune(engine_of(session))
         return session
 
     def open(self, policy: Policy) -> tuple[SchemaDatabase, RemoteEngine]:
@@ -151,7 +152,7 @@ class SparkStore(Store):
 
     def tune(self, engine: object) -> None:
         for name, value in PLAIN.items():
-            engine.session.conf.set(name, value)  # type: ignore[attr-defined]  SparkEngine
+            engine.session.conf.set(name, value)  # type: ignore[attr-defined]  # SparkEngine
 
 
 def compare(engine: RemoteEngine, sql: str) -> pa.Table:

@@ -15,10 +15,11 @@ from dpsql.engines import length_check_key
 from dpsql.engines.duckdb import settings
 from dpsql.engines.duckdb.engine import DuckDBEngine
 from dpsql.errors import PolicyError, QueryRefused
-from dpsql.language import parse
+from dpsql.language import Query, parse
 from dpsql.owner import verify
 from dpsql.policy import Policy, load
 from dpsql.session import Session
+from tests.narrow import engine_of, of_type, private
 
 POLICY = """
 {engine}
@@ -49,19 +50,18 @@ def made(tmp_path: Path) -> Make:
 
 
 def exact(session: Session, statement: str) -> int:
-    query = parse(statement)
+    query = of_type(parse(statement), Query)
     plan = analyse(
         query,
         session.policy,
-        session.database.engines().schema_database,
+        engine_of(session).schema_database,
         complete(query.options, session.defaults),
     )
-    return int(session.database.engines().engine.count(plan.compiled).n[0].sum())
+    return int(engine_of(session).count(plan.compiled).n[0].sum())
 
 
 def scanned(session: Session) -> str:
-    assert isinstance(session.database.engines().engine, DuckDBEngine)
-    return session.database.engines().engine._scan("notes")
+    return of_type(engine_of(session), DuckDBEngine)._scan("notes")
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_a_row_whose_fact_has_a_longer_value_is_not_read(made: Make) -> None:
     session = Session(made(rows, more='unique = [["note"]]'))
     assert exact(session, "SELECT COUNT(DISTINCT user_id) AS n FROM notes") == 3
     assert exact(session, COUNT + "note IS NULL") == 0
-    assert session.database.engines().engine.vet("notes")
+    assert engine_of(session).vet("notes")
     session.close()
 
 
@@ -126,11 +126,11 @@ def test_where_no_value_is_longer_the_scan_does_without_the_test_and_nothing_els
     short = "SELECT i AS user_id, 'a' || i AS note FROM range(50) AS r(i)"
     statement = COUNT + "note LIKE 'a1%'"
     session = Session(made(short))
-    before = session.prepare(statement).counting.sql
+    before = private(session.prepare(statement)).counting.sql
     assert "strlen" in scanned(session)
     assert session.run(statement).release is not None
     assert "strlen" not in scanned(session)
-    assert session.prepare(statement).counting.sql == before
+    assert private(session.prepare(statement)).counting.sql == before
     assert exact(session, statement) == 11
     session.close()
     # Another session knows it from the ledger; other data is tested again.

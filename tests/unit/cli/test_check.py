@@ -17,6 +17,7 @@ from dpsql.owner import Report, verify
 from dpsql.owner.units import looks_like_units
 from dpsql.policy import load
 from dpsql.session import Session
+from tests.narrow import engine_of
 
 POLICY = """
 [budget]
@@ -114,7 +115,7 @@ def test_what_passed_is_not_read_again_before_the_first_statement(
     def read_again(table: str) -> bool:
         raise AssertionError(table)
 
-    monkeypatch.setattr(session.database.engines().engine, "vet", read_again)
+    monkeypatch.setattr(engine_of(session), "vet", read_again)
     asked = (
         "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5) COUNT(DISTINCT user_id) AS n FROM visits"
     )
