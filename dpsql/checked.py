@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
     from fractions import Fraction
-    from types import TracebackType
 
     from numpy.typing import ArrayLike, NDArray
 
@@ -87,9 +86,7 @@ class _Stream:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         # A child of a fork leaves the block as well; the stream is its parent's.
         if self._session.turn.in_own_process:
             self.close()

@@ -20,7 +20,6 @@ from dpsql.versions import CHANGING, Stamps, Versions
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterable
-    from types import TracebackType
 
     from dpsql.engines.schema_database import SchemaDatabase
     from dpsql.policy import Table
@@ -86,6 +85,7 @@ class Database:
             engine = open_engine(self.policy)
             engines = Engines(engine, self.versions, stamps)
             finalizer = weakref.finalize(engines, _close, self._process, engine)
+            finalizer.atexit = False
             if self.versions.held() == held:
                 return engines, finalizer
         raise OperationalError(CHANGING)
@@ -142,9 +142,7 @@ class Database:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         # A child of a fork leaves the block as well; the database is its parent's.
         if self._process.in_own_process:
             self.close()

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import TYPE_CHECKING
 
 from dpsql.errors import InterfaceError
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 __all__ = ["OwnerProcess", "Turn"]
 
@@ -70,8 +66,6 @@ class Turn(OwnerProcess):
             raise InterfaceError(f"this {self._what} is in use: what it runs must end first")
         self._taken = True
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._taken = False
         self._lock.release()

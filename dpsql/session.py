@@ -232,12 +232,7 @@ class Session:
             return self._keep(CheckedCounts(self, *wanted))
 
     def median_oracle(
-        self,
-        hypotheses: ArrayLike,
-        *,
-        tolerance: Number,
-        epsilon: Number,
-        misses: int | None = None,
+        self, hypotheses: ArrayLike, *, tolerance: Number, epsilon: Number, misses: int | None = None
     ) -> MedianCounts:
         """Open a stream of counts guessed by the median of hypotheses."""
         wanted = plain_array(hypotheses), exact(tolerance), exact(epsilon), plain_whole(misses)

@@ -9,7 +9,6 @@ from dpsql.dbapi.cursor import Cursor
 
 if TYPE_CHECKING:
     import os
-    from types import TracebackType
 
     from dpsql.checked import CheckedCounts
     from dpsql.database import Database
@@ -124,9 +123,7 @@ class Connection:
         self._session.check()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         # A child of a fork leaves the block as well; the connection is its parent's.
         if self._session.turn.in_own_process and not self._session.closed:
             self.close()

@@ -9,7 +9,6 @@ from dpsql.errors import InterfaceError, NotSupportedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from types import TracebackType
 
     import pyarrow as pa
 
@@ -209,9 +208,7 @@ class Cursor:
         self._check_open()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def _begin(self) -> None:

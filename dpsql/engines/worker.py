@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from dpsql.engines.protocol import Cancelled
@@ -70,27 +71,21 @@ def running_statement(begun: RunningStatement | None = None) -> Iterator[Running
         _here.statement = outer
 
 
+@dataclass(eq=False, slots=True)
 class _Job(Generic[_Result]):
     """One piece of work: what it runs, its timeout, and how it ended."""
 
-    def __init__(
-        self,
-        work: Callable[[], _Result],
-        interrupted: Callable[[BaseException], bool],
-        timeout: float | None,
-        statement: RunningStatement,
-    ) -> None:
-        self._work = work
-        self._interrupted = interrupted
-        self._statement = statement
-        self._timeout = timeout
-        self._start = time.monotonic()
-        self._given_up = False
-        self._gate = threading.Lock()
-        self._begun = False
-        self.result: _Result | None = None
-        self.interrupted = False
-        self.done = threading.Event()
+    _work: Callable[[], _Result]
+    _interrupted: Callable[[BaseException], bool]
+    _timeout: float | None
+    _statement: RunningStatement
+    _start: float = field(default_factory=time.monotonic)
+    _gate: threading.Lock = field(default_factory=threading.Lock)
+    _begun: bool = False
+    _given_up: bool = False
+    result: _Result | None = None
+    interrupted: bool = False
+    done: threading.Event = field(default_factory=threading.Event)
 
     @property
     def _stop_requested(self) -> bool:

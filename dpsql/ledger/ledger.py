@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Self
 
 from dpsql.errors import InterfaceError, ProgrammingError
@@ -98,9 +98,7 @@ class Ledger:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def reserve(

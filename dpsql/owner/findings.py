@@ -37,17 +37,9 @@ class Report:
         """Number of findings that contradict the policy."""
         return sum(finding.level == "wrong" for finding in self.findings)
 
-    def ok(self, place: str, text: str) -> None:
-        """Add a finding that agrees with the policy."""
-        self.findings.append(Finding("ok", place, text))
-
-    def note(self, place: str, text: str) -> None:
-        """Add a finding that the owner should know of."""
-        self.findings.append(Finding("note", place, text))
-
-    def bad(self, place: str, text: str) -> None:
-        """Add a finding that contradicts the policy."""
-        self.findings.append(Finding("wrong", place, text))
+    def add(self, level: str, place: str, text: str) -> None:
+        """Add a finding."""
+        self.findings.append(Finding(level, place, text))
 
 
 def times(number: int, word: str) -> str:

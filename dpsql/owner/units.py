@@ -48,9 +48,9 @@ def _report_ownerless(
     else:
         every, how = f"every row finds its unit through {unit.table}", f"no unit through {unit.table}"
     if nobody:
-        report.note(place, f"{times(nobody, 'row')} of {rows:,} have {how}: they are never counted")
+        report.add("note", place, f"{times(nobody, 'row')} of {rows:,} have {how}: they are never counted")
     else:
-        report.ok(place, every)
+        report.add("ok", place, every)
 
 
 def _report_second_units(
@@ -69,7 +69,7 @@ def _report_second_units(
                 f"{shared:,} of its {times(values, 'value')} are units as well; a row protects only the unit "
                 f"that {own} names, not the one named here"
             )
-            report.note(joined("tables", table.name, "columns", column), text)
+            report.add("note", joined("tables", table.name, "columns", column), text)
 
 
 def looks_like_units(column: str, values: int, shared: int, units: int) -> bool:
@@ -94,7 +94,7 @@ def verify_others(report: Report, inspector: Inspector, policy: Policy) -> None:
         # A source that cannot be read was reported before.
         with suppress(UnreadableError):
             if (text := next(texts, None)) is not None:
-                report.note(joined("tables", table.name, "unit"), text)
+                report.add("note", joined("tables", table.name, "unit"), text)
 
 
 def _kind(table: Table) -> str | None:
@@ -142,12 +142,12 @@ def verify_kinds(report: Report, inspector: Inspector, policy: Policy) -> None:
             columns[fold(table.unit.column)] = name
             if found != expected:
                 text = f"is {found}, but units of the same kind in {first} are {expected}: they never match"
-                report.bad(joined("tables", name, "unit"), text)
+                report.add("wrong", joined("tables", name, "unit"), text)
     for name, table in policy.tables.items():
         for column, _ in inspector.readers[name].columns if table.public else ():
             if fold(column) in columns:
                 text = f"is the unit in {columns[fold(column)]}: is it right that all may see it here?"
-                report.note(joined("tables", name, "columns", column), text)
+                report.add("note", joined("tables", name, "columns", column), text)
 
 
 def _unit_type(inspector: Inspector, kind: str) -> str:

@@ -39,14 +39,14 @@ def verify(policy: Policy, on_progress: Callable[[str], None] = lambda table: No
     try:
         inspector = Inspector(policy)
     except PolicyError as problem:
-        report.bad("policy", problem.message + (f" ({problem.hint})" if problem.hint else ""))
+        report.add("wrong", "policy", problem.message + (f" ({problem.hint})" if problem.hint else ""))
         return report
     try:
         for table in policy.tables.values():
             on_progress(table.name)
             if table.trust_source and not table.public:
                 text = "trust_source is set: its rows were not read, nothing about them was verified"
-                report.note(joined("tables", table.name), text)
+                report.add("note", joined("tables", table.name), text)
             else:
                 _verify_table(report, inspector, policy, table, versions)
         verify_kinds(report, inspector, policy)
@@ -55,7 +55,9 @@ def verify(policy: Policy, on_progress: Callable[[str], None] = lambda table: No
         inspector.close()
     if versions.stamps() != stamps:
         report.passed.clear()
-        report.note("policy", "files changed while they were read: run it again, nothing is remembered")
+        report.add(
+            "note", "policy", "files changed while they were read: run it again, nothing is remembered"
+        )
     return report
 
 
@@ -66,7 +68,9 @@ def _verify_table(
     version, before = source_version(policy, table, versions), report.wrong
     try:
         rows, lost = inspector.read(table.name)
-        report.ok(place, f"{'public' if table.public else 'private'}, {times(rows, 'row')}, all readable")
+        report.add(
+            "ok", place, f"{'public' if table.public else 'private'}, {times(rows, 'row')}, all readable"
+        )
         _verify_values(report, inspector, table, lost)
         short = _verify_lengths(report, inspector, policy, table)
         for i, fact in enumerate(table.unique):
@@ -87,11 +91,11 @@ def _verify_values(report: Report, inspector: Inspector, table: Table, lost: dic
     for column, kind in inspector.readers[table.name].columns:
         if lost[column]:
             text = f"{times(lost[column], 'value')} not readable as {kind}, so read as NULL"
-            report.bad(joined("tables", table.name, "columns", column), text)
+            report.add("wrong", joined("tables", table.name, "columns", column), text)
     for column, wrong in inspector.invalid_timestamps(table.name).items():
         if wrong:
             text = f"{times(wrong, 'value')} no TIMESTAMP (before 290309 BC): correct it, or declare VARCHAR"
-            report.bad(joined("tables", table.name, "columns", column), text)
+            report.add("wrong", joined("tables", table.name, "columns", column), text)
 
 
 def _verify_lengths(report: Report, inspector: Inspector, policy: Policy, table: Table) -> bool:
@@ -102,7 +106,7 @@ def _verify_lengths(report: Report, inspector: Inspector, policy: Policy, table:
     for column, longer in found.items():
         what = "their rows are not read" if column.lower() in facts else "read as NULL"
         text = f"{times(longer, 'value')} longer than {limit} ([engine] longest_value): {what}"
-        report.note(joined("tables", table.name, "columns", column), text)
+        report.add("note", joined("tables", table.name, "columns", column), text)
     return not found
 
 
@@ -111,9 +115,9 @@ def _verify_fact(report: Report, inspector: Inspector, table: Table, i: int, fac
     values, rows = inspector.repeated(table.name, fact)
     if values:
         text = f"{times(values, 'value')} of {', '.join(fact)} stand in more than one row ({rows:,} rows)"
-        report.bad(place, text)
+        report.add("wrong", place, text)
     else:
-        report.ok(place, f"{', '.join(fact)} is unique")
+        report.add("ok", place, f"{', '.join(fact)} is unique")
 
 
 def _verify_domain(report: Report, inspector: Inspector, table: Table, column: str) -> None:
@@ -124,15 +128,15 @@ def _verify_domain(report: Report, inspector: Inspector, table: Table, column: s
             f"{times(values, 'value')} outside, in {times(rows, 'row')}: where {column} is a group key, "
             "these rows are in no group"
         )
-        report.bad(place, text)
+        report.add("wrong", place, text)
     else:
-        report.ok(place, "covers every value")
+        report.add("ok", place, "covers every value")
 
 
 def _report_unreadable(report: Report, inspector: Inspector, table: Table, words: str) -> None:
     problems = inspector.unreadable(table.name)
     if 0 < len(problems) < len(inspector.readers[table.name].columns):
         for column, text in problems.items():
-            report.bad(joined("tables", table.name, "columns", column), f"cannot be read: {text}")
+            report.add("wrong", joined("tables", table.name, "columns", column), f"cannot be read: {text}")
     else:
-        report.bad(joined("tables", table.name, "source"), f"cannot be read: {words}")
+        report.add("wrong", joined("tables", table.name, "source"), f"cannot be read: {words}")

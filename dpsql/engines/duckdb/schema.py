@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -96,12 +97,9 @@ def _parquet(path: Path) -> tuple[FoundColumn, ...]:
     text = str(path).replace("'", "''")
     found: list[tuple[str, str]] | None = None
     if not any(character in text for character in "*?["):  # a pattern, which would match other files
-        with settings.interruptible(), settings.connect() as connection:
-            try:
-                rows = connection.execute(f"DESCRIBE SELECT * FROM read_parquet('{text}')").fetchall()
-                found = [(row[0], row[1]) for row in rows]
-            except duckdb.Error:
-                found = None
+        with settings.interruptible(), settings.connect() as connection, suppress(duckdb.Error):
+            rows = connection.execute(f"DESCRIBE SELECT * FROM read_parquet('{text}')").fetchall()
+            found = [(row[0], row[1]) for row in rows]
     if found is None:
         raise PolicyError(f"{path} cannot be read", hint="is it a Parquet file?")
     return tuple(FoundColumn(name, _declarable_type(physical), physical) for name, physical in found)
@@ -137,13 +135,10 @@ ORDER BY ALL
 def _database(path: Path) -> list[Found]:
     rows, keys = None, []
     text = str(path).replace("'", "''")
-    with settings.interruptible(), settings.connect() as connection:
-        try:
-            connection.execute(f"ATTACH '{text}' AS own (READ_ONLY)")
-            rows = connection.execute(_COLUMNS).fetchall()
-            keys = connection.execute(_KEYS).fetchall()
-        except duckdb.Error:
-            rows = None
+    with settings.interruptible(), settings.connect() as connection, suppress(duckdb.Error):
+        connection.execute(f"ATTACH '{text}' AS own (READ_ONLY)")
+        keys = connection.execute(_KEYS).fetchall()
+        rows = connection.execute(_COLUMNS).fetchall()
     if rows is None:
         raise PolicyError(f"{path} is not a readable Parquet file, CSV file or DuckDB database")
     columns: dict[tuple[str, str], list[FoundColumn]] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -139,14 +140,9 @@ def _has_generated_column(connection: duckdb.DuckDBPyConnection, table: Table, c
 
 
 def _describe(connection: duckdb.DuckDBPyConnection, table: Table, scan: str) -> list[tuple[str, str]]:
-    failed = False
-    try:
-        rows = connection.execute(f"DESCRIBE SELECT * FROM {scan}").fetchall()
-    except duckdb.Error:
-        failed = True
-    if failed:
-        raise PolicyError(f"tables.{table.name}.source: cannot be read", hint="is it a Parquet file?")
-    return [(row[0], row[1]) for row in rows]
+    with suppress(duckdb.Error):
+        return [row[:2] for row in connection.execute(f"DESCRIBE SELECT * FROM {scan}").fetchall()]
+    raise PolicyError(f"tables.{table.name}.source: cannot be read", hint="is it a Parquet file?")
 
 
 def declared_columns(table: Table, physical: list[tuple[str, str]]) -> tuple[tuple[str, SqlType], ...]:

@@ -73,7 +73,7 @@ def test_a_session_spills_into_such_a_folder(tmp_path: Path) -> None:
         "import sys, time, tempfile, os\nfrom dpsql.policy import load\nfrom dpsql.session import Session\n"
         f"session = Session(load({str(tmp_path / 'dpsql.toml')!r}))\n"
         "sql = \"SELECT current_setting('temp_directory')\"\n"
-        "connection = engine_of(session)._connection(counts_only=False)\n"
+        "connection = session.database.engines().engine._connection(counts_only=False)\n"
         "print(connection.execute(sql).fetchall()[0][0], flush=True)\ntime.sleep(600)\n"
     )
     with owner(script) as (process, folder):
