@@ -132,12 +132,12 @@ class Database:
         It waits for running statements.
         """
         self._process.check()
+        self._closed = True
         with ExitStack() as stack:
             stack.callback(self.ledger.close)
             stack.callback(self._close_engines)
             for user in list(self.users):
                 stack.callback(user.close)
-            self._closed = True
 
     def __enter__(self) -> Self:
         return self

@@ -185,6 +185,8 @@ class Session:
     # -- private statements: reuse, or vet, charge, count, add noise and settle
 
     def _private(self, prepared: PreparedPrivate) -> StatementResult:
+        if prepared.counting.engines.versions is not self.database.versions:
+            raise InterfaceError("a statement runs on the database on which it was prepared")
         for _ in range(_ATTEMPTS):
             release = self._stored(prepared)
             if release is None and prepared.counting.unchanged():

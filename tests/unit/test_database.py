@@ -211,6 +211,17 @@ def test_handles_are_opened_once(
         assert sorted(opened) == before
 
 
+def test_a_statement_runs_on_the_database_that_prepared_it(database: Database, tmp_path: Path) -> None:
+    """It would read the data of one policy, and be charged to another."""
+    other = tmp_path / "other.toml"
+    other.write_text(POLICY.replace("ledger.sqlite", "other.sqlite"))
+    with Database(other) as elsewhere:
+        prepared = Session(elsewhere, "alice").prepare(COUNT)
+        with pytest.raises(InterfaceError, match="on which it was prepared"):
+            Session(database, "alice").execute(prepared)
+    assert states(database) == {}
+
+
 def test_closing_a_session_leaves_the_database_open(database: Database) -> None:
     alice, bob = Session(database, "alice"), Session(database, "bob")
     streams = [one.checked(tolerance=5, epsilon=1, misses=2) for one in (alice, bob)]
