@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
     from dpsql.audit.catalogue import Campaign, Outcome
     from dpsql.audit.verdict import Verdict
 
@@ -36,35 +39,23 @@ def _outcome(outcome: Outcome) -> dict[str, Any]:
 
 def verdict_data(verdict: Verdict) -> dict[str, Any]:
     """Return a verdict as dictionaries and lists of plain values."""
-    found = verdict.counterexample
+    facts = _fields(verdict)
+    found = _fields(verdict.counterexample)
+    found |= {name: _plain(found[name]) for name in ("first", "second")}
+    found["arguments"] = {name: _plain(value) for name, value in found["arguments"].items()}
+    found["event"] = verdict.counterexample.event.words()
     return {
-        "mechanism": verdict.name,
-        "epsilon": verdict.epsilon,
-        "delta": verdict.delta,
-        "violated": verdict.violated,
-        "p_value": verdict.p_value,
-        "lower_bound": verdict.lower_bound,
-        "confidence": verdict.confidence,
+        "mechanism": facts.pop("name"),
+        **facts,
         "words": verdict.words(),
-        "counterexample": {
-            "pattern": found.pattern,
-            "first": _plain(found.first),
-            "second": _plain(found.second),
-            "arguments": {name: _plain(value) for name, value in found.arguments.items()},
-            "event": found.event.words(),
-            "times_first": found.times_first,
-            "times_second": found.times_second,
-            "trials": found.trials,
-        },
-        "curve": [
-            {"epsilon": tested.epsilon, "forward": tested.forward, "backward": tested.backward}
-            for tested in verdict.curve
-        ],
-        "trials": verdict.trials,
-        "runs": verdict.runs,
-        "candidates": verdict.candidates,
+        "counterexample": {name: value for name, value in found.items() if name not in ("epsilon", "delta")},
+        "curve": [_fields(tested) for tested in verdict.curve],
         "seconds": round(verdict.seconds, 3),
     }
+
+
+def _fields(made: DataclassInstance) -> dict[str, Any]:
+    return {field.name: getattr(made, field.name) for field in fields(made)}
 
 
 def _plain(value: object) -> object:

@@ -11,9 +11,8 @@ from dpsql.cli.output import ONE_RESULT, UnwritableError
 from dpsql.errors import BudgetExceeded, Error
 from dpsql.privacy import Charge
 from dpsql.render.figures import charged, left
-from dpsql.render.footer import footer
 from dpsql.render.grid import Style
-from dpsql.render.readable import price
+from dpsql.render.readable import amounts, footer, price
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -139,7 +138,7 @@ class Batch:
         if not self.partial or quiet:
             many = len(priced) > 1
             which = f"the {len(priced)} statements together ask" if many else "the statement asks"
-            text = f"{which} for {price(total)}, but only {_left(remaining)} is left"
+            text = f"{which} for {price(total)}, but only {amounts(remaining)} is left"
             if not quiet:
                 text += "; nothing was run"
                 text += "\nHint: --partial runs what fits, --dry-run shows each price" if many else ""
@@ -162,7 +161,7 @@ class Batch:
         )
         self.output.write(table, None)
         remaining = self.session.budget().remaining
-        narrate.note(f"together {price(_sum(priced))}; {_left(remaining)} is left; nothing was run")
+        narrate.note(f"together {price(_sum(priced))}; {amounts(remaining)} is left; nothing was run")
 
     # -- running
 
@@ -192,7 +191,7 @@ class Batch:
         remaining = self.session.budget().remaining
         if one.prepared.price.fits(remaining):
             return True
-        narrate.note(f"left out: {price(one.prepared.price)} asked, {_left(remaining)} left")
+        narrate.note(f"left out: {price(one.prepared.price)} asked, {amounts(remaining)} left")
         self._code = self._code or ExitCode.BUDGET_EXCEEDED
         return False
 
@@ -219,8 +218,3 @@ def _shown(amount: Fraction, *, people: bool) -> str | float:
 
 def _sum(priced: Sequence[_Priced]) -> Charge:
     return sum((one.prepared.price for one in priced), Charge())
-
-
-def _left(remaining: Charge) -> str:
-    text = f"epsilon {left(remaining.epsilon)}"
-    return text + (f", delta {left(remaining.delta)}" if remaining.delta else "")

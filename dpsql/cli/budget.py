@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections import Counter, defaultdict
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dpsql.cli import narrate
 from dpsql.cli.exits import ExitCode
-from dpsql.render.cells import escape_controls
 from dpsql.render.figures import charged, left
-from dpsql.render.grid import Column, Style, box, fit
-from dpsql.render.spending import chart
+from dpsql.render.grid import column, draw
+from dpsql.render.plots import chart
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from fractions import Fraction
 
     from dpsql.ledger import Budget, Entry, Ledger
     from dpsql.policy import Policy
     from dpsql.privacy import Charge
+    from dpsql.render.grid import Style
 
 __all__ = ["as_json", "check", "clear_failures", "open_ledger", "report"]
 
@@ -61,56 +62,49 @@ def report(ledger: Ledger, analyst: str | None, style: Style) -> str:
 
 
 def _amounts(budget: Budget, style: Style) -> str:
-    # What is spent is rounded up, what there is and what is left down.
-    def row(part: str) -> list[str]:
-        spent, remaining, total = (
-            getattr(charge, part) for charge in (budget.spent, budget.remaining, budget.total)
-        )
-        return [part, charged(spent), left(remaining), left(total)]
-
     parts = ["epsilon", "delta"] if budget.total.delta else ["epsilon"]
-    cells = list(zip(*map(row, parts), strict=True))
-    heads = ("", "spent", "remaining", "total")
+    # What is spent is rounded up, what there is and what is left down.
+    amounts = {
+        "spent": (budget.spent, charged),
+        "remaining": (budget.remaining, left),
+        "total": (budget.total, left),
+    }
     columns = [
-        Column(name, list(cell), right=i > 0) for i, (name, cell) in enumerate(zip(heads, cells, strict=True))
+        column(name, [rounded(getattr(charge, part)) for part in parts], style, number=True)
+        for name, (charge, rounded) in amounts.items()
     ]
-    return box(columns, style)
+    return draw([column("", parts, style), *columns], style)
 
 
 def _shares(what: str, entries: Sequence[tuple[str, Entry]], style: Style) -> str:
     """Show what was spent by analyst or by mechanism, the most first."""
-    spent: dict[str, Fraction] = {}
-    asked: dict[str, int] = {}
+    spent: dict[str, Fraction] = defaultdict(Fraction)
+    asked = Counter(name for name, _ in entries)
     for name, entry in entries:
-        spent[name] = spent.get(name, entry.charged.epsilon * 0) + entry.charged.epsilon
-        asked[name] = asked.get(name, 0) + 1
+        spent[name] += entry.charged.epsilon
     names = sorted(spent, key=lambda name: (-spent[name], name))
     columns = [
-        Column(f"by {what}", [escape_controls(name, style.encoding) for name in names]),
-        Column("statements", [str(asked[name]) for name in names], right=True, firm=True),
-        Column("epsilon", [charged(spent[name]) for name in names], right=True, firm=True),
+        column(f"by {what}", names, style),
+        column("statements", [str(asked[name]) for name in names], style, number=True),
+        column("epsilon", [charged(spent[name]) for name in names], style, number=True),
     ]
-    return box(fit(columns, style)[0], style)
+    return draw(columns, style)
 
 
 def _list(entries: Sequence[Entry], style: Style) -> str:
     # States are not shown: whether a statement failed is for the owner alone.
-    def column(name: str, cells: list[str], *, number: bool = False) -> Column:
-        shown = [escape_controls(" ".join(cell.split()), style.encoding) for cell in cells]
-        return Column(name, shown, right=number, firm=number)
-
     columns = [
-        column("entry", [str(e.entry) for e in entries], number=True),
-        column("when (UTC)", [f"{e.when:%Y-%m-%d %H:%M}" for e in entries]),
-        column("analyst", [e.analyst for e in entries]),
-        column("epsilon", [charged(e.charged.epsilon) for e in entries], number=True),
-        column("delta", [charged(e.charged.delta) for e in entries], number=True),
-        column("mechanism", [e.mechanism for e in entries]),
-        column("statement", [e.statement for e in entries]),
+        column("entry", [str(e.entry) for e in entries], style, number=True),
+        column("when (UTC)", [f"{e.when:%Y-%m-%d %H:%M}" for e in entries], style),
+        column("analyst", [" ".join(e.analyst.split()) for e in entries], style),
+        column("epsilon", [charged(e.charged.epsilon) for e in entries], style, number=True),
+        column("delta", [charged(e.charged.delta) for e in entries], style, number=True),
+        column("mechanism", [e.mechanism for e in entries], style),
+        column("statement", [" ".join(e.statement.split()) for e in entries], style),
     ]
     if not any(e.charged.delta for e in entries):
         columns.pop(4)
-    return box(fit(columns, style)[0], style)
+    return draw(columns, style)
 
 
 def as_json(ledger: Ledger, analyst: str | None) -> str:
@@ -141,15 +135,10 @@ def as_json(ledger: Ledger, analyst: str | None) -> str:
 
 
 def _charge(charge: Charge, rounded: Callable[[Fraction], str]) -> dict[str, object]:
-    def exact(amount: Fraction) -> str:
-        return (
-            f"{amount.numerator}/{amount.denominator}" if amount.denominator != 1 else str(amount.numerator)
-        )
-
     return {
         "epsilon": float(rounded(charge.epsilon)),
         "delta": float(rounded(charge.delta)),
-        "exact": {"epsilon": exact(charge.epsilon), "delta": exact(charge.delta)},
+        "exact": {"epsilon": str(charge.epsilon), "delta": str(charge.delta)},
     }
 
 

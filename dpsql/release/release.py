@@ -75,7 +75,7 @@ class Release:
 
     def __repr__(self) -> str:
         # Imported on use: modules that only name the type need not load it.
-        from dpsql.render.plain import release_text  # noqa: PLC0415
+        from dpsql.render.table import release_text  # noqa: PLC0415
 
         return release_text(self)
 

@@ -12,10 +12,16 @@ if TYPE_CHECKING:
     from dpsql.render.figures import Estimate
     from dpsql.render.readable import Estimates
 
-__all__ = ["NARROWEST", "bars"]
+__all__ = ["NARROWEST", "axis_end", "bars"]
 
 NARROWEST = 10
 """Cells below which a bar tells nothing."""
+
+
+def axis_end(estimates: Estimates) -> float | None:
+    """Return the value at the right end of the bars' axis; None if no count is positive and finite."""
+    top = max((estimate.reach for estimate in estimates if estimate is not None), default=0.0)
+    return top if 0 < top < float("inf") else None
 
 
 def bars(estimates: Estimates, space: int, style: Style, *, widest: int = 40) -> Column | None:
@@ -23,18 +29,14 @@ def bars(estimates: Estimates, space: int, style: Style, *, widest: int = 40) ->
 
     The heading is the axis: zero at its left, the largest upper end at its right.
     """
-    ends = [_end(estimate) for estimate in estimates if estimate is not None]
-    top = max(ends, default=0.0)
-    if space < NARROWEST or not 0 < top < float("inf"):
+    top = axis_end(estimates)
+    if space < NARROWEST or top is None:
         return None
     cells = min(space, widest)
     solid, shade = ("#", "-") if style.plain else ("█", "▒")
     drawn = []
     for estimate in estimates:
-        if estimate is None:
-            drawn.append("")
-            continue
-        full, end = _extent(estimate, top / cells)
+        full, end = (0, 0) if estimate is None else _extent(estimate, top / cells)
         drawn.append(solid * full + shade * (end - full))
     unit = max((e.unit for e in estimates if e is not None and e.unit is not None), default=None)
     limit = number(top) if unit is None else at_unit(top, unit)
@@ -47,10 +49,6 @@ def _extent(estimate: Estimate, cell: float) -> tuple[int, int]:
     if estimate.low is None and estimate.high is None:
         full = round(max(estimate.value, 0.0) / cell)
         return full, full
-    start = estimate.value if estimate.low is None else estimate.low
     # The hair keeps rounding from adding a cell where an interval ends at a cell's edge.
-    return math.floor(max(start, 0.0) / cell + 1e-9), math.ceil(max(_end(estimate), 0.0) / cell - 1e-9)
-
-
-def _end(estimate: Estimate) -> float:
-    return max(estimate.value, estimate.high) if estimate.high is not None else estimate.value
+    start, end = max(estimate.start, 0.0) / cell + 1e-9, max(estimate.reach, 0.0) / cell - 1e-9
+    return math.floor(start), math.ceil(end)

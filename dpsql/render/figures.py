@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from fractions import Fraction
 
-__all__ = ["Estimate", "at_unit", "charged", "left", "number", "unit_of"]
+__all__ = ["Estimate", "at_unit", "charged", "half_text", "left", "number", "unit_of"]
 
 _DIGITS = 4
 """Significant digits of a budget that has no short decimal."""
@@ -109,6 +109,16 @@ class Estimate:
     high: float | None
 
     @property
+    def start(self) -> float:
+        """Where the interval starts; the value if it has no lower bound."""
+        return self.value if self.low is None else self.low
+
+    @property
+    def reach(self) -> float:
+        """Where a bar for the estimate ends: the upper bound, or the value if that is larger."""
+        return self.value if self.high is None else max(self.value, self.high)
+
+    @property
     def half(self) -> float | None:
         """Half-width that is shown after ±: the distance to the farther bound, so that ± covers the interval.
 
@@ -137,13 +147,11 @@ class Estimate:
         value, half = at_unit(self.value, place), self.half
         if half is not None:
             return value, f"{pm} {half_text(half, place)}"
+        least, most = ("≥", "≤") if pm == "±" else (">=", "<=")
         low = None if self.low is None else at_unit(self.low, place, ROUND_FLOOR)
         high = None if self.high is None else at_unit(self.high, place, ROUND_CEILING)
-        plain = pm != "±"
-        if low is None:
-            return value, f"({'<=' if plain else '≤'} {high})"
-        if high is None:
-            return value, f"({'>=' if plain else '≥'} {low})"
+        if low is None or high is None:
+            return value, f"({most} {high})" if low is None else f"({least} {low})"
         return value, f"({low} to {high})"
 
 

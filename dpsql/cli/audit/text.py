@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dpsql.audit import figure, strip
 from dpsql.render.cells import escape_controls
-from dpsql.render.grid import Column, box, fit
+from dpsql.render.grid import column, draw
 
 if TYPE_CHECKING:
     from dpsql.audit import Campaign, Outcome
@@ -40,36 +40,25 @@ def as_text(campaign: Campaign, style: Style) -> str:
 
 def _table(campaign: Campaign, style: Style) -> str:
     outcomes = campaign.outcomes
-
-    def column(name: str, cells: list[str], *, number: bool = False, firm: bool = False) -> Column:
-        return Column(
-            name, [escape_controls(cell, style.encoding) for cell in cells], right=number, firm=firm
-        )
-
     verdicts = [outcome.verdict for outcome in outcomes]
-    curves = [strip(verdict, plain=style.plain) for verdict in verdicts]
     top = max((verdict.curve[-1].epsilon for verdict in verdicts if verdict.curve), default=0.0)
     columns = [
-        column("mechanism", [outcome.subject.name for outcome in outcomes]),
-        column("claim", [f"{v.epsilon:.4g}" for v in verdicts], number=True, firm=True),
-        column("verdict", [_verdict(outcome) for outcome in outcomes], firm=True),
-        column("epsilon ≥" if not style.plain else "epsilon >=", _bounds(campaign), number=True, firm=True),
-        column("p-value", [f"{v.p_value:.2g}" for v in verdicts], number=True, firm=True),
-        column(f"p-value at 0 to {top:.3g}", curves, firm=True),
-        column("s", [f"{v.seconds:.1f}" for v in verdicts], number=True, firm=True),
+        column("mechanism", [outcome.subject.name for outcome in outcomes], style),
+        column("claim", [f"{v.epsilon:.4g}" for v in verdicts], style, number=True),
+        column("verdict", [_verdict(outcome) for outcome in outcomes], style, firm=True),
+        column(_safe("epsilon ≥", style), [f"{v.lower_bound:.3g}" for v in verdicts], style, number=True),
+        column("p-value", [f"{v.p_value:.2g}" for v in verdicts], style, number=True),
+        column(
+            f"p-value at 0 to {top:.3g}", [strip(v, plain=style.plain) for v in verdicts], style, firm=True
+        ),
+        column("s", [f"{v.seconds:.1f}" for v in verdicts], style, number=True),
     ]
-    return box(fit(columns, style)[0], style)
-
-
-def _bounds(campaign: Campaign) -> list[str]:
-    return [f"{outcome.verdict.lower_bound:.3g}" for outcome in campaign.outcomes]
+    return draw(columns, style)
 
 
 def _verdict(outcome: Outcome) -> str:
     text = "not private" if outcome.verdict.violated else "passes"
-    if not outcome.expected:
-        return text.upper()
-    return text
+    return text if outcome.expected else text.upper()
 
 
 def _words(outcome: Outcome, style: Style) -> str:

@@ -16,9 +16,8 @@ from dpsql.privacy import Charge
 from dpsql.render.bars import bars
 from dpsql.render.cells import cut, escape_controls, pad, width
 from dpsql.render.figures import Estimate, at_unit, charged, left, number, unit_of
-from dpsql.render.footer import footer
 from dpsql.render.grid import Column, Style, box, fit, markdown
-from dpsql.render.readable import price
+from dpsql.render.readable import footer, price
 from dpsql.render.table import as_markdown, as_table
 
 TEN = Charge(Fraction(10), Fraction(1, 10**6))
