@@ -20,6 +20,7 @@ dpsql, and subjects known to be private or not.
 ``subject``            one mechanism of the catalogue with its claim
 ``subjects``           the mechanisms of dpsql
 ``mistakes``           mechanisms with a known verdict, most of them incorrect
+``end_to_end``         whole statements on the data and on the data without one unit
 ``curves``, ``report``, ``report_html``  p-value curves in characters; JSON; HTML
 =====================  =================================================================
 """

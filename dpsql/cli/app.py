@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,11 +15,10 @@ import click
 from dpsql import __version__
 from dpsql.cli import narrate
 from dpsql.cli.audit.command import audit_command
-from dpsql.cli.exits import ExitCode, exit_code, legend
-from dpsql.cli.output import FORMATS, Output, OutputFailedError, UnwritableError
+from dpsql.cli.exits import ExitCode, legend
+from dpsql.cli.output import FORMATS
 from dpsql.cli.settings import Settings
 from dpsql.cli.sources import META, InOrder, read, statements
-from dpsql.errors import Error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,9 +30,7 @@ __all__ = ["app", "main", "open_session"]
 
 def open_session(settings: Settings) -> Session:
     """Open a session on the database of the policy."""
-    from dpsql.policy import load
-
-    policy = load(settings.policy)
+    policy = settings.load_policy()
     from dpsql.session import Session
 
     return Session(policy) if settings.analyst is None else Session(policy, analyst=settings.analyst)
@@ -43,7 +41,10 @@ def _opened(settings: Settings) -> Iterator[Session]:
     session = open_session(settings)
     try:
         if not session.policy.analysts:
-            narrate.unverified()
+            narrate.warning(
+                "names of analysts are not verified: the policy lists none under [analysts], "
+                "so any name may ask"
+            )
         yield session
     finally:
         # All charges and releases are durable by now, so errors on closing are not reported.
@@ -146,12 +147,10 @@ def app(
         return _repl(settings)
     from dpsql.cli.batch import Batch
 
-    sources = read(given)
-    out = settings.output()
-    pieces = statements(sources)
+    pieces = statements(read(given))
     if not pieces:
         return ExitCode.OK
-    with _opened(settings) as session, closing(out):
+    with settings.output() as out, _opened(settings) as session:
         return Batch(session, out, partial=partial, go_on=on_error == "continue").run(pieces, dry=dry_run)
 
 
@@ -160,8 +159,7 @@ def _repl(settings: Settings) -> int:
     from dpsql.cli.repl.line_input import reader
     from dpsql.cli.repl.loop import Repl, names_of
 
-    out = settings.output()
-    with _opened(settings) as session:
+    with settings.output() as out, _opened(settings) as session:
         lines = reader(cache(partial(names_of, session)))
         repl = Repl(session, out, lines, Path(settings.policy), go_on=settings.on_error == "continue")
         try:
@@ -188,18 +186,14 @@ def budget_command(ctx: click.Context, /, *, json_: bool, clear_failures: bool) 
     if settings.format not in (None, "table", "json"):
         raise click.UsageError("the budget is shown as a table or as JSON")
     from dpsql.cli import budget
-    from dpsql.policy import load
 
-    out = Output("table", settings.file)
-    out.check()
-    with budget.open_ledger(load(settings.policy)) as ledger:
+    with settings.output("table") as out, budget.open_ledger(settings.load_policy()) as ledger:
         if clear_failures:
             budget.clear_failures(ledger, settings.analyst)
         elif json_ or settings.format == "json":
             out.write_text(budget.as_json(ledger, settings.analyst))
         else:
             out.write_text(budget.report(ledger, settings.analyst, out.style))
-    out.close()
     return ExitCode.OK
 
 
@@ -208,9 +202,8 @@ def budget_command(ctx: click.Context, /, *, json_: bool, clear_failures: bool) 
 def budget_check(settings: Settings) -> int:
     """Verify that the ledger is sound."""
     from dpsql.cli import budget
-    from dpsql.policy import load
 
-    with budget.open_ledger(load(settings.policy)) as ledger:
+    with budget.open_ledger(settings.load_policy()) as ledger:
         return budget.check(ledger)
 
 
@@ -219,16 +212,13 @@ def budget_check(settings: Settings) -> int:
 @click.pass_obj
 def release_command(settings: Settings, /, *, number: int) -> int:
     """Show an earlier answer again, by its number in SHOW RELEASES."""
-    from dpsql.cli import budget
-    from dpsql.policy import load
+    from dpsql.cli.budget import open_ledger
     from dpsql.release import from_bytes
 
-    out = settings.output()
-    out.check()
-    with budget.open_ledger(load(settings.policy)) as ledger:
-        found = from_bytes(ledger.release(number, settings.analyst or "analyst"))
-    out.write(found.rows, found)
-    out.close()
+    with settings.output() as out:
+        with open_ledger(settings.load_policy()) as ledger:
+            found = from_bytes(ledger.release(number, settings.analyst or "analyst"))
+        out.write(found.rows, found)
     return ExitCode.OK
 
 
@@ -298,28 +288,21 @@ def check_command(settings: Settings) -> int:
     Reads every column once as its declared type, and checks that unique facts hold, that domains hold every
     value, and that every row has a privacy unit. Exit code 2 if the policy is not true of the data.
     """
-    from dataclasses import replace
-
     from dpsql.cli import check
-    from dpsql.policy import load
 
-    out = replace(settings, format=settings.format or "table").output()
-    with closing(out):
-        return check.run(load(settings.policy), out)
+    with settings.output("table") as out:
+        return check.run(settings.load_policy(), out)
 
 
 @app.command("demo")
 @click.pass_obj
 def demo_command(settings: Settings) -> int:
     """Take a tour of two minutes on data that comes with dpsql."""
-    from dataclasses import replace
-
     from dpsql.cli import demo
 
     folder = demo.copy_data()
     policy = str(folder / demo.POLICY)
-    out = replace(settings, format=settings.format or "table").output()
-    with _opened(replace(settings, policy=policy)) as session, closing(out):
+    with settings.output("table") as out, _opened(replace(settings, policy=policy)) as session:
         code = demo.tour(session, out)
     narrate.say(f"\nData, policy and ledger are in {folder}. Go on with:\n  dpsql -p {policy}")
     return code
@@ -329,32 +312,14 @@ app.add_command(audit_command)
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code. No traceback is shown: it could hold private values."""
+    """Run the command line and return its exit code."""
     try:
         result = app.main(args=args, prog_name="dpsql", standalone_mode=False)
         sys.stdout.flush()
         return int(result or 0)
-    except click.UsageError as problem:
-        command = problem.ctx.command_path if problem.ctx is not None else "dpsql"
-        text = problem.format_message()
-        narrate.error(text if "\nHint: " in text else f"{text}\nHint: {command} --help")
-        return ExitCode.USAGE
-    except (click.Abort, KeyboardInterrupt):
-        narrate.interrupted()
-        return ExitCode.INTERRUPTED
-    except UnwritableError as problem:
-        narrate.error(problem)
-        return ExitCode.USAGE
-    except OutputFailedError as problem:
-        narrate.error(f"{problem}\nHint: the same statement asked again gives the stored answer at no cost")
-        return ExitCode.QUERY_FAILED
     except BrokenPipeError:
         # The reader has closed the pipe. Python's own flush at the end must not fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return ExitCode.QUERY_FAILED
-    except Error as problem:
-        narrate.error(problem)
-        return exit_code(problem)
-    except Exception as problem:  # noqa: BLE001  no private value may reach the screen
-        narrate.bug(problem)
-        return ExitCode.QUERY_FAILED
+    except (Exception, KeyboardInterrupt) as problem:  # noqa: BLE001  no private value may reach the screen
+        return narrate.failure(problem)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dpsql.cli import narrate
-from dpsql.cli.exits import ExitCode, exit_code
-from dpsql.cli.output import ONE_RESULT, UnwritableError
+from dpsql.cli.exits import ExitCode, UnwritableError, exit_code
+from dpsql.cli.output import ONE_RESULT
 from dpsql.errors import BudgetExceeded, Error
 from dpsql.privacy import Charge
 from dpsql.render.figures import charged, left
@@ -75,11 +75,10 @@ class Batch:
                 return ExitCode.BUDGET_EXCEEDED
             self.output.open()
             self._run(priced)
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as problem:
             # Cancelling takes 10 ms; a second Ctrl-C must not interrupt it.
             self.session.cancel()
-            narrate.interrupted()
-            return ExitCode.INTERRUPTED
+            return narrate.failure(problem)
         return self._code
 
     # -- before

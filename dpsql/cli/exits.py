@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+import click
+
 from dpsql import errors
 
-__all__ = ["ExitCode", "exit_code", "legend"]
+__all__ = ["ExitCode", "OutputFailedError", "UnwritableError", "exit_code", "legend"]
+
+
+class UnwritableError(Exception):
+    """The output cannot be written; found before anything was charged."""
+
+
+class OutputFailedError(Exception):
+    """Writing an answer failed after it was charged."""
 
 
 class ExitCode(IntEnum):
@@ -41,6 +51,9 @@ _WORDS = {
 _TABLE: tuple[tuple[type[BaseException], ExitCode], ...] = (
     # The first that fits counts, so subclasses stand before their bases.
     (KeyboardInterrupt, ExitCode.INTERRUPTED),
+    (click.Abort, ExitCode.INTERRUPTED),
+    (click.UsageError, ExitCode.USAGE),
+    (UnwritableError, ExitCode.USAGE),
     (errors.BudgetExceeded, ExitCode.BUDGET_EXCEEDED),
     (errors.OperationalError, ExitCode.DATABASE),
     (errors.PolicyError, ExitCode.USAGE),

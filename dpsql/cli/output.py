@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from dpsql.cli.exits import OutputFailedError, UnwritableError
 from dpsql.render.grid import Style
 
 if TYPE_CHECKING:
@@ -17,21 +18,13 @@ if TYPE_CHECKING:
     from dpsql.privacy import Charge
     from dpsql.release import Release
 
-__all__ = ["FORMATS", "ONE_RESULT", "TEXTS", "Output", "OutputFailedError", "UnwritableError", "style_of"]
+__all__ = ["FORMATS", "ONE_RESULT", "Output"]
 
 FORMATS = ("table", "csv", "json", "jsonl", "markdown", "arrow", "parquet")
-TEXTS = ("table", "markdown")
+_TEXTS = ("table", "markdown")
 """Formats for people: with noise, gaps and the price."""
 ONE_RESULT = ("arrow", "parquet")
 """Formats that hold one result and no more."""
-
-
-class UnwritableError(Exception):
-    """The output cannot be written; found before anything was charged."""
-
-
-class OutputFailedError(Exception):
-    """Writing an answer failed after it was charged."""
 
 
 class Output:
@@ -47,12 +40,12 @@ class Output:
         self._written = 0
         self.apart = True
         """Whether an empty line stands between two results."""
-        self.style = style_of(None if file else sys.stdout)
+        self.style = _style_of(None if file else sys.stdout)
 
     @property
     def for_people(self) -> bool:
         """Whether the format shows charges itself."""
-        return self.format in TEXTS
+        return self.format in _TEXTS
 
     def check(self) -> None:
         """Raise `UnwritableError` if answers cannot be written; called before they are charged."""
@@ -69,27 +62,21 @@ class Output:
         if not os.access(path if path.exists() else folder, os.W_OK):
             raise UnwritableError(f"cannot write {self._file}: no permission")
 
-    def open(self) -> None:
+    def open(self) -> BinaryIO:
         """Open the file, emptying it; raises `UnwritableError`."""
-        if self._out is not None:
-            return
-        if self._file is None:
+        if self._out is None:
             sys.stdout.flush()
-            self._out = sys.stdout.buffer
-            return
-        try:
-            self._out = Path(self._file).open("wb")  # noqa: SIM115  closed by `close`
-        except OSError as problem:
-            raise UnwritableError(f"cannot write {self._file}: {problem.strerror}") from None
+            try:
+                self._out = Path(self._file).open("wb") if self._file else sys.stdout.buffer  # noqa: SIM115
+            except OSError as problem:
+                raise UnwritableError(f"cannot write {self._file}: {problem.strerror}") from None
+        return self._out
 
     def write(self, rows: pa.Table, release: Release | None, total: Charge | None = None) -> None:
         """Write one answer; raises `OutputFailedError`, and `BrokenPipeError` if the pipe is closed."""
         if not rows.num_columns:
             return
-        self.open()
-        out = self._out
-        if out is None:
-            return
+        out = self.open()
         try:
             # Results of text formats are kept apart by an empty line.
             if self._written and self.apart and self.format in ("table", "markdown", "csv"):
@@ -108,27 +95,20 @@ class Output:
     def _dispatch(self, rows: pa.Table, release: Release | None, total: Charge | None, out: BinaryIO) -> None:
         from dpsql.render import data, table
 
-        if self.format in TEXTS:
+        if self.for_people:
             draw = table.as_table if self.format == "table" else table.as_markdown
             text = draw(rows, release, self.style, total=total)
             out.write(text.encode(self.style.encoding, "backslashreplace"))
         elif self.format == "arrow":
             data.write_arrow(rows, out, stream=self._file is None)
         else:
-            write = {
-                "csv": data.write_csv,
-                "json": data.write_json,
-                "jsonl": data.write_jsonl,
-                "parquet": data.write_parquet,
-            }[self.format]
-            write(rows, out)
+            getattr(data, f"write_{self.format}")(rows, out)
 
     def write_text(self, text: str) -> None:
         """Write a report."""
-        self.open()
-        if self._out is not None:
-            self._out.write(text.encode(self.style.encoding, "backslashreplace"))
-            self._out.flush()
+        out = self.open()
+        out.write(text.encode(self.style.encoding, "backslashreplace"))
+        out.flush()
 
     def close(self) -> None:
         """Close the file; raises `OutputFailedError` if what was written does not fit."""
@@ -141,7 +121,7 @@ class Output:
             raise OutputFailedError(f"cannot write the answer: {problem.strerror}") from None
 
 
-def style_of(stream: io.TextIOBase | object | None) -> Style:
+def _style_of(stream: io.TextIOBase | object | None) -> Style:
     """Return the style of a stream; None stands for a file: UTF-8, no colour, as wide as needed."""
     columns = os.environ.get("COLUMNS", "")
     fixed = int(columns) if columns.isdigit() and int(columns) > 0 else None

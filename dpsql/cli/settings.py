@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from dpsql.cli.output import Output
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dpsql.policy import Policy
 
 __all__ = ["Settings"]
 
@@ -19,8 +26,18 @@ class Settings:
     file: str | None
     on_error: str
 
-    def output(self) -> Output:
-        """Make the output for answers; raises `UnwritableError` if it cannot be written."""
-        output = Output(self.format, self.file)
+    def load_policy(self) -> Policy:
+        """Load the policy's file; raises `PolicyError`."""
+        from dpsql.policy import load
+
+        return load(self.policy)
+
+    @contextmanager
+    def output(self, default: str | None = None) -> Iterator[Output]:
+        """Check that answers can be written (else `UnwritableError`), and close their file at the end."""
+        output = Output(self.format or default, self.file)
         output.check()
-        return output
+        try:
+            yield output
+        finally:
+            output.close()

@@ -1,1 +1,1 @@
-"""`dpsql audit`: the command, the end-to-end audit of a statement, its neighbouring data, and its report."""
+"""`dpsql audit`: its options, and the report of a campaign as text."""

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from dpsql.cli import narrate
 from dpsql.cli.batch import write_result
-from dpsql.cli.exits import ExitCode, exit_code
-from dpsql.cli.output import FORMATS, Output, OutputFailedError, UnwritableError
+from dpsql.cli.exits import ExitCode
+from dpsql.cli.output import FORMATS, Output
 from dpsql.cli.repl import commands
 from dpsql.cli.repl.completion import Names
 from dpsql.cli.repl.line_input import complete
@@ -106,21 +106,13 @@ class Repl:
         """Run an action and report its error; the shell goes on."""
         try:
             action()
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as problem:
             self.session.cancel()
-            narrate.interrupted()
-            self.note(ExitCode.INTERRUPTED)
-        except (Error, OutputFailedError) as problem:
-            narrate.error(problem)
-            self.note(exit_code(problem))
-        except UnwritableError as problem:
-            narrate.error(problem)
-            self.note(ExitCode.USAGE)
+            self.note(narrate.failure(problem))
         except BrokenPipeError:
             raise
         except Exception as problem:  # noqa: BLE001  a bug must neither show private values nor end the shell
-            narrate.bug(problem)
-            self.note(ExitCode.QUERY_FAILED)
+            self.note(narrate.failure(problem))
 
     def note(self, code: ExitCode) -> None:
         """Remember a failure; in a pipe it ends the shell, unless it is to go on."""

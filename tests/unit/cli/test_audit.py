@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpsql.audit import Pair, detect
+from dpsql.audit.end_to_end import neighbour
 from dpsql.cli import main
-from dpsql.cli.audit.neighbour import neighbour
 from dpsql.cli.exits import ExitCode
 from dpsql.errors import ProgrammingError
 from dpsql.policy import load
@@ -286,7 +286,7 @@ def test_released_whole_numbers_are_numbers_besides_labels() -> None:
     from types import SimpleNamespace
 
     from dpsql.audit import read
-    from dpsql.cli.audit.end_to_end import _laid_out
+    from dpsql.audit.end_to_end.statements import _laid_out
 
     tables = [pa.table({"page": ["home"] * k, "n": [7] * k}) for k in (1, 2)]
     charge = SimpleNamespace(epsilon=1)
