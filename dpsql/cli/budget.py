@@ -1,4 +1,4 @@
-"""`dpsql budget`: what is spent, on what, what is left; and whether the ledger is sound."""
+"""`dpsql budget` and `dpsql release`: what the ledger holds, and whether it is sound."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import json
 from collections import Counter, defaultdict
 from fractions import Fraction
 from typing import TYPE_CHECKING
+
+import click
 
 from dpsql.cli import narrate
 from dpsql.cli.exits import ExitCode
@@ -16,15 +18,74 @@ from dpsql.render.plots import chart
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from dpsql.cli.settings import Settings
     from dpsql.ledger import Budget, Entry, Ledger
     from dpsql.policy import Policy
     from dpsql.privacy import Charge
     from dpsql.render.grid import Style
 
-__all__ = ["as_json", "check", "clear_failures", "open_ledger", "report"]
+__all__ = ["budget_command", "open_ledger", "release_command"]
 
 _SHOWN = 20
 """Entries the report lists; `--json` has them all."""
+
+
+@click.group("budget", invoke_without_command=True)
+@click.option("--json", "json_", is_flag=True, help="Print everything as one JSON object.")
+@click.option(
+    "--clear-failures",
+    is_flag=True,
+    help="For the owner: let analysts (or --analyst NAME) ask again after too many failed or cancelled ones.",
+)
+@click.pass_context
+def budget_command(ctx: click.Context, /, *, json_: bool, clear_failures: bool) -> int:
+    """Show what is spent, on what, and what is left."""
+    if ctx.invoked_subcommand is not None:
+        if json_ or clear_failures:
+            raise click.UsageError("--json and --clear-failures do not go with `check`")
+        return ExitCode.OK
+    settings: Settings = ctx.obj
+    if settings.format not in (None, "table", "json"):
+        raise click.UsageError("the budget is shown as a table or as JSON")
+    with settings.answers("table") as out, open_ledger(settings.load_policy()) as ledger:
+        if clear_failures:
+            ledger.clear_failures(settings.analyst)
+            narrate.note(
+                f"failed and cancelled statements of {settings.analyst or 'every analyst'} are cleared"
+            )
+        elif json_ or settings.format == "json":
+            out.write_text(_as_json(ledger, settings.analyst))
+        else:
+            out.write_text(_report(ledger, settings.analyst, out.style))
+    return ExitCode.OK
+
+
+@budget_command.command("check")
+@click.pass_obj
+def budget_check(settings: Settings) -> int:
+    """Verify that the ledger is sound."""
+    with open_ledger(settings.load_policy()) as ledger:
+        problems = ledger.check()
+    for problem in problems:
+        narrate.error(problem)
+    if problems:
+        return ExitCode.DATABASE
+    narrate.note("the ledger is sound: every total is the sum of its entries, every release is charged")
+    return ExitCode.OK
+
+
+@click.command("release")
+@click.argument("number", type=click.IntRange(min=1))
+@click.pass_obj
+def release_command(settings: Settings, /, *, number: int) -> int:
+    """Show an earlier answer again, by its number in SHOW RELEASES."""
+    from dpsql.release import from_bytes
+
+    with settings.answers() as out:
+        with open_ledger(settings.load_policy()) as ledger:
+            found = from_bytes(ledger.release(number, settings.analyst or "analyst"))
+        out.write(found.rows, found)
+    return ExitCode.OK
 
 
 def open_ledger(policy: Policy) -> Ledger:
@@ -44,7 +105,7 @@ def open_ledger(policy: Policy) -> Ledger:
     )
 
 
-def report(ledger: Ledger, analyst: str | None, style: Style) -> str:
+def _report(ledger: Ledger, analyst: str | None, style: Style) -> str:
     """Draw the budget, the spending over time and the latest entries."""
     budget = ledger.budget(analyst)
     entries = ledger.entries(analyst)
@@ -107,7 +168,7 @@ def _list(entries: Sequence[Entry], style: Style) -> str:
     return draw(columns, style)
 
 
-def as_json(ledger: Ledger, analyst: str | None) -> str:
+def _as_json(ledger: Ledger, analyst: str | None) -> str:
     """Write the budget and all entries as one JSON object, oldest entry first.
 
     Amounts are numbers, rounded against the analyst, and under `exact` fractions as text.
@@ -140,20 +201,3 @@ def _charge(charge: Charge, rounded: Callable[[Fraction], str]) -> dict[str, obj
         "delta": float(rounded(charge.delta)),
         "exact": {"epsilon": str(charge.epsilon), "delta": str(charge.delta)},
     }
-
-
-def clear_failures(ledger: Ledger, analyst: str | None) -> None:
-    """Reset the counts of failed and cancelled statements, of one analyst or of all; report it."""
-    ledger.clear_failures(analyst)
-    narrate.note(f"failed and cancelled statements of {analyst or 'every analyst'} are cleared")
-
-
-def check(ledger: Ledger) -> ExitCode:
-    """Verify the ledger and report each violated invariant."""
-    problems = ledger.check()
-    for problem in problems:
-        narrate.error(problem)
-    if problems:
-        return ExitCode.DATABASE
-    narrate.note("the ledger is sound: every total is the sum of its entries, every release is charged")
-    return ExitCode.OK

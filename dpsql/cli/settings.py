@@ -23,8 +23,13 @@ class Settings:
     policy: str
     analyst: str | None
     format: str | None
-    file: str | None
+    target: str | None
     on_error: str
+
+    @property
+    def go_on(self) -> bool:
+        """Whether statements after one that failed run."""
+        return self.on_error == "continue"
 
     def load_policy(self) -> Policy:
         """Load the policy's file; raises `PolicyError`."""
@@ -33,9 +38,9 @@ class Settings:
         return load(self.policy)
 
     @contextmanager
-    def output(self, default: str | None = None) -> Iterator[Output]:
+    def answers(self, default: str | None = None) -> Iterator[Output]:
         """Check that answers can be written (else `UnwritableError`), and close their file at the end."""
-        output = Output(self.format or default, self.file)
+        output = Output(self.format or default, self.target)
         output.check()
         try:
             yield output

@@ -84,7 +84,7 @@ def audit_command(
         raise click.UsageError("--remove-unit needs -f")
     if html is not None:
         Output("table", html).check()
-    with replace(settings, format="table").output() as out:
+    with replace(settings, format="table").answers() as out:
         if listing:
             out.write_text(_listing(_chosen(names, every=every)))
             return ExitCode.OK

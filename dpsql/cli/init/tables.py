@@ -32,7 +32,6 @@ class InitOptions:
     public: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
     domains: tuple[str, ...] = ()
-    amounts: tuple[tuple[str, str], ...] = ()
 
 
 class Tables:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dpsql.owner import Found, FoundColumn
     from dpsql.types import SqlType
 
-__all__ = ["Declared", "Via", "policy_text", "quoted"]
+__all__ = ["AMOUNTS", "Declared", "Via", "policy_text", "quoted"]
 
 _HEAD = """\
 # What analysts may ask of this data, and how much. Written by `dpsql init` from names and types alone: no row
@@ -119,9 +119,9 @@ def _section(key: str, lines: list[tuple[str, str]], above: str = "") -> str:
     return "\n".join([f"{above}[{key}]", *texts]) + "\n"
 
 
-_BUDGET = (
+AMOUNTS = (
     ("epsilon", "5", "all that can ever be spent, by everybody together"),
-    ("delta", "1e-6", "for keys whose values nobody declared; far below one over the number of units"),
+    ("delta", "1e-6", "for keys whose values are not declared; far below one over the number of units"),
     ("max_epsilon_per_query", "1", "the most one statement may take"),
     ("default_epsilon", "0.5", "for statements that name none"),
     ("default_delta", "1e-9", "the same for delta"),
@@ -129,7 +129,7 @@ _BUDGET = (
 
 
 def _budget(amounts: Mapping[str, str], ledger: str) -> Iterator[tuple[str, str]]:
-    for name, example, comment in _BUDGET:
+    for name, example, comment in AMOUNTS:
         yield f"{name} = {amounts[name]}" if name in amounts else f"# {name} = {example}", comment
     yield f"ledger = {quoted(ledger)}", "beside this file: what was spent and what was answered"
 
