@@ -53,24 +53,16 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Campaign:
-    """The audits of several subjects.
-
-    Attributes
-    ----------
-    outcomes
-        By subject, then by epsilon.
-    confidence
-        Of each verdict; all of them together hold with confidence 1 - `error_rate`.
-    error_rate
-        Familywise error rate: the chance that any correct subject is accused.
-    seconds
-        Duration of the campaign.
-    """
+    """The audits of several subjects."""
 
     outcomes: tuple[Outcome, ...]
+    """By subject, then by epsilon."""
     confidence: float
+    """Of each verdict; all of them together hold with confidence 1 - `error_rate`."""
     error_rate: float
+    """Familywise error rate: the chance that any correct subject is accused."""
     seconds: float
+    """Duration of the campaign."""
 
     @property
     def expected(self) -> bool:

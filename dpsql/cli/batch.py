@@ -40,24 +40,16 @@ class _Priced:
 
 @dataclass(slots=True)
 class Batch:
-    """Prices statements together, then runs them one after the other.
-
-    Attributes
-    ----------
-    session
-        Whose budget pays.
-    output
-        Where the answers go.
-    partial
-        Run what fits when the whole does not.
-    go_on
-        Go on after a statement that failed (`--on-error continue`).
-    """
+    """Prices statements together, then runs them one after the other."""
 
     session: Session
+    """Whose budget pays."""
     output: Output
+    """Where the answers go."""
     partial: bool = False
+    """Run what fits when the whole does not."""
     go_on: bool = False
+    """Go on after a statement that failed (`--on-error continue`)."""
     _code: ExitCode = ExitCode.OK
 
     def run(self, pieces: Sequence[Piece], *, dry: bool = False) -> ExitCode:

@@ -39,30 +39,20 @@ class Via:
 
 @dataclass(slots=True)
 class Declared:
-    """One table as it will be declared.
-
-    Attributes
-    ----------
-    found
-        What its source declares of itself.
-    unit
-        A column, "ROW", a link to the parent, or None for a public table.
-    kinds
-        The types that differ from those found: the owner's for a CSV file.
-    unit_kind
-        The word for its unit; None: the default.
-    domains
-        Column -> its public values, as TOML.
-    vouched
-        Keys that are to be unique -> the table whose rows find their unit through them.
-    """
+    """One table as it will be declared."""
 
     found: Found
+    """What its source declares of itself."""
     unit: str | Via | None
+    """A column, "ROW", a link to the parent, or None for a public table."""
     unit_kind: str | None = None
+    """The word for its unit; None: the default."""
     kinds: dict[str, SqlType] = field(default_factory=dict)
+    """The types that differ from those found: the owner's for a CSV file."""
     domains: dict[str, str] = field(default_factory=dict)
+    """Column -> its public values, as TOML."""
     vouched: dict[tuple[str, ...], str] = field(default_factory=dict)
+    """Keys that are to be unique -> the table whose rows find their unit through them."""
 
     @property
     def name(self) -> str:
