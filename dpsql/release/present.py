@@ -38,8 +38,9 @@ def present(statement: Statement, rows: pa.Table) -> pa.Table:
     if not isinstance(statement, Query) or statement.wrapper is None:
         return rows
     wrapper, names = statement.wrapper, rows.column_names
-    selected = names if wrapper.columns is None else wrapper.columns
-    places = [_place(names, name) or 0 for name in selected]
+    selected, places = names, list(range(len(names)))
+    if wrapper.columns is not None:
+        selected, places = wrapper.columns, [_place(names, name) or 0 for name in wrapper.columns]
     by = []
     for name, descending in wrapper.order:
         # A name or number stands for a selected column first, then for any released one.
