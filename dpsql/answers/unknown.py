@@ -39,8 +39,10 @@ _NOTE = "fewer rows than asked for may come: a key is shown only when no single 
 def _delta(plan: Plan) -> Fraction:
     delta = plan.options.delta
     if delta is None:
+        keys = [output.name[:60] for output in plan.outputs if output.kind == "key"]
+        declared = "all declared" if len(keys) > 1 else "declared"
         raise plan.query.source.refuse(
-            "nobody declared which values the keys can have, so a delta is needed",
+            f"the values of {' and '.join(keys) or 'the keys'} are not {declared}, so a delta is needed",
             plan.query.tree.args.get("group"),
             "OPTIONS (delta = 1e-6), or the owner declares the keys in [tables.NAME.domain]",
         )
