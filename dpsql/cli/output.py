@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import os
 import shutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, TextIO
 
 from dpsql.cli.exits import OutputFailedError, UnwritableError
 from dpsql.render.grid import Style
@@ -64,10 +63,12 @@ class Output:
 
     def open(self) -> BinaryIO:
         """Open the file, emptying it; raises `UnwritableError`."""
-        if self._out is None:
+        if self._file is None:
             sys.stdout.flush()
+            return sys.stdout.buffer
+        if self._out is None:
             try:
-                self._out = Path(self._file).open("wb") if self._file else sys.stdout.buffer  # noqa: SIM115
+                self._out = Path(self._file).open("wb")  # noqa: SIM115  closed by `close`
             except OSError as problem:
                 raise UnwritableError(f"cannot write {self._file}: {problem.strerror}") from None
         return self._out
@@ -81,7 +82,7 @@ class Output:
             # Results of text formats are kept apart by an empty line.
             if self._written and self.apart and self.format in ("table", "markdown", "csv"):
                 out.write(b"\r\n" if self.format == "csv" else b"\n")
-            self._dispatch(rows, release, total, out)
+            self._write(rows, release, total, out)
             out.flush()
         except BrokenPipeError:
             raise
@@ -92,13 +93,12 @@ class Output:
             # The shell's next answer is the next file.
             self.close()
 
-    def _dispatch(self, rows: pa.Table, release: Release | None, total: Charge | None, out: BinaryIO) -> None:
+    def _write(self, rows: pa.Table, release: Release | None, total: Charge | None, out: BinaryIO) -> None:
         from dpsql.render import data, table
 
         if self.for_people:
             draw = table.as_table if self.format == "table" else table.as_markdown
-            text = draw(rows, release, self.style, total=total)
-            out.write(text.encode(self.style.encoding, "backslashreplace"))
+            out.write(self._encoded(draw(rows, release, self.style, total=total)))
         elif self.format == "arrow":
             data.write_arrow(rows, out, stream=self._file is None)
         else:
@@ -107,29 +107,30 @@ class Output:
     def write_text(self, text: str) -> None:
         """Write a report."""
         out = self.open()
-        out.write(text.encode(self.style.encoding, "backslashreplace"))
+        out.write(self._encoded(text))
         out.flush()
+
+    def _encoded(self, text: str) -> bytes:
+        return text.encode(self.style.encoding, "backslashreplace")
 
     def close(self) -> None:
         """Close the file; raises `OutputFailedError` if what was written does not fit."""
         out, self._out = self._out, None
-        if out is None or self._file is None:
-            return
         try:
-            out.close()
+            if out is not None:
+                out.close()
         except OSError as problem:
             raise OutputFailedError(f"cannot write the answer: {problem.strerror}") from None
 
 
-def _style_of(stream: io.TextIOBase | object | None) -> Style:
+def _style_of(stream: TextIO | None) -> Style:
     """Return the style of a stream; None stands for a file: UTF-8, no colour, as wide as needed."""
     columns = os.environ.get("COLUMNS", "")
     fixed = int(columns) if columns.isdigit() and int(columns) > 0 else None
     if stream is None:
         return Style(fixed)
-    encoding = getattr(stream, "encoding", None) or "utf-8"
-    terminal = bool(getattr(stream, "isatty", lambda: False)())
-    if not terminal:
+    encoding = stream.encoding or "utf-8"
+    if not stream.isatty():
         return Style(fixed, encoding)
     colour = "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
     return Style(shutil.get_terminal_size().columns, encoding, colour)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpsql.audit.verdict import Verdict
+    from dpsql.language import Options
     from dpsql.policy import Policy
     from dpsql.session import Prepared, StatementResult
 
@@ -45,11 +46,11 @@ _ENDLESS, _DELTA = Fraction(10**12), Fraction(999, 1000)
 
 @dataclass(frozen=True, slots=True)
 class Audited:
-    """A private statement, its place in words, and the settings of its session that come before it."""
+    """A private statement, its place in words, and the defaults that settings before it made."""
 
     text: str
     where: str
-    before: tuple[str, ...]
+    defaults: Options
 
 
 def private_statements(policy: Policy, statements: Iterable[tuple[str, str]]) -> list[Audited]:
@@ -58,7 +59,6 @@ def private_statements(policy: Policy, statements: Iterable[tuple[str, str]]) ->
     Settings (SET) apply to the statements after them; other public statements are skipped.
     """
     found: list[Audited] = []
-    before: tuple[str, ...] = ()
     with tempfile.TemporaryDirectory(prefix="dpsql-audit-") as folder, ExitStack() as stack:
         session = _open(policy, Path(folder))
         stack.callback(session.close)
@@ -66,9 +66,8 @@ def private_statements(policy: Policy, statements: Iterable[tuple[str, str]]) ->
             prepared = session.prepare(text)
             if isinstance(prepared.statement, Set):
                 session.execute(prepared)
-                before = (*before, text)
             elif prepared.private:
-                found.append(Audited(text, where, before))
+                found.append(Audited(text, where, session.defaults))
     return found
 
 
@@ -166,8 +165,7 @@ class _Side:
         self.close()
         session = _open(self._policy, self._folder)
         self._opened.callback(session.close)
-        for text in self._asked.before:
-            session.run(text)
+        session.defaults = self._asked.defaults
         prepared = session.prepare(self._asked.text)
         if prepared.plan is None:
             raise ProgrammingError("only a private statement can be audited")
