@@ -6,7 +6,7 @@ from html import escape
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from dpsql.audit.curves import p_values
+from dpsql.audit.report import p_values
 from dpsql.render.html import curve_svg, table, tag
 
 if TYPE_CHECKING:

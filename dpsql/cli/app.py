@@ -14,7 +14,7 @@ import click
 
 from dpsql import __version__
 from dpsql.cli import narrate
-from dpsql.cli.audit.command import audit_command
+from dpsql.cli.audit import audit_command
 from dpsql.cli.budget import budget_command, release_command
 from dpsql.cli.check import check_command
 from dpsql.cli.exits import ExitCode, legend

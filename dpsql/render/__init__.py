@@ -8,9 +8,8 @@ This module imports nothing, since `dpsql --help` loads it and has to start quic
 ``values``    Arrow columns as Python values, and one value as text
 ``readable``  a release's estimates, price and certainty, as values and in words
 ``grid``      columns of text as a box table or as Markdown
-``bars``      counts with their intervals as bars
 ``table``     a result as a box table, as Markdown, as bars or as lines of text
-``plots``     spending over time and p-value curves, in characters
+``plots``     bars with intervals, spending over time, p-value curves, in characters
 ``html``      a release and p-value curves as HTML and SVG
 ``data``      a result for programs: CSV, JSON, JSON lines, Arrow, Parquet
 ============  ==========================================================================

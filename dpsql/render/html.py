@@ -5,9 +5,8 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from dpsql.render.bars import axis_end
 from dpsql.render.grid import Style
-from dpsql.render.plots import widest
+from dpsql.render.plots import axis_end, widest
 from dpsql.render.readable import ordering, summary
 from dpsql.render.table import release_columns
 

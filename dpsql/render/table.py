@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from dpsql.errors import ProgrammingError
-from dpsql.render.bars import NARROWEST, bars
 from dpsql.render.cells import folded, pad, width
 from dpsql.render.figures import Estimate, at_unit, unit_of
 from dpsql.render.grid import Column, Style, box, column, draw, fit, markdown, span
+from dpsql.render.plots import NARROWEST, bars
 from dpsql.render.readable import Estimates, counts, footer, ordering, orders
 from dpsql.render.values import text, values
 

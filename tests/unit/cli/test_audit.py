@@ -123,8 +123,7 @@ def test_json_and_html(capsys, tmp_path) -> None:
 
 
 def test_the_report_in_ascii(capsys, monkeypatch) -> None:
-    from dpsql.audit import CATALOGUE, campaign
-    from dpsql.cli.audit.text import as_text
+    from dpsql.audit import CATALOGUE, as_text, campaign
     from dpsql.render.grid import Style
 
     done = campaign([s for s in CATALOGUE if s.name == "anchor"], trials=400)
@@ -135,8 +134,7 @@ def test_the_report_in_ascii(capsys, monkeypatch) -> None:
 
 
 def test_an_empty_campaign_has_a_word() -> None:
-    from dpsql.audit import Campaign
-    from dpsql.cli.audit.text import as_text
+    from dpsql.audit import Campaign, as_text
     from dpsql.render.grid import Style
 
     assert as_text(Campaign((), 0.99, 0.01, 0.0), Style()) == "nothing was audited\n"

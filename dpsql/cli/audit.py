@@ -154,8 +154,7 @@ def _statements(settings: Settings, file: str, unit: str | None, trials: int) ->
 
 
 def _report(campaign: Campaign, out: Output, *, json_: bool, html: str | None) -> None:
-    from dpsql.audit import as_data, as_html
-    from dpsql.cli.audit.text import as_text
+    from dpsql.audit import as_data, as_html, as_text
 
     if html is not None:
         try:

@@ -1,1 +1,0 @@
-"""`dpsql audit`: its options, and the report of a campaign as text."""
