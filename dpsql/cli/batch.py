@@ -157,8 +157,7 @@ class Batch:
             if len(priced) > 1:
                 cost = f": {price(prepared.price)}" if prepared.private else ""
                 narrate.note(f"statement {i} of {len(priced)} ({piece.where}){cost}")
-            remaining = self.session.budget().remaining
-            if self.partial and not prepared.price.fits(remaining):
+            if self.partial and not prepared.price.fits(remaining := self.session.budget().remaining):
                 narrate.note(f"left out: {price(prepared.price)} asked, {amounts(remaining)} left")
                 self._code = self._code or ExitCode.BUDGET_EXCEEDED
                 continue

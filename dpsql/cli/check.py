@@ -9,7 +9,8 @@ import click
 from dpsql.cli import narrate
 from dpsql.cli.budget import open_ledger
 from dpsql.cli.exits import ExitCode
-from dpsql.render.cells import escape_controls
+from dpsql.render.cells import pad
+from dpsql.render.grid import column
 
 if TYPE_CHECKING:
     from dpsql.cli.output import Output
@@ -65,11 +66,11 @@ def _write(report: Report, out: Output) -> None:
 
 def _as_text(report: Report, style: Style) -> str:
     """Return the findings as text, one a line; wrong ones stand last, where they are seen."""
-    order = sorted(report.findings, key=lambda finding: ("ok", "note", "wrong").index(finding.level))
-    widest = max((len(finding.place) for finding in order), default=0)
-    lines = []
-    for finding in order:
-        place = escape_controls(finding.place, style.encoding).ljust(widest)
-        text = escape_controls(finding.text, style.encoding)
-        lines.append(f"{style.paint(finding.level.ljust(5), _CODES[finding.level])}  {place}  {text}")
-    return f"{_FOR_WHOM}\n" + "\n".join(lines) + "\n"
+    order = sorted(report.findings, key=lambda finding: [*_CODES].index(finding.level))
+    places = column("", [finding.place for finding in order], style)
+    texts = column("", [finding.text for finding in order], style)
+    lines = [
+        f"{style.paint(finding.level.ljust(5), _CODES[finding.level])}  {pad(place, places.width)}  {text}\n"
+        for finding, place, text in zip(order, places.cells, texts.cells, strict=True)
+    ]
+    return f"{_FOR_WHOM}\n" + ("".join(lines) or "\n")

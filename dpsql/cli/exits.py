@@ -38,16 +38,6 @@ class ExitCode(IntEnum):
     """Ctrl-C; what was charged stays charged."""
 
 
-_WORDS = {
-    ExitCode.OK: "ok",
-    ExitCode.QUERY_FAILED: "query failed",
-    ExitCode.USAGE: "usage or policy",
-    ExitCode.DATABASE: "database",
-    ExitCode.REFUSED: "refused",
-    ExitCode.BUDGET_EXCEEDED: "budget exceeded",
-    ExitCode.INTERRUPTED: "interrupted",
-}
-
 _TABLE: tuple[tuple[type[BaseException], ExitCode], ...] = (
     # The first that fits counts, so subclasses stand before their bases.
     (KeyboardInterrupt, ExitCode.INTERRUPTED),
@@ -73,4 +63,6 @@ def exit_code(error: BaseException) -> ExitCode:
 
 def legend() -> str:
     """Describe all codes, for `--help`."""
-    return "\n".join(f"  {code.value:>3}  {_WORDS[code]}" for code in ExitCode)
+    words = {code: code.name.lower().replace("_", " ") for code in ExitCode}
+    words[ExitCode.USAGE] = "usage or policy"
+    return "\n".join(f"  {code.value:>3}  {words[code]}" for code in ExitCode)
