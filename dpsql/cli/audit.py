@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from dpsql.cli import narrate
-from dpsql.cli.exits import ExitCode, UnwritableError
+from dpsql.cli.exits import ExitCode
 from dpsql.cli.output import Output
 
 if TYPE_CHECKING:
@@ -82,8 +81,11 @@ def audit_command(
         raise click.UsageError("-f does not go with -m, --all, --list or --epsilon")
     if file is None and unit is not None:
         raise click.UsageError("--remove-unit needs -f")
-    if html is not None:
-        Output("table", html).check()
+    page = None if html is None else Output("table", html)
+    if page is not None:
+        page.check()
+    from dpsql import audit
+
     with replace(settings, format="table").answers() as out:
         if listing:
             out.write_text(_listing(_chosen(names, every=every)))
@@ -92,7 +94,13 @@ def audit_command(
             campaign = _statements(settings, file, unit or None, trials or _STATEMENT_TRIALS)
         else:
             campaign = _mechanisms(_chosen(names, every=every), epsilons or _EPSILONS, trials or _TRIALS)
-        _report(campaign, out, json_=json_, html=html)
+        if page is not None:
+            page.write_text(audit.as_html(campaign))
+            page.close()
+        if json_:
+            out.write_text(json.dumps(audit.as_data(campaign), indent=2, ensure_ascii=False) + "\n")
+        else:
+            out.write_text(audit.as_text(campaign, out.style))
     wrong = sum(not outcome.expected for outcome in campaign.outcomes)
     if wrong:
         narrate.error(f"{wrong} of {len(campaign.outcomes)} verdicts are not as they should be")
@@ -151,17 +159,3 @@ def _statements(settings: Settings, file: str, unit: str | None, trials: int) ->
     return audit_statements(
         policy, asked, unit=unit, trials=trials, error_rate=_ERROR_RATE, on_progress=progress
     )
-
-
-def _report(campaign: Campaign, out: Output, *, json_: bool, html: str | None) -> None:
-    from dpsql.audit import as_data, as_html, as_text
-
-    if html is not None:
-        try:
-            Path(html).write_text(as_html(campaign), encoding="utf-8")
-        except OSError as problem:
-            raise UnwritableError(f"cannot write {html}: {problem.strerror}") from None
-    if json_:
-        out.write_text(json.dumps(as_data(campaign), indent=2, ensure_ascii=False) + "\n")
-    else:
-        out.write_text(as_text(campaign, out.style))

@@ -139,13 +139,12 @@ def copy_data() -> Path:
     """
     # The data is beside this file when installed, at the project's top in its source tree.
     here = Path(__file__).resolve()
-    places = [
-        place for place in (here.parent / "demo_data", here.parents[2] / "data") if (place / POLICY).is_file()
-    ]
-    if not places:
+    places = (here.parent / "demo_data", here.parents[2] / "data")
+    shipped = next((place for place in places if (place / POLICY).is_file()), None)
+    if shipped is None:
         raise OperationalError("the demo's data is missing from this installation: reinstall dpsql")
     folder = Path(tempfile.mkdtemp(prefix="dpsql-demo-"))
-    for file in sorted(places[0].iterdir()):
+    for file in sorted(shipped.iterdir()):
         if file.suffix in (".toml", ".parquet", ".csv", ".md"):
             shutil.copyfile(file, folder / file.name)
     return folder

@@ -69,9 +69,7 @@ def failure(problem: BaseException) -> ExitCode:
         command = problem.ctx.command_path if problem.ctx is not None else "dpsql"
         text = problem.format_message()
         error(text if "\nHint: " in text else f"{text}\nHint: {command} --help")
-    elif isinstance(problem, OutputFailedError):
-        error(f"{problem}\nHint: the same statement asked again gives the stored answer at no cost")
-    elif isinstance(problem, (Error, UnwritableError)):
+    elif isinstance(problem, (Error, UnwritableError, OutputFailedError)):
         error(problem)
     else:
         error(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TextIO
 
@@ -12,6 +13,8 @@ from dpsql.cli.exits import OutputFailedError, UnwritableError
 from dpsql.render.grid import Style
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import pyarrow as pa
 
     from dpsql.privacy import Charge
@@ -78,16 +81,12 @@ class Output:
         if not rows.num_columns:
             return
         out = self.open()
-        try:
+        with _failures_reported():
             # Results of text formats are kept apart by an empty line.
             if self._written and self.apart and self.format in ("table", "markdown", "csv"):
                 out.write(b"\r\n" if self.format == "csv" else b"\n")
             self._write(rows, release, total, out)
             out.flush()
-        except BrokenPipeError:
-            raise
-        except OSError as problem:
-            raise OutputFailedError(f"cannot write the answer: {problem.strerror}") from None
         self._written += 1
         if self.format in ONE_RESULT:
             # The shell's next answer is the next file.
@@ -107,8 +106,9 @@ class Output:
     def write_text(self, text: str) -> None:
         """Write a report."""
         out = self.open()
-        out.write(self._encoded(text))
-        out.flush()
+        with _failures_reported("report", ""):
+            out.write(self._encoded(text))
+            out.flush()
 
     def _encoded(self, text: str) -> bytes:
         return text.encode(self.style.encoding, "backslashreplace")
@@ -116,11 +116,23 @@ class Output:
     def close(self) -> None:
         """Close the file; raises `OutputFailedError` if what was written does not fit."""
         out, self._out = self._out, None
-        try:
-            if out is not None:
+        if out is not None:
+            with _failures_reported():
                 out.close()
-        except OSError as problem:
-            raise OutputFailedError(f"cannot write the answer: {problem.strerror}") from None
+
+
+_AGAIN = "\nHint: the same statement asked again gives the stored answer at no cost"
+
+
+@contextmanager
+def _failures_reported(what: str = "answer", hint: str = _AGAIN) -> Iterator[None]:
+    """Raise `OutputFailedError` for an `OSError`, but for the end of a closed pipe."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as problem:
+        raise OutputFailedError(f"cannot write the {what}: {problem.strerror}{hint}") from None
 
 
 def _style_of(stream: TextIO | None) -> Style:
