@@ -83,6 +83,11 @@ class Units:
         unit = self.of.get(fold_name(table.name))
         return unit if isinstance(unit, str) and unit not in ("ROW", "PUBLIC") else None
 
+    def _others(self, table: Found) -> list[tuple[Found, str]]:
+        """Return the other tables with a unit column, and that column."""
+        pairs = ((other, self._column(other)) for other in self._found.values() if other is not table)
+        return [(other, unit) for other, unit in pairs if unit is not None]
+
     # -- flags
 
     def _named(self, table: Found, option: str | None) -> Unit | None:
@@ -117,9 +122,8 @@ class Units:
     def _followed(self, table: Found) -> Unit | None:
         """Return the unit that a foreign key implies; without a terminal, also a column named as one."""
         for column, source, theirs in table.parents:
-            parent = next((t for t in self._found.values() if t.source == source), None)
-            unit = self._column(parent) if parent is not None and parent is not table else None
-            if parent is None or unit is None:
+            parent, unit = next((p for p in self._others(table) if p[0].source == source), (None, ""))
+            if parent is None:
                 continue
             if fold_name(unit) == fold_name(theirs):
                 self.kinds[fold_name(table.name)] = self.kinds[fold_name(parent.name)]
@@ -139,10 +143,7 @@ class Units:
         there to say no, also a table's first column.
         """
         found = []
-        for parent in self._found.values():
-            unit = self._column(parent)
-            if unit is None or parent is table:
-                continue
+        for parent, unit in self._others(table):
             for column, theirs in product(table.columns, parent.columns):
                 if fold_name(theirs.name) == fold_name(unit) or not _alike(column, theirs):
                     continue
@@ -163,16 +164,13 @@ class Units:
 
     def _shared(self, table: Found) -> list[str]:
         """Return a table's columns named as the unit of another table."""
-        units = {fold_name(unit) for t in self._found.values() if (unit := self._column(t)) is not None}
+        units = {fold_name(unit) for _, unit in self._others(table)}
         return [c.name for c in table.columns if fold_name(c.name) in units and not is_bare_key(c.name)]
 
     def _related(self, table: Found) -> str | None:
         """Describe how a table's rows belong to units of another table; None if they do not."""
-        for parent in self._found.values():
-            unit = self._column(parent)
-            if unit is None or parent is table or is_bare_key(unit):
-                continue
-            if _column_of(table, unit) is not None:
+        for parent, unit in self._others(table):
+            if not is_bare_key(unit) and _column_of(table, unit) is not None:
                 return f"its {unit} is the unit of {parent.name}"
         links = self._links(table, sure=True)
         return self._reason(links[0]) if links else None
