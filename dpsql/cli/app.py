@@ -18,7 +18,7 @@ from dpsql.cli.audit import audit_command
 from dpsql.cli.budget import budget_command, release_command
 from dpsql.cli.check import check_command
 from dpsql.cli.exits import ExitCode, legend
-from dpsql.cli.init.command import init_command
+from dpsql.cli.init import init_command
 from dpsql.cli.output import FORMATS
 from dpsql.cli.settings import Settings
 from dpsql.cli.sources import META, InOrder, read, statements

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -98,6 +97,8 @@ def audit_command(
             page.write_text(audit.as_html(campaign))
             page.close()
         if json_:
+            import json
+
             out.write_text(json.dumps(audit.as_data(campaign), indent=2, ensure_ascii=False) + "\n")
         else:
             out.write_text(audit.as_text(campaign, out.style))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter, defaultdict
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -11,9 +10,7 @@ import click
 
 from dpsql.cli import narrate
 from dpsql.cli.exits import ExitCode
-from dpsql.render.figures import charged, left
 from dpsql.render.grid import column, draw
-from dpsql.render.plots import chart
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -107,6 +104,8 @@ def open_ledger(policy: Policy) -> Ledger:
 
 def _report(ledger: Ledger, analyst: str | None, style: Style) -> str:
     """Draw the budget, the spending over time and the latest entries."""
+    from dpsql.render.plots import chart
+
     budget = ledger.budget(analyst)
     entries = ledger.entries(analyst)
     text = _amounts(budget, style)
@@ -123,6 +122,8 @@ def _report(ledger: Ledger, analyst: str | None, style: Style) -> str:
 
 
 def _amounts(budget: Budget, style: Style) -> str:
+    from dpsql.render.figures import charged, left
+
     parts = ["epsilon", "delta"] if budget.total.delta else ["epsilon"]
     # What is spent is rounded up, what there is and what is left down.
     amounts = {
@@ -139,6 +140,8 @@ def _amounts(budget: Budget, style: Style) -> str:
 
 def _shares(what: str, entries: Sequence[tuple[str, Entry]], style: Style) -> str:
     """Show what was spent by analyst or by mechanism, the most first."""
+    from dpsql.render.figures import charged
+
     spent: dict[str, Fraction] = defaultdict(Fraction)
     asked = Counter(name for name, _ in entries)
     for name, entry in entries:
@@ -153,6 +156,8 @@ def _shares(what: str, entries: Sequence[tuple[str, Entry]], style: Style) -> st
 
 
 def _list(entries: Sequence[Entry], style: Style) -> str:
+    from dpsql.render.figures import charged
+
     # States are not shown: whether a statement failed is for the owner alone.
     columns = [
         column("entry", [str(e.entry) for e in entries], style, number=True),
@@ -173,6 +178,10 @@ def _as_json(ledger: Ledger, analyst: str | None) -> str:
 
     Amounts are numbers, rounded against the analyst, and under `exact` fractions as text.
     """
+    import json
+
+    from dpsql.render.figures import charged, left
+
     budget = ledger.budget(analyst)
     whole = {
         "analyst": analyst,

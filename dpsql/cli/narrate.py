@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import shutil
 import sys
 
 import click
@@ -52,6 +51,8 @@ def _fitted(text: str) -> str:
     """Break hints at the terminal's width; other lines stay as they are, so that carets point right."""
     if not sys.stderr.isatty():
         return text
+    import shutil
+
     cells = shutil.get_terminal_size().columns
     lines = [folded(line, cells) if line.startswith("Hint: ") else [line] for line in text.split("\n")]
     return "\n".join(part for parts in lines for part in parts)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from contextlib import contextmanager
 from pathlib import Path
@@ -144,5 +143,7 @@ def _style_of(stream: TextIO | None) -> Style:
     encoding = stream.encoding or "utf-8"
     if not stream.isatty():
         return Style(fixed, encoding)
+    import shutil
+
     colour = "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
     return Style(shutil.get_terminal_size().columns, encoding, colour)
