@@ -35,24 +35,12 @@ class Neighbour:
 
 
 def neighbour(policy: Policy, tables: Sequence[str], unit: str | None, folder: Path) -> Neighbour:
-    """Copy the private tables in which a unit has rows, without these rows.
+    """Copy the private tables in which a unit has rows, without these rows, to a folder.
 
-    Parameters
-    ----------
-    policy
-        Whose data.
-    tables
-        The tables a statement reads: whose units are meant.
-    unit
-        The unit, as text; for tables whose rows are units the number of a row, from 1. None: the unit
-        with the most rows, or the first row.
-    folder
-        Where the copies go.
+    `tables` are those that a statement reads: its units are meant. `unit` is one as text, or the number of a
+    row, from 1, where rows are units; None stands for the unit with the most rows, or the first row.
 
-    Raises
-    ------
-    ProgrammingError
-        If there is no such unit or the data cannot be copied.
+    Raises `ProgrammingError` if there is no such unit or the data cannot be copied.
     """
     private = [table for name in tables if (table := policy.table(name)) is not None and table.unit]
     if not private:

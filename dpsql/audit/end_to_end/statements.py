@@ -88,31 +88,15 @@ def audit_statements(
     error_rate: float,
     on_progress: Callable[[Audited, int], None],
 ) -> Campaign:
-    """Audit private statements end to end.
+    """Audit private statements end to end, on a small database: each runs thousands of times.
 
     Language, analysis, price, ledger, engine, mechanism and release are those of every statement; the
-    ledger is a scratch one, and nothing is charged to the policy's own. The released rows, all that is
-    free beside them, and the charge are what is tested.
+    ledger is a scratch one, and nothing is charged to the policy's own. What is tested are the released
+    rows, all that is free beside them, and the charge. `unit` is the privacy unit to remove; None stands for
+    the one with the most rows. `error_rate` is the chance that any private statement is accused; each gets
+    an equal part. `on_progress` is called before each statement, with it and the number of its runs.
 
-    Parameters
-    ----------
-    policy
-        A policy over a small database: the statements run thousands of times.
-    asked
-        The statements.
-    unit
-        Which privacy unit to remove; None for the one with the most rows.
-    trials
-        As in `dpsql.audit.detect`; the search makes half as many runs again.
-    error_rate
-        Chance that any private statement is accused; each gets an equal part.
-    on_progress
-        Called before each statement, with it and the number of its runs.
-
-    Raises
-    ------
-    dpsql.errors.Error
-        Whatever is wrong with a statement; `ProgrammingError` if it is not private or the unit unknown.
+    Raises `Error` for a statement that is wrong, and `ProgrammingError` for an unknown unit.
     """
     started, confidence, outcomes = time.perf_counter(), 1 - error_rate / max(len(asked), 1), []
     for one in asked:
