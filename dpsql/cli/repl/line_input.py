@@ -98,6 +98,13 @@ class _Terminal:
 
     interactive = True
 
+    def __init__(self, read: Callable[[str], str]) -> None:
+        self._read = read
+
+    def line(self, prompt: str, begun: str) -> str:
+        """Return what is typed behind the prompt, or behind one that shows that a statement goes on."""
+        return self._read("...> ".rjust(len(prompt)) if begun else prompt)
+
     def ask(self, question: str) -> bool:
         """Ask in a line of its own, which the history does not keep."""
         return _typed(question).strip().lower() in ("y", "yes")
@@ -107,6 +114,7 @@ class _Readline(_Terminal):
     """Python's own line editing, where prompt_toolkit is not installed."""
 
     def __init__(self, names: Callable[[], Names]) -> None:
+        super().__init__(_typed)
         self._names = names
         self._found: list[str] = []
         try:
@@ -133,14 +141,6 @@ class _Readline(_Terminal):
             # readline replaces its own idea of the word, which may be shorter.
             self._found = [name[size - len(word) :] for name in found]
         return self._found[state] if state < len(self._found) else None
-
-    def line(self, prompt: str, begun: str) -> str:
-        """Read one line with Python's `input`."""
-        return _typed(_continued(prompt) if begun else prompt)
-
-
-def _continued(prompt: str) -> str:
-    return "...> ".rjust(len(prompt))
 
 
 class _Toolkit(_Terminal):
@@ -183,11 +183,7 @@ class _Toolkit(_Terminal):
             key_bindings=keys,
             prompt_continuation=lambda width, line, wrapped: "...> ".rjust(width),
         )
-        self._session = session
-
-    def line(self, prompt: str, begun: str) -> str:
-        """Read a whole statement or dot command."""
-        return self._session.prompt(_continued(prompt) if begun else prompt)
+        super().__init__(session.prompt)
 
 
 def _completer(names: Callable[[], Names]) -> Completer:
