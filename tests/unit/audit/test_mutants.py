@@ -10,20 +10,23 @@ from __future__ import annotations
 import importlib
 import inspect
 import types
+from collections.abc import Callable, Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from dpsql import noise
-from dpsql.audit import CHARGE, Pair, detect, pairs
+from dpsql.audit import CHARGE, Pair, Verdict, detect, pairs
 from dpsql.audit.inputs import LENGTHS
 from dpsql.order import in_public_order
 
 E = Fraction(3, 2)
 
 
-def module(name, **changes):
+def module(name: str, **changes: str) -> types.ModuleType:
     """A module of dpsql, made anew with expressions replaced."""
     whole = importlib.import_module(f"dpsql.mechanisms.{name}")
     source = inspect.getsource(whole)
@@ -34,20 +37,22 @@ def module(name, **changes):
     made.__dict__["__file__"] = whole.__file__
     made.__package__ = whole.__package__
     # Dataclasses look their module up by name: it is there, under the same name, and of the same shape.
-    exec(compile(source, whole.__file__, "exec"), made.__dict__)
+    exec(compile(source, str(whole.__file__), "exec"), made.__dict__)
     return made
 
 
-def top_k(changed, k=1, **options):
-    def run(counts, trials, entropy):
+def top_k(changed: types.ModuleType, k: int = 1, **options: Any) -> Callable[..., object]:
+    def run(counts: NDArray[np.int64], trials: int, entropy: noise.Entropy) -> dict[str, object]:
         done = changed.noisy_top_k(np.tile(counts, (trials, 1)), k, E, entropy=entropy, **options)
         return {"index": done.index, "gap": done.gap, CHARGE: done.charge}
 
     return run
 
 
-def sparse_vector(changed, k=1, threshold=1, told=True, **options):
-    def run(counts, trials, entropy):
+def sparse_vector(
+    changed: types.ModuleType, k: int = 1, threshold: int = 1, told: bool = True, **options: Any
+) -> Callable[..., object]:
+    def run(counts: NDArray[np.int64], trials: int, entropy: noise.Entropy) -> dict[str, object]:
         rows = np.tile(counts, (trials, 1))
         done = changed.sparse_vector_runs(in_public_order(rows), threshold, k, E, entropy=entropy, **options)
         charge = [float(spent) for spent in done.epsilon] if told else E
@@ -56,24 +61,24 @@ def sparse_vector(changed, k=1, threshold=1, told=True, **options):
     return run
 
 
-def laplace(changed):
-    def run(counts, trials, entropy):
+def laplace(changed: types.ModuleType) -> Callable[..., object]:
+    def run(counts: NDArray[np.int64], trials: int, entropy: noise.Entropy) -> dict[str, object]:
         done = changed.laplace(np.tile(counts, trials), len(counts) / E, entropy=entropy)
         return {"value": done.value.reshape(trials, -1), CHARGE: float(done.charge.epsilon / trials)}
 
     return run
 
 
-def exponential(changed, **options):
-    def run(counts, trials, entropy):
+def exponential(changed: types.ModuleType, **options: Any) -> Callable[..., object]:
+    def run(counts: NDArray[np.int64], trials: int, entropy: noise.Entropy) -> dict[str, object]:
         done = changed.exponential(np.tile(counts, (trials, 1)), E, entropy=entropy, **options)
         return {"index": done.index, "gap": done.gap, CHARGE: done.charge}
 
     return run
 
 
-def limited_domain(changed, delta=0.1):
-    def run(counts, trials, entropy):
+def limited_domain(changed: types.ModuleType, delta: float = 0.1) -> Callable[..., object]:
+    def run(counts: NDArray[np.int64], trials: int, entropy: noise.Entropy) -> dict[str, object]:
         plan = changed.limited_domain_plan(1, E, delta, candidates=1)
         position, kept = changed.largest_groups(counts, 1)
         _, _, released = changed.runs(kept, len(position), plan, trials, entropy)
@@ -82,10 +87,10 @@ def limited_domain(changed, delta=0.1):
     return run
 
 
-def hybrid(changed, k=1, threshold=2):
+def hybrid(changed: types.ModuleType, k: int = 1, threshold: int = 2) -> Callable[..., object]:
     """One run at a time: the function has no batches."""
 
-    def run(counts, trials, entropy):
+    def run(counts: NDArray[np.int64], trials: int, entropy: noise.Entropy) -> dict[str, object]:
         index, charges = np.full(trials, -1), np.zeros(trials)
         for i in range(trials):
             done = changed.hybrid_top_k(counts, threshold, k, E, entropy=entropy)
@@ -106,7 +111,9 @@ _SCALE = "scale = paid * moved * (1 if monotone else 2) / epsilon"
 _GAP = "value[..., :-1] - value[..., 1:] - (rank[..., :-1] < rank[..., 1:])"
 _ORDER = "np.lexsort((ranks, values), axis=-1)[..., : -k - 2 : -1]"
 
-MUTANTS = {
+Made = Callable[..., Callable[..., object]]
+Texts = str | tuple[str, ...]
+MUTANTS: dict[str, tuple[Made, str, Texts, Texts, Sequence[Pair], dict[str, Any]]] = {
     "top-k: scale halved": (top_k, "top_k", _SCALE, f"{_SCALE} / 2", ONE, {}),
     "top-k: noise for one of k": (top_k, "top_k", "scale = paid * moved", "scale = moved", TWO, {"k": 2}),
     "top-k: wrong monotone constant": (
@@ -204,11 +211,10 @@ MUTANTS = {
 }
 
 
-def audit(name, *, right):
+def audit(name: str, *, right: bool) -> Verdict:
     make, where, old, new, inputs, options = MUTANTS[name]
-    changes = dict(zip(old, new, strict=True)) if isinstance(old, tuple) else {old: new}
+    changes: dict[str, Any] = dict(zip(old, new, strict=True)) if isinstance(old, tuple) else {old: new}
     changed = module(where) if right else module(where, **changes)
-    delta = {"delta": 0.1} if where == "limited_domain" else {}
     return detect(
         make(changed, **options),
         E,
@@ -217,18 +223,18 @@ def audit(name, *, right):
         confidence=1 - 1e-9,
         name=name,
         entropy=noise.SeededEntropy(1),
-        **delta,
+        delta=0.1 if where == "limited_domain" else 0,
     )
 
 
 @pytest.mark.parametrize("name", MUTANTS)
-def test_a_mutant_is_accused(name) -> None:
+def test_a_mutant_is_accused(name: str) -> None:
     verdict = audit(name, right=False)
     assert verdict.violated, verdict.words()
 
 
 @pytest.mark.parametrize("name", MUTANTS)
-def test_the_module_as_it_is_passes(name) -> None:
+def test_the_module_as_it_is_passes(name: str) -> None:
     verdict = audit(name, right=True)
     assert not verdict.violated, verdict.words()
 
@@ -239,5 +245,8 @@ def test_a_mutant_whose_source_has_gone_is_noticed() -> None:
 
 
 def test_the_inputs_at_hand_are_among_those_the_search_tries() -> None:
-    made = {(p.first, p.second) for p in pairs("general", drawn=0, lengths=(4, *LENGTHS), entropy=None)}
+    made = {
+        (p.first, p.second)
+        for p in pairs("general", drawn=0, lengths=(4, *LENGTHS), entropy=noise.SeededEntropy(1))
+    }
     assert {(p.first, p.second) for p in [*ONE, *APART]} <= made
