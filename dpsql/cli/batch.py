@@ -82,7 +82,7 @@ class Batch:
                         return None
                 else:
                     priced.append((piece, prepared))
-                    answers += not isinstance(prepared.statement, Set)
+                    answers += not _is_setting(prepared)
         finally:
             # A SET of the batch applies only from the moment when it runs.
             self.session.defaults = before
@@ -95,7 +95,7 @@ class Batch:
     def _prepare(self, piece: Piece) -> Prepared:
         prepared = self.session.prepare(piece.text)
         self._check_cap(prepared.price)
-        if isinstance(prepared.statement, Set):
+        if _is_setting(prepared):
             # Later prices depend on it, so it is applied for pricing too. It costs nothing.
             self.session.execute(prepared)
         return prepared
@@ -190,6 +190,11 @@ def write_result(session: Session, output: Output, answer: StatementResult) -> N
         narrate.warning(sentence)
     if not output.for_people:
         narrate.note(footer(release, total, Style()))
+
+
+def _is_setting(prepared: Prepared) -> bool:
+    """Whether the statement is a SET, on which later prices depend."""
+    return isinstance(prepared.statement, Set)
 
 
 def _sum(priced: _Priced) -> Charge:
