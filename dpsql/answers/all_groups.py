@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dpsql import mechanisms
 from dpsql.answers import measuring
 from dpsql.answers.method import NoisyResult, Quote
-from dpsql.privacy import Charge
+from dpsql.privacy import Charge, PrivacyLoss
 
 if TYPE_CHECKING:
     from dpsql.analysis import Plan
@@ -62,8 +62,11 @@ class LaplaceGroups:
         for place, scale in self.scales.items():
             bound = self.plan.counts[place].bound
             estimates[place] = measuring.plain(
-                self.plan, mechanisms.laplace(counts.n[place], scale, sensitivity=bound)
+                self.plan,
+                mechanisms.Laplace.with_scale(self.plan.groups, scale, sensitivity=bound).run(
+                    counts.n[place]
+                ),
             )
         rows = counts.rows_in_order()[: self.selection.limit]
         kept = tuple(None if e is None else measuring.taken(e, rows) for e in estimates)
-        return NoisyResult(rows, Charge(self.plan.epsilon), kept)
+        return NoisyResult(rows, PrivacyLoss.of(self.plan.epsilon), kept)

@@ -12,10 +12,11 @@ from dpsql import mechanisms
 from dpsql.answers import measuring
 from dpsql.answers.method import NoisyResult, Quote
 from dpsql.estimates import Combined, exponential_mechanism_p_value
-from dpsql.privacy import Charge
+from dpsql.privacy import Charge, PrivacyLoss
 
 if TYPE_CHECKING:
     from dpsql.analysis import Plan
+    from dpsql.answers.measuring import Measurement
     from dpsql.engines import Counts
     from dpsql.language import TopK
 
@@ -77,12 +78,12 @@ class ExponentialMechanism:
             lowest=self.selection.lowest,
         )
 
-        def combine(each: mechanisms.Laplace | None, anchor: mechanisms.Anchor | None) -> Combined:
-            if each is None or anchor is not None:
+        def combine(measured: Measurement | None) -> Combined:
+            if measured is None:
                 raise ValueError("one group is measured by itself")
-            return measuring.plain(self.plan, each)
+            return measuring.plain(self.plan, measured)
 
-        estimates, charge = measuring.measure(
+        estimates, loss = measuring.measure(
             self.plan, counts, found.index, self.parts, self.selection.count, lambda _: "EACH", combine
         )
         gap = np.full(len(found.index), np.nan)
@@ -90,4 +91,10 @@ class ExponentialMechanism:
         significance = gap.copy()
         if len(found.gap):
             significance[: len(found.gap)] = exponential_mechanism_p_value(found.gap, found.scale)
-        return NoisyResult(found.index, found.charge + charge, estimates, gap, significance)
+        return NoisyResult(
+            found.index,
+            PrivacyLoss.of(found.charge.epsilon, found.charge.delta) + loss,
+            estimates,
+            gap,
+            significance,
+        )

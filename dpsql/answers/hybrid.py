@@ -11,9 +11,11 @@ from dpsql.answers import measuring
 from dpsql.answers.method import NoisyResult, Quote
 from dpsql.answers.top_k import Noise, budgeted, quote_of
 from dpsql.estimates import Combined, MeasuringPlan, from_measurements, from_top_k
+from dpsql.privacy import PrivacyLoss
 
 if TYPE_CHECKING:
     from dpsql.analysis import Plan
+    from dpsql.answers.measuring import Measurement
     from dpsql.engines import Counts
     from dpsql.language import TopK
 
@@ -70,8 +72,7 @@ class HybridTopK:
                 threshold_scale=found.scale if found.reached_threshold else None,
             )
 
-        def combine(each: mechanisms.Laplace | None, anchor: mechanisms.Anchor | None) -> Combined:
-            measured = each or anchor
+        def combine(measured: Measurement | None) -> Combined:
             if size == 0:
                 return from_measurements([], scale=1, confidence=measuring.confidence_of(self.plan))
             return from_top_k(
@@ -81,14 +82,13 @@ class HybridTopK:
                 noise=self.noise,
                 resolution=found.resolution,
                 threshold=threshold if found.reached_threshold else None,
-                each=None if each is None else each.value,
-                anchor_total=None if anchor is None else anchor.total,
-                measuring_scale=None if measured is None else measured.scale,
-                measuring_resolution=None if measured is None else measured.resolution,
                 confidence=measuring.confidence_of(self.plan),
+                **measuring.measurement(measured),
             )
 
-        estimates, charge = measuring.measure(
+        estimates, loss = measuring.measure(
             self.plan, counts, found.index, self.parts, self.selection.count, strategy, combine
         )
-        return NoisyResult(found.index, found.charge + charge, estimates, found.gap)
+        return NoisyResult(
+            found.index, PrivacyLoss.of(found.charge.epsilon, found.charge.delta) + loss, estimates, found.gap
+        )

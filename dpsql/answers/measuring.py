@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dpsql import mechanisms
+from dpsql.errors import InternalError
 from dpsql.estimates import (
     Combined,
     choose_strategy,
@@ -15,7 +16,7 @@ from dpsql.estimates import (
     laplace_variance,
     split_measuring,
 )
-from dpsql.privacy import Charge
+from dpsql.privacy import PrivacyLoss
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
     from dpsql.engines import Counts
     from dpsql.estimates import MeasuringPlan
 
-    Combine = Callable[[mechanisms.Laplace | None, mechanisms.Anchor | None], Combined]
+    Measurement = mechanisms.Measured | mechanisms.Total
+    Combine = Callable[[Measurement | None], Combined]
     Strategy = Callable[[Fraction], str]
 
 __all__ = [
@@ -36,6 +38,7 @@ __all__ = [
     "each_or_anchor",
     "half_width",
     "measure",
+    "measurement",
     "plain",
     "predicted",
     "share_of",
@@ -82,32 +85,44 @@ def measure(
     ordering: int,
     strategy: Strategy,
     combine: Combine,
-) -> tuple[tuple[Combined | None, ...], Charge]:
-    """Measure the counts of the selected groups; return the estimates by count, and their charge.
+) -> tuple[tuple[Combined | None, ...], PrivacyLoss]:
+    """Measure the counts of the selected groups; return the estimates by count, and their privacy loss.
 
     `strategy` returns EACH or ANCHOR for the scale of the ordering count. `combine` joins the measurement of
     that count with its gaps; it gets no measurement if no group was selected.
     """
     size = len(index)
-    charge = Charge()
+    loss = PrivacyLoss()
     estimates: list[Combined | None] = [None] * len(plan.counts)
     for place, epsilon in parts.items():
         count = plan.counts[place]
         if size == 0:
-            estimates[place] = combine(None, None)
+            estimates[place] = combine(None)
             continue
         exact = counts.n[place][index]
-        scale = size * Fraction(count.bound) / epsilon
-        orders = plan.counts[place] == plan.counts[ordering]
-        if orders and strategy(scale) == "ANCHOR":
-            total = mechanisms.anchor(exact, scale, sensitivity=count.bound)
-            charge += total.charge
-            estimates[place] = combine(None, total)
+        orders = count == plan.counts[ordering]
+        each = mechanisms.Laplace.plan(size, epsilon, sensitivity=count.bound)
+        loss += each.loss
+        if not orders:
+            estimates[place] = plain(plan, each.run(exact))
+        elif strategy(each.scale) == "EACH":
+            estimates[place] = combine(each.run(exact))
         else:
-            each = mechanisms.laplace(exact, scale, sensitivity=count.bound)
-            charge += each.charge
-            estimates[place] = combine(each, None) if orders else plain(plan, each)
-    return tuple(estimates), charge
+            # At the same scale, and so at the same charge.
+            estimates[place] = combine(
+                mechanisms.Anchor.plan(size, epsilon, sensitivity=count.bound).run(exact)
+            )
+    return tuple(estimates), loss
+
+
+def measurement(measured: Measurement | None) -> dict[str, Any]:
+    """Return the arguments that pass a measurement to the estimates of `dpsql.estimates`."""
+    if measured is None:
+        return {}
+    noise = {"measuring_scale": measured.plan.scale, "measuring_resolution": measured.plan.resolution}
+    if isinstance(measured, mechanisms.Total):
+        return {**noise, "anchor_total": float(measured.total)}
+    return {**noise, "each": measured.value}
 
 
 def taken(estimates: Combined, rows: NDArray[np.int64]) -> Combined:
@@ -165,8 +180,10 @@ def predicted(
     return stddev(scale), half_width(plan, scale)
 
 
-def plain(plan: Plan, each: mechanisms.Laplace) -> Combined:
+def plain(plan: Plan, each: Measurement) -> Combined:
     """Estimate counts from their measurements alone."""
+    if not isinstance(each, mechanisms.Measured):
+        raise InternalError("a total does not tell the counts")
     return from_measurements(
-        each.value, scale=each.scale, resolution=each.resolution, confidence=confidence_of(plan)
+        each.value, scale=each.plan.scale, resolution=each.plan.resolution, confidence=confidence_of(plan)
     )

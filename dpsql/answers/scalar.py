@@ -11,7 +11,7 @@ import numpy as np
 from dpsql import mechanisms
 from dpsql.answers import measuring
 from dpsql.answers.method import NoisyResult, Quote
-from dpsql.privacy import Charge
+from dpsql.privacy import Charge, PrivacyLoss
 
 if TYPE_CHECKING:
     from dpsql.analysis import Plan
@@ -48,10 +48,11 @@ class LaplaceCounts:
 
     def run(self, counts: Counts) -> NoisyResult:
         """Add noise to each count."""
-        charge = Charge()
+        loss = PrivacyLoss()
         estimates: list[Combined | None] = [None] * len(self.plan.counts)
         for place, scale in self.scales.items():
-            measured = mechanisms.laplace(counts.n[place], scale, sensitivity=self.plan.counts[place].bound)
-            charge += measured.charge
+            bound = self.plan.counts[place].bound
+            measured = mechanisms.Laplace.with_scale(1, scale, sensitivity=bound).run(counts.n[place])
+            loss += measured.loss
             estimates[place] = measuring.plain(self.plan, measured)
-        return NoisyResult(np.zeros(1, dtype=np.int64), charge, tuple(estimates))
+        return NoisyResult(np.zeros(1, dtype=np.int64), loss, tuple(estimates))

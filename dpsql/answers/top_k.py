@@ -23,6 +23,7 @@ from dpsql.privacy import Charge
 
 if TYPE_CHECKING:
     from dpsql.analysis import Plan
+    from dpsql.answers.measuring import Measurement
     from dpsql.engines import Counts
     from dpsql.language import TopK
 
@@ -38,9 +39,7 @@ class NoisyTopK:
 
     plan: Plan
     selection: TopK
-    k: int
-    noise: Noise
-    phases: MeasuringPlan
+    mechanism: mechanisms.NoisyTopK
     parts: dict[int, Fraction]
     quote: Quote
 
@@ -51,23 +50,22 @@ class NoisyTopK:
         words = "noisy max with gap" if selection.argmax else "noisy top-k with gap"
         if selection.lowest:
             words += " of the lowest"
-        k = min(selection.k, plan.groups)
-        return cls(
-            plan, selection, k, noise, phases, parts, quote_of(plan, words, phases, parts, selection.count)
+        ordering = plan.counts[selection.count]
+        mechanism = mechanisms.NoisyTopK.plan(
+            plan.groups,
+            min(selection.k, plan.groups),
+            phases.selection_epsilon,
+            sensitivity=ordering.bound,
+            monotone=ordering.monotone,
+            noise=noise,
+            lowest=selection.lowest,
         )
+        quote = quote_of(plan, words, phases, parts, selection.count)
+        return cls(plan, selection, mechanism, parts, quote)
 
     def run(self, counts: Counts) -> NoisyResult:
         """Select with the first share of epsilon, measure with the second, combine both."""
-        ordering = self.plan.counts[self.selection.count]
-        found = mechanisms.noisy_top_k(
-            counts.n[self.selection.count],
-            self.k,
-            self.phases.selection_epsilon,
-            sensitivity=ordering.bound,
-            monotone=ordering.monotone,
-            noise=self.noise,
-            lowest=self.selection.lowest,
-        )
+        found = self.mechanism.run(counts.n[self.selection.count])
         size = len(found.index)
 
         def strategy(scale: Fraction) -> str:
@@ -75,29 +73,25 @@ class NoisyTopK:
                 return "EACH"
             return measuring.each_or_anchor(
                 self.plan,
-                self.noise,
-                found.scale,
+                self.mechanism.noise,
+                self.mechanism.scale,
                 size,
-                resolution=found.resolution,
+                resolution=self.mechanism.resolution,
                 measuring_scale=scale,
             )
 
-        def combine(each: mechanisms.Laplace | None, anchor: mechanisms.Anchor | None) -> Combined:
-            if size < 2 and each is not None:
-                return measuring.plain(self.plan, each)
-            measured = each or anchor
+        def combine(measured: Measurement | None) -> Combined:
+            if size < 2 and measured is not None:
+                return measuring.plain(self.plan, measured)
             return from_top_k(
                 found.gap,
                 size,
-                scale=found.scale,
-                noise=self.noise,
-                resolution=found.resolution,
+                scale=self.mechanism.scale,
+                noise=self.mechanism.noise,
+                resolution=self.mechanism.resolution,
                 lowest=self.selection.lowest,
-                each=None if each is None else each.value,
-                anchor_total=None if anchor is None else anchor.total,
-                measuring_scale=None if measured is None else measured.scale,
-                measuring_resolution=None if measured is None else measured.resolution,
                 confidence=measuring.confidence_of(self.plan),
+                **measuring.measurement(measured),
             )
 
         estimates, measured = measuring.measure(
@@ -106,7 +100,11 @@ class NoisyTopK:
         gap = np.full(size, np.nan)
         gap[: len(found.gap)] = found.gap
         return NoisyResult(
-            found.index, found.charge + measured, estimates, gap, significance(gap, found.scale, self.noise)
+            found.index,
+            found.loss + measured,
+            estimates,
+            gap,
+            significance(gap, self.mechanism.scale, self.mechanism.noise),
         )
 
 

@@ -101,7 +101,7 @@ def test_alignment(noise, monotone, c, seed) -> None:
         assert np.array_equal(again[0], omega[0])
         assert np.array_equal(again[1], omega[1])
         moved = aligned - fine
-        assert Fraction(int(np.abs(moved).sum()), FINE) / said.scale <= said.charge.epsilon
+        assert Fraction(int(np.abs(moved).sum()), FINE) / said.plan.scale <= said.charge.epsilon
         if noise == "exponential":
             assert (moved >= 0).all()
         assert np.array_equal(phi_inverse(q, p, omega, aligned), fine)

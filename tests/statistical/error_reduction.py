@@ -47,10 +47,10 @@ def squared_error(counts: np.ndarray, k: int, strategy: str, runs: int) -> float
             value = from_top_k(
                 found.gap,
                 k,
-                scale=found.scale,
-                resolution=found.resolution,
-                measuring_scale=measured.scale,
-                measuring_resolution=measured.resolution,
+                scale=found.plan.scale,
+                resolution=found.plan.resolution,
+                measuring_scale=measured.plan.scale,
+                measuring_resolution=measured.plan.resolution,
                 **given,
             ).value
         total += float(((value - exact) ** 2).mean())

@@ -27,9 +27,14 @@ def test_releases_are_unbiased_and_covered(strategy, noise, lowest, k) -> None:
     plan = choose_measuring(k, Fraction(1, 2), noise=noise, strategy=strategy, domain_size=COUNTS.size)
     trials = np.broadcast_to(COUNTS, (RUNS, COUNTS.size)).copy()
     chosen = noisy_top_k(trials, k, plan.selection_epsilon, noise=noise, lowest=lowest, entropy=entropy)
-    assert chosen.scale == plan.selection_scale
+    assert chosen.plan.scale == plan.selection_scale
     true = COUNTS[chosen.index]
-    shared = {"scale": chosen.scale, "noise": noise, "resolution": chosen.resolution, "lowest": lowest}
+    shared = {
+        "scale": chosen.plan.scale,
+        "noise": noise,
+        "resolution": chosen.plan.resolution,
+        "lowest": lowest,
+    }
     deviations, covered = np.zeros((RUNS, k)), np.zeros((RUNS, k), dtype=bool)
     if strategy == "EACH":
         measured = laplace(true.ravel(), plan.measuring_scale, entropy=entropy)
@@ -45,8 +50,8 @@ def test_releases_are_unbiased_and_covered(strategy, noise, lowest, k) -> None:
             k,
             **shared,
             **release,
-            measuring_scale=measured.scale,
-            measuring_resolution=measured.resolution,
+            measuring_scale=measured.plan.scale,
+            measuring_resolution=measured.plan.resolution,
         )
         deviations[run] = (found.value - true[run]) / found.stddev
         covered[run] = (found.low <= true[run]) & (true[run] <= found.high)

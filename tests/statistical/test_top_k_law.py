@@ -56,7 +56,7 @@ def same_law(first, second, widths):
 
 def released(k, epsilon, options, seed=2):
     found = noisy_top_k(np.tile(COUNTS, (TRIALS, 1)), k, epsilon, entropy=SeededEntropy(seed), **options)
-    return found, (found.index, np.round(found.gap * 2**found.resolution).astype(np.int64))
+    return found, (found.index, np.round(found.gap * 2**found.plan.resolution).astype(np.int64))
 
 
 @pytest.mark.parametrize(
@@ -72,12 +72,12 @@ def released(k, epsilon, options, seed=2):
 @pytest.mark.parametrize("k", [1, 2])
 def test_law(k, options) -> None:
     found, sample = released(k, 1, options)
-    step = Fraction(1, 2**found.resolution)
+    step = Fraction(1, 2**found.plan.resolution)
     noise = options.get("noise", "exponential")
     # Cells of one grid step where the grid is coarse, so that ties weigh.
-    width = [max(1, int(found.scale / step / 4))] * k
+    width = [max(1, int(found.plan.scale / step / 4))] * k
     for factor in (Fraction(7, 10), Fraction(1), Fraction(13, 10)):
-        expected = ideal(k, found.scale * factor, step, noise=noise)
+        expected = ideal(k, found.plan.scale * factor, step, noise=noise)
         assert (same_law(sample, expected, width) > ALARM) == (factor == 1), factor
 
 

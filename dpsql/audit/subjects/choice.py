@@ -15,28 +15,12 @@ from dpsql.audit.subject import Subject, levels, repeated
 from dpsql.mechanisms import grid, top_k
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
     from dpsql.mechanisms import Noise
     from dpsql.noise import Entropy
 
-__all__ = ["SUBJECTS", "choose_one", "choose_top_k", "hybrid_top_k"]
-
-
-def choose_top_k(
-    counts: NDArray[np.int64],
-    trials: int,
-    entropy: Entropy,
-    k: int,
-    *,
-    epsilon: Fraction,
-    **options: Any,  # noqa: ANN401  handed on to the mechanism
-) -> dict[str, Any]:
-    """Run noisy top-k."""
-    found = mechanisms.noisy_top_k(repeated(counts, trials), k, epsilon, entropy=entropy, **options)
-    return {"index": found.index, "gap": found.gap, CHARGE: found.charge}
+__all__ = ["SUBJECTS", "choose_one", "hybrid_top_k"]
 
 
 def choose_one(
@@ -45,12 +29,10 @@ def choose_one(
     entropy: Entropy,
     *,
     epsilon: Fraction,
-    mechanism: str,
     **options: Any,  # noqa: ANN401  handed on to the mechanism
 ) -> dict[str, Any]:
-    """Run noisy max or the exponential mechanism."""
-    run = getattr(mechanisms, mechanism)
-    found = run(repeated(counts, trials), epsilon, entropy=entropy, **options)
+    """Run the exponential mechanism."""
+    found = mechanisms.exponential(repeated(counts, trials), epsilon, entropy=entropy, **options)
     return {"index": found.index, "gap": found.gap, CHARGE: found.charge}
 
 
@@ -86,60 +68,23 @@ def hybrid_top_k(
     }
 
 
-def _k(*values: int) -> Callable[[Fraction], dict[str, tuple[int, ...]]]:
-    return lambda _: {"k": values}
-
-
 def _around(epsilon: Fraction) -> dict[str, list[int]]:
     return {"k": [1, 2, 3], "threshold": levels(epsilon, -2, -1, 0, 1, 2, 4)}
 
 
 SUBJECTS = (
-    *(
-        Subject(
-            f"noisy top-k, {noise}, {words}",
-            "dpsql",
-            "the k largest groups in order, with gaps (Free Gap, Algorithm 1)",
-            partial(choose_top_k, monotone=words == "monotone", noise=noise),
-            "monotone" if words == "monotone" else "general",
-            arguments=_k(2, 3),
-        )
-        for noise in ("exponential", "laplace", "geometric")
-        for words in ("monotone", "general")
-    ),
-    Subject(
-        "noisy lowest-k, exponential, monotone",
-        "dpsql",
-        "the k smallest groups",
-        partial(choose_top_k, lowest=True),
-        "monotone",
-        arguments=_k(1, 2),
-    ),
-    Subject(
-        "noisy max, exponential, monotone",
-        "dpsql",
-        "the largest group, with its gap: permute-and-flip",
-        partial(choose_one, mechanism="noisy_max"),
-        "monotone",
-    ),
-    Subject(
-        "noisy max, laplace, general",
-        "dpsql",
-        "the largest group, with its gap",
-        partial(choose_one, mechanism="noisy_max", monotone=False, noise="laplace"),
-    ),
     Subject(
         "exponential mechanism, monotone",
         "dpsql",
         "one group in proportion to e^(epsilon count), with gap (dissertation, Algorithm 21)",
-        partial(choose_one, mechanism="exponential"),
+        choose_one,
         "monotone",
     ),
     Subject(
         "exponential mechanism, general",
         "dpsql",
         "one group in proportion to e^(epsilon count / 2), with gap",
-        partial(choose_one, mechanism="exponential", monotone=False),
+        partial(choose_one, monotone=False),
     ),
     Subject(
         "hybrid top-k, exponential, monotone",

@@ -221,7 +221,7 @@ def test_the_warnings_stand_in_explain_and_in_the_release(session) -> None:
 
 def test_predictions_know_the_grid_that_mechanisms_choose() -> None:
     for noise, scale in (("laplace", 3), ("exponential", 0.01), ("geometric", 100), ("laplace", 1e-9)):
-        exact = mechanisms.laplace([0], scale).scale
+        exact = mechanisms.laplace([0], scale).plan.scale
         drawn = mechanisms.noisy_top_k([5, 1], 1, 1 / exact, noise=noise)
-        assert drawn.resolution == mechanisms.usual_grid(noise, drawn.scale)
-        assert math.isclose(float(drawn.scale), scale)
+        assert drawn.plan.resolution == mechanisms.usual_grid(noise, drawn.plan.scale)
+        assert math.isclose(float(drawn.plan.scale), scale)

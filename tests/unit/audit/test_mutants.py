@@ -15,9 +15,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpsql import noise
+from dpsql import mechanisms, noise
 from dpsql.audit import CHARGE, Pair, detect, pairs
 from dpsql.audit.inputs import LENGTHS
+from dpsql.audit.shipped import outputs
 from dpsql.order import in_public_order
 
 E = Fraction(3, 2)
@@ -39,9 +40,15 @@ def module(name, **changes):
 
 
 def top_k(changed, k=1, **options):
+    return batches(changed.NoisyTopK.plan, k=k, **options)
+
+
+def batches(plan, **options):
+    """Run a mechanism as the catalogue does."""
+
     def run(counts, trials, entropy):
-        done = changed.noisy_top_k(np.tile(counts, (trials, 1)), k, E, entropy=entropy, **options)
-        return {"index": done.index, "gap": done.gap, CHARGE: done.charge}
+        made = plan(len(counts), epsilon=E, **options)
+        return outputs(made.run(np.tile(counts, (trials, 1)), mechanisms.NoiseSource(entropy)))
 
     return run
 
@@ -57,11 +64,7 @@ def sparse_vector(changed, k=1, threshold=1, told=True, **options):
 
 
 def laplace(changed):
-    def run(counts, trials, entropy):
-        done = changed.laplace(np.tile(counts, trials), len(counts) / E, entropy=entropy)
-        return {"value": done.value.reshape(trials, -1), CHARGE: float(done.charge.epsilon / trials)}
-
-    return run
+    return batches(changed.Laplace.plan)
 
 
 def exponential(changed, **options):
@@ -102,7 +105,7 @@ APART = [Pair("one above, rest below", (1, 1, 1, 1), (2, 0, 0, 0))]
 ALL = [Pair("all above", (0, 0, 0, 0), (1, 1, 1, 1))]
 NEW = [Pair("a new group", (0,), (1,))]
 
-_SCALE = "scale = paid * moved * (1 if monotone else 2) / epsilon"
+_SCALE = "scale = paid * moved * (1 if monotone else 2) / budget"
 _GAP = "value[..., :-1] - value[..., 1:] - (rank[..., :-1] < rank[..., 1:])"
 _ORDER = "np.lexsort((ranks, values), axis=-1)[..., : -k - 2 : -1]"
 
@@ -136,7 +139,7 @@ MUTANTS = {
         [Pair("rest above", (0, 0, 0), (0, 1, 1))],
         {"noise": "geometric"},
     ),
-    "top-k: charge halved": (top_k, "top_k", "Charge(epsilon))", "Charge(epsilon / 2))", ONE, {}),
+    "top-k: charge halved": (top_k, "top_k", "PrivacyLoss.of(budget)", "PrivacyLoss.of(budget / 2)", ONE, {}),
     "sparse vector: threshold without noise": (
         sparse_vector,
         "sparse_vector",
@@ -164,16 +167,16 @@ MUTANTS = {
     "laplace: scale halved": (
         laplace,
         "measure",
-        'values += draw("laplace", width, bits, len(array), entropy)',
-        'values += draw("laplace", width / 2, bits, len(array), entropy)',
+        'values += source.draw("laplace", self.scale, ',
+        'values += source.draw("laplace", self.scale / 2, ',
         [Pair("one above", (1,), (2,))],
         {},
     ),
     "laplace: charge halved": (
         laplace,
         "measure",
-        "Charge(len(array) * moved / width))\n\n\ndef anchor",
-        "Charge(len(array) * moved / width / 2))\n\n\ndef anchor",
+        "PrivacyLoss.of(moved / width, times=m)",
+        "PrivacyLoss.of(moved / width / 2, times=m)",
         [Pair("one above", (1,), (2,))],
         {},
     ),

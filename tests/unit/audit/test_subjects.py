@@ -15,7 +15,7 @@ from scipy import stats
 
 from dpsql import mechanisms, noise
 from dpsql.audit import CATALOGUE, read
-from dpsql.audit.subjects import choice, measure, threshold, unknown
+from dpsql.audit.subjects import choice, threshold, unknown
 from dpsql.order import in_public_order
 
 E = Fraction(3, 2)
@@ -113,21 +113,6 @@ def stable_stream(entropy, epsilon):
     return tuple(told), np.zeros(0), done.charge
 
 
-def anchored(entropy, epsilon):
-    done = mechanisms.anchor(COUNTS, 5 / Fraction(epsilon), entropy=entropy)
-    return (), np.array([float(done.total)]), done.charge
-
-
-def released(entropy, epsilon):
-    done = mechanisms.release_all(COUNTS, epsilon, groups_per_unit=2, entropy=entropy)
-    return (), done.value, done.charge
-
-
-def measured(entropy, epsilon):
-    done = mechanisms.laplace(COUNTS, 5 / Fraction(epsilon), entropy=entropy)
-    return (), done.value, done.charge
-
-
 QUERIES = np.stack([DISTANCES, ANSWERS])
 CASES = {
     "hybrid top-k": (hybrid_top_k, lambda n, s, e: choice.hybrid_top_k(COUNTS, n, s, 2, 2, epsilon=e)),
@@ -162,12 +147,6 @@ CASES = {
         stable_stream,
         lambda n, s, e: unknown.stable_answers(QUERIES, n, s, 2, epsilon=e, delta=0.3),
     ),
-    "anchor": (anchored, lambda n, s, e: measure.anchor_total(COUNTS, n, s, epsilon=e)),
-    "release all": (
-        released,
-        lambda n, s, e: measure.release_all(COUNTS, n, s, epsilon=e, groups_per_unit=2),
-    ),
-    "laplace": (measured, lambda n, s, e: measure.measure_each(COUNTS, n, s, epsilon=e)),
 }
 
 

@@ -77,7 +77,7 @@ def test_no_output_tells_more_than_the_charge(noise, k, monotone) -> None:
         n = len(base)
         said = noisy_top_k(base, k, 1, noise=noise, monotone=monotone)
         # r is e^(-1/scale), so e^charge is r^(-charge x scale), both as the product states them.
-        allowed = float(said.charge.epsilon * said.scale)
+        allowed = float(said.charge.epsilon * said.plan.scale)
         here = outputs(base, k, noise)
         assert here.sum() == pytest.approx(1, abs=n * R ** (REACH[noise] - 1))
         for move in product([0, 1] if monotone else [-1, 0, 1], repeat=n):
@@ -96,7 +96,7 @@ def test_finer_grids_and_larger_sensitivity(noise) -> None:
     here = outputs(tuple(2 * q for q in base), 1, noise)
     for move in product([0, 1, 2], repeat=3):
         there = outputs(tuple(2 * (q + d) for q, d in zip(base, move, strict=True)), 1, noise)
-        allowed = 2 * float(noisy_top_k(base, 1, 1, noise=noise, sensitivity=2).scale)
+        allowed = 2 * float(noisy_top_k(base, 1, 1, noise=noise, sensitivity=2).plan.scale)
         assert worst(here, there, 3, noise) <= allowed + 1e-6
         assert worst(there, here, 3, noise) <= allowed + 1e-6
 
