@@ -11,9 +11,10 @@ import numpy as np
 
 from dpsql.audit.inputs import Pair
 from dpsql.audit.outputs import CHARGE
-from dpsql.audit.subject import Subject, repeated
+from dpsql.audit.subject import Subject
 from dpsql.mechanisms.grid import NoiseSource
 from dpsql.mechanisms.registry import AUDITED
+from dpsql.order import in_public_order
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,8 +53,9 @@ def _run(
     epsilon: Fraction,
     **arguments: Any,  # noqa: ANN401  handed on to the plan
 ) -> dict[str, Any]:
-    plan = case.plan(len(counts), epsilon=epsilon, **arguments)
-    return outputs(plan.run(repeated(counts, trials), NoiseSource(entropy)))
+    plan = case.plan(counts.shape[-1], epsilon=epsilon, **arguments)
+    rows = np.broadcast_to(counts, (trials, *counts.shape))
+    return outputs(plan.run(in_public_order(rows) if plan.ordered else rows, NoiseSource(entropy)))
 
 
 def _subject(case: AuditCase) -> Subject:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Generic, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -37,10 +37,13 @@ class Mechanism(ABC, Generic[R]):
         The largest privacy loss of a run.
     """
 
+    ordered: ClassVar[bool] = False
+    """Whether the proof rests on positions: `run` then takes `OrderedCounts`."""
+
     loss: PrivacyLoss = field(kw_only=True)
 
     @abstractmethod
-    def run(self, counts: Any, source: NoiseSource = SYSTEM) -> R:  # noqa: ANN401  some take `OrderedCounts`
+    def run(self, counts: Any, source: NoiseSource = SYSTEM) -> R:  # noqa: ANN401  see `ordered`
         """Run on counts of shape (groups,), or independently on each row of (trials, groups).
 
         A pure function of the counts and of what `source` returns.
