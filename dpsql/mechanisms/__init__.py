@@ -14,10 +14,11 @@ random ranks.
 """
 
 from dpsql.mechanisms.arguments import Noise
-from dpsql.mechanisms.exponential import Exponential, exponential
+from dpsql.mechanisms.exponential import Exponential, ExponentialChoice, exponential
 from dpsql.mechanisms.grid import NoiseSource, usual_grid
 from dpsql.mechanisms.guess_and_check import Checked, GuessAndCheck
-from dpsql.mechanisms.hybrid import Hybrid, hybrid_sparse_vector, hybrid_top_k
+from dpsql.mechanisms.hybrid import hybrid_sparse_vector
+from dpsql.mechanisms.hybrid_top_k import Hybrid, HybridTopK, hybrid_top_k
 from dpsql.mechanisms.limited_domain import LimitedDomain, limited_domain
 from dpsql.mechanisms.measure import Anchor, Laplace, Measured, Total, anchor, laplace, release_all
 from dpsql.mechanisms.median_oracle import MedianOracle
@@ -32,9 +33,11 @@ __all__ = [
     "Anchor",
     "Checked",
     "Exponential",
+    "ExponentialChoice",
     "FirstStable",
     "GuessAndCheck",
     "Hybrid",
+    "HybridTopK",
     "Laplace",
     "LimitedDomain",
     "Measured",
