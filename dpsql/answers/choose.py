@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dpsql.analysis import max_candidates, unknown_mechanism
-from dpsql.answers.all_groups import LaplaceGroups
-from dpsql.answers.scalar import LaplaceCounts
+from dpsql.answers.every_count import EveryCount
 from dpsql.answers.threshold import HybridVector, SparseVectors
 from dpsql.answers.top_k import LargestGroups
 from dpsql.answers.unknown import LimitedDomain, TopStable
@@ -72,12 +71,9 @@ def _method(plan: Plan) -> Method | None:
         case AboveThreshold():
             if asked in ("AUTO", "ADAPTIVE_SPARSE_VECTOR", "SPARSE_VECTOR"):
                 return SparseVectors.of(plan, selection, 1 if asked == "SPARSE_VECTOR" else BRANCHES)
-        case Scalar():
+        case Scalar() | AllGroups():
             if asked in ("AUTO", "LAPLACE"):
-                return LaplaceCounts.of(plan)
-        case AllGroups():
-            if asked in ("AUTO", "LAPLACE"):
-                return LaplaceGroups.of(plan, selection)
+                return EveryCount.of(plan, selection)
     return None
 
 

@@ -18,7 +18,6 @@ from dpsql.privacy import Charge, PrivacyLoss
 
 if TYPE_CHECKING:
     from dpsql.analysis import Plan
-    from dpsql.answers.measuring import Measurement
     from dpsql.engines import Counts
 
 __all__ = ["HybridVector", "SparseVectors"]
@@ -215,7 +214,7 @@ class SparseVectors:
                 threshold_scale=found.threshold_scale,
             )
 
-        def combine(measured: Measurement | None) -> Combined:
+        def combine(measured: mechanisms.Measured | None) -> Combined:
             return from_threshold(
                 found.gap,
                 self._threshold,

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpsql.analysis import Plan
-    from dpsql.answers.measuring import Measurement
     from dpsql.engines import Counts
     from dpsql.language import TopK
 
@@ -86,7 +85,7 @@ class LargestGroups:
                 threshold_scale=None if threshold is None else gaps.scale,
             )
 
-        def combine(measured: Measurement | None) -> Combined:
+        def combine(measured: mechanisms.Measured | None) -> Combined:
             if size == 0 or gaps is None or isinstance(gaps, mechanisms.Exponential):
                 return measuring.plain(self.plan, measured)
             return from_top_k(

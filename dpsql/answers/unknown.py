@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpsql.analysis import Plan
-    from dpsql.answers.measuring import Measurement
     from dpsql.engines import Counts
     from dpsql.language import TopK
 
@@ -161,7 +160,7 @@ class LimitedDomain:
                 measuring_scale=scale,
             )
 
-        def combine(measured: Measurement | None) -> Combined:
+        def combine(measured: mechanisms.Measured | None) -> Combined:
             if measured is None:
                 return from_measurements([], scale=1, confidence=measuring.confidence_of(self.plan))
             if size < 2:
@@ -251,7 +250,7 @@ class TopStable:
         shown = pa.table({name: picked(counts.keys.column(name), index) for name in counts.keys.column_names})
         index = index[pc.sort_indices(shown, sort_keys=by).to_numpy()] if len(index) else index
 
-        def combine(measured: Measurement | None) -> Combined:
+        def combine(measured: mechanisms.Measured | None) -> Combined:
             if measured is None:
                 return from_measurements([], scale=1, confidence=measuring.confidence_of(self.plan))
             return measuring.plain(self.plan, measured)

@@ -14,13 +14,13 @@ random ranks.
 """
 
 from dpsql.mechanisms.arguments import Noise
-from dpsql.mechanisms.exponential import Exponential, ExponentialChoice, exponential
+from dpsql.mechanisms.exponential import Exponential, exponential
 from dpsql.mechanisms.grid import NoiseSource, usual_grid
 from dpsql.mechanisms.guess_and_check import Checked, GuessAndCheck
 from dpsql.mechanisms.hybrid import hybrid_sparse_vector
 from dpsql.mechanisms.hybrid_top_k import Hybrid, HybridTopK, hybrid_top_k
 from dpsql.mechanisms.limited_domain import LimitedDomain, limited_domain
-from dpsql.mechanisms.measure import Anchor, Laplace, Measured, Total, anchor, laplace, release_all
+from dpsql.mechanisms.measure import Laplace, Measured, anchor, laplace, release_all
 from dpsql.mechanisms.median_oracle import MedianOracle
 from dpsql.mechanisms.sparse_vector import SparseVector, adaptive_sparse_vector, sparse_vector
 from dpsql.mechanisms.sparse_vector_plan import best_share
@@ -30,10 +30,8 @@ from dpsql.mechanisms.top_stable import Stable, top_stable
 from dpsql.order import OrderedCounts, in_public_order
 
 __all__ = [
-    "Anchor",
     "Checked",
     "Exponential",
-    "ExponentialChoice",
     "FirstStable",
     "GuessAndCheck",
     "Hybrid",
@@ -50,7 +48,6 @@ __all__ = [
     "Stable",
     "StableAnswers",
     "TopK",
-    "Total",
     "adaptive_sparse_vector",
     "anchor",
     "best_share",
