@@ -15,7 +15,6 @@ from dpsql.estimates import (
     Combined,
     MeasuringPlan,
     choose_measuring,
-    distinguishable_gap,
     exponential_mechanism_p_value,
     from_top_k,
     p_value,
@@ -198,7 +197,7 @@ def _quote(
     parts: dict[int, Fraction],
 ) -> Quote:
     split = "all for selecting"
-    predicted = half = apart = None
+    predicted = half = None
     if parts:
         how = {"ANCHOR": "one noisy total (ANCHOR)", "EACH": "one noisy count a group (EACH)"}
         split = (
@@ -208,11 +207,6 @@ def _quote(
         predicted, half = measuring.predicted(plan, phases, parts, selection.count)
     if not mechanism.scale:
         split = "all for measuring"
-    elif not isinstance(mechanism, mechanisms.Exponential):
-        confidence = measuring.confidence_of(plan)
-        apart = distinguishable_gap(
-            mechanism.noise, mechanism.scale, confidence, resolution=mechanism.resolution
-        )
     match mechanism:
         case mechanisms.Exponential():
             words = "exponential mechanism with gap"
@@ -221,4 +215,5 @@ def _quote(
         case mechanisms.NoisyTopK():
             words = "noisy max with gap" if selection.argmax else "noisy top-k with gap"
             words += " of the lowest" * selection.lowest
+    apart = mechanism.distinguishable_gap(measuring.confidence_of(plan))
     return Quote(Charge(plan.epsilon), words, float(mechanism.scale), split, predicted, half, apart)

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
+from dpsql.estimates import distinguishable_gap
 from dpsql.mechanisms.arguments import Noise, bound, counted, kind, positive, whole
 from dpsql.mechanisms.audited import AuditCase, any_k, direction
 from dpsql.mechanisms.grid import SYSTEM, NoiseSource, grid_of, in_counts, placed
-from dpsql.mechanisms.mechanism import Mechanism, Result, in_one_call
+from dpsql.mechanisms.mechanism import Mechanism, R, Result, in_one_call
 from dpsql.privacy import PrivacyLoss
 
 if TYPE_CHECKING:
@@ -24,12 +25,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AUDITED",
+    "NoisyOrder",
     "NoisyTopK",
     "TopK",
     "contenders",
     "leaders",
     "noisy_max",
-    "noisy_order",
     "noisy_top_k",
     "select",
 ]
@@ -56,7 +57,36 @@ class TopK(Result["Mechanism[TopK]"]):
 
 
 @dataclass(frozen=True, slots=True)
-class NoisyTopK(Mechanism[TopK]):
+class NoisyOrder(Mechanism[R]):
+    """A mechanism that orders counts with noise of one law and releases at most k of them, with gaps."""
+
+    groups: int
+    k: int
+    noise: Noise
+    scale: Fraction
+    resolution: int
+
+    def order(
+        self, values: NDArray[np.int64], source: NoiseSource
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the k largest of values + noise, best first, and their gaps; all in grid steps."""
+        law = (self.noise, self.scale, self.resolution)
+        if values.ndim == 2:
+            noisy = values + source.draw(*law, values.shape)
+            return select(noisy, source.ranks(values.shape[1], trials=len(values)), self.k)
+        near, noisy = leaders(values, self.k, partial(source.draw, *law), partial(source.draw_reaching, *law))
+        chosen, gaps = select(noisy, source.ranks(len(near)), self.k)
+        return near[chosen], gaps
+
+    def distinguishable_gap(self, confidence: Fraction) -> float | None:
+        """Predict how far apart two counts must be to come in the right order."""
+        if not self.scale:
+            return None
+        return distinguishable_gap(self.noise, self.scale, confidence, resolution=self.resolution)
+
+
+@dataclass(frozen=True, slots=True)
+class NoisyTopK(NoisyOrder[TopK]):
     """Noisy top-k: chooses the k largest groups, and the gap of each to the next one at no extra charge.
 
     With k = 1 this is noisy max; with exponential noise the choice has the law of permute-and-flip.
@@ -88,11 +118,6 @@ class NoisyTopK(Mechanism[TopK]):
     Lowest-k negates the counts, then adds noise: subtracting one-sided noise is not private.
     """
 
-    groups: int
-    k: int
-    noise: Noise
-    scale: Fraction
-    resolution: int
     lowest: bool
 
     @classmethod
@@ -126,7 +151,7 @@ class NoisyTopK(Mechanism[TopK]):
         if not self.scale:
             return TopK(self, np.zeros(array.shape, dtype=np.int64), np.zeros((*array.shape[:-1], 0)))
         values = placed(array, self.resolution, negated=self.lowest)
-        index, gaps = noisy_order(values, self.k, self.noise, self.scale, self.resolution, source)
+        index, gaps = self.order(values, source)
         return TopK(self, index, in_counts(gaps, self.resolution))
 
 
@@ -137,19 +162,6 @@ noisy_top_k = in_one_call(NoisyTopK.plan)
 def noisy_max(counts: ArrayLike, epsilon: Number, **options: Any) -> TopK:  # noqa: ANN401  as `noisy_top_k`
     """Choose the largest group, and its gap to the next one: `noisy_top_k` with k = 1."""
     return noisy_top_k(counts, 1, epsilon, **options)
-
-
-def noisy_order(
-    values: NDArray[np.int64], k: int, noise: Noise, scale: Fraction, bits: int, source: NoiseSource
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Add noise to values in grid steps, and return the k largest, best first, with their gaps in steps."""
-    if values.ndim == 2:
-        noisy = values + source.draw(noise, scale, bits, values.shape)
-        return select(noisy, source.ranks(values.shape[1], trials=len(values)), k)
-    some = partial(source.draw, noise, scale, bits)
-    near, noisy = leaders(values, k, some, partial(source.draw_reaching, noise, scale, bits))
-    chosen, gaps = select(noisy, source.ranks(len(near)), k)
-    return near[chosen], gaps
 
 
 def leaders(
