@@ -119,7 +119,9 @@ class HybridTopK(NoisyOrder[Hybrid]):
         if not self.k:
             index, gap = np.zeros((*shape, 0), dtype=np.int64), np.zeros((*shape, 0))
             return Hybrid(self, index, gap, np.ones(shape, dtype=np.bool_), np.full(shape, np.nan))
-        values = np.insert(placed(array, self.resolution, negated=self.below), 0, self.level, axis=-1)
+        values = np.empty((*shape, self.groups + 1), dtype=np.int64)
+        values[..., 0] = self.level
+        values[..., 1:] = placed(array, self.resolution, negated=self.below)
         items, steps = self.order(values, source)
         gaps = in_counts(steps, self.resolution)
         before = np.cumsum(items == 0, axis=-1) == 0

@@ -72,7 +72,8 @@ class NoisyOrder(Mechanism[R]):
         """Return the k largest of values + noise, best first, and their gaps; all in grid steps."""
         law = (self.noise, self.scale, self.resolution)
         if values.ndim == 2:
-            noisy = values + source.draw(*law, values.shape)
+            noisy = source.draw(*law, values.shape)
+            noisy += values
             return select(noisy, source.ranks(values.shape[1], trials=len(values)), self.k)
         near, noisy = leaders(values, self.k, partial(source.draw, *law), partial(source.draw_reaching, *law))
         chosen, gaps = select(noisy, source.ranks(len(near)), self.k)
