@@ -171,25 +171,11 @@ def leaders(
     some: Callable[[int], NDArray[np.int64]],
     reaching: Callable[[NDArray[np.int64]], tuple[NDArray[np.int64], NDArray[np.int64]]],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Add noise, and return the groups that reach the (k+1)-th largest noisy value.
+    """Add noise in grid steps; return the positions that reach the (k+1)-th largest sum, and their sums.
 
-    Noise is drawn in blocks. After the first block it is completed only where it can reach the (k+1)-th
-    largest value until then, which never decreases when groups are added.
-
-    Parameters
-    ----------
-    values
-        Counts in grid steps.
-    k
-        Number of groups to choose.
-    some, reaching
-        The noise: `some(n)` returns n draws; `reaching(need)` returns the positions where draws are at
-        least `need`, and those draws.
-
-    Returns
-    -------
-    index, noisy
-        Positions in ascending order, and count + noise there.
+    Noise is drawn in blocks: `some(n)` returns n draws. After the first block it is completed only where it
+    can reach the (k+1)-th largest sum until then, which never decreases when groups are added:
+    `reaching(need)` returns the positions where draws are at least `need`, and those draws. Positions ascend.
     """
     first = np.arange(min(len(values), _BLOCK))
     found, least = [(first, values[:_BLOCK] + some(len(first)))], _BELOW_ALL
@@ -228,22 +214,10 @@ def contenders(values: NDArray[np.int64], k: int) -> NDArray[np.int64]:
 def select(
     values: NDArray[np.int64], ranks: NDArray[np.int64], k: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Order noisy values, ties by rank, and floor the gaps; a pure function given noise and ranks.
+    """Choose the k largest noisy values, in grid steps, and their gaps; a pure function of shape (..., n).
 
-    Parameters
-    ----------
-    values
-        Counts plus noise in grid steps, shape (..., n).
-    ranks
-        A permutation of 0..n-1 for each row; the larger rank wins a tie.
-    k
-        How many to choose.
-
-    Returns
-    -------
-    index, gap
-        Shapes (..., min(k, n)) and (..., min(k, n - 1)). A gap is the difference of the values, less
-        one grid step if the winner's rank is the smaller: the floor of the continuous gap.
+    The larger rank wins a tie. A gap is the difference to the next value, less one grid step if the winner's
+    rank is the smaller: the floor of the continuous gap. With n <= k there are n - 1 gaps.
 
     >>> select(np.array([3, 5, 5]), np.array([2, 1, 0]), 2)
     (array([1, 2]), array([0, 1]))
