@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from dpsql.noise import Entropy
 
-__all__ = ["LENGTHS", "Pair", "pairs"]
+__all__ = ["LENGTHS", "Adjacency", "Pair", "pairs"]
 
 LENGTHS = (5, 10)
 """Numbers of counts: few, so that a counterexample can be checked by hand."""

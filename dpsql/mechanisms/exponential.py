@@ -28,7 +28,7 @@ __all__ = ["AUDITED", "Exponential", "anchor_of", "exponential", "gap_steps"]
 
 
 @dataclass(frozen=True, slots=True)
-class Exponential(Mechanism[TopK]):
+class Exponential(Mechanism["TopK[Exponential]"]):
     """Chooses one group with probability proportional to e^(count/scale), and its gap at no extra charge.
 
     The gap is the noisy lead of the chosen group over all others combined, never negative; the p-value is a
@@ -81,7 +81,7 @@ class Exponential(Mechanism[TopK]):
         bits = grid_of("exponential", resolution, scale)
         return cls(groups, scale, bits, lowest, loss=PrivacyLoss.of(budget))
 
-    def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> TopK:
+    def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> TopK[Exponential]:
         """Choose from counts in any order."""
         array = counted(counts, self.groups, trials=True)
         if not self.scale:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Mechanism", "R", "Result", "in_one_call"]
+    from dpsql.noise import Entropy
 
-P = ParamSpec("P")
+__all__ = ["M", "Mechanism", "R", "Result", "in_one_call"]
+
 R = TypeVar("R")
 M = TypeVar("M", bound="Mechanism[Any]")
 
@@ -103,14 +104,13 @@ class Result(Generic[M]):
         return self.loss.charge
 
 
-def in_one_call(plan: Callable[Concatenate[int, P], Mechanism[R]]) -> Callable[Concatenate[Any, P], R]:
+def in_one_call(plan: Callable[..., Mechanism[R]]) -> Callable[..., R]:
     """Return the function that plans for the number of counts it is given, and runs on them.
 
-    For tests, it also takes `entropy`, the source of random bits.
+    It takes the counts instead of their number and, for tests, `entropy`, the source of random bits.
     """
 
-    def function(counts: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:  # noqa: ANN401  as `run`
-        entropy: Any = kwargs.pop("entropy", None)
+    def function(counts: Any, /, *args: Any, entropy: Entropy | None = None, **kwargs: Any) -> R:  # noqa: ANN401  as `plan`
         shape = np.shape(counts.values if isinstance(counts, OrderedCounts) else counts)
         return plan(shape[-1] if shape else 0, *args, **kwargs).run(counts, NoiseSource(entropy))
 

@@ -13,7 +13,7 @@ from dpsql.estimates import distinguishable_gap
 from dpsql.mechanisms.arguments import Noise, bound, counted, kind, positive, whole
 from dpsql.mechanisms.audited import AuditCase, any_k, direction
 from dpsql.mechanisms.grid import SYSTEM, NoiseSource, grid_of, in_counts, placed
-from dpsql.mechanisms.mechanism import Mechanism, R, Result, in_one_call
+from dpsql.mechanisms.mechanism import M, Mechanism, R, Result, in_one_call
 from dpsql.privacy import PrivacyLoss
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ _BELOW_ALL = -(1 << 62)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class TopK(Result["Mechanism[TopK]"]):
+class TopK(Result[M]):
     """The groups chosen, best first, and the gaps between them.
 
     Attributes
@@ -87,7 +87,7 @@ class NoisyOrder(Mechanism[R]):
 
 
 @dataclass(frozen=True, slots=True)
-class NoisyTopK(NoisyOrder[TopK]):
+class NoisyTopK(NoisyOrder["TopK[NoisyTopK]"]):
     """Noisy top-k: chooses the k largest groups, and the gap of each to the next one at no extra charge.
 
     With k = 1 this is noisy max; with exponential noise the choice has the law of permute-and-flip.
@@ -146,7 +146,7 @@ class NoisyTopK(NoisyOrder[TopK]):
         bits = grid_of(noise, resolution, scale)
         return cls(groups, k, noise, scale, bits, lowest, loss=PrivacyLoss.of(budget))
 
-    def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> TopK:
+    def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> TopK[NoisyTopK]:
         """Choose from counts in any order."""
         array = counted(counts, self.groups, trials=True)
         if not self.scale:
@@ -160,7 +160,7 @@ noisy_top_k = in_one_call(NoisyTopK.plan)
 """Choose the k largest of given counts; arguments as in `NoisyTopK.plan`, with the counts first."""
 
 
-def noisy_max(counts: ArrayLike, epsilon: Number, **options: Any) -> TopK:  # noqa: ANN401  as `noisy_top_k`
+def noisy_max(counts: ArrayLike, epsilon: Number, **options: Any) -> TopK[NoisyTopK]:  # noqa: ANN401  as `noisy_top_k`
     """Choose the largest group, and its gap to the next one: `noisy_top_k` with k = 1."""
     return noisy_top_k(counts, 1, epsilon, **options)
 

@@ -63,7 +63,7 @@ class Stable:
     stable: int
     gap: float | None
     threshold: Fraction
-    chosen: TopK | None
+    chosen: TopK[NoisyTopK] | None
     threshold_scale: Fraction
     scale: Fraction
     resolution: int

@@ -15,6 +15,7 @@ import traceback
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import duckdb
 import pyarrow as pa
@@ -22,6 +23,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpsql
+from dpsql.engines.duckdb.engine import DuckDBEngine
 from dpsql.errors import DatabaseError, Error, OperationalError
 from dpsql.policy import load
 from dpsql.session import Session
@@ -341,7 +343,10 @@ def test_no_error_of_an_engine_gets_through(folder: Path, seen: Seen, kind: type
         session.run("SELECT COUNT(DISTINCT user_id) AS n FROM visits")
         args = ("utf-8", WORD.encode(), 0, 1, WORD) if kind is UnicodeDecodeError else (f"{WORD} {NUMBER}",)
         session.engine.close()
-        session.engine._opened = dict.fromkeys((True, False), Failing(kind(*args)))
+        assert isinstance(session.engine, DuckDBEngine)
+        session.engine._opened = dict.fromkeys(
+            (True, False), cast("duckdb.DuckDBPyConnection", Failing(kind(*args)))
+        )
         with pytest.raises(OperationalError) as raised:
             session.run("SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE ms > 1")
         seen.error(raised.value)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import duckdb
 import pytest
@@ -72,7 +73,9 @@ def test_what_runs_is_stopped_from_another_thread(engine: RemoteEngine, session:
     assert session.run(COUNT).release is not None
 
 
-def test_a_stopped_vetting_is_no_verdict(engine: RemoteEngine, session: Session, monkeypatch) -> None:
+def test_a_stopped_vetting_is_no_verdict(
+    engine: RemoteEngine, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fetch = engine.fetch
     monkeypatch.setattr(engine, "fetch", lambda _: fetch(long_one(engine)))
     stopper = threading.Timer(1.5, session.cancel)
@@ -155,7 +158,7 @@ def test_types_come_from_the_catalog(store: Store) -> None:
 
 
 @pytest.fixture
-def postgres(postgres_address: str, tmp_path) -> PostgresStore:
+def postgres(postgres_address: str, tmp_path: Path) -> PostgresStore:
     return PostgresStore(tmp_path, postgres_address)
 
 
@@ -168,7 +171,7 @@ def test_postgres_writes_nothing(postgres: PostgresStore) -> None:
     )
     text = POLICY.replace('unique = [["visit_id"]]\n', "").replace('visit_id = "BIGINT", ', "")
     schema_database, engine = postgres.open(postgres.policy(text, {"visits": "plain"}))
-    connection = engine._con  # type: ignore[attr-defined]  PostgresEngine
+    connection = engine._con  # type: ignore[attr-defined]  # PostgresEngine
     for sql in (  # the whole statement is one transaction, which only reads
         "WITH w AS (INSERT INTO public.plain VALUES (1, 'a') RETURNING 1) SELECT * FROM w",
         "SELECT nextval('public.plain_seq')",

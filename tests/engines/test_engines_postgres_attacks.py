@@ -126,7 +126,9 @@ NOT_KEPT = {
 
 
 @pytest.mark.parametrize("case", KEPT.values(), ids=KEPT)
-def test_a_fact_that_an_index_keeps_is_believed(postgres: PostgresStore, case) -> None:
+def test_a_fact_that_an_index_keeps_is_believed(
+    postgres: PostgresStore, case: tuple[str, str, list[str]]
+) -> None:
     kind, columns, made = case
     postgres.execute(*made)
     session = postgres.session(load(written(postgres, fact(kind, columns))))
@@ -135,7 +137,9 @@ def test_a_fact_that_an_index_keeps_is_believed(postgres: PostgresStore, case) -
 
 
 @pytest.mark.parametrize("case", NOT_KEPT.values(), ids=NOT_KEPT)
-def test_a_fact_that_no_index_keeps_is_refused_when_it_is_opened(postgres: PostgresStore, case) -> None:
+def test_a_fact_that_no_index_keeps_is_refused_when_it_is_opened(
+    postgres: PostgresStore, case: tuple[str, str, list[str]]
+) -> None:
     kind, columns, made = case
     postgres.execute(*made)
     with pytest.raises(PolicyError) as caught:
@@ -191,7 +195,7 @@ SWAPPED = {
 
 
 @pytest.mark.parametrize("swap", SWAPPED.values(), ids=SWAPPED)
-def test_a_table_that_is_another_after_opening_is_not_read(postgres: PostgresStore, swap) -> None:
+def test_a_table_that_is_another_after_opening_is_not_read(postgres: PostgresStore, swap: list[str]) -> None:
     postgres.execute(MADE.format("bigint"), "INSERT INTO attack.visits VALUES (1, 2, 3)")
     schema_database, engine = postgres.open(load(written(postgres, PLAIN)))
     assert compare(engine, OF_ALL).to_pylist() == [{"c0": 1}]
@@ -210,7 +214,7 @@ def test_a_table_that_is_another_after_opening_is_not_read(postgres: PostgresSto
 def test_a_table_is_not_changed_between_the_look_and_the_count(postgres: PostgresStore) -> None:
     postgres.execute(MADE.format("bigint PRIMARY KEY"))
     schema_database, engine = postgres.open(load(written(postgres, fact("BIGINT"))))
-    connection, guards = engine._con, engine._guards.values()  # type: ignore[attr-defined]  PostgresEngine
+    connection, guards = engine._con, engine._guards.values()  # type: ignore[attr-defined]  # PostgresEngine
     dropped = "ALTER TABLE attack.visits DROP CONSTRAINT visits_pkey"
     with (
         connection._statement(guards),
@@ -266,7 +270,7 @@ def test_a_session_that_forgot_its_settings_counts_the_same(postgres: PostgresSt
         "CREATE FUNCTION attack.starts_with(text, text) RETURNS boolean LANGUAGE sql AS 'SELECT true'",
     )
     schema_database, engine = postgres.open(load(written(postgres, PLAIN)))
-    connection = engine._con  # type: ignore[attr-defined]  PostgresEngine
+    connection = engine._con  # type: ignore[attr-defined]  # PostgresEngine
     with connection._adbc.cursor() as cursor:
         for sql in (
             "DISCARD ALL",

@@ -161,7 +161,7 @@ def test_statements_on_them_are_answered(session: Session) -> None:
 
 def test_bits_are_counted_beyond_two_to_the_31(session: Session) -> None:
     engine = session.engine
-    (form,) = engine.dialect.forms["bit_length"]  # type: ignore[attr-defined]  RemoteEngine
+    (form,) = engine.dialect.forms["bit_length"]  # type: ignore[attr-defined]  # RemoteEngine
     rows = engine._con.ask(f"SELECT {str(form.text).format('note')} FROM long.notes WHERE user_id = 9")  # type: ignore[attr-defined]
     assert rows == [(2_400_000_000,)]
 
@@ -221,7 +221,7 @@ def test_a_table_that_changes_while_it_is_counted_is_not_answered_for(place: Pos
     )
     text = POLICY.replace("long.notes", "long.parent").replace(', doc = "VARCHAR"', "")
     schema_database, engine = place.open(load(written(place, text)))
-    connection, guards = engine._con, engine._guards.values()  # type: ignore[attr-defined]  PostgresEngine
+    connection, guards = engine._con, engine._guards.values()  # type: ignore[attr-defined]  # PostgresEngine
     assert connection.table("SELECT 1 AS x", guards).num_rows == 1
     problems: list[str] = []
 

@@ -152,13 +152,13 @@ def test_a_column_that_is_calculated_when_it_is_read_is_refused(postgres: Postgr
     columns = (("user_id", BIGINT), ("page", BIGINT))
     table = Table(name="visits", source=source, unit=UnitColumn("user_id"), columns=dict(columns))
     session = opened(postgres)
-    ask = session.engine._con.ask  # type: ignore[attr-defined]  PostgresEngine
+    ask = session.engine._con.ask  # type: ignore[attr-defined]  # PostgresEngine
     seen = find_table(ask, table, source)
     assert [c.type_name for c in seen.columns] == ["int8", "text"]
 
     def as_version_18(sql: str) -> list[tuple[object, ...]]:
         assert "a.attgenerated = 'v'" in sql
-        return ask(sql.replace("a.attgenerated = 'v'", "a.attname = 'page'"))  # type: ignore[no-any-return]
+        return ask(sql.replace("a.attgenerated = 'v'", "a.attname = 'page'"))
 
     found = find_table(as_version_18, table, source)
     assert [c.type_name for c in found.columns] == ["int8", "virtual"]

@@ -34,7 +34,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> tuple[SparkStore, Any]:
     with duckdb.connect() as connection:
         sources = store.put(connection, {"visits": "SELECT 1::BIGINT AS user_id, 'a' AS page"})
     opened = store.session(store.policy(POLICY, sources))
-    return store, opened.engine.session  # type: ignore[attr-defined]  SparkEngine
+    return store, opened.engine.session  # type: ignore[attr-defined]  # SparkEngine
 
 
 def opened(spark: tuple[SparkStore, Any], ddl: str, *, public: bool = False) -> Session:

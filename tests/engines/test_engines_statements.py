@@ -11,6 +11,8 @@ import duckdb
 import pytest
 from support.stores import Store
 
+from dpsql import Release
+from dpsql.engines import Counts
 from dpsql.policy import load
 from dpsql.session import Session
 
@@ -94,12 +96,12 @@ def test_three_engines_count_and_charge_the_same(statement: str, home: Session, 
         _differs_by_noise_alone(release, found)
 
 
-def rows(counts) -> dict[tuple, tuple]:
+def rows(counts: Counts) -> dict[tuple[object, ...], tuple[int, ...]]:
     keys = list(zip(*(c.to_pylist() for c in counts.keys.columns), strict=True)) or [()]
     return dict(zip(keys, zip(*(n.tolist() for n in counts.n), strict=True), strict=True))
 
 
-def _differs_by_noise_alone(release, found: dict[tuple, tuple]) -> None:
+def _differs_by_noise_alone(release: Release, found: dict[tuple[object, ...], tuple[int, ...]]) -> None:
     """Each released count is within 60 scales of the exact one: an honest release misses with e^-30 or less."""
     width = len(release.keys)
     table = [tuple(row.values()) for row in release.rows.to_pylist()]

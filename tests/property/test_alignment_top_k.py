@@ -7,15 +7,16 @@ without ties: N fine steps a grid step. That the product, on floors and ranks, i
 is the last test.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterator
 from fractions import Fraction
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpsql.mechanisms import HybridTopK, NoiseSource, NoisyTopK, hybrid_top_k, noisy_top_k
+from dpsql.mechanisms import HybridTopK, Noise, NoisyTopK, hybrid_top_k, noisy_top_k
 from dpsql.mechanisms.top_k import select
+from tests.given_noise import GivenNoise
 
 FINE = 64
 """Fine steps a grid step; more than there are groups, so that remainders differ."""
@@ -23,7 +24,9 @@ CASES = 1500
 SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 21))]
 
 
-def run(q, noise, k):
+def run(
+    q: NDArray[np.int64], noise: NDArray[np.int64], k: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The ideal mechanism: order and exact gaps of q + noise, all in fine steps."""
     values = q + noise
     order = np.argsort(-values, kind="stable")
@@ -31,27 +34,18 @@ def run(q, noise, k):
     return order[:k], (ordered[:-1] - ordered[1:])[:k]
 
 
-@dataclass(frozen=True)
-class GivenNoise(NoiseSource):
-    """The noise and the ranks of one trial, given."""
-
-    steps: NDArray[np.int64] | None = None
-    order: NDArray[np.int64] | None = None
-
-    def draw(self, *_):
-        return self.steps[None, :].copy()
-
-    def ranks(self, *_, **__):
-        return self.order[None, :]
-
-
-def winners_of(omega, n):
+def winners_of(omega: tuple[NDArray[np.int64], NDArray[np.int64]], n: int) -> NDArray[np.bool_]:
     won = np.zeros(n, dtype=bool)
     won[omega[0]] = True
     return won
 
 
-def phi(q, p, omega, noise):
+def phi(
+    q: NDArray[np.int64],
+    p: NDArray[np.int64],
+    omega: tuple[NDArray[np.int64], NDArray[np.int64]],
+    noise: NDArray[np.int64],
+) -> NDArray[np.int64]:
     """Noise for the neighbour p that gives what `noise` gives for q."""
     won, shift = winners_of(omega, len(q)), np.zeros_like(q)
     m = (q - p)[won].min()
@@ -68,7 +62,12 @@ def phi(q, p, omega, noise):
     return noise + shift
 
 
-def phi_inverse(q, p, omega, aligned):
+def phi_inverse(
+    q: NDArray[np.int64],
+    p: NDArray[np.int64],
+    omega: tuple[NDArray[np.int64], NDArray[np.int64]],
+    aligned: NDArray[np.int64],
+) -> NDArray[np.int64]:
     """Recover the noise from the aligned one: which case it was shows in the losers alone."""
     won, shift = winners_of(omega, len(q)), np.zeros_like(q)
     m = (q - p)[won].min()
@@ -84,7 +83,9 @@ def phi_inverse(q, p, omega, aligned):
     return aligned - shift
 
 
-def instances(seed, c, *, monotone, laplace, cases=CASES):
+def instances(
+    seed: int, c: int, *, monotone: bool, laplace: bool, cases: int = CASES
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], int]]:
     """Counts, neighbour, noise and k in fine steps, one grid step a count: ties of all kinds."""
     rng = np.random.default_rng(seed)
     for case in range(cases):
@@ -106,7 +107,7 @@ def instances(seed, c, *, monotone, laplace, cases=CASES):
 @pytest.mark.parametrize("c", [1, 3])
 @pytest.mark.parametrize("monotone", [True, False])
 @pytest.mark.parametrize("noise", ["exponential", "laplace"])
-def test_alignment(noise, monotone, c, seed) -> None:
+def test_alignment(noise: Noise, monotone: bool, c: int, seed: int) -> None:
     branches = set()
     for q, p, fine, k in instances(1000 * seed + c, c, monotone=monotone, laplace=noise == "laplace"):
         said = noisy_top_k(q // FINE, k, 1, sensitivity=c, monotone=monotone, noise=noise, resolution=0)
@@ -124,14 +125,18 @@ def test_alignment(noise, monotone, c, seed) -> None:
     assert len(branches) >= 5
 
 
-def run_hybrid(q, noise, k):
+def run_hybrid(
+    q: NDArray[np.int64], noise: NDArray[np.int64], k: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Hybrid 19 in the ideal: item 0 is the threshold, and what comes after it is not told."""
     index, gap = run(q, noise, k)
     end = [*index.tolist(), 0].index(0) + 1
     return index[:end], gap[:end]
 
 
-def with_threshold(instance, rng):
+def with_threshold(
+    instance: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], int], rng: np.random.Generator
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], int]:
     """Put a threshold before the counts, the same for both neighbours."""
     q, p, fine, k = instance
     level = rng.choice(q) + FINE * rng.integers(-1, 2)
@@ -145,7 +150,7 @@ def with_threshold(instance, rng):
 @pytest.mark.parametrize("c", [1, 3])
 @pytest.mark.parametrize("monotone", [True, False])
 @pytest.mark.parametrize("noise", ["exponential", "laplace"])
-def test_alignment_of_the_hybrid(noise, monotone, c, seed) -> None:
+def test_alignment_of_the_hybrid(noise: Noise, monotone: bool, c: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     placed = set()
     for instance in instances(1000 * seed + c + 10, c, monotone=monotone, laplace=noise == "laplace"):
@@ -167,7 +172,8 @@ def test_alignment_of_the_hybrid(noise, monotone, c, seed) -> None:
 
         floors, remainders = np.divmod(fine, FINE)
         plan = HybridTopK.plan(len(q) - 1, int(q[0] // FINE), k, 1, noise=noise, resolution=0)
-        done = plan.run([q[1:] // FINE], GivenNoise(steps=floors, order=np.argsort(np.argsort(remainders))))
+        ranks = np.argsort(np.argsort(remainders))
+        done = plan.run([q[1:] // FINE], GivenNoise(steps=floors[None], order=ranks[None]))
         reached = int(omega[0][-1] == 0)
         released = len(omega[0]) - reached
         assert (done.index[0, :released] + 1).tolist() == omega[0][:released].tolist()
@@ -175,7 +181,7 @@ def test_alignment_of_the_hybrid(noise, monotone, c, seed) -> None:
         assert gaps == (omega[1] // FINE).tolist()
         assert np.isnan(done.gap[0, released:]).all()
         assert done.reached_threshold[0] == (reached or released == len(q) - 1)
-        assert done.units[0] == len(omega[0])
+        assert np.array_equal(done.units, [len(omega[0])])
         placed.add((len(omega[0]), bool(reached)))
     assert len(placed) > 8
 
@@ -183,7 +189,12 @@ def test_alignment_of_the_hybrid(noise, monotone, c, seed) -> None:
 def test_the_printed_alignment_is_not_injective() -> None:
     """Dissertation (5.4): if the best losers differ, the noise of the second is lost."""
 
-    def printed(q, p, omega, noise):
+    def printed(
+        q: NDArray[np.int64],
+        p: NDArray[np.int64],
+        omega: tuple[NDArray[np.int64], NDArray[np.int64]],
+        noise: NDArray[np.int64],
+    ) -> NDArray[np.int64]:
         won = winners_of(omega, len(q))
         losers = np.flatnonzero(~won)
         s, t = losers[np.argmax((q + noise)[~won])], losers[np.argmax((p + noise)[~won])]
@@ -209,9 +220,9 @@ def test_the_product_is_the_ideal_mechanism() -> None:
             index, gap = run(q, fine, k)
             floors, remainders = np.divmod(fine, FINE)
             ranks = np.argsort(np.argsort(remainders))
-            noise = "laplace" if laplace else "exponential"
+            noise: Noise = "laplace" if laplace else "exponential"
             plan = NoisyTopK.plan(len(q), k, 1, noise=noise, resolution=0)
-            done = plan.run([q // FINE], GivenNoise(steps=floors, order=ranks))
+            done = plan.run([q // FINE], GivenNoise(steps=floors[None], order=ranks[None]))
             assert np.array_equal(done.index[0], index)
             assert np.array_equal(done.gap[0], gap // FINE)
 

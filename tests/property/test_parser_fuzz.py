@@ -166,6 +166,9 @@ def mutated(rng: Random, text: str, others: list[str]) -> str:
     return made
 
 
+PARAMETERS: list[list[object] | None] = [*[None] * 18, [1], ["x", 2.5]]
+
+
 def trial(session: Session, text: str, parameters: list[object] | None) -> str:
     """Prepare one text; say what is wrong with how that ended, or nothing."""
     begin = time.thread_time()  # work of this thread alone: a busy machine makes nothing wrong
@@ -190,7 +193,7 @@ def campaign(session: Session, stage: Stage, seed: int, statements: int) -> list
     found = []
     for _ in range(statements):
         text = mutated(rng, rng.choice(starts), starts)
-        parameters = rng.choice([*[None] * 18, [1], ["x", 2.5]])
+        parameters = rng.choice(PARAMETERS)
         wrong = trial(session, text, parameters)
         if wrong:
             found.append(wrong)

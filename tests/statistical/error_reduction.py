@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -37,12 +38,12 @@ def squared_error(counts: np.ndarray, k: int, strategy: str, runs: int) -> float
         scale = k / plan.measuring_epsilon
         if strategy == "ANCHOR":
             measured = mechanisms.anchor(exact, scale)
-            given = {"anchor_total": measured.value[0]}
+            given: dict[str, Any] = {"anchor_total": measured.value[0]}
         else:
             measured = mechanisms.laplace(exact, scale)
             given = {"each": measured.value}
         if strategy == "BASELINE":
-            value = measured.value
+            value = given["each"]
         else:
             value = from_top_k(
                 found.gap,

@@ -4,13 +4,16 @@ Fixed seeds; each test's false-alarm rate over seeds is 1e-9, and it must reject
 times the scale and every other rule for ties.
 """
 
+from collections.abc import Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy.stats import chi2, chi2_contingency
 
-from dpsql.mechanisms import anchor, laplace, noisy_top_k
+from dpsql.mechanisms import NoisyTopK, TopK, anchor, laplace, noisy_top_k
 from dpsql.mechanisms.top_k import select
 from dpsql.noise import SeededEntropy, geometric
 
@@ -19,7 +22,9 @@ TRIALS = 60_000
 COUNTS = np.array([3, 5, 5, 4])
 
 
-def ideal(k, scale, step, *, noise="exponential", seed=1):
+def ideal(
+    k: int, scale: Fraction, step: Fraction, *, noise: str = "exponential", seed: int = 1
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Index and gap, in grid steps, of continuous noise: gaps floored to the grid at the very end."""
     rng = np.random.default_rng(seed)
     shape = (2 * TRIALS, len(COUNTS))
@@ -34,10 +39,14 @@ def ideal(k, scale, step, *, noise="exponential", seed=1):
     return order[:, :k], np.floor((ordered[:, :-1] - ordered[:, 1:]) / float(step))[:, :k].astype(np.int64)
 
 
-def same_law(first, second, widths):
+def same_law(
+    first: tuple[NDArray[np.int64], NDArray[np.int64]],
+    second: tuple[NDArray[np.int64], NDArray[np.int64]],
+    widths: Sequence[int],
+) -> float:
     """p-value of a two-sample chi-square on (index, gap cut into cells of the given widths)."""
 
-    def code(sample):
+    def code(sample: tuple[NDArray[np.int64], NDArray[np.int64]]) -> NDArray[np.int64]:
         index, gap = sample
         cells = np.minimum(gap // np.array(widths), 6)
         return np.hstack([index, cells]) @ (7 ** np.arange(index.shape[1] + gap.shape[1]))
@@ -54,7 +63,9 @@ def same_law(first, second, widths):
     return chi2_contingency(table[:, table.sum(axis=0) > 0], correction=False).pvalue
 
 
-def released(k, epsilon, options, seed=2):
+def released(
+    k: int, epsilon: int, options: dict[str, Any], seed: int = 2
+) -> tuple[TopK[NoisyTopK], tuple[NDArray[np.int64], NDArray[np.int64]]]:
     found = noisy_top_k(np.tile(COUNTS, (TRIALS, 1)), k, epsilon, entropy=SeededEntropy(seed), **options)
     return found, (found.index, np.round(found.gap * 2**found.plan.resolution).astype(np.int64))
 
@@ -70,7 +81,7 @@ def released(k, epsilon, options, seed=2):
     ],
 )
 @pytest.mark.parametrize("k", [1, 2])
-def test_law(k, options) -> None:
+def test_law(k: int, options: dict[str, Any]) -> None:
     found, sample = released(k, 1, options)
     step = Fraction(1, 2**found.plan.resolution)
     noise = options.get("noise", "exponential")
@@ -82,7 +93,7 @@ def test_law(k, options) -> None:
 
 
 @pytest.mark.parametrize("rule", ["fixed", "plain gap", "random"])
-def test_other_rules_for_ties_are_rejected(rule) -> None:
+def test_other_rules_for_ties_are_rejected(rule: str) -> None:
     """Whole-count noise, where a third of the outputs involve a tie."""
     entropy = SeededEntropy(3)
     values = COUNTS + geometric(Fraction(1), (TRIALS, 4), entropy=entropy)
@@ -103,7 +114,7 @@ def test_two_groups_in_closed_form() -> None:
     signed = np.where(found.index[:, 0] == 0, found.gap[:, 0], -1 - found.gap[:, 0])
     edges = np.arange(-4, 8)
 
-    def below(x):
+    def below(x: NDArray[np.floating]) -> NDArray[np.float64]:
         return np.where(x < 0, 0.5 * np.exp(-np.abs(x) / scale), 1 - 0.5 * np.exp(-np.abs(x) / scale))
 
     expected = np.diff(np.concatenate([[0], below(edges - 2.0), [1]])) * TRIALS

@@ -15,10 +15,11 @@ from dpsql.engines import length_check_key
 from dpsql.engines.duckdb import settings
 from dpsql.engines.duckdb.engine import DuckDBEngine
 from dpsql.errors import PolicyError, QueryRefused
-from dpsql.language import parse
+from dpsql.language import Query, parse
 from dpsql.owner import verify
 from dpsql.policy import Policy, load
 from dpsql.session import Session
+from tests.narrow import of_type
 
 POLICY = """
 {engine}
@@ -49,7 +50,7 @@ def made(tmp_path: Path) -> Make:
 
 
 def exact(session: Session, statement: str) -> int:
-    query = parse(statement)
+    query = of_type(parse(statement), Query)
     plan = analyse(query, session.policy, session.schema_database, complete(query.options, session.defaults))
     return int(session.engine.count(plan.compiled).n[0].sum())
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 
 from dpsql.analysis import analyse, complete
 from dpsql.answers.table import picked
 from dpsql.engines import open_engine
-from dpsql.language import Options, parse
+from dpsql.language import Options, Query, parse
 from dpsql.policy import load
 from dpsql.policy.length_rules import LARGEST
 
@@ -25,7 +27,7 @@ columns = { user_id = "BIGINT", page = "VARCHAR" }
 _MOST = 2**31 - 1
 
 
-def test_texts_come_from_the_engine_in_arrays_that_hold_the_longest(tmp_path) -> None:
+def test_texts_come_from_the_engine_in_arrays_that_hold_the_longest(tmp_path: Path) -> None:
     rows = "".join(f"{i},p{i}\n" for i in range(20_000))
     (tmp_path / "visits.csv").write_text(f"user_id,page\n{rows}")
     (tmp_path / "dpsql.toml").write_text(POLICY)
@@ -35,6 +37,7 @@ def test_texts_come_from_the_engine_in_arrays_that_hold_the_longest(tmp_path) ->
         "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (delta = 0.1, candidates = 50000) page, "
         "COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 1"
     )
+    assert isinstance(query, Query)
     options = complete(query.options, Options(epsilon=policy.budget.default_epsilon))
     counts = engine.count(analyse(query, policy, shell, options).compiled)
     engine.close()

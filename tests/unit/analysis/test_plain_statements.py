@@ -5,14 +5,18 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import duckdb
 import pytest
 
-from dpsql.analysis import analyse, complete
+from dpsql.analysis import CompiledQuery, analyse, complete
 from dpsql.engines import open_engine
-from dpsql.language import Options, parse
+from dpsql.engines.duckdb.engine import DuckDBEngine
+from dpsql.language import Options, Query, parse
 from dpsql.policy import load
+from tests.narrow import of_type, present
 
 POLICY = """
 [budget]
@@ -35,7 +39,7 @@ ROWS = """SELECT * FROM (VALUES (1, 'a', 5), (1, 'b', 6), (2, 'a', 5), (NULL, 'a
 
 
 class Opened:
-    def __init__(self, folder, extra="") -> None:
+    def __init__(self, folder: Path, extra: str = "") -> None:
         (folder / "dpsql.toml").write_text(POLICY.format(extra=extra))
         for name, rows in (
             ("visits", ROWS),
@@ -45,21 +49,21 @@ class Opened:
         self.policy = load(folder / "dpsql.toml")
         self.schema_database, self.engine = open_engine(self.policy)
 
-    def compiled(self, statement):
-        query = parse(statement)
+    def compiled(self, statement: str) -> CompiledQuery:
+        query = of_type(parse(statement), Query)
         defaults = Options(epsilon=self.policy.budget.default_epsilon)
         return analyse(query, self.policy, self.schema_database, complete(query.options, defaults)).compiled
 
-    def count(self, statement):
+    def count(self, statement: str) -> dict[int | str, int]:
         counts = self.engine.count(self.compiled(statement))
         return dict(zip(counts.keys.column("k0").to_pylist(), counts.n[0].tolist(), strict=True))
 
 
 @pytest.fixture
-def opened(tmp_path):
+def opened(tmp_path: Path) -> Iterator[Callable[..., Opened]]:
     made = []
 
-    def make(extra=""):
+    def make(extra: str = "") -> Opened:
         made.append(Opened(tmp_path, extra))
         return made[-1]
 
@@ -69,7 +73,9 @@ def opened(tmp_path):
         one.schema_database.close()
 
 
-def statement(what="COUNT(DISTINCT user_id)", of="visits", where="", key="page") -> str:
+def statement(
+    what: str = "COUNT(DISTINCT user_id)", of: str = "visits", where: str = "", key: str = "page"
+) -> str:
     return f"SELECT {key}, {what} AS n FROM {of} {where} GROUP BY {key} ORDER BY n DESC LIMIT 2"
 
 
@@ -93,12 +99,12 @@ COMPUTED = [
 
 
 @pytest.mark.parametrize("text", PLAIN)
-def test_what_computes_nothing_is_plain(opened, text) -> None:
+def test_what_computes_nothing_is_plain(opened: Callable[..., Opened], text: str) -> None:
     assert opened().compiled(text).counts_only
 
 
 @pytest.mark.parametrize("text", COMPUTED)
-def test_what_computes_from_private_values_is_not_plain(opened, text) -> None:
+def test_what_computes_from_private_values_is_not_plain(opened: Callable[..., Opened], text: str) -> None:
     assert not opened().compiled(text).counts_only
 
 
@@ -125,21 +131,22 @@ GUARDED = [
 
 
 @pytest.mark.parametrize(("text", "part"), GUARDED)
-def test_what_computes_stands_under_try(opened, text, part) -> None:
+def test_what_computes_stands_under_try(opened: Callable[..., Opened], text: str, part: str) -> None:
     assert part in opened().compiled(text).sql
 
 
 @pytest.mark.parametrize("text", PLAIN)
-def test_what_computes_nothing_needs_no_try(opened, text) -> None:
+def test_what_computes_nothing_needs_no_try(opened: Callable[..., Opened], text: str) -> None:
     assert "TRY(" not in opened().compiled(text).sql
 
 
-def optimizers(connection):
-    return connection.execute("SELECT current_setting('disabled_optimizers')").fetchone()[0]
+def optimizers(connection: duckdb.DuckDBPyConnection) -> str:
+    return present(connection.execute("SELECT current_setting('disabled_optimizers')").fetchone())[0]
 
 
-def test_column_statistics_are_used_for_plain_statements_alone(opened) -> None:
+def test_column_statistics_are_used_for_plain_statements_alone(opened: Callable[..., Opened]) -> None:
     made = opened()
+    assert isinstance(made.engine, DuckDBEngine)
     assert made.count(statement()) == {"a": 2, "b": 2, "c": 0}
     assert set(made.engine._opened) == {True}
     assert "statistics_propagation" not in optimizers(made.engine._running)
@@ -155,14 +162,15 @@ def test_column_statistics_are_used_for_plain_statements_alone(opened) -> None:
 @pytest.mark.parametrize(
     "columns", ['columns = { user_id = "INTEGER", page = "VARCHAR", hour = "SMALLINT" }']
 )
-def test_conversions_of_a_source_count_as_computing(opened, columns) -> None:
+def test_conversions_of_a_source_count_as_computing(opened: Callable[..., Opened], columns: str) -> None:
     made = opened(columns)
+    assert isinstance(made.engine, DuckDBEngine)
     assert made.compiled(statement()).counts_only is True
     made.count(statement(key="hour"))
     assert "statistics_propagation" in optimizers(made.engine._running)
 
 
-def test_units_known_to_be_single_are_counted_without_distinct(opened) -> None:
+def test_units_known_to_be_single_are_counted_without_distinct(opened: Callable[..., Opened]) -> None:
     made = opened('unique = [["user_id", "page"]]')
     assert "DISTINCT" not in made.compiled(statement()).sql
     assert made.count(statement()) == {"a": 2, "b": 2, "c": 0}
@@ -174,7 +182,9 @@ def test_units_known_to_be_single_are_counted_without_distinct(opened) -> None:
     assert "DISTINCT" in made.compiled(statement(key="hour")).sql
 
 
-def test_an_answer_loads_neither_pandas_nor_all_of_arrow(opened, tmp_path) -> None:
+def test_an_answer_loads_neither_pandas_nor_all_of_arrow(
+    opened: Callable[..., Opened], tmp_path: Path
+) -> None:
     opened()
     script = (
         "import sys\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -9,9 +10,10 @@ import duckdb
 import pytest
 
 from dpsql.errors import QueryRefused
-from dpsql.language import AboveThreshold, AllGroups, Scalar, TopK
+from dpsql.language import AboveThreshold, AllGroups, Scalar, Selection, TopK
 from dpsql.policy import load
 from dpsql.session import Session
+from tests.narrow import of_type, present
 
 POLICY = """
 [budget]
@@ -32,7 +34,7 @@ TWO = f"SELECT page, {N} AS n, {N} FILTER (WHERE ms > 5) AS m FROM visits GROUP 
 
 
 @pytest.fixture(scope="module")
-def session(tmp_path_factory):
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     folder = tmp_path_factory.mktemp("selections")
     with duckdb.connect() as connection:
         connection.execute(
@@ -45,11 +47,11 @@ def session(tmp_path_factory):
     found.close()
 
 
-def selection(session, text, parameters=None):
-    return session.prepare(text, parameters).plan.selection
+def selection(session: Session, text: str, parameters: Sequence[float] | None = None) -> Selection:
+    return present(session.prepare(text, parameters).plan).selection
 
 
-SAME = {
+SAME: dict[str, tuple[Selection, list[str]]] = {
     "top-k": (
         TopK(k=3, count=0),
         [
@@ -122,16 +124,17 @@ SAME = {
 
 
 @pytest.mark.parametrize("name", SAME)
-def test_spellings_that_mean_the_same_are_read_the_same(session, name) -> None:
+def test_spellings_that_mean_the_same_are_read_the_same(session: Session, name: str) -> None:
     expected, spellings = SAME[name]
     plans = [session.prepare(text).plan for text in spellings]
     for text, plan in zip(spellings, plans, strict=True):
+        assert plan is not None
         assert replace(plan.selection, spelling=expected.spelling) == expected, text
-    assert len({plan.compiled.sql for plan in plans}) == 1
-    assert {plan.options.epsilon for plan in plans} == {1}
+    assert len({present(plan).compiled.sql for plan in plans}) == 1
+    assert {present(plan).options.epsilon for plan in plans} == {1}
 
 
-def test_explain_says_how_it_was_read(session) -> None:
+def test_explain_says_how_it_was_read(session: Session) -> None:
     spelled = {text: selection(session, text).spelling for text in SAME["top-k"][1]}
     assert spelled[f"{G} TOP 3"] == "TOP"
     assert spelled[f"{G} ORDER BY n DESC LIMIT 3"] == "ORDER BY .. DESC LIMIT"
@@ -147,13 +150,15 @@ def test_explain_says_how_it_was_read(session) -> None:
         "SELECT MAX_BY(page, n) FROM (SELECT COUNT(DISTINCT user_id) AS n, page FROM visits GROUP BY page)",
     ],
 )
-def test_arg_max_over_counted_groups(session, text) -> None:
+def test_arg_max_over_counted_groups(session: Session, text: str) -> None:
     plan = session.prepare(text).plan
-    assert (plan.selection.k, plan.selection.argmax) == (1, True)
+    assert plan is not None
+    chosen = of_type(plan.selection, TopK)
+    assert (chosen.k, chosen.argmax) == (1, True)
     assert [o.kind for o in plan.outputs] == ["key"]
 
 
-def test_counts_are_found_by_alias_place_or_text(session) -> None:
+def test_counts_are_found_by_alias_place_or_text(session: Session) -> None:
     second = f"{N} FILTER (WHERE ms > 5)"
     for text, place in (
         (f"{TWO} ORDER BY m DESC LIMIT 2", 1),
@@ -164,46 +169,55 @@ def test_counts_are_found_by_alias_place_or_text(session) -> None:
         (f"{TWO} TOP 2 BY m ABOVE THRESHOLD 3", 1),
         (f"{G} ORDER BY {second} DESC LIMIT 2", 1),
     ):
-        assert selection(session, text).count == place, text
+        found = selection(session, text)
+        assert isinstance(found, (TopK, AboveThreshold))
+        assert found.count == place, text
 
 
-def test_a_count_that_only_orders_is_counted_but_not_shown(session) -> None:
+def test_a_count_that_only_orders_is_counted_but_not_shown(session: Session) -> None:
     plan = session.prepare(f"SELECT page FROM visits GROUP BY page ORDER BY {N} DESC LIMIT 2").plan
+    assert plan is not None
     assert [o.kind for o in plan.outputs] == ["key"]
     assert len(plan.counts) == 1
 
 
-def test_a_number_may_be_a_parameter(session) -> None:
-    assert selection(session, f"{G} ORDER BY n DESC LIMIT ?", [3]).k == 3
-    assert selection(session, f"{G} TOP ?", [3]).k == 3
-    assert selection(session, f"{G} HAVING n >= ? LIMIT ?", [5, 2]).threshold == 5
-    assert selection(session, f"{G} ABOVE THRESHOLD ? LIMIT 2", [2.5]).threshold == Fraction(5, 2)
+def test_a_number_may_be_a_parameter(session: Session) -> None:
+    assert of_type(selection(session, f"{G} ORDER BY n DESC LIMIT ?", [3]), TopK).k == 3
+    assert of_type(selection(session, f"{G} TOP ?", [3]), TopK).k == 3
+    assert of_type(selection(session, f"{G} HAVING n >= ? LIMIT ?", [5, 2]), AboveThreshold).threshold == 5
+    assert of_type(
+        selection(session, f"{G} ABOVE THRESHOLD ? LIMIT 2", [2.5]), AboveThreshold
+    ).threshold == Fraction(5, 2)
 
 
 @pytest.mark.parametrize("value", [0, -3, 2.5, "3", None, True, 10**10])
-def test_a_limit_is_a_positive_whole_number(session, value) -> None:
+def test_a_limit_is_a_positive_whole_number(session: Session, value: float | str | None) -> None:
     with pytest.raises(QueryRefused, match="LIMIT needs a positive whole number"):
         session.prepare(f"{G} ORDER BY n DESC LIMIT ?", [value])
 
 
-def test_a_scan_has_the_order_of_its_keys(session) -> None:
+def test_a_scan_has_the_order_of_its_keys(session: Session) -> None:
     text = f"SELECT page, country, {N} AS n FROM visits GROUP BY page, country HAVING n >= 3"
-    assert selection(session, f"{text} LIMIT 2").order == ()
-    assert selection(session, f"{text} ORDER BY country DESC, 1 LIMIT 2").order == ((1, True), (0, False))
+    assert of_type(selection(session, f"{text} LIMIT 2"), AboveThreshold).order == ()
+    assert of_type(selection(session, f"{text} ORDER BY country DESC, 1 LIMIT 2"), AboveThreshold).order == (
+        (1, True),
+        (0, False),
+    )
 
 
-def test_all_groups(session) -> None:
+def test_all_groups(session: Session) -> None:
     options = "WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, max_groups_contributed = 2)"
     text = G.replace("SELECT", f"SELECT {options}")
     assert selection(session, text) == AllGroups()
-    found = selection(session, f"{text} ORDER BY page DESC LIMIT 2")
+    found = of_type(selection(session, f"{text} ORDER BY page DESC LIMIT 2"), AllGroups)
     assert (found.order, found.limit) == (((0, True),), 2)
 
 
-def test_base_hits_stand_for_the_limit(session) -> None:
+def test_base_hits_stand_for_the_limit(session: Session) -> None:
     options = "WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, base_hits = 2)"
-    found = selection(session, G.replace("SELECT", f"SELECT {options}") + " ABOVE THRESHOLD 5")
-    assert (found.threshold, found.limit) == (5, None)
+    text = G.replace("SELECT", f"SELECT {options}") + " ABOVE THRESHOLD 5"
+    found = of_type(selection(session, text), AboveThreshold)
+    assert (found.threshold, found.limit) == (Fraction(5), None)
 
 
 @pytest.mark.parametrize(
@@ -227,6 +241,6 @@ def test_base_hits_stand_for_the_limit(session) -> None:
         ("SELECT page FROM visits", "only counted"),
     ],
 )
-def test_what_is_no_selection_is_refused(session, text, message) -> None:
+def test_what_is_no_selection_is_refused(session: Session, text: str, message: str) -> None:
     with pytest.raises(QueryRefused, match=message):
         session.prepare(text)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import numpy as np
 import pytest
 
 from dpsql.analysis import Plan, analyse, complete
-from dpsql.engines import open_engine
+from dpsql.engines import Engine, open_engine
 from dpsql.errors import ProgrammingError, QueryRefused, QuerySyntaxError
 from dpsql.language import Query, parse, split
 from dpsql.policy import load
@@ -47,7 +49,7 @@ def read(path: Path) -> list[Fixture]:
     return found
 
 
-def fixtures(*paths: Path) -> list:
+def fixtures(*paths: Path) -> list[Any]:
     found = [f for path in paths for f in read(path)]
     names = [f.name.split()[1] for f in found]
     assert len(set(names)) == len(names), "two fixtures have one number"
@@ -77,20 +79,22 @@ def write(folder: Path, raw: duckdb.DuckDBPyConnection, **tables: str) -> Path:
 
 
 @pytest.fixture(scope="module")
-def raw():
+def raw() -> Iterator[duckdb.DuckDBPyConnection]:
     with raw_data() as connection:
         yield connection
 
 
 @pytest.fixture(scope="module")
-def session(tmp_path_factory, raw):
+def session(tmp_path_factory: pytest.TempPathFactory, raw: duckdb.DuckDBPyConnection) -> Iterator[Session]:
     found = Session(load(write(tmp_path_factory.mktemp("sql") / "whole", raw)))
     yield found
     found.close()
 
 
 @pytest.fixture(scope="module")
-def neighbours(tmp_path_factory, raw):
+def neighbours(
+    tmp_path_factory: pytest.TempPathFactory, raw: duckdb.DuckDBPyConnection
+) -> Iterator[dict[int, Engine]]:
     """One engine a unit, over the data without that unit's rows."""
     base = tmp_path_factory.mktemp("neighbours")
     opened = {}
@@ -108,7 +112,7 @@ ALIKE = 311
 
 
 @pytest.fixture(scope="module")
-def alike(tmp_path_factory, raw):
+def alike(tmp_path_factory: pytest.TempPathFactory, raw: duckdb.DuckDBPyConnection) -> Iterator[Engine]:
     """An engine over units that differ in nothing but their number: twins, whose rows lie in any order."""
     rows = "SELECT * EXCLUDE (user_id) FROM visits WHERE user_id IN (3, 5, 6)"
     made = open_engine(
@@ -133,7 +137,7 @@ def proved(session: Session, statement: str) -> Plan:
     return analyse(query, session.policy, session.schema_database, complete(query.options, session.defaults))
 
 
-def counted(engine, plan: Plan) -> dict[tuple, tuple]:
+def counted(engine: Engine, plan: Plan) -> dict[tuple[object, ...], tuple[int, ...]]:
     """Candidate group -> its exact counts."""
     counts = engine.count(plan.compiled)
     keys = list(zip(*(c.to_pylist() for c in counts.keys.columns), strict=True)) if plan.key_types else [()]
@@ -142,7 +146,9 @@ def counted(engine, plan: Plan) -> dict[tuple, tuple]:
     return found
 
 
-def meant(raw: duckdb.DuckDBPyConnection, fixture: Fixture, plan: Plan) -> dict[tuple, tuple]:
+def meant(
+    raw: duckdb.DuckDBPyConnection, fixture: Fixture, plan: Plan
+) -> dict[tuple[object, ...], tuple[int, ...]]:
     """What the statement means, by DuckDB on the raw data: `itself` is all but its last line."""
     expect = fixture.notes["expect"]
     if expect == "itself":
@@ -160,7 +166,9 @@ def meant(raw: duckdb.DuckDBPyConnection, fixture: Fixture, plan: Plan) -> dict[
 
 
 @pytest.mark.parametrize("fixture", ACCEPTED)
-def test_accepted_counts_what_the_sql_means(fixture, session, raw) -> None:
+def test_accepted_counts_what_the_sql_means(
+    fixture: Fixture, session: Session, raw: duckdb.DuckDBPyConnection
+) -> None:
     plan = proved(session, fixture.statement)
     expected = meant(raw, fixture, plan)
     found = counted(session.engine, plan)
@@ -175,7 +183,9 @@ def test_accepted_counts_what_the_sql_means(fixture, session, raw) -> None:
 
 
 @pytest.mark.parametrize("fixture", ACCEPTED)
-def test_accepted_changes_by_one_at_most_when_a_unit_goes(fixture, session, neighbours) -> None:
+def test_accepted_changes_by_one_at_most_when_a_unit_goes(
+    fixture: Fixture, session: Session, neighbours: dict[int, Engine]
+) -> None:
     plan = proved(session, fixture.statement)
     whole = counted(session.engine, plan)
     bounds = np.array([c.bound for c in plan.counts])
@@ -190,7 +200,9 @@ def test_accepted_changes_by_one_at_most_when_a_unit_goes(fixture, session, neig
 
 
 @pytest.mark.parametrize("fixture", [f for f in ACCEPTED if "units" not in f.values[0].notes])
-def test_accepted_treats_units_with_the_same_rows_alike(fixture, session, alike) -> None:
+def test_accepted_treats_units_with_the_same_rows_alike(
+    fixture: Fixture, session: Session, alike: Engine
+) -> None:
     """What depends on how rows lie (ties, sums of doubles, build sides) would tell twins apart."""
     plan = proved(session, fixture.statement)
     for key, counts in counted(alike, plan).items():
@@ -198,10 +210,11 @@ def test_accepted_treats_units_with_the_same_rows_alike(fixture, session, alike)
 
 
 @pytest.mark.parametrize("fixture", REFUSED)
-def test_refused_says_what_and_where(fixture, session) -> None:
+def test_refused_says_what_and_where(fixture: Fixture, session: Session) -> None:
     with pytest.raises((QueryRefused, QuerySyntaxError)) as caught:
         session.run(fixture.statement)
     error = caught.value
+    assert isinstance(error, (QueryRefused, QuerySyntaxError))
     assert error.line is not None
     assert error.col is not None
     assert error.__cause__ is None
@@ -222,33 +235,37 @@ def place(statement: str, token: str, number: int) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("fixture", LATER)
-def test_later_is_refused_cleanly(fixture, session) -> None:
+def test_later_is_refused_cleanly(fixture: Fixture, session: Session) -> None:
     """Statements of the design that nobody has built yet: whoever does moves them to `accepted`."""
     with pytest.raises((QueryRefused, QuerySyntaxError)) as caught:
         session.prepare(fixture.statement)
-    assert caught.value.line is not None
-    assert caught.value.col is not None
-    assert caught.value.__cause__ is None
+    error = caught.value
+    assert isinstance(error, (QueryRefused, QuerySyntaxError))
+    assert error.line is not None
+    assert error.col is not None
+    assert error.__cause__ is None
 
 
 @pytest.fixture(scope="module")
-def hints(session) -> dict[str, str]:
+def hints(session: Session) -> dict[str, str]:
     """The hints that the refused statements are given, by their numbers."""
     found = {}
     for case in REFUSED:
         with pytest.raises((QueryRefused, QuerySyntaxError, ProgrammingError)) as caught:
             session.prepare(case.values[0].statement)
-        if caught.value.hint is not None:
-            found[case.values[0].name.split()[1]] = caught.value.hint
+        error = caught.value
+        assert isinstance(error, (QueryRefused, QuerySyntaxError))
+        if error.hint is not None:
+            found[case.values[0].name.split()[1]] = error.hint
     return found
 
 
 @pytest.mark.parametrize("fixture", FOLLOWED)
-def test_a_hint_that_is_followed_works(session, hints, fixture) -> None:
+def test_a_hint_that_is_followed_works(session: Session, hints: dict[str, str], fixture: Fixture) -> None:
     assert fixture.name.split()[1] in hints
     session.prepare(fixture.statement)
 
 
-def test_every_hint_was_followed(hints) -> None:
+def test_every_hint_was_followed(hints: dict[str, str]) -> None:
     followed = {hints[case.values[0].name.split()[1]] for case in FOLLOWED}
     assert set(hints.values()) - followed == set()

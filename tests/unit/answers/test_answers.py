@@ -5,12 +5,15 @@ At epsilon 100,000 the noise of a count here exceeds 0.2 with a probability belo
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fractions import Fraction
+from typing import Any
 
 import duckdb
 import pyarrow as pa
 import pytest
 
+from dpsql import Release
 from dpsql.answers import choose
 from dpsql.errors import QueryRefused
 from dpsql.policy import load
@@ -46,7 +49,7 @@ ABOVE = f"page, {N} AS n FROM visits GROUP BY page HAVING n >= 3 LIMIT 2"
 
 
 @pytest.fixture(scope="module")
-def session(tmp_path_factory):
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     folder = tmp_path_factory.mktemp("answers")
     rows = " UNION ALL ".join(
         f"SELECT i AS user_id, '{page}' AS page, (i % 2) * 20 AS ms FROM range({users}) t(i)"
@@ -59,12 +62,13 @@ def session(tmp_path_factory):
     with_noise.close()
 
 
-def ask(session: Session, rest: str, options: str = ""):
+def ask(session: Session, rest: str, options: str = "") -> tuple[list[tuple[Any, ...]], Release]:
     """Return the answer as rows, keys as they are and counts rounded, and the release."""
     text = (
         f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (fresh = TRUE{', ' + options if options else ''}) {rest}"
     )
     release = session.run(text).release
+    assert release is not None
     assert release.charge.epsilon <= session.prepare(text).price.epsilon
     return [
         tuple(round(v) if isinstance(v, float) else v for v in row.values())
@@ -72,7 +76,7 @@ def ask(session: Session, rest: str, options: str = ""):
     ], release
 
 
-def seen(pages: str, *counts: dict[str, int]) -> list[tuple]:
+def seen(pages: str, *counts: dict[str, int]) -> list[tuple[Any, ...]]:
     return [(page, *(c[page] for c in counts)) for page in pages]
 
 
@@ -82,7 +86,7 @@ TOPS = ["AUTO", "NOISY_TOP_K"]
 @pytest.mark.parametrize("mechanism", TOPS)
 @pytest.mark.parametrize("noise", ["EXPONENTIAL", "LAPLACE", "GEOMETRIC"])
 @pytest.mark.parametrize("strategy", ["AUTO", "EACH", "ANCHOR"])
-def test_top_k(session, mechanism, noise, strategy) -> None:
+def test_top_k(session: Session, mechanism: str, noise: str, strategy: str) -> None:
     options = f"mechanism = {mechanism}, noise = {noise}, measure_strategy = {strategy}"
     rest = f"page, {N} AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 3"
     rows, release = ask(session, rest, options)
@@ -93,19 +97,19 @@ def test_top_k(session, mechanism, noise, strategy) -> None:
         assert [round(v) for v in release.table["gap"].to_pylist()] == [10, 10, 10]
 
 
-def test_more_than_there_are(session) -> None:
+def test_more_than_there_are(session: Session) -> None:
     rows, release = ask(session, f"page, {N} AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 100")
     assert rows == seen("abcdez", USERS)
     assert release.table["gap"].to_pylist()[-1] is None
 
 
-def test_the_lowest(session) -> None:
+def test_the_lowest(session: Session) -> None:
     rows, _ = ask(session, f"page, {N} AS n FROM visits GROUP BY page ORDER BY n LIMIT 2")
     assert rows == seen("ze", USERS)
 
 
 @pytest.mark.parametrize("mechanism", ["AUTO", "NOISY_TOP_K", "NOISY_MAX", "EXPONENTIAL"])
-def test_argmax(session, mechanism) -> None:
+def test_argmax(session: Session, mechanism: str) -> None:
     for shown, expected in (("page", ("a",)), (f"page, {N} AS n", ("a", 50)), (f"page, {M} AS m", ("a", 25))):
         rows, release = ask(
             session,
@@ -119,7 +123,7 @@ def test_argmax(session, mechanism) -> None:
 
 
 @pytest.mark.parametrize("mechanism", ["AUTO", "SPARSE_VECTOR", "ADAPTIVE_SPARSE_VECTOR"])
-def test_above_threshold_in_the_domains_order(session, mechanism) -> None:
+def test_above_threshold_in_the_domains_order(session: Session, mechanism: str) -> None:
     options = f"mechanism = {mechanism}"
     rest = f"page, {N} AS n FROM visits GROUP BY page"
     assert ask(session, f"{rest} HAVING n >= 15 LIMIT 3", options)[0] == seen("dcb", USERS)
@@ -133,14 +137,14 @@ def test_above_threshold_in_the_domains_order(session, mechanism) -> None:
     assert ask(session, f"{rest} ABOVE THRESHOLD 35", hits)[0] == seen("ba", USERS)
 
 
-def test_a_count_above_a_threshold_is_free(session) -> None:
+def test_a_count_above_a_threshold_is_free(session: Session) -> None:
     rows, release = ask(session, f"page, {N} AS n FROM visits GROUP BY page HAVING n >= 15 LIMIT 2")
     assert rows == seen("dc", USERS)
     assert "measuring" not in release.properties["split"]
 
 
 @pytest.mark.parametrize("mechanism", ["AUTO", "HYBRID_TOP_K", "HYBRID_SPARSE_VECTOR"])
-def test_top_k_above_a_threshold(session, mechanism) -> None:
+def test_top_k_above_a_threshold(session: Session, mechanism: str) -> None:
     options = f"mechanism = {mechanism}"
     rest = f"page, {N} AS n FROM visits GROUP BY page"
     assert ask(session, f"{rest} HAVING n >= 15 ORDER BY n DESC LIMIT 2", options)[0] == seen("ab", USERS)
@@ -151,7 +155,7 @@ def test_top_k_above_a_threshold(session, mechanism) -> None:
 
 
 @pytest.mark.parametrize("mechanism", ["AUTO", "LIMITED_DOMAIN", "TOP_STABLE"])
-def test_keys_that_nobody_declared(session, mechanism) -> None:
+def test_keys_that_nobody_declared(session: Session, mechanism: str) -> None:
     options = f"mechanism = {mechanism}, delta = 1e-6"
     rest = f"CAST(ms AS VARCHAR) AS k, {N} AS n, {M} AS m FROM visits GROUP BY k ORDER BY n DESC LIMIT 3"
     rows, release = ask(session, rest, options)
@@ -159,14 +163,14 @@ def test_keys_that_nobody_declared(session, mechanism) -> None:
     assert release.charge.delta == Fraction(1, 10**6)
 
 
-def test_counts_of_everything(session) -> None:
+def test_counts_of_everything(session: Session) -> None:
     rows, release = ask(session, f"{N} AS n, {M} AS m, {N} AS o FROM visits")
     assert rows == [(50, 25, 50)]
     assert release.rows["n"].equals(release.rows["o"]), "the same count is measured once"
     assert release.charge.epsilon == 100_000
 
 
-def test_all_groups(session) -> None:
+def test_all_groups(session: Session) -> None:
     rest = f"page, {N} AS n, {M} AS m FROM visits GROUP BY page"
     rows, release = ask(session, f"{rest} ORDER BY page DESC LIMIT 4", "max_groups_contributed = 6")
     assert rows == seen("zedc", USERS, LONG)
@@ -176,14 +180,14 @@ def test_all_groups(session) -> None:
     assert sum(n for _, n, _ in rows) == sum(min(2, sum(u < c for c in USERS.values())) for u in range(50))
 
 
-def test_rows_as_units(session) -> None:
+def test_rows_as_units(session: Session) -> None:
     rest = "page, COUNT(*) AS n FROM logs GROUP BY page"
     assert ask(session, f"{rest} ORDER BY n DESC LIMIT 2")[0] == seen("ab", USERS)
     rows, _ = ask(session, rest, "max_groups_contributed = 1")
     assert dict(rows) == USERS
 
 
-def test_several_counts_are_all_measured(session) -> None:
+def test_several_counts_are_all_measured(session: Session) -> None:
     rows, release = ask(
         session, f"page, {N} AS n, {M} AS m FROM visits GROUP BY page ORDER BY m DESC LIMIT 2"
     )
@@ -192,12 +196,12 @@ def test_several_counts_are_all_measured(session) -> None:
     assert {"n_stddev", "m_low", "m_high"} <= set(release.table.column_names)
 
 
-def test_differences_of_counts(session) -> None:
+def test_differences_of_counts(session: Session) -> None:
     rows, _ = ask(session, f"page, {N} - {M} AS d FROM visits GROUP BY page ORDER BY d DESC LIMIT 2")
     assert rows == [("a", 25), ("b", 20)]
 
 
-def test_clamped_rows(session) -> None:
+def test_clamped_rows(session: Session) -> None:
     rest = TOP.replace(N, "COUNT(*, contribution_bounds_per_group => (0, 3))")
     rows, release = ask(session, rest)
     assert rows == seen("ab", USERS)
@@ -205,13 +209,13 @@ def test_clamped_rows(session) -> None:
     assert release.scale == pytest.approx(3 * one.scale)
 
 
-def test_keys_alone_leave_everything_to_selection(session) -> None:
+def test_keys_alone_leave_everything_to_selection(session: Session) -> None:
     rows, release = ask(session, f"page FROM visits GROUP BY page ORDER BY {N} DESC LIMIT 3")
     assert rows == [("a",), ("b",), ("c",)]
     assert release.properties["split"] == "all for selecting"
 
 
-def test_what_is_free_of_a_release(session) -> None:
+def test_what_is_free_of_a_release(session: Session) -> None:
     rest = (
         f"page, {N} AS n, DP_RANK() AS r, DP_GAP() AS g, DP_STDDEV(n) AS s, DP_INTERVAL_LOW(n) AS low, "
         "DP_INTERVAL_HIGH(n) AS high, DP_PVALUE() AS p FROM visits GROUP BY page ORDER BY n DESC LIMIT 3"
@@ -226,7 +230,7 @@ def test_what_is_free_of_a_release(session) -> None:
     assert release.rows["g"].equals(release.table["gap"])
 
 
-def test_a_domain_of_one_group_above_a_threshold_pays_for_selecting(session) -> None:
+def test_a_domain_of_one_group_above_a_threshold_pays_for_selecting(session: Session) -> None:
     """That it is above the threshold is released, so no more than the rest of epsilon measures it."""
     rest = f"page, {N} AS n FROM visits WHERE page = 'c' GROUP BY page HAVING n >= 3 ORDER BY n DESC LIMIT 4"
     rows, release = ask(session, rest)
@@ -235,7 +239,7 @@ def test_a_domain_of_one_group_above_a_threshold_pays_for_selecting(session) -> 
     assert release.properties["split"] != "all for measuring"
 
 
-def test_a_domain_of_one_group_is_only_measured(session) -> None:
+def test_a_domain_of_one_group_is_only_measured(session: Session) -> None:
     rest = f"page, {N} AS n FROM visits WHERE page = 'b' GROUP BY page ORDER BY n DESC LIMIT 3"
     rows, release = ask(session, rest)
     assert rows == [("b", 40)]
@@ -244,11 +248,12 @@ def test_a_domain_of_one_group_is_only_measured(session) -> None:
 
 
 @pytest.mark.parametrize("share", ["0.1", "0.9"])
-def test_a_share_for_measuring(session, share) -> None:
+def test_a_share_for_measuring(session: Session, share: str) -> None:
     rest = f"page, {N} AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2"
     method = session.prepare(
         f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, measure = {share}) {rest}"
     ).method
+    assert method is not None
     assert method.quote.split.startswith(
         f"{1 - float(share):g} for selecting, {float(share):g} for measuring"
     )
@@ -286,19 +291,22 @@ CLAMPED = f"page, COUNT(*, contribution_bounds_per_group => (0, 1000000)) AS n {
         ),
     ],
 )
-def test_options_that_cannot_be_meant_are_refused(session, options, rest, message) -> None:
+def test_options_that_cannot_be_meant_are_refused(
+    session: Session, options: str, rest: str, message: str
+) -> None:
     with pytest.raises(QueryRefused, match=message):
         session.prepare(f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS ({options}) {rest}")
 
 
-def test_unknown_keys_need_a_delta(session) -> None:
+def test_unknown_keys_need_a_delta(session: Session) -> None:
     text = f"SELECT CAST(ms AS VARCHAR) AS k, {N} AS n FROM visits GROUP BY k ORDER BY n DESC LIMIT 2"
     with pytest.raises(QueryRefused, match="a delta is needed"):
         session.prepare(text)
 
 
-def test_the_price_is_known_before(session) -> None:
+def test_the_price_is_known_before(session: Session) -> None:
     for rest in (TOP, ABOVE, f"{N} FROM visits"):
         prepared = session.prepare(f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.3) {rest}")
         assert prepared.price.epsilon == Fraction(3, 10)
+        assert prepared.plan is not None
         assert choose(prepared.plan).quote.charge == prepared.price

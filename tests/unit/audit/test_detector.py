@@ -6,30 +6,35 @@ Audits of correct mechanisms accuse one with probability 1e-9 at most; those of 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
-from typing import Never
+from typing import Any, Never
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from dpsql import mechanisms, noise
 from dpsql.audit import CHARGE, Pair, detect
 from dpsql.errors import ProgrammingError
+from dpsql.privacy import Number
 
 SURE = 1 - 1e-9
 
 
-def histogram(scale):
+def histogram(scale: Number) -> Callable[..., dict[str, NDArray[np.float64]]]:
     """Counts with discrete Laplace noise."""
 
-    def mechanism(counts, trials, entropy):
+    def mechanism(
+        counts: NDArray[np.int64], trials: int, entropy: noise.Entropy
+    ) -> dict[str, NDArray[np.float64]]:
         drawn = noise.laplace(1 / Fraction(scale), (trials, len(counts)), entropy=entropy)
         return {"value": (counts + drawn).astype(float)}
 
     return mechanism
 
 
-def seeded(seed=1):
+def seeded(seed: int = 1) -> noise.Entropy:
     return noise.SeededEntropy(seed)
 
 
@@ -110,7 +115,9 @@ def test_epsilons_may_be_chosen() -> None:
 
 
 def test_arguments_are_searched() -> None:
-    def mechanism(counts, trials, entropy, scale, shift):
+    def mechanism(
+        counts: NDArray[np.int64], trials: int, entropy: noise.Entropy, scale: int | Fraction, shift: int
+    ) -> dict[str, NDArray[np.float64]]:
         return histogram(scale)(counts + shift, trials, entropy)
 
     verdict = detect(
@@ -129,7 +136,9 @@ def test_arguments_are_searched() -> None:
 
 
 def test_more_candidates_than_fit_are_sampled_and_their_likes_looked_at() -> None:
-    def mechanism(counts, trials, entropy, which):
+    def mechanism(
+        counts: NDArray[np.int64], trials: int, entropy: noise.Entropy, which: int
+    ) -> dict[str, NDArray[np.float64]]:
         return histogram(Fraction(1, 3) if which == 17 else 3)(counts, trials, entropy)
 
     verdict = detect(
@@ -147,7 +156,7 @@ def test_more_candidates_than_fit_are_sampled_and_their_likes_looked_at() -> Non
 
 
 def test_plain_python_outputs_can_be_audited() -> None:
-    def mechanism(counts, trials, entropy):
+    def mechanism(counts: NDArray[np.int64], trials: int, entropy: noise.Entropy) -> list[list[bool]]:
         """Say whether each count is above a noisy threshold, which costs 1; but the counts have no noise."""
         level = noise.laplace(1, trials, entropy=entropy)
         return [[bool(count >= one) for count in counts] for one in level]
@@ -159,7 +168,7 @@ def test_plain_python_outputs_can_be_audited() -> None:
 
 
 def test_inputs_may_be_anything() -> None:
-    def mechanism(database, trials, entropy):
+    def mechanism(database: set[str], trials: int, entropy: noise.Entropy) -> NDArray[np.float64]:
         return (noise.laplace(1, trials, entropy=entropy) + len(database)).astype(float)
 
     inputs = [Pair("one row less", {"ann", "bob"}, {"ann"})]
@@ -171,7 +180,7 @@ def test_inputs_may_be_anything() -> None:
 
 
 def test_what_the_mechanism_charges_is_its_claim() -> None:
-    def mechanism(counts, trials, entropy):
+    def mechanism(counts: NDArray[np.int64], trials: int, entropy: noise.Entropy) -> dict[str, object]:
         return {**histogram(1)(counts, trials, entropy), CHARGE: 0.5}
 
     verdict = detect(mechanism, 1, adjacency="one", lengths=[2], trials=20_000, entropy=seeded())
@@ -180,12 +189,12 @@ def test_what_the_mechanism_charges_is_its_claim() -> None:
 
 
 def test_delta_is_part_of_the_claim() -> None:
-    def mechanism(counts, trials, entropy):
+    def mechanism(counts: NDArray[np.int64], trials: int, entropy: noise.Entropy) -> NDArray[np.int64]:
         """Tell everything in 1 of 20 runs, and nothing otherwise."""
         tells = noise.geometric(Fraction(3), trials, entropy=entropy) > 0  # e^-3 = .0498
         return np.where(tells, counts[0], -1)
 
-    options = {"adjacency": "one", "lengths": [2], "trials": 20_000, "entropy": seeded()}
+    options: dict[str, Any] = {"adjacency": "one", "lengths": [2], "trials": 20_000, "entropy": seeded()}
     assert detect(mechanism, 1, **options).violated
     assert detect(mechanism, 1, delta="0.02", **options).violated
     assert not detect(mechanism, 1, delta="0.06", confidence=SURE, **options).violated
@@ -220,8 +229,8 @@ def test_a_suspicious_first_look_is_followed_by_a_second() -> None:
         {"adjacency": "none"},
     ],
 )
-def test_arguments_out_of_range_are_refused(wrong) -> None:
-    options = {"epsilon": 1, **wrong}
+def test_arguments_out_of_range_are_refused(wrong: dict[str, object]) -> None:
+    options: dict[str, Any] = {"epsilon": 1, **wrong}
     with pytest.raises(ProgrammingError):
         detect(lambda counts, trials, _entropy, **_: np.zeros(trials), options.pop("epsilon"), **options)
 
@@ -232,7 +241,7 @@ def test_a_mechanism_without_output_is_refused() -> None:
 
 
 def test_an_error_of_the_mechanism_comes_through() -> None:
-    def broken(_counts, _trials, _entropy) -> Never:
+    def broken(_counts: NDArray[np.int64], _trials: int, _entropy: noise.Entropy) -> Never:
         raise ZeroDivisionError("mine")
 
     with pytest.raises(ZeroDivisionError, match="mine"):
@@ -240,7 +249,7 @@ def test_an_error_of_the_mechanism_comes_through() -> None:
 
 
 def test_dpsql_s_own_noisy_max_passes_as_a_plain_callable() -> None:
-    def noisy_max(counts, trials, entropy):
+    def noisy_max(counts: NDArray[np.int64], trials: int, entropy: noise.Entropy) -> dict[str, object]:
         done = mechanisms.noisy_max(np.tile(counts, (trials, 1)), 1, entropy=entropy)
         return {"index": done.index, "gap": done.gap, CHARGE: done.charge}
 

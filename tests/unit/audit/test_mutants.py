@@ -10,13 +10,16 @@ from __future__ import annotations
 import importlib
 import inspect
 import types
+from collections.abc import Callable, Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from dpsql import mechanisms, noise
-from dpsql.audit import CHARGE, Pair, detect, pairs
+from dpsql.audit import CHARGE, Pair, Verdict, detect, pairs
 from dpsql.audit.inputs import LENGTHS
 from dpsql.audit.shipped import outputs
 from dpsql.order import in_public_order
@@ -24,7 +27,7 @@ from dpsql.order import in_public_order
 E = Fraction(3, 2)
 
 
-def module(name, **changes):
+def module(name: str, **changes: str) -> types.ModuleType:
     """A module of dpsql, made anew with expressions replaced."""
     whole = importlib.import_module(f"dpsql.mechanisms.{name}")
     source = inspect.getsource(whole)
@@ -35,26 +38,28 @@ def module(name, **changes):
     made.__dict__["__file__"] = whole.__file__
     made.__package__ = whole.__package__
     # Dataclasses look their module up by name: it is there, under the same name, and of the same shape.
-    exec(compile(source, whole.__file__, "exec"), made.__dict__)
+    exec(compile(source, str(whole.__file__), "exec"), made.__dict__)
     return made
 
 
-def top_k(changed, k=1, **options):
+def top_k(changed: types.ModuleType, k: int = 1, **options: Any) -> Callable[..., object]:
     return batches(changed.NoisyTopK.plan, k=k, **options)
 
 
-def batches(plan, **options):
+def batches(plan: Callable[..., Any], **options: Any) -> Callable[..., object]:
     """Run a mechanism as the catalogue does."""
 
-    def run(counts, trials, entropy):
+    def run(counts: NDArray[np.int64], trials: int, entropy: noise.Entropy) -> dict[str, object]:
         made = plan(len(counts), epsilon=E, **options)
         return outputs(made.run(np.tile(counts, (trials, 1)), mechanisms.NoiseSource(entropy)))
 
     return run
 
 
-def sparse_vector(changed, k=1, threshold=1, told=True, **options):
-    def run(counts, trials, entropy):
+def sparse_vector(
+    changed: types.ModuleType, k: int = 1, threshold: int = 1, told: bool = True, **options: Any
+) -> Callable[..., object]:
+    def run(counts: NDArray[np.int64], trials: int, entropy: noise.Entropy) -> dict[str, object]:
         rows = np.tile(counts, (trials, 1))
         done = changed.sparse_vector_runs(in_public_order(rows), threshold, k, E, entropy=entropy, **options)
         charge = [float(spent) for spent in done.epsilon] if told else E
@@ -63,16 +68,16 @@ def sparse_vector(changed, k=1, threshold=1, told=True, **options):
     return run
 
 
-def laplace(changed):
+def laplace(changed: types.ModuleType) -> Callable[..., object]:
     return batches(changed.Laplace.plan)
 
 
-def exponential(changed, **options):
+def exponential(changed: types.ModuleType, **options: Any) -> Callable[..., object]:
     return batches(changed.Exponential.plan, **options)
 
 
-def limited_domain(changed, delta=0.1):
-    def run(counts, trials, entropy):
+def limited_domain(changed: types.ModuleType, delta: float = 0.1) -> Callable[..., object]:
+    def run(counts: NDArray[np.int64], trials: int, entropy: noise.Entropy) -> dict[str, object]:
         plan = changed.limited_domain_plan(1, E, delta, candidates=1)
         position, kept = changed.largest_groups(counts, 1)
         _, _, released = changed.runs(kept, len(position), plan, trials, entropy)
@@ -81,7 +86,7 @@ def limited_domain(changed, delta=0.1):
     return run
 
 
-def hybrid(changed, k=1, threshold=2):
+def hybrid(changed: types.ModuleType, k: int = 1, threshold: int = 2) -> Callable[..., object]:
     return batches(changed.HybridTopK.plan, k=k, threshold=threshold)
 
 
@@ -95,7 +100,9 @@ _SCALE = "scale = paid * moved * (1 if monotone else 2) / budget"
 _GAP = "value[..., :-1] - value[..., 1:] - (rank[..., :-1] < rank[..., 1:])"
 _ORDER = "np.lexsort((ranks, values), axis=-1)[..., : -k - 2 : -1]"
 
-MUTANTS = {
+Made = Callable[..., Callable[..., object]]
+Texts = str | tuple[str, ...]
+MUTANTS: dict[str, tuple[Made, str, Texts, Texts, Sequence[Pair], dict[str, Any]]] = {
     "top-k: scale halved": (top_k, "top_k", _SCALE, f"{_SCALE} / 2", ONE, {}),
     "top-k: noise for one of k": (top_k, "top_k", "scale = paid * moved", "scale = moved", TWO, {"k": 2}),
     "top-k: wrong monotone constant": (
@@ -193,11 +200,10 @@ MUTANTS = {
 }
 
 
-def audit(name, *, right):
+def audit(name: str, *, right: bool) -> Verdict:
     make, where, old, new, inputs, options = MUTANTS[name]
-    changes = dict(zip(old, new, strict=True)) if isinstance(old, tuple) else {old: new}
+    changes: dict[str, Any] = dict(zip(old, new, strict=True)) if isinstance(old, tuple) else {old: new}
     changed = module(where) if right else module(where, **changes)
-    delta = {"delta": 0.1} if where == "limited_domain" else {}
     return detect(
         make(changed, **options),
         E,
@@ -206,18 +212,18 @@ def audit(name, *, right):
         confidence=1 - 1e-9,
         name=name,
         entropy=noise.SeededEntropy(1),
-        **delta,
+        delta=0.1 if where == "limited_domain" else 0,
     )
 
 
 @pytest.mark.parametrize("name", MUTANTS)
-def test_a_mutant_is_accused(name) -> None:
+def test_a_mutant_is_accused(name: str) -> None:
     verdict = audit(name, right=False)
     assert verdict.violated, verdict.words()
 
 
 @pytest.mark.parametrize("name", MUTANTS)
-def test_the_module_as_it_is_passes(name) -> None:
+def test_the_module_as_it_is_passes(name: str) -> None:
     verdict = audit(name, right=True)
     assert not verdict.violated, verdict.words()
 
@@ -228,5 +234,8 @@ def test_a_mutant_whose_source_has_gone_is_noticed() -> None:
 
 
 def test_the_inputs_at_hand_are_among_those_the_search_tries() -> None:
-    made = {(p.first, p.second) for p in pairs("general", drawn=0, lengths=(4, *LENGTHS), entropy=None)}
+    made = {
+        (p.first, p.second)
+        for p in pairs("general", drawn=0, lengths=(4, *LENGTHS), entropy=noise.SeededEntropy(1))
+    }
     assert {(p.first, p.second) for p in [*ONE, *APART]} <= made

@@ -7,7 +7,7 @@ import pytest
 
 from dpsql.audit import CHARGE, read
 from dpsql.audit.events import Charged, Event, Labelled, Within
-from dpsql.audit.features import label_features, number_features
+from dpsql.audit.features import LabelFeature, NumberFeature, label_features, number_features
 from dpsql.audit.features.labels import Agreement, Column, Finest, Row, Set, Sides, Times
 from dpsql.audit.features.numbers import Average, Greatest, Least, Value
 from dpsql.errors import ProgrammingError
@@ -38,11 +38,16 @@ def test_truth_values_and_text_are_labels() -> None:
 
 
 def test_a_mapping_may_tell_the_charge() -> None:
-    assert read(MIXED, 3).epsilon.tolist() == [1.0, 0.5, 1.0]
+    told = read(MIXED, 3)
+    assert told.epsilon is not None
+    assert told.epsilon.tolist() == [1.0, 0.5, 1.0]
     told = read({**MIXED, CHARGE: Charge(exact("0.7"), exact("1e-6"))}, 3)
+    assert told.epsilon is not None
     assert told.epsilon.tolist() == [0.7] * 3
     assert told.delta == 1e-6
-    assert read({**MIXED, CHARGE: 2}, 3).epsilon.tolist() == [2.0] * 3
+    told = read({**MIXED, CHARGE: 2}, 3)
+    assert told.epsilon is not None
+    assert told.epsilon.tolist() == [2.0] * 3
 
 
 def test_outputs_of_any_length_and_kind_are_laid_out_by_position() -> None:
@@ -54,7 +59,7 @@ def test_outputs_of_any_length_and_kind_are_laid_out_by_position() -> None:
 
 
 @pytest.mark.parametrize("result", [np.zeros(2), {"gap": np.zeros((2, 1))}, np.zeros((3, 2, 2)), ["a"]])
-def test_anything_else_is_refused(result) -> None:
+def test_anything_else_is_refused(result: object) -> None:
     with pytest.raises(ProgrammingError, match="does not hold one output for each of 3 runs"):
         read(result, 3)
 
@@ -90,7 +95,7 @@ def test_a_part_narrower_than_elsewhere_is_filled_up() -> None:
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_features(feature, expected) -> None:
+def test_features(feature: LabelFeature | NumberFeature, expected: list[object]) -> None:
     assert feature.of(read(MIXED, 3)).tolist() == expected
 
 
@@ -150,7 +155,7 @@ def test_which_features_are_looked_at() -> None:
         ),
     ],
 )
-def test_events_count_and_speak(event, times, words) -> None:
+def test_events_count_and_speak(event: Event, times: int, words: str) -> None:
     assert event.count(read(MIXED, 3)) == times
     assert event.words() == words
 

@@ -9,6 +9,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from dpsql import noise
 from dpsql.audit import (
@@ -28,13 +29,22 @@ from dpsql.audit import (
 from dpsql.audit.events import Event
 
 
-def verdict(ps=(0.0, 0.0, 0.4, 1.0), *, epsilon=0.5, violated=False, name="a <mechanism>", bound=0.45):
+def verdict(
+    ps: tuple[float, ...] = (0.0, 0.0, 0.4, 1.0),
+    *,
+    epsilon: float = 0.5,
+    violated: bool = False,
+    name: str = "a <mechanism>",
+    bound: float = 0.45,
+) -> Verdict:
     found = Counterexample("one above", (1, 1), (2, 1), {"k": 2}, Event(), epsilon, 0.0, 900, 500, 1_000)
     curve = tuple(PValues(0.25 * (i + 1), p, 1.0) for i, p in enumerate(ps))
     return Verdict(name, epsilon, 0.0, violated, 0.3, bound, 0.999, found, curve, 1_000, 4_000, 7, 0.25)
 
 
-def mechanism(counts, trials, entropy, *, epsilon):
+def mechanism(
+    counts: NDArray[np.int64], trials: int, entropy: noise.Entropy, *, epsilon: Fraction
+) -> NDArray[np.float64]:
     return (counts[0] + noise.laplace(epsilon, trials, entropy=entropy)).astype(float)
 
 
@@ -42,7 +52,13 @@ SUBJECT = Subject("a <mechanism>", "dpsql", "adds noise & more", mechanism, "one
 WRONG = Subject("a wrong one", "incorrect", "adds none", mechanism, "one", wrong_at=1.0)
 
 
-def outcome(subject=SUBJECT, *, violated=False, epsilon=Fraction(1, 2), bound=0.45):
+def outcome(
+    subject: Subject = SUBJECT,
+    *,
+    violated: bool = False,
+    epsilon: Fraction = Fraction(1, 2),
+    bound: float = 0.45,
+) -> Outcome:
     return Outcome(subject, epsilon, verdict(violated=violated, name=subject.name, bound=bound))
 
 
@@ -57,7 +73,7 @@ def outcome(subject=SUBJECT, *, violated=False, epsilon=Fraction(1, 2), bound=0.
         (WRONG, "1.5", True, False),
     ],
 )
-def test_what_is_expected_of_whom(subject, epsilon, violated, expected) -> None:
+def test_what_is_expected_of_whom(subject: Subject, epsilon: str, violated: bool, expected: bool) -> None:
     found = outcome(subject, violated=violated, epsilon=Fraction(epsilon))
     assert found.expected is expected
     assert Campaign((found,), 0.999, 0.01, 1.0).expected is expected
@@ -145,24 +161,26 @@ class Page(HTMLParser):
 
     VOID = frozenset({"meta", "line", "polyline"})
 
-    def __init__(self, text) -> None:
+    def __init__(self, text: str) -> None:
         super().__init__()
-        self.open, self.tags, self.words = [], [], []
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
         self.feed(text)
         assert self.open == []
 
-    def handle_starttag(self, tag, attrs) -> None:
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append((tag, dict(attrs)))
         if tag not in {"meta"}:
             self.open.append(tag)
 
-    def handle_startendtag(self, tag, attrs) -> None:
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append((tag, dict(attrs)))
 
-    def handle_endtag(self, tag) -> None:
+    def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag
 
-    def handle_data(self, data) -> None:
+    def handle_data(self, data: str) -> None:
         self.words.append(data)
 
 

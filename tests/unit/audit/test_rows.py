@@ -6,13 +6,16 @@ correct mechanism is accused with probability 1e-9.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from dpsql import noise
-from dpsql.audit import CATALOGUE, EPSILONS, detect, pairs, read
+from dpsql.audit import CATALOGUE, EPSILONS, Subject, Verdict, detect, pairs, read
 from dpsql.audit.events import Event, Within
 from dpsql.audit.features import number_features, row_features
 from dpsql.audit.features.directions import combinations
@@ -20,16 +23,20 @@ from dpsql.audit.features.labels import LowBits
 from dpsql.audit.features.numbers import Value
 from dpsql.audit.features.residues import residues
 from dpsql.audit.features.rows import Combination, Corner, Residue
+from dpsql.audit.inputs import Adjacency
 from dpsql.audit.mistakes.noise import laplace
+from dpsql.privacy import Number
 
 SURE = 1 - 1e-9
 A, B, C = (Value(name, 1, 0) for name in "abc")
 
 
-def each(epsilon, *names, whole=False):
+def each(epsilon: Fraction, *names: str, whole: bool = False) -> Callable[..., object]:
     """One count under each name, each with noise of its own for this epsilon."""
 
-    def mechanism(counts, trials, entropy):
+    def mechanism(
+        counts: NDArray[np.int64], trials: int, entropy: noise.Entropy
+    ) -> dict[str, NDArray[np.float64]]:
         shape = (trials, len(names))
         drawn = (
             noise.laplace(epsilon, shape, entropy=entropy) if whole else laplace(1 / epsilon, shape, entropy)
@@ -39,24 +46,28 @@ def each(epsilon, *names, whole=False):
     return mechanism
 
 
-def mixed(weights):
+def mixed(weights: Sequence[tuple[float, ...]]) -> Callable[..., object]:
     """Counts with combinations of as many draws of noise as the matrix has rows."""
 
-    def mechanism(counts, trials, entropy):
+    def mechanism(
+        counts: NDArray[np.int64], trials: int, entropy: noise.Entropy
+    ) -> dict[str, NDArray[np.float64]]:
         drawn = laplace(Fraction(3), (trials, len(weights)), entropy) @ np.array(weights, dtype=float)
         return {name: counts[j] + drawn[:, j] for j, name in enumerate("abc"[: len(weights[0])])}
 
     return mechanism
 
 
-def audit(mechanism, epsilon=1, seed=1, trials=20_000, **options):
+def audit(
+    mechanism: Callable[..., object], epsilon: Number = 1, seed: int = 1, trials: int = 20_000, **options: Any
+) -> Verdict:
     options = {"adjacency": "monotone", "lengths": [5], "epsilons": [], **options}
     return detect(mechanism, epsilon, trials=trials, entropy=noise.SeededEntropy(seed), **options)
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(7, 10), Fraction(3, 2)], ids=str)
 @pytest.mark.parametrize("share", ["0.75", "0.95"])
-def test_two_counts_under_two_names_cost_both_their_epsilons(epsilon, share) -> None:
+def test_two_counts_under_two_names_cost_both_their_epsilons(epsilon: Fraction, share: str) -> None:
     verdict = audit(each(epsilon * Fraction(share), "a", "b"), epsilon)
     assert verdict.violated, verdict.words()
     assert verdict.lower_bound > 1.1 * epsilon
@@ -84,7 +95,7 @@ def test_counts_under_names_that_share_the_claim_pass() -> None:
     [[(1, 2)], [(3, -2)], [(1, 1.375)], [(1, 0, 1), (0, 1, 1)]],
     ids=["b - 2a", "2a + 3b", "real", "sum"],
 )
-def test_noise_that_cancels_is_found(weights) -> None:
+def test_noise_that_cancels_is_found(weights: list[tuple[float, ...]]) -> None:
     verdict = audit(mixed(weights))
     assert verdict.violated, verdict.words()
     assert verdict.lower_bound > 5
@@ -92,7 +103,9 @@ def test_noise_that_cancels_is_found(weights) -> None:
 
 
 def test_noise_that_cancels_in_some_runs_is_found() -> None:
-    def mechanism(counts, trials, entropy):
+    def mechanism(
+        counts: NDArray[np.int64], trials: int, entropy: noise.Entropy
+    ) -> dict[str, NDArray[np.float64]]:
         drawn = laplace(Fraction(4), (trials, 2), entropy)
         drawn[:, 1] = np.where(noise.geometric(2, trials, entropy=entropy) > 0, -3 * drawn[:, 0], drawn[:, 1])
         return {"a": counts[0] + drawn[:, 0], "b": counts[1] + drawn[:, 1]}
@@ -103,7 +116,7 @@ def test_noise_that_cancels_in_some_runs_is_found() -> None:
 
 
 def test_outputs_of_plain_python_numbers_are_rows_too() -> None:
-    def mechanism(counts, trials, entropy):
+    def mechanism(counts: NDArray[np.int64], trials: int, entropy: noise.Entropy) -> list[tuple[int, int]]:
         drawn = noise.laplace(Fraction(1, 10), trials, entropy=entropy).tolist()
         return [(int(counts[0]) + one, int(counts[1]) - one) for one in drawn]
 
@@ -116,7 +129,7 @@ ROWS = [s for s in CATALOGUE if s.mechanism.__module__ == "dpsql.audit.mistakes.
 
 
 @pytest.mark.parametrize("subject", ROWS, ids=lambda subject: subject.name)
-def test_each_mistake_of_the_catalogue_is_found(subject) -> None:
+def test_each_mistake_of_the_catalogue_is_found(subject: Subject) -> None:
     verdict = subject.audit(
         EPSILONS[1], trials=20_000, confidence=0.999, epsilons=[], entropy=noise.SeededEntropy(2)
     )
@@ -162,7 +175,7 @@ def test_numbers_that_are_alike_are_not_looked_at_in_pairs() -> None:
 
 
 @pytest.mark.parametrize("strange", [np.nan, np.inf, 1e308, 0.0])
-def test_strange_numbers_do_no_harm(strange) -> None:
+def test_strange_numbers_do_no_harm(strange: float) -> None:
     draw = np.random.default_rng(7).normal(size=(500, 3))
     draw[::2, 1], draw[:, 2] = strange, strange
     outputs = read({"a": draw[:, 0], "b": draw[:, 1:]}, 500)
@@ -178,7 +191,7 @@ def test_whole_numbers_are_numbers_where_they_have_many_values() -> None:
 
 
 @pytest.mark.parametrize("adjacency", ["general", "monotone", "one"])
-def test_a_few_inputs_have_large_counts(adjacency) -> None:
+def test_a_few_inputs_have_large_counts(adjacency: Adjacency) -> None:
     made = pairs(adjacency, drawn=0, entropy=noise.SeededEntropy(1))
     large = [pair for pair in made if max(pair.first) > 50]
     assert 3 <= len(large) <= 5

@@ -2,35 +2,49 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from dpsql.audit import CHARGE, pairs, read
-from dpsql.audit.event_selection import CAUTIONS, best_events, evidence, excess
+from dpsql.audit.event_selection import CAUTIONS, SelectedEvent, best_events, evidence, excess
+from dpsql.audit.inputs import Adjacency
 from dpsql.errors import ProgrammingError
 from dpsql.noise import SeededEntropy
 
 N = 20_000
 
 
-def found(first, second, epsilon=0.5, delta=0.0, n=N):
+def found(
+    first: object,
+    second: object,
+    epsilon: float = 0.5,
+    delta: float = 0.0,
+    n: int = N,
+) -> SelectedEvent:
     """The best event when as much doubt is taken off as the luck of the best of many."""
     events = best_events(read(first, n), read(second, n), epsilon, delta, most=4)
     assert {one.caution for one in events} == set(CAUTIONS)
     return max((one for one in events if one.caution == max(CAUTIONS)), key=lambda one: one.score)
 
 
-def clear(first, second, **options):
+def clear(
+    first: object,
+    second: object,
+    **options: Any,
+) -> SelectedEvent:
     event = found(first, second, **options)
     assert event.score > 0
     return event
 
 
-def rng():
+def rng() -> np.random.Generator:
     return np.random.default_rng(11)
 
 
-def on_grid(values):
+def on_grid(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Floating point has last digits that tell; a grid has none."""
     return np.round(values * 1024) / 1024
 
@@ -167,7 +181,7 @@ def test_the_score_is_relative_to_the_claim() -> None:
 
 @pytest.mark.parametrize("adjacency", ["general", "monotone", "one"])
 @pytest.mark.parametrize("sensitivity", [1, 3])
-def test_pairs_are_adjacent(adjacency, sensitivity) -> None:
+def test_pairs_are_adjacent(adjacency: Adjacency, sensitivity: int) -> None:
     made = pairs(adjacency, sensitivity=sensitivity, drawn=20, entropy=SeededEntropy(5))
     assert {len(pair.first) for pair in made} == {5, 10}
     names = {pair.name for pair in made}
@@ -189,4 +203,4 @@ def test_pairs_are_adjacent(adjacency, sensitivity) -> None:
 
 def test_an_unknown_adjacency_is_refused() -> None:
     with pytest.raises(ProgrammingError, match="adjacency"):
-        pairs("some", entropy=SeededEntropy(5))
+        pairs("some", entropy=SeededEntropy(5))  # type: ignore[arg-type]  # that is the test

@@ -24,7 +24,7 @@ AT = strata(SeededEntropy(1))
 
 
 @pytest.mark.parametrize("n", [1, 3, 50, 1000, 500_000])
-def test_fishers_test_is_scipys(n) -> None:
+def test_fishers_test_is_scipys(n: int) -> None:
     rng = np.random.default_rng(n)
     c2 = np.minimum(rng.integers(0, n + 1, 60), rng.integers(0, 2 * n + 1, 60))
     c1 = np.clip(c2 + (rng.normal(size=60) * 5 * np.sqrt(c2 + 1)).astype(int), 0, n)
@@ -40,7 +40,7 @@ def test_fishers_test_agrees_with_scipys_table_test() -> None:
 
 
 @pytest.mark.parametrize(("n", "p"), [(0, 0.3), (7, 0.9), (50, 0.02), (10_000, 0.22), (400_000, 0.8)])
-def test_binomial_quantiles_are_scipys(n, p) -> None:
+def test_binomial_quantiles_are_scipys(n: int, p: float) -> None:
     at = (np.arange(400) + 0.5) / 400
     assert (binomial_quantiles(n, p, at) == stats.binom.ppf(at, n, p)).all()
 
@@ -57,14 +57,14 @@ def test_uniforms_stay_inside_and_fill_the_interval() -> None:
 
 
 @pytest.mark.parametrize("mean", [0.001, 0.5, 40.0, 25_000.0])
-def test_what_delta_allows_is_exceeded_with_the_stated_chance_at_most(mean) -> None:
+def test_what_delta_allows_is_exceeded_with_the_stated_chance_at_most(mean: float) -> None:
     q, chance = poisson_excess(mean)
     assert stats.binom.sf(q, 500_000, mean / 500_000) <= chance
     assert q < mean + 8 * np.sqrt(mean) + 30
 
 
 @pytest.mark.parametrize(("epsilon", "q"), [(0.2, 0.3), (0.7, 0.02), (1.5, 0.1), (0.7, 0.4)])
-def test_a_true_claim_is_rejected_no_more_often_than_stated(epsilon, q) -> None:
+def test_a_true_claim_is_rejected_no_more_often_than_stated(epsilon: float, q: float) -> None:
     # At the border of the hypothesis, 1,500 times. False alarm of this test: 1e-9.
     rng, n, alpha = np.random.default_rng(7), 2_000, 0.05
     c1, c2 = rng.binomial(n, np.exp(epsilon) * q, 1_500), rng.binomial(n, q, 1_500)

@@ -7,14 +7,17 @@ false alarm has probability 1e-9; noise of another scale must be noticed.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy import stats
 
-from dpsql import mechanisms, noise
-from dpsql.audit import CATALOGUE, read
+from dpsql import Charge, mechanisms, noise
+from dpsql.audit import CATALOGUE, Subject, read
 from dpsql.audit.subjects import threshold, unknown
 from dpsql.order import in_public_order
 
@@ -25,11 +28,14 @@ DESCENDING = np.array([9, 6, 3, 3, 1])
 DISTANCES, ANSWERS = np.array([0, 6, 2, 9]), np.array([1, 2, 3, 4])
 
 
-def filled(values, width, none):
+Single = tuple[tuple[int, ...], NDArray[np.float64], Charge]  # labels, numbers and charge of one run
+
+
+def filled(values: NDArray[Any], width: int, none: float) -> NDArray[Any]:
     return np.concatenate([values, np.full(width - len(values), none)])[:width]
 
 
-def sparse(entropy, epsilon):
+def sparse(entropy: noise.Entropy, epsilon: Fraction) -> Single:
     done = mechanisms.adaptive_sparse_vector(
         in_public_order(COUNTS), 3, 1, epsilon, branches=2, margin=2, entropy=entropy
     )
@@ -37,24 +43,24 @@ def sparse(entropy, epsilon):
     return tuple(parts), filled(done.gap, 2, np.nan), done.charge
 
 
-def plain(entropy, epsilon):
+def plain(entropy: noise.Entropy, epsilon: Fraction) -> Single:
     done = mechanisms.sparse_vector(
         in_public_order(COUNTS), 3, 2, epsilon, monotone=False, noise="laplace", entropy=entropy
     )
     return tuple(filled(done.index, 2, -1)), filled(done.gap, 2, np.nan), done.charge
 
 
-def below(entropy, epsilon):
+def below(entropy: noise.Entropy, epsilon: Fraction) -> Single:
     done = mechanisms.sparse_vector(in_public_order(COUNTS), 2, 1, epsilon, below=True, entropy=entropy)
     return tuple(filled(done.index, 1, -1)), filled(done.gap, 1, np.nan), done.charge
 
 
-def hybrid_sparse(entropy, epsilon):
+def hybrid_sparse(entropy: noise.Entropy, epsilon: Fraction) -> Single:
     done = mechanisms.hybrid_sparse_vector(COUNTS, 2, 2, epsilon, entropy=entropy)
     return tuple(filled(done.index, 2, -1)), filled(done.gap, 2, np.nan), done.charge
 
 
-def guesses(entropy, epsilon):
+def guesses(entropy: noise.Entropy, epsilon: Fraction) -> Single:
     checking = mechanisms.GuessAndCheck(2, epsilon, 2, entropy=entropy)
     missed, value, gap = [], [], []
     for place, count in enumerate(COUNTS.tolist()):
@@ -64,24 +70,25 @@ def guesses(entropy, epsilon):
         if not said.hit:
             missed.append(place)
             value.append(float(said.value))
+            assert said.gap is not None
             gap.append(float(said.gap))
     numbers = np.concatenate([filled(np.array(part), 2, np.nan) for part in (value, gap)])
     return tuple(filled(np.array(missed, dtype=int), 2, -1)), numbers, checking.charge
 
 
-def limited(entropy, epsilon):
+def limited(entropy: noise.Entropy, epsilon: Fraction) -> Single:
     done = mechanisms.limited_domain(DESCENDING, 2, epsilon, "0.1", candidates=3, entropy=entropy)
     return tuple(filled(done.index, 2, -1)), filled(done.gap, 2, np.nan), done.charge
 
 
-def stable_set(entropy, epsilon):
+def stable_set(entropy: noise.Entropy, epsilon: Fraction) -> Single:
     done = mechanisms.top_stable(DESCENDING, 2, epsilon, "0.3", entropy=entropy)
     member = np.isin(np.arange(5), done.index).astype(int)
     margin = np.nan if done.gap is None else done.gap
     return (*member, done.stable), np.array([margin]), done.charge
 
 
-def chosen_of_stable(entropy, epsilon):
+def chosen_of_stable(entropy: noise.Entropy, epsilon: Fraction) -> Single:
     done = mechanisms.top_stable(DESCENDING, 1, epsilon, "0.3", candidates=3, entropy=entropy)
     member = np.isin(np.arange(5), done.index).astype(int) if done.stable <= 1 else np.full(5, -1)
     order, gap = [-1], [np.nan]
@@ -91,14 +98,14 @@ def chosen_of_stable(entropy, epsilon):
     return (*member, done.stable, *order), np.array([margin, *gap]), done.charge
 
 
-def first_stable(entropy, epsilon):
+def first_stable(entropy: noise.Entropy, epsilon: Fraction) -> Single:
     done = mechanisms.first_stable(in_public_order(DISTANCES), epsilon, "0.3", entropy=entropy)
     at = -1 if done.query is None else done.query
     margin = np.nan if done.gap is None else done.gap
     return (at, -1 if at < 0 else ANSWERS[at]), np.array([margin]), done.charge
 
 
-def stable_stream(entropy, epsilon):
+def stable_stream(entropy: noise.Entropy, epsilon: Fraction) -> Single:
     done = mechanisms.stable_answers(in_public_order(DISTANCES), 2, epsilon, "0.3", entropy=entropy)
     told = np.full(4, -1)
     told[: done.asked] = 0
@@ -107,7 +114,7 @@ def stable_stream(entropy, epsilon):
 
 
 QUERIES = np.stack([DISTANCES, ANSWERS])
-CASES = {
+CASES: dict[str, tuple[Callable[[noise.Entropy, Fraction], Single], Callable[..., object]]] = {
     "adaptive": (
         sparse,
         lambda n, s, e: threshold.find_above(COUNTS, n, s, 3, 1, epsilon=e, branches=2, margin=2),
@@ -142,7 +149,7 @@ CASES = {
 }
 
 
-def least_p(name, epsilon=E):
+def least_p(name: str, epsilon: Fraction = E) -> float:
     """The least p-value of the comparisons of a batch with its function, times their number."""
     function, batch = CASES[name]
     entropy = noise.SeededEntropy(21)
@@ -168,7 +175,7 @@ def least_p(name, epsilon=E):
     return min(ps) * len(ps)
 
 
-def frequencies(which, size):
+def frequencies(which: NDArray[np.int64], size: int) -> float:
     table = np.stack([np.bincount(side, minlength=size) for side in (which[:RUNS], which[RUNS:])])
     rare = table.sum(axis=0) < 60
     merged = np.concatenate([table[:, ~rare], table[:, rare].sum(axis=1, keepdims=True)], axis=1)
@@ -177,20 +184,20 @@ def frequencies(which, size):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_batch_has_the_law_of_the_function(name) -> None:
+def test_a_batch_has_the_law_of_the_function(name: str) -> None:
     assert least_p(name) > 1e-9
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("factor", [Fraction(3, 5), Fraction(5, 3)], ids=["wider", "narrower"])
-def test_another_scale_would_be_noticed(name, factor) -> None:
+def test_another_scale_would_be_noticed(name: str, factor: Fraction) -> None:
     assert least_p(name, epsilon=E * factor) < 1e-9
 
 
 @pytest.mark.parametrize("subject", CATALOGUE, ids=lambda subject: subject.name)
 @pytest.mark.parametrize("epsilon", [Fraction(1, 5), Fraction(3, 2)], ids=["small", "large"])
-def test_every_subject_runs_on_all_it_may_be_given(subject, epsilon) -> None:
+def test_every_subject_runs_on_all_it_may_be_given(subject: Subject, epsilon: Fraction) -> None:
     """Each argument's first and last value, each kind of input; what comes out can be read."""
     from dpsql.audit import pairs
 

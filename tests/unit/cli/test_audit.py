@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dpsql import Policy
 from dpsql.audit import Pair, detect
 from dpsql.cli import main
 from dpsql.cli.audit.neighbour import neighbour
 from dpsql.cli.exits import ExitCode
 from dpsql.errors import ProgrammingError
 from dpsql.policy import load
+from tests.narrow import present
 
 QUICK = ["-m", "anchor", "--trials", "400"]
 PAGES = ("home", "cart", "help")
@@ -23,7 +27,7 @@ TOP = "SELECT WITH DIFFERENTIAL_PRIVACY page, COUNT(DISTINCT user_id) AS n FROM 
 
 
 @pytest.fixture
-def shop(tmp_path, monkeypatch):
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A small shop: visits of twelve users, and what they ordered."""
     monkeypatch.chdir(tmp_path)
     visits = [
@@ -75,7 +79,7 @@ def shop(tmp_path, monkeypatch):
     return tmp_path
 
 
-def ask(folder, text, name="q.sql"):
+def ask(folder: Path, text: str, name: str = "q.sql") -> str:
     (folder / name).write_text(text, encoding="utf-8")
     return name
 
@@ -83,7 +87,7 @@ def ask(folder, text, name="q.sql"):
 # -- mechanisms
 
 
-def test_a_mechanism_of_dpsql_passes(capsys) -> None:
+def test_a_mechanism_of_dpsql_passes(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["audit", *QUICK, "--epsilon", "1.5"]) == ExitCode.OK
     out, err = capsys.readouterr()
     assert re.search(r"│ anchor +│ +1\.5 │ passes +│", out)
@@ -94,7 +98,7 @@ def test_a_mechanism_of_dpsql_passes(capsys) -> None:
     assert "1 verdicts, all as they should be" in err
 
 
-def test_a_known_mistake_is_found_and_told_in_words(capsys) -> None:
+def test_a_known_mistake_is_found_and_told_in_words(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["audit", "--all", "-m", "iSVT 1", "--trials", "2000", "--epsilon", "0.7"]) == ExitCode.OK
     out = " ".join(capsys.readouterr().out.split())
     assert "not private" in out
@@ -102,7 +106,9 @@ def test_a_known_mistake_is_found_and_told_in_words(capsys) -> None:
     assert "and never there; allowed is e^0.7 = 2.014 times as often" in out
 
 
-def test_an_unexpected_verdict_is_an_error(capsys, monkeypatch) -> None:
+def test_an_unexpected_verdict_is_an_error(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     # Too few runs to find what is known to be there.
     arguments = ["audit", "--all", "-m", "iSVT 4", "--trials", "100", "--epsilon", "0.2"]
     assert main(arguments) == ExitCode.QUERY_FAILED
@@ -111,7 +117,7 @@ def test_an_unexpected_verdict_is_an_error(capsys, monkeypatch) -> None:
     assert "dpsql: error: 1 of 1 verdicts are not as they should be" in err
 
 
-def test_json_and_html(capsys, tmp_path) -> None:
+def test_json_and_html(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     page = tmp_path / "audit.html"
     assert (
         main(["audit", *QUICK, "--epsilon", "1", "--epsilon", "2", "--json", "--html", str(page)])
@@ -122,7 +128,7 @@ def test_json_and_html(capsys, tmp_path) -> None:
     assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
 
 
-def test_the_report_in_ascii(capsys, monkeypatch) -> None:
+def test_the_report_in_ascii(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     from dpsql.audit import CATALOGUE, campaign
     from dpsql.cli.audit.text import as_text
     from dpsql.render.grid import Style
@@ -142,7 +148,7 @@ def test_an_empty_campaign_has_a_word() -> None:
     assert as_text(Campaign((), 0.99, 0.01, 0.0), Style()) == "nothing was audited\n"
 
 
-def test_the_list(capsys) -> None:
+def test_the_list(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["audit", "--list"]) == ExitCode.OK
     out = capsys.readouterr().out
     assert "dpsql      anchor" in out
@@ -164,12 +170,12 @@ def test_the_list(capsys) -> None:
         (["--html", "/no/such/folder/a.html"], "cannot write /no/such/folder/a.html"),
     ],
 )
-def test_wrong_usage(arguments, text, capsys) -> None:
+def test_wrong_usage(arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["audit", *arguments]) == ExitCode.USAGE
     assert text in capsys.readouterr().err
 
 
-def test_help(capsys) -> None:
+def test_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["audit", "--help"]) == ExitCode.OK
     assert "--remove-unit" in capsys.readouterr().out
 
@@ -177,7 +183,7 @@ def test_help(capsys) -> None:
 # -- whole statements
 
 
-def test_a_statement_through_the_whole_of_dpsql(shop, capsys) -> None:
+def test_a_statement_through_the_whole_of_dpsql(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ask(shop, f"SET dp_epsilon = 2;\nSHOW TABLES;\n{TOP};\n")
     assert main(["audit", "-f", "q.sql", "--remove-unit", "--trials", "100"]) == ExitCode.OK
     out, err = capsys.readouterr()
@@ -192,7 +198,9 @@ def test_a_statement_through_the_whole_of_dpsql(shop, capsys) -> None:
     )
 
 
-def test_a_statement_without_noise_is_caught(shop, capsys, monkeypatch) -> None:
+def test_a_statement_without_noise_is_caught(
+    shop: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     import numpy as np
 
     from dpsql.mechanisms import NoiseSource
@@ -206,7 +214,7 @@ def test_a_statement_without_noise_is_caught(shop, capsys, monkeypatch) -> None:
     assert "1 of 1 verdicts are not as they should be" in err
 
 
-def test_a_statement_with_delta_and_unknown_keys(shop, capsys) -> None:
+def test_a_statement_with_delta_and_unknown_keys(shop: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = TOP.replace("visits", "users").replace("page", "town").replace("TOP 1", "TOP 2")
     ask(shop, text.replace("PRIVACY", "PRIVACY OPTIONS (epsilon = 1, delta = 1e-5)"))
     assert main(["audit", "-f", "q.sql", "--remove-unit", "3", "--trials", "100", "--json"]) == ExitCode.OK
@@ -223,15 +231,17 @@ def test_a_statement_with_delta_and_unknown_keys(shop, capsys) -> None:
         (f"{TOP};", ExitCode.QUERY_FAILED, "there is no person 99"),
     ],
 )
-def test_statements_that_cannot_be_audited(shop, capsys, text, code, words) -> None:
+def test_statements_that_cannot_be_audited(
+    shop: Path, capsys: pytest.CaptureFixture[str], text: str, code: ExitCode, words: str
+) -> None:
     ask(shop, text)
     assert main(["audit", "-f", "q.sql", "--remove-unit", "99", "--trials", "100"]) == code
     assert words in capsys.readouterr().err
 
 
-def rows(policy, table):
+def rows(policy: Policy, table: str) -> list[tuple[int | str, int | str | None]]:
     """What a policy's table holds."""
-    source = policy.table(table).source
+    source = present(policy.table(table)).source
     with duckdb.connect() as connection:
         if hasattr(source, "path"):
             return sorted(connection.execute(f"SELECT * FROM '{source.path}'").fetchall(), key=str)
@@ -239,7 +249,7 @@ def rows(policy, table):
         return sorted(connection.execute(f"SELECT * FROM d.{source.table}").fetchall())
 
 
-def test_a_unit_is_removed_wherever_it_has_rows(shop) -> None:
+def test_a_unit_is_removed_wherever_it_has_rows(shop: Path) -> None:
     policy = load("dpsql.toml")
     without = neighbour(policy, ["visits"], "3", shop)
     assert without.removed == "person 3"
@@ -251,15 +261,15 @@ def test_a_unit_is_removed_wherever_it_has_rows(shop) -> None:
     assert len(rows(without.policy, "hits")) == 5
     # The owner's own files are as they were.
     assert len(rows(policy, "orders")) == 12
-    assert without.policy.table("visits").domain == policy.table("visits").domain
+    assert present(without.policy.table("visits")).domain == present(policy.table("visits")).domain
 
 
-def test_the_unit_with_the_most_rows_is_removed_by_default(shop) -> None:
+def test_the_unit_with_the_most_rows_is_removed_by_default(shop: Path) -> None:
     assert neighbour(load("dpsql.toml"), ["items"], None, shop).removed == "person 0"
     assert neighbour(load("dpsql.toml"), ["visits"], None, shop).removed == "person 3"
 
 
-def test_a_row_is_removed_where_rows_are_units(shop) -> None:
+def test_a_row_is_removed_where_rows_are_units(shop: Path) -> None:
     without = neighbour(load("dpsql.toml"), ["hits"], "2", shop)
     assert (without.removed, without.rows) == ("row 2 of hits", 1)
     assert [row[0] for row in rows(without.policy, "hits")] == [0, 2, 3, 4]
@@ -269,7 +279,7 @@ def test_a_row_is_removed_where_rows_are_units(shop) -> None:
 @pytest.mark.parametrize(
     ("tables", "unit"), [(["hits"], "none"), (["hits"], "9"), (["visits"], "ann"), ([], "1")]
 )
-def test_units_that_are_not_there(shop, tables, unit) -> None:
+def test_units_that_are_not_there(shop: Path, tables: list[str], unit: str) -> None:
     with pytest.raises(ProgrammingError):
         neighbour(load("dpsql.toml"), tables, unit, shop)
 
@@ -289,7 +299,9 @@ def test_released_whole_numbers_are_numbers_besides_labels() -> None:
 
     tables = [pa.table({"page": ["home"] * k, "n": [7] * k}) for k in (1, 2)]
     charge = SimpleNamespace(epsilon=1)
-    runs = [SimpleNamespace(release=SimpleNamespace(table=table, charge=charge)) for table in tables]
+    runs: list[Any] = [
+        SimpleNamespace(release=SimpleNamespace(table=table, charge=charge)) for table in tables
+    ]
     outputs = read(_laid_out(runs), 2)
     assert outputs.labels["n"].tolist() == [["7", ""], ["7", "7"]]
     assert outputs.values["n as a number"][1].tolist() == [7.0, 7.0]

@@ -155,7 +155,12 @@ def test_the_policy_comes_from_the_environment(
     run: Run, session: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[Any] = []
-    monkeypatch.setattr(app, "open_session", lambda settings: seen.append(settings) or session)
+
+    def opened(settings: object) -> object:
+        seen.append(settings)
+        return session
+
+    monkeypatch.setattr(app, "open_session", opened)
     run("-c", "SELECT 1")
     monkeypatch.setenv("DPSQL_POLICY", "elsewhere.toml")
     run("-c", "SELECT 1", "--analyst", "ada")

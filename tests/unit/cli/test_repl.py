@@ -6,7 +6,7 @@ import io
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -193,9 +193,12 @@ def test_leaving(desk: Desk, leave: str) -> None:
 
 def test_commands_that_are_statements(desk: Desk) -> None:
     run: list[str] = []
-    desk.session.prepare = lambda text, parameters=None: (
-        run.append(text) or (_ for _ in ()).throw(KeyboardInterrupt)
-    )
+
+    def prepare(text: str, parameters: object = None) -> NoReturn:
+        run.append(text)
+        raise KeyboardInterrupt
+
+    desk.session.prepare = prepare
     desk.type(
         ".tables", '.tables a"b', ".budget", ".releases", ".explain SELECT 1;", ".explain", ".tables visits"
     )

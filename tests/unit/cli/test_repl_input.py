@@ -100,7 +100,12 @@ def plain(home: Path, monkeypatch: pytest.MonkeyPatch) -> Reader:
 def test_without_prompt_toolkit_python_reads_the_line(plain: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
     prompts: list[str] = []
     monkeypatch.setattr(sys, "stdout", SimpleNamespace(isatty=lambda: True))
-    monkeypatch.setattr("builtins.input", lambda prompt: prompts.append(prompt) or "SELECT 1;")
+
+    def typed(prompt: str) -> str:
+        prompts.append(prompt)
+        return "SELECT 1;"
+
+    monkeypatch.setattr("builtins.input", typed)
     assert plain.interactive
     assert plain.line("dpsql> ", "") == "SELECT 1;"
     assert plain.line("dpsql> ", "SELECT") == "SELECT 1;"

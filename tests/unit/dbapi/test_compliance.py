@@ -84,8 +84,10 @@ class OwnersCursor(Cursor):
     def execute(self, operation: str, parameters: Any = None) -> Self:
         if WRITES.match(operation):
             self._begin()
-            self.connection.owner.write(operation, parameters or ())
-            self.connection.refresh()
+            connection = self.connection
+            assert isinstance(connection, OwnersConnection)
+            connection.owner.write(operation, parameters or ())
+            connection.refresh()
             return self
         return super().execute(operation, parameters)
 

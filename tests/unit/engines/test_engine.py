@@ -8,7 +8,8 @@ import os
 import signal
 import threading
 from decimal import Decimal
-from typing import TYPE_CHECKING, Never
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pyarrow as pa
@@ -16,16 +17,18 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpsql.analysis import CompiledQuery, PublicOrder, analyse, complete
-from dpsql.engines import FAILED, Cancelled, open_engine, worker
+from dpsql.engines import FAILED, Cancelled, open_engine
 from dpsql.engines.duckdb import engine as engine_module
 from dpsql.engines.duckdb import settings
+from dpsql.engines.duckdb.engine import DuckDBEngine
 from dpsql.engines.worker import run
 from dpsql.errors import InternalError, OperationalError, PolicyError, QueryRefused
-from dpsql.language import Options, parse
+from dpsql.language import Options, Query, parse
 from dpsql.owner import verify
 from dpsql.policy import load
 from dpsql.session import Session
 from dpsql.types import TIMESTAMP
+from tests.narrow import present
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -46,17 +49,20 @@ PAGES = (
 class Opened:
     """Both databases of one policy, and the exact counts of a statement."""
 
-    def __init__(self, folder, toml: str) -> None:
+    def __init__(self, folder: Path, toml: str) -> None:
         (folder / "dpsql.toml").write_text(HEAD + toml)
         self.policy = load(folder / "dpsql.toml")
-        self.schema_database, self.engine = open_engine(self.policy)
+        self.schema_database, engine = open_engine(self.policy)
+        assert isinstance(engine, DuckDBEngine)
+        self.engine = engine
 
     def compiled(self, statement: str) -> CompiledQuery:
         query = parse(statement)
+        assert isinstance(query, Query)
         options = complete(query.options, Options(epsilon=self.policy.budget.default_epsilon))
         return analyse(query, self.policy, self.schema_database, options).compiled
 
-    def count(self, statement: str) -> dict:
+    def count(self, statement: str) -> dict[Any, Any]:
         counts = self.engine.count(self.compiled(statement))
         keys = [column.to_pylist() for column in counts.keys.columns] or [[None]]
         rows = zip(zip(*keys, strict=True), zip(*(n.tolist() for n in counts.n), strict=True), strict=True)
@@ -68,7 +74,7 @@ class Opened:
 
 
 @pytest.fixture
-def opened(tmp_path):
+def opened(tmp_path: Path) -> Iterator[Callable[..., Opened]]:
     made = []
 
     def make(toml: str, files: dict[str, str] | None = None, sql: str = "") -> Opened:
@@ -86,7 +92,7 @@ def opened(tmp_path):
         one.close()
 
 
-def parquet(path, select: str) -> str:
+def parquet(path: Path, select: str) -> str:
     duckdb.sql(f"COPY ({select}) TO '{str(path).replace(chr(39), chr(39) * 2)}'")
     return path.name
 
@@ -95,7 +101,7 @@ ROWS = """SELECT * FROM (VALUES (1, 'a', 5), (1, 'b', NULL), (2, 'a', NULL), (NU
 AS t(user_id, page, ms)"""
 
 
-def test_every_kind_of_source_gives_the_same_counts(opened, tmp_path) -> None:
+def test_every_kind_of_source_gives_the_same_counts(opened: Callable[..., Opened], tmp_path: Path) -> None:
     parquet(tmp_path / "visits.parquet", ROWS)
     database = '[database]\npath = "own.duckdb"\n'
     in_schema = f"CREATE SCHEMA s; CREATE TABLE s.t AS {ROWS}"
@@ -109,14 +115,14 @@ def test_every_kind_of_source_gives_the_same_counts(opened, tmp_path) -> None:
         assert made.count("SELECT COUNT(DISTINCT user_id) FROM visits WHERE ms > 0") == {None: 2}
 
 
-def test_values_that_are_not_of_the_declared_type_are_null(opened) -> None:
+def test_values_that_are_not_of_the_declared_type_are_null(opened: Callable[..., Opened]) -> None:
     made = opened(VISITS.format(source="visits.csv"), {"visits.csv": CSV})
     assert made.count("SELECT COUNT(DISTINCT user_id) FROM visits WHERE page = 'b' AND ms IS NULL") == {
         None: 1
     }
 
 
-def test_a_conversion_is_not_pushed_into_the_reader_of_a_csv(opened) -> None:
+def test_a_conversion_is_not_pushed_into_the_reader_of_a_csv(opened: Callable[..., Opened]) -> None:
     """The optimiser would turn a TRY_CAST into one that raises, where nothing else reads the column."""
     files = {"visits.csv": CSV}
     made = opened(VISITS.format(source="visits.csv").replace('unit = "user_id"', 'unit = "ROW"'), files)
@@ -135,12 +141,12 @@ def test_a_conversion_is_not_pushed_into_the_reader_of_a_csv(opened) -> None:
 
 
 @pytest.mark.parametrize("name", ["it's.csv", "a b.csv", "ä€.csv", "x;y.csv", '"q".csv'])
-def test_a_path_is_only_a_path(opened, name) -> None:
+def test_a_path_is_only_a_path(opened: Callable[..., Opened], name: str) -> None:
     made = opened(VISITS.format(source=name.replace('"', '\\"')), {name: CSV})
     assert made.count(PAGES)["a"] == 2
 
 
-def test_columns_are_those_declared_and_no_others(opened, tmp_path) -> None:
+def test_columns_are_those_declared_and_no_others(opened: Callable[..., Opened], tmp_path: Path) -> None:
     parquet(tmp_path / "visits.parquet", f"SELECT *, 'secret' AS name FROM ({ROWS})")
     made = opened(VISITS.format(source="visits.parquet"))
     assert [name for name, _ in made.schema_database.columns("visits")] == ["user_id", "page", "ms"]
@@ -160,7 +166,7 @@ CREATE MACRO hash(x) AS 1;
 """
 
 
-def test_macros_of_the_owners_database_are_not_found(opened) -> None:
+def test_macros_of_the_owners_database_are_not_found(opened: Callable[..., Opened]) -> None:
     made = opened('[database]\npath = "own.duckdb"\n' + VISITS.format(source="t"), sql=HOSTILE)
     assert made.count(PAGES) == {"a": 2, "b": 1, "z": 0}
     for condition, users in (
@@ -174,7 +180,7 @@ def test_macros_of_the_owners_database_are_not_found(opened) -> None:
         assert found == {None: users}, condition
 
 
-def test_a_collation_of_the_owners_database_merges_no_units(opened) -> None:
+def test_a_collation_of_the_owners_database_merges_no_units(opened: Callable[..., Opened]) -> None:
     sql = (
         "CREATE TABLE t(user_id VARCHAR COLLATE NOCASE, page VARCHAR COLLATE NOCASE);"
         "INSERT INTO t VALUES ('Ann', 'x'), ('ANN', 'X'), ('ann', 'x')"
@@ -191,7 +197,7 @@ def test_a_collation_of_the_owners_database_merges_no_units(opened) -> None:
 
 
 @pytest.mark.parametrize("source", ["v", "missing", "main.v", "other.t", "temp.t", "own.t"])
-def test_views_and_what_is_not_there_are_no_sources(opened, source) -> None:
+def test_views_and_what_is_not_there_are_no_sources(opened: Callable[..., Opened], source: str) -> None:
     with pytest.raises(PolicyError, match="has no table"):
         opened(
             '[database]\npath = "own.duckdb"\n' + VISITS.format(source=source),
@@ -213,7 +219,9 @@ def test_views_and_what_is_not_there_are_no_sources(opened, source) -> None:
         ),
     ],
 )
-def test_sources_that_cannot_be_opened_are_the_owners_error(opened, toml, files, message) -> None:
+def test_sources_that_cannot_be_opened_are_the_owners_error(
+    opened: Callable[..., Opened], toml: str, files: dict[str, str], message: str
+) -> None:
     with pytest.raises(PolicyError, match=message):
         opened(toml, files)
 
@@ -239,7 +247,7 @@ ATTEMPTS = [
 ]
 
 
-def test_both_databases_are_locked_down(opened, tmp_path) -> None:
+def test_both_databases_are_locked_down(opened: Callable[..., Opened], tmp_path: Path) -> None:
     made = opened(
         VISITS.format(source="visits.csv"), {"visits.csv": CSV, "other.csv": CSV, "other.txt": "secret"}
     )
@@ -256,22 +264,24 @@ OFF = (
     "allow_persistent_secrets python_enable_replacements enable_progress_bar enable_external_access"
 )
 ON = "ieee_floating_point_ops scalar_subquery_error_on_multiple_rows lock_configuration"
-PINNED = {"TimeZone": "UTC", "Calendar": "gregorian", "default_collation": ""}
+PINNED: dict[str, str | bool] = {"TimeZone": "UTC", "Calendar": "gregorian", "default_collation": ""}
 PINNED |= dict.fromkeys(OFF.split(), False) | dict.fromkeys(ON.split(), True)
 
 
-def test_settings_are_pinned_and_python_values_no_tables(opened) -> None:
+def test_settings_are_pinned_and_python_values_no_tables(opened: Callable[..., Opened]) -> None:
     made = opened(VISITS.format(source="visits.csv"), {"visits.csv": CSV})
-    secret = duckdb.sql("SELECT 1 AS x").to_arrow_table()
+    secret = present(duckdb.sql("SELECT 1 AS x")).to_arrow_table()
     assert secret.num_rows == 1
     for connection in (made.engine._con, made.schema_database._con):
         for name, value in PINNED.items():
-            assert connection.execute(f"SELECT current_setting('{name}')").fetchone()[0] == value, name
+            assert present(connection.execute(f"SELECT current_setting('{name}')").fetchone())[0] == value, (
+                name
+            )
         with pytest.raises(duckdb.Error):
             connection.execute("SELECT * FROM secret").fetchall()
 
 
-def test_only_what_the_analysis_sealed_is_counted(opened) -> None:
+def test_only_what_the_analysis_sealed_is_counted(opened: Callable[..., Opened]) -> None:
     made = opened(VISITS.format(source="visits.csv"), {"visits.csv": CSV})
     with pytest.raises(InternalError):
         made.engine.count("SELECT 1 AS n0")  # type: ignore[arg-type]  # that is the test
@@ -284,7 +294,7 @@ def test_only_what_the_analysis_sealed_is_counted(opened) -> None:
         compiled.sql = "SELECT 1"
 
 
-def test_the_shell_has_no_private_row_and_every_public_one(opened) -> None:
+def test_the_shell_has_no_private_row_and_every_public_one(opened: Callable[..., Opened]) -> None:
     made = opened(
         VISITS.format(source="visits.csv") + '[tables.pages]\nsource = "pages.csv"\npublic = true\n'
         'columns = { page = "VARCHAR", kind = "VARCHAR" }\n',
@@ -315,7 +325,9 @@ DOMAINS = [
 
 
 @pytest.mark.parametrize(("kind", "domain", "values"), DOMAINS)
-def test_a_domain_is_counted_value_by_value_in_its_order(opened, kind, domain, values) -> None:
+def test_a_domain_is_counted_value_by_value_in_its_order(
+    opened: Callable[..., Opened], kind: str, domain: str, values: list[object]
+) -> None:
     toml = (
         VISITS.format(source="visits.csv").replace("INTEGER", kind)
         + f"[tables.visits.domain]\nms = {domain}\n"
@@ -326,7 +338,7 @@ def test_a_domain_is_counted_value_by_value_in_its_order(opened, kind, domain, v
     assert set(found.values()) == {0}
 
 
-def test_a_domain_may_be_a_public_column(opened) -> None:
+def test_a_domain_may_be_a_public_column(opened: Callable[..., Opened]) -> None:
     made = opened(
         VISITS.format(source="visits.csv")
         + '[tables.visits.domain]\npage = { table = "pages", column = "name" }\n'
@@ -347,7 +359,7 @@ def test_a_domain_may_be_a_public_column(opened) -> None:
         ("VARCHAR", "[1]"),
     ],
 )
-def test_a_domain_is_of_the_columns_type(opened, kind, domain) -> None:
+def test_a_domain_is_of_the_columns_type(opened: Callable[..., Opened], kind: str, domain: str) -> None:
     toml = (
         VISITS.format(source="visits.csv").replace("INTEGER", kind)
         + f"[tables.visits.domain]\nms = {domain}\n"
@@ -357,7 +369,9 @@ def test_a_domain_is_of_the_columns_type(opened, kind, domain) -> None:
 
 
 @pytest.mark.parametrize(("pages", "single"), [("page\na\nb\n", True), ("page\na\na\n", False)])
-def test_a_public_fact_counts_only_if_it_holds(opened, pages, single) -> None:
+def test_a_public_fact_counts_only_if_it_holds(
+    opened: Callable[..., Opened], pages: str, single: bool
+) -> None:
     made = opened(
         VISITS.format(source="visits.csv") + '[tables.pages]\nsource = "pages.csv"\npublic = true\n'
         'columns = { page = "VARCHAR" }\nunique = [["page"]]\n',
@@ -374,13 +388,13 @@ def test_a_public_fact_counts_only_if_it_holds(opened, pages, single) -> None:
             made.count(text)
 
 
-def test_rows_without_a_unit_are_never_counted(opened) -> None:
+def test_rows_without_a_unit_are_never_counted(opened: Callable[..., Opened]) -> None:
     made = opened(VISITS.format(source="visits.csv"), {"visits.csv": CSV})
     assert made.count("SELECT COUNT(DISTINCT user_id) FROM visits") == {None: 3}
     assert made.count("SELECT COUNT(DISTINCT user_id) FROM visits WHERE ms = 7") == {None: 0}
 
 
-def test_equal_doubles_are_one_value(opened, tmp_path) -> None:
+def test_equal_doubles_are_one_value(opened: Callable[..., Opened], tmp_path: Path) -> None:
     values = "'nan'::DOUBLE, 0.0::DOUBLE, '-nan'::DOUBLE, -0.0::DOUBLE"
     parquet(
         tmp_path / "visits.parquet",
@@ -391,7 +405,9 @@ def test_equal_doubles_are_one_value(opened, tmp_path) -> None:
     assert made.count("SELECT COUNT(DISTINCT user_id) FROM visits WHERE 1 / ms > 0") == {None: 8}
 
 
-def test_a_failure_says_nothing_and_the_next_statement_runs(opened, capfd) -> None:
+def test_a_failure_says_nothing_and_the_next_statement_runs(
+    opened: Callable[..., Opened], capfd: pytest.CaptureFixture[str]
+) -> None:
     made = opened(
         VISITS.format(source="visits.csv") + VISITS.replace("visits]", "good]").format(source="good.csv"),
         {"visits.csv": CSV + "secret-4711,a\n", "good.csv": CSV},
@@ -407,7 +423,7 @@ def test_a_failure_says_nothing_and_the_next_statement_runs(opened, capfd) -> No
     assert "secret" not in "".join(capfd.readouterr())
 
 
-def test_vetting_reads_every_column_and_tests_every_fact(opened) -> None:
+def test_vetting_reads_every_column_and_tests_every_fact(opened: Callable[..., Opened]) -> None:
     def vetted(text: str, unique: str = "") -> bool:
         return opened(VISITS.format(source="visits.csv") + unique, {"visits.csv": text}).engine.vet("visits")
 
@@ -422,7 +438,7 @@ def test_vetting_reads_every_column_and_tests_every_fact(opened) -> None:
     assert vetted("user_id,page,ms\n,a,1\n,a,2\n", 'unique = [["user_id", "page"]]\n')  # nobody's rows
 
 
-def test_another_thread_stops_a_count(opened, tmp_path) -> None:
+def test_another_thread_stops_a_count(opened: Callable[..., Opened], tmp_path: Path) -> None:
     parquet(
         tmp_path / "visits.parquet",
         "SELECT 1 AS user_id, 'a' AS page, i::INTEGER AS ms FROM range(60000) t(i)",
@@ -449,7 +465,7 @@ def test_another_thread_stops_a_count(opened, tmp_path) -> None:
     assert made.count("SELECT COUNT(DISTINCT user_id) FROM visits") == {None: 1}
 
 
-def test_an_enums_words_are_no_part_of_what_is_shown(opened) -> None:
+def test_an_enums_words_are_no_part_of_what_is_shown(opened: Callable[..., Opened]) -> None:
     sql = (
         "CREATE TYPE who AS ENUM ('ann', 'secret');"
         "CREATE TABLE t AS SELECT 1 AS user_id, 'ann'::who AS page, 1 AS ms"
@@ -471,13 +487,13 @@ def test_an_enums_words_are_no_part_of_what_is_shown(opened) -> None:
 @pytest.mark.parametrize(
     "kind", ["DOUBLE[]", "STRUCT(a DOUBLE)", "ENUM('a')[]", "HUGEINT", "TIMESTAMPTZ", "MAP(INT, INT)"]
 )
-def test_types_whose_equal_values_differ_are_no_columns(opened, kind) -> None:
+def test_types_whose_equal_values_differ_are_no_columns(opened: Callable[..., Opened], kind: str) -> None:
     sql = f"CREATE TABLE t(user_id BIGINT, page {kind})"
     with pytest.raises(PolicyError):
         opened('[database]\npath = "own.duckdb"\n[tables.visits]\nsource = "t"\nunit = "user_id"\n', sql=sql)
 
 
-def test_units_of_other_widths_do_not_meet_as_doubles(opened) -> None:
+def test_units_of_other_widths_do_not_meet_as_doubles(opened: Callable[..., Opened]) -> None:
     """2^53 and 2^53 + 1 are one DOUBLE."""
     sql = (
         "CREATE TABLE v AS SELECT * FROM (VALUES (9007199254740992), (9007199254740993)) AS t(user_id);"
@@ -507,7 +523,7 @@ item = ["x", "y"]
 """
 
 
-def test_a_child_table_belongs_to_its_parents_unit(opened) -> None:
+def test_a_child_table_belongs_to_its_parents_unit(opened: Callable[..., Opened]) -> None:
     orders = "order_id,user_id\n1,1\n2,1\n3,2\n4,\n"
     items = "order_id,item\n1,x\n1,x\n2,x\n3,x\n3,y\n4,y\n9,y\n,x\n"
     made = opened(CHILDREN, {"orders.csv": orders, "items.csv": items})
@@ -522,7 +538,7 @@ def test_a_child_table_belongs_to_its_parents_unit(opened) -> None:
     assert set(compiled.tables) == {"items", "orders"}, "the parent is vetted too"
 
 
-def timestamps(folder, *values: int) -> str:
+def timestamps(folder: Path, *values: int) -> str:
     """Write a Parquet file with a dictionary, as most writers do, and raw timestamps; return its policy."""
     x = pa.array([*range(0, 60_000_000, 1_000_000), *values], pa.int64()).cast(pa.timestamp("us"))
     pq.write_table(pa.table({"user_id": range(len(x)), "x": x}), folder / "stays.parquet")
@@ -530,7 +546,9 @@ def timestamps(folder, *values: int) -> str:
 
 
 @pytest.mark.parametrize("bits", [-(2**63), -(2**63) + 2, -9223372022400000001])
-def test_bits_that_are_no_timestamp_make_a_source_unreadable(opened, tmp_path, bits) -> None:
+def test_bits_that_are_no_timestamp_make_a_source_unreadable(
+    opened: Callable[..., Opened], tmp_path: Path, bits: int
+) -> None:
     """DuckDB's age() and some casts fail on them, which would tell whether a unit is there."""
     assert not opened(timestamps(tmp_path, bits)).engine.vet("stays")
     report = verify(load(tmp_path / "dpsql.toml"))
@@ -538,21 +556,25 @@ def test_bits_that_are_no_timestamp_make_a_source_unreadable(opened, tmp_path, b
 
 
 @pytest.mark.parametrize("bits", [-(2**63) + 1, -9223372022400000000, 2**63 - 1, 2**63 - 2, 0])
-def test_the_ends_of_time_and_infinity_are_timestamps(opened, tmp_path, bits) -> None:
+def test_the_ends_of_time_and_infinity_are_timestamps(
+    opened: Callable[..., Opened], tmp_path: Path, bits: int
+) -> None:
     made = opened(timestamps(tmp_path, bits))
     assert made.engine.vet("stays")
     assert made.count("SELECT COUNT(DISTINCT user_id) AS n FROM stays WHERE age(x, x) = 0") is not None
     made.count("SELECT COUNT(DISTINCT user_id) AS n FROM stays WHERE CAST(x AS VARCHAR) || 'z' = 'a'")
 
 
-def test_lists_of_timestamps_are_refused(opened, tmp_path) -> None:
+def test_lists_of_timestamps_are_refused(opened: Callable[..., Opened], tmp_path: Path) -> None:
     parquet(tmp_path / "stays.parquet", "SELECT 1 AS user_id, [TIMESTAMP '2024-01-01'] AS xs")
     with pytest.raises(PolicyError, match="LIST of TIMESTAMP"):
         opened('[tables.stays]\nsource = "stays.parquet"\nunit = "user_id"\n')
 
 
 @pytest.mark.parametrize("computed", ["TRY(week(d))", "CASE WHEN d > DATE '1900-01-01' THEN week(d) END"])
-def test_a_column_that_is_computed_when_read_has_no_statistics(opened, computed) -> None:
+def test_a_column_that_is_computed_when_read_has_no_statistics(
+    opened: Callable[..., Opened], computed: str
+) -> None:
     """Planning would compute it of the column's least value, where no TRY catches."""
     sql = f"CREATE TABLE stays(user_id BIGINT, d DATE, w BIGINT AS ({computed})); "
     sql += "INSERT INTO stays(user_id, d) SELECT i, DATE '2024-01-01' + i::INTEGER FROM range(400) AS r(i); "
@@ -574,7 +596,7 @@ PLUS = (
 
 
 @pytest.fixture
-def session(tmp_path):
+def session(tmp_path: Path) -> Iterator[Session]:
     (tmp_path / "visits.csv").write_text(CSV)
     # Not vetted first: the second database opens after the charge.
     (tmp_path / "dpsql.toml").write_text(HEAD + VISITS.format(source="visits.csv") + "trust_source = true\n")
@@ -602,7 +624,7 @@ def ctrl_c() -> None:
     os.kill(os.getpid(), signal.SIGINT)
 
 
-def test_duckdb_makes_an_error_of_a_ctrl_c_that_is_told_from_others() -> Never:
+def test_duckdb_makes_an_error_of_a_ctrl_c_that_is_told_from_others() -> None:
     connection = settings.connect()
     with pytest.raises(KeyboardInterrupt), stopped(ctrl_c), settings.interruptible():
         connection.execute(LONG)
@@ -610,10 +632,12 @@ def test_duckdb_makes_an_error_of_a_ctrl_c_that_is_told_from_others() -> Never:
         raise RuntimeError("another")
 
 
-def test_ctrl_c_while_the_databases_open_is_a_ctrl_c(session, monkeypatch) -> None:
+def test_ctrl_c_while_the_databases_open_is_a_ctrl_c(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
     true_lock = settings.lock
 
-    def lock(connection, *rest, **named) -> None:
+    def lock(connection: duckdb.DuckDBPyConnection, *rest: Any, **named: Any) -> None:
         connection.execute(LONG).fetchall()
         true_lock(connection, *rest, **named)
 
@@ -644,7 +668,7 @@ def test_a_second_ctrl_c_does_not_leave_the_work_running() -> None:
     assert ended.is_set()
 
 
-def test_ctrl_c_before_the_work_has_begun_keeps_it_from_beginning(monkeypatch) -> None:
+def test_ctrl_c_before_the_work_has_begun_keeps_it_from_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody would wait for it, and the engine must not run while its process ends."""
     begins, ran = threading.Event(), threading.Event()
     threads: list[threading.Thread] = []
@@ -659,7 +683,7 @@ def test_ctrl_c_before_the_work_has_begun_keeps_it_from_beginning(monkeypatch) -
             begins.wait(30)
             super().run()
 
-    monkeypatch.setattr(worker.threading, "Thread", Late)
+    monkeypatch.setattr(threading, "Thread", Late)
     with pytest.raises(KeyboardInterrupt):
         run(ran.set, lambda: None, lambda _: True)
     begins.set()
@@ -667,20 +691,20 @@ def test_ctrl_c_before_the_work_has_begun_keeps_it_from_beginning(monkeypatch) -
     assert not ran.is_set()
 
 
-def test_ctrl_c_stops_a_public_statement(session) -> None:
+def test_ctrl_c_stops_a_public_statement(session: Session) -> None:
     with pytest.raises(KeyboardInterrupt), stopped(ctrl_c):
         session.run(HEAVY)
     # Nothing runs any more.
     assert session.run("SELECT 1 AS one").table.column("one").to_pylist() == [1]
 
 
-def test_another_thread_stops_a_public_statement(session) -> None:
+def test_another_thread_stops_a_public_statement(session: Session) -> None:
     with pytest.raises(OperationalError, match="nothing was charged"), stopped(session.cancel):
         session.run(HEAVY)
     assert session.run("SELECT 1 AS one").table.column("one").to_pylist() == [1]
 
 
-def test_what_stops_the_preparing_says_nothing_of_the_statement(session) -> None:
+def test_what_stops_the_preparing_says_nothing_of_the_statement(session: Session) -> None:
     with pytest.raises(KeyboardInterrupt), stopped(ctrl_c):
         session.schema_database.evaluate(f"({LONG})")
     with pytest.raises(Cancelled, match="nothing was charged"), stopped(session.cancel):
@@ -689,7 +713,9 @@ def test_what_stops_the_preparing_says_nothing_of_the_statement(session) -> None
 
 
 @pytest.mark.parametrize("by_thread", [True, False])
-def test_what_stops_the_last_calculation_is_no_failure(session, monkeypatch, by_thread) -> None:
+def test_what_stops_the_last_calculation_is_no_failure(
+    session: Session, monkeypatch: pytest.MonkeyPatch, by_thread: bool
+) -> None:
     true = session.schema_database.calculate
     monkeypatch.setattr(
         session.schema_database, "calculate", lambda table, listed: true(table, [*listed, f"({HEAVY})"])[:-1]
@@ -700,8 +726,9 @@ def test_what_stops_the_last_calculation_is_no_failure(session, monkeypatch, by_
     assert states(session) == ["cancelled"]
 
 
-def test_a_stopped_vetting_is_no_verdict(session, monkeypatch) -> None:
+def test_a_stopped_vetting_is_no_verdict(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine_module, "invalid_timestamp", lambda _: f"({HEAVY}) > 0")
+    assert isinstance(session.engine, DuckDBEngine)
     object.__setattr__(session.engine.readers["visits"], "columns", (("ms", TIMESTAMP),))
     with pytest.raises(Cancelled, match="nothing was charged"), stopped(session.cancel):
         session.engine.vet("visits")
@@ -709,8 +736,9 @@ def test_a_stopped_vetting_is_no_verdict(session, monkeypatch) -> None:
         session.engine.vet("visits")
 
 
-def test_nothing_to_stop(session) -> None:
+def test_nothing_to_stop(session: Session) -> None:
     session.cancel()
+    assert isinstance(session.engine, DuckDBEngine)
     session.engine._reopen()
     session.cancel()
     session.run(PLUS)

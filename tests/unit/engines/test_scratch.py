@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -28,7 +29,7 @@ time.sleep(600)
 
 
 @pytest.fixture(autouse=True)
-def temporary(tmp_path, monkeypatch):
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "temporary"
     folder.mkdir()
     monkeypatch.setenv("TMPDIR", str(folder))
@@ -37,7 +38,7 @@ def temporary(tmp_path, monkeypatch):
 
 
 @contextmanager
-def owner(script: str = OWNER):
+def owner(script: str = OWNER) -> Iterator[tuple[subprocess.Popen[str], Path]]:
     """Run a process that has a folder, and kill it in the end."""
     process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
     try:
@@ -62,7 +63,7 @@ def test_what_a_killed_process_left_is_removed_and_a_living_ones_is_kept() -> No
         assert not mine.path.exists()
 
 
-def test_a_session_spills_into_such_a_folder(tmp_path) -> None:
+def test_a_session_spills_into_such_a_folder(tmp_path: Path) -> None:
     (tmp_path / "visits.csv").write_text("id\n1\n")
     (tmp_path / "dpsql.toml").write_text(
         '[budget]\nepsilon = 1\nledger = "ledger.sqlite"\n'
@@ -84,7 +85,9 @@ def test_a_session_spills_into_such_a_folder(tmp_path) -> None:
     assert not folder.exists()
 
 
-def test_nothing_is_followed_or_taken_that_is_not_ones_own(temporary, tmp_path, monkeypatch) -> None:
+def test_nothing_is_followed_or_taken_that_is_not_ones_own(
+    temporary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     victim = tmp_path / "victim"
     victim.mkdir(mode=0o700)
     (victim / "keep").write_text("x")
@@ -106,7 +109,7 @@ def test_nothing_is_followed_or_taken_that_is_not_ones_own(temporary, tmp_path, 
     assert not (temporary / "dpsql-scratch-theirs").exists()
 
 
-def test_a_link_within_a_folder_is_removed_not_followed(temporary, tmp_path) -> None:
+def test_a_link_within_a_folder_is_removed_not_followed(temporary: Path, tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.mkdir()
     (victim / "keep").write_text("x")
@@ -119,7 +122,7 @@ def test_a_link_within_a_folder_is_removed_not_followed(temporary, tmp_path) -> 
 
 
 def test_a_folder_swapped_for_a_link_after_it_was_looked_at_is_not_followed(
-    temporary, tmp_path, monkeypatch
+    temporary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     victim = tmp_path / "victim"
     victim.mkdir(mode=0o700)
@@ -153,7 +156,7 @@ def test_a_forked_child_leaves_its_parents_folder() -> None:
     made.remove()
 
 
-def test_many_that_start_and_clean_at_once_keep_their_own(temporary) -> None:
+def test_many_that_start_and_clean_at_once_keep_their_own(temporary: Path) -> None:
     for i in range(20):
         (temporary / f"dpsql-scratch-left{i}").mkdir(mode=0o700)
     kept: list[Scratch] = []

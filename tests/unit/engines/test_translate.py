@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
+from collections.abc import Iterator
 from datetime import date, datetime
 from fractions import Fraction
 from pathlib import Path
@@ -57,7 +58,7 @@ ODD = (
 
 
 @pytest.fixture(scope="module")
-def schema():
+def schema() -> Iterator[SchemaDatabase]:
     tables = {
         "rows": Table(
             name="rows",
@@ -319,7 +320,9 @@ def test_the_fingerprint_tells_engines_apart(tmp_path: Path) -> None:
         ("spark", "pyspark", "dpsql[spark]"),
     ],
 )
-def test_a_missing_extra_is_named(tmp_path: Path, monkeypatch, engine: str, module: str, extra: str) -> None:
+def test_a_missing_extra_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str, module: str, extra: str
+) -> None:
     for name in [n for n in sys.modules if n == module or n.startswith(f"{module}.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, module, None)

@@ -1,23 +1,34 @@
 """The BLUE against dense generalised least squares built from the original noises, and against the papers."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from dpsql.estimates import blue, top_k_offsets
 
 RNG_SEED = 20240607
 
 
-def gls(design, covariance, observed, wanted):
+def gls(
+    design: NDArray[np.float64], covariance: NDArray[np.float64], observed: NDArray[np.float64], wanted: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Dense generalised least squares: estimates and variances of the first `wanted` unknowns."""
     inverse = np.linalg.inv(covariance)
     spread = np.linalg.inv(design.T @ inverse @ design)
     return (spread @ design.T @ inverse @ observed)[:wanted], np.diag(spread)[:wanted]
 
 
-def problem(k, groups, strategy, rng, *, even=False):
+def problem(
+    k: int, groups: int, strategy: str, rng: np.random.Generator, *, even: bool = False
+) -> tuple[
+    NDArray[np.float64],
+    NDArray[np.float64],
+    dict[str, Any],
+    tuple[NDArray[np.float64], NDArray[np.float64]],
+]:
     """A top-k release of `groups` counts in descending order: what was seen, and dense GLS on it."""
     n = min(k + 1, groups)
     count = np.sort(rng.uniform(0, 500, n))[::-1]
@@ -26,7 +37,7 @@ def problem(k, groups, strategy, rng, *, even=False):
     differences = np.eye(n)[:-1] - np.eye(n)[1:]
     gap = differences @ noisy
     design, covariance, observed = [differences], [differences @ np.diag(v) @ differences.T], [gap]
-    measured = {}
+    measured: dict[str, Any] = {}
     if strategy == "EACH":
         a = np.full(k, 5.0) if even else rng.uniform(1, 40, k)
         each = count[:k] + rng.normal(0, 1, k) * np.sqrt(a)
@@ -52,7 +63,7 @@ def problem(k, groups, strategy, rng, *, even=False):
 @pytest.mark.parametrize(("k", "groups"), [(1, 5), (2, 5), (3, 4), (7, 50), (2, 2), (3, 3), (8, 8), (1, 1)])
 @pytest.mark.parametrize("even", [True, False])
 def test_top_k_equals_dense_least_squares_also_when_all_groups_are_released(
-    k, groups, strategy, even
+    k: int, groups: int, strategy: str, even: bool
 ) -> None:
     rng = np.random.default_rng([RNG_SEED, k, groups, even])
     gap, v, measured, (value, variance) = problem(k, groups, strategy, rng, even=even)
@@ -64,13 +75,13 @@ def test_top_k_equals_dense_least_squares_also_when_all_groups_are_released(
 @pytest.mark.parametrize("strategy", ["EACH", "ANCHOR", "NONE"])
 @pytest.mark.parametrize("k", [1, 2, 5, 12])
 @pytest.mark.parametrize("v0", [0.01, 9.0, 1e4])
-def test_over_a_noisy_threshold_equals_dense_least_squares(k, strategy, v0) -> None:
+def test_over_a_noisy_threshold_equals_dense_least_squares(k: int, strategy: str, v0: float) -> None:
     rng = np.random.default_rng([RNG_SEED, k, int(v0)])
     threshold, v = 321.0, rng.uniform(1, 40, k)
     y = rng.uniform(0, 200, k) + threshold
     design, observed = np.eye(k), y
     covariance = np.diag(v) + v0
-    measured = {}
+    measured: dict[str, Any] = {}
     if strategy == "EACH":
         a, each = rng.uniform(1, 40, k), y + rng.normal(0, 5, k)
         measured = {"each": each, "each_variance": a}
@@ -100,9 +111,9 @@ def test_is_theorem_3_and_corollary_1_of_the_paper() -> None:
 
 
 @pytest.mark.parametrize("strategy", ["EACH", "ANCHOR"])
-def test_a_very_uncertain_reference_is_an_unknown_one_and_a_known_one_is_used_fully(strategy) -> None:
+def test_a_very_uncertain_reference_is_an_unknown_one_and_a_known_one_is_used_fully(strategy: str) -> None:
     y, v = np.array([30.0, 12.0, 5.0]), np.array([4.0, 9.0, 2.0])
-    measured = {"each": y + 100, "each_variance": 3.0} if strategy == "EACH" else {}
+    measured: dict[str, Any] = {"each": y + 100, "each_variance": 3.0} if strategy == "EACH" else {}
     measured = measured or {"anchor_mean": 120.0, "anchor_variance": 3.0}
     unknown, nearly = blue(y, v, math.inf, **measured), blue(y, v, 1e14, **measured)
     np.testing.assert_allclose(nearly.value, unknown.value, rtol=1e-9)
@@ -153,7 +164,10 @@ def test_is_linear_in_k_and_keeps_its_inputs() -> None:
         ),
     ],
 )
-def test_refuses_what_makes_no_sense(arguments, message) -> None:
+def test_refuses_what_makes_no_sense(
+    arguments: tuple[list[float], float | list[float], float, dict[str, Any]],
+    message: str,
+) -> None:
     y, v, v0, measured = arguments
     with pytest.raises(ValueError, match=message):
         blue(y, v, v0, **measured)

@@ -2,13 +2,16 @@
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy import optimize, stats
 
 from dpsql.estimates import (
     ErrorModel,
+    Noise,
     blue,
     count_offset,
     exponential_variance,
@@ -24,6 +27,7 @@ from dpsql.estimates import (
     threshold_gap_offsets,
     top_k_offsets,
 )
+from dpsql.estimates.error_model import Strategy
 from dpsql.estimates.law import Term, quantiles
 
 SCALES = [(10.0, 4.0), (3.0, 9.0), (5.0, 5.0), (5.0, 5.0 + 1e-7)]
@@ -31,7 +35,7 @@ SCALES = [(10.0, 4.0), (3.0, 9.0), (5.0, 5.0), (5.0, 5.0 + 1e-7)]
 
 @pytest.mark.parametrize("scale", [0.3, 2.0, 40.0])
 @pytest.mark.parametrize("resolution", [0, 3])
-def test_variances_are_those_of_the_probabilities(scale, resolution) -> None:
+def test_variances_are_those_of_the_probabilities(scale: float, resolution: int) -> None:
     gamma = 2.0**-resolution
     step = np.arange(int(60 * scale / gamma) + 60)
     r = math.exp(-gamma / scale)
@@ -55,12 +59,12 @@ def test_extreme_scales_neither_overflow_nor_cancel() -> None:
         with pytest.raises(ValueError, match="scale"):
             exponential_variance(wrong)
     with pytest.raises(ValueError, match="noise must be one of"):
-        noise_variance("gaussian", 1)
+        noise_variance("gaussian", 1)  # type: ignore[arg-type]  # that is the test
 
 
 @pytest.mark.parametrize("n", [1, 2, 30, 10_000])
 @pytest.mark.parametrize("tail", [0.025, 0.1, 1e-4])
-def test_law_of_a_sum_of_exponentials_is_gamma(n, tail) -> None:
+def test_law_of_a_sum_of_exponentials_is_gamma(n: int, tail: float) -> None:
     low, high = quantiles((Term(False, 2.0, n),), tail)
     gamma = stats.gamma(n, scale=2.0)
     deviation = 2.0 * math.sqrt(n)
@@ -81,7 +85,9 @@ def test_law_of_many_noises_is_nearly_normal_and_of_few_is_not() -> None:
 @pytest.mark.parametrize(("s1", "s0"), SCALES)
 @pytest.mark.parametrize("level", [0.5, 0.8, 0.95, 0.999])
 @pytest.mark.parametrize("noise", ["exponential", "laplace"])
-def test_the_formulas_of_a_gap_over_a_threshold_agree_with_the_inverted_law(noise, s1, s0, level) -> None:
+def test_the_formulas_of_a_gap_over_a_threshold_agree_with_the_inverted_law(
+    noise: Noise, s1: float, s0: float, level: float
+) -> None:
     laplace = noise == "laplace"
     low, high = threshold_gap_offsets(noise, s1, s0, level)
     inverted = quantiles((Term(laplace, s1), Term(laplace, -s0)), (1 - level) / 2)
@@ -104,7 +110,7 @@ def test_lemma_5_as_printed_with_the_scales_of_the_general_case() -> None:
 
 
 @pytest.mark.parametrize(("s1", "s0"), [(3.0, 1.5), (1.0, 2.0), (0.4, 0.7), (20.0, 6.0)])
-def test_geometric_gaps_over_a_threshold_match_enumeration(s1, s0) -> None:
+def test_geometric_gaps_over_a_threshold_match_enumeration(s1: float, s0: float) -> None:
     size = int(45 * max(s1, s0)) + 10
     p1, p0 = ((1 - math.exp(-1 / s)) * np.exp(-np.arange(size) / s) for s in (s1, s0))
     law = np.convolve(p1, p0[::-1])  # of G1 - G0 = -(size-1) .. size-1
@@ -128,7 +134,7 @@ def test_a_fine_grid_changes_nothing_that_matters() -> None:
 
 @pytest.mark.parametrize("scale", [0.2, 1.0, 7.3])
 @pytest.mark.parametrize("level", [0.1, 0.5, 0.95, 0.9999])
-def test_count_offset_is_the_smallest_that_covers(scale, level) -> None:
+def test_count_offset_is_the_smallest_that_covers(scale: float, level: float) -> None:
     step = np.arange(-2000, 2001)
     r = math.exp(-1 / scale)
     p = (1 - r) / (1 + r) * r ** np.abs(step)
@@ -139,7 +145,7 @@ def test_count_offset_is_the_smallest_that_covers(scale, level) -> None:
 
 
 @pytest.mark.parametrize("level", [0.5, 0.95])
-def test_gap_offset_covers_exactly_and_on_the_grid_at_least(level) -> None:
+def test_gap_offset_covers_exactly_and_on_the_grid_at_least(level: float) -> None:
     assert gap_offset("exponential", 8, level) == pytest.approx(stats.laplace(scale=8).ppf((1 + level) / 2))
     tail = optimize.brentq(lambda t: (2 + t) / 4 * math.exp(-t) - (1 - level) / 2, 0, 50)
     assert gap_offset("laplace", 8, level) == pytest.approx(8 * tail)
@@ -150,11 +156,12 @@ def test_gap_offset_covers_exactly_and_on_the_grid_at_least(level) -> None:
     assert 1 - math.exp(-(shift - 0.5) / scale) < level
 
 
+STRATEGIES: list[tuple[Strategy, int | None]] = [("EACH", 7), ("ANCHOR", 20), ("NONE", None)]
 MODELS = [
     ErrorModel(noise, scale, k, strategy, measuring, threshold, ranked=ranked)
     for noise in ("exponential", "laplace")
     for k, scale in ((2, 5), (6, 5), (6, (4.0, 8.0, 4.0, 16.0, 8.0, 8.0)))
-    for strategy, measuring in (("EACH", 7), ("ANCHOR", 20), ("NONE", None))
+    for strategy, measuring in STRATEGIES
     for threshold, ranked in ((None, None), (3, None), (5, True))
     if not (threshold is None and strategy == "NONE")
     if not (isinstance(scale, tuple) and (threshold is None or ranked))
@@ -162,20 +169,22 @@ MODELS = [
 
 
 @pytest.mark.parametrize("model", MODELS, ids=str)
-def test_the_weighted_noises_have_the_variance_of_the_blue(model) -> None:
+def test_the_weighted_noises_have_the_variance_of_the_blue(model: ErrorModel) -> None:
     _, _, group = model.groups()
     spread = [sum(term.variance for term in model.terms(g)) for g in group]
     np.testing.assert_allclose(np.sqrt(spread), model.stddev())
 
 
 @pytest.mark.parametrize("model", MODELS, ids=str)
-def test_the_weights_are_those_of_the_blue(model) -> None:
+def test_the_weights_are_those_of_the_blue(model: ErrorModel) -> None:
     """Feed the blue unit noises one by one: the error must move as the terms say."""
     scales, _, group = model.groups()
     k, v0, a = model.k, model.reference_variance(), model.measuring_variance()
     v = np.array([model.selection_variance(s) for s in scales])[group]
 
-    def error(eta=None, xi=None, mu=0.0):
+    def error(
+        eta: NDArray[np.float64] | None = None, xi: NDArray[np.float64] | None = None, mu: float = 0.0
+    ) -> NDArray[np.float64]:
         eta = np.zeros(k) if eta is None else eta
         xi = np.zeros(k) if xi is None else xi
         if model.strategy == "EACH":
@@ -199,7 +208,7 @@ def test_the_weights_are_those_of_the_blue(model) -> None:
 
 @pytest.mark.parametrize("strategy", ["EACH", "ANCHOR", "NONE"])
 @pytest.mark.parametrize("threshold", [None, 3])
-def test_flooring_adds_its_variance(strategy, threshold) -> None:
+def test_flooring_adds_its_variance(strategy: Strategy, threshold: int | None) -> None:
     """Dense: the weights of the gaps in each estimate, squared and summed, times gamma^2 / 12."""
     if strategy == "NONE" and threshold is None:
         threshold = 5
@@ -216,19 +225,23 @@ def test_flooring_adds_its_variance(strategy, threshold) -> None:
         else:
             weight = blue(y, v, v0).value
         added += weight**2 / 4 / 12
+    measured: dict[str, Any] = {}
+    if strategy == "EACH":
+        measured = {"each": np.zeros(k), "each_variance": a}
+    elif strategy == "ANCHOR":
+        measured = {"anchor_mean": 0.0, "anchor_variance": a}
     expected = blue(
         np.zeros(k),
         v,
         v0,
-        **({"each": np.zeros(k), "each_variance": a} if strategy == "EACH" else {}),
-        **({"anchor_mean": 0.0, "anchor_variance": a} if strategy == "ANCHOR" else {}),
+        **measured,
     ).variance
     np.testing.assert_allclose(model.stddev() ** 2, expected + added)
     assert (added > 0).all()
 
 
 @pytest.mark.parametrize("strategy", ["EACH", "ANCHOR"])
-def test_ten_thousand_items_of_equal_noise_get_one_law(strategy) -> None:
+def test_ten_thousand_items_of_equal_noise_get_one_law(strategy: Strategy) -> None:
     k = 10_000
     found = offsets(ErrorModel("exponential", 2e4, k, strategy, 5e4))
     assert found.low.shape == found.high.shape == (k,)
@@ -274,13 +287,13 @@ def test_each_branch_has_its_own_width() -> None:
         (("exponential", (1, 2), 2, "EACH", 3), "same scale"),
     ],
 )
-def test_a_model_that_makes_no_sense_is_refused(arguments, message) -> None:
+def test_a_model_that_makes_no_sense_is_refused(arguments: tuple[Any, ...], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         ErrorModel(*arguments)
 
 
 @pytest.mark.parametrize("level", [0, 1, -0.1, 1.5, math.nan, 1 - 1e-12])
-def test_a_level_that_is_none_is_refused(level) -> None:
+def test_a_level_that_is_none_is_refused(level: float) -> None:
     for call in (
         lambda: offsets(ErrorModel("exponential", 1, 2, "EACH", 3), level),
         lambda: count_offset(1, level),
@@ -310,10 +323,12 @@ def test_combining_a_top_k_release() -> None:
 
 
 @pytest.mark.parametrize("measured", [{"each": [7.0, 30.0, 41.0]}, {"anchor_total": 80}])
-def test_the_lowest_are_the_highest_of_the_negated(measured) -> None:
-    common = {"scale": 4, "resolution": 8, "measuring_scale": 8}
+def test_the_lowest_are_the_highest_of_the_negated(measured: dict[str, Any]) -> None:
+    common: dict[str, Any] = {"scale": 4, "resolution": 8, "measuring_scale": 8}
     low = from_top_k([20.0, 12.0, 5.0], 3, lowest=True, **common, **measured)
-    negated = {name: -np.asarray(value) if name == "each" else -value for name, value in measured.items()}
+    negated: dict[str, Any] = {
+        name: -np.asarray(value) if name == "each" else -value for name, value in measured.items()
+    }
     high = from_top_k([20.0, 12.0, 5.0], 3, **common, **negated)
     np.testing.assert_array_equal(low.value, -high.value)
     np.testing.assert_array_equal([low.low, low.high], [-high.high, -high.low])

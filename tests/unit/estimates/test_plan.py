@@ -1,12 +1,15 @@
 """Shares, predictions and p-values before and after spending."""
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 
 from dpsql.estimates import (
+    Noise,
     anchor_share,
     choose_measuring,
     choose_strategy,
@@ -23,9 +26,10 @@ EPSILON = Fraction(7, 10)
 @pytest.mark.parametrize(
     ("k", "each", "anchor"), [(2, 33, 50), (5, 53, 69), (10, 60, 76), (25, 64, 82), (50, 65, 84)]
 )
-def test_reductions_of_squared_error_against_the_gap_free_baseline(k, each, anchor) -> None:
+def test_reductions_of_squared_error_against_the_gap_free_baseline(k: int, each: int, anchor: int) -> None:
     baseline = 2 * (k / (EPSILON / 2)) ** 2
-    for strategy, percent in (("EACH", each), ("ANCHOR", anchor)):
+    cases: tuple[tuple[Literal["EACH", "ANCHOR"], int], ...] = (("EACH", each), ("ANCHOR", anchor))
+    for strategy, percent in cases:
         plan = choose_measuring(k, EPSILON, strategy=strategy)
         assert round(100 * (1 - plan.predicted_stddev**2 / float(baseline))) == percent
 
@@ -33,7 +37,8 @@ def test_reductions_of_squared_error_against_the_gap_free_baseline(k, each, anch
 def test_reductions_tend_to_two_thirds_and_seven_eighths() -> None:
     k = 10**6
     baseline = 2 * (k / (EPSILON / 2)) ** 2
-    for strategy, limit in (("EACH", 2 / 3), ("ANCHOR", 7 / 8)):
+    cases: tuple[tuple[Literal["EACH", "ANCHOR"], float], ...] = (("EACH", 2 / 3), ("ANCHOR", 7 / 8))
+    for strategy, limit in cases:
         plan = choose_measuring(k, EPSILON, strategy=strategy)
         assert 1 - plan.predicted_stddev**2 / float(baseline) == pytest.approx(limit, abs=2e-3)
 
@@ -41,7 +46,7 @@ def test_reductions_tend_to_two_thirds_and_seven_eighths() -> None:
 @pytest.mark.parametrize("k", [2, 3, 10, 100])
 @pytest.mark.parametrize("monotone", [True, False])
 @pytest.mark.parametrize("noise", ["exponential", "geometric", "laplace"])
-def test_no_share_is_better_for_an_anchor(k, monotone, noise) -> None:
+def test_no_share_is_better_for_an_anchor(k: int, monotone: bool, noise: Noise) -> None:
     best = choose_measuring(k, EPSILON, monotone=monotone, noise=noise, strategy="ANCHOR")
     assert best.measuring_epsilon / EPSILON == anchor_share(k, monotone=monotone, noise=noise)
     for percent in range(1, 100):
@@ -54,7 +59,9 @@ def test_no_share_is_better_for_an_anchor(k, monotone, noise) -> None:
 @pytest.mark.parametrize("k", [1, 2, 5, 7, 60, 10_000])
 @pytest.mark.parametrize("strategy", ["AUTO", "EACH", "ANCHOR"])
 @pytest.mark.parametrize("measure", [None, Fraction(1, 3), Fraction(0)])
-def test_the_two_parts_add_up_exactly_and_give_the_scales(k, strategy, measure) -> None:
+def test_the_two_parts_add_up_exactly_and_give_the_scales(
+    k: int, strategy: Literal["AUTO", "EACH", "ANCHOR"], measure: Fraction | None
+) -> None:
     plan = choose_measuring(k, EPSILON, sensitivity=3, monotone=False, measure=measure, strategy=strategy)
     assert plan.selection_epsilon + plan.measuring_epsilon == EPSILON
     assert plan.selection_epsilon > 0
@@ -64,6 +71,7 @@ def test_the_two_parts_add_up_exactly_and_give_the_scales(k, strategy, measure) 
         assert plan.measuring_scale is None
         assert plan.predicted_stddev == plan.half_width() == math.inf
     else:
+        assert plan.measuring_scale is not None
         assert plan.measuring_scale * plan.measuring_epsilon == k * 3
         assert strategy in ("AUTO", plan.strategy)
 
@@ -98,11 +106,12 @@ def test_one_group_gets_one_half_and_the_plain_count() -> None:
 
 
 @pytest.mark.parametrize("n", [2, 3, 10])
-def test_a_domain_no_larger_than_k_is_selected_whole_with_one_gap_less(n) -> None:
+def test_a_domain_no_larger_than_k_is_selected_whole_with_one_gap_less(n: int) -> None:
     for k in (n, n + 5):
         plan = choose_measuring(k, EPSILON, domain_size=n)
         assert plan.k == n
         assert plan.selection_scale * plan.selection_epsilon == n - 1
+        assert plan.measuring_scale is not None
         assert plan.measuring_scale * plan.measuring_epsilon == n
         for percent in range(1, 100):
             other = choose_measuring(
@@ -160,7 +169,7 @@ def test_strategy_at_fixed_scales_knows_the_threshold() -> None:
         ({"noise": "gaussian"}, "noise"),
     ],
 )
-def test_a_plan_that_makes_no_sense_is_refused(arguments, message) -> None:
+def test_a_plan_that_makes_no_sense_is_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         choose_measuring(**{"k": 3, "epsilon": EPSILON, **arguments})
 
@@ -173,7 +182,7 @@ def test_several_counts_split_in_proportion_to_c_to_the_two_thirds() -> None:
     parts = split_measuring(EPSILON, bounds)
     assert sum(parts) == EPSILON
 
-    def total(split):
+    def total(split: Sequence[Fraction]) -> float:
         return sum((c / float(e)) ** 2 for c, e in zip(bounds, split, strict=True))
 
     for i in range(5):
@@ -209,7 +218,7 @@ def test_p_values() -> None:
     with pytest.raises(ValueError, match="Laplace"):
         p_value([1.0], 10, "laplace")
     with pytest.raises(ValueError, match="noise must be"):
-        p_value([1.0], 10, "normal")
+        p_value([1.0], 10, "normal")  # type: ignore[arg-type]  # that is the test
     with pytest.raises(ValueError, match="scale"):
         p_value([1.0], 0)
     for call in (p_value, exponential_mechanism_p_value):

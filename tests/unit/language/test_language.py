@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 
@@ -13,6 +14,8 @@ from sqlglot import exp
 
 from dpsql.errors import Error, ProgrammingError, QueryRefused, QuerySyntaxError
 from dpsql.language import Describe, Explain, Options, Query, Set, Show, parse, split
+from dpsql.privacy import Number
+from tests.narrow import of_type, present
 
 COUNT = "COUNT(DISTINCT user_id) AS n"
 GROUPED = f"SELECT page, {COUNT} FROM visits GROUP BY page"
@@ -22,15 +25,22 @@ def with_options(options: str, rest: str = f"{COUNT} FROM visits") -> str:
     return f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS ({options}) {rest}"
 
 
-def options_of(options: str, parameters: object = None) -> Options:
-    return parse(with_options(options), parameters).options
+Parameters = Sequence[object] | Mapping[str, object] | None
+
+
+def query_of(text: str, parameters: Parameters = None) -> Query:
+    return of_type(parse(text, parameters), Query)
+
+
+def options_of(options: str, parameters: Parameters = None) -> Options:
+    return query_of(with_options(options), parameters).options
 
 
 def at(error: QuerySyntaxError | QueryRefused, text: str) -> str:
     """What the error points at, to the end of its line."""
-    line = text.split("\n")[error.line - 1]
+    line = text.split("\n")[present(error.line) - 1]
     assert error.source == line
-    return line[error.col - 1 :]
+    return line[present(error.col) - 1 :]
 
 
 @pytest.mark.parametrize(
@@ -68,7 +78,7 @@ def at(error: QuerySyntaxError | QueryRefused, text: str) -> str:
         ("fresh = false", "fresh", False),
     ],
 )
-def test_an_option_is_typed(text, name, value) -> None:
+def test_an_option_is_typed(text: str, name: str, value: Number | bool) -> None:
     found = getattr(options_of(text), name)
     assert found == value
     assert type(found) is type(value)
@@ -76,7 +86,7 @@ def test_an_option_is_typed(text, name, value) -> None:
 
 def test_several_options_and_where_they_stand() -> None:
     text = with_options("epsilon = 0.5, delta = 1e-9, fresh = TRUE")
-    options = parse(text).options
+    options = query_of(text).options
     assert (options.epsilon, options.delta, options.fresh) == (Fraction(1, 2), Fraction(1, 10**9), True)
     assert {name: text[start:].split()[0] for name, start in options.at.items()} == {
         "epsilon": "epsilon",
@@ -132,7 +142,7 @@ def test_several_options_and_where_they_stand() -> None:
         ("fresh = NULL", "expected TRUE or FALSE", "NULL"),
     ],
 )
-def test_a_wrong_option_is_named_at_its_place(text, message, points_at) -> None:
+def test_a_wrong_option_is_named_at_its_place(text: str, message: str, points_at: str) -> None:
     statement = with_options(text)
     with pytest.raises(QuerySyntaxError) as caught:
         parse(statement)
@@ -156,21 +166,21 @@ def test_an_unknown_option_comes_with_the_nearest_known_one() -> None:
         ("SELECT x FROM u JOIN (SELECT WITH DIFFERENTIAL_PRIVACY y FROM t)", "WITH"),
     ],
 )
-def test_the_options_clause_has_one_place(text, points_at) -> None:
+def test_the_options_clause_has_one_place(text: str, points_at: str) -> None:
     with pytest.raises(QuerySyntaxError) as caught:
         parse(text)
     assert at(caught.value, text).startswith(points_at)
 
 
 @pytest.mark.parametrize("clause", ["WITH DIFFERENTIAL_PRIVACY", "WITH DIFFERENTIAL_PRIVACY OPTIONS ()"])
-def test_an_options_clause_may_be_empty(clause) -> None:
-    query = parse(f"SELECT {clause} {COUNT} FROM visits")
+def test_an_options_clause_may_be_empty(clause: str) -> None:
+    query = query_of(f"SELECT {clause} {COUNT} FROM visits")
     assert query.has_options
     assert query.options.epsilon is None
 
 
 def test_what_is_parsed_is_stock_sql() -> None:
-    query = parse(
+    query = query_of(
         with_options("epsilon = 1", f"page, {COUNT} FROM visits GROUP BY page TOP 3 BY n ABOVE THRESHOLD 5")
     )
     assert query.tree.sql("duckdb").replace("DPSQL_FN_", "").upper() == (
@@ -202,8 +212,8 @@ def test_what_is_parsed_is_stock_sql() -> None:
         (f"FROM visits SELECT page, {COUNT} GROUP BY page TOP 3", 3, False, None),
     ],
 )
-def test_selection_clauses(text, top, argmax, threshold) -> None:
-    clause = parse(text).clause
+def test_selection_clauses(text: str, top: int | None, argmax: bool, threshold: Fraction | None) -> None:
+    clause = query_of(text).clause
     assert (clause.top, clause.argmax, clause.threshold) == (top, argmax, threshold)
 
 
@@ -227,8 +237,8 @@ def test_selection_clauses(text, top, argmax, threshold) -> None:
         "SELECT /*+ OPTIONS(epsilon = 9) */ x FROM t",
     ],
 )
-def test_names_texts_and_comments_are_no_clauses(text) -> None:
-    query = parse(text)
+def test_names_texts_and_comments_are_no_clauses(text: str) -> None:
+    query = query_of(text)
     assert not query.has_options
     assert query.options == Options()
     clause = query.clause
@@ -260,14 +270,14 @@ def test_parts_of_a_statement_after_by_are_not_swallowed() -> None:
         ("(SELECT 1)", Query, lambda s: True),
     ],
 )
-def test_statements(text, kind, check) -> None:
+def test_statements(text: str, kind: type, check: Callable[..., object]) -> None:
     statement = parse(text)
     assert isinstance(statement, kind)
     assert check(statement)
 
 
 def test_a_setting_may_be_a_parameter() -> None:
-    assert parse("SET dp_epsilon = ?", [Decimal("0.7")]).value == Fraction(7, 10)
+    assert of_type(parse("SET dp_epsilon = ?", [Decimal("0.7")]), Set).value == Fraction(7, 10)
 
 
 @pytest.mark.parametrize(
@@ -284,10 +294,11 @@ def test_a_setting_may_be_a_parameter() -> None:
         ("EXPLAIN\nSELECT COUNT(DISTINCT user_id FROM visits", 2, 31),
     ],
 )
-def test_errors_say_line_and_column(text, line, col) -> None:
+def test_errors_say_line_and_column(text: str, line: int, col: int) -> None:
     with pytest.raises((QuerySyntaxError, QueryRefused)) as caught:
         parse(text)
     error = caught.value
+    assert isinstance(error, (QuerySyntaxError, QueryRefused))
     assert (error.line, error.col) == (line, col)
     assert error.source == text.split("\n")[line - 1]
     shown = str(error).split("\n")
@@ -351,7 +362,9 @@ WORDS = st.sampled_from(
 
 @given(st.lists(WORDS, max_size=14), st.sampled_from([None, [1], {"a": 1}]))
 @settings(deadline=None, max_examples=400)
-def test_whatever_is_typed_ends_in_a_statement_or_an_error_of_ours(words, parameters) -> None:
+def test_whatever_is_typed_ends_in_a_statement_or_an_error_of_ours(
+    words: list[str], parameters: list[int] | dict[str, int] | None
+) -> None:
     text = " ".join(words)
     error = None
     try:
@@ -385,7 +398,7 @@ def test_whatever_is_typed_ends_in_a_statement_or_an_error_of_ours(words, parame
         ("SELECT 1; /* open ; SELECT 2", ["SELECT 1", "/* open ; SELECT 2"]),
     ],
 )
-def test_a_script_is_cut_into_statements(script, parts) -> None:
+def test_a_script_is_cut_into_statements(script: str, parts: list[str]) -> None:
     assert split(script) == parts
 
 
@@ -400,6 +413,6 @@ def test_a_script_is_cut_into_statements(script, parts) -> None:
         ("SELECT " + "NOT " * 5000 + "TRUE", "nested too deeply"),
     ],
 )
-def test_a_statement_has_a_size(text, message) -> None:
+def test_a_statement_has_a_size(text: str, message: str) -> None:
     with pytest.raises((QueryRefused, QuerySyntaxError), match=message):
         parse(text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import uuid
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 
@@ -13,7 +14,8 @@ from hypothesis import strategies as st
 from sqlglot import exp
 
 from dpsql.errors import ProgrammingError, QueryRefused, QuerySyntaxError
-from dpsql.language import Options, parse, plain
+from dpsql.language import Options, Query, parse, plain
+from tests.narrow import of_type
 
 COUNT = "COUNT(DISTINCT user_id) AS n"
 
@@ -22,8 +24,15 @@ def with_options(options: str, rest: str = f"{COUNT} FROM visits") -> str:
     return f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS ({options}) {rest}"
 
 
-def options_of(options: str, parameters: object = None) -> Options:
-    return parse(with_options(options), parameters).options
+Parameters = Sequence[object] | Mapping[str, object] | None
+
+
+def query_of(text: str, parameters: Parameters = None) -> Query:
+    return of_type(parse(text, parameters), Query)
+
+
+def options_of(options: str, parameters: Parameters = None) -> Options:
+    return query_of(with_options(options), parameters).options
 
 
 @pytest.mark.parametrize(
@@ -47,9 +56,14 @@ def options_of(options: str, parameters: object = None) -> Options:
         (uuid.UUID(int=5), "'00000000-0000-0000-0000-000000000005'"),
     ],
 )
-def test_a_parameter_becomes_a_literal(value, shown) -> None:
-    for text, parameters in (("SELECT ?", [value]), ("SELECT $1", (value,)), ("SELECT $a", {"a": value})):
-        query = parse(text, parameters)
+def test_a_parameter_becomes_a_literal(value: object, shown: str) -> None:
+    cases: tuple[tuple[str, Parameters], ...] = (
+        ("SELECT ?", [value]),
+        ("SELECT $1", (value,)),
+        ("SELECT $a", {"a": value}),
+    )
+    for text, parameters in cases:
+        query = query_of(text, parameters)
         assert query.tree.sql("duckdb") == f"SELECT {shown}"
         assert query.parameters == (value,)
 
@@ -71,7 +85,7 @@ def test_a_parameter_becomes_a_literal(value, shown) -> None:
         "a\x00b",
     ],
 )
-def test_other_parameters_are_refused_where_they_stand(value) -> None:
+def test_other_parameters_are_refused_where_they_stand(value: object) -> None:
     with pytest.raises(QueryRefused) as caught:
         parse("SELECT 1, ?", [value])
     assert caught.value.col == len("SELECT 1, ") + 1
@@ -86,7 +100,7 @@ def test_a_refusal_names_the_type_that_was_given_however_often_it_was_copied() -
     ("text", "parameters"),
     [("SELECT ?", [10**5000]), (f"SELECT {'9' * 5000}", None), (f"SELECT 1 LIMIT {'9' * 5000}", None)],
 )
-def test_numbers_of_thousands_of_digits_are_an_error_of_ours(text, parameters) -> None:
+def test_numbers_of_thousands_of_digits_are_an_error_of_ours(text: str, parameters: list[int] | None) -> None:
     with pytest.raises((QueryRefused, QuerySyntaxError)):
         parse(text, parameters)
 
@@ -106,13 +120,15 @@ def test_numbers_of_thousands_of_digits_are_an_error_of_ours(text, parameters) -
         ("SELECT ?", "x", "not one text"),
     ],
 )
-def test_parameters_match_the_markers(text, parameters, message) -> None:
+def test_parameters_match_the_markers(
+    text: str, parameters: str | list[int] | dict[str, int] | None, message: str
+) -> None:
     with pytest.raises(ProgrammingError, match=message.replace("$", r"\$")):
         parse(text, parameters)
 
 
 def test_markers_in_texts_and_comments_are_none() -> None:
-    assert parse("SELECT '?', \"$1\" -- ? $a\n").parameters == ()
+    assert query_of("SELECT '?', \"$1\" -- ? $a\n").parameters == ()
 
 
 def test_parameters_reach_options_and_clauses() -> None:
@@ -120,25 +136,25 @@ def test_parameters_reach_options_and_clauses() -> None:
         "epsilon = ?, delta = $d".replace("$d", "?"),
         f"page, {COUNT} FROM visits GROUP BY page TOP ? ABOVE THRESHOLD ?",
     )
-    query = parse(text, [0.7, Decimal("1e-9"), 4, 100])
+    query = query_of(text, [0.7, Decimal("1e-9"), 4, 100])
     assert (query.options.epsilon, query.options.delta) == (Fraction(7, 10), Fraction(1, 10**9))
-    assert (query.clause.top, query.clause.threshold) == (4, 100)
+    assert (query.clause.top, query.clause.threshold) == (4, Fraction(100))
 
 
 @pytest.mark.parametrize("value", [-1, "0.7", True, None])
-def test_an_option_is_checked_when_it_is_a_parameter(value) -> None:
+def test_an_option_is_checked_when_it_is_a_parameter(value: int | str | None) -> None:
     with pytest.raises(QuerySyntaxError, match="option epsilon"):
         options_of("epsilon = ?", [value])
 
 
 @given(st.text(max_size=60))
 @settings(deadline=None, max_examples=150)
-def test_a_text_parameter_survives_as_it_is(text) -> None:
+def test_a_text_parameter_survives_as_it_is(text: str) -> None:
     if "\x00" in text:
         with pytest.raises(QueryRefused):
             parse("SELECT ?", [text])
         return
-    literal = parse("SELECT ? FROM t WHERE x = 1", [text]).tree.expressions[0]
+    literal = query_of("SELECT ? FROM t WHERE x = 1", [text]).tree.expressions[0]
     assert isinstance(literal, exp.Literal)
     assert literal.is_string
     assert literal.this == text

@@ -1,16 +1,19 @@
 """The exponential mechanism: what it returns, that its picks are exact, and its privacy on tiny instances."""
 
+from collections.abc import Sequence
 from fractions import Fraction
 from itertools import product
+from typing import Any, cast
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from dpsql.mechanisms import exponential
 from dpsql.mechanisms.exponential import anchor_of, gap_steps
 from dpsql.mechanisms.weights import Weights
-from dpsql.noise import LARGEST, SeededEntropy, exp_bounds
-from dpsql.privacy import Charge
+from dpsql.noise import LARGEST, Entropy, SeededEntropy, exp_bounds
+from dpsql.privacy import Charge, Number
 
 FAR = np.array([10**6, 5, 4 * 10**6, 0, 3 * 10**6])
 
@@ -18,10 +21,10 @@ FAR = np.array([10**6, 5, 4 * 10**6, 0, 3 * 10**6])
 class Scripted:
     """Hands out these words, in this order, and no more."""
 
-    def __init__(self, *words) -> None:
+    def __init__(self, *words: int) -> None:
         self.left = list(words)
 
-    def words(self, n):
+    def words(self, n: int) -> NDArray[np.uint64]:
         taken, self.left = self.left[:n], self.left[n:]
         assert len(taken) == n
         return np.array(taken, dtype=np.uint64)
@@ -30,10 +33,10 @@ class Scripted:
 class TestWhatItReturns:
     def test_finds_what_stands_out(self) -> None:
         found = exponential(FAR, 1)
-        assert (found.index.tolist(), found.index.dtype) == ([2], np.int64)
+        assert (found.index.tolist(), found.index.dtype) == ([2], np.dtype(np.int64))
         assert found.gap.dtype == np.float64
         assert abs(found.gap[0] - 10**6) < 100
-        assert (found.plan.scale, found.charge) == (1, Charge(Fraction(1)))
+        assert (found.plan.scale, found.charge) == (Fraction(1), Charge(Fraction(1)))
 
     def test_lowest(self) -> None:
         found = exponential(FAR - 10**7, 1, lowest=True)
@@ -49,7 +52,7 @@ class TestWhatItReturns:
             (Fraction(2, 3), {"sensitivity": 4, "monotone": False}, 12),
         ],
     )
-    def test_scale(self, epsilon, options, scale) -> None:
+    def test_scale(self, epsilon: Number, options: dict[str, Any], scale: int | Fraction) -> None:
         found = exponential([1, 2, 3], epsilon, **options)
         assert found.plan.scale == scale
         # Exactly e^(epsilon q/c) or e^(epsilon q/(2c)): the charge is not a rounding of it.
@@ -80,7 +83,7 @@ class TestWhatItReturns:
                 assert (steps == np.floor(steps)).all()
 
     @pytest.mark.parametrize("epsilon", ["1e-14", "1e-3", 50, "1e9", "1e400"])
-    def test_any_count_any_epsilon(self, epsilon) -> None:
+    def test_any_count_any_epsilon(self, epsilon: int | str) -> None:
         found = exponential([2**63 - 1, -(2**63), 0, 2**40 - 1], epsilon, resolution=0)
         assert 0 <= found.index[0] < 4
         assert 0 <= found.gap[0] < 2.0**61
@@ -97,12 +100,12 @@ class TestWhatItReturns:
             (([1, 2], "1e-20"), {}),
         ],
     )
-    def test_refusals(self, arguments, options) -> None:
+    def test_refusals(self, arguments: tuple[list[float], int | str], options: dict[str, Any]) -> None:
         with pytest.raises(ValueError):
             exponential(*arguments, **options)
 
 
-def place_of(weights, group):
+def place_of(weights: Weights, group: int) -> int:
     """The first integer of a group's cell."""
     order = int(np.flatnonzero(weights._order == group)[0])
     layer = int(np.searchsorted(weights._first, order, side="right")) - 1
@@ -110,7 +113,7 @@ def place_of(weights, group):
 
 
 @pytest.mark.parametrize("rate", [Fraction(1, 50), Fraction(1, 3), Fraction(5, 2)])
-def test_each_weight_gets_its_places_and_no_more(rate) -> None:
+def test_each_weight_gets_its_places_and_no_more(rate: Fraction) -> None:
     """All outcomes of a first try, counted: floor(w) accepted, and one left open if there is one."""
     distance = np.array([3, 0, 1, 40, 0, 7, 1, 900, 2**60])
     weights = Weights(distance, rate, bits=14)
@@ -118,7 +121,7 @@ def test_each_weight_gets_its_places_and_no_more(rate) -> None:
     class Open:
         asked = 0
 
-        def words(self, n):
+        def words(self, n: int) -> NDArray[np.uint64]:
             self.asked += 1
             return np.full(n, 2**64 - 1, dtype=np.uint64)
 
@@ -136,7 +139,7 @@ def test_each_weight_gets_its_places_and_no_more(rate) -> None:
 
 
 @pytest.mark.parametrize("groups", [4, 100_000])
-def test_an_open_place_is_decided_by_more_bits(groups) -> None:
+def test_an_open_place_is_decided_by_more_bits(groups: int) -> None:
     """v = floor(w) exactly, then the very digits of w, and at last one more or one less."""
     rate = Fraction(1, 30)
     distance = np.full(groups, 51)
@@ -178,10 +181,10 @@ def test_the_mechanism_takes_an_open_place_through() -> None:
     class Then:
         """The script first, and after it a stream."""
 
-        def __init__(self, *words) -> None:
+        def __init__(self, *words: int) -> None:
             self.script, self.stream = list(words), SeededEntropy(5)
 
-        def words(self, n):
+        def words(self, n: int) -> NDArray[np.uint64]:
             if self.script:
                 taken, self.script = self.script[:n], self.script[n:]
                 return np.array(taken, dtype=np.uint64)
@@ -196,14 +199,14 @@ def test_saturation_is_a_cut_of_the_result() -> None:
     """Noise and anchor at their largest: the gap stays within int64, cut off at 2^61."""
 
     class Fixed:
-        def __init__(self, *picks) -> None:
+        def __init__(self, *picks: int) -> None:
             self.picks = list(picks)
 
-        def pick(self, size, entropy):
+        def pick(self, size: int, entropy: Entropy) -> NDArray[np.int64]:
             return np.full(size, self.picks.pop(0))
 
     rate = Fraction(1, 2**50)
-    steps = gap_steps(Fixed(0, 1), 0, LARGEST - 1, 4, rate, SeededEntropy(3))
+    steps = gap_steps(cast("Weights", Fixed(0, 1)), 0, LARGEST - 1, 4, rate, SeededEntropy(3))
     assert (steps == LARGEST).all()
 
 
@@ -230,7 +233,7 @@ R = Fraction(1, 2)
 CELLS = 8
 
 
-def law(steps, r=R):
+def law(steps: Sequence[int], r: Fraction = R) -> dict[tuple[int, int], Fraction]:
     """P(index, floored gap in steps), the last gap standing for itself and all above."""
     weight = [r ** (max(steps) - q) for q in steps]
     total = sum(weight)
@@ -247,7 +250,7 @@ def law(steps, r=R):
 @pytest.mark.parametrize("bits", [0, 1])
 @pytest.mark.parametrize("c", [1, 2])
 @pytest.mark.parametrize("monotone", [True, False])
-def test_no_output_tells_more_than_the_charge(monotone, c, bits) -> None:
+def test_no_output_tells_more_than_the_charge(monotone: bool, c: int, bits: int) -> None:
     tight = Fraction(0)
     for base in [(0, 0), (0, 1), (5, 0), (0, 0, 0), (0, 1, 1), (1, 0, 2), (4, 0, 0)]:
         said = exponential(base, 1, sensitivity=c, monotone=monotone, resolution=bits)

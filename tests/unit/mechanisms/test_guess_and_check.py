@@ -2,13 +2,16 @@
 
 import threading
 import time
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from dpsql.mechanisms import Checked, GuessAndCheck
+from dpsql.mechanisms import Checked, GuessAndCheck, Noise
 from dpsql.mechanisms.guess_and_check import best_threshold_share, judge, on_grid
 from dpsql.noise import COUNT_LIMIT, SeededEntropy
 from dpsql.privacy import Charge
@@ -17,7 +20,7 @@ from dpsql.privacy import Charge
 class Slow(SeededEntropy):
     """Lets every other thread run while it draws."""
 
-    def words(self, n):
+    def words(self, n: int) -> NDArray[np.uint64]:
         time.sleep(0.001)
         return super().words(n)
 
@@ -55,7 +58,7 @@ class TestChecking:
 
     @pytest.mark.parametrize("noise", ["exponential", "laplace", "geometric"])
     @pytest.mark.parametrize("misses", [1, 3, 7])
-    def test_the_charge_never_passes_the_cap(self, noise, misses) -> None:
+    def test_the_charge_never_passes_the_cap(self, noise: Noise, misses: int) -> None:
         """Exactly: no sum of shares is over epsilon, also with shares that are no short decimals."""
         for epsilon, share in (("0.7", None), (Fraction(1, 3), "1/7"), (0.1, 0.3)):
             oracle = GuessAndCheck(5, epsilon, misses, share=share, noise=noise, entropy=SeededEntropy(2))
@@ -77,7 +80,7 @@ class TestChecking:
         assert GuessAndCheck(5, 1, 4).scale == GuessAndCheck(5, 1, 4).answer_scale
 
     @pytest.mark.parametrize("shares", [("0.9", "1/3"), ("0.1", "0.9"), ("0.1", "0.1")])
-    def test_one_grid_fine_enough_for_the_smallest_scale(self, shares) -> None:
+    def test_one_grid_fine_enough_for_the_smallest_scale(self, shares: tuple[str, str]) -> None:
         """Each of the three noises in turn has the smallest scale."""
         oracle = GuessAndCheck(5, "0.05", 2, share=shares[0], answer_share=shares[1])
         smallest = min(oracle.threshold_scale, oracle.scale, oracle.answer_scale)
@@ -90,7 +93,7 @@ class TestChecking:
         assert not oracle.check(0, 10**400).hit
 
     @pytest.mark.parametrize("tolerance", [10**30, "1e300"])
-    def test_absurd_tolerances(self, tolerance) -> None:
+    def test_absurd_tolerances(self, tolerance: int | str) -> None:
         """Beyond int64 too, the gap is what is over the tolerance."""
         oracle = GuessAndCheck(tolerance, 1, 1, entropy=SeededEntropy(4))
         assert oracle.check(2**62, 10**30 - 10**6).hit
@@ -101,7 +104,7 @@ class TestChecking:
         oracle = GuessAndCheck(10**6, 1, 1)
         assert oracle.check(2**200, COUNT_LIMIT).hit
         assert oracle.check(-(2**200), -COUNT_LIMIT).hit
-        assert oracle.check(np.int64(7), 7).hit
+        assert oracle.check(np.int64(7), 7).hit  # type: ignore[arg-type]  # numpy's integers are taken
 
     def test_threads_share_the_misses(self) -> None:
         oracle = GuessAndCheck(10, 1, 3, entropy=Slow(1))
@@ -139,15 +142,15 @@ class TestChecking:
             ((5, "1e-15", 1), {"resolution": 20}),
         ],
     )
-    def test_refusals(self, arguments, options) -> None:
+    def test_refusals(self, arguments: tuple[int | str, int | str, int], options: dict[str, Any]) -> None:
         with pytest.raises(ValueError):
             GuessAndCheck(*arguments, **options)
 
     @pytest.mark.parametrize(("count", "guess"), [(1.5, 1), (True, 1), ("3", 1), (1, "x"), (1, float("nan"))])
-    def test_a_refused_check_costs_nothing(self, count, guess) -> None:
+    def test_a_refused_check_costs_nothing(self, count: float | str, guess: float | str) -> None:
         oracle = GuessAndCheck(5, 1, 1)
         with pytest.raises(ValueError):
-            oracle.check(count, guess)
+            oracle.check(count, guess)  # type: ignore[arg-type]  # that is the test
         assert oracle.charge == Charge()
 
 
@@ -158,14 +161,21 @@ REACH = 26
 ANSWERS = np.arange(-8, 9)
 
 
-def noise_law(kind, scale, bits):
+def noise_law(kind: Noise, scale: Fraction, bits: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     r = float(np.exp(-1 / float(scale * 2**bits)))
     low = 0 if kind != "laplace" else -REACH
     steps = np.arange(low, REACH)
     return steps, ((1 - r) if kind != "laplace" else (1 - r) / (1 + r)) * r ** np.abs(steps)
 
 
-def outputs(counts, guesses, oracle, kind, *, query_scale=None):
+def outputs(
+    counts: Sequence[int],
+    guesses: Sequence[int],
+    oracle: GuessAndCheck,
+    kind: Noise,
+    *,
+    query_scale: Fraction | None = None,
+) -> dict[tuple[int | str, ...], float]:
     """Probability of each output: ("hits",) or (which check missed, gap in steps, answer in steps)."""
     bits = oracle.resolution
     level, level_mass = noise_law(kind, oracle.threshold_scale, bits)
@@ -173,21 +183,25 @@ def outputs(counts, guesses, oracle, kind, *, query_scale=None):
     missed, off = [], []
     for axis, (count, guess) in enumerate(zip(counts, guesses, strict=True)):
         shape = (1, -1, 1) if axis == 0 else (1, 1, -1)
-        out = judge(count << bits, guess, noise.reshape(shape), level.reshape(-1, 1, 1), oracle._cutoff)
+        draw: Any = noise.reshape(shape)  # all noise at once, where `judge` declares one draw
+        drawn: Any = level.reshape(-1, 1, 1)
+        out = judge(count << bits, guess, draw, drawn, oracle._cutoff)
         missed.append(np.broadcast_to(out[0], (len(level), len(noise), len(noise))))
         off.append(np.broadcast_to(out[1], (len(level), len(noise), len(noise))))
     weight = level_mass[:, None, None] * mass[None, :, None] * mass[None, None, :]
-    found = {("hits",): weight[~missed[0] & ~missed[1]].sum()}
+    found: dict[tuple[int | str, ...], float] = {("hits",): weight[~missed[0] & ~missed[1]].sum()}
     r = float(np.exp(-1 / float(oracle.answer_scale * 2**bits)))
     for which, where in ((0, missed[0]), (1, ~missed[0] & missed[1])):
         gaps = np.bincount(off[which][where] - oracle._cutoff, weights=weight[where])
         for answer in ANSWERS:
             answered = (1 - r) / (1 + r) * r ** abs(answer - (counts[which] << bits))
-            found.update({(which, gap, answer): p * answered for gap, p in enumerate(gaps)})
+            found.update({(which, gap, int(answer)): p * answered for gap, p in enumerate(gaps)})
     return found
 
 
-def worst(here, there, beyond):
+def worst(
+    here: Mapping[tuple[int | str, ...], float], there: Mapping[tuple[int | str, ...], float], beyond: float
+) -> tuple[float, float]:
     """The largest log-ratio of a miss's outputs, and that of hits alone, but for what the cut tail blurs."""
     ratios = {"miss": [0.0], "hits": [0.0]}
     for out, p in here.items():
@@ -202,7 +216,7 @@ CASES = [("exponential", 0), ("exponential", 1), ("laplace", 0), ("geometric", 0
 
 
 @pytest.mark.parametrize(("kind", "bits"), CASES)
-def test_no_output_tells_more_than_the_charge(kind, bits) -> None:
+def test_no_output_tells_more_than_the_charge(kind: Noise, bits: int) -> None:
     tight = 0.0
     for base, guesses in (((0, 0), (0, 0)), ((1, 0), (0, 2)), ((6, 1), (1, 1))):
         # Scales of about half a count keep the reach short.

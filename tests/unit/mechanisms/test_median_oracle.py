@@ -4,11 +4,13 @@ import threading
 import time
 from fractions import Fraction
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import ArrayLike, NDArray
 
 from dpsql.mechanisms import MedianOracle
 from dpsql.mechanisms.median_oracle import median, surviving
@@ -19,7 +21,7 @@ ANSWERS = st.lists(st.integers(0, 40), min_size=1, max_size=30)
 
 @given(ANSWERS, st.fractions(-100, 100, max_denominator=8), st.fractions(-5, 50, max_denominator=3))
 @settings(max_examples=300, deadline=None)
-def test_a_miss_discards_half(answers, value, tolerance) -> None:
+def test_a_miss_discards_half(answers: list[int], value: Fraction, tolerance: Fraction) -> None:
     array = np.array(answers)
     guess = median(array)
     assert sum(x <= guess for x in answers) >= len(answers) / 2 <= sum(x >= guess for x in answers)
@@ -38,17 +40,17 @@ def test_values_of_any_size() -> None:
     assert surviving(answers, 5, Fraction(-(10**40)), Fraction(10**50)).tolist() == [True, False, False]
 
 
-def worlds():
+def worlds() -> NDArray[np.int64]:
     """Every way to put 4 blocks of 1,000 units into 4 cells."""
     return np.array([w for w in product(range(5), repeat=4) if sum(w) == 4]) * 1000
 
 
-def queries():
+def queries() -> list[tuple[int, ...]]:
     return [mask for mask in product([0, 1], repeat=4) if any(mask)]
 
 
 @pytest.mark.parametrize("truth", [[4000, 0, 0, 0], [1000, 1000, 1000, 1000], [0, 1000, 3000, 0]])
-def test_every_count_is_answered_within_the_tolerance(truth) -> None:
+def test_every_count_is_answered_within_the_tolerance(truth: list[int]) -> None:
     """Noise of at most 60 counts or so: the truth is a hypothesis and stays one."""
     hypotheses = worlds()
     oracle = MedianOracle(hypotheses, 500, 2, entropy=SeededEntropy(3))
@@ -90,7 +92,7 @@ def test_misses_used_up() -> None:
 
 
 @pytest.mark.parametrize(("hypotheses", "misses"), [(1, 1), (2, 1), (3, 2), (4, 2), (5, 3), (1024, 10)])
-def test_misses_by_default(hypotheses, misses) -> None:
+def test_misses_by_default(hypotheses: int, misses: int) -> None:
     """As many as leave at most one hypothesis."""
     assert MedianOracle(np.ones((hypotheses, 2), dtype=int), 1, 1).checker.misses_left == misses
     assert hypotheses >> misses <= 1
@@ -99,7 +101,7 @@ def test_misses_by_default(hypotheses, misses) -> None:
 class Slow(SeededEntropy):
     """Lets every other thread run while it draws."""
 
-    def words(self, n):
+    def words(self, n: int) -> NDArray[np.uint64]:
         time.sleep(0.001)
         return super().words(n)
 
@@ -139,6 +141,6 @@ def test_threads() -> None:
         ([[1, 2]], [[1, 0]]),
     ],
 )
-def test_refusals(hypotheses, cells) -> None:
+def test_refusals(hypotheses: ArrayLike, cells: Any) -> None:
     with pytest.raises(ValueError):
         MedianOracle(hypotheses, 5, 1).ask(3, cells)

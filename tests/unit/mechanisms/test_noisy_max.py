@@ -14,7 +14,7 @@ R = Fraction(1, 4)
 REACH = 16
 
 
-def permute_and_flip(counts):
+def permute_and_flip(counts: tuple[int, ...]) -> list[Fraction]:
     """In a uniformly random order, each group's coin shows heads with R^(distance from the largest); the
     first to show heads is chosen."""
     orders = list(permutations(range(len(counts))))
@@ -28,15 +28,15 @@ def permute_and_flip(counts):
     return chosen
 
 
-def noisy_max_law(counts, *, one_sided=True):
+def noisy_max_law(counts: tuple[int, ...], *, one_sided: bool = True) -> list[Fraction]:
     """The product's `select` over all noise below the reach and all orders of ties, in rationals."""
     n = len(counts)
     low = 0 if one_sided else -REACH
-    noise = np.array(list(product(range(low, REACH), repeat=n)))
+    noise = np.array(list(product(range(low, REACH), repeat=n)), dtype=np.int64)
     chosen = [Fraction(0)] * n
     orders = list(permutations(range(n)))
     for order in orders:
-        index, _ = select(noise + counts, np.tile(order, (len(noise), 1)), 1)
+        index, _ = select(noise + np.array(counts), np.tile(order, (len(noise), 1)), 1)
         for i in range(n):
             size = np.bincount(np.abs(noise[index[:, 0] == i]).sum(axis=1))
             one = 1 - R if one_sided else (1 - R) / (1 + R)
@@ -45,7 +45,7 @@ def noisy_max_law(counts, *, one_sided=True):
 
 
 @pytest.mark.parametrize("counts", [(0, 0), (0, 1), (3, 0), (0, 0, 0), (2, 2, 1), (0, 1, 3), (1, 0, 1)])
-def test_identical_to_permute_and_flip(counts) -> None:
+def test_identical_to_permute_and_flip(counts: tuple[int, ...]) -> None:
     here, there = noisy_max_law(counts), permute_and_flip(counts)
     assert sum(there) == 1
     # What the reach cuts off is the whole of the difference.

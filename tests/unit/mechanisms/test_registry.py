@@ -3,13 +3,16 @@
 import importlib
 import inspect
 import pkgutil
+from collections.abc import Iterator
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 
 from dpsql import mechanisms
 from dpsql.audit import CATALOGUE
+from dpsql.mechanisms.audited import AuditCase
 from dpsql.mechanisms.mechanism import Mechanism, Result
 from dpsql.mechanisms.registry import AUDITED
 from dpsql.noise import SeededEntropy
@@ -17,12 +20,12 @@ from dpsql.order import in_public_order
 from dpsql.privacy import PrivacyLoss
 
 
-def planned(case, epsilon=Fraction(7, 10)):
+def planned(case: AuditCase, epsilon: Fraction = Fraction(7, 10)) -> Mechanism[Any]:
     arguments = {name: values[-1] for name, values in case.arguments(epsilon).items()}
     return case.plan(5, epsilon=epsilon, **arguments)
 
 
-def concrete():
+def concrete() -> Iterator[type]:
     """Return the mechanisms that the package's modules define."""
     for module in pkgutil.iter_modules(mechanisms.__path__):
         for one in vars(importlib.import_module(f"dpsql.mechanisms.{module.name}")).values():
@@ -43,7 +46,7 @@ def test_the_catalogue_has_what_is_registered() -> None:
 
 
 @pytest.mark.parametrize("case", AUDITED, ids=lambda case: case.name)
-def test_scales_and_loss_are_public(case) -> None:
+def test_scales_and_loss_are_public(case: AuditCase) -> None:
     """They follow from the plan alone, so a run on any counts reports the same plan, and no larger loss."""
     plan = planned(case)
     assert plan == planned(case)

@@ -2,6 +2,7 @@
 
 from fractions import Fraction
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,7 +24,9 @@ from dpsql.privacy import Charge
         (1, "0.1", {"groups_per_unit": 9}, 10),
     ],
 )
-def test_scale_and_charge(groups, epsilon, options, scale) -> None:
+def test_scale_and_charge(
+    groups: int, epsilon: int | str, options: dict[str, Any], scale: int | Fraction
+) -> None:
     found = release_all(np.arange(groups), epsilon, **options)
     assert (found.plan.scale, found.charge) == (scale, Charge(Fraction(str(epsilon))))
     assert found.value.shape == (groups,)
@@ -38,13 +41,13 @@ def test_no_group_costs_nothing() -> None:
     ("epsilon", "options"),
     [(0, {}), (1, {"groups_per_unit": 0}), (1, {"groups_per_unit": True}), (1, {"sensitivity": "1/2"})],
 )
-def test_refusals(epsilon, options) -> None:
+def test_refusals(epsilon: int, options: dict[str, Any]) -> None:
     with pytest.raises(ValueError):
         release_all([1, 2], epsilon, **options)
 
 
 @pytest.mark.parametrize("m", [1, 2, 3])
-def test_no_output_tells_more_than_the_charge(m) -> None:
+def test_no_output_tells_more_than_the_charge(m: int) -> None:
     """Three counts, of which a unit changes at most m by up to c; r^|z| is the law of each noise."""
     r, c = Fraction(1, 2), 2
     said = release_all([0, 0, 0], 1, groups_per_unit=m, sensitivity=c)

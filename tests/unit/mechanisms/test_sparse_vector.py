@@ -1,14 +1,16 @@
 """The sparse vector family: what it returns, when it stops, what it charges and refuses."""
 
 import math
+from collections.abc import Callable, Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 
-from dpsql.mechanisms import adaptive_sparse_vector, best_share, sparse_vector
+from dpsql.mechanisms import Noise, adaptive_sparse_vector, best_share, sparse_vector
 from dpsql.mechanisms.sparse_vector import affordable, sparse_vector_runs
-from dpsql.mechanisms.sparse_vector_plan import sparse_vector_plan
+from dpsql.mechanisms.sparse_vector_plan import SparseVectorPlan, sparse_vector_plan
 from dpsql.order import in_public_order
 from dpsql.privacy import Charge
 
@@ -16,7 +18,9 @@ NOISES = ["exponential", "laplace", "geometric"]
 FAR = np.array([0, 10**6, 3, 2 * 10**6, 10**6, 1, 10**6, 10**6])
 
 
-def plan(groups=100, threshold=50, k=10, epsilon=1, **options):
+def plan(
+    groups: int = 100, threshold: int = 50, k: int = 10, epsilon: int | str = 1, **options: Any
+) -> SparseVectorPlan:
     """A plan with the defaults of `adaptive_sparse_vector`."""
     given = {
         "limit": None,
@@ -34,7 +38,7 @@ def plan(groups=100, threshold=50, k=10, epsilon=1, **options):
 
 @pytest.mark.parametrize("noise", NOISES)
 class TestSparseVector:
-    def test_the_first_k_above(self, noise) -> None:
+    def test_the_first_k_above(self, noise: Noise) -> None:
         found = sparse_vector(in_public_order(FAR), 1000, 3, 1, noise=noise)
         assert found.index.tolist() == [1, 3, 4]
         assert found.branch.tolist() == [0, 0, 0]
@@ -42,27 +46,27 @@ class TestSparseVector:
         assert found.charge == Charge(Fraction(1))
         assert np.abs(found.gap + 1000 - FAR[found.index]).max() < 10**4
 
-    def test_what_is_left_is_not_charged(self, noise) -> None:
+    def test_what_is_left_is_not_charged(self, noise: Noise) -> None:
         found = sparse_vector(in_public_order(FAR), 1500000, 4, 1, noise=noise, share="0.2")
         assert found.index.tolist() == [3]
         assert found.scanned == len(FAR)
         assert found.charge == Charge(Fraction(1, 5) + Fraction(1, 5))
 
-    def test_below(self, noise) -> None:
+    def test_below(self, noise: Noise) -> None:
         found = sparse_vector(in_public_order(FAR), 1000, 3, 1, noise=noise, below=True)
         assert found.index.tolist() == [0, 2, 5]
         assert np.abs(1000 - found.gap - FAR[found.index]).max() < 900
 
-    def test_nothing_above(self, noise) -> None:
+    def test_nothing_above(self, noise: Noise) -> None:
         found = sparse_vector(in_public_order(FAR), 10**9, 3, 1, noise=noise, share="1/4")
         assert (found.index.shape, found.gap.shape, found.branch.shape) == ((0,), (0,), (0,))
         assert found.charge == Charge(Fraction(1, 4))
 
-    def test_no_groups(self, noise) -> None:
+    def test_no_groups(self, noise: Noise) -> None:
         found = adaptive_sparse_vector(in_public_order([]), 5, 3, 1, noise=noise)
         assert (found.index.tolist(), found.scanned, found.charge) == ([], 0, Charge())
 
-    def test_the_ladder_takes_the_cheapest_branch(self, noise) -> None:
+    def test_the_ladder_takes_the_cheapest_branch(self, noise: Noise) -> None:
         """Far above the threshold all hits cost an eighth: eight times as many rows."""
         counts = np.full(1000, 10**7)
         found = adaptive_sparse_vector(in_public_order(counts), 1000, 5, 1, noise=noise, share="1/2")
@@ -72,13 +76,13 @@ class TestSparseVector:
         assert found.scanned == 33
         assert found.charge == Charge(Fraction(1, 2) + Fraction(33, 8) / 10)
 
-    def test_the_limit_is_a_number_of_rows(self, noise) -> None:
+    def test_the_limit_is_a_number_of_rows(self, noise: Noise) -> None:
         counts = np.full(100_000, 10**7)
         found = adaptive_sparse_vector(in_public_order(counts), 1000, 5, 1, limit=5, noise=noise, share="1/2")
         assert found.index.tolist() == [0, 1, 2, 3, 4]
         assert found.charge == Charge(Fraction(1, 2) + Fraction(5, 8) / 10)
 
-    def test_hits_late_in_a_long_stream(self, noise) -> None:
+    def test_hits_late_in_a_long_stream(self, noise: Noise) -> None:
         counts = np.zeros(200_000, dtype=np.int64)
         counts[[70_000, 70_001, 150_000, 199_999]] = 10**8
         found = adaptive_sparse_vector(in_public_order(counts), 10**6, 4, 1, noise=noise)
@@ -87,7 +91,7 @@ class TestSparseVector:
         assert short.index.tolist() == [70_000, 70_001, 150_000]
         assert short.scanned == 150_001
 
-    def test_gaps_are_never_negative(self, noise) -> None:
+    def test_gaps_are_never_negative(self, noise: Noise) -> None:
         counts = np.full(3000, 5)
         for resolution in (0, None if noise == "geometric" else 6):
             found = adaptive_sparse_vector(
@@ -96,7 +100,7 @@ class TestSparseVector:
             assert len(found.index)
             assert (found.gap >= 0).all()
 
-    def test_centres(self, noise) -> None:
+    def test_centres(self, noise: Noise) -> None:
         """Where nothing is near the threshold, gap + threshold is the count on average, on any grid."""
         for resolution in (0, None if noise == "geometric" else 8):
             runs = sparse_vector_runs(
@@ -136,18 +140,18 @@ class TestPlan:
 
     def test_released_scales_are_by_branch(self) -> None:
         found = adaptive_sparse_vector(in_public_order(FAR), 10, 4, 1, branches=3, share="1/2")
-        assert found.scales == (8, 16, 32)
+        assert found.scales == (Fraction(8), Fraction(16), Fraction(32))
         assert found.threshold_scale == 2
         assert found.share == Fraction(1, 2)
 
     @pytest.mark.parametrize(
         ("k", "monotone", "branch"), [(1, True, 0), (10, True, 0), (7, False, 0), (10, True, 2)]
     )
-    def test_the_best_share_has_the_least_variance(self, k, monotone, branch) -> None:
+    def test_the_best_share_has_the_least_variance(self, k: int, monotone: bool, branch: int) -> None:
         kappa = 1 if monotone else 2
         best = float(best_share(k, monotone=monotone, branch=branch))
 
-        def variance(theta):
+        def variance(theta: float) -> float:
             return theta**-2 + (kappa * 2**branch * k / (1 - theta)) ** 2
 
         assert variance(best) < min(variance(best * 1.01), variance(best * 0.99))
@@ -163,13 +167,13 @@ class TestPlan:
 
     @pytest.mark.parametrize("noise", NOISES)
     @pytest.mark.parametrize("epsilon", ["0.01", 1, 40])
-    def test_bars_and_margins(self, noise, epsilon) -> None:
+    def test_bars_and_margins(self, noise: Noise, epsilon: int | str) -> None:
         """Each branch asks for max(2, ln(n/k)) deviations over the threshold; the base for none."""
         for groups, over in ((100, math.log(10)), (20, 2)):
             made = plan(groups, 50, 10, epsilon, noise=noise)
             step = 2.0**-made.bits
 
-            def moments(scale, step=step):
+            def moments(scale: Fraction, step: float = step) -> tuple[float, float]:
                 r = math.exp(-step / float(scale))
                 mean, spread = step * r / (1 - r), step * math.sqrt(r) / (1 - r)
                 return (0, spread * math.sqrt(2)) if noise == "laplace" else (mean, spread)
@@ -205,13 +209,20 @@ class TestPlan:
             ({"epsilon": "1e-20"}, "scale"),
         ],
     )
-    def test_refused(self, options, says) -> None:
-        arguments = {"counts": in_public_order([1, 2]), "threshold": 1, "k": 2, "epsilon": 1, **options}
+    def test_refused(self, options: dict[str, float | str], says: str) -> None:
+        arguments: dict[str, Any] = {
+            "counts": in_public_order([1, 2]),
+            "threshold": 1,
+            "k": 2,
+            "epsilon": 1,
+            **options,
+        }
         with pytest.raises(ValueError, match=says):
             adaptive_sparse_vector(**arguments)
 
     def test_a_bare_array_says_nothing_about_its_order(self) -> None:
-        for run in (adaptive_sparse_vector, sparse_vector, sparse_vector_runs):
+        runs: tuple[Callable[..., object], ...] = (adaptive_sparse_vector, sparse_vector, sparse_vector_runs)
+        for run in runs:
             with pytest.raises(TypeError, match="in_public_order"):
                 run(np.array([1, 2]), 1, 1, 1)
 
@@ -225,7 +236,7 @@ class TestPlan:
 class TestStopping:
     """Against the printed loop: stop once spent > epsilon - epsilon_1."""
 
-    def loop(self, branch_index, made):
+    def loop(self, branch_index: Sequence[int], made: SparseVectorPlan) -> tuple[list[bool], Fraction]:
         spent, rows, answers = made.share * made.epsilon, 0, []
         base = (1 - made.share) * made.epsilon / made.hits
         for place in branch_index:
@@ -238,7 +249,7 @@ class TestStopping:
 
     @pytest.mark.parametrize("limit", [None, 1, 3])
     @pytest.mark.parametrize("branches", [1, 2, 4])
-    def test_affordable(self, branches, limit) -> None:
+    def test_affordable(self, branches: int, limit: int | None) -> None:
         rng = np.random.default_rng(1)
         for _ in range(300):
             made = plan(groups=30, k=int(rng.integers(1, 5)), share="0.37", branches=branches, limit=limit)

@@ -6,33 +6,39 @@ the error.
 """
 
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from itertools import permutations, product
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpsql.mechanisms import HybridTopK, NoiseSource
+from dpsql.mechanisms import HybridTopK, Noise
 from dpsql.mechanisms.hybrid import above
 from dpsql.mechanisms.sparse_vector import affordable, passed
-from dpsql.mechanisms.sparse_vector_plan import sparse_vector_plan
+from dpsql.mechanisms.sparse_vector_plan import SparseVectorPlan, sparse_vector_plan
+from dpsql.privacy import Number
+from tests.given_noise import GivenNoise
 
 TAIL = 1e-5
 
 
 @cache
-def plan_for(groups, k, epsilon, branches, noise, monotone, **options):
+def plan_for(
+    groups: int, k: int, epsilon: int, branches: int, noise: Noise, monotone: bool, **options: int | str
+) -> SparseVectorPlan:
     """A plan on whole counts, with a margin of one deviation."""
-    given = {"limit": None, "share": "1/2", "margin": 1, "sensitivity": 1, **options}
+    given: dict[str, Any] = {"limit": None, "share": "1/2", "margin": 1, "sensitivity": 1, **options}
     return sparse_vector_plan(groups, 1, k, epsilon, branches=branches, noise=noise, monotone=monotone,
                   resolution=0, below=False, **given)  # fmt: skip
 
 
 @cache
-def all_noise(scales, noise):
+def all_noise(scales: tuple[Number, ...], noise: Noise) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """All noise vectors for these scales, as rows, and their probabilities."""
     axes, weights = [], []
     for scale in scales:
@@ -46,7 +52,10 @@ def all_noise(scales, noise):
     return grid, mass
 
 
-def tally(columns, mass):
+Output = TypeVar("Output", bound=tuple[object, ...])
+
+
+def tally(columns: Sequence[NDArray[np.int64]], mass: NDArray[np.float64]) -> dict[tuple[int, ...], float]:
     """Sum the mass of equal outputs; columns are the parts of an output, one row a noise vector."""
     rows, inverse = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
     return dict(
@@ -54,13 +63,15 @@ def tally(columns, mass):
     )
 
 
-def sparse_outputs(counts, plan, noise):
+def sparse_outputs(
+    counts: tuple[int, ...], plan: SparseVectorPlan, noise: Noise
+) -> tuple[dict[tuple[int, ...], float], dict[tuple[int, ...], float]]:
     """{(branch of each group, gap of each group): mass}, and the charge of each."""
     n, branches = len(counts), plan.branches
     grid, mass = all_noise((plan.threshold_scale, *np.repeat(np.array(plan.scales, dtype=object), n)), noise)
     queries = grid[1:].reshape(branches, n, -1).transpose(0, 2, 1)  # (branches, noise vectors, groups)
 
-    def reach(place, need):
+    def reach(place: int, need: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         flat = queries[place].ravel()
         where = np.flatnonzero(flat >= need)
         return where, flat[where]
@@ -72,7 +83,9 @@ def sparse_outputs(counts, plan, noise):
     return found, {row: float(plan.spent(sum(1 << j for j in row[:n] if j >= 0))) for row in found}
 
 
-def worst_excess(first, second, charge):
+def worst_excess(
+    first: Mapping[Output, float], second: Mapping[Output, float], charge: Mapping[Output, float]
+) -> float:
     """Largest log-ratio beyond the charge, over outputs that the cut tail cannot blur."""
     return max(
         np.log((mass - TAIL) / (second.get(row, 0.0) + TAIL)) - charge[row]
@@ -81,7 +94,9 @@ def worst_excess(first, second, charge):
     )
 
 
-def tightness(first, second, charge):
+def tightness(
+    first: Mapping[Output, float], second: Mapping[Output, float], charge: Mapping[Output, float]
+) -> float:
     """Largest ratio of log-ratio to charge."""
     return max(
         np.log(mass / second[row]) / charge[row]
@@ -102,7 +117,7 @@ SHAPES = [
 
 @pytest.mark.parametrize("monotone", [True, False])
 @pytest.mark.parametrize(("noise", "n", "k", "branches", "epsilon"), SHAPES)
-def test_sparse_vector(noise, n, k, branches, epsilon, monotone) -> None:
+def test_sparse_vector(noise: Noise, n: int, k: int, branches: int, epsilon: int, monotone: bool) -> None:
     plan = plan_for(n, k, epsilon * (1 if monotone else 2), branches, noise, monotone)
     tight = 0.0
     for base in product([0, 2] if n == 2 else [1], repeat=n):
@@ -132,7 +147,13 @@ def test_the_limit_is_part_of_it() -> None:
 class TestWhatIsNotPrivate:
     """Known wrong variants, seen by the same enumeration."""
 
-    def excess(self, plan, first, second, change=None):
+    def excess(
+        self,
+        plan: SparseVectorPlan,
+        first: tuple[int, ...],
+        second: tuple[int, ...],
+        change: float | None = None,
+    ) -> float:
         found = []
         for counts in (first, second):
             outputs, charge = sparse_outputs(counts, plan, "geometric")
@@ -155,26 +176,15 @@ class TestWhatIsNotPrivate:
         assert self.excess(plan, (2, 2, 2), (1, 1, 1)) <= 1e-9
 
 
-@dataclass(frozen=True)
-class GivenNoise(NoiseSource):
-    """All noise at once, a row a trial."""
-
-    steps: NDArray[np.int64] | None = None
-    order: NDArray[np.int64] | None = None
-
-    def draw(self, *_):
-        return self.steps.copy()
-
-    def ranks(self, *_, **__):
-        return self.order
-
-
-def hybrid_19(plan, counts):
+def hybrid_19(
+    plan: HybridTopK, counts: tuple[int, ...]
+) -> tuple[dict[tuple[object, ...], float], dict[tuple[object, ...], float]]:
     """{(groups, gaps, whether the threshold is reached, its gap): mass} of the first hybrid, and charges."""
     n = len(counts)
     grid, mass = all_noise((plan.scale,) * (n + 1), plan.noise)
     rows = np.tile(counts, (len(mass), 1))
-    found, charge = defaultdict(float), {}
+    found: dict[tuple[object, ...], float] = defaultdict(float)
+    charge: dict[tuple[object, ...], float] = {}
     for order in permutations(range(n + 1)):
         done = plan.run(rows, GivenNoise(steps=grid.T, order=np.tile(order, (len(mass), 1))))
         columns = [*done.index.T, *np.nan_to_num(done.gap, nan=-1).T, np.nan_to_num(done.rest, nan=-1)]
@@ -189,7 +199,7 @@ def hybrid_19(plan, counts):
 @pytest.mark.parametrize(
     ("noise", "k"), [("exponential", 1), ("exponential", 2), ("exponential", 5), ("laplace", 1)]
 )
-def test_hybrid_top_k(noise, k, monotone) -> None:
+def test_hybrid_top_k(noise: Noise, k: int, monotone: bool) -> None:
     epsilon = 4 if monotone else 8
     plan, tight = HybridTopK.plan(2, 1, k, epsilon, monotone=monotone, noise=noise, resolution=0), 0.0
     for base in ((0, 0), (1, 1), (2, 0)):
@@ -207,15 +217,20 @@ def test_hybrid_top_k(noise, k, monotone) -> None:
 RANKS = {n: [np.array(order) for order in permutations(range(n))] for n in (2,)}
 
 
-def hybrid_20(counts, plan, noise):
+def hybrid_20(
+    counts: tuple[int, ...], plan: SparseVectorPlan, noise: Noise
+) -> tuple[dict[tuple[object, ...], float], dict[tuple[object, ...], float]]:
     """{(groups in order, gaps): mass} of the second hybrid over noise and ranks, and its charge."""
     n = len(counts)
     grid, mass = all_noise((plan.threshold_scale, *(plan.scales * n)), noise)
-    found, charge = defaultdict(float), {}
+    found: dict[tuple[object, ...], float] = defaultdict(float)
+    charge: dict[tuple[object, ...], float] = {}
     for vector, weight in zip(grid.T.tolist(), mass.tolist(), strict=True):
         drawn = np.array(vector[1:])
 
-        def reach(_, need, drawn=drawn):
+        def reach(
+            _: int, need: NDArray[np.int64], drawn: NDArray[np.int64] = drawn
+        ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
             where = np.flatnonzero(drawn >= need)
             return where, drawn[where]
 
@@ -229,7 +244,7 @@ def hybrid_20(counts, plan, noise):
 
 @pytest.mark.parametrize("monotone", [True, False])
 @pytest.mark.parametrize("k", [1, 2])
-def test_hybrid_sparse_vector(k, monotone) -> None:
+def test_hybrid_sparse_vector(k: int, monotone: bool) -> None:
     plan, tight = plan_for(2, k, 8 if monotone else 16, 1, "geometric", monotone), 0.0
     here, charge = hybrid_20((1, 1), plan, "geometric")
     for move in product([0, 1] if monotone else [-1, 0, 1], repeat=2):

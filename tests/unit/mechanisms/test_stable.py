@@ -1,11 +1,14 @@
 """Stable queries of any kind: what is answered, what it costs, what is refused."""
 
+from collections.abc import Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 
 from dpsql import mechanisms
+from dpsql.mechanisms.stable import StableNoise
 from dpsql.noise import SeededEntropy
 from dpsql.order import in_public_order
 from dpsql.privacy import Charge
@@ -13,40 +16,41 @@ from dpsql.privacy import Charge
 FAR = 10**6
 
 
-def first_stable(distances, *arguments, **options):
+def first_stable(distances: Sequence[float], *arguments: Any, **options: Any) -> mechanisms.FirstStable:
     given = {"entropy": SeededEntropy(0), **options}
     return mechanisms.first_stable(in_public_order(distances), *arguments, **given)
 
 
-def stable_answers(distances, *arguments, **options):
+def stable_answers(distances: Sequence[float], *arguments: Any, **options: Any) -> mechanisms.StableAnswers:
     given = {"entropy": SeededEntropy(0), **options}
     return mechanisms.stable_answers(in_public_order(distances), *arguments, **given)
 
 
 @pytest.mark.parametrize("noise", ["one-sided", "laplace"])
 class TestFirstStable:
-    def test_first_that_passes(self, noise) -> None:
+    def test_first_that_passes(self, noise: StableNoise) -> None:
         found = first_stable([0, 3, FAR, 0, 2 * FAR], 1, "1e-9", noise=noise)
         assert found.query == 2
+        assert found.gap is not None
         assert found.gap >= 0
         assert found.gap + float(found.threshold) == pytest.approx(FAR, abs=2000)
         assert found.charge == Charge(Fraction(1), Fraction(1, 10**9))
         assert Fraction(1, 2**found.resolution) <= min(found.scale, found.threshold_scale) / 1024
 
-    def test_none(self, noise) -> None:
+    def test_none(self, noise: StableNoise) -> None:
         found = first_stable([0] * 50, 1, "1e-9", noise=noise, share="0.2", entropy=SeededEntropy(1))
         assert (found.query, found.gap) == (None, None)
         assert found.charge == Charge(Fraction(1, 5), Fraction(1, 10**9))
 
-    def test_no_queries(self, noise) -> None:
+    def test_no_queries(self, noise: StableNoise) -> None:
         found = first_stable([], 1, "1e-9", noise=noise)
         assert (found.query, found.charge) == (None, Charge())
 
-    def test_scales(self, noise) -> None:
+    def test_scales(self, noise: StableNoise) -> None:
         found = first_stable([5], 2, "1e-9", noise=noise, share="1/4", sensitivity=3)
-        assert (found.threshold_scale, found.scale) == (6, 4)
+        assert (found.threshold_scale, found.scale) == (Fraction(6), Fraction(4))
 
-    def test_negative_distances_are_0(self, noise) -> None:
+    def test_negative_distances_are_0(self, noise: StableNoise) -> None:
         found = first_stable([-(2**63), 2**63 - 1], 1, "1e-9", noise=noise, resolution=20)
         assert found.query == 1
 
@@ -73,7 +77,7 @@ class TestStableAnswers:
         found = stable_answers([FAR, 0, FAR, 0, FAR, 0], 2, 1, "1e-9", share="1/4")
         assert (found.index.tolist(), found.asked) == ([0, 2], 4)
         assert found.charge == Charge(Fraction(1), Fraction(1, 10**9))
-        assert (found.threshold_scale, found.scale) == (4, Fraction(16, 3))
+        assert (found.threshold_scale, found.scale) == (Fraction(4), Fraction(16, 3))
         one = stable_answers([FAR, 0, FAR], 2, 1, "1e-9", share="1/4")
         assert one.charge == Charge(Fraction(5, 8), Fraction(1, 10**9))
 
@@ -96,8 +100,8 @@ class TestStableAnswers:
         ({"distances": [0.5]}, "counts must"),
     ],
 )
-def test_refused(arguments, says) -> None:
-    given = {"distances": [1, 2], "epsilon": 1, "delta": "1e-6", **arguments}
+def test_refused(arguments: dict[str, int | str | list[float]], says: str) -> None:
+    given: dict[str, Any] = {"distances": [1, 2], "epsilon": 1, "delta": "1e-6", **arguments}
     with pytest.raises(ValueError, match=says):
         first_stable(**given)
     with pytest.raises(ValueError, match=says):

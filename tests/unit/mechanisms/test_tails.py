@@ -1,11 +1,13 @@
 """Certified thresholds, against decimal arithmetic of 80 digits and against plain sums."""
 
+from collections.abc import Callable
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from itertools import product
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from dpsql.mechanisms.tails import exponential_cutoff, laplace_cutoff, one_sided_cutoff
 
@@ -20,19 +22,19 @@ CHANCES = [
 RATES = [Fraction(3), Fraction(1, 7), Fraction(1, 2000), Fraction(7, 10**5)]
 
 
-def e(exponent):
+def e(exponent: Fraction) -> Decimal:
     return (-Decimal(exponent.numerator) / Decimal(exponent.denominator)).exp()
 
 
-def exponential_tail(m, rate):
+def exponential_tail(m: int, rate: Fraction) -> Decimal:
     return e(rate * m) / 2
 
 
-def one_sided_tail(m, threshold_rate, rate):
+def one_sided_tail(m: int, threshold_rate: Fraction, rate: Fraction) -> Decimal:
     return e(rate * m) * (1 - e(threshold_rate)) / (1 - e(threshold_rate + rate))
 
 
-def laplace_tail(m, threshold_rate, rate):
+def laplace_tail(m: int, threshold_rate: Fraction, rate: Fraction) -> Decimal:
     a, b = e(rate), e(threshold_rate)
     if a == b:
         return a**m * (m * (1 - a * a) + 1 + a + 2 * a * a) / (1 + a) ** 3
@@ -40,7 +42,7 @@ def laplace_tail(m, threshold_rate, rate):
     return (first - second) / ((a - b) * (1 - a * b))
 
 
-def is_least(m, chance, tail, *rates):
+def is_least(m: int, chance: Fraction, tail: Callable[..., Decimal], *rates: Fraction) -> bool:
     with localcontext() as context:
         context.prec = 80
         limit = Decimal(chance.numerator) / Decimal(chance.denominator)
@@ -48,7 +50,7 @@ def is_least(m, chance, tail, *rates):
 
 
 @pytest.mark.parametrize("chance", CHANCES)
-def test_the_least_that_holds(chance) -> None:
+def test_the_least_that_holds(chance: Fraction) -> None:
     for rate in RATES:
         assert is_least(exponential_cutoff(chance, rate), chance, exponential_tail, rate)
     for pair in product(RATES, RATES):
@@ -57,7 +59,7 @@ def test_the_least_that_holds(chance) -> None:
 
 
 @pytest.mark.parametrize("difference", [Fraction(1, 10**4), Fraction(1, 10**12), Fraction(1, 10**25)])
-def test_nearly_equal_scales(difference) -> None:
+def test_nearly_equal_scales(difference: Fraction) -> None:
     """The closed form cancels there; the answer is that of equal scales, or a little less."""
     rate = RATES[2]
     for chance in CHANCES:
@@ -69,13 +71,13 @@ def test_nearly_equal_scales(difference) -> None:
 
 
 @pytest.mark.parametrize("rates", [(0.9, 0.4), (0.4, 0.9), (0.5, 0.5)])
-def test_the_tails_are_those_of_the_noise(rates) -> None:
+def test_the_tails_are_those_of_the_noise(rates: tuple[float, float]) -> None:
     """Sums over the law itself, for both noises."""
     threshold_r, r = np.exp(-np.array(rates))
     steps = np.arange(-120, 121)
     for laplace in (False, True):
 
-        def law(ratio, laplace=laplace):
+        def law(ratio: float, laplace: bool = laplace) -> NDArray[np.float64]:
             mass = ratio ** np.abs(steps) * ((1 - ratio) / (1 + ratio) if laplace else 1 - ratio)
             return np.where(laplace | (steps >= 0), mass, 0)
 
@@ -102,10 +104,11 @@ def test_continuous_limit() -> None:
 
 
 def test_an_absurd_delta_is_refused() -> None:
-    for call in (
+    calls: tuple[Callable[[], object], ...] = (
         lambda: exponential_cutoff(Fraction(1, 10**999), Fraction(1, 2**50)),
         lambda: one_sided_cutoff(Fraction(1, 10**999), Fraction(1, 2**50), Fraction(1, 2**50)),
         lambda: laplace_cutoff(Fraction(1, 10**999), Fraction(1, 2**50), Fraction(1, 2**50)),
-    ):
+    )
+    for call in calls:
         with pytest.raises(ValueError, match="delta"):
             call()

@@ -1,21 +1,23 @@
 """Noisy top-k, noisy max and measuring: what they return and what they refuse."""
 
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from dpsql.mechanisms import Laplace, anchor, laplace, noisy_max, noisy_top_k
+from dpsql.mechanisms import Laplace, Noise, anchor, laplace, noisy_max, noisy_top_k
 from dpsql.mechanisms.top_k import contenders, leaders, select
 from dpsql.noise import SeededEntropy, ranks
-from dpsql.privacy import Charge
+from dpsql.privacy import Charge, Number
 
 FAR = np.array([10**6, 5, 4 * 10**6, 0, 3 * 10**6, 2 * 10**6])
 
 
 @pytest.mark.parametrize("noise", ["exponential", "laplace", "geometric"])
 class TestTopK:
-    def test_finds_what_stands_out(self, noise) -> None:
+    def test_finds_what_stands_out(self, noise: Noise) -> None:
         found = noisy_top_k(FAR, 3, 1, noise=noise)
         assert found.index.tolist() == [2, 4, 5]
         assert found.gap.shape == (3,)
@@ -24,28 +26,28 @@ class TestTopK:
         assert found.index.dtype == np.int64
         assert found.gap.dtype == np.float64
 
-    def test_lowest(self, noise) -> None:
+    def test_lowest(self, noise: Noise) -> None:
         found = noisy_top_k(FAR * 10, 2, 1, noise=noise, lowest=True)
         assert sorted(found.index.tolist()) == [1, 3]
         assert found.gap[1] == pytest.approx(10**7, rel=1e-2)
         assert noisy_max(FAR, 10, noise=noise, lowest=False).index.tolist() == [2]
 
     @pytest.mark.parametrize("k", [6, 7, 100])
-    def test_no_more_than_there_are(self, noise, k) -> None:
+    def test_no_more_than_there_are(self, noise: Noise, k: int) -> None:
         found = noisy_top_k(FAR, k, 100, noise=noise)
         assert found.index.tolist() == [2, 4, 5, 0, 1, 3] or found.index.tolist() == [2, 4, 5, 0, 3, 1]
         assert found.gap.shape == (5,)
         assert found.plan.scale == Fraction(5, 100)
         assert found.charge == Charge(Fraction(100))
 
-    def test_one_group_is_public(self, noise) -> None:
+    def test_one_group_is_public(self, noise: Noise) -> None:
         for k in (1, 5):
             found = noisy_top_k([17], k, "0.5", noise=noise)
             assert (found.index.tolist(), found.gap.tolist(), found.charge) == ([0], [], Charge())
         empty = noisy_top_k([], 3, 1, noise=noise)
         assert (empty.index.tolist(), empty.gap.tolist(), empty.charge) == ([], [], Charge())
 
-    def test_gaps_are_on_the_grid_and_never_negative(self, noise) -> None:
+    def test_gaps_are_on_the_grid_and_never_negative(self, noise: Noise) -> None:
         counts = np.random.default_rng(0).integers(0, 30, 500)
         for seed in range(20):
             found = noisy_top_k(counts, 50, 10, noise=noise, entropy=SeededEntropy(seed))
@@ -54,14 +56,14 @@ class TestTopK:
             assert (steps == np.floor(steps)).all()
             assert len(set(found.index.tolist())) == 50
 
-    def test_trials(self, noise) -> None:
+    def test_trials(self, noise: Noise) -> None:
         many = noisy_top_k(np.tile(FAR, (40, 1)), 2, 1, noise=noise, entropy=SeededEntropy(1))
         assert (many.index == [2, 4]).all()
         assert many.gap.shape == (40, 2)
         assert len(np.unique(many.gap)) > 8
         assert many.charge == Charge(Fraction(1))
 
-    def test_huge_counts_and_all_directions(self, noise) -> None:
+    def test_huge_counts_and_all_directions(self, noise: Noise) -> None:
         found = noisy_top_k([2**63 - 1, -(2**63), 0, 2**40], 4, 1, noise=noise)
         assert set(found.index[:2].tolist()) == {0, 3}
         assert found.index[2:].tolist() == [2, 1]
@@ -78,7 +80,7 @@ class TestTopK:
         (20, 1, {}, 19),
     ],
 )
-def test_scale(k, epsilon, options, scale) -> None:
+def test_scale(k: int, epsilon: Number, options: dict[str, Any], scale: int | Fraction) -> None:
     found = noisy_top_k(np.arange(20), k, epsilon, **options)
     assert found.plan.scale == scale
     assert Fraction(1, 2**found.plan.resolution) <= found.plan.scale / 1024
@@ -120,7 +122,7 @@ def test_the_grid_may_be_chosen() -> None:
         ({"counts": [True, False]}, "counts must"),
     ],
 )
-def test_refused(arguments, says) -> None:
+def test_refused(arguments: dict[str, Any], says: str) -> None:
     given = {"counts": [1, 2, 3], "k": 2, "epsilon": 1, **arguments}
     with pytest.raises(ValueError, match=says):
         noisy_top_k(given.pop("counts"), **given)
@@ -143,11 +145,15 @@ def test_leaders_are_the_contenders_of_all() -> None:
             values, noise = rng.integers(0, top, n), rng.geometric(0.1, n) - rng.geometric(0.3, n)
             asked = [0, 0]
 
-            def some(size, noise=noise, asked=asked):
+            def some(
+                size: int, noise: NDArray[np.int64] = noise, asked: list[int] = asked
+            ) -> NDArray[np.int64]:
                 asked[0] += size
                 return noise[asked[0] - size : asked[0]]
 
-            def reaching(need, noise=noise, asked=asked):
+            def reaching(
+                need: NDArray[np.int64], noise: NDArray[np.int64] = noise, asked: list[int] = asked
+            ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
                 part = noise[asked[0] : asked[0] + len(need)]
                 asked[0] += len(need)
                 where = np.flatnonzero(part >= need)
@@ -182,7 +188,7 @@ class TestMeasure:
         found = laplace(counts, 30)
         assert found.value.shape == (3,)
         assert np.abs(found.value - counts).max() < 30 * 40
-        assert (found.plan.scale, found.charge) == (30, Charge(Fraction(1, 10)))
+        assert (found.plan.scale, found.charge) == (Fraction(30), Charge(Fraction(1, 10)))
         assert laplace(counts, 30, sensitivity=2).charge == Charge(Fraction(1, 5))
         assert Fraction(1, 2**found.plan.resolution) <= Fraction(30, 1024)
         assert laplace([], 1).charge == Charge()
@@ -200,12 +206,13 @@ class TestMeasure:
         assert abs(anchor(counts, "1e-3").value[0] - (1 << 62)) < 1
 
     def test_refused(self) -> None:
-        for arguments, says in (
+        cases: tuple[tuple[dict[str, Any], str], ...] = (
             ({"scale": 0}, "scale must"),
             ({"scale": 2**51}, "scale"),
             ({"scale": 1, "resolution": 99}, "resolution must"),
             ({"scale": 1, "sensitivity": -1}, "sensitivity must"),
-        ):
+        )
+        for arguments, says in cases:
             for measure in (laplace, anchor):
                 with pytest.raises(ValueError, match=says):
                     measure([1], **arguments)

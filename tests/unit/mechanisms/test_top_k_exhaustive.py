@@ -5,7 +5,6 @@ all orders of ties. Noise has P(Y >= m) = r^m per grid step, so with a scale of 
 of epsilon is r^-paid: no exponential is rounded. What lies beyond the reach bounds the error.
 """
 
-from dataclasses import dataclass
 from functools import cache
 from itertools import permutations, product
 
@@ -13,8 +12,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpsql.mechanisms import NoiseSource, NoisyTopK, noisy_top_k
+from dpsql.mechanisms import Noise, NoisyTopK, noisy_top_k
 from dpsql.mechanisms.top_k import select
+from tests.given_noise import GivenNoise
 
 R = 0.25
 REACH = {"exponential": 16, "laplace": 10}
@@ -23,7 +23,7 @@ WIDTH = 64
 
 
 @cache
-def noise_of(n, noise, r, reach):
+def noise_of(n: int, noise: Noise, r: float, reach: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """All noise vectors up to the reach, and their probabilities."""
     low = 0 if noise == "exponential" else -reach
     steps = np.array(list(product(range(low, reach), repeat=n)))
@@ -31,22 +31,16 @@ def noise_of(n, noise, r, reach):
     return steps, one**n * r ** np.abs(steps).sum(axis=1)
 
 
-@dataclass(frozen=True)
-class GivenNoise(NoiseSource):
-    """All noise at once, a row a trial."""
-
-    steps: NDArray[np.int64] | None = None
-    order: NDArray[np.int64] | None = None
-
-    def draw(self, *_):
-        return self.steps.copy()
-
-    def ranks(self, *_, **__):
-        return self.order
-
-
 @cache
-def outputs(counts, k, noise, rule="random", *, r=R, reach=None):
+def outputs(
+    counts: tuple[int, ...],
+    k: int,
+    noise: Noise,
+    rule: str = "random",
+    *,
+    r: float = R,
+    reach: int | None = None,
+) -> NDArray[np.float64]:
     """Probability of each output, indexed by its code, when counts in grid steps get noise.
 
     Rule "random": as the product has it, averaged over all orders of ties. Rule "fixed": ties by
@@ -75,7 +69,7 @@ def outputs(counts, k, noise, rule="random", *, r=R, reach=None):
     return total
 
 
-def worst(first, second, n, noise):
+def worst(first: NDArray[np.float64], second: NDArray[np.float64], n: int, noise: Noise) -> float:
     """The largest log-ratio, in base 1/R, over outputs that the cut tail cannot blur."""
     beyond = 2 * n * R ** REACH[noise]
     seen = first > 1e-4
@@ -88,7 +82,7 @@ SHAPES = [(noise, k) for noise in ("exponential", "laplace") for k in (1, 2, 3)]
 
 @pytest.mark.parametrize("monotone", [True, False])
 @pytest.mark.parametrize(("noise", "k"), SHAPES)
-def test_no_output_tells_more_than_the_charge(noise, k, monotone) -> None:
+def test_no_output_tells_more_than_the_charge(noise: Noise, k: int, monotone: bool) -> None:
     tight = 0.0
     # Tables of laplace noise are large; two bases of three groups are enough for its larger moves.
     for base in BASES if monotone or noise == "exponential" else BASES[:3]:
@@ -108,7 +102,7 @@ def test_no_output_tells_more_than_the_charge(noise, k, monotone) -> None:
 
 
 @pytest.mark.parametrize("noise", ["exponential", "laplace"])
-def test_finer_grids_and_larger_sensitivity(noise) -> None:
+def test_finer_grids_and_larger_sensitivity(noise: Noise) -> None:
     """Two grid steps a count, and counts that move by up to two."""
     base = (0, 1, 1)
     here = outputs(tuple(2 * q for q in base), 1, noise)
@@ -139,7 +133,7 @@ class TestWhatIsNotPrivate:
         """The least of counts plus one-sided noise, n = 3: e^(2 epsilon)."""
         steps, weight = noise_of(3, "exponential", R, REACH["exponential"])
 
-        def last_is_least(counts):
+        def last_is_least(counts: tuple[int, ...]) -> float:
             values = steps + np.array(counts)
             return weight[(values[:, 2] < values[:, 0]) & (values[:, 2] < values[:, 1])].sum()
 

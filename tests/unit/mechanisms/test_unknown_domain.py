@@ -1,13 +1,17 @@
 """Limited domain and Top Stable: what they return and what they refuse."""
 
+from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from dpsql import mechanisms
 from dpsql.mechanisms.largest_groups import largest_groups
 from dpsql.mechanisms.limited_domain import limited_domain_plan
+from dpsql.mechanisms.stable import StableNoise
 from dpsql.noise import SeededEntropy
 from dpsql.privacy import Charge
 
@@ -16,11 +20,11 @@ QUIET = 10**9
 """An epsilon at which noise is 0: the scale is far below a grid step."""
 
 
-def limited_domain(*arguments, **options):
+def limited_domain(*arguments: Any, **options: Any) -> mechanisms.LimitedDomain:
     return mechanisms.limited_domain(*arguments, **{"entropy": SeededEntropy(0), **options})
 
 
-def top_stable(*arguments, **options):
+def top_stable(*arguments: Any, **options: Any) -> mechanisms.Stable:
     return mechanisms.top_stable(*arguments, **{"entropy": SeededEntropy(0), **options})
 
 
@@ -41,7 +45,7 @@ class TestLimitedDomain:
         assert found.index.tolist() == [0, 1, 2]
         assert np.abs(found.gap - 2 * 10**6).max() < 10**4
         assert found.charge == Charge(Fraction(1), Fraction(1, 10**6))
-        assert (found.reached_threshold, found.candidates, found.scale) == (False, 30, 3)
+        assert (found.reached_threshold, found.candidates, found.scale) == (False, 30, Fraction(3))
         assert found.index.dtype == np.int64
         assert found.gap.dtype == np.float64
 
@@ -55,13 +59,13 @@ class TestLimitedDomain:
         assert float(found.clearance) == pytest.approx(1 + 8 * np.log(80 / 2e-6), abs=2**-found.resolution)
 
     @pytest.mark.parametrize("counts", [[], [1, 1, 1], [0, 0], np.zeros(500, dtype=np.int64), [-5, -7]])
-    def test_few_groups_are_no_error(self, counts) -> None:
+    def test_few_groups_are_no_error(self, counts: NDArray[np.int64] | list[int]) -> None:
         found = limited_domain(counts, 3, 1, "1e-9", entropy=SeededEntropy(0))
         assert (found.index.tolist(), found.gap.tolist(), found.reached_threshold) == ([], [], True)
         assert found.charge == Charge(Fraction(1, 3), Fraction(1, 10**9))
 
     def test_where_the_bar_stands(self) -> None:
-        """Without noise: strictly above the largest group left out, by the clearance."""
+        """Without noise: StableNoiseictly above the largest group left out, by the clearance."""
         for c in (1, 5):
             plan = limited_domain_plan(3, QUIET, "1e-3", candidates=4, sensitivity=c)
             assert plan.clearance == c * 2**plan.bits + 1
@@ -114,10 +118,11 @@ class TestLimitedDomain:
 
 class TestTopStable:
     @pytest.mark.parametrize("noise", ["one-sided", "laplace"])
-    def test_the_largest_stable_set(self, noise) -> None:
+    def test_the_largest_stable_set(self, noise: StableNoise) -> None:
         found = top_stable(FAR, 8, 1, "1e-6", noise=noise)
         assert found.index.tolist() == [0, 1, 2, 3, 4]
         assert found.stable == 5
+        assert found.gap is not None
         lead = found.gap + float(found.threshold)
         assert lead == pytest.approx(3 * 10**6 - 40, abs=2000)
         share = Fraction(37, 100) if noise == "laplace" else Fraction(15, 100)
@@ -127,7 +132,9 @@ class TestTopStable:
 
     @pytest.mark.parametrize("noise", ["one-sided", "laplace"])
     @pytest.mark.parametrize("counts", [[], [1, 1, 1], [9] * 40, np.zeros(500, dtype=np.int64), [-5, -7]])
-    def test_nothing_stable_costs_the_threshold(self, counts, noise) -> None:
+    def test_nothing_stable_costs_the_threshold(
+        self, counts: NDArray[np.int64] | list[int], noise: StableNoise
+    ) -> None:
         found = top_stable(counts, 3, 1, "1e-9", noise=noise, share="1/4", entropy=SeededEntropy(0))
         assert (found.index.tolist(), found.stable, found.gap, found.chosen) == ([], 0, None, None)
         assert found.charge == Charge(Fraction(1, 4), Fraction(1, 10**9))
@@ -151,12 +158,14 @@ class TestTopStable:
         counts = [10**6 - 1000 * i for i in range(20)] + [5] * 80
         found = top_stable(counts, 4, 2, "1e-6", candidates=50)
         assert (found.stable, found.index.tolist()) == (20, [0, 1, 2, 3])
+        assert found.chosen is not None
         assert found.chosen.gap.shape == (4,)
         assert found.chosen.plan.scale == 8
         assert found.chosen.charge == Charge(Fraction(1, 2))
         assert found.charge == Charge(Fraction(2), Fraction(1, 10**6))
         assert found.threshold_scale == 1 / (Fraction(3, 20) * Fraction(3, 2))
         half = top_stable(counts, 4, 2, "1e-6", candidates=50, choosing="1/2")
+        assert half.chosen is not None
         assert half.chosen.charge == Charge(Fraction(1))
         # At i <= k nothing is chosen, and its share not spent.
         few = top_stable(FAR, 5, 2, "1e-6", candidates=9)
@@ -210,7 +219,7 @@ class TestTopStable:
         ({"counts_desc": [[1]]}, "counts must"),
     ],
 )
-def test_refused(mechanism, arguments, says) -> None:
+def test_refused(mechanism: Callable[..., object], arguments: dict[str, Any], says: str) -> None:
     with pytest.raises(ValueError, match=says):
         mechanism(**{"counts_desc": [3, 2, 1], "k": 2, "epsilon": 1, "delta": "1e-6", **arguments})
 
@@ -225,7 +234,7 @@ def test_refused(mechanism, arguments, says) -> None:
         ({"choosing": 1}, "choosing must"),
     ],
 )
-def test_refused_by_top_stable(arguments, says) -> None:
+def test_refused_by_top_stable(arguments: dict[str, Any], says: str) -> None:
     with pytest.raises(ValueError, match=says):
         top_stable(**{"counts_desc": [3, 2, 1], "k": 2, "epsilon": 1, "delta": "1e-6", **arguments})
 

@@ -1,28 +1,31 @@
 """Draws: shapes, refusals, and words that fall exactly on a table's entry."""
 
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from dpsql import noise
 from dpsql.noise import LARGEST, SeededEntropy
 from dpsql.noise.table import _digits, table
+from dpsql.privacy import Number
 
 
 class Script:
     """Hands out the given words first, then a seeded stream."""
 
-    def __init__(self, words, seed=0) -> None:
+    def __init__(self, words: Sequence[int], seed: int = 0) -> None:
         self.script = list(words)
         self.rest = SeededEntropy(seed)
 
-    def words(self, n):
+    def words(self, n: int) -> NDArray[np.uint64]:
         head, self.script = self.script[:n], self.script[n:]
         return np.concatenate([np.array(head, dtype=np.uint64), self.rest.words(n - len(head))])
 
 
-def digits(rate, size, j, bits=256):
+def digits(rate: Fraction, size: int | None, j: int, bits: int = 256) -> list[int]:
     """The first `bits` bits of F_j, cut into words."""
     value = _digits(rate, size, j, bits)
     return [value >> shift & (1 << 64) - 1 for shift in range(bits - 64, -1, -64)]
@@ -33,12 +36,12 @@ RATE = Fraction(1, 17)
 
 @pytest.mark.parametrize("size", [None, 50])
 @pytest.mark.parametrize("j", [1, 2, 20, 49])
-def test_a_word_on_an_entry_is_decided_by_the_next(j, size) -> None:
+def test_a_word_on_an_entry_is_decided_by_the_next(j: int, size: int | None) -> None:
     made = table(RATE, size)
     first, second, third, fourth = digits(RATE, size, j)
     on = np.array([first], dtype=np.uint64)
 
-    def decided(*more):
+    def decided(*more: int) -> int:
         return int(made.decide(on, Script(more))[0])
 
     assert decided(second + 1) == j  # U just above F_j: j values of F are at most U
@@ -108,7 +111,11 @@ class TestReaching:
 
     @pytest.mark.parametrize("rate", [Fraction(2), Fraction(1, 1500), Fraction(1, 10**9)])
     @pytest.mark.parametrize("reaching", [noise.geometric_reaching, noise.laplace_reaching])
-    def test_what_it_returns_reaches(self, reaching, rate) -> None:
+    def test_what_it_returns_reaches(
+        self,
+        reaching: Callable[[Fraction, NDArray[np.int64]], tuple[NDArray[np.int64], NDArray[np.int64]]],
+        rate: Fraction,
+    ) -> None:
         rng = np.random.default_rng(0)
         need = (rng.normal(0, 3, 70_000) / float(rate)).astype(np.int64)
         where, drawn = reaching(rate, need)
@@ -136,7 +143,7 @@ class TestReaching:
 
 
 @pytest.mark.parametrize("draw", [noise.geometric, noise.laplace])
-def test_shapes(draw) -> None:
+def test_shapes(draw: Callable[..., NDArray[np.int64]]) -> None:
     for size, shape in ((0, (0,)), (3, (3,)), ((2, 5), (2, 5)), ((0, 4), (0, 4)), (100_001, (100_001,))):
         drawn = draw(Fraction(1, 1500), size)
         assert drawn.shape == shape
@@ -150,9 +157,9 @@ def test_one_draw_and_many_are_the_same_code() -> None:
 
 
 @pytest.mark.parametrize("rate", [0, -1, Fraction(1, 2**50 + 1), 0.5, "1", True])
-def test_rates_refused(rate) -> None:
+def test_rates_refused(rate: Number | bool) -> None:
     with pytest.raises(ValueError, match=r"rate|scale"):
-        noise.geometric(rate, 3)
+        noise.geometric(rate, 3)  # type: ignore[arg-type]  # that is the test
 
 
 def test_sizes_refused() -> None:
@@ -195,7 +202,7 @@ class TestGrid:
         ("scale", "bits"),
         [(2000, 0), (1024, 0), (Fraction(2047, 2), 1), (512, 1), (10, 7), (1, 10), (Fraction(1, 10**6), 20)],
     )
-    def test_resolution(self, scale, bits) -> None:
+    def test_resolution(self, scale: int | Fraction, bits: int) -> None:
         assert noise.resolution(Fraction(scale)) == bits
 
     def test_resolution_is_the_coarsest_that_does(self) -> None:
@@ -207,7 +214,7 @@ class TestGrid:
         assert noise.rate(Fraction(10), 7) == Fraction(1, 1280)
 
     @pytest.mark.parametrize(("scale", "bits"), [(1, -1), (1, 21), (2**50 + 1, 0), (2**31, 20), (0, 0)])
-    def test_refused_from_public_parameters(self, scale, bits) -> None:
+    def test_refused_from_public_parameters(self, scale: int, bits: int) -> None:
         with pytest.raises(ValueError, match=r"resolution|scale"):
             noise.rate(Fraction(scale), bits)
 

@@ -20,14 +20,14 @@ def test_seeds_differ() -> None:
 
 @pytest.mark.parametrize("source", [SystemEntropy(), SimulationEntropy()])
 @pytest.mark.parametrize("n", [0, 1, 5, 100_000])
-def test_as_many_words_as_asked(source: Entropy, n) -> None:
+def test_as_many_words_as_asked(source: Entropy, n: int) -> None:
     words = source.words(n)
     assert words.shape == (n,)
     assert words.dtype == np.uint64
 
 
 @pytest.mark.parametrize("make", [SystemEntropy, SimulationEntropy])
-def test_nothing_is_repeated(make) -> None:
+def test_nothing_is_repeated(make: type[SimulationEntropy | SystemEntropy]) -> None:
     """Two blocks share a word with probability below 1e-13."""
     source = make()
     drawn = [source.words(1000), source.words(1000), make().words(1000)]

@@ -29,7 +29,7 @@ def exp_minus(x: Fraction) -> Fraction:
 
 @pytest.mark.parametrize("bits", [1, 16, 64, 200, 700])
 @pytest.mark.parametrize("x", [*RATES, Fraction(1, 2), Fraction(1000), Fraction(10**6, 3)])
-def test_bounds_hold_and_are_tight(x, bits) -> None:
+def test_bounds_hold_and_are_tight(x: Fraction, bits: int) -> None:
     low, high = exp_bounds(x, bits)
     assert low < exp_minus(x) * 2**bits < high
     assert low >= 0
@@ -49,7 +49,7 @@ def cdf(rate: Fraction, size: int | None, j: int) -> Fraction:
 
 @pytest.mark.parametrize("size", [None, 2, 64, 1000])
 @pytest.mark.parametrize("rate", [rate for rate in RATES if rate > Fraction(1, 100)])
-def test_entries_are_the_truncated_distribution_function(rate, size) -> None:
+def test_entries_are_the_truncated_distribution_function(rate: Fraction, size: int | None) -> None:
     entries = table(rate, size).prefixes
     assert len(entries) == (size - 1 if size else max(1, -(-14 // rate)))
     for j in {1, 2, 3, len(entries) // 2, len(entries)} & set(range(1, len(entries) + 1)):
@@ -65,7 +65,7 @@ def test_entries_at_tiny_rates() -> None:
 
 
 @pytest.mark.parametrize("size", [None, 64])
-def test_the_guide_is_what_its_cells_decide(size) -> None:
+def test_the_guide_is_what_its_cells_decide(size: int | None) -> None:
     """A cell's entry counts the CDF values below it, and is ambiguous if one lies within it."""
     made = table(Fraction(1, 17), size)
     first = np.arange(1 << 16, dtype=np.uint64) << np.uint64(48)

@@ -70,7 +70,7 @@ def test_within_noise_only_entropy_draws_randomness() -> None:
         "open('/dev/urandom')",
     ],
 )
-def test_each_source_of_randomness_is_found(source) -> None:
+def test_each_source_of_randomness_is_found(source: str) -> None:
     assert offences(source)
 
 

@@ -20,7 +20,7 @@ def test_steps_are_kept_and_their_sum_is_exact() -> None:
 @pytest.mark.parametrize(
     "loss", [PrivacyLoss(), PrivacyLoss.of(Fraction(0)), PrivacyLoss.of(Fraction(5), times=0)]
 )
-def test_what_costs_nothing_has_no_steps(loss) -> None:
+def test_what_costs_nothing_has_no_steps(loss: PrivacyLoss) -> None:
     assert loss == PrivacyLoss()
     assert loss.charge == Charge()
 

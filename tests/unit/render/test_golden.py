@@ -18,6 +18,7 @@ from dpsql.release import Release
 from dpsql.render import data
 from dpsql.render.grid import Style
 from dpsql.render.table import as_markdown, as_table
+from tests.narrow import present
 
 TEN = Charge(Fraction(10))
 LONG = "Chronic obstructive pulmonary disease with acute exacerbation, unspecified | see J44"
@@ -25,10 +26,12 @@ LONG = "Chronic obstructive pulmonary disease with acute exacerbation, unspecifi
 
 def public() -> pa.Table:
     """Rows of a public table, with all that makes trouble."""
-    return duckdb.sql(
-        f"SELECT 1 AS id, '{LONG}' AS diagnosis, '日本語' AS name, 0.125 AS share, NULL AS note "
-        "UNION ALL SELECT 22, 'a \"quoted\", b', chr(27) || '[31m', 1234.5, 'NULL' "
-        "UNION ALL SELECT 333, chr(10), '', NULL, 'x'"
+    return present(
+        duckdb.sql(
+            f"SELECT 1 AS id, '{LONG}' AS diagnosis, '日本語' AS name, 0.125 AS share, NULL AS note "
+            "UNION ALL SELECT 22, 'a \"quoted\", b', chr(27) || '[31m', 1234.5, 'NULL' "
+            "UNION ALL SELECT 333, chr(10), '', NULL, 'x'"
+        )
     ).to_arrow_table()
 
 

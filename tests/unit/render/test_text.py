@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from fractions import Fraction
 from types import SimpleNamespace
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -13,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpsql.privacy import Charge
+from dpsql.release import Release
 from dpsql.render.bars import bars
 from dpsql.render.cells import cut, escape_controls, pad, width
 from dpsql.render.figures import Estimate, at_unit, charged, left, number, unit_of
@@ -20,6 +22,7 @@ from dpsql.render.footer import footer
 from dpsql.render.grid import Column, Style, box, fit, markdown
 from dpsql.render.readable import price
 from dpsql.render.table import as_markdown, as_table
+from tests.narrow import present
 
 TEN = Charge(Fraction(10), Fraction(1, 10**6))
 
@@ -337,21 +340,21 @@ def test_footer_of_keys_alone_tells_the_noise_of_the_selection(fakes: SimpleName
 # -- whole answers
 
 
-def changed(release: object, **fields: object) -> object:
+def changed(release: Release, **fields: Any) -> Release:
     from dataclasses import replace
 
-    return replace(release, **fields)  # type: ignore[type-var]  # a Release
+    return replace(release, **fields)
 
 
-def keys_only(release: object) -> object:
-    keys = release.rows.select(["diagnosis"])  # type: ignore[attr-defined]  # a Release
-    table = release.table.select(["diagnosis", "gap"])  # type: ignore[attr-defined]
+def keys_only(release: Release) -> Release:
+    keys = release.rows.select(["diagnosis"])
+    table = release.table.select(["diagnosis", "gap"])
     return changed(release, rows=keys, table=table, counts=())
 
 
 def test_keys_alone_have_their_gap(fakes: SimpleNamespace) -> None:
     release = keys_only(fakes.top_k())
-    text = as_table(release.rows, release, Style(80), total=TEN)  # type: ignore[attr-defined]
+    text = as_table(release.rows, release, Style(80), total=TEN)
     assert "│ Essential hypertension │ 247 │" in text
     assert "█" not in text
 
@@ -429,12 +432,13 @@ def test_values_and_names_cannot_steer_the_terminal() -> None:
 
 
 def test_every_type_can_be_shown() -> None:
-    rows = duckdb.sql(
+    relation = duckdb.sql(
         "SELECT true AS bo, 1::UTINYINT AS u, sum(2)::HUGEINT AS h, 1.50 AS de, 'nan'::DOUBLE AS x, "
         "DATE '2020-01-02' AS d, TIME '03:04:05' AS t, TIMESTAMP '2020-01-02 03:04:05' AS ts, "
         "TIMESTAMPTZ '2020-01-02 03:04:05+00' AS tz, DATE '20000-01-01' AS far, '\\xAA\\x00'::BLOB AS bl, "
         "[1, NULL] AS l, {'a': DATE '2020-01-01'} AS st, MAP {'k': 1} AS m, 'a'::ENUM('a') AS e, NULL AS n"
-    ).to_arrow_table()
+    )
+    rows = present(relation).to_arrow_table()
     line = as_table(rows, None, Style(400)).splitlines()[3]
     assert [cell.strip() for cell in line.strip("│").split("│")] == [
         "true",
