@@ -18,7 +18,7 @@ dpsql, and subjects known to be private or not.
 ``statistics``         Fisher's exact test on thinned counts
 ``verdict``            the result of an audit, in words
 ``subject``            one mechanism of the catalogue with its claim
-``subjects``           the mechanisms of dpsql
+``shipped``            the registered mechanisms of dpsql as subjects
 ``mistakes``           mechanisms with a known verdict, most of them incorrect
 ``end_to_end``         whole statements on the data and on the data without one unit
 ``report``             a campaign as plain data, text and p-value curves

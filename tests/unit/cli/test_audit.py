@@ -201,11 +201,10 @@ def test_a_statement_without_noise_is_caught(
 ) -> None:
     import numpy as np
 
-    from dpsql.mechanisms import measure, top_k
+    from dpsql.mechanisms import NoiseSource
 
-    silent = lambda _noise, _scale, _bits, size, _entropy: np.zeros(size, dtype=np.int64)  # noqa: E731
-    monkeypatch.setattr(measure, "draw", silent)
-    monkeypatch.setattr(top_k, "noise_of", lambda *_: (lambda n: np.zeros(n, dtype=np.int64), None))
+    silent = lambda _source, _noise, _scale, _bits, size: np.zeros(size, dtype=np.int64)  # noqa: E731
+    monkeypatch.setattr(NoiseSource, "draw", silent)
     ask(shop, TOP)
     assert main(["audit", "-f", "q.sql", "--trials", "100"]) == ExitCode.QUERY_FAILED
     out, err = capsys.readouterr()
