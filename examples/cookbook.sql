@@ -68,7 +68,7 @@ GROUP BY region
 ORDER BY n
 LIMIT 3;
 
--- 8. A key nobody declared. The sentence itself is private until enough patients share it, which costs delta.
+-- 8. A key whose values are not declared. The sentence itself is private until enough patients share it, which costs delta.
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5, delta = 1e-7)
   note,
   COUNT(DISTINCT patient_id) AS n

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dpsql import mechanisms
 from dpsql.estimates import (
     Combined,
     choose_strategy,
-    count_offset,
     from_measurements,
-    laplace_variance,
     split_measuring,
 )
-from dpsql.privacy import Charge
+from dpsql.privacy import PrivacyLoss
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,19 +24,18 @@ if TYPE_CHECKING:
     from dpsql.engines import Counts
     from dpsql.estimates import MeasuringPlan
 
-    Combine = Callable[[mechanisms.Laplace | None, mechanisms.Anchor | None], Combined]
+    Combine = Callable[[mechanisms.Measured | None], Combined]
     Strategy = Callable[[Fraction], str]
 
 __all__ = [
     "confidence_of",
     "divide",
     "each_or_anchor",
-    "half_width",
     "measure",
+    "measurement",
     "plain",
     "predicted",
     "share_of",
-    "stddev",
     "taken",
     "wanted",
 ]
@@ -82,32 +78,39 @@ def measure(
     ordering: int,
     strategy: Strategy,
     combine: Combine,
-) -> tuple[tuple[Combined | None, ...], Charge]:
-    """Measure the counts of the selected groups; return the estimates by count, and their charge.
+) -> tuple[tuple[Combined | None, ...], PrivacyLoss]:
+    """Measure the counts of the selected groups; return the estimates by count, and their privacy loss.
 
     `strategy` returns EACH or ANCHOR for the scale of the ordering count. `combine` joins the measurement of
     that count with its gaps; it gets no measurement if no group was selected.
     """
     size = len(index)
-    charge = Charge()
+    loss = PrivacyLoss()
     estimates: list[Combined | None] = [None] * len(plan.counts)
     for place, epsilon in parts.items():
         count = plan.counts[place]
         if size == 0:
-            estimates[place] = combine(None, None)
+            estimates[place] = combine(None)
             continue
         exact = counts.n[place][index]
-        scale = size * Fraction(count.bound) / epsilon
-        orders = plan.counts[place] == plan.counts[ordering]
-        if orders and strategy(scale) == "ANCHOR":
-            total = mechanisms.anchor(exact, scale, sensitivity=count.bound)
-            charge += total.charge
-            estimates[place] = combine(None, total)
-        else:
-            each = mechanisms.laplace(exact, scale, sensitivity=count.bound)
-            charge += each.charge
-            estimates[place] = combine(each, None) if orders else plain(plan, each)
-    return tuple(estimates), charge
+        orders = count == plan.counts[ordering]
+        mechanism = mechanisms.Laplace.plan(size, epsilon, sensitivity=count.bound)
+        if orders and strategy(mechanism.scale) == "ANCHOR":
+            mechanism = mechanisms.Laplace.plan(size, epsilon, sensitivity=count.bound, total=True)
+        measured = mechanism.run(exact)
+        loss += measured.loss
+        estimates[place] = combine(measured) if orders else plain(plan, measured)
+    return tuple(estimates), loss
+
+
+def measurement(measured: mechanisms.Measured | None) -> dict[str, Any]:
+    """Return the arguments that pass a measurement to the estimates of `dpsql.estimates`."""
+    if measured is None:
+        return {}
+    noise = {"measuring_scale": measured.plan.scale, "measuring_resolution": measured.plan.resolution}
+    if measured.plan.total:
+        return {**noise, "anchor_total": float(measured.value[0])}
+    return {**noise, "each": measured.value}
 
 
 def taken(estimates: Combined, rows: NDArray[np.int64]) -> Combined:
@@ -140,17 +143,6 @@ def each_or_anchor(
     )
 
 
-def stddev(scale: Fraction) -> float:
-    """Predict the standard deviation of a count with Laplace noise of this scale, on its grid."""
-    return math.sqrt(laplace_variance(scale, mechanisms.usual_grid("laplace", scale)))
-
-
-def half_width(plan: Plan, scale: Fraction) -> float:
-    """Predict half the width of the interval of a count with Laplace noise of this scale."""
-    grid = mechanisms.usual_grid("laplace", scale)
-    return count_offset(scale, confidence_of(plan), resolution=grid)
-
-
 def predicted(
     plan: Plan, phases: MeasuringPlan, parts: dict[int, Fraction], ordering: int
 ) -> tuple[float | None, float | None]:
@@ -161,12 +153,14 @@ def predicted(
     if plan.counts[place] == plan.counts[ordering] and plan.domain_size != 1:
         return phases.predicted_stddev, phases.half_width(confidence_of(plan))
     # Gaps are those of the ordering count; of another count each group is measured separately.
-    scale = phases.k * Fraction(plan.counts[place].bound) / epsilon
-    return stddev(scale), half_width(plan, scale)
+    noise = mechanisms.Laplace.plan(phases.k, epsilon, sensitivity=plan.counts[place].bound)
+    return noise.stddev, noise.half_width(confidence_of(plan))
 
 
-def plain(plan: Plan, each: mechanisms.Laplace) -> Combined:
-    """Estimate counts from their measurements alone."""
+def plain(plan: Plan, each: mechanisms.Measured | None) -> Combined:
+    """Estimate counts from their measurements alone; None: there is no group."""
+    if each is None:
+        return from_measurements([], scale=1, confidence=confidence_of(plan))
     return from_measurements(
-        each.value, scale=each.scale, resolution=each.resolution, confidence=confidence_of(plan)
+        each.value, scale=each.plan.scale, resolution=each.plan.resolution, confidence=confidence_of(plan)
     )

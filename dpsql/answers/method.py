@@ -11,14 +11,14 @@ if TYPE_CHECKING:
 
     from dpsql.engines import Counts
     from dpsql.estimates import Combined
-    from dpsql.privacy import Charge
+    from dpsql.privacy import Charge, PrivacyLoss
 
 __all__ = ["Method", "NoisyResult"]
 
 
 @dataclass(frozen=True, slots=True)
 class NoisyResult:
-    """The release of a method: everything in it is differentially private, at `charge`.
+    """The release of a method: everything in it is differentially private, at this loss.
 
     `rows` are positions of the released groups among the candidates, in release order: that of noisy values
     (ties by random ranks), of a public order, or of the keys, never that of the engine; `gap` and
@@ -27,10 +27,15 @@ class NoisyResult:
     """
 
     rows: NDArray[np.int64]
-    charge: Charge
+    loss: PrivacyLoss
     counts: tuple[Combined | None, ...]
     gap: NDArray[np.float64] | None = None
     p_value: NDArray[np.float64] | None = None
+
+    @property
+    def charge(self) -> Charge:
+        """What was spent, by basic composition."""
+        return self.loss.charge
 
 
 @dataclass(frozen=True, slots=True)

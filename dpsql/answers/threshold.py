@@ -14,7 +14,7 @@ from dpsql.answers.top_k import NOISE, Noise
 from dpsql.estimates import Combined, SparseVectorLaw, from_threshold, sparse_vector_error
 from dpsql.language import AboveThreshold, TopK
 from dpsql.mechanisms.sparse_vector_plan import SparseVectorPlan, sparse_vector_plan
-from dpsql.privacy import Charge
+from dpsql.privacy import Charge, PrivacyLoss
 
 if TYPE_CHECKING:
     from dpsql.analysis import Plan
@@ -214,8 +214,7 @@ class SparseVectors:
                 threshold_scale=found.threshold_scale,
             )
 
-        def combine(each: mechanisms.Laplace | None, anchor: mechanisms.Anchor | None) -> Combined:
-            measured = each or anchor
+        def combine(measured: mechanisms.Measured | None) -> Combined:
             return from_threshold(
                 found.gap,
                 self._threshold,
@@ -223,20 +222,19 @@ class SparseVectors:
                 threshold_scale=found.threshold_scale,
                 noise=self.noise,
                 resolution=found.resolution,
-                each=None if each is None else each.value,
-                anchor_total=None if anchor is None else anchor.total,
-                measuring_scale=None if measured is None else measured.scale,
-                measuring_resolution=None if measured is None else measured.resolution,
                 confidence=measuring.confidence_of(self.plan),
+                **measuring.measurement(measured),
             )
 
-        estimates, charge = measuring.measure(
+        estimates, loss = measuring.measure(
             self.plan, counts, found.index, self.parts, self.selection.count, strategy, combine
         )
         place = self.selection.count
         if estimates[place] is None:
-            estimates = (*estimates[:place], combine(None, None), *estimates[place + 1 :])
-        return NoisyResult(found.index, found.charge + charge, estimates, found.gap)
+            estimates = (*estimates[:place], combine(None), *estimates[place + 1 :])
+        return NoisyResult(
+            found.index, PrivacyLoss.of(found.charge.epsilon, found.charge.delta) + loss, estimates, found.gap
+        )
 
 
 class HybridVector(SparseVectors):

@@ -22,7 +22,7 @@ from dpsql.estimates import (
     from_measurements,
     from_top_k,
 )
-from dpsql.privacy import Charge
+from dpsql.privacy import Charge, PrivacyLoss
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -39,8 +39,10 @@ _NOTE = "fewer rows than asked for may come: a key is shown only when no single 
 def _delta(plan: Plan) -> Fraction:
     delta = plan.options.delta
     if delta is None:
+        keys = [output.name[:60] for output in plan.outputs if output.kind == "key"]
+        declared = "all declared" if len(keys) > 1 else "declared"
         raise plan.query.source.refuse(
-            "nobody declared which values the keys can have, so a delta is needed",
+            f"the values of {' and '.join(keys) or 'the keys'} are not {declared}, so a delta is needed",
             plan.query.tree.args.get("group"),
             "OPTIONS (delta = 1e-6), or the owner declares the keys in [tables.NAME.domain]",
         )
@@ -160,31 +162,27 @@ class LimitedDomain:
                 measuring_scale=scale,
             )
 
-        def combine(each: mechanisms.Laplace | None, anchor: mechanisms.Anchor | None) -> Combined:
-            measured = each or anchor
+        def combine(measured: mechanisms.Measured | None) -> Combined:
             if measured is None:
                 return from_measurements([], scale=1, confidence=measuring.confidence_of(self.plan))
-            if size < 2 and each is not None:
-                return measuring.plain(self.plan, each)
+            if size < 2:
+                return measuring.plain(self.plan, measured)
             # The last gap ends at a private cutoff, which is treated like the next group.
             return from_top_k(
                 found.gap,
                 size,
                 scale=found.scale,
                 resolution=found.resolution,
-                each=None if each is None else each.value,
-                anchor_total=None if anchor is None else anchor.total,
-                measuring_scale=measured.scale,
-                measuring_resolution=measured.resolution,
                 confidence=measuring.confidence_of(self.plan),
+                **measuring.measurement(measured),
             )
 
-        estimates, charge = measuring.measure(
+        estimates, loss = measuring.measure(
             self.plan, counts, index, self.parts, self.selection.count, strategy, combine
         )
         return NoisyResult(
             index,
-            found.charge + charge,
+            PrivacyLoss.of(found.charge.epsilon, found.charge.delta) + loss,
             estimates,
             found.gap,
             significance(found.gap, found.scale, "exponential"),
@@ -254,16 +252,15 @@ class TopStable:
         shown = pa.table({name: picked(counts.keys.column(name), index) for name in counts.keys.column_names})
         index = index[pc.sort_indices(shown, sort_keys=by).to_numpy()] if len(index) else index
 
-        def combine(each: mechanisms.Laplace | None, anchor: mechanisms.Anchor | None) -> Combined:
-            del anchor
-            if each is None:
+        def combine(measured: mechanisms.Measured | None) -> Combined:
+            if measured is None:
                 return from_measurements([], scale=1, confidence=measuring.confidence_of(self.plan))
-            return measuring.plain(self.plan, each)
+            return measuring.plain(self.plan, measured)
 
-        estimates, charge = measuring.measure(
+        estimates, loss = measuring.measure(
             self.plan, counts, index, self.parts, self.selection.count, lambda _: "EACH", combine
         )
-        return NoisyResult(index, found.charge + charge, estimates)
+        return NoisyResult(index, PrivacyLoss.of(found.charge.epsilon, found.charge.delta) + loss, estimates)
 
 
 def _stable(

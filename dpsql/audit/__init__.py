@@ -18,18 +18,19 @@ dpsql, and subjects known to be private or not.
 ``statistics``         Fisher's exact test on thinned counts
 ``verdict``            the result of an audit, in words
 ``subject``            one mechanism of the catalogue with its claim
-``subjects``           the mechanisms of dpsql
+``shipped``            the registered mechanisms of dpsql as subjects
 ``mistakes``           mechanisms with a known verdict, most of them incorrect
-``curves``, ``report``, ``report_html``  p-value curves in characters; JSON; HTML
+``end_to_end``         whole statements on the data and on the data without one unit
+``report``             a campaign as plain data, text and p-value curves
+``report_html``        a campaign as an HTML page
 =====================  =================================================================
 """
 
 from dpsql.audit.catalogue import CATALOGUE, EPSILONS, Campaign, Outcome, campaign
-from dpsql.audit.curves import figure, strip
 from dpsql.audit.detector import detect
 from dpsql.audit.inputs import Pair, pairs
 from dpsql.audit.outputs import CHARGE, read
-from dpsql.audit.report import as_data, verdict_data
+from dpsql.audit.report import as_data, as_text, figure, strip, verdict_data
 from dpsql.audit.report_html import as_html
 from dpsql.audit.subject import Subject
 from dpsql.audit.verdict import Counterexample, PValues, Verdict
@@ -47,6 +48,7 @@ __all__ = [
     "Verdict",
     "as_data",
     "as_html",
+    "as_text",
     "campaign",
     "detect",
     "figure",

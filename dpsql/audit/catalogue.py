@@ -7,11 +7,13 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from multiprocessing import get_context
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dpsql.audit.mistakes import SUBJECTS as KNOWN
-from dpsql.audit.subjects import SUBJECTS as SHIPPED
+from dpsql.audit.shipped import SHIPPED
+from dpsql.audit.subjects import SUBJECTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CATALOGUE", "EPSILONS", "Campaign", "Outcome", "campaign"]
 
-CATALOGUE: tuple[Subject, ...] = (*SHIPPED, *KNOWN)
+CATALOGUE: tuple[Subject, ...] = (*SHIPPED, *SUBJECTS, *KNOWN)
 """All subjects: every mechanism of dpsql, private ones from the literature, and known mistakes."""
 
 EPSILONS = (Fraction(1, 5), Fraction(7, 10), Fraction(3, 2))
@@ -53,23 +55,14 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Campaign:
-    """The audits of several subjects.
-
-    Attributes
-    ----------
-    outcomes
-        By subject, then by epsilon.
-    confidence
-        Of each verdict; all of them together hold with confidence 1 - `error_rate`.
-    error_rate
-        Familywise error rate: the chance that any correct subject is accused.
-    seconds
-        Duration of the campaign.
-    """
+    """The audits of several subjects."""
 
     outcomes: tuple[Outcome, ...]
+    """By subject, then by epsilon."""
     confidence: float
+    """Of each verdict; all of them together hold with confidence 1 - `error_rate`."""
     error_rate: float
+    """Familywise error rate: the chance that any correct subject is accused."""
     seconds: float
 
     @property
@@ -112,11 +105,11 @@ def campaign(
     confidence = 1 - error_rate / max(len(tasks), 1)
     top = 1.6 * float(max(epsilons, default=Fraction(1)))
     grid = [round(top * i / 24, 3) for i in range(1, 25)]
-    task = _Task(trials, confidence, grid)
+    audit = partial(_audit, trials=trials, confidence=confidence, epsilons=grid)
     verdicts = (
-        _spread(tasks, task, processes)
+        _spread(tasks, audit, processes)
         if processes > 1 and entropy is None and all(one in CATALOGUE for one, _ in tasks)
-        else (task.audit(subject, epsilon, entropy=entropy) for subject, epsilon in tasks)
+        else (audit(subject, epsilon, entropy=entropy) for subject, epsilon in tasks)
     )
     outcomes = []
     for number, (subject, epsilon) in enumerate(tasks, 1):
@@ -126,40 +119,20 @@ def campaign(
     return Campaign(tuple(outcomes), confidence, error_rate, time.perf_counter() - started)
 
 
-@dataclass(frozen=True, slots=True)
-class _Task:
-    trials: int
-    confidence: float
-    grid: list[float]
-
-    def audit(
-        self,
-        subject: Subject,
-        epsilon: Fraction,
-        *,
-        entropy: Entropy | None = None,
-        threads: int | None = None,
-    ) -> Verdict:
-        return subject.audit(
-            epsilon,
-            trials=self.trials,
-            confidence=self.confidence,
-            epsilons=self.grid,
-            entropy=entropy,
-            threads=threads,
-        )
-
-    def known(self, place: int, epsilon: Fraction) -> Verdict:
-        """Audit a subject named by its place in the catalogue: its functions cannot be pickled."""
-        return self.audit(CATALOGUE[place], epsilon, threads=1)
+def _audit(subject: Subject | int, epsilon: Fraction, **settings: Any) -> Verdict:  # noqa: ANN401  of `audit`
+    """Audit a subject, or one named by its place in the catalogue, since its functions cannot be pickled."""
+    chosen = CATALOGUE[subject] if isinstance(subject, int) else subject
+    return chosen.audit(epsilon, **settings)
 
 
-def _spread(tasks: Sequence[tuple[Subject, Fraction]], task: _Task, processes: int) -> Iterator[Verdict]:
+def _spread(
+    tasks: Sequence[tuple[Subject, Fraction]], audit: Callable[..., Verdict], processes: int
+) -> Iterator[Verdict]:
     """Audit in several processes, for small numpy operations hold the interpreter's lock."""
     pool = ProcessPoolExecutor(min(processes, len(tasks)), get_context("spawn"), _ignore_sigint)
     try:
         places = [(CATALOGUE.index(subject), epsilon) for subject, epsilon in tasks]
-        for future in [pool.submit(task.known, *place) for place in places]:
+        for future in [pool.submit(audit, *place, threads=1) for place in places]:
             yield future.result()
     finally:
         pool.shutdown(cancel_futures=True)

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dpsql.audit.event_selection import SelectedEvent
-    from dpsql.audit.inputs import Adjacency, Pair
+    from dpsql.audit.inputs import Pair
     from dpsql.audit.sequential_halving import Mechanism
+    from dpsql.mechanisms.audited import Adjacency
     from dpsql.noise import Entropy
     from dpsql.privacy import Number
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
 from dpsql.audit.statistics import uniforms
 from dpsql.errors import ProgrammingError
+from dpsql.mechanisms.audited import Adjacency
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
     from dpsql.noise import Entropy
 
 __all__ = ["LENGTHS", "Adjacency", "Pair", "pairs"]
-
-Adjacency = Literal["general", "monotone", "one"]
-"""How one unit changes counts: each in any direction, all in the same direction, or only one count."""
 
 LENGTHS = (5, 10)
 """Numbers of counts: few, so that a counterexample can be checked by hand."""

@@ -26,28 +26,19 @@ _NUMBER = "a number"
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Outputs:
-    """The outputs of a batch of runs.
-
-    Attributes
-    ----------
-    trials
-        How many runs.
-    labels
-        Categorical parts by name: integers or text, of shape (trials, width). Negative or empty means
-        missing.
-    values
-        Numeric parts by name: float64, of shape (trials, width). NaN means missing.
-    epsilon
-        The charge that each run reports, float64 of shape (trials,); None if it reports none.
-    delta
-        The delta charged by every run; None if none is reported.
-    """
+    """The outputs of a batch of runs."""
 
     trials: int
+    """How many runs."""
     labels: Mapping[str, NDArray[Any]]
+    """Categorical parts by name: integers or text, of shape (trials, width). Negative or empty means missing.
+    """
     values: Mapping[str, NDArray[np.float64]]
+    """Numeric parts by name: float64, of shape (trials, width). NaN means missing."""
     epsilon: NDArray[np.float64] | None = None
+    """The charge that each run reports, float64 of shape (trials,); None if it reports none."""
     delta: float | None = None
+    """The delta charged by every run; None if none is reported."""
 
     def halves(self) -> tuple[Outputs, Outputs]:
         """Split the runs into a first and a second half."""

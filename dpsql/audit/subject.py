@@ -11,16 +11,17 @@ import numpy as np
 
 from dpsql.audit.detector import detect
 from dpsql.audit.sequential_halving import SMALL_EPSILON
+from dpsql.mechanisms.audited import levels
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from dpsql.audit.inputs import Adjacency, Pair
+    from dpsql.audit.inputs import Pair
     from dpsql.audit.verdict import Verdict
+    from dpsql.mechanisms.audited import Adjacency
     from dpsql.noise import Entropy
-    from dpsql.privacy import Number
 
 __all__ = ["Kind", "Subject", "first_hits", "levels", "repeated"]
 
@@ -106,15 +107,6 @@ class Subject:
 def repeated(counts: NDArray[np.int64], trials: int) -> NDArray[np.int64]:
     """Return the counts once for each run, as one array (without copying them)."""
     return np.broadcast_to(counts, (trials, len(counts)))
-
-
-def levels(epsilon: Number, *multiples: float, base: int = 1) -> list[int]:
-    """Return integer thresholds at multiples of 1/epsilon from the counts of the input patterns.
-
-    >>> levels(Fraction(1, 5), -1, 0, 1)
-    [-4, 1, 6]
-    """
-    return sorted({base + round(multiple / float(epsilon)) for multiple in multiples})
 
 
 def first_hits(

@@ -17,55 +17,34 @@ __all__ = ["Counterexample", "PValues", "Verdict"]
 
 @dataclass(frozen=True, slots=True)
 class PValues:
-    """The p-values of an event at one epsilon, in both directions.
-
-    Attributes
-    ----------
-    epsilon
-        The hypothesis: probabilities of the event differ by at most a factor e^epsilon (and delta).
-    forward
-        p-value of "no more than e^epsilon times as likely on the first input": small ones refute it.
-    backward
-        The same with the inputs exchanged.
-    """
+    """The p-values of an event at one epsilon, in both directions."""
 
     epsilon: float
+    """The hypothesis: probabilities of the event differ by at most a factor e^epsilon (and delta)."""
     forward: float
+    """p-value of "no more than e^epsilon times as likely on the first input": small ones refute it."""
     backward: float
+    """The same with the inputs exchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counterexample:
-    """Two adjacent inputs and the event that distinguishes them; it is likelier on `first`.
-
-    Attributes
-    ----------
-    pattern
-        How the inputs differ.
-    first, second
-        The inputs.
-    arguments
-        The mechanism's arguments.
-    event
-        The event.
-    epsilon, delta
-        What is claimed for it.
-    times_first, times_second
-        How often it happened in `trials` fresh runs on each.
-    trials
-        Runs on each input.
-    """
+    """Two adjacent inputs and the event that distinguishes them; it is likelier on `first`."""
 
     pattern: str
+    """How the inputs differ."""
     first: Any
     second: Any
     arguments: Mapping[str, Any]
     event: Event
     epsilon: float
     delta: float
+    """What is claimed for it."""
     times_first: int
     times_second: int
+    """How often it happened in `trials` fresh runs on each."""
     trials: int
+    """Runs on each input."""
 
     def words(self) -> str:
         """Describe the counterexample so that it can be checked by hand."""
@@ -85,49 +64,32 @@ class Counterexample:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The outcome of an audit.
-
-    Attributes
-    ----------
-    name
-        The mechanism.
-    epsilon, delta
-        What is claimed for the event that was tested.
-    violated
-        Whether the claim is refuted, with the confidence below.
-    p_value
-        Of the claim, on fresh runs; below 1 - confidence: refuted.
-    lower_bound
-        The true epsilon is at least this, with the same confidence (for the given delta).
-    confidence
-        Chance that a correct mechanism is not accused, and that the bound holds.
-    counterexample
-        The tested event and its inputs. If nothing is violated, the event that came closest.
-    curve
-        p-values for a range of epsilon, all from the same fresh runs.
-    trials
-        Runs of the last stage of the final test, on each input.
-    runs
-        Total number of runs, search included.
-    candidates
-        Number of pairs of inputs with arguments that were searched.
-    seconds
-        Duration of the audit.
-    """
+    """The outcome of an audit."""
 
     name: str
     epsilon: float
     delta: float
+    """What is claimed for the event that was tested."""
     violated: bool
+    """Whether the claim is refuted, with the confidence below."""
     p_value: float
+    """Of the claim, on fresh runs; below 1 - confidence: refuted."""
     lower_bound: float
+    """The true epsilon is at least this, with the same confidence (for the given delta)."""
     confidence: float
+    """Chance that a correct mechanism is not accused, and that the bound holds."""
     counterexample: Counterexample
+    """The tested event and its inputs. If nothing is violated, the event that came closest."""
     curve: tuple[PValues, ...]
+    """p-values for a range of epsilon, all from the same fresh runs."""
     trials: int
+    """Runs of the last stage of the final test, on each input."""
     runs: int
+    """Total number of runs, search included."""
     candidates: int
+    """Number of pairs of inputs with arguments that were searched."""
     seconds: float
+    """Duration of the audit."""
 
     def words(self) -> str:
         """Describe the outcome and its evidence."""

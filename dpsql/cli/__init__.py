@@ -9,11 +9,10 @@
 ``repl/``             the interactive shell
 ``output``            writes results to stdout or a file
 ``narrate``           writes messages, warnings and errors to stderr
-``render/``           results as text for people (table, Markdown) and for programs (CSV, JSON..)
 ``budget``, ``demo``  the commands of these names
 ``init/``             `dpsql init`, which reads names and types of columns, but no row
 ``check``             `dpsql check`, which is for the owner and prints private facts
-``audit/``            `dpsql audit`, which searches for violations of differential privacy
+``audit``             `dpsql audit`, which searches for violations of differential privacy
 ====================  ======================================================================
 """
 

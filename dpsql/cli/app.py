@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from dpsql import __version__
 from dpsql.cli import narrate
-from dpsql.cli.audit.command import audit_command
-from dpsql.cli.exits import ExitCode, exit_code, legend
-from dpsql.cli.output import FORMATS, Output, OutputFailedError, UnwritableError
+from dpsql.cli.audit import audit_command
+from dpsql.cli.budget import budget_command, release_command
+from dpsql.cli.check import check_command
+from dpsql.cli.exits import ExitCode, legend
+from dpsql.cli.init import init_command
+from dpsql.cli.output import FORMATS
 from dpsql.cli.settings import Settings
 from dpsql.cli.sources import META, InOrder, read, statements
-from dpsql.errors import Error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,9 +33,7 @@ __all__ = ["app", "main", "open_session"]
 
 def open_session(settings: Settings) -> Session:
     """Open a session on the database of the policy."""
-    from dpsql.policy import load
-
-    policy = load(settings.policy)  # what is wrong with it is told before the engines are imported
+    policy = settings.load_policy()
     from dpsql.session import Session
 
     return Session(policy, settings.analyst)
@@ -43,7 +44,10 @@ def _opened(settings: Settings) -> Iterator[Session]:
     session = open_session(settings)
     try:
         if not session.policy.analysts:
-            narrate.unverified()
+            narrate.warning(
+                "names of analysts are not verified: the policy lists none under [analysts], "
+                "so any name may ask"
+            )
         yield session
     finally:
         # All charges and releases are durable by now, so errors on closing are not reported.
@@ -79,24 +83,22 @@ Examples:
     help="The owner's policy file.",
 )
 @click.option("--analyst", metavar="NAME", help="Name of the analyst, which the ledger records.")
-@click.option(
-    "-c", "--command", "command", metavar="SQL", multiple=True, help="Run statements (separated by ;)."
-)
+@click.option("-c", "--command", metavar="SQL", multiple=True, help="Run statements (separated by ;).")
 @click.option(
     "-f",
     "--file",
-    "file",
     metavar="FILE",
     multiple=True,
     help="Run a file's statements; - is standard input. -c and -f run in the order given.",
 )
 @click.option(
     "--format",
-    "format_",
     type=click.Choice(FORMATS),
     help="How answers are written. [default: table on a terminal, else csv]",
 )
-@click.option("-o", "--output", metavar="FILE", help="Write answers to a file instead of standard output.")
+@click.option(
+    "-o", "--output", "target", metavar="FILE", help="Write answers to a file instead of standard output."
+)
 @click.option("--dry-run", is_flag=True, help="Show what each statement would cost; run nothing.")
 @click.option(
     "--partial",
@@ -112,20 +114,7 @@ Examples:
 )
 @click.version_option(__version__, message="%(prog)s %(version)s")
 @click.pass_context
-def app(
-    ctx: click.Context,
-    /,
-    *,
-    policy: str,
-    analyst: str | None,
-    command: tuple[str, ...],
-    file: tuple[str, ...],
-    format_: str | None,
-    output: str | None,
-    dry_run: bool,
-    partial: bool,
-    on_error: str,
-) -> int:
+def app(ctx: click.Context, /, *, dry_run: bool, partial: bool, **options: Any) -> int:  # noqa: ANN401  as declared above
     """Ask private data questions in SQL, with differential privacy.
 
     Without a command, -c or -f: an interactive shell. All statements given are parsed, analysed and
@@ -133,7 +122,7 @@ def app(
 
     Answers go to standard output, everything else (prices, warnings, errors) to standard error.
     """
-    settings = Settings(policy, analyst, format_, output, on_error)
+    settings = Settings(**{name: options[name] for name in Settings.__dataclass_fields__})
     ctx.obj = settings
     given = ctx.meta[META]
     if ctx.invoked_subcommand is not None:
@@ -146,13 +135,11 @@ def app(
         return _repl(settings)
     from dpsql.cli.batch import Batch
 
-    sources = read(given)
-    out = settings.output()
-    pieces = statements(sources)
+    pieces = statements(read(given))
     if not pieces:
         return ExitCode.OK
-    with _opened(settings) as session, closing(out):
-        return Batch(session, out, partial=partial, go_on=on_error == "continue").run(pieces, dry=dry_run)
+    with settings.answers() as out, _opened(settings) as session:
+        return Batch(session, out, partial=partial, go_on=settings.go_on).run(pieces, dry=dry_run)
 
 
 def _repl(settings: Settings) -> int:
@@ -160,203 +147,42 @@ def _repl(settings: Settings) -> int:
     from dpsql.cli.repl.line_input import reader
     from dpsql.cli.repl.loop import Repl, names_of
 
-    out = settings.output()
-    with _opened(settings) as session:
+    with settings.answers() as out, _opened(settings) as session:
         lines = reader(cache(partial(names_of, session)))
-        repl = Repl(session, out, lines, Path(settings.policy), go_on=settings.on_error == "continue")
+        repl = Repl(session, out, lines, Path(settings.policy), go_on=settings.go_on)
         try:
             return repl.run()
         finally:
             repl.output.close()
 
 
-@app.group("budget", invoke_without_command=True)
-@click.option("--json", "json_", is_flag=True, help="Print everything as one JSON object.")
-@click.option(
-    "--clear-failures",
-    is_flag=True,
-    help="For the owner: let analysts (or --analyst NAME) ask again after too many failed or cancelled ones.",
-)
-@click.pass_context
-def budget_command(ctx: click.Context, /, *, json_: bool, clear_failures: bool) -> int:
-    """Show what is spent, on what, and what is left."""
-    if ctx.invoked_subcommand is not None:
-        if json_ or clear_failures:
-            raise click.UsageError("--json and --clear-failures do not go with `check`")
-        return ExitCode.OK
-    settings: Settings = ctx.obj
-    if settings.format not in (None, "table", "json"):
-        raise click.UsageError("the budget is shown as a table or as JSON")
-    from dpsql.cli import budget
-    from dpsql.ledger import Ledger
-    from dpsql.policy import load
-
-    out = Output("table", settings.file)
-    out.check()
-    with Ledger.of(load(settings.policy)) as ledger:
-        if clear_failures:
-            budget.clear_failures(ledger, settings.analyst)
-        elif json_ or settings.format == "json":
-            out.write_text(budget.as_json(ledger, settings.analyst))
-        else:
-            out.write_text(budget.report(ledger, settings.analyst, out.style))
-    out.close()
-    return ExitCode.OK
-
-
-@budget_command.command("check")
-@click.pass_obj
-def budget_check(settings: Settings) -> int:
-    """Verify that the ledger is sound."""
-    from dpsql.cli import budget
-    from dpsql.ledger import Ledger
-    from dpsql.policy import load
-
-    with Ledger.of(load(settings.policy)) as ledger:
-        return budget.check(ledger)
-
-
-@app.command("release")
-@click.argument("number", type=click.IntRange(min=1))
-@click.pass_obj
-def release_command(settings: Settings, /, *, number: int) -> int:
-    """Show an earlier answer again, by its number in SHOW RELEASES."""
-    from dpsql.ledger import Ledger
-    from dpsql.policy import load
-    from dpsql.release import from_bytes
-
-    out = settings.output()
-    out.check()
-    with Ledger.of(load(settings.policy)) as ledger:
-        found = from_bytes(ledger.release(number, settings.analyst or "analyst"))
-    out.write(found.rows, found)
-    out.close()
-    return ExitCode.OK
-
-
-@app.command("init")
-@click.argument("sources", metavar="SOURCE...", nargs=-1, required=True)
-@click.option(
-    "--unit",
-    "units",
-    metavar="[TABLE=]COLUMN",
-    multiple=True,
-    help="The column that names whom to protect; PARENT.COLUMN if the table PARENT has it and COLUMN leads "
-    "there; ROW if each row is a unit of its own.",
-)
-@click.option("--unit-kind", metavar="WORD", help="What a unit is, such as patient.")
-@click.option("--public", metavar="TABLE", multiple=True, help="A table that everybody may see.")
-@click.option(
-    "--column",
-    "columns",
-    metavar="[TABLE.]COLUMN=TYPE",
-    multiple=True,
-    help="A column's type; a CSV file has none, and dpsql never guesses them from the rows.",
-)
-@click.option(
-    "--domain",
-    "domains",
-    metavar="[TABLE.]COLUMN=VALUES",
-    multiple=True,
-    help="A column's public values: a,b,c or 0..23 or TABLE.COLUMN of a public table.",
-)
-@click.option("--epsilon", metavar="X", help="All that can ever be spent. [default: 1]")
-@click.option("--delta", metavar="X", help="The same for delta, which undeclared keys need.")
-@click.option("--max-epsilon-per-query", metavar="X", help="The most one statement may take.")
-@click.option("--default-epsilon", metavar="X", help="What a statement takes that names none.")
-@click.option("--default-delta", metavar="X", help="The same for delta.")
-@click.pass_obj
-def init_command(
-    settings: Settings,
-    /,
-    *,
-    sources: tuple[str, ...],
-    units: tuple[str, ...],
-    unit_kind: str | None,
-    public: tuple[str, ...],
-    columns: tuple[str, ...],
-    domains: tuple[str, ...],
-    **amounts: str | None,
-) -> int:
-    """Write a commented policy for Parquet and CSV files or a DuckDB database.
-
-    Reads names and types of columns, but no row, and asks for what the flags leave open. The policy is
-    written to the file that -p names, which must not exist yet.
-    """
-    from dpsql.cli.init import command
-    from dpsql.cli.init.tables import InitOptions
-
-    given = tuple((name, text) for name, text in amounts.items() if text is not None)
-    return command.run(
-        settings.policy, InitOptions(sources, units, unit_kind, public, columns, domains, given)
-    )
-
-
-@app.command("check")
-@click.pass_obj
-def check_command(settings: Settings) -> int:
-    """For the owner: verify the policy against the data. Prints private facts.
-
-    Reads every column once as its declared type, and checks that unique facts hold, that domains hold every
-    value, and that every row has a privacy unit. Exit code 2 if the policy is not true of the data.
-    """
-    from dataclasses import replace
-
-    from dpsql.cli import check
-    from dpsql.policy import load
-
-    out = replace(settings, format=settings.format or "table").output()
-    with closing(out):
-        return check.run(load(settings.policy), out)
+for _command in (budget_command, release_command, init_command, check_command, audit_command):
+    app.add_command(_command)
 
 
 @app.command("demo")
 @click.pass_obj
 def demo_command(settings: Settings) -> int:
     """Take a tour of two minutes on data that comes with dpsql."""
-    from dataclasses import replace
-
     from dpsql.cli import demo
 
     folder = demo.copy_data()
     policy = str(folder / demo.POLICY)
-    out = replace(settings, format=settings.format or "table").output()
-    with _opened(replace(settings, policy=policy)) as session, closing(out):
+    with settings.answers("table") as out, _opened(replace(settings, policy=policy)) as session:
         code = demo.tour(session, out)
     narrate.say(f"\nData, policy and ledger are in {folder}. Go on with:\n  dpsql -p {policy}")
     return code
 
 
-app.add_command(audit_command)
-
-
 def main(args: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code. No traceback is shown: it could hold private values."""
+    """Run the command line and return its exit code."""
     try:
         result = app.main(args=args, prog_name="dpsql", standalone_mode=False)
         sys.stdout.flush()
         return int(result or 0)
-    except click.UsageError as problem:
-        command = problem.ctx.command_path if problem.ctx is not None else "dpsql"
-        text = problem.format_message()
-        narrate.error(text if "\nHint: " in text else f"{text}\nHint: {command} --help")
-        return ExitCode.USAGE
-    except (click.Abort, KeyboardInterrupt):
-        narrate.interrupted()
-        return ExitCode.INTERRUPTED
-    except UnwritableError as problem:
-        narrate.error(problem)
-        return ExitCode.USAGE
-    except OutputFailedError as problem:
-        narrate.error(f"{problem}\nHint: the same statement asked again gives the stored answer at no cost")
-        return ExitCode.QUERY_FAILED
     except BrokenPipeError:
         # The reader has closed the pipe. Python's own flush at the end must not fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return ExitCode.QUERY_FAILED
-    except Error as problem:
-        narrate.error(problem)
-        return exit_code(problem)
-    except Exception as problem:  # noqa: BLE001  no private value may reach the screen
-        narrate.bug(problem)
-        return ExitCode.QUERY_FAILED
+    except (Exception, KeyboardInterrupt) as problem:  # noqa: BLE001  no private value may reach the screen
+        return narrate.failure(problem)

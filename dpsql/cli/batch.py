@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dpsql.cli import narrate
-from dpsql.cli.exits import ExitCode, exit_code
-from dpsql.cli.output import ONE_RESULT, UnwritableError
+from dpsql.cli.exits import ExitCode, UnwritableError, exit_code
+from dpsql.cli.output import ONE_RESULT
 from dpsql.errors import BudgetExceeded, Error
+from dpsql.language import Set
 from dpsql.privacy import Charge
 from dpsql.render.figures import charged, left
-from dpsql.render.footer import footer
 from dpsql.render.grid import Style
-from dpsql.render.readable import price
+from dpsql.render.readable import amounts, footer, price
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from fractions import Fraction
 
     from dpsql.cli.output import Output
@@ -27,40 +27,22 @@ if TYPE_CHECKING:
 __all__ = ["Batch", "write_result"]
 
 
-@dataclass(frozen=True, slots=True)
-class _Priced:
-    piece: Piece
-    prepared: Prepared
-
-    @property
-    def setting(self) -> bool:
-        """Whether the statement is a SET, on which later prices depend."""
-        from dpsql.language import Set
-        from dpsql.prepared import PreparedCommand
-
-        return isinstance(self.prepared, PreparedCommand) and isinstance(self.prepared.command, Set)
+_Priced = list[tuple["Piece", "Prepared"]]
+"""Statements with their places, prepared and priced."""
 
 
 @dataclass(slots=True)
 class Batch:
-    """Prices statements together, then runs them one after the other.
-
-    Attributes
-    ----------
-    session
-        Whose budget pays.
-    output
-        Where the answers go.
-    partial
-        Run what fits when the whole does not.
-    go_on
-        Go on after a statement that failed (`--on-error continue`).
-    """
+    """Prices statements together, then runs them one after the other."""
 
     session: Session
+    """Whose budget pays."""
     output: Output
+    """Where the answers go."""
     partial: bool = False
+    """Run what fits when the whole does not."""
     go_on: bool = False
+    """Go on after a statement that failed (`--on-error continue`)."""
     _code: ExitCode = ExitCode.OK
 
     def run(self, pieces: Sequence[Piece], *, dry: bool = False) -> ExitCode:
@@ -78,49 +60,50 @@ class Batch:
                 return ExitCode.BUDGET_EXCEEDED
             self.output.open()
             self._run(priced)
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as problem:
             # Cancelling takes 10 ms; a second Ctrl-C must not interrupt it.
             self.session.cancel()
-            narrate.interrupted()
-            return ExitCode.INTERRUPTED
+            return narrate.failure(problem)
         return self._code
 
     # -- before
 
-    def _price(self, pieces: Sequence[Piece]) -> list[_Priced] | None:
+    def _price(self, pieces: Sequence[Piece]) -> _Priced | None:
         """Prepare every statement; None when one is wrong and the batch is to stop."""
-        before = self.session.defaults
+        before, priced, answers = self.session.defaults, [], 0
         try:
-            priced = self._prepare(pieces)
+            for piece in pieces:
+                try:
+                    prepared = self._prepare(piece)
+                except Error as problem:
+                    self._failed(problem, piece)
+                    if not self._goes_on(problem):
+                        if len(pieces) > 1:
+                            narrate.note("nothing was run")
+                        return None
+                else:
+                    priced.append((piece, prepared))
+                    answers += not _is_setting(prepared)
         finally:
             # A SET of the batch applies only from the moment when it runs.
             self.session.defaults = before
-        if priced is not None and self.output.format in ONE_RESULT:
-            answers = sum(not one.setting for one in priced)
-            if answers > 1:
-                raise UnwritableError(
-                    f"{self.output.format} holds one result, and there are {answers} statements"
-                )
+        if self.output.format in ONE_RESULT and answers > 1:
+            raise UnwritableError(
+                f"{self.output.format} holds one result, and there are {answers} statements"
+            )
         return priced
 
-    def _prepare(self, pieces: Sequence[Piece]) -> list[_Priced] | None:
-        priced = []
-        for piece in pieces:
-            try:
-                one = _Priced(piece, self.session.prepare(piece.text))
-                self._check_cap(one.prepared.price)
-                if one.setting:
-                    # Later prices depend on it, so it is applied for pricing too. It costs nothing.
-                    self.session.execute(one.prepared)
-            except Error as problem:
-                self._failed(problem, piece)
-                if not self.go_on and not (self.partial and isinstance(problem, BudgetExceeded)):
-                    if len(pieces) > 1:
-                        narrate.note("nothing was run")
-                    return None
-            else:
-                priced.append(one)
-        return priced
+    def _prepare(self, piece: Piece) -> Prepared:
+        prepared = self.session.prepare(piece.text)
+        self._check_cap(prepared.price)
+        if _is_setting(prepared):
+            # Later prices depend on it, so it is applied for pricing too. It costs nothing.
+            self.session.execute(prepared)
+        return prepared
+
+    def _goes_on(self, problem: Error) -> bool:
+        """Whether the statements after one that failed are run."""
+        return self.go_on or (self.partial and isinstance(problem, BudgetExceeded))
 
     def _check_cap(self, asked: Charge) -> None:
         """Raise the error that the ledger would raise for this statement, before any statement runs."""
@@ -133,7 +116,7 @@ class Batch:
                 "query",
             )
 
-    def _fits(self, priced: Sequence[_Priced], *, quiet: bool) -> bool:
+    def _fits(self, priced: _Priced, *, quiet: bool) -> bool:
         total = _sum(priced)
         remaining = self.session.budget().remaining
         if total.fits(remaining):
@@ -141,62 +124,57 @@ class Batch:
         if not self.partial or quiet:
             many = len(priced) > 1
             which = f"the {len(priced)} statements together ask" if many else "the statement asks"
-            text = f"{which} for {price(total)}, but only {_left(remaining)} is left"
+            text = f"{which} for {price(total)}, but only {amounts(remaining)} is left"
             if not quiet:
                 text += "; nothing was run"
                 text += "\nHint: --partial runs what fits, --dry-run shows each price" if many else ""
             narrate.error(text)
         return False
 
-    def _show(self, priced: Sequence[_Priced]) -> None:
+    def _show(self, priced: _Priced) -> None:
         import pyarrow as pa
 
-        prices = [one.prepared.price for one in priced]
-        people = self.output.for_people
+        prices = [prepared.price for _, prepared in priced]
+        shown: Callable[[Fraction], str | float] = (
+            charged if self.output.for_people else lambda amount: float(charged(amount))
+        )
         table = pa.table(
             {
                 "statement": pa.array(range(1, len(priced) + 1), pa.int64()),
-                "place": pa.array([one.piece.where for one in priced], pa.string()),
-                "epsilon": [_shown(one.epsilon, people=people) for one in prices],
-                "delta": [_shown(one.delta, people=people) for one in prices],
-                "text": pa.array([" ".join(one.piece.text.split()) for one in priced], pa.string()),
+                "place": pa.array([piece.where for piece, _ in priced], pa.string()),
+                "epsilon": [shown(one.epsilon) for one in prices],
+                "delta": [shown(one.delta) for one in prices],
+                "text": pa.array([" ".join(piece.text.split()) for piece, _ in priced], pa.string()),
             }
         )
         self.output.write(table, None)
         remaining = self.session.budget().remaining
-        narrate.note(f"together {price(_sum(priced))}; {_left(remaining)} is left; nothing was run")
+        narrate.note(f"together {price(_sum(priced))}; {amounts(remaining)} is left; nothing was run")
 
     # -- running
 
-    def _run(self, priced: Sequence[_Priced]) -> None:
-        many = len(priced) > 1
-        for i, one in enumerate(priced, 1):
-            if many:
-                cost = f": {price(one.prepared.price)}" if one.prepared.private else ""
-                narrate.note(f"statement {i} of {len(priced)} ({one.piece.where}){cost}")
-            if self.partial and not self._affordable(one):
+    def _run(self, priced: _Priced) -> None:
+        for i, (piece, prepared) in enumerate(priced, 1):
+            if len(priced) > 1:
+                cost = f": {price(prepared.price)}" if prepared.private else ""
+                narrate.note(f"statement {i} of {len(priced)} ({piece.where}){cost}")
+            if self.partial and not prepared.price.fits(remaining := self.session.budget().remaining):
+                narrate.note(f"left out: {price(prepared.price)} asked, {amounts(remaining)} left")
+                self._code = self._code or ExitCode.BUDGET_EXCEEDED
                 continue
             try:
-                answer = self.session.execute(one.prepared)
+                answer = self.session.execute(prepared)
             except Error as problem:
-                self._failed(problem, one.piece)
-                if self.go_on or (self.partial and isinstance(problem, BudgetExceeded)):
+                self._failed(problem, piece)
+                if self._goes_on(problem):
                     continue
                 if i < len(priced):
                     narrate.note(f"{len(priced) - i} statements were not run")
                 break
             write_result(self.session, self.output, answer)
-        if any(one.prepared.private for one in priced):
+        if any(prepared.private for _, prepared in priced):
             budget = self.session.budget()
             narrate.note(f"epsilon {left(budget.remaining.epsilon)} of {left(budget.total.epsilon)} left")
-
-    def _affordable(self, one: _Priced) -> bool:
-        remaining = self.session.budget().remaining
-        if one.prepared.price.fits(remaining):
-            return True
-        narrate.note(f"left out: {price(one.prepared.price)} asked, {_left(remaining)} left")
-        self._code = self._code or ExitCode.BUDGET_EXCEEDED
-        return False
 
     def _failed(self, problem: Error, piece: Piece) -> None:
         narrate.error(problem, where=piece.where if piece.origin != "-c" else "", line=piece.line)
@@ -215,14 +193,12 @@ def write_result(session: Session, output: Output, answer: StatementResult) -> N
         narrate.note(footer(release, total, Style()))
 
 
-def _shown(amount: Fraction, *, people: bool) -> str | float:
-    return charged(amount) if people else float(charged(amount))
+def _is_setting(prepared: Prepared) -> bool:
+    """Whether the statement is a SET, on which later prices depend."""
+    from dpsql.prepared import PreparedCommand
+
+    return isinstance(prepared, PreparedCommand) and isinstance(prepared.command, Set)
 
 
-def _sum(priced: Sequence[_Priced]) -> Charge:
-    return sum((one.prepared.price for one in priced), Charge())
-
-
-def _left(remaining: Charge) -> str:
-    text = f"epsilon {left(remaining.epsilon)}"
-    return text + (f", delta {left(remaining.delta)}" if remaining.delta else "")
+def _sum(priced: _Priced) -> Charge:
+    return sum((prepared.price for _, prepared in priced), Charge())

@@ -1,32 +1,93 @@
-"""`dpsql budget`: what is spent, on what, what is left; and whether the ledger is sound."""
+"""`dpsql budget` and `dpsql release`: what the ledger holds, and whether it is sound."""
 
 from __future__ import annotations
 
-import json
+from collections import Counter, defaultdict
+from fractions import Fraction
 from typing import TYPE_CHECKING
+
+import click
 
 from dpsql.cli import narrate
 from dpsql.cli.exits import ExitCode
-from dpsql.render.cells import escape_controls
-from dpsql.render.figures import charged, left
-from dpsql.render.grid import Column, Style, box, fit
-from dpsql.render.spending import chart
+from dpsql.render.grid import column, draw
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from fractions import Fraction
 
+    from dpsql.cli.settings import Settings
     from dpsql.ledger import Budget, Entry, Ledger
     from dpsql.privacy import Charge
+    from dpsql.render.grid import Style
 
-__all__ = ["as_json", "check", "clear_failures", "report"]
+__all__ = ["budget_command", "release_command"]
 
 _SHOWN = 20
 """Entries the report lists; `--json` has them all."""
 
 
-def report(ledger: Ledger, analyst: str | None, style: Style) -> str:
+@click.group("budget", invoke_without_command=True)
+@click.option("--json", "json_", is_flag=True, help="Print everything as one JSON object.")
+@click.option(
+    "--clear-failures",
+    is_flag=True,
+    help="For the owner: let analysts (or --analyst NAME) ask again after too many failed or cancelled ones.",
+)
+@click.pass_context
+def budget_command(ctx: click.Context, /, *, json_: bool, clear_failures: bool) -> int:
+    """Show what is spent, on what, and what is left."""
+    if ctx.invoked_subcommand is not None:
+        if json_ or clear_failures:
+            raise click.UsageError("--json and --clear-failures do not go with `check`")
+        return ExitCode.OK
+    settings: Settings = ctx.obj
+    if settings.format not in (None, "table", "json"):
+        raise click.UsageError("the budget is shown as a table or as JSON")
+    with settings.answers("table") as out, settings.open_ledger() as ledger:
+        if clear_failures:
+            ledger.clear_failures(settings.analyst)
+            narrate.note(
+                f"failed and cancelled statements of {settings.analyst or 'every analyst'} are cleared"
+            )
+        elif json_ or settings.format == "json":
+            out.write_text(_as_json(ledger, settings.analyst))
+        else:
+            out.write_text(_report(ledger, settings.analyst, out.style))
+    return ExitCode.OK
+
+
+@budget_command.command("check")
+@click.pass_obj
+def budget_check(settings: Settings) -> int:
+    """Verify that the ledger is sound."""
+    with settings.open_ledger() as ledger:
+        problems = ledger.check()
+    for problem in problems:
+        narrate.error(problem)
+    if problems:
+        return ExitCode.DATABASE
+    narrate.note("the ledger is sound: every total is the sum of its entries, every release is charged")
+    return ExitCode.OK
+
+
+@click.command("release")
+@click.argument("number", type=click.IntRange(min=1))
+@click.pass_obj
+def release_command(settings: Settings, /, *, number: int) -> int:
+    """Show an earlier answer again, by its number in SHOW RELEASES."""
+    from dpsql.release import from_bytes
+
+    with settings.answers() as out:
+        with settings.open_ledger() as ledger:
+            found = from_bytes(ledger.release(number, settings.analyst or "analyst"))
+        out.write(found.rows, found)
+    return ExitCode.OK
+
+
+def _report(ledger: Ledger, analyst: str | None, style: Style) -> str:
     """Draw the budget, the spending over time and the latest entries."""
+    from dpsql.render.plots import chart
+
     budget = ledger.budget(analyst)
     entries = ledger.entries(analyst)
     text = _amounts(budget, style)
@@ -43,63 +104,66 @@ def report(ledger: Ledger, analyst: str | None, style: Style) -> str:
 
 
 def _amounts(budget: Budget, style: Style) -> str:
-    # What is spent is rounded up, what there is and what is left down.
-    def row(part: str) -> list[str]:
-        spent, remaining, total = (
-            getattr(charge, part) for charge in (budget.spent, budget.remaining, budget.total)
-        )
-        return [part, charged(spent), left(remaining), left(total)]
+    from dpsql.render.figures import charged, left
 
     parts = ["epsilon", "delta"] if budget.total.delta else ["epsilon"]
-    cells = list(zip(*map(row, parts), strict=True))
-    heads = ("", "spent", "remaining", "total")
+    # What is spent is rounded up, what there is and what is left down.
+    amounts = {
+        "spent": (budget.spent, charged),
+        "remaining": (budget.remaining, left),
+        "total": (budget.total, left),
+    }
     columns = [
-        Column(name, list(cell), right=i > 0) for i, (name, cell) in enumerate(zip(heads, cells, strict=True))
+        column(name, [rounded(getattr(charge, part)) for part in parts], style, number=True)
+        for name, (charge, rounded) in amounts.items()
     ]
-    return box(columns, style)
+    return draw([column("", parts, style), *columns], style)
 
 
 def _shares(what: str, entries: Sequence[tuple[str, Entry]], style: Style) -> str:
     """Show what was spent by analyst or by mechanism, the most first."""
-    spent: dict[str, Fraction] = {}
-    asked: dict[str, int] = {}
+    from dpsql.render.figures import charged
+
+    spent: dict[str, Fraction] = defaultdict(Fraction)
+    asked = Counter(name for name, _ in entries)
     for name, entry in entries:
-        spent[name] = spent.get(name, entry.charged.epsilon * 0) + entry.charged.epsilon
-        asked[name] = asked.get(name, 0) + 1
+        spent[name] += entry.charged.epsilon
     names = sorted(spent, key=lambda name: (-spent[name], name))
     columns = [
-        Column(f"by {what}", [escape_controls(name, style.encoding) for name in names]),
-        Column("statements", [str(asked[name]) for name in names], right=True, firm=True),
-        Column("epsilon", [charged(spent[name]) for name in names], right=True, firm=True),
+        column(f"by {what}", names, style),
+        column("statements", [str(asked[name]) for name in names], style, number=True),
+        column("epsilon", [charged(spent[name]) for name in names], style, number=True),
     ]
-    return box(fit(columns, style)[0], style)
+    return draw(columns, style)
 
 
 def _list(entries: Sequence[Entry], style: Style) -> str:
-    # States are not shown: whether a statement failed is for the owner alone.
-    def column(name: str, cells: list[str], *, number: bool = False) -> Column:
-        shown = [escape_controls(" ".join(cell.split()), style.encoding) for cell in cells]
-        return Column(name, shown, right=number, firm=number)
+    from dpsql.render.figures import charged
 
+    # States are not shown: whether a statement failed is for the owner alone.
     columns = [
-        column("entry", [str(e.entry) for e in entries], number=True),
-        column("when (UTC)", [f"{e.when:%Y-%m-%d %H:%M}" for e in entries]),
-        column("analyst", [e.analyst for e in entries]),
-        column("epsilon", [charged(e.charged.epsilon) for e in entries], number=True),
-        column("delta", [charged(e.charged.delta) for e in entries], number=True),
-        column("mechanism", [e.mechanism for e in entries]),
-        column("statement", [e.statement for e in entries]),
+        column("entry", [str(e.entry) for e in entries], style, number=True),
+        column("when (UTC)", [f"{e.when:%Y-%m-%d %H:%M}" for e in entries], style),
+        column("analyst", [" ".join(e.analyst.split()) for e in entries], style),
+        column("epsilon", [charged(e.charged.epsilon) for e in entries], style, number=True),
+        column("delta", [charged(e.charged.delta) for e in entries], style, number=True),
+        column("mechanism", [e.mechanism for e in entries], style),
+        column("statement", [" ".join(e.statement.split()) for e in entries], style),
     ]
     if not any(e.charged.delta for e in entries):
         columns.pop(4)
-    return box(fit(columns, style)[0], style)
+    return draw(columns, style)
 
 
-def as_json(ledger: Ledger, analyst: str | None) -> str:
+def _as_json(ledger: Ledger, analyst: str | None) -> str:
     """Write the budget and all entries as one JSON object, oldest entry first.
 
     Amounts are numbers, rounded against the analyst, and under `exact` fractions as text.
     """
+    import json
+
+    from dpsql.render.figures import charged, left
+
     budget = ledger.budget(analyst)
     whole = {
         "analyst": analyst,
@@ -123,30 +187,8 @@ def as_json(ledger: Ledger, analyst: str | None) -> str:
 
 
 def _charge(charge: Charge, rounded: Callable[[Fraction], str]) -> dict[str, object]:
-    def exact(amount: Fraction) -> str:
-        return (
-            f"{amount.numerator}/{amount.denominator}" if amount.denominator != 1 else str(amount.numerator)
-        )
-
     return {
         "epsilon": float(rounded(charge.epsilon)),
         "delta": float(rounded(charge.delta)),
-        "exact": {"epsilon": exact(charge.epsilon), "delta": exact(charge.delta)},
+        "exact": {"epsilon": str(charge.epsilon), "delta": str(charge.delta)},
     }
-
-
-def clear_failures(ledger: Ledger, analyst: str | None) -> None:
-    """Reset the counts of failed and cancelled statements, of one analyst or of all; report it."""
-    ledger.clear_failures(analyst)
-    narrate.note(f"failed and cancelled statements of {analyst or 'every analyst'} are cleared")
-
-
-def check(ledger: Ledger) -> ExitCode:
-    """Verify the ledger and report each violated invariant."""
-    problems = ledger.check()
-    for problem in problems:
-        narrate.error(problem)
-    if problems:
-        return ExitCode.DATABASE
-    narrate.note("the ledger is sound: every total is the sum of its entries, every release is charged")
-    return ExitCode.OK

@@ -4,37 +4,45 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import click
+
 from dpsql.cli import narrate
 from dpsql.cli.exits import ExitCode
-from dpsql.render.cells import escape_controls
+from dpsql.render.cells import pad
+from dpsql.render.grid import column
 
 if TYPE_CHECKING:
     from dpsql.cli.output import Output
+    from dpsql.cli.settings import Settings
     from dpsql.owner import Report
-    from dpsql.policy import Policy
     from dpsql.render.grid import Style
 
-__all__ = ["run"]
+__all__ = ["check_command"]
 
 _FOR_WHOM = "for the owner alone: this report holds exact private facts; never hand it on"
 _CODES = {"ok": "32", "note": "33", "wrong": "31;1"}
 
 
-def run(policy: Policy, out: Output) -> ExitCode:
-    """Verify the policy, write the report, and record in the ledger which tables passed."""
+@click.command("check")
+@click.pass_obj
+def check_command(settings: Settings) -> int:
+    """For the owner: verify the policy against the data. Prints private facts.
+
+    Reads every column once as its declared type, and checks that unique facts hold, that domains hold every
+    value, and that every row has a privacy unit. Exit code 2 if the policy is not true of the data.
+    """
     from dpsql.owner import verify
 
-    report = verify(policy, lambda table: narrate.note(f"reading {table}"))
-    if out.for_people:
-        out.write_text(as_text(report, out.style))
-    else:
-        import pyarrow as pa
-
-        narrate.warning(_FOR_WHOM)
-        columns = ("level", "place", "text")
-        out.write(pa.table({c: [getattr(f, c) for f in report.findings] for c in columns}), None)
+    with settings.answers("table") as out:
+        policy = settings.load_policy()
+        report = verify(policy, lambda table: narrate.note(f"reading {table}"))
+        _write(report, out)
     if report.passed:
-        _remember(policy, report)
+        from dpsql.ledger import Ledger
+
+        with Ledger.of(policy) as ledger:
+            for table, version in report.passed.items():
+                ledger.vet(table, version)
     notes = sum(finding.level == "note" for finding in report.findings)
     if report.wrong:
         counted = f"{report.wrong} of {len(report.findings)} findings are wrong"
@@ -46,21 +54,24 @@ def run(policy: Policy, out: Output) -> ExitCode:
     return ExitCode.OK
 
 
-def _remember(policy: Policy, report: Report) -> None:
-    from dpsql.ledger import Ledger
+def _write(report: Report, out: Output) -> None:
+    if out.for_people:
+        out.write_text(_as_text(report, out.style))
+        return
+    import pyarrow as pa
 
-    with Ledger.of(policy) as ledger:
-        for table, version in report.passed.items():
-            ledger.vet(table, version)
+    narrate.warning(_FOR_WHOM)
+    columns = ("level", "place", "text")
+    out.write(pa.table({c: [getattr(f, c) for f in report.findings] for c in columns}), None)
 
 
-def as_text(report: Report, style: Style) -> str:
+def _as_text(report: Report, style: Style) -> str:
     """Return the findings as text, one a line; wrong ones stand last, where they are seen."""
-    order = sorted(report.findings, key=lambda finding: ("ok", "note", "wrong").index(finding.level))
-    widest = max((len(finding.place) for finding in order), default=0)
-    lines = []
-    for finding in order:
-        place = escape_controls(finding.place, style.encoding).ljust(widest)
-        text = escape_controls(finding.text, style.encoding)
-        lines.append(f"{style.paint(finding.level.ljust(5), _CODES[finding.level])}  {place}  {text}")
-    return f"{_FOR_WHOM}\n" + "\n".join(lines) + "\n"
+    order = sorted(report.findings, key=lambda finding: [*_CODES].index(finding.level))
+    places = column("", [finding.place for finding in order], style)
+    texts = column("", [finding.text for finding in order], style)
+    lines = [
+        f"{style.paint(finding.level.ljust(5), _CODES[finding.level])}  {pad(place, places.width)}  {text}\n"
+        for finding, place, text in zip(order, places.cells, texts.cells, strict=True)
+    ]
+    return f"{_FOR_WHOM}\n" + ("".join(lines) or "\n")

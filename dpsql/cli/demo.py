@@ -116,11 +116,10 @@ def tour(session: Session, out: Output) -> ExitCode:
         narrate.say(stop.statement + ";\n")
         try:
             write_result(session, out, session.run(stop.statement))
-        except QueryRefused as problem:
-            narrate.error(problem)
         except Error as problem:
             narrate.error(problem)
-            return exit_code(problem)
+            if not isinstance(problem, QueryRefused):
+                return exit_code(problem)
         if stop.seen:
             narrate.say("\n" + stop.seen)
     return ExitCode.OK
@@ -138,18 +137,14 @@ def copy_data() -> Path:
 
     A copy, since the budget is spent in a ledger beside the policy, and each demo starts with a full one.
     """
-    shipped = _shipped()
+    # The data is beside this file when installed, at the project's top in its source tree.
+    here = Path(__file__).resolve()
+    places = (here.parent / "demo_data", here.parents[2] / "data")
+    shipped = next((place for place in places if (place / POLICY).is_file()), None)
+    if shipped is None:
+        raise OperationalError("the demo's data is missing from this installation: reinstall dpsql")
     folder = Path(tempfile.mkdtemp(prefix="dpsql-demo-"))
     for file in sorted(shipped.iterdir()):
         if file.suffix in (".toml", ".parquet", ".csv", ".md"):
             shutil.copyfile(file, folder / file.name)
     return folder
-
-
-def _shipped() -> Path:
-    """Find the data: beside this file when installed, at the project's top in its source tree."""
-    here = Path(__file__).resolve()
-    for folder in (here.parent / "demo_data", here.parents[2] / "data"):
-        if (folder / POLICY).is_file():
-            return folder
-    raise OperationalError("the demo's data is missing from this installation: reinstall dpsql")

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+import click
+
 from dpsql import errors
 
-__all__ = ["ExitCode", "exit_code", "legend"]
+__all__ = ["ExitCode", "OutputFailedError", "UnwritableError", "exit_code", "legend"]
+
+
+class UnwritableError(Exception):
+    """The output cannot be written; found before anything was charged."""
+
+
+class OutputFailedError(Exception):
+    """Writing an answer failed after it was charged."""
 
 
 class ExitCode(IntEnum):
@@ -28,19 +38,12 @@ class ExitCode(IntEnum):
     """Ctrl-C; what was charged stays charged."""
 
 
-_WORDS = {
-    ExitCode.OK: "ok",
-    ExitCode.QUERY_FAILED: "query failed",
-    ExitCode.USAGE: "usage or policy",
-    ExitCode.DATABASE: "database",
-    ExitCode.REFUSED: "refused",
-    ExitCode.BUDGET_EXCEEDED: "budget exceeded",
-    ExitCode.INTERRUPTED: "interrupted",
-}
-
 _TABLE: tuple[tuple[type[BaseException], ExitCode], ...] = (
     # The first that fits counts, so subclasses stand before their bases.
     (KeyboardInterrupt, ExitCode.INTERRUPTED),
+    (click.Abort, ExitCode.INTERRUPTED),
+    (click.UsageError, ExitCode.USAGE),
+    (UnwritableError, ExitCode.USAGE),
     (errors.BudgetExceeded, ExitCode.BUDGET_EXCEEDED),
     (errors.OperationalError, ExitCode.DATABASE),
     (errors.PolicyError, ExitCode.USAGE),
@@ -60,4 +63,6 @@ def exit_code(error: BaseException) -> ExitCode:
 
 def legend() -> str:
     """Describe all codes, for `--help`."""
-    return "\n".join(f"  {code.value:>3}  {_WORDS[code]}" for code in ExitCode)
+    words = {code: code.name.lower().replace("_", " ") for code in ExitCode}
+    words[ExitCode.USAGE] = "usage or policy"
+    return "\n".join(f"  {code.value:>3}  {words[code]}" for code in ExitCode)

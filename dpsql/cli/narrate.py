@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import copy
-import shutil
 import sys
 
+import click
+
+from dpsql.cli.exits import ExitCode, OutputFailedError, UnwritableError, exit_code
 from dpsql.errors import Error, InternalError
 from dpsql.render.cells import escape_controls, folded
 
-__all__ = ["bug", "error", "interrupted", "note", "say", "unverified", "warning"]
+__all__ = ["error", "failure", "note", "say", "warning"]
 
 
 def say(text: str) -> None:
@@ -30,22 +32,11 @@ def warning(text: str) -> None:
     say(f"dpsql: warning: {text}")
 
 
-def unverified() -> None:
-    """Warn that names of analysts are not verified, so that their limits can be evaded; once a session."""
-    warning("names of analysts are not verified: the policy lists none under [analysts], so any name may ask")
-
-
 def error(problem: Exception | str, *, where: str = "", line: int = 1) -> None:
     """Report an error as `dpsql: error: ...`, its caret and hint in the lines below.
 
-    Parameters
-    ----------
-    problem
-        One of `dpsql.errors`, or a sentence.
-    where
-        The statement's place, shown before the message: `"report.sql:14"`.
-    line
-        The line of the file that the statement starts in, added to the error's own.
+    `where` is the statement's place, shown before the message: `"report.sql:14"`. `line` is the line of the
+    file that the statement starts in, and is added to the error's own.
     """
     if isinstance(problem, Error) and getattr(problem, "line", None) is not None:
         problem = copy.copy(problem)
@@ -60,19 +51,30 @@ def _fitted(text: str) -> str:
     """Break hints at the terminal's width; other lines stay as they are, so that carets point right."""
     if not sys.stderr.isatty():
         return text
+    import shutil
+
     cells = shutil.get_terminal_size().columns
     lines = [folded(line, cells) if line.startswith("Hint: ") else [line] for line in text.split("\n")]
     return "\n".join(part for parts in lines for part in parts)
 
 
-def interrupted() -> None:
-    """Report the interruption by Ctrl-C, in a line of its own below the terminal's `^C`."""
-    say("\n" * sys.stderr.isatty() + "dpsql: interrupted; what was charged stays charged")
+def failure(problem: BaseException) -> ExitCode:
+    """Report what ended a command or a statement, and return its exit code.
 
-
-def bug(problem: BaseException) -> None:
-    """Report an unexpected error by its type alone: its text and traceback may hold private values."""
-    say(
-        f"dpsql: error: internal error ({type(problem).__name__}): this is a bug of dpsql, please report it "
-        "(no details are shown, they could be private)"
-    )
+    No traceback is shown, and of an unexpected error only its type: its text may hold private values.
+    """
+    if isinstance(problem, (KeyboardInterrupt, click.Abort)):
+        # In a line of its own, below the terminal's `^C`.
+        say("\n" * sys.stderr.isatty() + "dpsql: interrupted; what was charged stays charged")
+    elif isinstance(problem, click.UsageError):
+        command = problem.ctx.command_path if problem.ctx is not None else "dpsql"
+        text = problem.format_message()
+        error(text if "\nHint: " in text else f"{text}\nHint: {command} --help")
+    elif isinstance(problem, (Error, UnwritableError, OutputFailedError)):
+        error(problem)
+    else:
+        error(
+            f"internal error ({type(problem).__name__}): this is a bug of dpsql, please report it "
+            "(no details are shown, they could be private)"
+        )
+    return exit_code(problem)

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from dpsql.cli.output import Output
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dpsql.ledger import Ledger
+    from dpsql.policy import Policy
 
 __all__ = ["Settings"]
 
@@ -16,11 +24,32 @@ class Settings:
     policy: str
     analyst: str | None
     format: str | None
-    file: str | None
+    target: str | None
     on_error: str
 
-    def output(self) -> Output:
-        """Make the output for answers; raises `UnwritableError` if it cannot be written."""
-        output = Output(self.format, self.file)
+    @property
+    def go_on(self) -> bool:
+        """Whether statements after one that failed run."""
+        return self.on_error == "continue"
+
+    def load_policy(self) -> Policy:
+        """Load the policy's file; raises `PolicyError`."""
+        from dpsql.policy import load
+
+        return load(self.policy)
+
+    def open_ledger(self) -> Ledger:
+        """Open the policy's ledger alone: reading the budget needs neither the data nor the engine."""
+        from dpsql.ledger import Ledger
+
+        return Ledger.of(self.load_policy())
+
+    @contextmanager
+    def answers(self, default: str | None = None) -> Iterator[Output]:
+        """Check that answers can be written (else `UnwritableError`), and close their file at the end."""
+        output = Output(self.format or default, self.target)
         output.check()
-        return output
+        try:
+            yield output
+        finally:
+            output.close()

@@ -21,8 +21,11 @@ Noise = Literal["exponential", "laplace", "geometric"]
 """Law of the noise; geometric noise is exponential noise on the grid of integers."""
 
 
-def counted(counts: ArrayLike, *, trials: bool = False) -> NDArray[np.int64]:
-    """Convert counts to int64 of one dimension, or of two if independent trials are allowed."""
+def counted(counts: ArrayLike, groups: int | None = None, *, trials: bool = False) -> NDArray[np.int64]:
+    """Convert counts to int64 of one dimension, or of two if independent trials are allowed.
+
+    With `groups`, there must be that many of them: the number that the mechanism was planned for.
+    """
     array = np.asarray(counts)
     if array.size == 0 and array.dtype == np.float64:
         array = array.astype(np.int64)  # numpy reads an empty list as float64
@@ -30,6 +33,8 @@ def counted(counts: ArrayLike, *, trials: bool = False) -> NDArray[np.int64]:
         raise ValueError("counts must be signed integers of at most 64 bits")
     if array.ndim != 1 and not (trials and array.ndim == 2):
         raise ValueError("counts must have one dimension" + (", or two: (trials, groups)" if trials else ""))
+    if groups is not None and array.shape[-1] != groups:
+        raise ValueError(f"planned for {groups} counts")
     return array.astype(np.int64, copy=False)
 
 

@@ -1,7 +1,8 @@
-"""Put the counts and the noise of one mechanism on a common grid."""
+"""Put the counts and the noise of one mechanism on a common grid, and draw that noise."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,7 +17,57 @@ if TYPE_CHECKING:
 
     from dpsql.mechanisms.arguments import Noise
 
-__all__ = ["draw", "draw_reaching", "grid_of", "in_counts", "noise_of", "placed", "usual_grid"]
+__all__ = [
+    "SYSTEM",
+    "NoiseSource",
+    "draw",
+    "draw_reaching",
+    "grid_of",
+    "in_counts",
+    "noise_of",
+    "placed",
+    "usual_grid",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseSource:
+    """Exact noise and random ranks, the only random inputs of a mechanism; tests replace it by given values.
+
+    Attributes
+    ----------
+    entropy
+        Source of random bits; None: the operating system's generator.
+    """
+
+    entropy: exact_noise.Entropy | None = None
+
+    @property
+    def bits(self) -> exact_noise.Entropy:
+        """The source of random bits itself, for laws other than that of noise."""
+        return self.entropy or exact_noise.SystemEntropy()
+
+    def draw(
+        self, noise: Noise, scale: Fraction, bits: int, size: int | tuple[int, ...]
+    ) -> NDArray[np.int64]:
+        """Draw noise in grid steps, for a scale in counts: one-sided, or two-sided for Laplace."""
+        sampler = exact_noise.laplace if noise == "laplace" else exact_noise.geometric
+        return sampler(exact_noise.rate(scale, bits), size, entropy=self.entropy)
+
+    def draw_reaching(
+        self, noise: Noise, scale: Fraction, bits: int, need: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Draw noise for each entry of `need`; return where it is at least `need`, and its values there."""
+        sampler = exact_noise.laplace_reaching if noise == "laplace" else exact_noise.geometric_reaching
+        return sampler(exact_noise.rate(scale, bits), need, entropy=self.entropy)
+
+    def ranks(self, n: int, *, trials: int | None = None) -> NDArray[np.int64]:
+        """Draw a uniformly random permutation of 0..n-1, or one a trial; the larger rank wins a tie."""
+        return exact_noise.ranks(n, trials=trials, entropy=self.entropy)
+
+
+SYSTEM = NoiseSource()
+"""Noise made of the operating system's random bits."""
 
 
 def grid_of(noise: Noise, resolution: int | None, *scales: Fraction) -> int:

@@ -1,76 +1,110 @@
-"""Measure selected groups with Laplace noise: each count, or their total."""
+"""Measure counts with Laplace noise: each count, or their total."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpsql import noise as exact_noise
-from dpsql.mechanisms.arguments import bound, counted, positive
-from dpsql.mechanisms.grid import draw, grid_of, in_counts
-from dpsql.privacy import Charge
+from dpsql.estimates import count_offset, laplace_variance
+from dpsql.mechanisms.arguments import bound, counted, positive, whole
+from dpsql.mechanisms.audited import AuditCase
+from dpsql.mechanisms.grid import SYSTEM, NoiseSource, grid_of, in_counts
+from dpsql.mechanisms.mechanism import Mechanism, Result, in_one_call
+from dpsql.privacy import PrivacyLoss
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from dpsql.privacy import Number
 
-__all__ = ["Anchor", "Laplace", "anchor", "laplace"]
+__all__ = ["AUDITED", "Laplace", "Measured", "anchor", "laplace", "release_all"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Laplace:
-    """Counts with independent Laplace noise.
-
-    Attributes
-    ----------
-    value
-        float64, one noisy count a group, a multiple of 2^-resolution.
-    scale
-        Scale of the noise, in counts.
-    resolution
-        b, for a grid of 2^-b counts.
-    charge
-        What was spent: (number of counts) x sensitivity / scale.
-    """
+class Measured(Result["Laplace"]):
+    """Counts with independent Laplace noise, float64 in `value`; or their noisy total, of shape (1,)."""
 
     value: NDArray[np.float64]
-    scale: Fraction
-    resolution: int
-    charge: Charge
 
 
 @dataclass(frozen=True, slots=True)
-class Anchor:
-    """The noisy total of several counts, which locates counts known only by their gaps.
+class Laplace(Mechanism[Measured]):
+    """Laplace noise on each of several counts, or (`total`) on their sum, which is called an anchor.
 
-    Attributes
-    ----------
-    total
-        The noisy total, exact: a multiple of 2^-resolution.
-    groups
-        How many counts it sums.
-    scale
-        Scale of the noise on the total, in counts; on the mean it is `scale / groups`.
-    resolution
-        b, for a grid of 2^-b counts.
-    charge
-        What was spent: groups x sensitivity / scale.
+    With the gaps between the counts, the anchor determines each of them.
+
+    Notes
+    -----
+    Discrete Laplace noise of scale m c/epsilon on the grid: P(z) proportional to e^(-|z|/scale). *Private:*
+    neighbouring databases differ in at most m counts, by at most c each, a whole number of steps; so the
+    probability of any output by at most a factor (e^(c/scale))^m, and the sum by at most m c. The values have
+    the positions of their counts: the order of release must be public, or itself be released.
     """
 
-    total: Fraction
     groups: int
     scale: Fraction
     resolution: int
-    charge: Charge
+    total: bool
+
+    @classmethod
+    def plan(
+        cls,
+        groups: int,
+        epsilon: Number,
+        *,
+        groups_per_unit: int | None = None,
+        sensitivity: Number = 1,
+        resolution: int | None = None,
+        total: bool = False,
+    ) -> Laplace:
+        """Plan a measurement of counts that may all be released; nothing is spent if there is none.
+
+        `groups_per_unit` is m, the largest number of the counts that a privacy unit can change, by at most
+        the sensitivity each; None: all of them.
+
+        >>> Laplace.plan(3, 1, groups_per_unit=2).scale
+        Fraction(2, 1)
+        """
+        budget, moved = positive(epsilon, "epsilon"), bound(sensitivity)
+        m = groups if groups_per_unit is None else min(whole(groups_per_unit, "groups_per_unit"), groups)
+        if total and m < 1:
+            raise ValueError("a total needs at least one count")
+        scale = max(m, 1) * moved / budget
+        loss = PrivacyLoss.of(budget) if total else PrivacyLoss.of(moved / scale, times=m)
+        return cls(groups, scale, grid_of("laplace", resolution, scale), total, loss=loss)
 
     @property
-    def mean(self) -> Fraction:
-        """The noisy mean of the counts."""
-        return self.total / self.groups
+    def stddev(self) -> float:
+        """Predict the standard deviation of each value."""
+        return math.sqrt(laplace_variance(self.scale, self.resolution))
+
+    def half_width(self, confidence: Fraction) -> float:
+        """Predict half the width of the interval of each value."""
+        return count_offset(self.scale, confidence, resolution=self.resolution)
+
+    def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> Measured:
+        """Add noise to each count, clamped to 2^40, or to their sum."""
+        array = counted(counts, self.groups, trials=True)
+        values = exact_noise.place(array, self.resolution)
+        if self.total:
+            noise = source.draw("laplace", self.scale, self.resolution, (*array.shape[:-1], 1))
+            # Python integers where a sum of clamped counts may pass 2^63; converted once noise is added.
+            wide = self.groups * exact_noise.COUNT_LIMIT << self.resolution > exact_noise.LARGEST
+            addends = np.concatenate([values, noise], axis=-1, dtype=object if wide else np.int64)
+            total = addends.sum(axis=-1, keepdims=True).astype(np.float64)
+            return Measured(self, in_counts(total, self.resolution))
+        values += source.draw("laplace", self.scale, self.resolution, array.shape)
+        return Measured(self, in_counts(values, self.resolution))
+
+
+release_all = in_one_call(Laplace.plan)
+"""Release each of given counts; arguments as in `Laplace.plan`, with the counts first."""
 
 
 def laplace(
@@ -78,61 +112,42 @@ def laplace(
     scale: Number,
     *,
     sensitivity: Number = 1,
-    resolution: int | None = None,
-    entropy: exact_noise.Entropy | None = None,
-) -> Laplace:
-    """Release each count with independent Laplace noise.
-
-    Parameters
-    ----------
-    counts
-        The counts, as integers; clamped to 2^40.
-    scale
-        Scale of the noise, in counts: k c/epsilon for k counts that one unit changes by c each.
-    sensitivity
-        c, how much one privacy unit can change each count.
-    resolution
-        b for a grid of 2^-b counts; chosen from the scale if left out.
-    entropy
-        For tests.
-
-    Raises
-    ------
-    ValueError
-        If a public parameter is out of range.
-
-    Notes
-    -----
-    Discrete Laplace on the grid: P(z) proportional to e^(-|z|/scale). *Private:* neighbouring counts
-    differ by at most c, a whole number of steps, which changes each probability by at most e^(c/scale),
-    and there are k of them. The values have the positions of their counts: the order of release must be
-    public, or itself be released.
-    """
-    array, width, moved = counted(counts), positive(scale, "scale"), bound(sensitivity)
-    bits = grid_of("laplace", resolution, width)
-    values = exact_noise.place(array, bits)
-    values += draw("laplace", width, bits, len(array), entropy)
-    return Laplace(in_counts(values, bits), width, bits, Charge(len(array) * moved / width))
+    **options: Any,  # noqa: ANN401  as `release_all`
+) -> Measured:
+    """Release each of given counts with noise of this scale: k c/epsilon for k counts."""
+    size = max(np.shape(counts)[-1:], default=0)
+    epsilon = max(size, 1) * bound(sensitivity) / positive(scale, "scale")
+    return release_all(counts, epsilon, sensitivity=sensitivity, **options)
 
 
-def anchor(
-    counts: ArrayLike,
-    scale: Number,
-    *,
-    sensitivity: Number = 1,
-    resolution: int | None = None,
-    entropy: exact_noise.Entropy | None = None,
-) -> Anchor:
-    """Release the noisy total of the selected counts; with their gaps it determines each count.
+anchor = partial(laplace, total=True)
+"""Release the total of given counts with noise of this scale, k c/epsilon for k counts."""
 
-    Parameters, errors and noise as in `laplace`; the scale is that of the total, k c/epsilon for k
-    counts. *Private:* one unit changes the total by at most k c.
-    """
-    array, width, moved = counted(counts), positive(scale, "scale"), bound(sensitivity)
-    if len(array) == 0:
-        raise ValueError("an anchor needs at least one count")
-    bits = grid_of("laplace", resolution, width)
-    # Python integers: a sum of clamped counts in grid steps may pass 2^63.
-    total = int(np.add.reduce(exact_noise.place(array, 0), dtype=object))
-    steps = (total << bits) + int(draw("laplace", width, bits, 1, entropy)[0])
-    return Anchor(Fraction(steps, 1 << bits), len(array), width, bits, Charge(len(array) * moved / width))
+AUDITED = (
+    AuditCase(
+        "laplace, each count", "each of k counts with noise of scale k/epsilon", Laplace.plan, "monotone"
+    ),
+    AuditCase(
+        "anchor",
+        "the total of k counts with noise of scale k/epsilon",
+        partial(Laplace.plan, total=True),
+        "monotone",
+    ),
+    AuditCase(
+        "release all, 1 group a unit",
+        "a histogram: all counts, of which a unit changes one",
+        partial(Laplace.plan, groups_per_unit=1),
+        "one",
+    ),
+    AuditCase(
+        "release all, 2 groups a unit",
+        "all counts, of which a unit changes two",
+        partial(Laplace.plan, groups_per_unit=2),
+        inputs=lambda _: [
+            ("two above", (1, 1, 1, 1, 1), (2, 2, 1, 1, 1)),
+            ("one above, one below", (1, 1, 1, 1, 1), (2, 0, 1, 1, 1)),
+            ("two below", (3, 1, 2), (2, 0, 2)),
+        ],
+    ),
+)
+"""How it is audited."""

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
-from dpsql import noise as exact_noise
+from dpsql.estimates import distinguishable_gap
 from dpsql.mechanisms.arguments import Noise, bound, counted, kind, positive, whole
-from dpsql.mechanisms.grid import draw, grid_of, in_counts, noise_of, placed
-from dpsql.privacy import Charge
+from dpsql.mechanisms.audited import AuditCase, any_k, direction
+from dpsql.mechanisms.grid import SYSTEM, NoiseSource, grid_of, in_counts, placed
+from dpsql.mechanisms.mechanism import M, Mechanism, R, Result, in_one_call
+from dpsql.privacy import PrivacyLoss
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,84 +23,74 @@ if TYPE_CHECKING:
 
     from dpsql.privacy import Number
 
-__all__ = ["TopK", "contenders", "leaders", "noisy_max", "noisy_top_k", "select"]
+__all__ = [
+    "AUDITED",
+    "NoisyOrder",
+    "NoisyTopK",
+    "TopK",
+    "contenders",
+    "leaders",
+    "noisy_max",
+    "noisy_top_k",
+    "select",
+]
 
 _BLOCK = 1 << 15
 _BELOW_ALL = -(1 << 62)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class TopK:
-    """The groups chosen by noisy top-k, and the gaps between them.
+class TopK(Result[M]):
+    """The groups chosen, best first, and the gaps between them.
 
     Attributes
     ----------
     index
-        int64, positions of the chosen groups in `counts`, best first; (trials, k) for trials.
+        int64, positions of the chosen groups in the counts: min(k, n) of them.
     gap
-        float64, in counts: `gap[i]` is from the i-th chosen to the next one, floored to the grid. With
-        n <= k groups the last one has no next, and there are n - 1 gaps.
-    scale
-        Scale of the noise on each count, in counts.
-    resolution
-        b: gaps are multiples of 2^-b counts (those over 2^53 steps are rounded to a float).
-    charge
-        What was spent.
+        float64, in counts: `gap[i]` is from the i-th chosen to the next one, floored to the grid (those over
+        2^53 steps are rounded to a float). With n <= k groups the last one has no next, and there are n - 1.
     """
 
     index: NDArray[np.int64]
     gap: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class NoisyOrder(Mechanism[R]):
+    """A mechanism that orders counts with noise of one law and releases at most k of them, with gaps."""
+
+    groups: int
+    k: int
+    noise: Noise
     scale: Fraction
     resolution: int
-    charge: Charge
+
+    def order(
+        self, values: NDArray[np.int64], source: NoiseSource
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the k largest of values + noise, best first, and their gaps; all in grid steps."""
+        law = (self.noise, self.scale, self.resolution)
+        if values.ndim == 2:
+            noisy = source.draw(*law, values.shape)
+            noisy += values
+            return select(noisy, source.ranks(values.shape[1], trials=len(values)), self.k)
+        near, noisy = leaders(values, self.k, partial(source.draw, *law), partial(source.draw_reaching, *law))
+        chosen, gaps = select(noisy, source.ranks(len(near)), self.k)
+        return near[chosen], gaps
+
+    def distinguishable_gap(self, confidence: Fraction) -> float | None:
+        """Predict how far apart two counts must be to come in the right order."""
+        if not self.scale:
+            return None
+        return distinguishable_gap(self.noise, self.scale, confidence, resolution=self.resolution)
 
 
-def noisy_top_k(
-    counts: ArrayLike,
-    k: int,
-    epsilon: Number,
-    *,
-    sensitivity: Number = 1,
-    monotone: bool = True,
-    noise: Noise = "exponential",
-    resolution: int | None = None,
-    lowest: bool = False,
-    entropy: exact_noise.Entropy | None = None,
-) -> TopK:
-    """Choose the k largest groups, and the gap of each to the next one at no extra charge.
+@dataclass(frozen=True, slots=True)
+class NoisyTopK(NoisyOrder["TopK[NoisyTopK]"]):
+    """Noisy top-k: chooses the k largest groups, and the gap of each to the next one at no extra charge.
 
-    Parameters
-    ----------
-    counts
-        One count a group of a public domain, as integers. Of shape (trials, n): as many independent
-        runs, each at the full charge.
-    k
-        How many groups.
-    epsilon
-        Budget of a run.
-    sensitivity
-        How much one privacy unit can change a count.
-    monotone
-        Whether a unit moves all counts in the same direction, as for counts of units or rows. Differences of
-        counts are not monotone and need twice the noise.
-    noise
-        "exponential" (the most precise), "laplace", or "geometric" (gaps are whole numbers).
-    resolution
-        b for a grid of 2^-b counts; chosen from the scale if left out.
-    lowest
-        Choose the k smallest instead; each gap is then the distance below the next one.
-    entropy
-        For tests.
-
-    Returns
-    -------
-    TopK
-        min(k, n) groups; min(k, n - 1) gaps.
-
-    Raises
-    ------
-    ValueError
-        If a public parameter is out of range. Never because of a count or a draw.
+    With k = 1 this is noisy max; with exponential noise the choice has the law of permute-and-flip.
 
     Notes
     -----
@@ -125,53 +118,51 @@ def noisy_top_k(
 
     Lowest-k negates the counts, then adds noise: subtracting one-sided noise is not private.
     """
-    k, epsilon, moved = whole(k, "k"), positive(epsilon, "epsilon"), bound(sensitivity)
-    array, noise = counted(counts, trials=True), kind(noise)
-    groups = array.shape[-1]
-    paid = min(k, groups - 1)
-    if paid < 1:
-        nothing = np.zeros((*array.shape[:-1], 0))
-        index = np.zeros(array.shape, dtype=np.int64)
-        return TopK(index, nothing, Fraction(0), 0, Charge())
-    scale = paid * moved * (1 if monotone else 2) / epsilon
-    bits = grid_of(noise, resolution, scale)
-    values = placed(array, bits, negated=lowest)
-    if array.ndim == 1:
-        near, noisy = leaders(values, k, *noise_of(noise, scale, bits, entropy))
-        chosen, gaps = select(noisy, exact_noise.ranks(len(near), entropy=entropy), k)
-        index = near[chosen]
-    else:
-        values += draw(noise, scale, bits, array.shape, entropy)
-        index, gaps = select(values, exact_noise.ranks(groups, trials=len(values), entropy=entropy), k)
-    return TopK(index, in_counts(gaps, bits), scale, bits, Charge(epsilon))
+
+    lowest: bool
+
+    @classmethod
+    def plan(
+        cls,
+        groups: int,
+        k: int,
+        epsilon: Number,
+        *,
+        sensitivity: Number = 1,
+        monotone: bool = True,
+        noise: Noise = "exponential",
+        resolution: int | None = None,
+        lowest: bool = False,
+    ) -> NoisyTopK:
+        """Plan a choice of the k largest groups of a public domain; free if there is only one.
+
+        With `lowest`, the k smallest are chosen, and each gap is the distance below the next one.
+        """
+        k, budget, moved, noise = whole(k, "k"), positive(epsilon, "epsilon"), bound(sensitivity), kind(noise)
+        paid = min(k, groups - 1)
+        if paid < 1:
+            return cls(groups, k, noise, Fraction(0), 0, lowest, loss=PrivacyLoss())
+        scale = paid * moved * (1 if monotone else 2) / budget
+        bits = grid_of(noise, resolution, scale)
+        return cls(groups, k, noise, scale, bits, lowest, loss=PrivacyLoss.of(budget))
+
+    def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> TopK[NoisyTopK]:
+        """Choose from counts in any order."""
+        array = counted(counts, self.groups, trials=True)
+        if not self.scale:
+            return TopK(self, np.zeros(array.shape, dtype=np.int64), np.zeros((*array.shape[:-1], 0)))
+        values = placed(array, self.resolution, negated=self.lowest)
+        index, gaps = self.order(values, source)
+        return TopK(self, index, in_counts(gaps, self.resolution))
 
 
-def noisy_max(
-    counts: ArrayLike,
-    epsilon: Number,
-    *,
-    sensitivity: Number = 1,
-    monotone: bool = True,
-    noise: Noise = "exponential",
-    resolution: int | None = None,
-    lowest: bool = False,
-    entropy: exact_noise.Entropy | None = None,
-) -> TopK:
-    """Choose the largest group, and its gap to the next one: `noisy_top_k` with k = 1.
+noisy_top_k = in_one_call(NoisyTopK.plan)
+"""Choose the k largest of given counts; arguments as in `NoisyTopK.plan`, with the counts first."""
 
-    With exponential noise the choice has the law of permute-and-flip.
-    """
-    return noisy_top_k(
-        counts,
-        1,
-        epsilon,
-        sensitivity=sensitivity,
-        monotone=monotone,
-        noise=noise,
-        resolution=resolution,
-        lowest=lowest,
-        entropy=entropy,
-    )
+
+def noisy_max(counts: ArrayLike, epsilon: Number, **options: Any) -> TopK[NoisyTopK]:  # noqa: ANN401  as `noisy_top_k`
+    """Choose the largest group, and its gap to the next one: `noisy_top_k` with k = 1."""
+    return noisy_top_k(counts, 1, epsilon, **options)
 
 
 def leaders(
@@ -180,25 +171,11 @@ def leaders(
     some: Callable[[int], NDArray[np.int64]],
     reaching: Callable[[NDArray[np.int64]], tuple[NDArray[np.int64], NDArray[np.int64]]],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Add noise, and return the groups that reach the (k+1)-th largest noisy value.
+    """Add noise in grid steps; return the positions that reach the (k+1)-th largest sum, and their sums.
 
-    Noise is drawn in blocks. After the first block it is completed only where it can reach the (k+1)-th
-    largest value until then, which never decreases when groups are added.
-
-    Parameters
-    ----------
-    values
-        Counts in grid steps.
-    k
-        Number of groups to choose.
-    some, reaching
-        The noise: `some(n)` returns n draws; `reaching(need)` returns the positions where draws are at
-        least `need`, and those draws.
-
-    Returns
-    -------
-    index, noisy
-        Positions in ascending order, and count + noise there.
+    Noise is drawn in blocks: `some(n)` returns n draws. After the first block it is completed only where it
+    can reach the (k+1)-th largest sum until then, which never decreases when groups are added:
+    `reaching(need)` returns the positions where draws are at least `need`, and those draws. Positions ascend.
     """
     first = np.arange(min(len(values), _BLOCK))
     found, least = [(first, values[:_BLOCK] + some(len(first)))], _BELOW_ALL
@@ -237,22 +214,10 @@ def contenders(values: NDArray[np.int64], k: int) -> NDArray[np.int64]:
 def select(
     values: NDArray[np.int64], ranks: NDArray[np.int64], k: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Order noisy values, ties by rank, and floor the gaps; a pure function given noise and ranks.
+    """Choose the k largest noisy values, in grid steps, and their gaps; a pure function of shape (..., n).
 
-    Parameters
-    ----------
-    values
-        Counts plus noise in grid steps, shape (..., n).
-    ranks
-        A permutation of 0..n-1 for each row; the larger rank wins a tie.
-    k
-        How many to choose.
-
-    Returns
-    -------
-    index, gap
-        Shapes (..., min(k, n)) and (..., min(k, n - 1)). A gap is the difference of the values, less
-        one grid step if the winner's rank is the smaller: the floor of the continuous gap.
+    The larger rank wins a tie. A gap is the difference to the next value, less one grid step if the winner's
+    rank is the smaller: the floor of the continuous gap. With n <= k there are n - 1 gaps.
 
     >>> select(np.array([3, 5, 5]), np.array([2, 1, 0]), 2)
     (array([1, 2]), array([0, 1]))
@@ -263,3 +228,37 @@ def select(
     gap = value[..., :-1] - value[..., 1:] - (rank[..., :-1] < rank[..., 1:])
     best: NDArray[np.int64] = order[..., :k]
     return best, gap
+
+
+AUDITED = (
+    *(
+        AuditCase(
+            f"noisy top-k, {noise}, {direction(monotone=monotone)}",
+            "the k largest groups in order, with gaps (Free Gap, Algorithm 1)",
+            partial(NoisyTopK.plan, monotone=monotone, noise=noise),
+            direction(monotone=monotone),
+            any_k(2, 3),
+        )
+        for noise in get_args(Noise)
+        for monotone in (True, False)
+    ),
+    AuditCase(
+        "noisy lowest-k, exponential, monotone",
+        "the k smallest groups",
+        partial(NoisyTopK.plan, lowest=True),
+        "monotone",
+        any_k(1, 2),
+    ),
+    AuditCase(
+        "noisy max, exponential, monotone",
+        "the largest group, with its gap: permute-and-flip",
+        partial(NoisyTopK.plan, k=1),
+        "monotone",
+    ),
+    AuditCase(
+        "noisy max, laplace, general",
+        "the largest group, with its gap",
+        partial(NoisyTopK.plan, k=1, monotone=False, noise="laplace"),
+    ),
+)
+"""How it is audited."""

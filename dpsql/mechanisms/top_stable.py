@@ -10,9 +10,10 @@ import numpy as np
 
 from dpsql import noise as exact_noise
 from dpsql.mechanisms.arguments import between, bound, positive, whole
+from dpsql.mechanisms.grid import NoiseSource
 from dpsql.mechanisms.largest_groups import largest_groups
 from dpsql.mechanisms.stable import StabilityTests, first_test, margins, stable_tests
-from dpsql.mechanisms.top_k import noisy_top_k
+from dpsql.mechanisms.top_k import NoisyTopK
 from dpsql.privacy import Charge
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class Stable:
     stable: int
     gap: float | None
     threshold: Fraction
-    chosen: TopK | None
+    chosen: TopK[NoisyTopK] | None
     threshold_scale: Fraction
     scale: Fraction
     resolution: int
@@ -153,14 +154,10 @@ def top_stable(
     spent = Charge(plan.threshold_epsilon + (plan.epsilon if found else 0), plan.delta)
     members, chosen = position[:found], None
     if len(members) > k and part:
-        chosen = noisy_top_k(
-            kept[: len(members)],
-            k,
-            budget * part,
-            sensitivity=sensitivity,
-            resolution=resolution,
-            entropy=entropy,
+        choice = NoisyTopK.plan(
+            len(members), k, budget * part, sensitivity=sensitivity, resolution=resolution
         )
+        chosen = choice.run(kept[: len(members)], NoiseSource(entropy))
         members, spent = members[chosen.index], spent + chosen.charge
     elif len(members) > k:
         members = members[exact_noise.ranks(len(members), entropy=entropy) < k]

@@ -1,5 +1,6 @@
 """What a release costs, in exact numbers."""
 
 from dpsql.privacy.charge import Charge, Number, exact
+from dpsql.privacy.loss import ApproximateDP, PrivacyLoss
 
-__all__ = ["Charge", "Number", "exact"]
+__all__ = ["ApproximateDP", "Charge", "Number", "PrivacyLoss", "exact"]

@@ -8,12 +8,15 @@ from dpsql.analysis import fold
 from dpsql.language import Query, Statement
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pyarrow as pa
 
 __all__ = ["check_wrapper", "present"]
 
 
-def _place(names: list[str], wanted: str) -> int | None:
+def _place(names: Sequence[str], wanted: str) -> int | None:
+    """Return the index of the column that a name, or a number from 1, stands for."""
     if wanted.isdecimal():
         return int(wanted) - 1 if 1 <= int(wanted) <= len(names) else None
     return next((i for i, n in enumerate(names) if fold(n) == fold(wanted)), None)
@@ -34,26 +37,18 @@ def present(statement: Statement, rows: pa.Table) -> pa.Table:
     """Select columns, sort and limit the released rows as the wrapper says."""
     if not isinstance(statement, Query) or statement.wrapper is None:
         return rows
-    wrapper = statement.wrapper
-    names = list(rows.column_names)
-    places = (
-        range(len(names)) if wrapper.columns is None else [_place(names, c) or 0 for c in wrapper.columns]
-    )
-    shown = rows.select(list(places))
-    order = wrapper.columns or tuple(names)
-    if wrapper.order:
-        within = [(_place(list(order), name), down) for name, down in wrapper.order]
-        anywhere = [(_place(names, name), down) for name, down in wrapper.order]
-        keyed = rows.rename_columns([f"c{i}" for i in range(len(names))])
-        by = []
-        for (inside, down), (outside, _) in zip(within, anywhere, strict=True):
-            place = list(places)[inside] if inside is not None else outside
-            by.append((f"c{place}", "descending" if down else "ascending"))
-        shown = shown.take(_order(keyed, by))
-    return shown if wrapper.limit is None else shown.slice(0, wrapper.limit)
-
-
-def _order(table: pa.Table, by: list[tuple[str, str]]) -> pa.Array:
-    import pyarrow.compute as pc  # noqa: PLC0415  only wrapped statements need it
-
-    return pc.sort_indices(table, sort_keys=by)
+    wrapper, names = statement.wrapper, rows.column_names
+    selected, places = names, list(range(len(names)))
+    if wrapper.columns is not None:
+        selected, places = wrapper.columns, [_place(names, name) or 0 for name in wrapper.columns]
+    by = []
+    for name, descending in wrapper.order:
+        # A name or number stands for a selected column first, then for any released one.
+        within = _place(selected, name)
+        place = _place(names, name) if within is None else places[within]
+        by.append((str(place), "descending" if descending else "ascending"))
+    if by:
+        # Numbers instead of names, of which two may be equal.
+        numbered = rows.rename_columns([str(i) for i in range(len(names))])
+        rows = numbered.sort_by(by).rename_columns(names)
+    return rows.select(places).slice(0, wrapper.limit)

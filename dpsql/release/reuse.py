@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["charged_again", "question", "reuse_key", "source_version", "tables_read"]
 
-_MEANING, _GIVEN, _POLICY, _DATA, _VERSIONS = range(5)
-"""Positions of the parts of a key."""
+_CHANGES = {2: "the policy changed", 3: "the data changed", 4: "dpsql or the engine was updated"}
+"""Position of a part of a key -> what its change means; before them are the parts of the question itself."""
 
 
 def source_version(policy: Policy, table: Table, versions: Versions) -> str:
@@ -54,12 +54,11 @@ def reuse_key(plan: Plan, policy: Policy, versions: Versions) -> str:
         if n not in ("at", "fresh")
     }
     tables = tables_read(policy, plan.compiled.tables)
-    declared = policy.data_version
     parts = (
         _hash(plan.compiled.sql, repr(plan.selection), repr(plan.outputs)),
         _hash(repr(sorted(options.items())), repr([(type(p).__name__, p) for p in plan.query.parameters])),
         part_fingerprint(policy, tables),
-        _hash(f"declared {declared}" if declared is not None else versions.content(tables)),
+        _hash(versions.content(tables) if policy.data_version is None else f"declared {policy.data_version}"),
         _hash(*_versions()),
     )
     return ".".join(parts)
@@ -82,8 +81,8 @@ def tables_read(policy: Policy, names: Iterable[str]) -> tuple[Table, ...]:
 
 def question(key: str) -> str:
     """Return the prefix that the keys of one question share under every policy and all data."""
-    parts = key.split(".")
-    return f"{parts[_MEANING]}.{parts[_GIVEN]}."
+    query, options, *_ = key.split(".")
+    return f"{query}.{options}."
 
 
 def charged_again(key: str, before: list[tuple[str, datetime]]) -> str:
@@ -94,17 +93,14 @@ def charged_again(key: str, before: list[tuple[str, datetime]]) -> str:
     now = key.split(".")
     for old, when in before:
         then = old.split(".")
-        if len(then) != len(now) or then[_GIVEN] != now[_GIVEN]:
-            continue  # another dpsql's key, or other parameters
-        changed = [then[i] != now[i] for i in range(len(now))]
-        reasons = [
-            *(["the policy changed"] if changed[_POLICY] else []),
-            # Under another policy the statement may read other tables, whose data are no change.
-            *(["the data changed"] if changed[_DATA] and not changed[_POLICY] else []),
-            *(["dpsql or the engine was updated"] if changed[_VERSIONS] else []),
-        ]
-        if reasons:
-            return f"asked before, on {when:%Y-%m-%d %H:%M}; charged again: {' and '.join(reasons)}"
+        if len(then) != len(now) or then[1] != now[1]:
+            continue  # another dpsql's key, or other options or parameters
+        changed = [place for place in _CHANGES if then[place] != now[place]]
+        if {2, 3} <= {*changed}:
+            changed.remove(3)  # under another policy the statement may read other tables: no change of data
+        if changed:
+            reasons = " and ".join(_CHANGES[place] for place in changed)
+            return f"asked before, on {when:%Y-%m-%d %H:%M}; charged again: {reasons}"
     return ""
 
 

@@ -1,15 +1,16 @@
-"""Formats numbers and releases for people, without colours: terminal text and HTML.
+"""Formats numbers, tables, bars, plots and releases for people: terminal text, Markdown, HTML and SVG.
 
 This module imports nothing, since `dpsql --help` loads it and has to start quickly.
 
-==============  ========================================================================
-``figures``     numbers rounded to what they mean; budgets rounded against the analyst
-``cells``       terminal text: control characters escaped, width, truncation, padding
-``values``      Arrow columns as Python values, and one value as text
-``readable``    a release's estimates, its price and certainty in words
-``released``    the attributes of a release that are drawn
-``columns``     a release's columns as text
-``plain``       a release as lines of text
-``html``        a release as an HTML table with bars
-==============  ========================================================================
+============  ==========================================================================
+``figures``   numbers rounded to what they mean; budgets rounded against the analyst
+``cells``     terminal text: control characters escaped, width, truncation, padding
+``values``    Arrow columns as Python values, and one value as text
+``readable``  a release's estimates, price and certainty, as values and in words
+``grid``      columns of text as a box table or as Markdown
+``table``     a result as a box table, as Markdown, as bars or as lines of text
+``plots``     bars with intervals, spending over time, p-value curves, in characters
+``html``      a release and p-value curves as HTML and SVG
+``data``      a result for programs: CSV, JSON, JSON lines, Arrow, Parquet
+============  ==========================================================================
 """

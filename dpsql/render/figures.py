@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
-__all__ = ["Estimate", "at_unit", "charged", "left", "number", "unit_of"]
+__all__ = ["Estimate", "at_unit", "charged", "half_text", "left", "number", "unit_of"]
 
 _DIGITS = 4
 """Significant digits of a budget that has no short decimal."""
@@ -23,7 +23,7 @@ def charged(amount: Fraction) -> str:
     >>> charged(Fraction(7, 10)), charged(Fraction(1, 3)), charged(Fraction(1, 10**9))
     ('0.7', '0.3334', '1e-9')
     """
-    return _decimal(amount, up=True)
+    return _decimal(amount, ROUND_CEILING)
 
 
 def left(amount: Fraction) -> str:
@@ -33,30 +33,14 @@ def left(amount: Fraction) -> str:
     >>> left(Fraction(1, 3)), left(Fraction(99999, 10000))
     ('0.3333', '9.999')
     """
-    return _decimal(amount, up=False)
+    return _decimal(amount, ROUND_FLOOR)
 
 
-def _decimal(amount: Fraction, *, up: bool) -> str:
-    if amount == 0:
-        return "0"
-    exponent = len(str(amount.numerator)) - len(str(amount.denominator))
-    if amount < _power(exponent):
-        exponent -= 1
+def _decimal(amount: Fraction, rounding: str) -> str:
     # Whole numbers keep all their digits.
-    step = min(0, exponent - _DIGITS + 1)
-    scaled = amount / _power(step)
-    units = math.ceil(scaled) if up else math.floor(scaled)
-    value = Decimal(units).scaleb(step).normalize()
-    if exponent < -4:
-        mantissa = f"{value.scaleb(-exponent).normalize():f}"
-        return f"1e{exponent + 1}" if mantissa == "10" else f"{mantissa}e{exponent}"
-    return f"{value:f}"
-
-
-def _power(exponent: int) -> Fraction:
-    from fractions import Fraction
-
-    return Fraction(10) ** exponent
+    context = Context(prec=max(_DIGITS, len(str(int(amount)))), rounding=rounding)
+    value = context.divide(Decimal(amount.numerator), Decimal(amount.denominator)).normalize(context)
+    return f"{value:f}" if not value or value.adjusted() >= -4 else f"{value:e}"
 
 
 def unit_of(half: float) -> int | None:
@@ -109,6 +93,16 @@ class Estimate:
     high: float | None
 
     @property
+    def start(self) -> float:
+        """Where the interval starts; the value if it has no lower bound."""
+        return self.value if self.low is None else self.low
+
+    @property
+    def reach(self) -> float:
+        """Where a bar for the estimate ends: the upper bound, or the value if that is larger."""
+        return self.value if self.high is None else max(self.value, self.high)
+
+    @property
     def half(self) -> float | None:
         """Half-width that is shown after ±: the distance to the farther bound, so that ± covers the interval.
 
@@ -137,13 +131,11 @@ class Estimate:
         value, half = at_unit(self.value, place), self.half
         if half is not None:
             return value, f"{pm} {half_text(half, place)}"
+        least, most = ("≥", "≤") if pm == "±" else (">=", "<=")
         low = None if self.low is None else at_unit(self.low, place, ROUND_FLOOR)
         high = None if self.high is None else at_unit(self.high, place, ROUND_CEILING)
-        plain = pm != "±"
-        if low is None:
-            return value, f"({'<=' if plain else '≤'} {high})"
-        if high is None:
-            return value, f"({'>=' if plain else '≥'} {low})"
+        if low is None or high is None:
+            return value, f"({most} {high})" if low is None else f"({least} {low})"
         return value, f"({low} to {high})"
 
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
-from dpsql.render.cells import cut, pad, width
+from dpsql.render.cells import cut, escape_controls, pad, width
 
-__all__ = ["Column", "Style", "box", "fit", "markdown", "span"]
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["Column", "Style", "box", "column", "draw", "fit", "markdown", "span"]
 
 _NARROWEST = 6
 """Cells that a cut column keeps."""
@@ -15,21 +19,14 @@ _NARROWEST = 6
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """What a terminal or file can show.
-
-    Attributes
-    ----------
-    columns
-        Cells in a line; None: as many as it takes.
-    encoding
-        Of the stream. Frames, ±, bars are drawn with ASCII where it lacks them.
-    colour
-        Whether escape sequences may be used.
-    """
+    """What a terminal or file can show."""
 
     columns: int | None = None
+    """Cells in a line; None: as many as it takes."""
     encoding: str = "utf-8"
+    """Frames, ±, bars are drawn with ASCII where it lacks them."""
     colour: bool = False
+    """Whether escape sequences may be used."""
 
     @property
     def plain(self) -> bool:
@@ -45,6 +42,11 @@ class Style:
         """The mark for truncated text."""
         return "..." if self.plain else "…"
 
+    @property
+    def pm(self) -> str:
+        """The mark before a half-width."""
+        return "+/-" if self.plain else "±"
+
     def paint(self, text: str, code: str) -> str:
         """Colour a text that is padded already, if colours may be used."""
         return f"\x1b[{code}m{text}\x1b[0m" if self.colour and code else text
@@ -52,28 +54,18 @@ class Style:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column as text.
-
-    Attributes
-    ----------
-    name, cells
-        Heading and values, with control characters escaped.
-    right
-        Whether it is aligned right, as numbers are.
-    firm
-        Whether it may never be cut: a number cut short is another number.
-    nulls
-        Indices of the cells that are NULL, not text that says so.
-    code
-        Colour of its cells.
-    """
+    """One column as text; its heading and cells have control characters escaped (`column` does it)."""
 
     name: str
     cells: list[str]
     right: bool = False
+    """Whether it is aligned right, as numbers are."""
     firm: bool = False
+    """Whether it may never be cut: a number cut short is another number."""
     nulls: frozenset[int] = field(default_factory=frozenset)
+    """Indices of the cells that are NULL, not text that says so."""
     code: str = ""
+    """Colour of its cells."""
 
     @property
     def width(self) -> int:
@@ -87,6 +79,20 @@ class Column:
             name=cut(self.name, cells, ellipsis),
             cells=[cut(cell, cells, ellipsis) for cell in self.cells],
         )
+
+
+def column(
+    name: str, cells: Sequence[str | None], style: Style, *, number: bool = False, firm: bool = False
+) -> Column:
+    """Make a column of texts, which are escaped here; None is NULL. Numbers are aligned right, never cut."""
+    texts = ["NULL" if cell is None else escape_controls(cell, style.encoding) for cell in cells]
+    nulls = frozenset(i for i, cell in enumerate(cells) if cell is None)
+    return Column(escape_controls(name, style.encoding), texts, number, number or firm, nulls)
+
+
+def draw(columns: list[Column], style: Style) -> str:
+    """Draw columns as a box table that fits the style's width; ends with a newline."""
+    return box(fit(columns, style)[0], style)
 
 
 def span(widths: list[int]) -> int:

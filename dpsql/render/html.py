@@ -1,90 +1,132 @@
-"""A release in a notebook: an HTML table with bars drawn as inline SVG. No script, everything escaped."""
+"""Releases and curves as HTML with inline SVG: no script, nothing fetched, everything escaped."""
 
 from __future__ import annotations
 
 from html import escape
 from typing import TYPE_CHECKING
 
-from dpsql.render.columns import columns
+from dpsql.render.grid import Style
+from dpsql.render.plots import axis_end, widest
 from dpsql.render.readable import ordering, summary
+from dpsql.render.table import release_columns
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from dpsql.privacy import Charge
     from dpsql.render.figures import Estimate
-    from dpsql.render.released import Released
+    from dpsql.render.plots import Curve
+    from dpsql.render.readable import Released
 
-__all__ = ["release_html"]
+__all__ = ["curve_svg", "release_html", "table", "tag"]
 
 _ROWS = 200
 """Rows that are drawn; the others are counted below."""
-_WIDTH = 200
-_HEIGHT = 12
-_LEFT, _RIGHT = ' style="text-align:left"', ' style="text-align:right"'
+_LEFT, _RIGHT = {"style": "text-align:left"}, {"style": "text-align:right"}
+
+
+def tag(name: str, *content: str, **attributes: object) -> str:
+    """Write an element around HTML that is escaped already; attributes are escaped here.
+
+    An underscore in an attribute's name is a hyphen, one at its end is dropped.
+
+    >>> tag("p", "a &lt; b", class_="note")
+    '<p class="note">a &lt; b</p>'
+    """
+    named = ((key.rstrip("_").replace("_", "-"), value) for key, value in attributes.items())
+    given = "".join(f' {key}="{escape(str(value))}"' for key, value in named)
+    return f"<{name}{given}/>" if name in _VOID else f"<{name}{given}>{''.join(content)}</{name}>"
+
+
+_VOID = {"line", "rect", "polyline"}
+
+
+def table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """Write a table of cells, which are whole `th` and `td` elements."""
+    body = "".join(tag("tr", *row) for row in rows)
+    return tag("table", tag("thead", tag("tr", *heads)), tag("tbody", body))
 
 
 def release_html(release: Released, total: Charge | None = None) -> str:
-    """Draw a release as an HTML table.
+    """Draw a release as a table: counts with their noise, gaps, a bar for the count that orders.
 
-    Parameters
-    ----------
-    release
-        What to draw: its rows, counts with their noise, gaps, a bar for the count that orders.
-    total
-        The whole budget, for "epsilon 1 of 10".
+    `total` is the whole budget, for "epsilon 1 of 10".
     """
-    drawn = [
-        (column.name, column.right, [_NULL if cell is None else escape(cell) for cell in column.cells])
-        for column in columns(release, _ROWS)
-    ]
-    drawn += _bars(ordering(release)[:_ROWS])
-    shown = min(release.rows.num_rows, _ROWS)
-    heads = "".join(f"<th{_side(right)}>{escape(name)}</th>" for name, right, _ in drawn)
-    body = "".join(
-        "<tr>" + "".join(f"<td{_side(right)}>{cells[row]}</td>" for _, right, cells in drawn) + "</tr>"
-        for row in range(shown)
-    )
-    more = release.rows.num_rows - shown
-    lines = [" · ".join(summary(release, total)), *release.warnings]
-    if more:
-        lines.insert(0, f"{more} more rows are not shown")
-    notes = "".join(f"<div>{escape(line)}</div>" for line in lines)
-    return (
-        f'<div class="dpsql"><table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>'
-        f'<div style="font-size:smaller;opacity:.75">{notes}</div></div>'
-    )
+    heads, columns = [], []
+    for column in release_columns(release, Style(), none="", most=_ROWS):
+        side = _RIGHT if column.right else _LEFT
+        # Blanks align numbers with each other in a terminal only.
+        texts = [escape(cell.strip() if column.right else cell) for cell in column.cells]
+        texts = [tag("i", text) if i in column.nulls and text else text for i, text in enumerate(texts)]
+        heads.append(tag("th", escape(column.name), **side))
+        columns.append([tag("td", text, **side) for text in texts])
+    estimates = ordering(release)[:_ROWS]
+    top = axis_end(estimates)
+    if top is not None:
+        heads.append(tag("th", **_LEFT))
+        columns.append([tag("td", _bar(estimate, top), **_LEFT) for estimate in estimates])
+    more = release.rows.num_rows - _ROWS
+    notes = [f"{more} more rows are not shown"] if more > 0 else []
+    notes += [" · ".join(summary(release, total)), *release.warnings]
+    below = tag("div", *(tag("div", escape(note)) for note in notes), style="font-size:smaller;opacity:.75")
+    return tag("div", table(heads, zip(*columns, strict=True)), below, class_="dpsql")
 
 
-_NULL = "<i>NULL</i>"
-
-
-def _side(right: bool) -> str:
-    return _RIGHT if right else _LEFT
-
-
-def _bars(estimates: list[Estimate | None]) -> list[tuple[str, bool, list[str]]]:
-    """Draw the column of bars; none when there is nothing positive."""
-    top = max((_end(estimate) for estimate in estimates if estimate is not None), default=0.0)
-    if not 0 < top < float("inf"):
-        return []
-    return [("", False, [_bar(estimate, top) for estimate in estimates])]
+_BAR_WIDTH, _BAR_HEIGHT, _BAR = 200, 12, "#4c78a8"
 
 
 def _bar(estimate: Estimate | None, top: float) -> str:
     """Draw one bar: full up to the interval's start, pale to its end, a line at the estimate."""
     if estimate is None:
         return ""
-    start = estimate.value if estimate.low is None else estimate.low
-    ends = [max(0.0, x) / top * _WIDTH for x in (start, estimate.value, _end(estimate))]
+    ends = [max(0.0, x) / top * _BAR_WIDTH for x in (estimate.start, estimate.value, estimate.reach)]
     solid, middle, end = (round(x, 1) for x in ends)
-    label = escape(" ".join(estimate.text()).strip(), quote=True)
-    return (
-        f'<svg width="{_WIDTH}" height="{_HEIGHT}" role="img" aria-label="{label}">'
-        f'<rect x="0" y="0" width="{solid}" height="{_HEIGHT}" fill="#4c78a8"/>'
-        f'<rect x="{solid}" y="0" width="{round(max(0.0, end - solid), 1)}" height="{_HEIGHT}" '
-        'fill="#4c78a8" fill-opacity="0.35"/>'
-        f'<line x1="{middle}" y1="0" x2="{middle}" y2="{_HEIGHT}" stroke="currentColor"/></svg>'
+    pale = round(max(0.0, end - solid), 1)
+    return tag(
+        "svg",
+        tag("rect", x=0, y=0, width=solid, height=_BAR_HEIGHT, fill=_BAR),
+        tag("rect", x=solid, y=0, width=pale, height=_BAR_HEIGHT, fill=_BAR, fill_opacity=0.35),
+        tag("line", x1=middle, y1=0, x2=middle, y2=_BAR_HEIGHT, stroke="currentColor"),
+        width=_BAR_WIDTH,
+        height=_BAR_HEIGHT,
+        role="img",
+        aria_label=" ".join(estimate.text()).strip(),
     )
 
 
-def _end(estimate: Estimate) -> float:
-    return estimate.value if estimate.high is None else max(estimate.value, estimate.high)
+_WIDTH, _HEIGHT, _MARGIN, _BOTTOM, _TOP = 360, 170, 34, 28, 8
+
+
+def curve_svg(curves: Sequence[Curve], what: str) -> str:
+    """Draw curves as one inline SVG with classes `axis`, `claim` (marked places) and `l0` to `l2` (lines)."""
+    drawn = [curve for curve in curves if curve.points]
+    if not drawn:
+        return ""
+    top, wide, high = widest(drawn), _WIDTH - _MARGIN - 8, _HEIGHT - _BOTTOM - _TOP
+
+    def x(value: float) -> float:
+        return round(_MARGIN + wide * value / top, 1)
+
+    def y(value: float) -> float:
+        return round(_TOP + high * (1 - min(value, 1.0)), 1)
+
+    parts = [
+        tag("line", class_="axis", x1=_MARGIN, y1=y(0), x2=_WIDTH - 8, y2=y(0)),
+        tag("line", class_="axis", x1=_MARGIN, y1=y(0), x2=_MARGIN, y2=y(1)),
+    ]
+    parts += [
+        tag("text", f"{value:g}", x=_MARGIN - 4, y=y(value) + 4, text_anchor="end")
+        for value in (0.0, 0.5, 1.0)
+    ]
+    parts += [
+        tag("text", f"{value:.3g}", x=x(value), y=_HEIGHT - 10, text_anchor="middle")
+        for value in (top * i / 4 for i in range(5))
+    ]
+    for i, curve in enumerate(drawn):
+        line, at = f"l{i % 3}", x(curve.marked)
+        if curve.marked <= top:
+            parts.append(tag("line", class_=f"claim {line}", x1=at, y1=y(0), x2=at, y2=y(1)))
+        points = " ".join(f"{x(place)},{y(value)}" for place, value in curve.points)
+        parts.append(tag("g", tag("title", escape(curve.label)), tag("polyline", class_=line, points=points)))
+    view = f"0 0 {_WIDTH} {_HEIGHT}"
+    return tag("svg", *parts, width=_WIDTH, height=_HEIGHT, viewBox=view, role="img", aria_label=what)

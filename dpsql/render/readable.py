@@ -1,20 +1,69 @@
-"""Readable parts of a release: estimates with their intervals, its price, its certainty."""
+"""Readable parts of a release: estimates with their intervals, its price, its certainty, its footer."""
+
+# ruff: noqa: D102  the attributes of `Released` are those of dpsql.Release, which describes them
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
+from dpsql.render.cells import escape_controls, width
 from dpsql.render.figures import Estimate, charged, half_text, left, number, unit_of
 from dpsql.render.values import values
 
 if TYPE_CHECKING:
-    from dpsql.privacy import Charge
-    from dpsql.render.released import Released
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+    from fractions import Fraction
 
-__all__ = ["Estimates", "certainty", "counts", "ordering", "orders", "price", "summary"]
+    import pyarrow as pa
+
+    from dpsql.privacy import Charge
+    from dpsql.render.grid import Style
+
+__all__ = [
+    "Estimates",
+    "Released",
+    "amounts",
+    "certainty",
+    "counts",
+    "footer",
+    "ordering",
+    "orders",
+    "price",
+    "summary",
+]
 
 Estimates = list[Estimate | None]
 """One a released group; None where the count is NULL."""
+
+
+class Released(Protocol):
+    """The attributes of a `dpsql.Release` that are drawn; `dpsql.release` imports this package."""
+
+    @property
+    def rows(self) -> pa.Table: ...
+    @property
+    def table(self) -> pa.Table: ...
+    @property
+    def counts(self) -> Sequence[str]: ...
+    @property
+    def selection(self) -> str: ...
+    @property
+    def mechanism(self) -> str: ...
+    @property
+    def charge(self) -> Charge: ...
+    @property
+    def scale(self) -> float: ...
+    @property
+    def confidence(self) -> Fraction: ...
+    @property
+    def warnings(self) -> Sequence[str]: ...
+    @property
+    def reused(self) -> datetime | None: ...
+    @property
+    def charged_again(self) -> str: ...
+    @property
+    def properties(self) -> Mapping[str, str]: ...
 
 
 def counts(release: Released) -> dict[str, Estimates]:
@@ -49,14 +98,18 @@ def _estimates(release: Released, name: str) -> Estimates:
 
 def price(charge: Charge, total: Charge | None = None) -> str:
     """Write a charge and the budget it is taken from: `epsilon 0.5 of 5`; delta only if it is not 0."""
-    text = f"epsilon {charged(charge.epsilon)}"
-    if total is not None:
-        text += f" of {left(total.epsilon)}"
-    if charge.delta:
-        text += f", delta {charged(charge.delta)}"
-        if total is not None:
-            text += f" of {left(total.delta)}"
-    return text
+
+    def part(name: str) -> str:
+        text = f"{name} {charged(getattr(charge, name))}"
+        return text if total is None else f"{text} of {left(getattr(total, name))}"
+
+    return part("epsilon") + (f", {part('delta')}" if charge.delta else "")
+
+
+def amounts(remaining: Charge) -> str:
+    """Write what is left of a budget: `epsilon 3.5, delta 1e-7`; delta only if it is not 0."""
+    text = f"epsilon {left(remaining.epsilon)}"
+    return text + (f", delta {left(remaining.delta)}" if remaining.delta else "")
 
 
 def certainty(release: Released, *, pm: str = "±") -> str:
@@ -76,6 +129,19 @@ def summary(release: Released, total: Charge | None, *, pm: str = "±") -> list[
         cost = f"asked before, on {release.reused:%Y-%m-%d %H:%M}: nothing spent"
     else:
         cost = price(release.charge, total)
-    return [
-        part for part in (cost, release.charged_again, release.mechanism, certainty(release, pm=pm)) if part
-    ]
+    parts = (cost, release.charged_again, release.mechanism, certainty(release, pm=pm))
+    return [part for part in parts if part]
+
+
+def footer(release: Released, total: Charge | None, style: Style) -> str:
+    """Write `epsilon 1 of 10 · noisy top-k with gap · 95% ± 41`, broken into lines of the style's width."""
+    dot = " - " if style.plain else " · "
+    lines: list[str] = []
+    for part in summary(release, total, pm=style.pm):
+        safe = escape_controls(part, style.encoding)
+        longer = lines[-1] + dot + safe if lines else safe
+        if lines and (style.columns is None or width(longer) <= style.columns):
+            lines[-1] = longer
+        else:
+            lines.append(safe)
+    return "\n".join(lines)

@@ -1,39 +1,29 @@
-"""Draws results as a box table, Markdown or bars: counts with their noise, and the price below."""
+"""Draws results as a box table, Markdown, bars or lines: counts with their noise, and the price below."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeGuard
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from dpsql.errors import ProgrammingError
-from dpsql.render.bars import NARROWEST, bars
-from dpsql.render.cells import escape_controls, folded, pad, width
+from dpsql.render.cells import folded, pad, width
 from dpsql.render.figures import Estimate, at_unit, unit_of
-from dpsql.render.footer import footer
-from dpsql.render.grid import Column, Style, box, fit, markdown, span
-from dpsql.render.readable import Estimates, counts, ordering, orders
+from dpsql.render.grid import Column, Style, box, column, draw, fit, markdown, span
+from dpsql.render.plots import NARROWEST, bars
+from dpsql.render.readable import Estimates, counts, footer, ordering, orders
 from dpsql.render.values import text, values
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from dpsql.privacy import Charge
-    from dpsql.render.released import Released
+    from dpsql.render.readable import Released
 
-__all__ = ["as_chart", "as_markdown", "as_table"]
+__all__ = ["as_chart", "as_markdown", "as_table", "release_columns", "release_text"]
 
 
 def as_table(rows: pa.Table, release: Released | None, style: Style, *, total: Charge | None = None) -> str:
-    """Draw an answer as a box table.
-
-    Parameters
-    ----------
-    rows, release
-        The answer.
-    style
-        What the terminal can show.
-    total
-        The whole budget, for "epsilon 1 of 10".
-    """
+    """Draw an answer (`release` is None if it is public) as a box table; `total` is the whole budget."""
     columns = _columns(rows, release, style)
     if not columns:
         return ""
@@ -86,11 +76,8 @@ def as_markdown(
     columns = _columns(rows, release, style)
     if not columns:
         return ""
-    drawn = markdown(columns)
-    if release is not None:
-        unwrapped = Style(encoding=style.encoding)
-        drawn += f"\n*{footer(release, total, unwrapped)}*\n"
-    return drawn
+    unwrapped = Style(encoding=style.encoding)
+    return markdown(columns) + (f"\n*{footer(release, total, unwrapped)}*\n" if release else "")
 
 
 _CHART = 20
@@ -125,28 +112,53 @@ def as_chart(rows: pa.Table, release: Released | None, style: Style) -> str:
     drawn = bars(estimates, room, style, widest=100)
     if drawn is None:
         raise ProgrammingError("there is nothing positive to draw, or no room for it")
-    return box(fit([*columns, drawn], style)[0], style)
+    return draw([*columns, drawn], style)
+
+
+_ROWS, _CELLS = 20, 60
+"""Rows that `release_text` writes (it counts the others), and cells after which it cuts a value."""
+
+
+def release_text(release: Released) -> str:
+    """Write a release as lines for Python's prompt and logs: its selection, rows, price and certainty."""
+    columns = [c.cut(_CELLS, "…") for c in release_columns(release, Style(), most=_ROWS, none="")]
+    texts = [[pad(cell, c.width, right=c.right) for cell in (c.name, *c.cells)] for c in columns]
+    lines = ["  ".join(cells).rstrip() for cells in zip(*texts, strict=True)]
+    if release.rows.num_rows > _ROWS:
+        lines.append(f"({release.rows.num_rows - _ROWS} more rows)")
+    if not release.rows.num_rows:
+        lines.append("(no rows)")
+    return "\n".join([f"<Release: {release.selection}>", *lines, footer(release, None, Style())])
 
 
 def _columns(rows: pa.Table, release: Released | None, style: Style) -> list[Column]:
-    release = release if _untouched(release, rows) else None
-    if release is None:
-        return [_plain(name, rows.column(i), style) for i, name in enumerate(rows.column_names)]
+    if _untouched(release, rows):
+        return release_columns(release, style, none="-" if style.plain else "—")
+    return [_plain(name, rows.column(i), style) for i, name in enumerate(rows.column_names)]
+
+
+def release_columns(release: Released, style: Style, *, none: str, most: int | None = None) -> list[Column]:
+    """Write the first `most` rows of a release: counts with their noise, and the free gaps beside them.
+
+    `none` is written where a row has no free gap.
+    """
     noisy, free = counts(release), _free(release)
+    rows = release.rows
     columns = []
     for i, name in enumerate(rows.column_names):
-        column = rows.column(i)
-        place = next((p for known, p in free.values() if known.equals(column)), None)
+        found = rows.column(i)
+        place = next((p for known, p in free.values() if known.equals(found)), None)
         if name in noisy:
-            columns.append(_count(name, noisy[name], style))
-        elif place is not None:
-            columns.append(_rounded(name, column, place, "NULL", style))
+            columns.append(_count(name, noisy[name][:most], style))
         else:
-            columns.append(_plain(name, column, style))
+            columns.append(_plain(name, found.slice(0, most), style, place))
     gap, place = free.get("gap", (None, 0))
     # The free gaps, unless there are none or the statement asked for them itself.
-    if gap is not None and not any(gap.equals(column) for column in rows.columns):
-        columns.append(_rounded("gap", gap, place, "-" if style.plain else "—", style))
+    if gap is not None and not any(gap.equals(found) for found in rows.columns):
+        shown = _plain("gap", gap.slice(0, most), style, place)
+        columns.append(
+            replace(shown, cells=[none if i in shown.nulls else c for i, c in enumerate(shown.cells)])
+        )
     return columns
 
 
@@ -156,18 +168,18 @@ def _untouched(release: Released | None, rows: pa.Table) -> TypeGuard[Released]:
 
 
 def _count(name: str, estimates: Estimates, style: Style) -> Column:
-    pm = "+/-" if style.plain else "±"
-    texts = [("NULL", "") if estimate is None else estimate.text(pm=pm) for estimate in estimates]
-    numbers = max((width(value) for value, _ in texts), default=0)
+    texts = [(None, "") if estimate is None else estimate.text(pm=style.pm) for estimate in estimates]
+    numbers = max((width(value or "NULL") for value, _ in texts), default=0)
     spreads = max((width(spread) for _, spread in texts), default=0)
+    # Rows without a spread keep their number under the other numbers.
     cells = [
-        f"{pad(value, numbers, right=True)} {pad(spread, spreads, right=True)}".rstrip()
+        f"{pad(value or 'NULL', numbers, right=True)} {pad(spread, spreads, right=True)}"
+        if spreads
+        else value
         for value, spread in texts
     ]
-    # Rows without a spread keep their number under the other numbers.
-    cells = [pad(cell, numbers + 1 + spreads if spreads else numbers) for cell in cells]
     nulls = frozenset(i for i, estimate in enumerate(estimates) if estimate is None)
-    return Column(escape_controls(name, style.encoding), cells, right=True, firm=True, nulls=nulls)
+    return replace(column(name, cells, style, number=True), nulls=nulls)
 
 
 def _free(release: Released) -> dict[str, tuple[pa.ChunkedArray, int]]:
@@ -177,8 +189,8 @@ def _free(release: Released) -> dict[str, tuple[pa.ChunkedArray, int]]:
         for name, estimates in counts(release).items()
     }
     found = {f"{name}_{kind}": place for name, place in places.items() for kind in ("low", "high", "stddev")}
-    name = orders(release)
-    found["gap"] = unit_of(release.scale) if name is None else places[name]
+    place = places.get(orders(release) or "")
+    found["gap"] = unit_of(release.scale) if place is None else place
     table = release.table
     return {
         name: (table.column(name), place)
@@ -187,19 +199,11 @@ def _free(release: Released) -> dict[str, tuple[pa.ChunkedArray, int]]:
     }
 
 
-def _rounded(name: str, column: pa.ChunkedArray, place: int, none: str, style: Style) -> Column:
-    found = values(column)
-    cells = [none if value is None else at_unit(value, place) for value in found]
-    nulls = frozenset(i for i, value in enumerate(found) if value is None)
-    return Column(escape_controls(name, style.encoding), cells, right=True, firm=True, nulls=nulls)
-
-
-def _plain(name: str, column: pa.ChunkedArray, style: Style) -> Column:
-    numeric = _is_numeric(column)
-    found = values(column)
-    cells = ["NULL" if value is None else escape_controls(text(value), style.encoding) for value in found]
-    nulls = frozenset(i for i, value in enumerate(found) if value is None)
-    return Column(escape_controls(name, style.encoding), cells, right=numeric, firm=numeric, nulls=nulls)
+def _plain(name: str, found: pa.ChunkedArray, style: Style, place: int | None = None) -> Column:
+    """Write a column's values; numbers are rounded to a decimal place if it is given."""
+    write: Any = text if place is None else lambda value: at_unit(value, place)
+    cells = [None if value is None else write(value) for value in values(found)]
+    return column(name, cells, style, number=_is_numeric(found))
 
 
 def _is_numeric(column: pa.ChunkedArray) -> bool:

@@ -49,21 +49,19 @@ def top_k_runs(
     noise: mechanisms.Noise = "exponential",
 ) -> TopKRuns:
     """Run noisy top-k so many times on the same counts."""
+    plan = mechanisms.NoisyTopK.plan(len(counts), k, epsilon, noise=noise)
+    source = mechanisms.NoiseSource(entropy)
     if len(counts) > _WIDE:
         # Over many groups single runs are faster: they complete noise only where it can matter.
-        found = [
-            mechanisms.noisy_top_k(counts, k, epsilon, noise=noise, entropy=entropy) for _ in range(trials)
-        ]
+        found = [plan.run(counts, source) for _ in range(trials)]
         index, gap = np.stack([r.index for r in found]), np.stack([r.gap for r in found])
     else:
         found = [
-            mechanisms.noisy_top_k(
-                np.broadcast_to(counts, (size, len(counts))), k, epsilon, noise=noise, entropy=entropy
-            )
+            plan.run(np.broadcast_to(counts, (size, len(counts))), source)
             for size in blocks(trials, len(counts))
         ]
         index, gap = np.concatenate([r.index for r in found]), np.concatenate([r.gap for r in found])
-    return TopKRuns(index, gap, found[0].scale, found[0].resolution, found[0].charge.epsilon)
+    return TopKRuns(index, gap, plan.scale, plan.resolution, plan.loss.charge.epsilon)
 
 
 def threshold_runs(
@@ -88,14 +86,14 @@ def threshold_runs(
 
 def measured(exact: NDArray[np.int64], scale: Fraction, entropy: Entropy) -> tuple[NDArray[np.float64], int]:
     """Measure every count of every trial; return them in the shape they came, and the grid."""
-    found = mechanisms.laplace(exact.ravel(), scale, entropy=entropy)
-    return found.value.reshape(exact.shape), found.resolution
+    found = mechanisms.laplace(exact, scale, entropy=entropy)
+    return found.value, found.plan.resolution
 
 
 def totals(exact: NDArray[np.int64], scale: Fraction, entropy: Entropy) -> tuple[NDArray[np.float64], int]:
-    """Measure the total of each trial, as an ANCHOR does: one draw of the same scale on the sum."""
-    found = mechanisms.laplace(exact.sum(axis=1), scale, entropy=entropy)
-    return found.value, found.resolution
+    """Measure the total of each trial, as an ANCHOR does."""
+    found = mechanisms.anchor(exact, scale, entropy=entropy)
+    return found.value[:, 0], found.plan.resolution
 
 
 @dataclass(frozen=True, slots=True)

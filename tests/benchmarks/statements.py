@@ -46,7 +46,7 @@ def end_to_end(events: Events, name: str, rounds: int) -> Iterator[Figure]:
     above = top(f"item, {DISTINCT} AS n", "events", f"HAVING {DISTINCT} >= {threshold} LIMIT 10")
     yield against("10 above a threshold", above, floor, goal)
     undeclared = top(f"item, {DISTINCT} AS n", "undeclared", largest, options=", delta = 1e-9")
-    yield against("top 10, nobody declared the items", undeclared, floor, goal)
+    yield against("top 10, the items are not declared", undeclared, floor, goal)
     texts = top(f"item, {DISTINCT} AS n", "texts", largest)
     yield against("top 10, keys as text", texts, counting(events.texts()), goal)
     pairs = top(f"item, {DISTINCT} AS n", "pairs", largest)

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpsql.mechanisms import Noise, noisy_top_k
-from dpsql.mechanisms.hybrid import ahead, hybrid_top_k
+from dpsql.mechanisms import HybridTopK, Noise, NoisyTopK, hybrid_top_k, noisy_top_k
 from dpsql.mechanisms.top_k import select
+from tests.given_noise import GivenNoise
 
 FINE = 64
 """Fine steps a grid step; more than there are groups, so that remainders differ."""
@@ -117,7 +117,7 @@ def test_alignment(noise: Noise, monotone: bool, c: int, seed: int) -> None:
         assert np.array_equal(again[0], omega[0])
         assert np.array_equal(again[1], omega[1])
         moved = aligned - fine
-        assert Fraction(int(np.abs(moved).sum()), FINE) / said.scale <= said.charge.epsilon
+        assert Fraction(int(np.abs(moved).sum()), FINE) / said.plan.scale <= said.charge.epsilon
         if noise == "exponential":
             assert (moved >= 0).all()
         assert np.array_equal(phi_inverse(q, p, omega, aligned), fine)
@@ -165,17 +165,23 @@ def test_alignment_of_the_hybrid(noise: Noise, monotone: bool, c: int, seed: int
         assert np.array_equal(again[0], omega[0])
         assert np.array_equal(again[1], omega[1])
         moved = aligned - fine
-        assert Fraction(int(np.abs(moved).sum()), FINE) / said.scale <= Fraction(len(omega[0]), k)
+        assert Fraction(int(np.abs(moved).sum()), FINE) / said.plan.scale <= Fraction(len(omega[0]), k)
         if noise == "exponential":
             assert (moved >= 0).all()
         assert np.array_equal(phi_inverse(q, p, omega, aligned), fine)
 
         floors, remainders = np.divmod(fine, FINE)
-        index, gap, rest = ahead(*select(q // FINE + floors, np.argsort(np.argsort(remainders)), k))
-        reached = omega[0][-1] == 0
-        assert (index + 1).tolist() == [item for item in omega[0].tolist() if item]
-        assert [*gap.tolist(), *([] if rest is None else [rest])] == (omega[1] // FINE).tolist()
-        assert (rest is not None) == reached
+        plan = HybridTopK.plan(len(q) - 1, int(q[0] // FINE), k, 1, noise=noise, resolution=0)
+        ranks = np.argsort(np.argsort(remainders))
+        done = plan.run([q[1:] // FINE], GivenNoise(steps=floors[None], order=ranks[None]))
+        reached = int(omega[0][-1] == 0)
+        released = len(omega[0]) - reached
+        assert (done.index[0, :released] + 1).tolist() == omega[0][:released].tolist()
+        gaps = [*done.gap[0, :released].tolist(), *done.rest[:reached].tolist()]
+        assert gaps == (omega[1] // FINE).tolist()
+        assert np.isnan(done.gap[0, released:]).all()
+        assert done.reached_threshold[0] == (reached or released == len(q) - 1)
+        assert np.array_equal(done.units, [len(omega[0])])
         placed.add((len(omega[0]), bool(reached)))
     assert len(placed) > 8
 
@@ -208,15 +214,17 @@ def test_the_printed_alignment_is_not_injective() -> None:
 
 
 def test_the_product_is_the_ideal_mechanism() -> None:
-    """`select` on floors and ranks = order and floored gaps of the fine noise."""
+    """A run on floors and ranks = order and floored gaps of the fine noise."""
     for laplace in (False, True):
         for q, _, fine, k in instances(9, 1, monotone=True, laplace=laplace, cases=3000):
             index, gap = run(q, fine, k)
             floors, remainders = np.divmod(fine, FINE)
             ranks = np.argsort(np.argsort(remainders))
-            chosen, steps = select(q // FINE + floors, ranks, k)
-            assert np.array_equal(chosen, index)
-            assert np.array_equal(steps, gap // FINE)
+            noise: Noise = "laplace" if laplace else "exponential"
+            plan = NoisyTopK.plan(len(q), k, 1, noise=noise, resolution=0)
+            done = plan.run([q // FINE], GivenNoise(steps=floors[None], order=ranks[None]))
+            assert np.array_equal(done.index[0], index)
+            assert np.array_equal(done.gap[0], gap // FINE)
 
 
 def test_rows_are_independent_runs() -> None:

@@ -36,10 +36,9 @@ def squared_error(counts: np.ndarray, k: int, strategy: str, runs: int) -> float
         found = mechanisms.noisy_top_k(counts, k, plan.selection_epsilon)
         exact = counts[found.index]
         scale = k / plan.measuring_epsilon
-        measured: mechanisms.Anchor | mechanisms.Laplace
         if strategy == "ANCHOR":
             measured = mechanisms.anchor(exact, scale)
-            given: dict[str, Any] = {"anchor_total": measured.total}
+            given: dict[str, Any] = {"anchor_total": measured.value[0]}
         else:
             measured = mechanisms.laplace(exact, scale)
             given = {"each": measured.value}
@@ -49,10 +48,10 @@ def squared_error(counts: np.ndarray, k: int, strategy: str, runs: int) -> float
             value = from_top_k(
                 found.gap,
                 k,
-                scale=found.scale,
-                resolution=found.resolution,
-                measuring_scale=measured.scale,
-                measuring_resolution=measured.resolution,
+                scale=found.plan.scale,
+                resolution=found.plan.resolution,
+                measuring_scale=measured.plan.scale,
+                measuring_resolution=measured.plan.resolution,
                 **given,
             ).value
         total += float(((value - exact) ** 2).mean())

@@ -13,7 +13,7 @@ import pytest
 from scipy import stats
 
 from dpsql.estimates import Noise, choose_measuring, from_top_k
-from dpsql.mechanisms import Anchor, Laplace, anchor, laplace, noisy_top_k
+from dpsql.mechanisms import anchor, laplace, noisy_top_k
 from dpsql.noise import SeededEntropy
 
 RUNS = 1_000
@@ -30,17 +30,16 @@ def test_releases_are_unbiased_and_covered(
     plan = choose_measuring(k, Fraction(1, 2), noise=noise, strategy=strategy, domain_size=COUNTS.size)
     trials = np.broadcast_to(COUNTS, (RUNS, COUNTS.size)).copy()
     chosen = noisy_top_k(trials, k, plan.selection_epsilon, noise=noise, lowest=lowest, entropy=entropy)
-    assert chosen.scale == plan.selection_scale
+    assert chosen.plan.scale == plan.selection_scale
     true = COUNTS[chosen.index]
     shared: dict[str, Any] = {
-        "scale": chosen.scale,
+        "scale": chosen.plan.scale,
         "noise": noise,
-        "resolution": chosen.resolution,
+        "resolution": chosen.plan.resolution,
         "lowest": lowest,
     }
     deviations, covered = np.zeros((RUNS, k)), np.zeros((RUNS, k), dtype=bool)
     assert plan.measuring_scale is not None
-    measured: Laplace | Anchor
     if strategy == "EACH":
         measured = laplace(true.ravel(), plan.measuring_scale, entropy=entropy)
         values = measured.value.reshape(true.shape)
@@ -50,14 +49,14 @@ def test_releases_are_unbiased_and_covered(
             release = {"each": values[run]}
         else:
             measured = anchor(true[run], plan.measuring_scale, entropy=entropy)
-            release = {"anchor_total": measured.total}
+            release = {"anchor_total": measured.value[0]}
         found = from_top_k(
             chosen.gap[run],
             k,
             **shared,
             **release,
-            measuring_scale=measured.scale,
-            measuring_resolution=measured.resolution,
+            measuring_scale=measured.plan.scale,
+            measuring_resolution=measured.plan.resolution,
         )
         deviations[run] = (found.value - true[run]) / found.stddev
         covered[run] = (found.low <= true[run]) & (true[run] <= found.high)

@@ -46,13 +46,13 @@ def test_noisy_max(counts: list[int], options: dict[str, Any]) -> None:
     found = noisy_max(np.tile(counts, (TRIALS, 1)), 1, entropy=SeededEntropy(1), **options)
     wrong = null(counts, found.index, 1)
     assert wrong.sum() > 3000
-    assert not too_often(p_value(found.gap[wrong, 0], found.scale))
+    assert not too_often(p_value(found.gap[wrong, 0], found.plan.scale))
 
 
 def test_exact_on_ties_and_only_at_the_scale_in_use() -> None:
     found = noisy_max(np.tile([7, 7], (TRIALS, 1)), 1, entropy=SeededEntropy(2))
     for factor in (0.7, 1, 1.3):
-        p = p_value(found.gap[:, 0], found.scale * Fraction(str(factor)))
+        p = p_value(found.gap[:, 0], found.plan.scale * Fraction(str(factor)))
         assert uniform(p) == (factor == 1)
         assert too_often(p) == (factor < 1)
 
@@ -63,14 +63,14 @@ def test_every_gap_of_a_top_k(i: int) -> None:
     found = noisy_top_k(np.tile(counts, (TRIALS, 1)), 3, 3, entropy=SeededEntropy(3))
     wrong = null(counts, found.index, i)
     assert wrong.sum() > 3000
-    assert not too_often(p_value(found.gap[wrong, i - 1], found.scale))
+    assert not too_often(p_value(found.gap[wrong, i - 1], found.plan.scale))
     # Later gaps are the least of i excesses, about a factor i smaller; so much is the test's reach.
-    assert too_often(p_value(found.gap[wrong, i - 1], found.scale * Fraction(7, 10 * i)))
+    assert too_often(p_value(found.gap[wrong, i - 1], found.plan.scale * Fraction(7, 10 * i)))
 
 
 def test_laplace_gaps_would_not_do() -> None:
     """Why it is refused: at scale 1/epsilon, two equal groups, p-values are small too often."""
     found = noisy_max(np.tile([7, 7], (TRIALS, 1)), 1, noise="laplace", entropy=SeededEntropy(4))
-    assert too_often(p_value(found.gap[:, 0], found.scale))
+    assert too_often(p_value(found.gap[:, 0], found.plan.scale))
     with pytest.raises(ValueError):
-        p_value(found.gap[:, 0], found.scale, "laplace")
+        p_value(found.gap[:, 0], found.plan.scale, "laplace")

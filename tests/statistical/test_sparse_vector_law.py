@@ -164,7 +164,9 @@ def test_hybrid_top_k(noise: Noise) -> None:
     rows = []
     for _ in range(6000):
         found = hybrid_top_k(counts, threshold, k, 1, noise=noise, entropy=entropy)
-        rows.append(row(found.index.tolist(), found.gap.tolist(), found.reached_threshold, found.rest))
+        rows.append(
+            row(found.index.tolist(), found.gap.tolist(), bool(found.reached_threshold), float(found.rest))
+        )
     for factor in FACTORS:
         rng, ideal = np.random.default_rng(6), []
         shift = drawn(rng, noise, factor * k, (TRIALS, 4))[0]

@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import chi2, chi2_contingency
 
-from dpsql.mechanisms import TopK, anchor, laplace, noisy_top_k
+from dpsql.mechanisms import NoisyTopK, TopK, anchor, laplace, noisy_top_k
 from dpsql.mechanisms.top_k import select
 from dpsql.noise import SeededEntropy, geometric
 
@@ -65,9 +65,9 @@ def same_law(
 
 def released(
     k: int, epsilon: int, options: dict[str, Any], seed: int = 2
-) -> tuple[TopK, tuple[NDArray[np.int64], NDArray[np.int64]]]:
+) -> tuple[TopK[NoisyTopK], tuple[NDArray[np.int64], NDArray[np.int64]]]:
     found = noisy_top_k(np.tile(COUNTS, (TRIALS, 1)), k, epsilon, entropy=SeededEntropy(seed), **options)
-    return found, (found.index, np.round(found.gap * 2**found.resolution).astype(np.int64))
+    return found, (found.index, np.round(found.gap * 2**found.plan.resolution).astype(np.int64))
 
 
 @pytest.mark.parametrize(
@@ -83,12 +83,12 @@ def released(
 @pytest.mark.parametrize("k", [1, 2])
 def test_law(k: int, options: dict[str, Any]) -> None:
     found, sample = released(k, 1, options)
-    step = Fraction(1, 2**found.resolution)
+    step = Fraction(1, 2**found.plan.resolution)
     noise = options.get("noise", "exponential")
     # Cells of one grid step where the grid is coarse, so that ties weigh.
-    width = [max(1, int(found.scale / step / 4))] * k
+    width = [max(1, int(found.plan.scale / step / 4))] * k
     for factor in (Fraction(7, 10), Fraction(1), Fraction(13, 10)):
-        expected = ideal(k, found.scale * factor, step, noise=noise)
+        expected = ideal(k, found.plan.scale * factor, step, noise=noise)
         assert (same_law(sample, expected, width) > ALARM) == (factor == 1), factor
 
 
@@ -137,7 +137,7 @@ def test_measured_counts() -> None:
     """|noise| over its scale is exponential: 64 cells of equal mass; so is the anchor's."""
     draws = laplace(np.full(TRIALS, 100), 20, entropy=SeededEntropy(6)).value - 100
     entropy = SeededEntropy(7)
-    totals = np.array([float(anchor([40, 60], 20, entropy=entropy).total) - 100 for _ in range(20_000)])
+    totals = np.array([anchor([40, 60], 20, entropy=entropy).value[0] - 100 for _ in range(20_000)])
     for sample in (draws, totals):
         for factor in (0.7, 1.0, 1.3):
             cell = np.floor(64 * np.exp(-np.abs(sample) / (20 * factor))).clip(0, 63).astype(int)

@@ -85,7 +85,9 @@ def find_stable(
         rows = np.flatnonzero(found == size)
         if part and len(rows):
             inner = repeated(kept[:size], len(rows))
-            chosen = mechanisms.noisy_top_k(inner, k, epsilon * part, entropy=entropy)
+            chosen = mechanisms.NoisyTopK.plan(size, k, epsilon * part).run(
+                inner, mechanisms.NoiseSource(entropy)
+            )
             order[rows] = position[chosen.index]
             gap[rows, : chosen.gap.shape[1]] = chosen.gap
             charge[rows] += float(chosen.charge.epsilon)

@@ -1,1 +1,106 @@
-"""`dpsql init`: reads names and types of sources, decides each table's unit, writes a commented policy."""
+"""`dpsql init`: writes a policy from names and types alone; asks the owner, or takes flags, for the rest."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dpsql.cli import narrate
+from dpsql.cli.exits import ExitCode
+
+if TYPE_CHECKING:
+    from dpsql.cli.settings import Settings
+
+__all__ = ["init_command"]
+
+
+@click.command("init")
+@click.argument("sources", metavar="SOURCE...", nargs=-1, required=True)
+@click.option(
+    "--unit",
+    "units",
+    metavar="[TABLE=]COLUMN",
+    multiple=True,
+    help="The column that names whom to protect; PARENT.COLUMN if the table PARENT has it and COLUMN leads "
+    "there; ROW if each row is a unit of its own.",
+)
+@click.option("--unit-kind", metavar="WORD", help="What a unit is, such as patient.")
+@click.option("--public", metavar="TABLE", multiple=True, help="A table that everybody may see.")
+@click.option(
+    "--column",
+    "columns",
+    metavar="[TABLE.]COLUMN=TYPE",
+    multiple=True,
+    help="A column's type; a CSV file has none, and dpsql never guesses them from the rows.",
+)
+@click.option(
+    "--domain",
+    "domains",
+    metavar="[TABLE.]COLUMN=VALUES",
+    multiple=True,
+    help="A column's public values: a,b,c or 0..23 or TABLE.COLUMN of a public table.",
+)
+@click.option("--epsilon", metavar="X", help="All that can ever be spent. [default: 1]")
+@click.option("--delta", metavar="X", help="The same for delta, which undeclared keys need.")
+@click.option("--max-epsilon-per-query", metavar="X", help="The most one statement may take.")
+@click.option("--default-epsilon", metavar="X", help="What a statement takes that names none.")
+@click.option("--default-delta", metavar="X", help="The same for delta.")
+@click.pass_obj
+def init_command(settings: Settings, /, **given: Any) -> int:  # noqa: ANN401  as declared above
+    """Write a commented policy for Parquet and CSV files or a DuckDB database.
+
+    Reads names and types of columns, but no row, and asks for what the flags leave open. The policy is
+    written to the file that -p names, which must not exist yet.
+    """
+    from dpsql.cli.init.tables import InitOptions, Tables
+    from dpsql.cli.init.text import AMOUNTS, policy_text
+    from dpsql.owner import introspect_sources
+    from dpsql.policy import load
+
+    options = InitOptions(**{name: given[name] for name in InitOptions.__dataclass_fields__})
+    path = Path(settings.policy)
+    if path.exists() or path.is_symlink():
+        raise click.UsageError(f"{path} is there already, and init never overwrites")
+    ask = _asked if sys.stdin.isatty() else None
+    tables = Tables(introspect_sources(options.sources), options, ask)
+    if given["epsilon"] is None:
+        given["epsilon"] = ask("epsilon, all that can ever be spent", "1") if ask else "1"
+    amounts = {name: _number(name, text) for name, _, _ in AMOUNTS if (text := given[name]) is not None}
+    text = policy_text(tables.declared, amounts, path)
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as problem:
+        raise click.UsageError(f"cannot write {path}: {problem.strerror}") from None
+    try:
+        load(path)
+    except BaseException:
+        path.unlink()
+        raise
+    private = sum(table.unit is not None for table in tables.declared)
+    public = len(tables.declared) - private
+    narrate.note(f"wrote {path}: {private} private, {public} public; no row was read")
+    narrate.note(
+        "next: read it, state domains, then `dpsql check` verifies it against the data, for you alone"
+    )
+    return ExitCode.OK
+
+
+def _number(name: str, text: str) -> str:
+    from dpsql.cli.init.text import quoted
+    from dpsql.privacy import exact
+
+    try:
+        exact(text)
+    except ValueError as problem:
+        raise click.UsageError(f"{name}: {problem}") from None
+    return text if re.fullmatch(r"\d+(\.\d+)?([eE][-+]?\d+)?", text) else quoted(text)
+
+
+def _asked(question: str, default: str = "") -> str:
+    found: str = click.prompt(question, default=default, show_default=bool(default), err=True)
+    return found.strip()

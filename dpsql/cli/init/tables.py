@@ -32,14 +32,12 @@ class InitOptions:
     public: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
     domains: tuple[str, ...] = ()
-    amounts: tuple[tuple[str, str], ...] = ()
 
 
 class Tables:
     """The declarations of all tables, in `declared`."""
 
     def __init__(self, found: list[Found], options: InitOptions, ask: Callable[..., str] | None) -> None:
-        self._ask = ask
         self._found = {fold_name(table.name): table for table in found}
         pairs = [(name, unit) for name, mark, unit in (w.rpartition("=") for w in options.units) if mark]
         named = {fold_name(self._table(name).name): unit for name, unit in pairs}
@@ -50,7 +48,10 @@ class Tables:
         if both := public & set(named):
             raise click.UsageError(f"{min(both)} cannot be public and have a unit")
         units = Units(self._found, named, common, public, ask)
-        self.declared = [Declared(table, _declared(units.of[name])) for name, table in self._found.items()]
+        self.declared = [
+            Declared(table, None if units.of[name] == "PUBLIC" else units.of[name])
+            for name, table in self._found.items()
+        ]
         _state_kinds(self.declared, units.kinds, options.unit_kind)
         _vouch(self.declared)
         for option in options.columns:
@@ -88,26 +89,29 @@ class Tables:
             raise click.UsageError(f"--{what}: {text} {which}")
         return hits[0]
 
+    def _split(self, flag: str, form: str, option: str) -> tuple[Declared, FoundColumn, str]:
+        """Return the column that an option of this form is about, and what stands behind the `=`."""
+        place, equals, text = option.partition("=")
+        if not equals:
+            raise click.UsageError(f"--{flag} takes {form}, not {option}")
+        return *self._place(place.strip(), flag), text.strip()
+
     def _type(self, option: str) -> None:
         from dpsql.types import column_type
 
-        place, equals, text = option.partition("=")
-        if not equals:
-            raise click.UsageError(f"--column takes TABLE.COLUMN=TYPE, not {option}")
-        declared, column = self._place(place.strip(), "column")
+        declared, column, text = self._split("column", "TABLE.COLUMN=TYPE", option)
         try:
             declared.kinds[column.name] = column_type(text)
         except ValueError as problem:
             raise click.UsageError(f"--column {option}: {problem}") from None
 
     def _domain(self, option: str) -> None:
-        place, equals, text = option.partition("=")
-        if not equals:
-            raise click.UsageError(f"--domain takes TABLE.COLUMN=VALUES, not {option}")
-        declared, column = self._place(place.strip(), "domain")
+        declared, column, text = self._split("domain", "TABLE.COLUMN=VALUES", option)
         if declared.unit is None:
-            raise click.UsageError(f"--domain {place}: {declared.name} is public, which needs no domain")
-        declared.domains[column.name] = _values(text.strip(), declared.kind(column), self._names())
+            raise click.UsageError(
+                f"--domain {option.partition('=')[0]}: {declared.name} is public, which needs no domain"
+            )
+        declared.domains[column.name] = _values(text, declared.kind(column), self._names())
 
     # -- what is asked
 
@@ -123,27 +127,24 @@ class Tables:
                 self._ask_domain(ask, declared, name)
 
     def _ask_type(self, ask: Callable[..., str], declared: Declared, column: FoundColumn) -> None:
-        while True:
-            answer = ask(f"  type of {declared.name}.{column.name}", "VARCHAR")
-            try:
-                self._type(f"{declared.name}.{column.name}={answer}")
-            except click.UsageError as problem:
-                narrate.error(problem.format_message())
-            else:
-                return
+        place = f"{declared.name}.{column.name}"
+        while not _accepted(self._type, f"{place}={ask(f'  type of {place}', 'VARCHAR')}"):
+            pass
 
     def _ask_domain(self, ask: Callable[..., str], declared: Declared, name: str) -> None:
         answer = ask(f"  all values {name} may have: a, b, c or 0..23 or TABLE.COLUMN (Enter: leave out)")
-        if not answer:
-            return
-        try:
-            self._domain(f"{declared.name}.{name}={answer}")
-        except click.UsageError as problem:
-            narrate.error(problem.format_message())
+        if answer:
+            _accepted(self._domain, f"{declared.name}.{name}={answer}")
 
 
-def _declared(unit: str | Via) -> str | Via | None:
-    return None if unit == "PUBLIC" else unit
+def _accepted(declare: Callable[[str], None], option: str) -> bool:
+    """Whether an answer could be declared; if not, its error is reported."""
+    try:
+        declare(option)
+    except click.UsageError as problem:
+        narrate.error(problem.format_message())
+        return False
+    return True
 
 
 def _state_kinds(tables: list[Declared], kinds: dict[str, str], option: str | None) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dpsql.owner import Found, FoundColumn
     from dpsql.types import SqlType
 
-__all__ = ["Declared", "Via", "policy_text", "quoted"]
+__all__ = ["AMOUNTS", "Declared", "Via", "policy_text", "quoted"]
 
 _HEAD = """\
 # What analysts may ask of this data, and how much. Written by `dpsql init` from names and types alone: no row
@@ -39,30 +39,20 @@ class Via:
 
 @dataclass(slots=True)
 class Declared:
-    """One table as it will be declared.
-
-    Attributes
-    ----------
-    found
-        What its source declares of itself.
-    unit
-        A column, "ROW", a link to the parent, or None for a public table.
-    kinds
-        The types that differ from those found: the owner's for a CSV file.
-    unit_kind
-        The word for its unit; None: the default.
-    domains
-        Column -> its public values, as TOML.
-    vouched
-        Keys that are to be unique -> the table whose rows find their unit through them.
-    """
+    """One table as it will be declared."""
 
     found: Found
+    """What its source declares of itself."""
     unit: str | Via | None
+    """A column, "ROW", a link to the parent, or None for a public table."""
     unit_kind: str | None = None
+    """The word for its unit; None: the default."""
     kinds: dict[str, SqlType] = field(default_factory=dict)
+    """The types that differ from those found: the owner's for a CSV file."""
     domains: dict[str, str] = field(default_factory=dict)
+    """Column -> its public values, as TOML."""
     vouched: dict[tuple[str, ...], str] = field(default_factory=dict)
+    """Keys that are to be unique -> the table whose rows find their unit through them."""
 
     @property
     def name(self) -> str:
@@ -119,9 +109,9 @@ def _section(key: str, lines: list[tuple[str, str]], above: str = "") -> str:
     return "\n".join([f"{above}[{key}]", *texts]) + "\n"
 
 
-_BUDGET = (
+AMOUNTS = (
     ("epsilon", "5", "all that can ever be spent, by everybody together"),
-    ("delta", "1e-6", "for keys whose values nobody declared; far below one over the number of units"),
+    ("delta", "1e-6", "for keys whose values are not declared; far below one over the number of units"),
     ("max_epsilon_per_query", "1", "the most one statement may take"),
     ("default_epsilon", "0.5", "for statements that name none"),
     ("default_delta", "1e-9", "the same for delta"),
@@ -129,7 +119,7 @@ _BUDGET = (
 
 
 def _budget(amounts: Mapping[str, str], ledger: str) -> Iterator[tuple[str, str]]:
-    for name, example, comment in _BUDGET:
+    for name, example, comment in AMOUNTS:
         yield f"{name} = {amounts[name]}" if name in amounts else f"# {name} = {example}", comment
     yield f"ledger = {quoted(ledger)}", "beside this file: what was spent and what was answered"
 

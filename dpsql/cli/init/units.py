@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import TYPE_CHECKING
 
 import click
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
     from dpsql.owner import Found, FoundColumn
 
-__all__ = ["Units", "column_of", "fold_name", "listed"]
+__all__ = ["Units", "fold_name"]
 
 Unit = str | Via
 """A column, "ROW", "PUBLIC", or a link to the table that has the unit's column."""
@@ -26,17 +27,21 @@ def fold_name(name: str) -> str:
     return name.lower()
 
 
-def column_of(table: Found, name: str) -> FoundColumn | None:
+def _column_of(table: Found, name: str) -> FoundColumn | None:
     """Return a table's column of that name."""
     return next((column for column in table.columns if fold_name(column.name) == fold_name(name)), None)
 
 
-def listed(table: Found, *, types: bool = False) -> str:
-    """List a table's columns."""
-    return ", ".join(
-        f"{column.name} {column.physical}" if types and column.physical else column.name
-        for column in table.columns
-    )
+def _existing(table: Found, name: str) -> str:
+    """Return a column's name as the table has it; raises `click.UsageError`."""
+    column = _column_of(table, name)
+    if column is None:
+        raise click.UsageError(f"{table.name} has no column {name}; it has {_listed(table)}")
+    return column.name
+
+
+def _listed(table: Found) -> str:
+    return ", ".join(column.name for column in table.columns)
 
 
 class Units:
@@ -78,43 +83,35 @@ class Units:
         unit = self.of.get(fold_name(table.name))
         return unit if isinstance(unit, str) and unit not in ("ROW", "PUBLIC") else None
 
+    def _others(self, table: Found) -> list[tuple[Found, str]]:
+        """Return the other tables with a unit column, and that column."""
+        pairs = ((other, self._column(other)) for other in self._found.values() if other is not table)
+        return [(other, unit) for other, unit in pairs if unit is not None]
+
     # -- flags
 
     def _named(self, table: Found, option: str | None) -> Unit | None:
         if option is not None:
             return self._read(table, option)
-        for unit in self._common:
-            if unit == "ROW" or column_of(table, unit) is not None:
-                return self._read(table, unit)
-        return None
+        fits = (unit for unit in self._common if unit == "ROW" or _column_of(table, unit) is not None)
+        return next((self._read(table, unit) for unit in fits), None)
 
     def _read(self, table: Found, text: str) -> Unit:
         """Read a column, ROW, PUBLIC, or PARENT.COLUMN (COLUMN:PARENT.COLUMN if the names differ)."""
         if not text:
             raise click.UsageError(
-                f"whom to protect in {table.name}? name one of {listed(table)}, ROW or PUBLIC"
+                f"whom to protect in {table.name}? name one of {_listed(table)}, ROW or PUBLIC"
             )
-        column = column_of(table, text)
-        if column is not None:
-            return column.name
-        if text.upper() in ("ROW", "PUBLIC"):
+        if text.upper() in ("ROW", "PUBLIC") and _column_of(table, text) is None:
             return text.upper()
         own, _, target = text.rpartition(":")
-        parent, dot, theirs = target.rpartition(".")
-        if dot and fold_name(parent) in self._found:
-            return self._through(table, own or theirs, self._found[fold_name(parent)], theirs)
-        raise click.UsageError(f"{table.name} has no column {text}; it has {listed(table)}")
-
-    def _through(self, table: Found, own: str, parent: Found, theirs: str) -> Via:
-        for place, name in ((table, own), (parent, theirs)):
-            if column_of(place, name) is None:
-                raise click.UsageError(f"{place.name} has no column {name}; it has {listed(place)}")
+        name, _, theirs = target.rpartition(".")
+        parent = self._found.get(fold_name(name))
+        if parent is None or _column_of(table, text) is not None:
+            return _existing(table, text)
         if parent is table:
             raise click.UsageError(f"{table.name} cannot lead to itself")
-        link, key = column_of(table, own), column_of(parent, theirs)
-        assert link is not None  # noqa: S101  tested above
-        assert key is not None  # noqa: S101
-        return Via(link.name, parent.name, key.name)
+        return Via(_existing(table, own or theirs), parent.name, _existing(parent, theirs))
 
     # -- what follows from keys
 
@@ -125,9 +122,8 @@ class Units:
     def _followed(self, table: Found) -> Unit | None:
         """Return the unit that a foreign key implies; without a terminal, also a column named as one."""
         for column, source, theirs in table.parents:
-            parent = next((t for t in self._found.values() if t.source == source), None)
-            unit = self._column(parent) if parent is not None and parent is not table else None
-            if parent is None or unit is None:
+            parent, unit = next((p for p in self._others(table) if p[0].source == source), (None, ""))
+            if parent is None:
                 continue
             if fold_name(unit) == fold_name(theirs):
                 self.kinds[fold_name(table.name)] = self.kinds[fold_name(parent.name)]
@@ -147,21 +143,16 @@ class Units:
         there to say no, also a table's first column.
         """
         found = []
-        for parent in self._found.values():
-            unit = self._column(parent)
-            if unit is None or parent is table:
-                continue
-            for column in table.columns:
-                for place, theirs in enumerate(parent.columns):
-                    if fold_name(theirs.name) == fold_name(unit) or not _alike(column, theirs):
-                        continue
-                    same = fold_name(column.name) == fold_name(theirs.name) and not is_bare_key(column.name)
-                    by_name = names_rows(column.name, parent.name, theirs.name)
-                    unique = (theirs.name,) in parent.unique
-                    first = place == 0 and not parent.unique and column is not table.columns[0]
-                    key = by_name or (same and unique)
-                    if key or (not sure and same and first and is_key_name(column.name)):
-                        found.append((not key, Via(column.name, parent.name, theirs.name)))
+        for parent, unit in self._others(table):
+            for column, theirs in product(table.columns, parent.columns):
+                if fold_name(theirs.name) == fold_name(unit) or not _alike(column, theirs):
+                    continue
+                same = fold_name(column.name) == fold_name(theirs.name) and not is_bare_key(column.name)
+                first = theirs is parent.columns[0] and column is not table.columns[0] and not parent.unique
+                key = names_rows(column.name, parent.name, theirs.name)
+                key = key or (same and (theirs.name,) in parent.unique)
+                if key or (not sure and same and first and is_key_name(column.name)):
+                    found.append((not key, Via(column.name, parent.name, theirs.name)))
         return [via for _, via in sorted(found, key=lambda pair: pair[0])]
 
     def _reason(self, via: Via) -> str:
@@ -173,16 +164,13 @@ class Units:
 
     def _shared(self, table: Found) -> list[str]:
         """Return a table's columns named as the unit of another table."""
-        units = {fold_name(unit) for t in self._found.values() if (unit := self._column(t)) is not None}
+        units = {fold_name(unit) for _, unit in self._others(table)}
         return [c.name for c in table.columns if fold_name(c.name) in units and not is_bare_key(c.name)]
 
     def _related(self, table: Found) -> str | None:
         """Describe how a table's rows belong to units of another table; None if they do not."""
-        for parent in self._found.values():
-            unit = self._column(parent)
-            if unit is None or parent is table or is_bare_key(unit):
-                continue
-            if column_of(table, unit) is not None:
+        for parent, unit in self._others(table):
+            if not is_bare_key(unit) and _column_of(table, unit) is not None:
                 return f"its {unit} is the unit of {parent.name}"
         links = self._links(table, sure=True)
         return self._reason(links[0]) if links else None
@@ -194,7 +182,8 @@ class Units:
         paths = [_spelled(via) for via in links]
         if self._ask is None:
             raise self._open(table, paths)
-        narrate.say(f"{table.name}: {listed(table, types=True)}")
+        columns = (f"{column.name} {column.physical or ''}".rstrip() for column in table.columns)
+        narrate.say(f"{table.name}: {', '.join(columns)}")
         if not shared and links:
             narrate.say(f"  {self._reason(links[0])}")
         proposed = shared or paths[:1] or people
@@ -214,7 +203,7 @@ class Units:
         through = "".join(f"--unit {table.name}={path} (through that table), " for path in paths)
         return click.UsageError(
             f"whose rows are those of {table.name}? {said}\n"
-            f"Hint: {through}--unit {table.name}=COLUMN (it has {listed(table)}), --unit {table.name}=ROW, "
+            f"Hint: {through}--unit {table.name}=COLUMN (it has {_listed(table)}), --unit {table.name}=ROW, "
             f"or --public {table.name}"
         )
 

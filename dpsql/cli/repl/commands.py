@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from dpsql.cli import narrate
 from dpsql.cli.output import FORMATS, Output
@@ -11,31 +11,10 @@ from dpsql.render.cells import escape_controls
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
-    from dpsql.cli.exits import ExitCode
-    from dpsql.session import Session, StatementResult
+    from dpsql.cli.repl.state import ReplState
 
 __all__ = ["COMMANDS", "ReplState", "run"]
-
-
-class ReplState(Protocol):
-    """The part of the REPL that dot commands read and change; `Repl` describes each attribute."""
-
-    session: Session
-    output: Output
-    policy: Path
-    go_on: bool
-    timer: bool
-    last: StatementResult | None
-    asked: str | None
-    done: bool
-
-    def statement(self, text: str) -> None:
-        """Run one statement and write its result."""
-
-    def note(self, code: ExitCode) -> None:
-        """Remember the exit code of a failure."""
 
 
 def run(repl: ReplState, line: str) -> None:
@@ -67,10 +46,6 @@ def _policy(repl: ReplState, argument: str) -> None:
     repl.output.write_text("\n".join(lines) + "\n")
 
 
-def _budget(repl: ReplState, argument: str) -> None:
-    repl.statement("SHOW PRIVACY BUDGET")
-
-
 def _explain(repl: ReplState, argument: str) -> None:
     text = argument or repl.asked
     if not text:
@@ -78,8 +53,8 @@ def _explain(repl: ReplState, argument: str) -> None:
     repl.statement(f"EXPLAIN {text}")
 
 
-def _releases(repl: ReplState, argument: str) -> None:
-    repl.statement("SHOW RELEASES")
+def _running(statement: str) -> Callable[[ReplState, str], None]:
+    return lambda repl, argument: repl.statement(statement)
 
 
 def _mode(repl: ReplState, argument: str) -> None:
@@ -119,8 +94,7 @@ def _read(repl: ReplState, argument: str) -> None:
         pieces = statements(read([("file", argument)]))
     except click.UsageError as problem:
         raise ProgrammingError(problem.format_message()) from None
-    code = Batch(repl.session, repl.output, go_on=repl.go_on).run(pieces)
-    repl.note(code)
+    repl.note(Batch(repl.session, repl.output, go_on=repl.go_on).run(pieces))
 
 
 def _chart(repl: ReplState, argument: str) -> None:
@@ -139,9 +113,9 @@ COMMANDS: dict[str, tuple[Callable[[ReplState, str], None], str, str]] = {
     ".help": (_help, ".help", "this list"),
     ".tables": (_tables, ".tables [NAME]", "tables, or one table's columns and their public domains"),
     ".policy": (_policy, ".policy", "the owner's policy, which is public to analysts"),
-    ".budget": (_budget, ".budget", "what is spent and what is left"),
+    ".budget": (_running("SHOW PRIVACY BUDGET"), ".budget", "what is spent and what is left"),
     ".explain": (_explain, ".explain [SQL]", "how a statement (or the last one) is read, and its price"),
-    ".releases": (_releases, ".releases", "your releases so far"),
+    ".releases": (_running("SHOW RELEASES"), ".releases", "your releases so far"),
     ".mode": (_mode, ".mode [FORMAT]", f"how answers are written: {', '.join(FORMATS)}"),
     ".output": (_output, ".output [FILE]", "write answers to a file; without one, here again"),
     ".timer": (_timer, ".timer [on|off]", "show how long statements take"),

@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from dpsql.language.options import MECHANISMS, NOISES, OPTIONS
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
@@ -19,30 +21,16 @@ _KEYWORDS = (
     *("WITH DIFFERENTIAL_PRIVACY", "OPTIONS", "TOP", "BY", "ABOVE THRESHOLD", "ARGMAX"),
     *("DP_GAP()", "DP_STDDEV", "DP_INTERVAL_LOW", "DP_INTERVAL_HIGH", "DP_PVALUE()", "DP_RANK()"),
 )
-_OPTIONS = (
-    *("epsilon", "delta", "measure", "measure_strategy", "mechanism", "noise", "base_hits"),
-    *(
-        "threshold_share",
-        "candidates",
-        "max_groups_contributed",
-        "confidence",
-        "privacy_unit_column",
-        "fresh",
-    ),
-)
 _VALUES = {
-    "mechanism": (
-        *("AUTO", "NOISY_TOP_K", "SPARSE_VECTOR", "ADAPTIVE_SPARSE_VECTOR", "HYBRID_TOP_K"),
-        *("HYBRID_SPARSE_VECTOR", "NOISY_MAX", "EXPONENTIAL", "LIMITED_DOMAIN", "TOP_STABLE", "LAPLACE"),
-    ),
-    "noise": ("EXPONENTIAL", "LAPLACE", "GEOMETRIC"),
+    "mechanism": MECHANISMS,
+    "noise": NOISES,
     "measure_strategy": ("AUTO", "EACH", "ANCHOR"),
     "measure": ("AUTO",),
     "fresh": ("TRUE", "FALSE"),
 }
 _SETTINGS = ("dp_epsilon", "dp_delta", "dp_measure", "dp_confidence")
 
-_INSIDE_OPTIONS = re.compile(r"\bOPTIONS\s*\(((?:[^()']|'[^']*')*)$", re.IGNORECASE)
+_INSIDEOPTIONS = re.compile(r"\bOPTIONS\s*\(((?:[^()']|'[^']*')*)$", re.IGNORECASE)
 _AFTER_TABLE_WORD = re.compile(r"\b(?:FROM|JOIN|DESCRIBE)\s+\w*$", re.IGNORECASE)
 _AFTER_SET = re.compile(r"\bSET\s+\w*$", re.IGNORECASE)
 _IN_QUOTES = re.compile(
@@ -80,7 +68,7 @@ def completions(text: str, names: Names) -> tuple[int, list[str]]:
     if qualified:
         return len(qualified[2]), _starting(qualified[2], _columns_of(qualified[1], text, names))
     word = re.search(r"\w*$", text)[0]  # type: ignore[index]  # it matches everywhere, if need be nothing
-    options = _INSIDE_OPTIONS.search(text)
+    options = _INSIDEOPTIONS.search(text)
     if options:
         return len(word), _starting(word, _option(options[1], word))
     if _AFTER_SET.search(text):
@@ -98,22 +86,17 @@ def _command(text: str, names: Names) -> tuple[int, list[str]]:
     command, blank, argument = text.partition(" ")
     if not blank:
         return len(text), _starting(command, names.commands)
-    if command == ".mode":
-        return len(argument), _starting(argument, names.modes)
-    if command == ".timer":
-        return len(argument), _starting(argument, ("on", "off"))
-    if command == ".tables":
-        return len(argument), _starting(argument, names.tables)
-    if command == ".explain":
-        return completions(argument, names) if not argument.startswith(".") else (0, [])
-    return 0, []
+    if command == ".explain" and not argument.startswith("."):
+        return completions(argument, names)
+    known = {".mode": names.modes, ".timer": ("on", "off"), ".tables": names.tables}
+    return (len(argument), _starting(argument, known[command])) if command in known else (0, [])
 
 
 def _option(inside: str, word: str) -> Iterable[str]:
     """Return option names, or behind `name =` the values that option takes."""
     current = inside[: len(inside) - len(word)].rpartition(",")[2]
     name, equals, _ = current.partition("=")
-    return _VALUES.get(name.strip().lower(), ()) if equals else _OPTIONS
+    return _VALUES.get(name.strip().lower(), ()) if equals else OPTIONS
 
 
 def _columns_of(name: str, text: str, names: Names) -> Iterable[str]:

@@ -62,10 +62,7 @@ class Piped:
 
     def line(self, prompt: str, begun: str) -> str:
         """Return the next line."""
-        text = sys.stdin.readline()
-        if not text:
-            raise EOFError
-        return text.removesuffix("\n")
+        return _next_line()
 
     def ask(self, question: str) -> bool:
         """Return True: statements in a pipe run without questions."""
@@ -86,22 +83,38 @@ def _typed(prompt: str) -> str:
         return input(prompt)
     sys.stderr.write(prompt)
     sys.stderr.flush()
+    return _next_line()
+
+
+def _next_line() -> str:
     line = sys.stdin.readline()
     if not line:
         raise EOFError
     return line.removesuffix("\n")
 
 
-def _yes(answer: str) -> bool:
-    return answer.strip().lower() in ("y", "yes")
-
-
-class _Readline:
-    """Python's own line editing, where prompt_toolkit is not installed."""
+class _Terminal:
+    """A terminal with somebody who can be asked."""
 
     interactive = True
 
+    def __init__(self, read: Callable[[str], str]) -> None:
+        self._read = read
+
+    def line(self, prompt: str, begun: str) -> str:
+        """Return what is typed behind the prompt, or behind one that shows that a statement goes on."""
+        return self._read("...> ".rjust(len(prompt)) if begun else prompt)
+
+    def ask(self, question: str) -> bool:
+        """Ask in a line of its own, which the history does not keep."""
+        return _typed(question).strip().lower() in ("y", "yes")
+
+
+class _Readline(_Terminal):
+    """Python's own line editing, where prompt_toolkit is not installed."""
+
     def __init__(self, names: Callable[[], Names]) -> None:
+        super().__init__(_typed)
         self._names = names
         self._found: list[str] = []
         try:
@@ -129,23 +142,9 @@ class _Readline:
             self._found = [name[size - len(word) :] for name in found]
         return self._found[state] if state < len(self._found) else None
 
-    def line(self, prompt: str, begun: str) -> str:
-        """Read one line with Python's `input`."""
-        return _typed(_continued(prompt) if begun else prompt)
 
-    def ask(self, question: str) -> bool:
-        """Ask in a line of its own."""
-        return _yes(_typed(question))
-
-
-def _continued(prompt: str) -> str:
-    return "...> ".rjust(len(prompt))
-
-
-class _Toolkit:
+class _Toolkit(_Terminal):
     """Multi-line editing, highlighting, history and completion by prompt_toolkit and pygments."""
-
-    interactive = True
 
     def __init__(self, names: Callable[[], Names]) -> None:
         from prompt_toolkit import PromptSession
@@ -184,15 +183,7 @@ class _Toolkit:
             key_bindings=keys,
             prompt_continuation=lambda width, line, wrapped: "...> ".rjust(width),
         )
-        self._session = session
-
-    def line(self, prompt: str, begun: str) -> str:
-        """Read a whole statement or dot command."""
-        return self._session.prompt(_continued(prompt) if begun else prompt)
-
-    def ask(self, question: str) -> bool:
-        """Ask in a line of its own, which the history does not keep."""
-        return _yes(_typed(question))
+        super().__init__(session.prompt)
 
 
 def _completer(names: Callable[[], Names]) -> Completer:

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from dpsql.cli import narrate
-from dpsql.cli.batch import write_result
-from dpsql.cli.exits import ExitCode, exit_code
-from dpsql.cli.output import FORMATS, Output, OutputFailedError, UnwritableError
+from dpsql.cli.exits import ExitCode
+from dpsql.cli.output import FORMATS
 from dpsql.cli.repl import commands
 from dpsql.cli.repl.completion import Names
 from dpsql.cli.repl.line_input import complete
+from dpsql.cli.repl.state import ReplState
 from dpsql.errors import Error
 from dpsql.render.figures import left
-from dpsql.render.readable import price
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
-    from dpsql.cli.repl.line_input import Reader
-    from dpsql.prepared import Prepared
-    from dpsql.session import Session, StatementResult
+    from dpsql.session import Session
 
 __all__ = ["Repl", "names_of"]
 
@@ -34,40 +28,8 @@ _MOST_VALUES = 500
 _GREETING = "dpsql: statements end with ;  .help lists commands, .quit leaves"
 
 
-@dataclass
-class Repl:
-    """The interactive shell over one session.
-
-    Attributes
-    ----------
-    session
-        Whose budget pays.
-    output
-        Where answers go.
-    reader
-        Where lines come from.
-    policy
-        The policy's file, shown by `.policy`.
-    go_on
-        Go on after an error; somebody at a terminal always may.
-    timer
-        Whether run times are shown.
-    last
-        The last answer with rows.
-    asked
-        The last private statement, for `.explain`.
-    """
-
-    session: Session
-    output: Output
-    reader: Reader
-    policy: Path
-    go_on: bool = False
-    timer: bool = False
-    last: StatementResult | None = None
-    asked: str | None = None
-    done: bool = False
-    _code: ExitCode = ExitCode.OK
+class Repl(ReplState):
+    """The interactive shell over one session."""
 
     def run(self) -> ExitCode:
         """Read and run until the end; return a pipe's first failure as exit code, for a terminal OK."""
@@ -90,7 +52,7 @@ class Repl:
                     raise
                 narrate.say("")
                 begun = ""
-        return ExitCode.OK if self.reader.interactive else self._code
+        return ExitCode.OK if self.reader.interactive else self.code
 
     def _take(self, begun: str, line: str) -> str:
         """Run the text if it is complete; return it if it is not."""
@@ -107,27 +69,13 @@ class Repl:
         """Run an action and report its error; the shell goes on."""
         try:
             action()
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as problem:
             self.session.cancel()
-            narrate.interrupted()
-            self.note(ExitCode.INTERRUPTED)
-        except (Error, OutputFailedError) as problem:
-            narrate.error(problem)
-            self.note(exit_code(problem))
-        except UnwritableError as problem:
-            narrate.error(problem)
-            self.note(ExitCode.USAGE)
+            self.note(narrate.failure(problem))
         except BrokenPipeError:
             raise
         except Exception as problem:  # noqa: BLE001  a bug must neither show private values nor end the shell
-            narrate.bug(problem)
-            self.note(ExitCode.QUERY_FAILED)
-
-    def note(self, code: ExitCode) -> None:
-        """Remember a failure; in a pipe it ends the shell, unless it is to go on."""
-        self._code = self._code or code
-        if code and not self.reader.interactive and not self.go_on:
-            self.done = True
+            self.note(narrate.failure(problem))
 
     def _prompt(self) -> str:
         if not self.reader.interactive:
@@ -138,43 +86,12 @@ class Repl:
             # A busy ledger must not end the shell; the next statement will tell.
             return "dpsql> "
 
-    # -- statements
-
     def statements(self, text: str) -> None:
         """Run one statement after the other; the first that fails ends them."""
         from dpsql.language import split
 
         for statement in split(text):
             self.statement(statement)
-
-    def statement(self, text: str) -> None:
-        """Run one statement; ask before, if it takes much of what is left."""
-        prepared = self.session.prepare(text)
-        self.output.check()
-        if prepared.private and not self._agreed(prepared):
-            narrate.note("not run")
-            return
-        start = time.monotonic()
-        answer = self.session.execute(prepared)
-        took = time.monotonic() - start
-        if prepared.private:
-            self.asked = text
-        if answer.table.num_columns:
-            self.last = answer
-        write_result(self.session, self.output, answer)
-        if self.timer:
-            narrate.note(f"{took:.3f} s")
-
-    def _agreed(self, prepared: Prepared) -> bool:
-        """Ask before more than a quarter of what is left is spent; what does not fit is refused anyway."""
-        remaining, cost = self.session.budget().remaining, prepared.price
-        cap = self.session.policy.budget.max_epsilon_per_query
-        dear = 4 * cost.epsilon > remaining.epsilon or 4 * cost.delta > remaining.delta
-        if not dear or not cost.fits(remaining) or (cap is not None and cost.epsilon > cap):
-            return True
-        rest = f"epsilon {left(remaining.epsilon)}"
-        rest += f", delta {left(remaining.delta)}" if cost.delta else ""
-        return self.reader.ask(f"this takes {price(cost)} of the {rest} left; run it? [y/N] ")
 
 
 def names_of(session: Session) -> Names:

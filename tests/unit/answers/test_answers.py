@@ -231,6 +231,15 @@ def test_what_is_free_of_a_release(session: Session) -> None:
     assert release.rows["g"].equals(release.table["gap"])
 
 
+def test_a_domain_of_one_group_above_a_threshold_pays_for_selecting(session: Session) -> None:
+    """That it is above the threshold is released, so no more than the rest of epsilon measures it."""
+    rest = f"page, {N} AS n FROM visits WHERE page = 'c' GROUP BY page HAVING n >= 3 ORDER BY n DESC LIMIT 4"
+    rows, release = ask(session, rest)
+    assert rows == [("c", 30)]
+    assert release.charge.epsilon == 100_000
+    assert release.properties["split"] != "all for measuring"
+
+
 def test_a_domain_of_one_group_is_only_measured(session: Session) -> None:
     rest = f"page, {N} AS n FROM visits WHERE page = 'b' GROUP BY page ORDER BY n DESC LIMIT 3"
     rows, release = ask(session, rest)
@@ -292,7 +301,7 @@ def test_options_that_cannot_be_meant_are_refused(
 
 def test_unknown_keys_need_a_delta(session: Session) -> None:
     text = f"SELECT CAST(ms AS VARCHAR) AS k, {N} AS n FROM visits GROUP BY k ORDER BY n DESC LIMIT 2"
-    with pytest.raises(QueryRefused, match="a delta is needed"):
+    with pytest.raises(QueryRefused, match="the values of k are not declared, so a delta is needed"):
         session.prepare(text)
 
 

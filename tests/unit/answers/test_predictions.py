@@ -248,7 +248,7 @@ def test_predictions_know_the_grid_that_mechanisms_choose() -> None:
         ("laplace", 1e-9),
     )
     for noise, scale in cases:
-        exact = mechanisms.laplace([0], scale).scale
+        exact = mechanisms.laplace([0], scale).plan.scale
         drawn = mechanisms.noisy_top_k([5, 1], 1, 1 / exact, noise=noise)
-        assert drawn.resolution == mechanisms.usual_grid(noise, drawn.scale)
-        assert math.isclose(float(drawn.scale), scale)
+        assert drawn.plan.resolution == mechanisms.usual_grid(noise, drawn.plan.scale)
+        assert math.isclose(float(drawn.plan.scale), scale)

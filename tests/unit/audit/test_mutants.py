@@ -18,9 +18,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpsql import noise
+from dpsql import mechanisms, noise
 from dpsql.audit import CHARGE, Pair, Verdict, detect, pairs
 from dpsql.audit.inputs import LENGTHS
+from dpsql.audit.shipped import outputs
 from dpsql.order import in_public_order
 
 E = Fraction(3, 2)
@@ -42,9 +43,15 @@ def module(name: str, **changes: str) -> types.ModuleType:
 
 
 def top_k(changed: types.ModuleType, k: int = 1, **options: Any) -> Callable[..., object]:
+    return batches(changed.NoisyTopK.plan, k=k, **options)
+
+
+def batches(plan: Callable[..., Any], **options: Any) -> Callable[..., object]:
+    """Run a mechanism as the catalogue does."""
+
     def run(counts: NDArray[np.int64], trials: int, entropy: noise.Entropy) -> dict[str, object]:
-        done = changed.noisy_top_k(np.tile(counts, (trials, 1)), k, E, entropy=entropy, **options)
-        return {"index": done.index, "gap": done.gap, CHARGE: done.charge}
+        made = plan(len(counts), epsilon=E, **options)
+        return outputs(made.run(np.tile(counts, (trials, 1)), mechanisms.NoiseSource(entropy)))
 
     return run
 
@@ -62,19 +69,11 @@ def sparse_vector(
 
 
 def laplace(changed: types.ModuleType) -> Callable[..., object]:
-    def run(counts: NDArray[np.int64], trials: int, entropy: noise.Entropy) -> dict[str, object]:
-        done = changed.laplace(np.tile(counts, trials), len(counts) / E, entropy=entropy)
-        return {"value": done.value.reshape(trials, -1), CHARGE: float(done.charge.epsilon / trials)}
-
-    return run
+    return batches(changed.Laplace.plan)
 
 
 def exponential(changed: types.ModuleType, **options: Any) -> Callable[..., object]:
-    def run(counts: NDArray[np.int64], trials: int, entropy: noise.Entropy) -> dict[str, object]:
-        done = changed.exponential(np.tile(counts, (trials, 1)), E, entropy=entropy, **options)
-        return {"index": done.index, "gap": done.gap, CHARGE: done.charge}
-
-    return run
+    return batches(changed.Exponential.plan, **options)
 
 
 def limited_domain(changed: types.ModuleType, delta: float = 0.1) -> Callable[..., object]:
@@ -88,17 +87,7 @@ def limited_domain(changed: types.ModuleType, delta: float = 0.1) -> Callable[..
 
 
 def hybrid(changed: types.ModuleType, k: int = 1, threshold: int = 2) -> Callable[..., object]:
-    """One run at a time: the function has no batches."""
-
-    def run(counts: NDArray[np.int64], trials: int, entropy: noise.Entropy) -> dict[str, object]:
-        index, charges = np.full(trials, -1), np.zeros(trials)
-        for i in range(trials):
-            done = changed.hybrid_top_k(counts, threshold, k, E, entropy=entropy)
-            index[i] = done.index[0] if len(done.index) else -1
-            charges[i] = float(done.charge.epsilon)
-        return {"index": index, CHARGE: charges}
-
-    return run
+    return batches(changed.HybridTopK.plan, k=k, threshold=threshold)
 
 
 ONE = [Pair("one above", (1, 1, 1, 1), (2, 1, 1, 1))]
@@ -107,7 +96,7 @@ APART = [Pair("one above, rest below", (1, 1, 1, 1), (2, 0, 0, 0))]
 ALL = [Pair("all above", (0, 0, 0, 0), (1, 1, 1, 1))]
 NEW = [Pair("a new group", (0,), (1,))]
 
-_SCALE = "scale = paid * moved * (1 if monotone else 2) / epsilon"
+_SCALE = "scale = paid * moved * (1 if monotone else 2) / budget"
 _GAP = "value[..., :-1] - value[..., 1:] - (rank[..., :-1] < rank[..., 1:])"
 _ORDER = "np.lexsort((ranks, values), axis=-1)[..., : -k - 2 : -1]"
 
@@ -143,7 +132,7 @@ MUTANTS: dict[str, tuple[Made, str, Texts, Texts, Sequence[Pair], dict[str, Any]
         [Pair("rest above", (0, 0, 0), (0, 1, 1))],
         {"noise": "geometric"},
     ),
-    "top-k: charge halved": (top_k, "top_k", "Charge(epsilon))", "Charge(epsilon / 2))", ONE, {}),
+    "top-k: charge halved": (top_k, "top_k", "PrivacyLoss.of(budget)", "PrivacyLoss.of(budget / 2)", ONE, {}),
     "sparse vector: threshold without noise": (
         sparse_vector,
         "sparse_vector",
@@ -171,16 +160,16 @@ MUTANTS: dict[str, tuple[Made, str, Texts, Texts, Sequence[Pair], dict[str, Any]
     "laplace: scale halved": (
         laplace,
         "measure",
-        'values += draw("laplace", width, bits, len(array), entropy)',
-        'values += draw("laplace", width / 2, bits, len(array), entropy)',
+        'values += source.draw("laplace", self.scale, ',
+        'values += source.draw("laplace", self.scale / 2, ',
         [Pair("one above", (1,), (2,))],
         {},
     ),
     "laplace: charge halved": (
         laplace,
         "measure",
-        "Charge(len(array) * moved / width))\n\n\ndef anchor",
-        "Charge(len(array) * moved / width / 2))\n\n\ndef anchor",
+        "PrivacyLoss.of(moved / scale, times=m)",
+        "PrivacyLoss.of(moved / scale / 2, times=m)",
         [Pair("one above", (1,), (2,))],
         {},
     ),
@@ -202,9 +191,9 @@ MUTANTS: dict[str, tuple[Made, str, Texts, Texts, Sequence[Pair], dict[str, Any]
     ),
     "hybrid: threshold refunded": (
         hybrid,
-        "hybrid",
-        "budget * (len(index) + (rest is not None)) / paid",
-        "budget * len(index) / paid",
+        "hybrid_top_k",
+        "units=released + threshold_placed",
+        "units=released",
         ALL,
         {},
     ),
@@ -219,7 +208,7 @@ def audit(name: str, *, right: bool) -> Verdict:
         make(changed, **options),
         E,
         inputs=inputs,
-        trials=3_000 if where == "hybrid" else 40_000,
+        trials=40_000,
         confidence=1 - 1e-9,
         name=name,
         entropy=noise.SeededEntropy(1),

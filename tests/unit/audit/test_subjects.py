@@ -18,7 +18,7 @@ from scipy import stats
 
 from dpsql import Charge, mechanisms, noise
 from dpsql.audit import CATALOGUE, Subject, read
-from dpsql.audit.subjects import choice, measure, threshold, unknown
+from dpsql.audit.subjects import threshold, unknown
 from dpsql.order import in_public_order
 
 E = Fraction(3, 2)
@@ -33,13 +33,6 @@ Single = tuple[tuple[int, ...], NDArray[np.float64], Charge]  # labels, numbers 
 
 def filled(values: NDArray[Any], width: int, none: float) -> NDArray[Any]:
     return np.concatenate([values, np.full(width - len(values), none)])[:width]
-
-
-def hybrid_top_k(entropy: noise.Entropy, epsilon: Fraction) -> Single:
-    done = mechanisms.hybrid_top_k(COUNTS, 2, 2, epsilon, entropy=entropy)
-    gap = [*done.gap.tolist(), *([] if done.rest is None else [done.rest])]
-    index = filled(done.index, 2, -1)
-    return (*index, int(done.rest is not None)), filled(np.array(gap), 2, np.nan), done.charge
 
 
 def sparse(entropy: noise.Entropy, epsilon: Fraction) -> Single:
@@ -120,24 +113,8 @@ def stable_stream(entropy: noise.Entropy, epsilon: Fraction) -> Single:
     return tuple(told), np.zeros(0), done.charge
 
 
-def anchored(entropy: noise.Entropy, epsilon: Fraction) -> Single:
-    done = mechanisms.anchor(COUNTS, 5 / Fraction(epsilon), entropy=entropy)
-    return (), np.array([float(done.total)]), done.charge
-
-
-def released(entropy: noise.Entropy, epsilon: Fraction) -> Single:
-    done = mechanisms.release_all(COUNTS, epsilon, groups_per_unit=2, entropy=entropy)
-    return (), done.value, done.charge
-
-
-def measured(entropy: noise.Entropy, epsilon: Fraction) -> Single:
-    done = mechanisms.laplace(COUNTS, 5 / Fraction(epsilon), entropy=entropy)
-    return (), done.value, done.charge
-
-
 QUERIES = np.stack([DISTANCES, ANSWERS])
 CASES: dict[str, tuple[Callable[[noise.Entropy, Fraction], Single], Callable[..., object]]] = {
-    "hybrid top-k": (hybrid_top_k, lambda n, s, e: choice.hybrid_top_k(COUNTS, n, s, 2, 2, epsilon=e)),
     "adaptive": (
         sparse,
         lambda n, s, e: threshold.find_above(COUNTS, n, s, 3, 1, epsilon=e, branches=2, margin=2),
@@ -169,12 +146,6 @@ CASES: dict[str, tuple[Callable[[noise.Entropy, Fraction], Single], Callable[...
         stable_stream,
         lambda n, s, e: unknown.stable_answers(QUERIES, n, s, 2, epsilon=e, delta=0.3),
     ),
-    "anchor": (anchored, lambda n, s, e: measure.anchor_total(COUNTS, n, s, epsilon=e)),
-    "release all": (
-        released,
-        lambda n, s, e: measure.release_all(COUNTS, n, s, epsilon=e, groups_per_unit=2),
-    ),
-    "laplace": (measured, lambda n, s, e: measure.measure_each(COUNTS, n, s, epsilon=e)),
 }
 
 

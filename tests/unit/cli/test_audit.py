@@ -14,8 +14,8 @@ import pytest
 
 from dpsql import Policy
 from dpsql.audit import Pair, detect
+from dpsql.audit.end_to_end import neighbour
 from dpsql.cli import main
-from dpsql.cli.audit.neighbour import neighbour
 from dpsql.cli.exits import ExitCode
 from dpsql.errors import ProgrammingError
 from dpsql.policy import load
@@ -129,8 +129,7 @@ def test_json_and_html(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> No
 
 
 def test_the_report_in_ascii(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    from dpsql.audit import CATALOGUE, campaign
-    from dpsql.cli.audit.text import as_text
+    from dpsql.audit import CATALOGUE, as_text, campaign
     from dpsql.render.grid import Style
 
     done = campaign([s for s in CATALOGUE if s.name == "anchor"], trials=400)
@@ -141,8 +140,7 @@ def test_the_report_in_ascii(capsys: pytest.CaptureFixture[str], monkeypatch: py
 
 
 def test_an_empty_campaign_has_a_word() -> None:
-    from dpsql.audit import Campaign
-    from dpsql.cli.audit.text import as_text
+    from dpsql.audit import Campaign, as_text
     from dpsql.render.grid import Style
 
     assert as_text(Campaign((), 0.99, 0.01, 0.0), Style()) == "nothing was audited\n"
@@ -203,11 +201,10 @@ def test_a_statement_without_noise_is_caught(
 ) -> None:
     import numpy as np
 
-    from dpsql.mechanisms import measure, top_k
+    from dpsql.mechanisms import NoiseSource
 
-    silent = lambda _noise, _scale, _bits, size, _entropy: np.zeros(size, dtype=np.int64)  # noqa: E731
-    monkeypatch.setattr(measure, "draw", silent)
-    monkeypatch.setattr(top_k, "noise_of", lambda *_: (lambda n: np.zeros(n, dtype=np.int64), None))
+    silent = lambda _source, _noise, _scale, _bits, size: np.zeros(size, dtype=np.int64)  # noqa: E731
+    monkeypatch.setattr(NoiseSource, "draw", silent)
     ask(shop, TOP)
     assert main(["audit", "-f", "q.sql", "--trials", "100"]) == ExitCode.QUERY_FAILED
     out, err = capsys.readouterr()
@@ -296,7 +293,7 @@ def test_released_whole_numbers_are_numbers_besides_labels() -> None:
     from types import SimpleNamespace
 
     from dpsql.audit import read
-    from dpsql.cli.audit.end_to_end import _laid_out
+    from dpsql.audit.end_to_end.statements import _laid_out
 
     tables = [pa.table({"page": ["home"] * k, "n": [7] * k}) for k in (1, 2)]
     charge = SimpleNamespace(epsilon=1)

@@ -18,7 +18,7 @@ from dpsql.ledger import Ledger
 from dpsql.policy import load
 from dpsql.privacy import Charge
 from dpsql.render.grid import Style
-from dpsql.render.spending import chart
+from dpsql.render.plots import chart
 
 POLICY = """
 [budget]

@@ -13,9 +13,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from dpsql.cli import main
+from dpsql.cli import init, main
 from dpsql.cli.exits import ExitCode
-from dpsql.cli.init import command
 from dpsql.policy import (
     BooleanDomain,
     RangeDomain,
@@ -63,7 +62,7 @@ def run(here: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixtur
             terminal = io.StringIO()
             terminal.isatty = lambda: True  # type: ignore[method-assign]  # somebody is there to be asked
             monkeypatch.setattr(sys, "stdin", terminal)
-            monkeypatch.setattr(command, "_asked", lambda question, default="": next(given) or default)
+            monkeypatch.setattr(init, "_asked", lambda question, default="": next(given) or default)
         else:
             monkeypatch.setattr(sys, "stdin", io.StringIO())
         code = main(list(args))
@@ -379,8 +378,8 @@ def test_the_real_question_goes_to_the_terminal(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO(" 3 \n\n"))
-    assert command._asked("how many", "1") == "3"
-    assert command._asked("how many", "1") == "1"
+    assert init._asked("how many", "1") == "3"
+    assert init._asked("how many", "1") == "1"
     out, err = capfd.readouterr()
     assert out == ""
     assert "how many [1]: " in err

@@ -64,9 +64,9 @@ def test_laplace_noise_is_not() -> None:
 
 def test_scales() -> None:
     """Permute-and-flip's coins: e^(-epsilon d/c) for monotone counts, e^(-epsilon d/(2c)) for general."""
-    assert noisy_max([1, 2, 3], "0.7", sensitivity=3).scale == Fraction(30, 7)
-    assert noisy_max([1, 2, 3], "0.7", sensitivity=3, monotone=False).scale == Fraction(60, 7)
+    assert noisy_max([1, 2, 3], "0.7", sensitivity=3).plan.scale == Fraction(30, 7)
+    assert noisy_max([1, 2, 3], "0.7", sensitivity=3, monotone=False).plan.scale == Fraction(60, 7)
     # One and the same e^(-d/scale) as the exponential mechanism's weights, at the same charge.
     for monotone in (True, False):
         one, other = (f([1, 2], 2, monotone=monotone) for f in (noisy_max, exponential))
-        assert (one.scale, one.charge) == (other.scale, other.charge)
+        assert (one.plan.scale, one.charge) == (other.plan.scale, other.charge)

@@ -28,7 +28,7 @@ def test_scale_and_charge(
     groups: int, epsilon: int | str, options: dict[str, Any], scale: int | Fraction
 ) -> None:
     found = release_all(np.arange(groups), epsilon, **options)
-    assert (found.scale, found.charge) == (scale, Charge(Fraction(str(epsilon))))
+    assert (found.plan.scale, found.charge) == (scale, Charge(Fraction(str(epsilon))))
     assert found.value.shape == (groups,)
 
 
@@ -51,7 +51,7 @@ def test_no_output_tells_more_than_the_charge(m: int) -> None:
     """Three counts, of which a unit changes at most m by up to c; r^|z| is the law of each noise."""
     r, c = Fraction(1, 2), 2
     said = release_all([0, 0, 0], 1, groups_per_unit=m, sensitivity=c)
-    allowed = (1 / r) ** int(said.charge.epsilon * said.scale)
+    allowed = (1 / r) ** int(said.charge.epsilon * said.plan.scale)
     worst = Fraction(0)
     for move in product(range(-c, c + 1), repeat=3):
         if sum(d != 0 for d in move) <= m:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpsql.mechanisms import Noise, anchor, laplace, noisy_max, noisy_top_k
+from dpsql.mechanisms import Laplace, Noise, anchor, laplace, noisy_max, noisy_top_k
 from dpsql.mechanisms.top_k import contenders, leaders, select
 from dpsql.noise import SeededEntropy, ranks
 from dpsql.privacy import Charge, Number
@@ -37,7 +37,7 @@ class TestTopK:
         found = noisy_top_k(FAR, k, 100, noise=noise)
         assert found.index.tolist() == [2, 4, 5, 0, 1, 3] or found.index.tolist() == [2, 4, 5, 0, 3, 1]
         assert found.gap.shape == (5,)
-        assert found.scale == Fraction(5, 100)
+        assert found.plan.scale == Fraction(5, 100)
         assert found.charge == Charge(Fraction(100))
 
     def test_one_group_is_public(self, noise: Noise) -> None:
@@ -52,7 +52,7 @@ class TestTopK:
         for seed in range(20):
             found = noisy_top_k(counts, 50, 10, noise=noise, entropy=SeededEntropy(seed))
             assert (found.gap >= 0).all()
-            steps = found.gap * 2**found.resolution
+            steps = found.gap * 2**found.plan.resolution
             assert (steps == np.floor(steps)).all()
             assert len(set(found.index.tolist())) == 50
 
@@ -82,19 +82,19 @@ class TestTopK:
 )
 def test_scale(k: int, epsilon: Number, options: dict[str, Any], scale: int | Fraction) -> None:
     found = noisy_top_k(np.arange(20), k, epsilon, **options)
-    assert found.scale == scale
-    assert Fraction(1, 2**found.resolution) <= found.scale / 1024
+    assert found.plan.scale == scale
+    assert Fraction(1, 2**found.plan.resolution) <= found.plan.scale / 1024
 
 
 def test_geometric_gaps_are_whole_counts() -> None:
     found = noisy_top_k(FAR, 3, "0.1", noise="geometric")
-    assert found.resolution == 0
+    assert found.plan.resolution == 0
     assert (found.gap == np.round(found.gap)).all()
 
 
 def test_the_grid_may_be_chosen() -> None:
-    assert noisy_top_k(FAR, 3, 1, resolution=3).resolution == 3
-    assert noisy_top_k(FAR, 3, 1, noise="geometric", resolution=0).resolution == 0
+    assert noisy_top_k(FAR, 3, 1, resolution=3).plan.resolution == 3
+    assert noisy_top_k(FAR, 3, 1, noise="geometric", resolution=0).plan.resolution == 0
 
 
 @pytest.mark.parametrize(
@@ -123,8 +123,9 @@ def test_the_grid_may_be_chosen() -> None:
     ],
 )
 def test_refused(arguments: dict[str, Any], says: str) -> None:
+    given = {"counts": [1, 2, 3], "k": 2, "epsilon": 1, **arguments}
     with pytest.raises(ValueError, match=says):
-        noisy_top_k(**{"counts": [1, 2, 3], "k": 2, "epsilon": 1, **arguments})
+        noisy_top_k(given.pop("counts"), **given)
 
 
 def test_contenders_are_those_that_reach_the_next_to_the_last() -> None:
@@ -187,21 +188,22 @@ class TestMeasure:
         found = laplace(counts, 30)
         assert found.value.shape == (3,)
         assert np.abs(found.value - counts).max() < 30 * 40
-        assert (found.scale, found.charge) == (Fraction(30), Charge(Fraction(1, 10)))
+        assert (found.plan.scale, found.charge) == (Fraction(30), Charge(Fraction(1, 10)))
         assert laplace(counts, 30, sensitivity=2).charge == Charge(Fraction(1, 5))
-        assert Fraction(1, 2**found.resolution) <= Fraction(30, 1024)
+        assert Fraction(1, 2**found.plan.resolution) <= Fraction(30, 1024)
         assert laplace([], 1).charge == Charge()
 
     def test_anchor(self) -> None:
         found = anchor([100, 200, 301], "0.5")
-        assert abs(found.total - 601) < 40
-        assert found.mean == found.total / 3
-        assert (found.scale, found.charge, found.groups) == (Fraction(1, 2), Charge(Fraction(6)), 3)
-        assert found.total.denominator <= 2**found.resolution
+        assert abs(found.value[0] - 601) < 40
+        assert (found.plan.scale, found.charge, found.plan.groups) == (Fraction(1, 2), Charge(Fraction(6)), 3)
+        steps = found.value[0] * 2**found.plan.resolution
+        assert steps == np.floor(steps)
+        assert anchor([[1, 2], [3, 4], [5, 6]], 1).value.shape == (3, 1)
 
     def test_anchor_does_not_overflow(self) -> None:
         counts = np.full(1 << 22, 2**63 - 1)
-        assert abs(anchor(counts, "1e-3").total - (1 << 62)) < 1
+        assert abs(anchor(counts, "1e-3").value[0] - (1 << 62)) < 1
 
     def test_refused(self) -> None:
         cases: tuple[tuple[dict[str, Any], str], ...] = (
@@ -217,4 +219,6 @@ class TestMeasure:
         with pytest.raises(ValueError, match="at least one"):
             anchor([], 1)
         with pytest.raises(ValueError, match="one dimension"):
-            laplace([[1]], 1)
+            laplace([[[1]]], 1)
+        with pytest.raises(ValueError, match="planned for 2 counts"):
+            Laplace.plan(2, 1).run([1])

@@ -1,6 +1,6 @@
 """Noisy top-k on tiny instances: every output's probability on neighbours, against e^charge.
 
-The probabilities are those of the product's own `select`, summed over all noise up to a reach and
+The probabilities are those of the mechanism that ships, run on all noise up to a reach and
 all orders of ties. Noise has P(Y >= m) = r^m per grid step, so with a scale of `paid` counts a unit
 of epsilon is r^-paid: no exponential is rounded. What lies beyond the reach bounds the error.
 """
@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpsql.mechanisms import Noise, noisy_top_k
+from dpsql.mechanisms import Noise, NoisyTopK, noisy_top_k
 from dpsql.mechanisms.top_k import select
+from tests.given_noise import GivenNoise
 
 R = 0.25
 REACH = {"exponential": 16, "laplace": 10}
@@ -50,9 +51,11 @@ def outputs(
     values = steps + np.array(counts)
     orders = list(permutations(range(n))) if rule == "random" else [tuple(range(n))[::-1]]
     total = np.zeros(n ** min(k, n) * WIDTH ** min(k, n - 1))
+    plan = NoisyTopK.plan(n, k, 1, noise=noise, resolution=0)
     for order in orders:
         ranks = np.tile(np.array(order), (len(values), 1))
-        index, gap = select(values, ranks, k)
+        done = plan.run(np.tile(counts, (len(steps), 1)), GivenNoise(steps=steps, order=ranks))
+        index, gap = done.index, done.gap.astype(np.int64)
         if rule == "fixed":
             everything = select(values, ranks, n)[0]
             ordered = np.take_along_axis(values, everything, axis=1)
@@ -86,7 +89,7 @@ def test_no_output_tells_more_than_the_charge(noise: Noise, k: int, monotone: bo
         n = len(base)
         said = noisy_top_k(base, k, 1, noise=noise, monotone=monotone)
         # r is e^(-1/scale), so e^charge is r^(-charge x scale), both as the product states them.
-        allowed = float(said.charge.epsilon * said.scale)
+        allowed = float(said.charge.epsilon * said.plan.scale)
         here = outputs(base, k, noise)
         assert here.sum() == pytest.approx(1, abs=n * R ** (REACH[noise] - 1))
         for move in product([0, 1] if monotone else [-1, 0, 1], repeat=n):
@@ -105,7 +108,7 @@ def test_finer_grids_and_larger_sensitivity(noise: Noise) -> None:
     here = outputs(tuple(2 * q for q in base), 1, noise)
     for move in product([0, 1, 2], repeat=3):
         there = outputs(tuple(2 * (q + d) for q, d in zip(base, move, strict=True)), 1, noise)
-        allowed = 2 * float(noisy_top_k(base, 1, 1, noise=noise, sensitivity=2).scale)
+        allowed = 2 * float(noisy_top_k(base, 1, 1, noise=noise, sensitivity=2).plan.scale)
         assert worst(here, there, 3, noise) <= allowed + 1e-6
         assert worst(there, here, 3, noise) <= allowed + 1e-6
 

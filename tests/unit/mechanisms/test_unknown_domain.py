@@ -160,7 +160,7 @@ class TestTopStable:
         assert (found.stable, found.index.tolist()) == (20, [0, 1, 2, 3])
         assert found.chosen is not None
         assert found.chosen.gap.shape == (4,)
-        assert found.chosen.scale == 8
+        assert found.chosen.plan.scale == 8
         assert found.chosen.charge == Charge(Fraction(1, 2))
         assert found.charge == Charge(Fraction(2), Fraction(1, 10**6))
         assert found.threshold_scale == 1 / (Fraction(3, 20) * Fraction(3, 2))

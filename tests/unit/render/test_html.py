@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from dpsql.privacy import Charge
 from dpsql.release import Release
-from dpsql.render.html import release_html
+from dpsql.render.html import release_html, tag
 
 TEN = Charge(Fraction(10))
 
@@ -63,3 +63,21 @@ def test_many_rows_nulls_and_keys_alone(fakes: SimpleNamespace) -> None:
     assert "<svg" not in html
     empty = replace(many, rows=keys.slice(0, 0), table=keys.slice(0, 0))
     assert len(list(parsed(release_html(empty)).iter("tr"))) == 1
+
+
+def test_attributes_are_escaped() -> None:
+    evil = "\"><script>alert('1')</script>"
+    assert parsed(tag("p", "text", title=evil, aria_label=evil)).attrib == {"title": evil, "aria-label": evil}
+
+
+def test_what_is_free_is_rounded_as_in_a_terminal(fakes: SimpleNamespace) -> None:
+    release: Release = fakes.top_k(1)
+    rows = release.rows.append_column("low", release.table.column("n_low"))
+    html = release_html(replace(release, rows=rows))
+    assert [cell.text for cell in parsed(html).iter("td")][1:3] == ["1,234 ± 41", "1,194"]
+
+
+def test_controls_cannot_turn_the_direction_of_text(fakes: SimpleNamespace) -> None:
+    release: Release = fakes.top_k(1)
+    rows = release.rows.set_column(0, "diagnosis", pa.array(["x\u202ey"]))
+    assert "x\\u202ey" in release_html(replace(release, rows=rows))

@@ -15,12 +15,11 @@ from hypothesis import strategies as st
 
 from dpsql.privacy import Charge
 from dpsql.release import Release
-from dpsql.render.bars import bars
 from dpsql.render.cells import cut, escape_controls, pad, width
 from dpsql.render.figures import Estimate, at_unit, charged, left, number, unit_of
-from dpsql.render.footer import footer
 from dpsql.render.grid import Column, Style, box, fit, markdown
-from dpsql.render.readable import price
+from dpsql.render.plots import bars
+from dpsql.render.readable import footer, price
 from dpsql.render.table import as_markdown, as_table
 from tests.narrow import present
 

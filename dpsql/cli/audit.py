@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
-from fractions import Fraction
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
 from dpsql.cli import narrate
 from dpsql.cli.exits import ExitCode
-from dpsql.cli.output import Output, UnwritableError
+from dpsql.cli.output import Output
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from fractions import Fraction
 
     from dpsql.audit import Campaign, Subject
     from dpsql.cli.settings import Settings
@@ -81,20 +80,28 @@ def audit_command(
         raise click.UsageError("-f does not go with -m, --all, --list or --epsilon")
     if file is None and unit is not None:
         raise click.UsageError("--remove-unit needs -f")
-    out = Output("table", settings.file)
-    out.check()
-    if html is not None:
-        Output("table", html).check()
-    if listing:
-        out.write_text(_listing(_chosen(names, every=every)))
-        out.close()
-        return ExitCode.OK
-    if file is not None:
-        campaign = _statements(settings, file, unit or None, trials or _STATEMENT_TRIALS)
-    else:
-        campaign = _mechanisms(_chosen(names, every=every), epsilons or _EPSILONS, trials or _TRIALS)
-    _report(campaign, out, json_=json_, html=html)
-    out.close()
+    page = None if html is None else Output("table", html)
+    if page is not None:
+        page.check()
+    from dpsql import audit
+
+    with replace(settings, format="table").answers() as out:
+        if listing:
+            out.write_text(_listing(_chosen(names, every=every)))
+            return ExitCode.OK
+        if file is not None:
+            campaign = _statements(settings, file, unit or None, trials or _STATEMENT_TRIALS)
+        else:
+            campaign = _mechanisms(_chosen(names, every=every), epsilons or _EPSILONS, trials or _TRIALS)
+        if page is not None:
+            page.write_text(audit.as_html(campaign))
+            page.close()
+        if json_:
+            import json
+
+            out.write_text(json.dumps(audit.as_data(campaign), indent=2, ensure_ascii=False) + "\n")
+        else:
+            out.write_text(audit.as_text(campaign, out.style))
     wrong = sum(not outcome.expected for outcome in campaign.outcomes)
     if wrong:
         narrate.error(f"{wrong} of {len(campaign.outcomes)} verdicts are not as they should be")
@@ -129,45 +136,27 @@ def _mechanisms(subjects: Sequence[Subject], epsilons: Sequence[str], trials: in
     if any(not 0 < claim <= 20 for claim in claims):
         raise click.UsageError("--epsilon must be greater than 0, and at most 20")
 
-    def told(number: int, count: int, subject: Subject, epsilon: Fraction) -> None:
+    def progress(number: int, count: int, subject: Subject, epsilon: Fraction) -> None:
         narrate.note(f"audit {number} of {count}: {subject.name}, epsilon {float(epsilon):g}")
 
-    return audit.campaign(subjects, claims, trials=trials, processes=os.cpu_count() or 1, on_progress=told)
+    processes = os.cpu_count() or 1
+    return audit.campaign(subjects, claims, trials=trials, processes=processes, on_progress=progress)
 
 
 def _statements(settings: Settings, file: str, unit: str | None, trials: int) -> Campaign:
-    import time
-
-    from dpsql.audit import Campaign, Outcome, Subject
-    from dpsql.cli.audit.end_to_end import audit_statement, private_statements
+    from dpsql.audit.end_to_end import Audited, audit_statements, private_statements
     from dpsql.cli.sources import read, statements
-    from dpsql.policy import load
 
-    policy = load(settings.policy)
-    asked = private_statements(policy, statements(read([("file", file)])))
+    policy = settings.load_policy()
+    pieces = statements(read([("file", file)]))
+    asked = private_statements(policy, [(piece.text, piece.where) for piece in pieces])
     if not asked:
         raise click.UsageError(f"{file} has no private statement")
     narrate.warning("for the owner, on test data: the report depends on the data, and no budget is charged")
-    started, confidence, outcomes = time.perf_counter(), 1 - _ERROR_RATE / len(asked), []
-    for one in asked:
-        narrate.note(f"{one.where}: {3 * trials} runs, on the data and without one unit")
-        verdict = audit_statement(policy, one, unit=unit, trials=trials, confidence=confidence)
-        about = f"{' '.join(one.text.split())}; {verdict.counterexample.pattern}"
-        subject = Subject(one.where, "statement", about, audit_statement)
-        outcomes.append(Outcome(subject, Fraction(verdict.epsilon), verdict))
-    return Campaign(tuple(outcomes), confidence, _ERROR_RATE, time.perf_counter() - started)
 
+    def progress(one: Audited, runs: int) -> None:
+        narrate.note(f"{one.where}: {runs} runs, on the data and without one unit")
 
-def _report(campaign: Campaign, out: Output, *, json_: bool, html: str | None) -> None:
-    from dpsql.audit import as_data, as_html
-    from dpsql.cli.audit.text import as_text
-
-    if html is not None:
-        try:
-            Path(html).write_text(as_html(campaign), encoding="utf-8")
-        except OSError as problem:
-            raise UnwritableError(f"cannot write {html}: {problem.strerror}") from None
-    if json_:
-        out.write_text(json.dumps(as_data(campaign), indent=2, ensure_ascii=False) + "\n")
-    else:
-        out.write_text(as_text(campaign, out.style))
+    return audit_statements(
+        policy, asked, unit=unit, trials=trials, error_rate=_ERROR_RATE, on_progress=progress
+    )

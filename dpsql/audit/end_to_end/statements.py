@@ -1,0 +1,215 @@
+"""Audits whole statements: each runs thousands of times on the data and on the neighbouring data."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from dpsql.audit.catalogue import Campaign, Outcome
+from dpsql.audit.detector import detect
+from dpsql.audit.end_to_end.neighbour import neighbour
+from dpsql.audit.inputs import Pair
+from dpsql.audit.outputs import CHARGE
+from dpsql.audit.subject import Subject
+from dpsql.errors import ProgrammingError
+from dpsql.language import Set
+from dpsql.prepared import PreparedCommand, PreparedPrivate
+from dpsql.session import Session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from dpsql.audit.verdict import Verdict
+    from dpsql.language import Options
+    from dpsql.policy import Policy
+    from dpsql.session import StatementResult
+
+__all__ = ["Audited", "audit_statements", "private_statements"]
+
+_DERIVED = ("_stddev", "_low", "_high", "p_value")
+"""Endings of the names of columns that are functions of other columns."""
+
+_ENDLESS, _DELTA = Fraction(10**12), Fraction(999, 1000)
+"""Budget of a scratch ledger. Its delta must be below 1, so statements that take delta need several."""
+
+
+@dataclass(frozen=True, slots=True)
+class Audited:
+    """A private statement, its place in words, and the defaults that settings before it made."""
+
+    text: str
+    where: str
+    defaults: Options
+
+
+def private_statements(policy: Policy, statements: Iterable[tuple[str, str]]) -> list[Audited]:
+    """Return the private ones of some statements (text and place); raises `Error` if any is wrong.
+
+    Settings (SET) apply to the statements after them; other public statements are skipped.
+    """
+    found: list[Audited] = []
+    with tempfile.TemporaryDirectory(prefix="dpsql-audit-") as folder, ExitStack() as stack:
+        session = _open(policy, Path(folder))
+        stack.callback(session.close)
+        for text, where in statements:
+            prepared = session.prepare(text)
+            match prepared:
+                case PreparedCommand(command=Set()):
+                    session.execute(prepared)
+                case PreparedPrivate():
+                    found.append(Audited(text, where, session.defaults))
+    return found
+
+
+def _open(policy: Policy, folder: Path) -> Session:
+    """Open a session with a scratch ledger in a new folder, and a budget that is never used up."""
+    ledger = Path(tempfile.mkdtemp(dir=folder)) / "ledger.sqlite"
+    budget = replace(policy.budget, epsilon=_ENDLESS, delta=_DELTA, ledger=ledger)
+    scratch = replace(policy, budget=budget, analysts={}, share_releases=False)
+    return Session(scratch, analyst="audit")
+
+
+def audit_statements(
+    policy: Policy,
+    asked: Sequence[Audited],
+    *,
+    unit: str | None,
+    trials: int,
+    error_rate: float,
+    on_progress: Callable[[Audited, int], None],
+) -> Campaign:
+    """Audit private statements end to end, on a small database: each runs thousands of times.
+
+    Language, analysis, price, ledger, engine, mechanism and release are those of every statement; the
+    ledger is a scratch one, and nothing is charged to the policy's own. What is tested are the released
+    rows, all that is free beside them, and the charge. `unit` is the privacy unit to remove; None stands for
+    the one with the most rows. `error_rate` is the chance that any private statement is accused; each gets
+    an equal part. `on_progress` is called before each statement, with it and the number of its runs.
+
+    Raises `Error` for a statement that is wrong, and `ProgrammingError` for an unknown unit.
+    """
+    started, confidence, outcomes = time.perf_counter(), 1 - error_rate / max(len(asked), 1), []
+    for one in asked:
+        on_progress(one, 3 * trials)
+        verdict = _audit(policy, one, unit, trials, confidence)
+        about = f"{' '.join(one.text.split())}; {verdict.counterexample.pattern}"
+        subject = Subject(one.where, "statement", about, _run)
+        outcomes.append(Outcome(subject, Fraction(verdict.epsilon), verdict))
+    return Campaign(tuple(outcomes), confidence, error_rate, time.perf_counter() - started)
+
+
+def _audit(policy: Policy, asked: Audited, unit: str | None, trials: int, confidence: float) -> Verdict:
+    with tempfile.TemporaryDirectory(prefix="dpsql-audit-") as name, ExitStack() as stack:
+        folder = Path(name)
+        first = _Side("the data", policy, asked, folder)
+        stack.callback(first.close)
+        prepared = first.open()
+        without = neighbour(policy, prepared.plan.compiled.tables, unit, folder)
+        second = _Side(f"the data without {without.removed}", without.policy, asked, folder)
+        stack.callback(second.close)
+        return detect(
+            _run,
+            prepared.price.epsilon,
+            delta=prepared.price.delta,
+            inputs=[Pair(f"{without.removed} removed, {without.rows} rows", first, second)],
+            trials=trials,
+            confidence=confidence,
+            name=asked.where,
+        )
+
+
+class _Side:
+    """One of the two neighbouring databases, and the statement prepared on it."""
+
+    _execute: Callable[[], StatementResult]
+
+    def __init__(self, name: str, policy: Policy, asked: Audited, folder: Path) -> None:
+        self.name, self.lock = name, Lock()
+        self._policy, self._asked, self._folder = policy, asked, folder
+        self._opened = ExitStack()
+        self._left = 0
+        """Runs that the delta of the present ledger still pays for."""
+
+    def __str__(self) -> str:
+        return self.name
+
+    def open(self) -> PreparedPrivate:
+        """Open a session on a new ledger, and prepare the statement with reuse switched off."""
+        self.close()
+        session = _open(self._policy, self._folder)
+        self._opened.callback(session.close)
+        session.defaults = self._asked.defaults
+        prepared = session.prepare(self._asked.text)
+        if not isinstance(prepared, PreparedPrivate):
+            raise ProgrammingError("only a private statement can be audited")
+        plan = replace(prepared.plan, options=replace(prepared.plan.options, fresh=True))
+        prepared = replace(prepared, counting=replace(prepared.counting, plan=plan))
+        delta = prepared.price.delta
+        self._left = 10**9 if not delta else max(1, int(_DELTA / delta))
+        self._execute = partial(session.execute, prepared)
+        return prepared
+
+    def run(self) -> StatementResult:
+        """Run the statement once."""
+        if self._left <= 0:
+            self.open()
+        self._left -= 1
+        return self._execute()
+
+    def close(self) -> None:
+        """Close the session."""
+        self._opened.close()
+
+
+def _run(side: _Side, trials: int, _: object) -> dict[str, Any]:
+    """Run the statement `trials` times and return arrays of the released rows, by position."""
+    with side.lock:
+        return _laid_out([side.run() for _ in range(trials)])
+
+
+def _laid_out(answers: list[StatementResult]) -> dict[str, Any]:
+    releases = [answer.release for answer in answers if answer.release is not None]
+    if not releases or len(releases) < len(answers):
+        raise ProgrammingError("the statement releases nothing")
+    tables = [release.table for release in releases]
+    height = max(table.num_rows for table in tables)
+    parts: dict[str, Any] = {
+        "rows": np.array([table.num_rows for table in tables]),
+        CHARGE: np.array([float(release.charge.epsilon) for release in releases]),
+    }
+    for place, field in enumerate(tables[0].schema):
+        if field.name.endswith(_DERIVED):
+            continue
+        cells = [table.column(place).to_pylist() for table in tables]
+        if pa.types.is_floating(field.type) or pa.types.is_decimal(field.type):
+            parts[field.name] = _values(cells, height)
+            continue
+        # Whole numbers can be keys, so they are labels.
+        labels = np.full((len(tables), height), "", dtype=object)
+        for i, column in enumerate(cells):
+            labels[i, : len(column)] = ["NULL" if cell is None else str(cell) for cell in column]
+        parts[field.name] = labels.astype(np.str_)
+        if pa.types.is_integer(field.type):
+            # A noisy count that is rounded is whole: intervals and sums are about numbers.
+            parts[f"{field.name} as a number"] = _values(cells, height)
+    return parts
+
+
+def _values(cells: list[list[Any]], height: int) -> NDArray[np.float64]:
+    """Return numbers as an array, one row per run; NaN for NULL and for missing rows."""
+    values = np.full((len(cells), height), np.nan)
+    for i, column in enumerate(cells):
+        values[i, : len(column)] = [np.nan if cell is None else float(cell) for cell in column]
+    return values

@@ -1,0 +1,71 @@
+"""How mechanisms are audited: each module of a mechanism lists its cases, and the registry collects them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from dpsql.mechanisms.mechanism import Mechanism
+    from dpsql.privacy import Number
+
+__all__ = ["Adjacency", "AuditCase", "any_k", "direction", "levels"]
+
+Adjacency = Literal["general", "monotone", "one"]
+"""How one unit changes counts: each in any direction, all in the same direction, or only one count."""
+
+Arguments = Callable[[Fraction], Mapping[str, Sequence[Any]]]
+"""Given epsilon, the values to try for each argument of a plan."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class AuditCase:
+    """A mechanism with options for which an audit searches a counterexample.
+
+    Attributes
+    ----------
+    name, about
+        Name of the case, and what the mechanism does.
+    plan
+        Called as `plan(groups, epsilon=epsilon, **arguments)`.
+    adjacency
+        How one unit changes the counts that are tried.
+    arguments
+        The values to try for each further argument of `plan`.
+    inputs
+        Given epsilon, adjacent inputs to try instead of generated counts: a name and both inputs.
+    delta
+        Delta of the claim.
+    tight
+        Whether the privacy loss reaches the claim on events that are not rare.
+    """
+
+    name: str
+    about: str
+    plan: Callable[..., Mechanism[Any]]
+    adjacency: Adjacency = "general"
+    arguments: Arguments = lambda _: {}
+    inputs: Callable[[Fraction], Sequence[tuple[str, Any, Any]]] | None = None
+    delta: float = 0.0
+    tight: bool = True
+
+
+def direction(*, monotone: bool) -> Adjacency:
+    """Return the adjacency of counts that are monotone or not."""
+    return "monotone" if monotone else "general"
+
+
+def any_k(*values: int) -> Arguments:
+    """Return arguments that try these k, for every epsilon."""
+    return lambda _: {"k": values}
+
+
+def levels(epsilon: Number, *multiples: float, base: int = 1) -> list[int]:
+    """Return integer thresholds at multiples of 1/epsilon from the counts of the input patterns.
+
+    >>> levels(Fraction(1, 5), -1, 0, 1)
+    [-4, 1, 6]
+    """
+    return sorted({base + round(multiple / float(epsilon)) for multiple in multiples})

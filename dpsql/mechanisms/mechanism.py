@@ -1,0 +1,118 @@
+"""The form of every mechanism: a plan made of public facts, which then runs on counts and noise."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+
+import numpy as np
+
+from dpsql.mechanisms.grid import SYSTEM, NoiseSource
+from dpsql.order import OrderedCounts
+from dpsql.privacy import Charge, PrivacyLoss
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    from numpy.typing import NDArray
+
+    from dpsql.noise import Entropy
+
+__all__ = ["M", "Mechanism", "R", "Result", "in_one_call"]
+
+R = TypeVar("R")
+M = TypeVar("M", bound="Mechanism[Any]")
+
+
+@dataclass(frozen=True, slots=True)
+class Mechanism(ABC, Generic[R]):
+    """A mechanism with fixed public facts: its scales, its grid and its privacy loss.
+
+    Each mechanism is a class. Its class method `plan` checks the public facts, computes the scales and
+    returns an instance. It raises `ValueError` if a fact is out of range; `run` never raises because of a
+    count or a draw. Parameters of `plan` that mean the same in all mechanisms:
+
+    groups
+        Number of counts; on a public domain one for each of its groups.
+    epsilon
+        Budget of a run.
+    sensitivity
+        How much one privacy unit can change a count.
+    monotone
+        Whether a unit moves all counts in the same direction, as for counts of units or rows. Differences of
+        counts are not monotone and need twice the noise.
+    noise
+        "exponential" (the most precise), "laplace", or "geometric" (whole counts).
+    resolution
+        b for a grid of 2^-b counts; chosen from the scales if left out.
+
+    Attributes
+    ----------
+    loss
+        The largest privacy loss of a run.
+    scale
+        Scale of the noise on each count, in counts; 0 if there is nothing to choose.
+    resolution
+        b: noise and what is released are multiples of 2^-b counts.
+    """
+
+    ordered: ClassVar[bool] = False
+    """Whether the proof rests on positions: `run` then takes `OrderedCounts`."""
+
+    loss: PrivacyLoss = field(kw_only=True)
+
+    @abstractmethod
+    def run(self, counts: Any, source: NoiseSource = SYSTEM) -> R:  # noqa: ANN401  see `ordered`
+        """Run on counts of shape (groups,), or independently on each row of (trials, groups).
+
+        A pure function of the counts and of what `source` returns.
+        """
+
+    def distinguishable_gap(self, confidence: Fraction) -> float | None:
+        """Predict how far apart two counts must be to come in the right order; None: nothing is ordered."""
+        del confidence
+        return None
+
+    def realised(self, units: int) -> PrivacyLoss:
+        """Return the loss of a run that spent so many units; the same for all unless a mechanism says so."""
+        del units
+        return self.loss
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Result(Generic[M]):
+    """What a run of the mechanism `plan` released: all other fields but `units`.
+
+    Of a single run, arrays hold what was selected, and nothing more. Of trials, they have one row a trial,
+    padded with -1 and NaN. `units` is what the run spent, as `Mechanism.realised` takes it; int64 (trials,)
+    if that differs between trials.
+    """
+
+    plan: M
+    units: int | NDArray[np.int64] = field(default=0, kw_only=True)
+
+    @property
+    def loss(self) -> PrivacyLoss:
+        """The privacy loss of this run."""
+        return self.plan.realised(int(self.units))
+
+    @property
+    def charge(self) -> Charge:
+        """What was spent, by basic composition."""
+        return self.loss.charge
+
+
+def in_one_call(plan: Callable[..., Mechanism[R]]) -> Callable[..., R]:
+    """Return the function that plans for the number of counts it is given, and runs on them.
+
+    It takes the counts instead of their number and, for tests, `entropy`, the source of random bits.
+    """
+
+    def function(counts: Any, /, *args: Any, entropy: Entropy | None = None, **kwargs: Any) -> R:  # noqa: ANN401  as `plan`
+        shape = np.shape(counts.values if isinstance(counts, OrderedCounts) else counts)
+        return plan(shape[-1] if shape else 0, *args, **kwargs).run(counts, NoiseSource(entropy))
+
+    function.__doc__ = plan.__doc__
+    return function
