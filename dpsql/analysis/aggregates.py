@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from sqlglot import exp
 
@@ -16,51 +16,68 @@ from dpsql.analysis.coerce import cast
 from dpsql.analysis.domains import with_domain
 from dpsql.analysis.expressions import canonical, check_arguments, function_name, predicate
 from dpsql.analysis.relation import Block, Column, Relation, Scope, fold
-from dpsql.analysis.typed import Typed, UnitRole
+from dpsql.analysis.typed import Typed, UnitRole, column
 from dpsql.errors import QueryRefused
+from dpsql.tree import Aggregate, Binary, Case, Cast, Constant, IsNull, OrderTerm, Paren
 from dpsql.types import BIGINT, BOOLEAN, DOUBLE, SqlType
 
 if TYPE_CHECKING:
     from dpsql.analysis.compiler import StatementCompiler
     from dpsql.analysis.relation import From, Item
+    from dpsql.tree import Expr
 
 __all__ = ["AGGREGATES", "Group", "call_of", "contains", "group_nodes", "grouped"]
 
 
+class Form(Protocol):
+    """The signature of an aggregate's compiled form."""
+
+    def __call__(self, x: Typed, *, distinct: bool) -> Typed:
+        """Aggregate a guarded expression, or its distinct values."""
+
+
 @dataclass(frozen=True, slots=True)
-class Aggregate:
+class Rule:
     """An aggregate function: the argument types it accepts and its compiled form."""
 
     accepts: Callable[[SqlType], bool]
-    form: Callable[[Typed, str], Typed]
+    form: Form
 
 
-def _plain(name: str) -> Callable[[Typed, str], Typed]:
-    return lambda x, modifier: replace(x, sql=f"{name}({modifier}{x.sql})", unit=UnitRole.NONE)
+def _plain(name: str) -> Form:
+    def made(x: Typed, *, distinct: bool) -> Typed:
+        return replace(x, node=Aggregate(name, (x.node,), distinct), unit=UnitRole.NONE)
+
+    return made
 
 
-def _sum(x: Typed, modifier: str) -> Typed:
+def _in_order(x: Typed) -> tuple[OrderTerm, ...]:
+    """Return an order for floating-point sums, which depend on the order of their values."""
+    return (OrderTerm(x.node),) if x.type == DOUBLE else ()
+
+
+def _sum(x: Typed, *, distinct: bool) -> Typed:
+    made = replace(x, node=Aggregate("SUM", (x.node,), distinct, _in_order(x)))
     if x.type == DOUBLE:
-        return replace(x, sql=f"SUM({modifier}{x.sql} ORDER BY {x.sql})")
-    sql_type = BIGINT if x.type.integer else SqlType("DECIMAL", 18, x.type.scale)
-    return cast(replace(x, sql=f"SUM({modifier}{x.sql})"), sql_type)
+        return made
+    return cast(made, BIGINT if x.type.integer else SqlType("DECIMAL", 18, x.type.scale))
 
 
-def _avg(x: Typed, modifier: str) -> Typed:
-    ordered = f" ORDER BY {x.sql}" if x.type == DOUBLE else ""
-    return replace(x, sql=f"AVG({modifier}{x.sql}{ordered})", type=DOUBLE)
+def _avg(x: Typed, *, distinct: bool) -> Typed:
+    return replace(x, node=Aggregate("AVG", (x.node,), distinct, _in_order(x)), type=DOUBLE)
 
 
-def _count(x: Typed, modifier: str) -> Typed:
-    return replace(x, sql=f"COUNT({modifier}{x.sql})", type=BIGINT, unit=UnitRole.NONE)
+def _count(x: Typed, *, distinct: bool) -> Typed:
+    return replace(x, node=Aggregate("COUNT", (x.node,), distinct), type=BIGINT, unit=UnitRole.NONE)
 
 
-def _count_if(x: Typed, modifier: str) -> Typed:
-    return replace(x, sql=f"COUNT(CASE WHEN {x.sql} THEN TRUE END)", type=BIGINT)
+def _count_if(x: Typed, *, distinct: bool) -> Typed:
+    chosen = Case(((x.node, Constant(True, BOOLEAN)),))
+    return replace(x, node=Aggregate("COUNT", (chosen,)), type=BIGINT)
 
 
-def _median(x: Typed, modifier: str) -> Typed:
-    return replace(x, sql=f"MEDIAN({modifier}{x.sql})", type=DOUBLE)
+def _median(x: Typed, *, distinct: bool) -> Typed:
+    return replace(x, node=Aggregate("MEDIAN", (x.node,), distinct), type=DOUBLE)
 
 
 def _ordered(sql_type: SqlType) -> bool:
@@ -79,22 +96,22 @@ def _integer(sql_type: SqlType) -> bool:
     return sql_type.integer
 
 
-AGGREGATES: dict[str, Aggregate] = {
-    "count": Aggregate(_ordered, _count),
-    "count_if": Aggregate(_boolean, _count_if),
-    "countif": Aggregate(_boolean, _count_if),
-    "sum": Aggregate(_number, _sum),
-    "avg": Aggregate(_number, _avg),
-    "mean": Aggregate(_number, _avg),
-    "min": Aggregate(_ordered, _plain("MIN")),
-    "max": Aggregate(_ordered, _plain("MAX")),
-    "any_value": Aggregate(_ordered, _plain("MIN")),
-    "bool_and": Aggregate(_boolean, _plain("BOOL_AND")),
-    "bool_or": Aggregate(_boolean, _plain("BOOL_OR")),
-    "bit_and": Aggregate(_integer, _plain("BIT_AND")),
-    "bit_or": Aggregate(_integer, _plain("BIT_OR")),
-    "bit_xor": Aggregate(_integer, _plain("BIT_XOR")),
-    "median": Aggregate(_integer, _median),
+AGGREGATES: dict[str, Rule] = {
+    "count": Rule(_ordered, _count),
+    "count_if": Rule(_boolean, _count_if),
+    "countif": Rule(_boolean, _count_if),
+    "sum": Rule(_number, _sum),
+    "avg": Rule(_number, _avg),
+    "mean": Rule(_number, _avg),
+    "min": Rule(_ordered, _plain("MIN")),
+    "max": Rule(_ordered, _plain("MAX")),
+    "any_value": Rule(_ordered, _plain("MIN")),
+    "bool_and": Rule(_boolean, _plain("BOOL_AND")),
+    "bool_or": Rule(_boolean, _plain("BOOL_OR")),
+    "bit_and": Rule(_integer, _plain("BIT_AND")),
+    "bit_or": Rule(_integer, _plain("BIT_OR")),
+    "bit_xor": Rule(_integer, _plain("BIT_XOR")),
+    "median": Rule(_integer, _median),
 }
 """Aggregates whose result is a function of the multiset of their values."""
 
@@ -194,9 +211,8 @@ class Group:
             return self._aggregate(node)
         if isinstance(node, exp.Window) and self.around is not None:
             value = self.compiler.expression(node, self.around)
-            name = f"{self.alias}.w{len(self.windows)}"
             self.windows.append(value)
-            return Typed(name, value.type, frozenset({name}))
+            return column(self.alias, f"w{len(self.windows) - 1}", value.type)
         if contains(node) or isinstance(node, (exp.Literal, exp.Null, exp.Boolean, exp.Interval)):
             return None
         if isinstance(node, exp.Column) and not node.table and (found := self._alias(node)) is not None:
@@ -239,16 +255,15 @@ class Group:
     def _aggregate(self, node: exp.Expr) -> Typed:
         value = _compiled(self.compiler, node, self.inner)
         self.aggregates.append(value)
-        name = f"{self.alias}.a{len(self.aggregates) - 1}"
-        return Typed(name, value.type, frozenset({name}))
+        return column(self.alias, f"a{len(self.aggregates) - 1}", value.type)
 
 
 def _compiled(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     """Compile one aggregate over the rows of its group."""
-    where = ""
+    where: Expr | None = None
     if isinstance(node, exp.Filter):
         check_arguments(compiler.source, node, frozenset({"this", "expression"}))
-        where = f" FILTER (WHERE {predicate(compiler, node.expression.this, scope).guarded})"
+        where = predicate(compiler, node.expression.this, scope).guarded_node
         node = node.this
     name = (function_name(node) or "").lower()
     aggregate = AGGREGATES.get(name)
@@ -260,21 +275,18 @@ def _compiled(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Type
         )
     arguments = node.expressions
     if name == "count" and (not arguments or isinstance(arguments[0], exp.Star)):
-        return Typed(f"COUNT(*){where}", BIGINT)
-    modifier = ""
+        return Typed(Aggregate("COUNT", filter=where), BIGINT)
+    distinct = False
     if len(arguments) == 1 and isinstance(arguments[0], exp.Distinct):
         check_arguments(compiler.source, arguments[0], frozenset({"expressions"}))
-        modifier, arguments = "DISTINCT ", arguments[0].expressions
+        distinct, arguments = True, arguments[0].expressions
     if len(arguments) != 1:
         raise compiler.source.refuse(f"{name} takes one argument here", node)
     value = canonical(compiler.expression(arguments[0], scope)).guarding()
     if not aggregate.accepts(value.type):
         raise compiler.source.refuse(f"{name} does not take {value.type}", node)
-    result = aggregate.form(value, modifier)
-    if where:
-        # FILTER belongs to the aggregate itself, inside a conversion of its result.
-        result = replace(result, sql=_filtered(aggregate, value, modifier, where))
-    return replace(result, literal=None, domain=None)
+    result = aggregate.form(value, distinct=distinct)
+    return replace(result, node=_filtered(result.node, where), literal=None, domain=None)
 
 
 ORDERED = {"first": "FIRST", "last": "LAST", "list": "LIST", "array_agg": "LIST"}
@@ -289,26 +301,27 @@ EXTREME = {
 """Aggregates that are a function of the rows once their order is complete."""
 
 
-def ordered(compiler: StatementCompiler, node: exp.Expr, name: str, scope: Scope, where: str) -> Typed:
+def ordered(
+    compiler: StatementCompiler, node: exp.Expr, name: str, scope: Scope, where: Expr | None
+) -> Typed:
     """Compile an ordered aggregate, with the aggregated expression as the last term of its ORDER BY.
 
     Rows that are equal in all terms are then interchangeable.
     """
     arguments = list(node.expressions)
     if name in EXTREME:
-        if len(arguments) != 2 or where:
+        if len(arguments) != 2 or where is not None:
             raise compiler.source.refuse(f"{name} takes a value and what to order it by", node)
         x, y = (canonical(compiler.expression(a, scope)).guarding() for a in arguments)
         _orderable(compiler, node, x, y)
         # Ties go to the smallest value, so that the result does not depend on the order of rows.
-        terms = [f"{y.sql} {EXTREME[name]} NULLS LAST", f"{x.sql} ASC NULLS LAST"]
-        order = ", ".join(t for t, v in zip(terms, (y, x), strict=True) if v.literal is None)
+        terms = [OrderTerm(y.node, EXTREME[name], "LAST"), OrderTerm(x.node, "ASC", "LAST")]
+        order = tuple(t for t, v in zip(terms, (y, x), strict=True) if v.literal is None)
         if not order:
             raise compiler.source.refuse(f"{name} of constants is a constant", node)
-        sql = (
-            f"FIRST({x.sql} ORDER BY {order}) FILTER (WHERE ({x.sql} IS NOT NULL) AND ({y.sql} IS NOT NULL))"
-        )
-        return replace(x, sql=sql, unit=UnitRole.NONE, literal=None, domain=None, size=4 * x.size)
+        there = Binary("AND", *(Paren(IsNull(v.node, negated=True)) for v in (x, y)))
+        made = Aggregate("FIRST", (x.node,), order=order, filter=there)
+        return replace(x, node=made, unit=UnitRole.NONE, literal=None, domain=None)
     if len(arguments) != 1 or not isinstance(arguments[0], exp.Order):
         raise compiler.source.refuse(
             f"the result of {name} depends on the order of rows", node, f"{name.upper()}(page ORDER BY day)"
@@ -327,16 +340,14 @@ def ordered(compiler: StatementCompiler, node: exp.Expr, name: str, scope: Scope
         if by.literal is not None:
             raise compiler.source.refuse("an aggregate is not ordered by a constant", term)
         nulls = "FIRST" if term.args.get("nulls_first") else "LAST"
-        terms.append(f"{by.sql} {'DESC' if term.args.get('desc') else 'ASC'} NULLS {nulls}")
+        terms.append(OrderTerm(by.node, "DESC" if term.args.get("desc") else "ASC", nulls))
     if value.literal is None:
-        terms.append(f"{value.sql} ASC NULLS LAST")
+        terms.append(OrderTerm(value.node, "ASC", "LAST"))
     sql_type = SqlType("LIST", item=value.type) if ORDERED[name] == "LIST" else value.type
     if sql_type.name == "LIST" and value.type.name not in ("VARCHAR", "BIGINT", "INTEGER", "DATE"):
         raise compiler.source.refuse(f"lists of {value.type} are not collected", node)
-    sql = f"{ORDERED[name]}({value.sql} ORDER BY {', '.join(terms)}){where}"
-    return replace(
-        value, sql=sql, type=sql_type, unit=UnitRole.NONE, literal=None, domain=None, size=3 * value.size
-    )
+    made = Aggregate(ORDERED[name], (value.node,), order=tuple(terms), filter=where)
+    return replace(value, node=made, type=sql_type, unit=UnitRole.NONE, literal=None, domain=None)
 
 
 def _orderable(compiler: StatementCompiler, node: exp.Expr, *values: Typed) -> None:
@@ -345,12 +356,11 @@ def _orderable(compiler: StatementCompiler, node: exp.Expr, *values: Typed) -> N
             raise compiler.source.refuse(f"{value.type} has no order here", node)
 
 
-def _filtered(aggregate: Aggregate, value: Typed, modifier: str, where: str) -> str:
-    sql = aggregate.form(value, modifier).sql
-    if sql.startswith("TRY_CAST("):
-        inner, _, target = sql.removeprefix("TRY_CAST(").rpartition(" AS ")
-        return f"TRY_CAST({inner}{where} AS {target}"
-    return sql + where
+def _filtered(node: Expr, where: Expr | None) -> Expr:
+    """Add FILTER, which belongs to the aggregate itself, inside a conversion of its result."""
+    if isinstance(node, Cast):
+        return replace(node, operand=_filtered(node.operand, where))
+    return replace(node, filter=where) if isinstance(node, Aggregate) else node
 
 
 def grouped(
@@ -374,18 +384,9 @@ def grouped(
     alias = compiler.alias()
     group = Group(compiler, scope, items, alias)
     for i, key in enumerate(keys):
-        name = f"{alias}.k{i}"
-        group.keys.setdefault(
-            key.sql,
-            Typed(
-                name,
-                key.type,
-                frozenset({name}),
-                unit=key.unit,
-                domain=key.domain,
-                span=key.column_span(),
-            ),
-        )
+        made = column(alias, f"k{i}", key.type)
+        made = replace(made, unit=key.unit, domain=key.domain, span=key.column_span())
+        group.keys.setdefault(key.sql, made)
     around = source.scope.block
     block = Block(
         owner,

@@ -10,17 +10,14 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from dpsql.analysis.coerce import literal_sql
 from dpsql.errors import InternalError
+from dpsql.tree import DOMAIN_SCHEMA, literal_sql
 
 if TYPE_CHECKING:
     from dpsql.analysis.catalog import Catalog
     from dpsql.policy import Policy
 
-__all__ = ["DOMAIN_SCHEMA", "confirm"]
-
-DOMAIN_SCHEMA = "dpsql_domain"
-"""The schema in which the schema database and the private database hold declared domains."""
+__all__ = ["confirm"]
 
 FUNCTIONS = frozenset(
     """

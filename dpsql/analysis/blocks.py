@@ -16,6 +16,7 @@ from dpsql.analysis.relation import Block, Column, Cte, Item, Relation, Scope, f
 from dpsql.analysis.setops import combined
 from dpsql.analysis.typed import KeyDomain, Typed, UnitRole
 from dpsql.language import MARK
+from dpsql.tree import TextQuery
 
 if TYPE_CHECKING:
     from dpsql.analysis.compiler import StatementCompiler
@@ -187,7 +188,7 @@ def _limited(
         replace(
             c,
             domain=KeyDomain(
-                f"SELECT DISTINCT l.c{i} AS v FROM ({limited}) AS l WHERE l.c{i} IS NOT NULL",
+                TextQuery(f"SELECT DISTINCT l.c{i} AS v FROM ({limited}) AS l WHERE l.c{i} IS NOT NULL"),
                 origin="a public subquery",
             ),
         )

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dpsql.analysis.typed import OPAQUE, Guarded, UnitRole
+from dpsql.analysis.typed import OPAQUE, UnitRole
+from dpsql.tree import Cast
 from dpsql.types import BIGINT, DOUBLE, HUGEINT, TIMESTAMP, VARCHAR, SqlType
 
 if TYPE_CHECKING:
@@ -19,38 +20,16 @@ if TYPE_CHECKING:
     from dpsql.analysis.typed import Typed
     from dpsql.language import Source
 
-__all__ = ["cast", "literal_sql", "to_type", "unify"]
+__all__ = ["cast", "to_type", "unify"]
 
 _FROM_TEXT = frozenset({"DATE", "TIMESTAMP", "TIME", "UUID", "ENUM", "DOUBLE", "DECIMAL", "BOOLEAN"})
 
 
-def literal_sql(text: str) -> str:
-    """Write a text as a SQL literal.
-
-    >>> literal_sql("it's")
-    "'it''s'"
-    """
-    return "'" + text.replace("'", "''") + "'"
-
-
 def cast(value: Typed, sql_type: SqlType, *, lossless: bool = False) -> Typed:
     """Convert an expression: by CAST if that cannot fail, else by TRY_CAST (NULL where it does not fit)."""
-    word = "CAST" if lossless else "TRY_CAST"
-    sql = f"{word}({value.sql} AS {sql_type})"
-    guard = None
-    if value.total and (lossless or _only_bounds(value, sql_type)):
-        guard = Guarded(sql, f"{word}({value.guarded} AS {sql_type})")
-    return replace(
-        value,
-        sql=sql,
-        guard=guard,
-        type=sql_type,
-        literal=None,
-        unit=UnitRole.NONE,
-        domain=None,
-        size=value.size + 1,
-        span=None,
-    )
+    bounded = lossless or _only_bounds(value, sql_type)
+    node = Cast(value.node, sql_type, safe=not lossless, bounded=bounded)
+    return replace(value, node=node, type=sql_type, literal=None, unit=UnitRole.NONE, domain=None, span=None)
 
 
 def _only_bounds(value: Typed, sql_type: SqlType) -> bool:

@@ -6,19 +6,23 @@ from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING
 
+from dpsql.analysis.expressions import listed
 from dpsql.analysis.typed import KeyDomain, Typed
-from dpsql.types import BOOLEAN
+from dpsql.tree import Column, Constant, IsNull, Item, Select, TextQuery, Values
+from dpsql.types import BOOLEAN, INTEGER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dpsql.analysis.catalog import Catalog
     from dpsql.analysis.relation import Scope
+    from dpsql.tree import Expr
 
 __all__ = ["BOOLEANS", "image", "listed_values", "with_domain"]
 
+_BOTH = Values(tuple((Constant(bool(i), BOOLEAN), Constant(i, INTEGER)) for i in (0, 1)), "r", ("v", "o"))
 BOOLEANS = KeyDomain(
-    "SELECT v, o FROM (VALUES (FALSE, 0), (TRUE, 1)) AS r(v, o)", ordered=True, origin="FALSE and TRUE"
+    Select((Item(Column("", "v")), Item(Column("", "o"))), _BOTH), ordered=True, origin="FALSE and TRUE"
 )
 
 
@@ -41,13 +45,10 @@ def with_domain(catalog: Catalog, value: Typed, scope: Scope) -> Typed:
     return replace(value, domain=image(value, columns))
 
 
-def listed_values(values: Sequence[str]) -> KeyDomain:
+def listed_values(values: Sequence[Expr]) -> KeyDomain:
     """Return the domain that consists of the literals of an IN list."""
-    rows = ", ".join(f"({sql}, {i})" for i, sql in enumerate(values))
     return KeyDomain(
-        f"SELECT v, MIN(o) AS o FROM (VALUES {rows}) AS r(v, o) WHERE v IS NOT NULL GROUP BY v",
-        ordered=True,
-        origin="the IN list",
+        listed(values, IsNull(Column("", "v"), negated=True)), ordered=True, origin="the IN list"
     )
 
 
@@ -81,7 +82,7 @@ def image(value: Typed, columns: Mapping[str, Typed]) -> KeyDomain | None:
         f"WHERE {value.guarded} IS NOT NULL"
     )
     origins = " and ".join(dict.fromkeys(domain.origin for domain in found))
-    return KeyDomain(sql, origin=f"computed from {origins}")
+    return KeyDomain(TextQuery(sql), origin=f"computed from {origins}")
 
 
 def _listed(value: Typed, name: str, columns: Mapping[str, Typed]) -> KeyDomain | None:

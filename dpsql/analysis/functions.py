@@ -19,7 +19,8 @@ from dpsql.analysis.coerce import cast, to_type
 from dpsql.analysis.limits import bounded
 from dpsql.analysis.samples import fails_on_samples, splits_characters
 from dpsql.analysis.spans import call_grains
-from dpsql.analysis.typed import OPAQUE, Guarded, KeyDomain, Typed
+from dpsql.analysis.typed import KeyDomain, Typed
+from dpsql.tree import Apply, Cast, Column, Item, Range, Select, duckdb_sql
 from dpsql.types import BIGINT, HUGEINT, INTERVAL, JSON, VARCHAR, SqlType, column_type
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from dpsql.analysis.catalog import Catalog
     from dpsql.language import Source
+    from dpsql.tree import Expr
 
 __all__ = ["REFUSED", "Function", "call", "listed"]
 
@@ -168,30 +170,26 @@ def call(source: Source, catalog: Catalog, name: str, arguments: Sequence[Typed]
 
 def compile_form(catalog: Catalog, form: Function, arguments: Sequence[Typed]) -> Typed:
     """Fill a form with its arguments; the engine's binder determines the type of the result."""
-    sql = form.form.format(*(a.sql for a in arguments))
+    node: Expr = Apply(form.form, tuple(a.node for a in arguments), form.arithmetic)
     nulls = [
         a.sql if a.literal is not None and want[0] in "#=" else _DATED.get(want, f"CAST(NULL AS {a.type})")
         for a, want in zip(arguments, form.arguments, strict=True)
     ]
     sql_type = catalog.type_of(form.form.format(*nulls))
-    reads = frozenset[str]().union(*(a.reads for a in arguments))
-    size = 1 + sum(a.size * max(1, form.form.count(f"{{{i}}}")) for i, a in enumerate(arguments))
-    if not reads and _other_type(catalog, sql, sql_type):
-        sql = f"TRY_CAST({sql} AS {sql_type})"
-    typed = Typed(sql, sql_type, reads, size=size, grains=call_grains(form.name, arguments))
-    if OPAQUE in reads and form.arithmetic:
-        typed = replace(typed, guard=Guarded(sql, form.form.format(*(a.guarded for a in arguments))))
+    if not any(a.reads for a in arguments) and _other_type(catalog, node, sql_type):
+        node = Cast(node, sql_type)
+    typed = Typed(node, sql_type, grains=call_grains(form.name, arguments))
     if sql_type.name == "DECIMAL" and sql_type.precision > 18:
         return cast(typed, SqlType("DECIMAL", 18, min(sql_type.scale, 18)))
     return cast(typed, BIGINT) if sql_type == HUGEINT else typed
 
 
-def _other_type(catalog: Catalog, sql: str, sql_type: SqlType) -> bool:
+def _other_type(catalog: Catalog, node: Expr, sql_type: SqlType) -> bool:
     """Return whether the engine infers another type than that of columns: date_part of NULL is a DOUBLE."""
     if sql_type in (HUGEINT, JSON) or (sql_type.name == "DECIMAL" and sql_type.precision > 18):
         return False
     try:
-        return catalog.type_of(sql) != sql_type
+        return catalog.type_of(duckdb_sql(node)) != sql_type
     except ValueError:
         return False
 
@@ -274,8 +272,9 @@ def _with_part_domain(form: Function, typed: Typed) -> Typed:
     low, high = _PART_RANGES[part]
     if part == "hour" and form.arguments[-1] == "TIME":
         high = 24  # TIME '24:00:00' is one
-    sql = f"SELECT TRY_CAST(i AS {typed.type}) AS v, i AS o FROM range({low}, {high + 1}) AS r(i)"
-    return replace(typed, domain=KeyDomain(sql, ordered=True, origin=f"the {part}s"))
+    i = Column("", "i")
+    query = Select((Item(Cast(i, typed.type), "v"), Item(i, "o")), Range(low, high + 1))
+    return replace(typed, domain=KeyDomain(query, ordered=True, origin=f"the {part}s"))
 
 
 def _unlisted(source: Source, name: str, at: exp.Expr) -> Exception:

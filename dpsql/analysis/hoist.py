@@ -9,7 +9,8 @@ from sqlglot import exp
 
 from dpsql.analysis.expressions import canonical
 from dpsql.analysis.relation import Block, Origin, Scope
-from dpsql.analysis.typed import Typed
+from dpsql.analysis.typed import Typed, column
+from dpsql.tree import Column
 
 if TYPE_CHECKING:
     from dpsql.analysis.compiler import StatementCompiler
@@ -42,12 +43,12 @@ class Hoist:
         columns: list[Typed] = []
         names: dict[str, str] = {}
 
-        def moved(column: Typed) -> Typed:
-            if column.sql not in names:
-                names[column.sql] = f"{alias}.x{len(columns)}"
-                columns.append(column)
-            name = names[column.sql]
-            return replace(column, sql=name, reads=frozenset({name}))
+        def moved(old: Typed) -> Typed:
+            if old.sql not in names:
+                names[old.sql] = f"{alias}.x{len(columns)}"
+                columns.append(old)
+            name = names[old.sql]
+            return replace(old, node=Column(alias, name.partition(".")[2]))
 
         origins = tuple(
             Origin(o.alias, o.names, tuple(moved(c) for c in o.columns)) for o in source.scope.origins
@@ -78,9 +79,8 @@ class Hoist:
         if not isinstance(node, exp.Window):
             return None
         value = self.compiler.expression(node, self.inner)
-        name = f"{self.alias}.w{len(self.windows)}"
         self.windows.append(value)
-        return Typed(name, value.type, frozenset({name}))
+        return column(self.alias, f"w{len(self.windows) - 1}", value.type)
 
     def sql(self) -> str:
         """Return the SQL of the block: the rows, then the windows over them, under one alias."""

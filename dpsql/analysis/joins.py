@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from dpsql.analysis.coerce import unify
-from dpsql.analysis.expressions import check_arguments, predicate, simple
+from dpsql.analysis.expressions import built, check_arguments, compared, predicate
 from dpsql.analysis.relation import From, Origin, Owner, Relation, Scope, fold
 from dpsql.analysis.tables import from_item, origin_of
-from dpsql.analysis.typed import Typed, UnitRole
+from dpsql.analysis.typed import Typed, UnitRole, column
 from dpsql.errors import QueryRefused
-from dpsql.types import BOOLEAN
+from dpsql.tree import Call
 
 if TYPE_CHECKING:
     from dpsql.analysis.compiler import StatementCompiler
@@ -135,7 +135,7 @@ def _join(
         for name in using:
             a, b = _using(compiler, left, origin, name)
             x, y = unify(compiler.source, compiler.catalog, a, b, name)
-            conditions.append(simple("({0} = {1})", BOOLEAN, x, y))
+            conditions.append(compared("=", x, y))
             pairs.append((a, b))
             merged[fold(name.name)] = _merged(compiler, kind, a, b, name)
     elif join.args.get("on") is not None:
@@ -171,7 +171,7 @@ def _unnest(compiler: StatementCompiler, left: From, join: exp.Expr, kind: str) 
     name = alias.name if alias is not None and alias.this is not None else "unnest"
     columns = [c.name for c in alias.args.get("columns") or ()] if alias is not None else []
     generated = compiler.alias()
-    item = Typed(f"{generated}.c0", value.type.item, frozenset({f"{generated}.c0"}))
+    item = column(generated, "c0", value.type.item)
     origin = Origin(name, (columns[0] if columns else "unnest",), (item,))
     sql = f"{left.sql} CROSS JOIN UNNEST({value.guarded}) AS {generated}(c0)"
     scope = Scope(compiler.source, (*left.scope.origins, origin), dict(left.scope.merged))
@@ -194,7 +194,7 @@ def _merged(compiler: StatementCompiler, kind: str, a: Typed, b: Typed, at: exp.
             f"FULL JOIN USING merges {a.type} with {b.type}", at, "CAST one of them first"
         )
     unit = UnitRole.EXACT if UnitRole.EXACT == a.unit == b.unit else UnitRole.NONE
-    return simple("COALESCE({0}, {1})", a.type, a, b).with_unit(unit)
+    return built(Call("COALESCE", (a.node, b.node)), a.type, a, b).with_unit(unit)
 
 
 def _equalities(

@@ -11,6 +11,8 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from dpsql.tree import Apply
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -63,8 +65,8 @@ def bounded(source: Source, name: str, arguments: Sequence[Typed], at: exp.Expr)
         most = _NEEDLES[name]
         if not isinstance(text, str):
             # Its bytes are no fewer than its characters.
-            short = f"(CASE WHEN strlen({needle.sql}) <= {most} THEN {needle.sql} END)"
-            found[1] = replace(needle, sql=short, size=2 * needle.size + 1)
+            short = Apply(f"(CASE WHEN strlen({{0}}) <= {most} THEN {{0}} END)", (needle.node,))
+            found[1] = replace(needle, node=short)
         elif len(text) > most:
             raise source.refuse(f"the second text of {name} has more than {most} characters", at)
     return found

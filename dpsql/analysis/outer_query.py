@@ -18,7 +18,7 @@ from dpsql.analysis.relation import Block, Scope, fold
 from dpsql.analysis.released import Count, compile_count, is_count
 from dpsql.analysis.selection import parse_selection
 from dpsql.analysis.spellings import rewritten
-from dpsql.analysis.typed import KeyDomain, Typed, UnitRole
+from dpsql.analysis.typed import KeyDomain, Typed, UnitRole, column
 from dpsql.analysis.writing import Rows
 from dpsql.language import AboveThreshold, AllGroups, Selection, TopK
 from dpsql.types import DOUBLE
@@ -216,7 +216,7 @@ def _domain(compiler: StatementCompiler, key: Typed, filters: list[exp.Expr], ma
         listed = [compiler.expression(v, made.scope) for v in values]
         fitted = [to_type(compiler.catalog, v, key.type) for v in listed]
         if all(v is not None and not v.reads for v in fitted):
-            return listed_values([v.guarded for v in fitted if v is not None])
+            return listed_values([v.guarded_node for v in fitted if v is not None])
     return key.domain
 
 
@@ -279,7 +279,7 @@ def _derived(
             )
             if named or items[place].node == node:
                 uses.add(i)
-                return Typed(f"r.n{i}", DOUBLE, frozenset({f"r.n{i}"}))
+                return column("r", f"n{i}", DOUBLE)
         if is_count(node):
             raise compiler.source.refuse(
                 "an expression may only use counts that the select list also selects",
@@ -290,7 +290,7 @@ def _derived(
             value = compiler.expression(node, made.scope)
             for i, key in enumerate(keys):
                 if key.sql == value.sql:
-                    return Typed(f"r.k{i}", key.type, frozenset({f"r.k{i}"}))
+                    return column("r", f"k{i}", key.type)
             raise compiler.source.refuse(
                 "an expression over counts may only use released counts and group keys", node
             )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from dpsql.analysis.typed import KeyDomain, Typed, UnitRole
+from dpsql.tree import quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,11 +40,6 @@ def fold(name: str) -> str:
     ('page', 'É')
     """
     return "".join(chr(ord(c) + 32) if "A" <= c <= "Z" else c for c in name)
-
-
-def quote(name: str) -> str:
-    """Write a name as a quoted identifier."""
-    return '"' + name.replace('"', '""') + '"'
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from dpsql.analysis.expressions import check_arguments, function_name, predicate
 from dpsql.analysis.typed import Typed, UnitRole
+from dpsql.tree import Call
 
 if TYPE_CHECKING:
     from dpsql.analysis.compiler import StatementCompiler
@@ -203,6 +204,6 @@ def _unit(compiler: StatementCompiler, node: exp.Expr, source: From) -> Typed | 
     if (function_name(node) or "").lower() == "coalesce":
         parts = [compiler.expression(a, source.scope) for a in node.expressions]
         if all(p.unit is not UnitRole.NONE for p in parts):
-            sql = f"COALESCE({', '.join(p.sql for p in parts)})"
-            return Typed(sql, parts[0].type, unit=UnitRole.NULLABLE)
+            merged = Call("COALESCE", tuple(p.node for p in parts))
+            return Typed(merged, parts[0].type, unit=UnitRole.NULLABLE)
     return None

@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from dpsql.analysis import typed
 from dpsql.analysis.expressions import check_arguments, common
 from dpsql.analysis.relation import Column, Owner, Relation
-from dpsql.analysis.typed import Typed, UnitRole
+from dpsql.analysis.typed import UnitRole
 from dpsql.types import NULL
 
 if TYPE_CHECKING:
     from dpsql.analysis.compiler import StatementCompiler
+    from dpsql.analysis.typed import Typed
 
 __all__ = ["combined"]
 
@@ -52,8 +54,7 @@ def combined(compiler: StatementCompiler, node: exp.Expr, left: Relation, right:
 
 
 def _column(alias: str, place: int, column: Column) -> Typed:
-    name = f"{alias}.c{place}"
-    return Typed(name, column.type, frozenset({name}))
+    return typed.column(alias, f"c{place}", column.type)
 
 
 def _check(

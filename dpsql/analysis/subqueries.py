@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from dpsql.analysis import aggregates
+from dpsql.analysis import aggregates, typed
 from dpsql.analysis.coerce import unify
 from dpsql.analysis.expressions import Rule, canonical, check_arguments, compile_in_list, predicate
 from dpsql.analysis.joins import conjuncts, from_clause
 from dpsql.analysis.relation import Block, From, Scope
 from dpsql.analysis.typed import OPAQUE, Typed, UnitRole
 from dpsql.errors import QueryRefused
+from dpsql.tree import Exists, InQuery, Paren, ScalarQuery, Text, TextQuery
 from dpsql.types import BOOLEAN
 
 if TYPE_CHECKING:
@@ -46,12 +47,11 @@ def _in(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     if len(relation.columns) != 1:
         raise compiler.source.refuse("IN takes a subquery of one column", subquery)
     column = relation.columns[0]
-    listed = Typed(f"{alias}.c0", column.type, frozenset({f"{alias}.c0"}))
-    size = value.size + 2
+    listed = typed.column(alias, "c0", column.type)
     if relation.owner is None:
         a, b = unify(compiler.source, compiler.catalog, value, listed, node)
-        sql = f"({a.guarded} IN (SELECT {b.guarded} FROM ({relation.sql}) AS {alias}))"
-        return Typed(sql, BOOLEAN, value.reads | {OPAQUE}, size=size).closed()
+        query = TextQuery(f"SELECT {b.guarded} FROM ({relation.sql}) AS {alias}")
+        return Typed(Paren(InQuery(a.guarded_node, query)), BOOLEAN)
     owner = block.owner
     if owner is None or owner.kind != relation.owner.kind or owner.row or relation.owner.row:
         raise compiler.source.refuse("the rows compared have different privacy units", node)
@@ -64,8 +64,8 @@ def _in(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     # The hidden units are compared, not the visible columns, which may have been converted. Without
     # IS NOT NULL, a NULL in another unit's row would make NOT IN unknown for all units.
     there = f"{alias}.u IS NOT NULL AND {alias}.c0 IS NOT NULL"
-    sql = f"({block.unit} IN (SELECT {alias}.u FROM ({relation.sql}) AS {alias} WHERE {there}))"
-    return Typed(sql, BOOLEAN, value.reads | {OPAQUE}, size=size).closed()
+    query = TextQuery(f"SELECT {alias}.u FROM ({relation.sql}) AS {alias} WHERE {there}")
+    return Typed(Paren(InQuery(Text(str(block.unit)), query)), BOOLEAN)
 
 
 def _inner(
@@ -128,7 +128,7 @@ def _tied(
 def _exists(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     select = node.this.this if isinstance(node.this, exp.Subquery) else node.this
     _, _, text = _inner(compiler, select, scope, frozenset({"expressions", "from_", "joins", "where"}))
-    return Typed(f"EXISTS (SELECT 1 FROM {text})", BOOLEAN, frozenset({OPAQUE}), size=2).closed()
+    return Typed(Exists(TextQuery(f"SELECT 1 FROM {text}")), BOOLEAN)
 
 
 def _scalar(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
@@ -152,10 +152,8 @@ def _scalar(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
         if found.reads and not found.reads & own and OPAQUE not in found.reads:
             raise compiler.source.refuse("this aggregate reads nothing of its own subquery", node)
     listed = ", ".join(f"{canonical(a).sql} AS a{i}" for i, a in enumerate(group.aggregates))
-    sql = f"(SELECT {value.guarded} FROM (SELECT {listed} FROM {text}) AS {alias})"
-    return replace(
-        value, sql=sql, reads=frozenset({OPAQUE}), unit=UnitRole.NONE, literal=None, domain=None
-    ).closed()
+    query = TextQuery(f"SELECT {value.guarded} FROM (SELECT {listed} FROM {text}) AS {alias}")
+    return replace(value, node=ScalarQuery(query), unit=UnitRole.NONE, literal=None, domain=None)
 
 
 def _refused(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:

@@ -10,8 +10,9 @@ from sqlglot import exp
 
 from dpsql.analysis.expressions import canonical, check_arguments, common
 from dpsql.analysis.relation import Column, Origin, Owner, Relation, Scope, fold, quote
-from dpsql.analysis.typed import KeyDomain, Span, Typed, UnitRole
+from dpsql.analysis.typed import KeyDomain, Span, UnitRole, column
 from dpsql.policy import UnitColumn, UnitRow, UnitVia
+from dpsql.tree import TextQuery
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,9 +53,9 @@ def _aliased(
         return relation, name
     check_arguments(compiler.source, alias, frozenset({"this", "columns"}))
     columns = [c.name for c in alias.args.get("columns") or ()]
-    for column in alias.args.get("columns") or ():
-        if not isinstance(column, exp.Identifier):
-            raise compiler.source.refuse("expected a list of column names", column)
+    for name_node in alias.args.get("columns") or ():
+        if not isinstance(name_node, exp.Identifier):
+            raise compiler.source.refuse("expected a list of column names", name_node)
     if columns:
         relation = rename(compiler, relation, columns, alias)
     return relation, alias.name if alias.this is not None else name
@@ -126,8 +127,8 @@ def base_table(compiler: StatementCompiler, table: Table, at: exp.Expr) -> Relat
         case UnitRow(kind=kind):
             owner = Owner(kind, None, row=True, table=table.name)
             return Relation(f"SELECT TRUE AS u, {listed} FROM {source}", columns, owner, frozenset())
-        case UnitColumn(column=column, kind=kind):
-            place = places[fold(column)]
+        case UnitColumn(column=named, kind=kind):
+            place = places[fold(named)]
             unit = f"b.{quote(declared[place][0])}"
             columns = tuple(
                 replace(c, unit=UnitRole.EXACT) if i == place else c for i, c in enumerate(columns)
@@ -202,14 +203,15 @@ def _public_values(table: str, column: str) -> KeyDomain:
     """Return the domain that consists of the values of a public column."""
     name = quote(column)
     return KeyDomain(
-        f"SELECT DISTINCT b.{name} AS v FROM main.{quote(table)} AS b WHERE b.{name} IS NOT NULL",
+        TextQuery(f"SELECT DISTINCT b.{name} AS v FROM main.{quote(table)} AS b WHERE b.{name} IS NOT NULL"),
         origin=f"the values of {table}.{column}",
     )
 
 
 def _declared(compiler: StatementCompiler, table: str, column: str) -> KeyDomain | None:
     sql = compiler.catalog.domain(table, column)
-    return KeyDomain(sql, ordered=True, origin=f"the declared domain of {table}.{column}") if sql else None
+    origin = f"the declared domain of {table}.{column}"
+    return KeyDomain(TextQuery(sql), ordered=True, origin=origin) if sql else None
 
 
 def _span(compiler: StatementCompiler, table: str, column: str) -> Span | None:
@@ -243,7 +245,8 @@ def _values(compiler: StatementCompiler, node: exp.Values) -> Relation:
                 f"col{i}",
                 columns[i][0].type,
                 domain=KeyDomain(
-                    f"SELECT DISTINCT c{i} AS v FROM ({sql}) AS w WHERE c{i} IS NOT NULL", origin="the list"
+                    TextQuery(f"SELECT DISTINCT c{i} AS v FROM ({sql}) AS w WHERE c{i} IS NOT NULL"),
+                    origin="the list",
                 ),
             )
             for i in range(width)
@@ -254,15 +257,7 @@ def _values(compiler: StatementCompiler, node: exp.Values) -> Relation:
 def origin_of(relation: Relation, generated: str, alias: str) -> Origin:
     """Return a relation's columns under an alias, with the generated names `generated.c0`, ..."""
     columns = tuple(
-        Typed(
-            f"{generated}.c{i}",
-            c.type,
-            frozenset({f"{generated}.c{i}"}),
-            unit=c.unit,
-            link=c.link,
-            domain=c.domain,
-            span=c.span,
-        )
+        replace(column(generated, f"c{i}", c.type), unit=c.unit, link=c.link, domain=c.domain, span=c.span)
         for i, c in enumerate(relation.columns)
     )
     return Origin(alias or generated, tuple(c.name for c in relation.columns), columns)

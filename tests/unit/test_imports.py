@@ -20,7 +20,7 @@ LONGEST = 500
 BASE = {"errors", "charge", "types", "release"}
 CORE = (
     BASE
-    | {"policy", "noise", "mechanisms", "estimates", "ledger", "language", "analysis", "engines"}
+    | {"policy", "noise", "mechanisms", "estimates", "ledger", "language", "tree", "analysis", "engines"}
     | {"answers", "checked", "exclusive", "info", "present", "reuse", "running", "versions"}
 )
 
@@ -36,8 +36,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     # The core, in the order in which a statement passes through it.
     "policy": {"errors", "charge", "types"},
     "language": {"errors", "charge", "types"},
-    "analysis": {"errors", "charge", "types", "language", "policy"},
-    "engines": {"errors", "exclusive", "order", "types", "policy", "language", "analysis"},
+    "tree": {"errors", "types", "language"},
+    "analysis": {"errors", "charge", "types", "language", "policy", "tree"},
+    "engines": {"errors", "exclusive", "order", "types", "policy", "language", "tree", "analysis"},
     "noise": {"charge"},
     "mechanisms": {"charge", "noise", "order"},
     "estimates": {"charge"},

@@ -6,10 +6,11 @@ import hashlib
 from datetime import date
 from typing import TYPE_CHECKING
 
-from dpsql.analysis import DOMAIN_SCHEMA, fold, quote
+from dpsql.analysis import fold, quote
 from dpsql.errors import PolicyError
 from dpsql.policy import BooleanDomain, EnumDomain, RangeDomain, TableDomain, ValuesDomain, fit
 from dpsql.policy.domain_rules import checked_domain
+from dpsql.tree import DOMAIN_SCHEMA
 from dpsql.types import TIMESTAMP
 
 if TYPE_CHECKING:
