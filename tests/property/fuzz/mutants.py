@@ -248,7 +248,7 @@ MUTANTS = (
                 "analysis.aggregates",
                 "ordered",
                 'OrderTerm(x.node, "ASC", "LAST")]',
-                'OrderTerm(Constant(None, x.type), "ASC", "LAST")]',
+                'OrderTerm(Constant(1, BIGINT), "ASC", "LAST")]',
             ),
         ),
         ("GROUP BY unit", "subquery"),
