@@ -209,9 +209,9 @@ def _public_values(table: str, column: str) -> KeyDomain:
 
 
 def _declared(compiler: StatementCompiler, table: str, column: str) -> KeyDomain | None:
-    sql = compiler.catalog.domain(table, column)
+    query = compiler.catalog.domain(table, column)
     origin = f"the declared domain of {table}.{column}"
-    return KeyDomain(TextQuery(sql), ordered=True, origin=origin) if sql else None
+    return KeyDomain(query, ordered=True, origin=origin) if query is not None else None
 
 
 def _span(compiler: StatementCompiler, table: str, column: str) -> Span | None:
