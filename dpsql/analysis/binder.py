@@ -180,19 +180,18 @@ class _PlanChecker:
         self.tables = tables
         self.counts_only = True
 
-    def visit(self, node: object) -> None:
-        if isinstance(node, list):
-            for part in node:
-                self.visit(part)
-            return
-        if not isinstance(node, dict):
-            return
-        if "expression_class" in node:
-            self.expression(node)
-        elif isinstance(node.get("type"), str) and str(node["type"]).startswith("LOGICAL_"):
-            self.plan(node)
-        for part in node.values():
-            self.visit(part)
+    def visit(self, plan: object) -> None:
+        waiting = [plan]
+        while waiting:
+            node = waiting.pop()
+            if isinstance(node, list):
+                waiting += node
+            elif isinstance(node, dict):
+                if "expression_class" in node:
+                    self.expression(node)
+                elif isinstance(node.get("type"), str) and str(node["type"]).startswith("LOGICAL_"):
+                    self.plan(node)
+                waiting += node.values()
 
     def plan(self, node: dict[str, Any]) -> None:
         kind = node["type"]

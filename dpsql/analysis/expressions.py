@@ -16,7 +16,7 @@ from dpsql.analysis import functions
 from dpsql.analysis.coerce import cast, to_type, unify
 from dpsql.analysis.limits import LONGEST
 from dpsql.analysis.spans import joint_grains, seen_at
-from dpsql.analysis.typed import KeyDomain, Literal, Typed
+from dpsql.analysis.typed import KeyDomain, Literal, Typed, constant
 from dpsql.language import MARK
 from dpsql.tree import (
     Aggregate,
@@ -340,12 +340,12 @@ def _cast(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
         raise compiler.source.refuse(f"{value.type} is not cast to {sql_type}", node)
     if sql_type == value.type:
         return value
-    if value.literal is not None and isinstance(value.literal.value, str):
+    if value.text is not None:
         converted = to_type(compiler.catalog, value, sql_type)
         if converted is None:
             raise compiler.source.refuse(f"this text is not a valid {sql_type}", node)
         # A constant still, but no text any more that could become something else.
-        return replace(converted, literal=Literal((sql_type.name, value.literal.value)))
+        return replace(converted, literal=Literal((sql_type.name, value.text)))
     if value.type == TIMESTAMP and sql_type == VARCHAR:
         value = built(Paren(Case(((Between(value.node, *_PRINTED), value.node),))), TIMESTAMP, value)
     result = cast(seen_at(value, "day") if sql_type.name == "DATE" else value, sql_type)
@@ -416,8 +416,7 @@ def _interval_arithmetic(compiler: Compiler, node: exp.Expr, name: str, a: Typed
 
 def _extract(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     value = compiler.expression(node.expression, scope)
-    name = node.name.lower()
-    part = Typed(Constant(name, VARCHAR), VARCHAR, literal=Literal(name))
+    part = constant(node.name.lower(), VARCHAR)
     return functions.call(compiler.source, compiler.catalog, "date_part", [part, value], node)
 
 

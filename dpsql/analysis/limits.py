@@ -56,14 +56,14 @@ def bounded(source: Source, name: str, arguments: Sequence[Typed], at: exp.Expr)
     if len(found) < 2:
         return found
     needle = found[1]
-    text = needle.literal.value if needle.literal is not None else None
-    if _REGEX.fullmatch(name) and isinstance(text, str):
+    text = needle.text
+    if _REGEX.fullmatch(name) and text is not None:
         check_regex(source, text, at)
-    elif name in _PATTERNS and isinstance(text, str):
+    elif name in _PATTERNS and text is not None:
         check_pattern(source, text, at, _PATTERNS[name])
     elif name in _NEEDLES:
         most = _NEEDLES[name]
-        if not isinstance(text, str):
+        if text is None:
             # Its bytes are no fewer than its characters.
             short = Apply(f"(CASE WHEN strlen({{0}}) <= {most} THEN {{0}} END)", (needle.node,))
             found[1] = replace(needle, node=short)

@@ -12,7 +12,7 @@ from dpsql.analysis.expressions import Rule, built, function_name, predicate
 from dpsql.analysis.limits import LONGEST, check_pattern, check_regex
 from dpsql.analysis.relation import Scope, fold
 from dpsql.analysis.samples import fails_on_samples
-from dpsql.analysis.typed import Literal, Typed
+from dpsql.analysis.typed import Literal, Typed, constant
 from dpsql.tree import (
     Apply,
     Binary,
@@ -86,8 +86,7 @@ def _whole(number: int) -> Expr:
 def _pattern(compiler: Compiler, node: exp.Expr, what: str) -> Typed:
     if not isinstance(node, exp.Literal) or not node.args.get("is_string"):
         raise compiler.source.refuse(f"{what} is a literal text here", node)
-    text = str(node.this)
-    return Typed(Constant(text, VARCHAR), VARCHAR, literal=Literal(text))
+    return constant(str(node.this), VARCHAR)
 
 
 def _text(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:

@@ -12,6 +12,7 @@ from dpsql.tree import (
     OPAQUE,
     Call,
     Column,
+    Constant,
     Item,
     Range,
     Select,
@@ -35,6 +36,7 @@ __all__ = [
     "Typed",
     "UnitRole",
     "column",
+    "constant",
 ]
 
 
@@ -149,6 +151,13 @@ class Typed:
         return facts(self.node).size
 
     @property
+    def text(self) -> str | None:
+        """The value of a text constant; None for every other expression."""
+        return (
+            self.literal.value if self.literal is not None and isinstance(self.literal.value, str) else None
+        )
+
+    @property
     def is_column(self) -> bool:
         """Whether it is a column, so that its value is stored, not computed."""
         return isinstance(self.node, Column)
@@ -169,6 +178,11 @@ class Typed:
     def with_unit(self, role: UnitRole) -> Typed:
         """Return the expression with another unit role."""
         return replace(self, unit=role)
+
+
+def constant(value: object, sql_type: SqlType) -> Typed:
+    """Return a constant that the analyst typed."""
+    return Typed(Constant(value, sql_type), sql_type, literal=Literal(value))
 
 
 def column(table: str, name: str, sql_type: SqlType) -> Typed:

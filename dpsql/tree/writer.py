@@ -26,6 +26,8 @@ __all__ = ["duckdb_sql", "literal_sql", "quote"]
 
 def duckdb_sql(node: Node) -> str:
     """Return the SQL of an expression, a query or an item of FROM."""
+    if isinstance(node, e.Column) and not node.stored:  # the most frequent one
+        return f"{node.table}.{node.name}" if node.table else node.name
     written: list[str] = []
     waiting: list[str | Node] = [node]
     while waiting:
