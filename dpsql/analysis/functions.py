@@ -283,21 +283,10 @@ def _mismatch(
     source: Source, name: str, forms: Sequence[Function], arguments: Sequence[Typed], at: exp.Expr
 ) -> Exception:
     given = ", ".join(str(a.type) for a in arguments)
-    shown = sorted(
-        {
-            f"{name}({', '.join(a.replace('#', 'literal ').replace('=', '') for a in f.arguments)})"
-            for f in forms
-        }
-    )
-    return source.refuse(
-        f"{name} is not allowed with ({given})",
-        at,
-        "allowed: "
-        + "; ".join(shown[:4])
-        + ("; ..." if len(shown) > 4 else "")
-        + f" (CAST to {SqlType(forms[0].arguments[-1].strip('#='))})"
-        if arguments
-        and arguments[0].type == VARCHAR
-        and forms[0].arguments[-1] in ("DOUBLE", "BIGINT", "DATE")
-        else "allowed: " + "; ".join(shown[:4]) + ("; ..." if len(shown) > 4 else ""),
-    )
+    wanted = {", ".join(f.arguments).replace("#", "literal ").replace("=", "") for f in forms}
+    shown = [f"{name}({types})" for types in sorted(wanted)]
+    hint = "allowed: " + "; ".join(shown[:4]) + ("; ..." if len(shown) > 4 else "")
+    last = forms[0].arguments[-1]
+    if arguments and arguments[0].type == VARCHAR and last in ("DOUBLE", "BIGINT", "DATE"):
+        hint += f" (CAST to {last})"
+    return source.refuse(f"{name} is not allowed with ({given})", at, hint)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dpsql.analysis.typed import Typed
     from dpsql.language import Source
 
-__all__ = ["LONGEST", "bounded", "check_pattern", "check_regex"]
+__all__ = ["LONGEST", "bounded", "check_pattern", "check_regex", "within"]
 
 LONGEST = 65_536
 """The length, in bytes of UTF-8, of the longest text that a statement may compute or contain as a literal."""
@@ -64,12 +64,15 @@ def bounded(source: Source, name: str, arguments: Sequence[Typed], at: exp.Expr)
     elif name in _NEEDLES:
         most = _NEEDLES[name]
         if text is None:
-            # Its bytes are no fewer than its characters.
-            short = Apply(f"(CASE WHEN strlen({{0}}) <= {most} THEN {{0}} END)", (needle.node,))
-            found[1] = replace(needle, node=short)
+            found[1] = within(needle, most)  # its bytes are no fewer than its characters
         elif len(text) > most:
             raise source.refuse(f"the second text of {name} has more than {most} characters", at)
     return found
+
+
+def within(text: Typed, most: int) -> Typed:
+    """Return a text with NULL in the place of one of more than `most` bytes."""
+    return replace(text, node=Apply(f"(CASE WHEN strlen({{0}}) <= {most} THEN {{0}} END)", (text.node,)))
 
 
 def check_pattern(

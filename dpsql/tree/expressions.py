@@ -10,42 +10,6 @@ from dpsql.tree.node import OPAQUE, Expr, Facts, Node, Query, facts
 if TYPE_CHECKING:
     from dpsql.types import SqlType
 
-__all__ = [
-    "Aggregate",
-    "Apply",
-    "Argument",
-    "Between",
-    "Binary",
-    "Bound",
-    "Call",
-    "Canonical",
-    "Case",
-    "Cast",
-    "Column",
-    "Constant",
-    "Element",
-    "Exists",
-    "Frame",
-    "InList",
-    "InQuery",
-    "Interval",
-    "IsNull",
-    "IsTruth",
-    "Lambda",
-    "Like",
-    "ListOf",
-    "Not",
-    "OrderTerm",
-    "Parameter",
-    "Paren",
-    "ScalarQuery",
-    "Slice",
-    "Text",
-    "Try",
-    "Unary",
-    "Window",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Column(Expr):
