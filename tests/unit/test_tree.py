@@ -218,9 +218,6 @@ def parsed(connection: duckdb.DuckDBPyConnection, sql: str) -> object:
 
 def without_places(node: object) -> object:
     if isinstance(node, dict):
-        # The writer has the type of 0.0; DuckDB's parser gives it to a number without one.
-        if node.get("type") == "OPERATOR_CAST" and "DECIMAL" in json.dumps(node.get("cast_type")):
-            return without_places(node["child"])
         return {k: without_places(v) for k, v in node.items() if not k.startswith("query_location")}
     return [without_places(part) for part in node] if isinstance(node, list) else node
 
@@ -231,5 +228,6 @@ def test_the_template_of_a_form_is_the_form() -> None:
         # NOT LIKE is NOT of LIKE in the tree.
         for form in {f.form for forms in listed().values() for f in forms} - {"({0} NOT LIKE {1})"}:
             text = form.format(*map(duckdb_sql, columns))
-            made = duckdb_sql(expanded(Apply(form, columns)))
+            # The tree knows the type that DuckDB gives to 0.0.
+            made = duckdb_sql(expanded(Apply(form, columns))).replace("CAST(0.0 AS DECIMAL(2,1))", "0.0")
             assert parsed(connection, made) == parsed(connection, text)
