@@ -246,13 +246,20 @@ class OrderTerm(Node):
 
 @dataclass(frozen=True, slots=True)
 class Aggregate(Expr):
-    """An aggregate; without arguments it is `COUNT(*)`."""
+    """An aggregate; without arguments it is `COUNT(*)`.
+
+    It reads what it aggregates. The columns of its order and its FILTER do not make it one of a query's own.
+    """
 
     name: str
     arguments: tuple[Expr, ...] = ()
     distinct: bool = False
     order: tuple[OrderTerm, ...] = ()
     filter: Expr | None = None
+
+    def _own_facts(self) -> Facts:
+        reads = facts(self.arguments[0]).reads if self.arguments else frozenset[str]()
+        return Facts(reads, Expr._own_facts(self).size)  # noqa: SLF001
 
 
 @dataclass(frozen=True, slots=True)

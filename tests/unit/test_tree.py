@@ -203,6 +203,7 @@ def test_the_facts_of_an_expression() -> None:
     assert facts(InQuery(A, QUERY)).reads == {"t1.c0", OPAQUE}
     assert facts(Exists(QUERY)).reads == facts(ScalarQuery(QUERY)).reads == {OPAQUE}
     assert facts(Window(Aggregate("COUNT", (A,)), (B,))).reads == {"t1.c0", OPAQUE}
+    assert facts(Aggregate("SUM", (A,), order=(OrderTerm(B),), filter=B)).reads == {"t1.c0"}
     twice = Apply("{0} {0}", (Binary("+", A, B),))
     assert facts(twice).size == 7
     assert facts(Apply("{0} {0}", (twice,))).size == 15
