@@ -20,9 +20,10 @@ Nodes are frozen dataclasses: `Expr` an expression, `Query` rows with named colu
 ====================  ================================================================================
 
 ``node`` has the base classes and `facts` (columns read, size), ``guards`` the TRY around what could fail,
-``writer`` DuckDB's SQL, ``templates`` the expressions that the forms of functions stand for.
+``writer`` DuckDB's SQL, ``build`` lists of nodes, ``templates`` the expressions that forms stand for.
 """
 
+from dpsql.tree.build import columns, conjunction, items
 from dpsql.tree.expressions import (
     Aggregate,
     Apply,
@@ -131,10 +132,13 @@ __all__ = [
     "Unnest",
     "Values",
     "Window",
+    "columns",
+    "conjunction",
     "duckdb_sql",
     "expanded",
     "facts",
     "guarded",
+    "items",
     "literal_sql",
     "mapped",
     "parts",
