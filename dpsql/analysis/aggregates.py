@@ -181,9 +181,8 @@ def group_nodes(
             continue
         if isinstance(key, exp.Column) and not key.table:
             name = fold(key.name)
-            taken = name in scope.merged or any(name in map(fold, o.names) for o in scope.origins)
             match = next((i.node for i in items if fold(i.name) == name), None)
-            if not taken and match is not None:
+            if match is not None and not scope.has(name):
                 nodes.append(match)
                 continue
         nodes.append(key)
@@ -238,9 +237,8 @@ class Group:
 
     def _alias(self, node: exp.Column) -> Typed | None:
         key = fold(node.name)
-        taken = key in self.inner.merged or any(key in map(fold, o.names) for o in self.inner.origins)
         match = next((i.node for i in self.items if fold(i.name) == key), None)
-        if taken or match is None:
+        if match is None or self.inner.has(key):
             return None
         if key in self.open:
             raise self.compiler.source.refuse(f"{node.name} is defined by itself", node)

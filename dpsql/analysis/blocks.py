@@ -118,7 +118,7 @@ def _select(compiler: StatementCompiler, node: exp.Select, outer: tuple[Cte, ...
     ctes = with_ctes(compiler, node, outer)
     source = from_clause(compiler, node, ctes, depth)
     named = {fold(w.name): w for w in node.args.get("windows") or ()}
-    columns = tuple(c.node for o in source.scope.origins for c in o.columns)
+    columns = tuple(c.node for c in source.scope.columns)
     block = Block(source.owner, source.unit, ctes, depth, columns, named)
     source.scope.block = block
     where = _where(compiler, node, source)
@@ -218,8 +218,7 @@ def _alias_if_missing(compiler: StatementCompiler, item: exp.Alias, scope: Scope
     """Add an alias of the select list to the scope of WHERE if WHERE names it and no column has its name."""
     key = fold(item.alias)
     named = any(fold(c.name) == key and not c.table for c in clause.find_all(exp.Column))
-    taken = key in scope.merged or any(key in map(fold, o.names) for o in scope.origins)
-    if named and not taken:
+    if named and not scope.has(key):
         scope.aliases.setdefault(key, compiler.expression(item.this, scope))
 
 
