@@ -213,7 +213,8 @@ def _owned(
 ) -> tuple[Owner | None, Expr | None, list[Expr]]:
     """Return the owner of the joined rows, their hidden unit, and the conditions to add to the join.
 
-    `here` is the unit of the right rows, `pairs` the equated columns; `kept` says that no left row is repeated.
+    `here` is the unit of the right rows, `pairs` the equated columns; `kept` says that the join repeats no
+    left row.
     """
     refuse = compiler.source.refuse
     if any(side.owner is not None and side.owner.row for side in (left, right)):
@@ -226,7 +227,7 @@ def _owned(
         )
     if right.owner is None:
         return left.owner, left.unit, []
-    if left.owner is None or left.unit is None:
+    if left.owner is None:
         if kind in ("SEMI", "ANTI"):
             raise refuse(
                 "SEMI and ANTI JOIN cannot filter public rows by private ones",
@@ -245,6 +246,7 @@ def _owned(
             join,
             hint if unit else "select the privacy unit on both sides and join on it",
         )
+    assert left.unit is not None  # noqa: S101  owned rows have a unit
     same = Paren(Binary("=", left.unit, here))
     if kind == "RIGHT":
         return right.owner, here, [same]

@@ -13,7 +13,12 @@ if TYPE_CHECKING:
     from dpsql.language import Source
     from dpsql.tree import Expr
 
-__all__ = ["conjuncts", "order_term", "order_terms", "whole_number"]
+__all__ = ["conjuncts", "order_term", "order_terms", "whole_number", "words"]
+
+
+def words(table: str) -> frozenset[str]:
+    """Return the words of a table that is written as one text."""
+    return frozenset(table.split())
 
 
 def conjuncts(node: exp.Expr | None) -> list[exp.Expr]:

@@ -33,10 +33,11 @@ if TYPE_CHECKING:
 
     from dpsql.analysis.compiler import StatementCompiler
     from dpsql.analysis.relation import Cte
-    from dpsql.policy import Table
+    from dpsql.language import Source
+    from dpsql.policy import Policy, Table
     from dpsql.tree import Expr
 
-__all__ = ["base_table", "from_item", "origin_of", "rename"]
+__all__ = ["base_table", "declared_table", "from_item", "origin_of", "rename"]
 
 
 def from_item(
@@ -92,27 +93,29 @@ def _table(
         raise compiler.source.refuse(
             "table functions are not supported over private data", node, "name a declared table"
         )
-    name = node.name
-    database = node.args.get("db")
-    if database is None:
+    if node.args.get("db") is None:
         for cte in reversed(ctes):
-            if fold(cte.name) == fold(name):
+            if fold(cte.name) == fold(node.name):
                 relation = compiler.query(cte.query, cte.visible, depth + 1)
                 if cte.columns:
                     relation = rename(compiler, relation, cte.columns, cte.query)
                 return _aliased(compiler, node, relation, cte.name)
-    table = compiler.policy.table(name) if name.isascii() else None
-    if (
-        table is None
-        or node.args.get("catalog") is not None
-        or (database is not None and fold(database.name) != "main")
-    ):
-        known = [t.name for t in compiler.policy.tables.values()]
-        close = difflib.get_close_matches(name, known, 1)
-        hint = f"did you mean {close[0]}?" if close else "tables are " + ", ".join(known)[:200]
-        raise compiler.source.refuse(f"there is no table {name[:60]}", node, hint)
+    table = declared_table(compiler.source, compiler.policy, node)
     compiler.used.add(table.name)
     return _aliased(compiler, node, base_table(compiler, table, node), table.name)
+
+
+def declared_table(source: Source, policy: Policy, node: exp.Table) -> Table:
+    """Return the declared table that a node names; refuse any other name."""
+    database = node.args.get("db")
+    table = policy.table(node.name) if node.name.isascii() else None
+    elsewhere = node.args.get("catalog") is not None or (database and fold(database.name) != "main")
+    if table is None or elsewhere:
+        known = [t.name for t in policy.tables.values()]
+        close = difflib.get_close_matches(node.name, known, 1)
+        hint = f"did you mean {close[0]}?" if close else "tables are " + ", ".join(known)[:200]
+        raise source.refuse(f"there is no table {node.name[:60]}", node, hint)
+    return table
 
 
 def base_table(compiler: StatementCompiler, table: Table, at: exp.Expr) -> Relation:

@@ -48,8 +48,7 @@ def is_call(node: exp.Expr) -> bool:
 
 def is_released(node: exp.Expr) -> bool:
     """Return whether a node is an aggregate that is released, or the difference of two."""
-    if isinstance(node, exp.Paren):
-        return is_released(node.this)
+    node = node.unnest()
     if isinstance(node, exp.Sub):
         return is_released(node.this) and is_released(node.expression)
     return is_call(node)
@@ -59,8 +58,7 @@ def compile_released(
     compiler: StatementCompiler, node: exp.Expr, source: From, *, single: bool
 ) -> ReleasedAggregate:
     """Compile a released aggregate; `single` says that each unit has at most one row in a group."""
-    while isinstance(node, exp.Paren):
-        node = node.this
+    node = node.unnest()
     if not isinstance(node, exp.Sub):
         return ReleasedAggregate((_part(compiler, node, source, single=single),))
     sides = [compile_released(compiler, n, source, single=single) for n in (node.this, node.expression)]
@@ -75,8 +73,7 @@ def _part(compiler: StatementCompiler, node: exp.Expr, source: From, *, single: 
         check_arguments(compiler.source, node, frozenset({"this", "expression"}))
         conditions.append(predicate(compiler, node.expression.this, source.scope).guarded_node)
         node = node.this
-    while isinstance(node, exp.Paren):
-        node = node.this
+    node = node.unnest()
     check_arguments(compiler.source, node, frozenset({"this", "expressions"}))
     name = (function_name(node) or "").lower()
     return RULES[name](AggregateCall(compiler, node, source, single, conditions))
