@@ -24,7 +24,6 @@ from dpsql.tree import (
     Join,
     Scan,
     Select,
-    TextQuery,
     Values,
 )
 from dpsql.types import BOOLEAN
