@@ -43,7 +43,7 @@ def seen_at(value: Typed, grain: str | None) -> Typed:
     """Return a column as the argument of a function that depends on it at a grain only."""
     if grain is None or value.span is None or not value.is_column:
         return value
-    return replace(value, grains={value.sql: grain})
+    return replace(value, grains=dict.fromkeys(value.reads, grain))
 
 
 _DAYS = (

@@ -156,7 +156,7 @@ def _overlay(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
         start is None
         or start < 1
         or (node.args.get("for_") is not None and length is None)
-        or len(put.sql) > 1000
+        or len(put.text or "") > 1000
     ):
         raise compiler.source.refuse("OVERLAY takes whole numbers and a short text", node)
     arguments = [value, put, *(constant(n, BIGINT) for n in (start, length) if n is not None)]

@@ -131,11 +131,6 @@ class Typed:
         return duckdb_sql(self.node)
 
     @property
-    def guarded(self) -> str:
-        """DuckDB's text of the guarded node."""
-        return duckdb_sql(self.guarded_node)
-
-    @property
     def guarded_node(self) -> Expr:
         """The node for a query, in which every part that could fail on a row is inside TRY."""
         return guarded(self.node)

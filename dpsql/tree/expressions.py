@@ -323,17 +323,3 @@ class ScalarQuery(Expr):
 
     def _own_facts(self) -> Facts:
         return Facts(frozenset((OPAQUE,)), 2)
-
-
-@dataclass(frozen=True, slots=True)
-class Text(Expr):
-    """An expression that is still SQL text, with what other nodes know of themselves. Temporary."""
-
-    sql: str
-    columns: frozenset[str] = frozenset()
-    size: int = 1
-    guard: str | None = None
-    """The text with TRY around the parts that could fail; None if TRY goes around the whole."""
-
-    def _own_facts(self) -> Facts:
-        return Facts(self.columns, self.size)

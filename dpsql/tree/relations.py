@@ -104,17 +104,3 @@ class Join(Source):
     kind: str
     right: Source
     on: Expr | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class TextQuery(Query):
-    """A query that is still SQL text. Temporary."""
-
-    sql: str
-
-
-@dataclass(frozen=True, slots=True)
-class TextSource(Source):
-    """An item of FROM that is still SQL text. Temporary."""
-
-    sql: str

@@ -122,8 +122,6 @@ def _expression(node: Expr) -> Pieces:
             return (name,)
         case e.Lambda(parameter, body):
             return f"lambda {parameter}: ", body
-        case e.Text(sql):
-            return (sql,)
     raise InternalError(f"this is a bug of dpsql, nothing was run or charged: {type(node).__name__}")
 
 
@@ -153,8 +151,6 @@ def _relation(node: Node) -> Pieces:
             return "UNNEST(", items, f") AS {alias}(c0)"
         case e.OrderTerm(expr, direction, nulls):
             return expr, f" {direction}" if direction else "", f" NULLS {nulls}" if nulls else ""
-        case r.TextQuery(sql) | r.TextSource(sql):
-            return (sql,)
     raise InternalError(f"this is a bug of dpsql, nothing was run or charged: {type(node).__name__}")
 
 
