@@ -9,18 +9,7 @@ from typing import TYPE_CHECKING
 
 from dpsql.analysis.expressions import listed
 from dpsql.analysis.typed import KeyDomain, Typed
-from dpsql.tree import (
-    Column,
-    Constant,
-    Derived,
-    IsNull,
-    Item,
-    Join,
-    Select,
-    SetOperation,
-    Values,
-    duckdb_sql,
-)
+from dpsql.tree import Column, Constant, Derived, IsNull, Item, Join, Select, SetOperation, Values, duckdb_sql
 from dpsql.types import BOOLEAN, INTEGER, NULL
 
 if TYPE_CHECKING:

@@ -16,15 +16,7 @@ if TYPE_CHECKING:
     from dpsql.language import Options, Query, Selection
     from dpsql.types import SqlType
 
-__all__ = [
-    "CompiledQuery",
-    "Output",
-    "Plan",
-    "PublicOrder",
-    "max_candidates",
-    "seal",
-    "unknown_mechanism",
-]
+__all__ = ["CompiledQuery", "Output", "Plan", "PublicOrder", "max_candidates", "seal", "unknown_mechanism"]
 
 LIMITED_DOMAIN_K = 32
 """The largest k for which AUTO uses the limited domain mechanism; above it Top Stable is more accurate."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -151,15 +151,7 @@ class Scope:
 
     def copy(self) -> Scope:
         """Return a scope with the same names, to which aliases can be added separately."""
-        return Scope(
-            self.source,
-            self.origins,
-            dict(self.merged),
-            dict(self.aliases),
-            self.intercept,
-            self.block,
-            outer=self.outer,
-        )
+        return replace(self, merged=dict(self.merged), aliases=dict(self.aliases), memo={})
 
     def joined(self, origin: Origin) -> Scope:
         """Return the scope of these rows joined with a relation."""

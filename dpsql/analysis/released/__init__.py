@@ -1,8 +1,7 @@
 """The aggregates that a private statement may release, from their SQL to what the engine computes.
 
-``aggregate`` has the types `ReleasedAggregate` and `Part`, ``counts`` the counts. `RULES` names the SQL
-functions; a further aggregate is a subclass of `Part`, the function that compiles a call of it, and its name
-in `RULES`.
+``aggregate`` has the types, ``counts`` the counts. A further aggregate is a subclass of `Part`, the function
+that compiles a call of it, and its name in `RULES`.
 """
 
 from __future__ import annotations
@@ -12,8 +11,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from dpsql.analysis.expressions import check_arguments, function_name, predicate
-from dpsql.analysis.released.aggregate import Direction, Part, ReleasedAggregate
-from dpsql.analysis.released.call import AggregateCall
+from dpsql.analysis.released.aggregate import AggregateCall, Direction, Part, ReleasedAggregate
 from dpsql.analysis.released.counts import count, count_if
 
 if TYPE_CHECKING:
@@ -22,15 +20,7 @@ if TYPE_CHECKING:
     from dpsql.analysis.compiler import StatementCompiler
     from dpsql.analysis.relation import From
 
-__all__ = [
-    "RULES",
-    "Direction",
-    "Part",
-    "ReleasedAggregate",
-    "compile_released",
-    "is_call",
-    "is_released",
-]
+__all__ = ["RULES", "Direction", "Part", "ReleasedAggregate", "compile_released", "is_call", "is_released"]
 
 RULES: dict[str, Callable[[AggregateCall], Part]] = {
     "count": count,
