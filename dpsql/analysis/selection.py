@@ -13,8 +13,8 @@ from dpsql.analysis.expressions import check_arguments, function_name
 from dpsql.analysis.parsed import order_terms, whole_number
 from dpsql.analysis.relation import fold
 from dpsql.analysis.released import is_call, is_released
-from dpsql.charge import exact
 from dpsql.language import AboveThreshold, AllGroups, Scalar, Selection, TopK
+from dpsql.privacy import exact
 
 if TYPE_CHECKING:
     from dpsql.analysis.relation import Item
