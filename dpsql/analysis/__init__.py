@@ -6,8 +6,8 @@
 ``selection``      the selection that a statement asks for, from all its spellings (``spellings``)
 ``blocks``         SELECTs in subqueries; ``hoist`` and ``windows`` their windows, ``aggregates`` their
                    GROUP BY, ``setops`` UNION, INTERSECT, EXCEPT; ``tables`` and ``joins`` FROM
-``expressions``    scalar rules; ``calls``, ``syntax`` and ``subqueries`` more of them; ``rules`` the
-                   table of all; ``functions`` the allowed functions; ``coerce`` conversions
+``expressions``    scalar rules; ``constants``, ``calls``, ``syntax``, ``subqueries`` more of them;
+                   ``rules`` the table of all; ``functions`` the allowed functions; ``coerce`` conversions
 ``domains``        public domains of keys; ``spans`` those of TIMESTAMP keys
 ``compiler``       the state of one statement's compilation; ``relation`` and ``typed`` the compiled
                    relations and expressions
@@ -18,14 +18,12 @@
 """
 
 from dpsql.analysis.analyse import analyse, complete, is_private
-from dpsql.analysis.binder import DOMAIN_SCHEMA
 from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.plan import CompiledQuery, Output, Plan, PublicOrder, max_candidates, unknown_mechanism
 from dpsql.analysis.public import public_sql
 from dpsql.analysis.relation import fold, quote
 
 __all__ = [
-    "DOMAIN_SCHEMA",
     "Catalog",
     "CompiledQuery",
     "Output",

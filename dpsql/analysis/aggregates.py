@@ -8,59 +8,75 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from sqlglot import exp
 
+from dpsql import tree
 from dpsql.analysis.coerce import cast
 from dpsql.analysis.domains import with_domain
 from dpsql.analysis.expressions import canonical, check_arguments, function_name, predicate
-from dpsql.analysis.relation import Block, Column, Relation, Scope, fold
-from dpsql.analysis.typed import Typed, UnitRole
+from dpsql.analysis.parsed import order_term, order_terms, whole_number, words
+from dpsql.analysis.relation import Block, Column, Relation, Scope, fold, select_list
+from dpsql.analysis.typed import Typed, UnitRole, column
 from dpsql.errors import QueryRefused
-from dpsql.types import BIGINT, BOOLEAN, DOUBLE, SqlType
+from dpsql.tree import Aggregate, Binary, Case, Cast, Constant, Derived, IsNull, OrderTerm, Paren, Select
+from dpsql.types import BIGINT, BOOLEAN, DOUBLE, INTEGER, SqlType
 
 if TYPE_CHECKING:
     from dpsql.analysis.compiler import StatementCompiler
     from dpsql.analysis.relation import From, Item
+    from dpsql.tree import Expr
 
 __all__ = ["AGGREGATES", "Group", "call_of", "contains", "group_nodes", "grouped"]
 
 
+class Form(Protocol):
+    """The signature of an aggregate's compiled form."""
+
+    def __call__(self, x: Typed, *, distinct: bool) -> Typed:
+        """Aggregate a guarded expression, or its distinct values."""
+
+
 @dataclass(frozen=True, slots=True)
-class Aggregate:
+class Rule:
     """An aggregate function: the argument types it accepts and its compiled form."""
 
     accepts: Callable[[SqlType], bool]
-    form: Callable[[Typed, str], Typed]
+    form: Form
 
 
-def _plain(name: str) -> Callable[[Typed, str], Typed]:
-    return lambda x, modifier: replace(x, sql=f"{name}({modifier}{x.sql})", unit=UnitRole.NONE)
+def _plain(name: str, result: SqlType | None = None) -> Form:
+    def made(x: Typed, *, distinct: bool) -> Typed:
+        node = Aggregate(name, (x.node,), distinct)
+        return replace(x, node=node, type=result or x.type, unit=UnitRole.NONE)
+
+    return made
 
 
-def _sum(x: Typed, modifier: str) -> Typed:
+def _in_order(x: Typed) -> tuple[OrderTerm, ...]:
+    """Return an order for floating-point sums, which depend on the order of their values."""
+    return (OrderTerm(x.node),) if x.type == DOUBLE else ()
+
+
+def _sum(x: Typed, *, distinct: bool) -> Typed:
+    made = replace(x, node=Aggregate("SUM", (x.node,), distinct, _in_order(x)))
     if x.type == DOUBLE:
-        return replace(x, sql=f"SUM({modifier}{x.sql} ORDER BY {x.sql})")
-    sql_type = BIGINT if x.type.integer else SqlType("DECIMAL", 18, x.type.scale)
-    return cast(replace(x, sql=f"SUM({modifier}{x.sql})"), sql_type)
+        return made
+    return cast(made, BIGINT if x.type.integer else SqlType("DECIMAL", 18, x.type.scale))
 
 
-def _avg(x: Typed, modifier: str) -> Typed:
-    ordered = f" ORDER BY {x.sql}" if x.type == DOUBLE else ""
-    return replace(x, sql=f"AVG({modifier}{x.sql}{ordered})", type=DOUBLE)
+def _avg(x: Typed, *, distinct: bool) -> Typed:
+    return replace(x, node=Aggregate("AVG", (x.node,), distinct, _in_order(x)), type=DOUBLE)
 
 
-def _count(x: Typed, modifier: str) -> Typed:
-    return replace(x, sql=f"COUNT({modifier}{x.sql})", type=BIGINT, unit=UnitRole.NONE)
+def _count_if(x: Typed, *, distinct: bool) -> Typed:
+    chosen = Case(((x.node, Constant(True, BOOLEAN)),))
+    return replace(x, node=Aggregate("COUNT", (chosen,)), type=BIGINT)
 
 
-def _count_if(x: Typed, modifier: str) -> Typed:
-    return replace(x, sql=f"COUNT(CASE WHEN {x.sql} THEN TRUE END)", type=BIGINT)
-
-
-def _median(x: Typed, modifier: str) -> Typed:
-    return replace(x, sql=f"MEDIAN({modifier}{x.sql})", type=DOUBLE)
+def _median(x: Typed, *, distinct: bool) -> Typed:
+    return replace(x, node=Aggregate("MEDIAN", (x.node,), distinct), type=DOUBLE)
 
 
 def _ordered(sql_type: SqlType) -> bool:
@@ -79,41 +95,33 @@ def _integer(sql_type: SqlType) -> bool:
     return sql_type.integer
 
 
-AGGREGATES: dict[str, Aggregate] = {
-    "count": Aggregate(_ordered, _count),
-    "count_if": Aggregate(_boolean, _count_if),
-    "countif": Aggregate(_boolean, _count_if),
-    "sum": Aggregate(_number, _sum),
-    "avg": Aggregate(_number, _avg),
-    "mean": Aggregate(_number, _avg),
-    "min": Aggregate(_ordered, _plain("MIN")),
-    "max": Aggregate(_ordered, _plain("MAX")),
-    "any_value": Aggregate(_ordered, _plain("MIN")),
-    "bool_and": Aggregate(_boolean, _plain("BOOL_AND")),
-    "bool_or": Aggregate(_boolean, _plain("BOOL_OR")),
-    "bit_and": Aggregate(_integer, _plain("BIT_AND")),
-    "bit_or": Aggregate(_integer, _plain("BIT_OR")),
-    "bit_xor": Aggregate(_integer, _plain("BIT_XOR")),
-    "median": Aggregate(_integer, _median),
+AGGREGATES: dict[str, Rule] = {
+    "count": Rule(_ordered, _plain("COUNT", BIGINT)),
+    "count_if": Rule(_boolean, _count_if),
+    "countif": Rule(_boolean, _count_if),
+    "sum": Rule(_number, _sum),
+    "avg": Rule(_number, _avg),
+    "mean": Rule(_number, _avg),
+    "min": Rule(_ordered, _plain("MIN")),
+    "max": Rule(_ordered, _plain("MAX")),
+    "any_value": Rule(_ordered, _plain("MIN")),
+    "bool_and": Rule(_boolean, _plain("BOOL_AND")),
+    "bool_or": Rule(_boolean, _plain("BOOL_OR")),
+    "bit_and": Rule(_integer, _plain("BIT_AND")),
+    "bit_or": Rule(_integer, _plain("BIT_OR")),
+    "bit_xor": Rule(_integer, _plain("BIT_XOR")),
+    "median": Rule(_integer, _median),
 }
 """Aggregates whose result is a function of the multiset of their values."""
 
-ORDER_DEPENDENT = frozenset(
-    {
-        "first",
-        "last",
-        "list",
-        "array_agg",
-        "string_agg",
-        "group_concat",
-        "arg_max",
-        "arg_min",
-        "max_by",
-        "min_by",
-    }
-    | {"mode", "stddev", "variance", "var_pop", "var_samp", "stddev_pop", "stddev_samp", "quantile_cont"}
-    | {"quantile_disc", "product", "approx_count_distinct", "reservoir_quantile", "histogram", "corr"}
+ORDER_DEPENDENT = words(
+    """
+    first last list array_agg string_agg group_concat arg_max arg_min max_by min_by mode stddev variance
+    var_pop var_samp stddev_pop stddev_samp quantile_cont quantile_disc product approx_count_distinct
+    reservoir_quantile histogram corr
+    """
 )
+"""Aggregates whose result depends on the order of rows, or is not computed exactly."""
 
 
 def call_of(node: exp.Expr) -> str | None:
@@ -154,7 +162,7 @@ def group_nodes(
     nodes: list[exp.Expr] = []
     for key in group.expressions:
         if isinstance(key, exp.Literal) and not key.args.get("is_string"):
-            place = int(key.this) if str(key.this).isdecimal() else 0
+            place = whole_number(key) or 0
             if not 1 <= place <= len(items):
                 raise compiler.source.refuse(
                     f"GROUP BY {key.this}: the select list has {len(items)} items", key
@@ -163,9 +171,8 @@ def group_nodes(
             continue
         if isinstance(key, exp.Column) and not key.table:
             name = fold(key.name)
-            taken = name in scope.merged or any(name in map(fold, o.names) for o in scope.origins)
             match = next((i.node for i in items if fold(i.name) == name), None)
-            if not taken and match is not None:
+            if match is not None and not scope.has(name):
                 nodes.append(match)
                 continue
         nodes.append(key)
@@ -180,8 +187,8 @@ class Group:
     inner: Scope
     items: list[Item]
     alias: str
-    keys: dict[str, Typed] = field(default_factory=dict)
-    """Compiled text of a key to its column in the grouped relation."""
+    keys: dict[Expr, Typed] = field(default_factory=dict)
+    """The compiled keys, each with its column in the grouped relation."""
     aggregates: list[Typed] = field(default_factory=list)
     windows: list[Typed] = field(default_factory=list)
     around: Scope | None = None
@@ -194,9 +201,8 @@ class Group:
             return self._aggregate(node)
         if isinstance(node, exp.Window) and self.around is not None:
             value = self.compiler.expression(node, self.around)
-            name = f"{self.alias}.w{len(self.windows)}"
             self.windows.append(value)
-            return Typed(name, value.type, frozenset({name}))
+            return column(self.alias, f"w{len(self.windows) - 1}", value.type)
         if contains(node) or isinstance(node, (exp.Literal, exp.Null, exp.Boolean, exp.Interval)):
             return None
         if isinstance(node, exp.Column) and not node.table and (found := self._alias(node)) is not None:
@@ -207,8 +213,8 @@ class Group:
             if isinstance(node, exp.Column):
                 raise
             return None  # it may name an aggregate by its alias: its parts are looked up one by one
-        if canonical(value).sql in self.keys:
-            return self.keys[canonical(value).sql]
+        if canonical(value).node in self.keys:
+            return self.keys[canonical(value).node]
         if isinstance(node, exp.Column):
             raise self.compiler.source.refuse(
                 f"{node.name} is neither a group key nor inside an aggregate", node
@@ -221,9 +227,8 @@ class Group:
 
     def _alias(self, node: exp.Column) -> Typed | None:
         key = fold(node.name)
-        taken = key in self.inner.merged or any(key in map(fold, o.names) for o in self.inner.origins)
         match = next((i.node for i in self.items if fold(i.name) == key), None)
-        if taken or match is None:
+        if match is None or self.inner.has(key):
             return None
         if key in self.open:
             raise self.compiler.source.refuse(f"{node.name} is defined by itself", node)
@@ -239,16 +244,15 @@ class Group:
     def _aggregate(self, node: exp.Expr) -> Typed:
         value = _compiled(self.compiler, node, self.inner)
         self.aggregates.append(value)
-        name = f"{self.alias}.a{len(self.aggregates) - 1}"
-        return Typed(name, value.type, frozenset({name}))
+        return column(self.alias, f"a{len(self.aggregates) - 1}", value.type)
 
 
 def _compiled(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     """Compile one aggregate over the rows of its group."""
-    where = ""
+    where: Expr | None = None
     if isinstance(node, exp.Filter):
         check_arguments(compiler.source, node, frozenset({"this", "expression"}))
-        where = f" FILTER (WHERE {predicate(compiler, node.expression.this, scope).guarded})"
+        where = predicate(compiler, node.expression.this, scope).guarded_node
         node = node.this
     name = (function_name(node) or "").lower()
     aggregate = AGGREGATES.get(name)
@@ -260,21 +264,18 @@ def _compiled(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Type
         )
     arguments = node.expressions
     if name == "count" and (not arguments or isinstance(arguments[0], exp.Star)):
-        return Typed(f"COUNT(*){where}", BIGINT)
-    modifier = ""
+        return Typed(Aggregate("COUNT", filter=where), BIGINT)
+    distinct = False
     if len(arguments) == 1 and isinstance(arguments[0], exp.Distinct):
         check_arguments(compiler.source, arguments[0], frozenset({"expressions"}))
-        modifier, arguments = "DISTINCT ", arguments[0].expressions
+        distinct, arguments = True, arguments[0].expressions
     if len(arguments) != 1:
         raise compiler.source.refuse(f"{name} takes one argument here", node)
     value = canonical(compiler.expression(arguments[0], scope)).guarding()
     if not aggregate.accepts(value.type):
         raise compiler.source.refuse(f"{name} does not take {value.type}", node)
-    result = aggregate.form(value, modifier)
-    if where:
-        # FILTER belongs to the aggregate itself, inside a conversion of its result.
-        result = replace(result, sql=_filtered(aggregate, value, modifier, where))
-    return replace(result, literal=None, domain=None)
+    result = aggregate.form(value, distinct=distinct)
+    return replace(result, node=_filtered(result.node, where), literal=None, domain=None)
 
 
 ORDERED = {"first": "FIRST", "last": "LAST", "list": "LIST", "array_agg": "LIST"}
@@ -289,54 +290,50 @@ EXTREME = {
 """Aggregates that are a function of the rows once their order is complete."""
 
 
-def ordered(compiler: StatementCompiler, node: exp.Expr, name: str, scope: Scope, where: str) -> Typed:
+def ordered(
+    compiler: StatementCompiler, node: exp.Expr, name: str, scope: Scope, where: Expr | None
+) -> Typed:
     """Compile an ordered aggregate, with the aggregated expression as the last term of its ORDER BY.
 
     Rows that are equal in all terms are then interchangeable.
     """
     arguments = list(node.expressions)
     if name in EXTREME:
-        if len(arguments) != 2 or where:
+        if len(arguments) != 2 or where is not None:
             raise compiler.source.refuse(f"{name} takes a value and what to order it by", node)
         x, y = (canonical(compiler.expression(a, scope)).guarding() for a in arguments)
         _orderable(compiler, node, x, y)
         # Ties go to the smallest value, so that the result does not depend on the order of rows.
-        terms = [f"{y.sql} {EXTREME[name]} NULLS LAST", f"{x.sql} ASC NULLS LAST"]
-        order = ", ".join(t for t, v in zip(terms, (y, x), strict=True) if v.literal is None)
+        terms = [OrderTerm(y.node, EXTREME[name], "LAST"), OrderTerm(x.node, "ASC", "LAST")]
+        order = tuple(t for t, v in zip(terms, (y, x), strict=True) if v.literal is None)
         if not order:
             raise compiler.source.refuse(f"{name} of constants is a constant", node)
-        sql = (
-            f"FIRST({x.sql} ORDER BY {order}) FILTER (WHERE ({x.sql} IS NOT NULL) AND ({y.sql} IS NOT NULL))"
-        )
-        return replace(x, sql=sql, unit=UnitRole.NONE, literal=None, domain=None, size=4 * x.size)
+        there = Binary("AND", *(Paren(IsNull(v.node, negated=True)) for v in (x, y)))
+        made = Aggregate("FIRST", (x.node,), order=order, filter=there)
+        return replace(x, node=made, unit=UnitRole.NONE, literal=None, domain=None)
     if len(arguments) != 1 or not isinstance(arguments[0], exp.Order):
         raise compiler.source.refuse(
             f"the result of {name} depends on the order of rows", node, f"{name.upper()}(page ORDER BY day)"
         )
     inner = arguments[0]
-    check_arguments(compiler.source, inner, frozenset({"this", "expressions"}))
     if inner.this is None or isinstance(inner.this, (exp.Distinct, exp.Star)):
         raise compiler.source.refuse(f"{name} takes one expression with ORDER BY", node)
     value = canonical(compiler.expression(inner.this, scope)).guarding()
     _orderable(compiler, node, value)
     terms = []
-    for term in inner.expressions:
-        check_arguments(compiler.source, term, frozenset({"this", "desc", "nulls_first"}))
+    for term in order_terms(compiler.source, inner):
         by = canonical(compiler.expression(term.this, scope)).guarding()
         _orderable(compiler, node, by)
         if by.literal is not None:
             raise compiler.source.refuse("an aggregate is not ordered by a constant", term)
-        nulls = "FIRST" if term.args.get("nulls_first") else "LAST"
-        terms.append(f"{by.sql} {'DESC' if term.args.get('desc') else 'ASC'} NULLS {nulls}")
+        terms.append(order_term(term, by.node))
     if value.literal is None:
-        terms.append(f"{value.sql} ASC NULLS LAST")
+        terms.append(OrderTerm(value.node, "ASC", "LAST"))
     sql_type = SqlType("LIST", item=value.type) if ORDERED[name] == "LIST" else value.type
     if sql_type.name == "LIST" and value.type.name not in ("VARCHAR", "BIGINT", "INTEGER", "DATE"):
         raise compiler.source.refuse(f"lists of {value.type} are not collected", node)
-    sql = f"{ORDERED[name]}({value.sql} ORDER BY {', '.join(terms)}){where}"
-    return replace(
-        value, sql=sql, type=sql_type, unit=UnitRole.NONE, literal=None, domain=None, size=3 * value.size
-    )
+    made = Aggregate(ORDERED[name], (value.node,), order=tuple(terms), filter=where)
+    return replace(value, node=made, type=sql_type, unit=UnitRole.NONE, literal=None, domain=None)
 
 
 def _orderable(compiler: StatementCompiler, node: exp.Expr, *values: Typed) -> None:
@@ -345,16 +342,15 @@ def _orderable(compiler: StatementCompiler, node: exp.Expr, *values: Typed) -> N
             raise compiler.source.refuse(f"{value.type} has no order here", node)
 
 
-def _filtered(aggregate: Aggregate, value: Typed, modifier: str, where: str) -> str:
-    sql = aggregate.form(value, modifier).sql
-    if sql.startswith("TRY_CAST("):
-        inner, _, target = sql.removeprefix("TRY_CAST(").rpartition(" AS ")
-        return f"TRY_CAST({inner}{where} AS {target}"
-    return sql + where
+def _filtered(node: Expr, where: Expr | None) -> Expr:
+    """Add FILTER, which belongs to the aggregate itself, inside a conversion of its result."""
+    if isinstance(node, Cast):
+        return replace(node, operand=_filtered(node.operand, where))
+    return replace(node, filter=where) if isinstance(node, Aggregate) else node
 
 
 def grouped(
-    compiler: StatementCompiler, node: exp.Select, source: From, where: str, items: list[Item]
+    compiler: StatementCompiler, node: exp.Select, source: From, where: Expr | None, items: list[Item]
 ) -> Relation:
     """Compile a grouped block: the groups, then the select list, HAVING and QUALIFY over them."""
     owner = source.owner
@@ -374,68 +370,62 @@ def grouped(
     alias = compiler.alias()
     group = Group(compiler, scope, items, alias)
     for i, key in enumerate(keys):
-        name = f"{alias}.k{i}"
-        group.keys.setdefault(
-            key.sql,
-            Typed(
-                name,
-                key.type,
-                frozenset({name}),
-                unit=key.unit,
-                domain=key.domain,
-                span=key.column_span(),
-            ),
-        )
+        made = column(alias, f"k{i}", key.type)
+        made = replace(made, unit=key.unit, domain=key.domain, span=key.column_span())
+        group.keys.setdefault(key.node, made)
     around = source.scope.block
+    unit = tree.Column(alias, "u") if source.unit is not None else None
+    cells = tree.columns(alias, "k", len(keys))
     block = Block(
         owner,
-        f"{alias}.u" if source.unit else None,
+        unit,
         around.ctes if around is not None else (),
         around.depth if around is not None else 1,
-        tuple(f"{alias}.k{i}" for i in range(len(keys))),  # with the unit, they identify a group
+        cells,  # with the unit, they identify a group
         around.named if around is not None else {},
     )
     outer = Scope(compiler.source, intercept=group.lookup, block=block)
     group.around = Scope(compiler.source, intercept=group.inside, block=replace(block, windows=True))
     values = [canonical(compiler.expression(item.node, outer)) for item in items]
-    having = ""
-    if node.args.get("having") is not None:
-        having = f" WHERE {predicate(compiler, node.args['having'].this, outer).guarded}"
-    qualify = ""
-    if node.args.get("qualify") is not None:
-        qualify = f" WHERE {predicate(compiler, node.args['qualify'].this, outer).guarded}"
-    if f"{alias}.w" in having:
+    windows = len(group.windows)
+    having = _condition(compiler, node, "having", outer)
+    if len(group.windows) > windows:
         raise compiler.source.refuse(
             "a window function is allowed in QUALIFY, not in HAVING", node.args["having"]
         )
-    parts = [*([f"{source.unit} AS u"] if source.unit else [])]
-    parts += [f"{k.guarded} AS k{i}" for i, k in enumerate(keys)]
-    parts += [f"{canonical(a).sql} AS a{i}" for i, a in enumerate(group.aggregates)]
+    qualify = _condition(compiler, node, "qualify", outer)
+    by = select_list(source.unit, "k", (k.guarded_node for k in keys))
     # Keys are written by place: the engine reads a key that is an integer constant as a place.
-    by = ", ".join(str(i + 1) for i in range(len(keys) + (1 if source.unit else 0)))
-    inner = f"SELECT {', '.join(parts)} FROM {source.sql}{where}" + (f" GROUP BY {by}" if by else "")
-    hidden = f"{alias}.u AS u, " if source.unit else ""
-    listed = ", ".join(f"{v.guarded} AS c{i}" for i, v in enumerate(values))
+    places = tuple(Constant(i + 1, INTEGER) for i in range(len(by)))
+    made_of = tree.items("a", (canonical(a).node for a in group.aggregates))
+    query = Select((*by, *made_of), source.source, where, group=places)
     columns = tuple(
         Column(i.name, v.type, v.unit, v.domain, span=v.column_span())
         for i, v in zip(items, values, strict=True)
     )
-    sql = f"SELECT {hidden}{listed} FROM ({inner}) AS {alias}{having}"
-    if group.windows or qualify:
+    condition = having
+    if group.windows or qualify is not None:
         # HAVING first, then the windows over what it left, then QUALIFY: the same alias names each level.
-        kept = [*([f"{alias}.u AS u"] if source.unit else [])]
-        kept += [f"{alias}.k{i} AS k{i}" for i in range(len(keys))]
-        kept += [f"{alias}.a{i} AS a{i}" for i in range(len(group.aggregates))]
-        kept += [f"{canonical(w).sql} AS w{i}" for i, w in enumerate(group.windows)]
-        level = f"SELECT {', '.join(kept)} FROM ({inner}) AS {alias}{having}"
-        sql = f"SELECT {hidden}{listed} FROM ({level}) AS {alias}{qualify}"
-    return Relation(sql, columns, owner, _unique(keys, group, values))
+        kept = select_list(unit, "k", cells)
+        kept += tree.items("a", tree.columns(alias, "a", len(group.aggregates)))
+        kept += tree.items("w", (canonical(w).node for w in group.windows))
+        query = Select(kept, Derived(query, alias), having)
+        condition = qualify
+    listed = select_list(unit, "c", (v.guarded_node for v in values))
+    query = Select(listed, Derived(query, alias), condition)
+    return Relation(query, columns, owner, _unique(keys, group, values))
+
+
+def _condition(compiler: StatementCompiler, node: exp.Select, clause: str, scope: Scope) -> Expr | None:
+    """Compile HAVING or QUALIFY over the groups; None without one."""
+    found = node.args.get(clause)
+    return predicate(compiler, found.this, scope).guarded_node if found is not None else None
 
 
 def _unique(keys: list[Typed], group: Group, values: list[Typed]) -> frozenset[frozenset[int]]:
     """Return the unique column set of a grouped block: its keys, if all of them are selected."""
-    places = {v.sql: i for i, v in enumerate(values)}
-    wanted = {group.keys[k.sql].sql for k in keys if k.unit is not UnitRole.EXACT}
-    if all(name in places for name in wanted):
-        return frozenset({frozenset(places[name] for name in wanted)})
+    places = {v.node: i for i, v in enumerate(values)}
+    wanted = {group.keys[k.node].node for k in keys if k.unit is not UnitRole.EXACT}
+    if all(key in places for key in wanted):
+        return frozenset({frozenset(places[key] for key in wanted)})
     return frozenset()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from dpsql.analysis import functions
-from dpsql.analysis.coerce import cast, literal_sql, unify
+from dpsql.analysis.coerce import cast, unify
 from dpsql.analysis.expressions import (
     Rule,
     built,
@@ -17,11 +17,12 @@ from dpsql.analysis.expressions import (
     function_name,
     literal_domain,
     predicate,
-    simple,
 )
+from dpsql.analysis.limits import LONGEST
 from dpsql.analysis.samples import fails_on_samples
 from dpsql.analysis.syntax import lambda_call
-from dpsql.analysis.typed import Literal, Typed
+from dpsql.analysis.typed import Literal, Typed, constant
+from dpsql.tree import Apply, Binary, Call, Case, Cast, Constant, Paren
 from dpsql.types import DATE, JSON, NULL, TIMESTAMP, VARCHAR
 
 if TYPE_CHECKING:
@@ -46,11 +47,11 @@ def _json(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
         value = cast(value, JSON)
     if value.type != JSON:
         raise compiler.source.refuse(f"{value.type} is not JSON", node, "CAST it to VARCHAR")
-    literal = literal_sql(text)
-    tried = [Typed("", VARCHAR), Typed(literal, VARCHAR, literal=Literal(text))]
+    literal = constant(text, VARCHAR)
+    tried = [Typed(Constant(None, NULL), VARCHAR), literal]
     if fails_on_samples(compiler.catalog, "json_extract_string(TRY_CAST({0} AS JSON), {1})", tried):
         raise compiler.source.refuse("this is not a JSON path", node, "note ->> '$.a'")
-    return built(f"json_extract_string({value.sql}, {literal})", VARCHAR, value)
+    return built(Call("json_extract_string", (value.node, literal.node)), VARCHAR, value)
 
 
 def _clock(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
@@ -62,7 +63,7 @@ def _clock_literal(compiler: Compiler, *, date: bool) -> Typed:
     now = compiler.now
     text = now.date().isoformat() if date else now.isoformat(" ", "seconds")
     sql_type = DATE if date else TIMESTAMP
-    return Typed(f"TRY_CAST({literal_sql(text)} AS {sql_type})", sql_type, literal=Literal(text))
+    return Typed(Cast(Constant(text, VARCHAR), sql_type, bounded=True), sql_type, literal=Literal(text))
 
 
 def _now(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
@@ -94,8 +95,7 @@ def _choice(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     if len(values) < (1 if name == "coalesce" else 2):
         raise compiler.source.refuse(f"{name} needs more arguments", node)
     values = common(compiler, values, node.expressions)
-    places = ", ".join(f"{{{i}}}" for i in range(len(values)))
-    return simple(f"{name}({places})", values[0].type, *values)
+    return built(Call(name, tuple(v.node for v in values)), values[0].type, *values)
 
 
 def _nullif(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
@@ -103,7 +103,8 @@ def _nullif(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
         raise compiler.source.refuse("nullif takes two arguments", node)
     first, second = (compiler.expression(argument, scope) for argument in node.expressions)
     a, b = unify(compiler.source, compiler.catalog, first, second, node)
-    return simple("(CASE WHEN {0} = {1} THEN NULL ELSE {2} END)", first.type, a, b, first)
+    branch = (Binary("=", a.node, b.node), Constant(None, NULL))
+    return built(Paren(Case((branch,), first.node)), first.type, a, b, first)
 
 
 def _if(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
@@ -114,16 +115,18 @@ def _if(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     raw = [compiler.expression(n, scope) for n in nodes]
     yes, no = common(compiler, raw, nodes)
     domain = literal_domain([replace(r, literal=v.literal) for r, v in zip((yes, no), raw, strict=True)])
-    return simple("(CASE WHEN {0} THEN {1} ELSE {2} END)", yes.type, condition, yes, no, domain=domain)
+    case = Paren(Case(((condition.node, yes.node),), no.node))
+    return built(case, yes.type, condition, yes, no, domain=domain)
 
 
 def _concat_call(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     values = [compiler.expression(argument, scope) for argument in node.expressions]
     if not values or any(v.type not in (VARCHAR, NULL) for v in values):
         raise compiler.source.refuse("concat takes VARCHAR arguments", node, "write CAST(... AS VARCHAR)")
-    length = " + ".join(f"coalesce(strlen({v.sql}), 0)" for v in values)
-    sql = f"(CASE WHEN {length} <= 65536 THEN concat({', '.join(v.sql for v in values)}) END)"
-    return built(sql, VARCHAR, *values, *values)
+    places = [f"{{{i}}}" for i in range(len(values))]
+    length = " + ".join(f"coalesce(strlen({place}), 0)" for place in places)
+    form = f"(CASE WHEN {length} <= {LONGEST} THEN concat({', '.join(places)}) END)"
+    return built(Apply(form, tuple(v.node for v in values)), VARCHAR, *values)
 
 
 _SPECIAL: dict[str, Callable[[Compiler, exp.Expr, Scope], Typed]] = {

@@ -2,51 +2,44 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from dpsql.analysis.coerce import unify
-from dpsql.analysis.expressions import check_arguments, predicate, simple
+from dpsql.analysis.expressions import built, check_arguments, compared, predicate
+from dpsql.analysis.parsed import conjuncts
 from dpsql.analysis.relation import From, Origin, Owner, Relation, Scope, fold
 from dpsql.analysis.tables import from_item, origin_of
-from dpsql.analysis.typed import Typed, UnitRole
+from dpsql.analysis.typed import Typed, UnitRole, column
 from dpsql.errors import QueryRefused
-from dpsql.types import BOOLEAN
+from dpsql.tree import Binary, Call, Column, Constant, Derived, Item, Join, Paren, Select, Unnest, conjunction
+from dpsql.types import INTEGER
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from dpsql.analysis.compiler import StatementCompiler
     from dpsql.analysis.relation import Cte
+    from dpsql.tree import Expr
 
-__all__ = ["conjuncts", "from_clause"]
+__all__ = ["equalities", "from_clause"]
 
 _ITEMS = frozenset({"VARCHAR", "BIGINT", "INTEGER", "SMALLINT", "TINYINT", "DATE", "BOOLEAN", "UUID"})
-_HINT_UNIT = "join on the privacy unit: ON a.{unit} = b.{unit}"
-
-
-def conjuncts(node: exp.Expr | None) -> list[exp.Expr]:
-    """Return the conjuncts of a condition."""
-    if node is None:
-        return []
-    if isinstance(node, exp.Paren):
-        return conjuncts(node.this)
-    if isinstance(node, exp.And):
-        return [*conjuncts(node.this), *conjuncts(node.expression)]
-    return [node]
 
 
 def from_clause(compiler: StatementCompiler, select: exp.Select, ctes: tuple[Cte, ...], depth: int) -> From:
     """Compile a FROM clause, its joins from left to right."""
     first = select.args.get("from_")
     if first is None:
-        return From("(SELECT 1) AS t0", Scope(compiler.source), None, None)
+        one = Select((Item(Constant(1, INTEGER)),))
+        return From(Derived(one, "t0"), Scope(compiler.source), None, None)
     check_arguments(compiler.source, first, frozenset({"this"}))
     where = select.args.get("where")
     filters = conjuncts(where.this) if where is not None else []
     left = _start(compiler, first.this, ctes, depth)
     comma = False
-    for join in [*_nested(first.this), *(select.args.get("joins") or ())]:
+    for join in [*(first.this.args.get("joins") or ()), *(select.args.get("joins") or ())]:
         if comma and (join.args.get("side") or "").upper() in ("RIGHT", "FULL"):
             raise compiler.source.refuse(
                 "a comma has lower precedence than JOIN: this one joins only the table after the comma",
@@ -56,10 +49,6 @@ def from_clause(compiler: StatementCompiler, select: exp.Select, ctes: tuple[Cte
         comma = comma or not any(join.args.get(a) for a in ("side", "kind", "on", "using", "method"))
         left = _join(compiler, left, join, filters, ctes, depth)
     return left
-
-
-def _nested(item: exp.Expr) -> list[exp.Expr]:
-    return list(item.args.get("joins") or ())
 
 
 def _item(
@@ -74,18 +63,14 @@ def _item(
     return relation, origin_of(relation, generated, alias), generated
 
 
-def _places(relation: Relation, generated: str) -> frozenset[frozenset[str]]:
-    return frozenset(frozenset(f"{generated}.c{i}" for i in places) for places in relation.unique)
-
-
 def _start(compiler: StatementCompiler, node: exp.Expr, ctes: tuple[Cte, ...], depth: int) -> From:
     relation, origin, generated = _item(compiler, node, ctes, depth)
     return From(
-        f"({relation.sql}) AS {generated}",
+        Derived(relation.query, generated),
         Scope(compiler.source, (origin,)),
         relation.owner,
-        f"{generated}.u" if relation.owner is not None else None,
-        _places(relation, generated),
+        Column(generated, "u") if relation.owner is not None else None,
+        frozenset(frozenset(origin.columns[i].node for i in places) for places in relation.unique),
     )
 
 
@@ -120,11 +105,11 @@ def _join(
     if isinstance(join.this, exp.Unnest):
         return _unnest(compiler, left, join, kind)
     relation, origin, generated = _item(compiler, join.this, ctes, depth)
-    if _nested(join.this):
+    if join.this.args.get("joins"):
         raise compiler.source.refuse("write nested joins as subqueries", join)
     if fold(origin.alias) in {fold(o.alias) for o in left.scope.origins}:
         raise compiler.source.refuse(f"two tables are called {origin.alias}", join, "give one another alias")
-    both = Scope(compiler.source, (*left.scope.origins, origin), dict(left.scope.merged))
+    both = left.scope.joined(origin)
     merged: dict[str, Typed] = {}
     conditions: list[Typed] = []
     pairs: list[tuple[Typed, Typed]] = []
@@ -135,23 +120,25 @@ def _join(
         for name in using:
             a, b = _using(compiler, left, origin, name)
             x, y = unify(compiler.source, compiler.catalog, a, b, name)
-            conditions.append(simple("({0} = {1})", BOOLEAN, x, y))
+            conditions.append(compared("=", x, y))
             pairs.append((a, b))
             merged[fold(name.name)] = _merged(compiler, kind, a, b, name)
     elif join.args.get("on") is not None:
         conditions.append(predicate(compiler, join.args["on"], both))
-        pairs += _equalities(compiler, conjuncts(join.args["on"]), left, origin)
-    elif kind not in ("CROSS",):
+        pairs += equalities(both, conjuncts(join.args["on"]), origin.columns)
+    elif kind != "CROSS":
         raise compiler.source.refuse(f"{kind} JOIN needs a condition", join)
-    owner, unit, text = _owned(compiler, left, relation, generated, kind, pairs, filters, join, origin)
-    condition = " AND ".join([*text, *(c.guarded for c in conditions)])
-    if kind == "CROSS" and condition:
+    single = kind in ("INNER", "LEFT") and _single_match(relation, origin, pairs)
+    kept = single or kind in ("SEMI", "ANTI")
+    if kind in ("INNER", "CROSS"):
+        pairs += equalities(both, filters, origin.columns)
+    owner, unit, same = _owned(compiler, join, kind, left, relation, Column(generated, "u"), pairs, kept)
+    on = conjunction([*same, *(c.guarded_node for c in conditions)])
+    if kind == "CROSS" and on is not None:
         kind = "INNER"
-    sql = f"{left.sql} {kind} JOIN ({relation.sql}) AS {generated}" + (
-        f" ON {condition}" if condition else ""
-    )
+    joined = Join(left.source, kind, Derived(relation.query, generated), on)
     scope = _visible(compiler, left, origin, kind, merged)
-    return From(sql, scope, owner, unit, _unique(left, relation, kind, pairs))
+    return From(joined, scope, owner, unit, left.unique if kept else frozenset())
 
 
 def _unnest(compiler: StatementCompiler, left: From, join: exp.Expr, kind: str) -> From:
@@ -171,11 +158,10 @@ def _unnest(compiler: StatementCompiler, left: From, join: exp.Expr, kind: str) 
     name = alias.name if alias is not None and alias.this is not None else "unnest"
     columns = [c.name for c in alias.args.get("columns") or ()] if alias is not None else []
     generated = compiler.alias()
-    item = Typed(f"{generated}.c0", value.type.item, frozenset({f"{generated}.c0"}))
+    item = column(generated, "c0", value.type.item)
     origin = Origin(name, (columns[0] if columns else "unnest",), (item,))
-    sql = f"{left.sql} CROSS JOIN UNNEST({value.guarded}) AS {generated}(c0)"
-    scope = Scope(compiler.source, (*left.scope.origins, origin), dict(left.scope.merged))
-    return From(sql, scope, left.owner, left.unit)
+    repeated = Join(left.source, "CROSS", Unnest(value.guarded_node, generated))
+    return From(repeated, left.scope.joined(origin), left.owner, left.unit)
 
 
 def _using(compiler: StatementCompiler, left: From, origin: Origin, name: exp.Expr) -> tuple[Typed, Typed]:
@@ -194,102 +180,79 @@ def _merged(compiler: StatementCompiler, kind: str, a: Typed, b: Typed, at: exp.
             f"FULL JOIN USING merges {a.type} with {b.type}", at, "CAST one of them first"
         )
     unit = UnitRole.EXACT if UnitRole.EXACT == a.unit == b.unit else UnitRole.NONE
-    return simple("COALESCE({0}, {1})", a.type, a, b).with_unit(unit)
+    return built(Call("COALESCE", (a.node, b.node)), a.type, a, b).with_unit(unit)
 
 
-def _equalities(
-    compiler: StatementCompiler, parts: list[exp.Expr], left: From, origin: Origin
-) -> list[tuple[Typed, Typed]]:
-    """Return the conjuncts `a = b` of two bare columns, one of each side."""
+def equalities(scope: Scope, parts: Iterable[exp.Expr], own: Iterable[Typed]) -> list[tuple[Typed, Typed]]:
+    """Return the conditions `a = b` of two bare columns, of which the second is one of `own`."""
     found = []
-    here = Scope(compiler.source, (origin,))
-    both = Scope(compiler.source, (*left.scope.origins, origin), dict(left.scope.merged))
-    own = {c.sql for c in here.origins[0].columns}
+    nodes = {c.node for c in own}
     for part in parts:
-        if (
-            isinstance(part, exp.EQ)
-            and isinstance(part.this, exp.Column)
-            and isinstance(part.expression, exp.Column)
-        ):
+        sides = (part.this, part.expression) if isinstance(part, exp.EQ) else ()
+        if sides and all(isinstance(side, exp.Column) for side in sides):
             try:
-                a, b = both.resolve(part.this), both.resolve(part.expression)
+                a, b = (scope.resolve(side) for side in sides)
             except QueryRefused:  # a condition of WHERE may name a table that is joined later
                 continue
-            if a.sql in own:
+            if a.node in nodes:
                 a, b = b, a
-            if b.sql in own and a.sql not in own:
+            if b.node in nodes and a.node not in nodes:
                 found.append((a, b))
     return found
 
 
 def _owned(
     compiler: StatementCompiler,
+    join: exp.Expr,
+    kind: str,
     left: From,
     right: Relation,
-    generated: str,
-    kind: str,
+    here: Expr,
     pairs: list[tuple[Typed, Typed]],
-    filters: list[exp.Expr],
-    join: exp.Expr,
-    origin: Origin,
-) -> tuple[Owner | None, str | None, list[str]]:
-    """Return the owner of the joined rows, their hidden unit, and the condition to add to the join."""
-    here = f"{generated}.u"
-    if left.owner is None and right.owner is None:
-        return None, None, []
-    if (left.owner is not None and left.owner.row) or (right.owner is not None and right.owner.row):
-        return _row_join(compiler, left, right, kind, pairs, join)
+    kept: bool,
+) -> tuple[Owner | None, Expr | None, list[Expr]]:
+    """Return the owner of the joined rows, their hidden unit, and the conditions to add to the join.
+
+    `here` is the unit of the right rows, `pairs` the equated columns; `kept` says that the join repeats no
+    left row.
+    """
+    refuse = compiler.source.refuse
+    if any(side.owner is not None and side.owner.row for side in (left, right)):
+        if left.owner is not None and right.owner is None and kept:
+            return left.owner, left.unit, []
+        raise refuse(
+            "each row is a privacy unit here, and this join could repeat it",
+            join,
+            "join a public table on columns the policy declares unique",
+        )
     if right.owner is None:
         return left.owner, left.unit, []
     if left.owner is None:
         if kind in ("SEMI", "ANTI"):
-            raise compiler.source.refuse(
+            raise refuse(
                 "SEMI and ANTI JOIN cannot filter public rows by private ones",
                 join,
                 "start FROM the private table",
             )
         return right.owner, here, []
     if left.owner.kind != right.owner.kind:
-        raise compiler.source.refuse(
-            f"rows of a {left.owner.kind} and of a {right.owner.kind} are never joined", join
-        )
-    if kind in ("INNER", "CROSS"):
-        pairs = [*pairs, *_equalities(compiler, filters, left, origin)]
+        raise refuse(f"rows of a {left.owner.kind} and of a {right.owner.kind} are never joined", join)
     tied = any(UnitRole.NONE not in (a.unit, b.unit) for a, b in pairs)
     if not tied and not any(a.link and a.link == b.link for a, b in pairs):
         unit = next((c.name for c in right.columns if c.unit is not UnitRole.NONE), "")
-        hint = (
-            _HINT_UNIT.format(unit=unit) if unit else "select the privacy unit on both sides and join on it"
+        hint = f"join on the privacy unit: ON a.{unit} = b.{unit}"
+        raise refuse(
+            "two private tables are joined only on their privacy unit",
+            join,
+            hint if unit else "select the privacy unit on both sides and join on it",
         )
-        raise compiler.source.refuse("two private tables are joined only on their privacy unit", join, hint)
-    same = f"({left.unit} = {here})"
+    assert left.unit is not None  # noqa: S101  owned rows have a unit
+    same = Paren(Binary("=", left.unit, here))
     if kind == "RIGHT":
         return right.owner, here, [same]
     if kind == "FULL":
-        return left.owner, f"COALESCE({left.unit}, {here})", [same]
+        return left.owner, Call("COALESCE", (left.unit, here)), [same]
     return left.owner, left.unit, [same]
-
-
-def _row_join(
-    compiler: StatementCompiler,
-    left: From,
-    right: Relation,
-    kind: str,
-    pairs: list[tuple[Typed, Typed]],
-    join: exp.Expr,
-) -> tuple[Owner | None, str | None, list[str]]:
-    """Do the same where each row is a unit: only joins that repeat no row are allowed."""
-    if right.owner is None and left.owner is not None:
-        matched = _matched(pairs)
-        if kind in ("SEMI", "ANTI") or (
-            kind in ("INNER", "LEFT") and any(places <= matched for places in right.unique)
-        ):
-            return left.owner, left.unit, []
-    raise compiler.source.refuse(
-        "each row is a privacy unit here, and this join could repeat it",
-        join,
-        "join a public table on columns the policy declares unique",
-    )
 
 
 def _shared(compiler: StatementCompiler, left: From, origin: Origin, join: exp.Expr) -> list[exp.Expr]:
@@ -303,13 +266,14 @@ def _shared(compiler: StatementCompiler, left: From, origin: Origin, join: exp.E
     return [exp.to_identifier(n, quoted=True) for n in names]
 
 
-def _matched(pairs: list[tuple[Typed, Typed]]) -> set[int]:
-    """Return the places of the right columns that are equated without a conversion that merges values."""
-    return {
-        int(b.sql.rpartition("c")[2])
-        for a, b in pairs
-        if a.type == b.type or (a.type.integer and b.type.integer)
-    }
+def _single_match(right: Relation, origin: Origin, pairs: list[tuple[Typed, Typed]]) -> bool:
+    """Return whether each left row meets at most one row of a public relation on the right.
+
+    A set of columns that is unique in it is equated, without a conversion that merges values.
+    """
+    equated = {b.node for a, b in pairs if a.type == b.type or (a.type.integer and b.type.integer)}
+    matched = {i for i, c in enumerate(origin.columns) if c.node in equated}
+    return right.owner is None and any(places <= matched for places in right.unique)
 
 
 def _visible(
@@ -317,37 +281,15 @@ def _visible(
 ) -> Scope:
     """Return the scope of the joined rows: an exact unit of a nullable side becomes a nullable one."""
 
-    def nullable(side: Origin) -> Origin:
-        columns = tuple(
-            replace(c, unit=UnitRole.NULLABLE) if c.unit is UnitRole.EXACT else c for c in side.columns
-        )
-        return Origin(side.alias, side.names, columns)
+    def nullable(column: Typed) -> Typed:
+        return column.with_unit(UnitRole.NULLABLE) if column.unit is UnitRole.EXACT else column
 
     if kind in ("SEMI", "ANTI"):
         return left.scope
-    before = left.scope.origins
-    old = left.scope.merged
+    before, old = left.scope.origins, left.scope.merged
     if kind in ("RIGHT", "FULL"):
-        before = tuple(nullable(o) for o in before)
-        old = {
-            n: replace(c, unit=UnitRole.NULLABLE) if c.unit is UnitRole.EXACT else c for n, c in old.items()
-        }
+        before = tuple(o.mapped(nullable) for o in before)
+        old = {name: nullable(column) for name, column in old.items()}
     if kind in ("LEFT", "FULL"):
-        origin = nullable(origin)
+        origin = origin.mapped(nullable)
     return Scope(compiler.source, (*before, origin), {**old, **merged})
-
-
-def _unique(
-    left: From, right: Relation, kind: str, pairs: list[tuple[Typed, Typed]]
-) -> frozenset[frozenset[str]]:
-    """Return the unique column sets that survive a join.
-
-    SEMI and ANTI keep them all. So does a join with a public table on columns that are unique in it.
-    """
-    if kind in ("SEMI", "ANTI"):
-        return left.unique
-    if right.owner is None and kind in ("INNER", "LEFT"):
-        matched = _matched(pairs)
-        if any(places <= matched for places in right.unique):
-            return left.unique
-    return frozenset()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dpsql.analysis.calls import CALL_RULES
+from dpsql.analysis.constants import CONSTANT_RULES
 from dpsql.analysis.expressions import RULES
 from dpsql.analysis.subqueries import SUBQUERY_RULES
 from dpsql.analysis.syntax import SYNTAX_RULES
@@ -18,5 +19,6 @@ if TYPE_CHECKING:
 __all__ = ["RULES_BY_NODE"]
 
 RULES_BY_NODE: dict[type[exp.Expr], Rule] = {
-    rule.node: rule for rule in (*RULES, *CALL_RULES, *SYNTAX_RULES, *SUBQUERY_RULES, *WINDOW_RULES)
+    rule.node: rule
+    for rule in (*RULES, *CONSTANT_RULES, *CALL_RULES, *SYNTAX_RULES, *SUBQUERY_RULES, *WINDOW_RULES)
 }

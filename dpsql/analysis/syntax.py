@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from dpsql.analysis import functions
-from dpsql.analysis.coerce import literal_sql, to_type
-from dpsql.analysis.expressions import Rule, built, function_name, predicate
+from dpsql.analysis.coerce import to_type
+from dpsql.analysis.expressions import Rule, built, call_rule, function_name, predicate
 from dpsql.analysis.limits import LONGEST, check_pattern, check_regex
 from dpsql.analysis.relation import Scope, fold
 from dpsql.analysis.samples import fails_on_samples
-from dpsql.analysis.typed import Literal, Typed
+from dpsql.analysis.typed import Literal, Typed, constant
+from dpsql.tree import (
+    Apply,
+    Binary,
+    Call,
+    Constant,
+    Element,
+    Lambda,
+    Like,
+    ListOf,
+    Parameter,
+    Paren,
+    Slice,
+    Try,
+    Unary,
+)
 from dpsql.types import BIGINT, BOOLEAN, INTEGER, VARCHAR, SqlType
 
 if TYPE_CHECKING:
     from dpsql.analysis.expressions import Compiler
+    from dpsql.tree import Expr
 
 __all__ = ["SYNTAX_RULES", "lambda_call"]
 
@@ -49,26 +64,30 @@ def _bracket(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
         low, high = _integer(index.this), _integer(index.args.get("expression"))
         if low is None or high is None or index.args.get("step") is not None:
             raise compiler.source.refuse("a slice has two whole numbers", node, "a[1:3]")
-        return built(f"({value.sql}[{low}:{high}])", value.type, value)
+        return built(Paren(Slice(value.node, low, high)), value.type, value)
     sql_type = value.type.item if value.type.item is not None else VARCHAR
     literal = _integer(index)
     if literal is not None:
-        place = Typed(str(literal + 1), BIGINT)  # the parser counts literal places from 0
+        place = Typed(_whole(literal + 1), BIGINT)  # the parser counts literal places from 0
     else:
         found = to_type(compiler.catalog, compiler.expression(index, scope), BIGINT)
         if found is None:
             raise compiler.source.refuse("an index is a whole number", node)
         place = found
-    sql = f"{value.sql}[{place.sql}]"
+    element: Expr = Element(value.node, place.node)
     if value.type == VARCHAR:
-        sql = f"TRY({sql})"
-    return built(f"({sql})", sql_type, value, place)
+        element = Try(element)
+    return built(Paren(element), sql_type, value, place)
 
 
-def _pattern(compiler: Compiler, node: exp.Expr, what: str) -> str:
+def _whole(number: int) -> Expr:
+    return Constant(number, BIGINT) if number >= 0 else Unary("-", Constant(-number, BIGINT))
+
+
+def _pattern(compiler: Compiler, node: exp.Expr, what: str) -> Typed:
     if not isinstance(node, exp.Literal) or not node.args.get("is_string"):
         raise compiler.source.refuse(f"{what} is a literal text here", node)
-    return literal_sql(str(node.this))
+    return constant(str(node.this), VARCHAR)
 
 
 def _text(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
@@ -98,7 +117,6 @@ def _escape(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     pattern = _pattern(compiler, like.expression, "a pattern with ESCAPE")
     mark = _pattern(compiler, node.expression, "ESCAPE")
     word = "LIKE" if isinstance(like, exp.Like) else "ILIKE"
-    negated = "NOT " if like.args.get("negate") else ""
     escape = str(node.expression.this)
     if len(escape) != 1 or not escape.isascii() or not _escapes_end(str(like.expression.this), escape):
         raise compiler.source.refuse(
@@ -107,31 +125,20 @@ def _escape(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
             "LIKE '50$%' ESCAPE '$'",
         )
     check_pattern(compiler.source, str(like.expression.this), like.expression, escape=escape)
-    texts = [Typed(t, VARCHAR, literal=Literal(t)) for t in (pattern, mark)]
-    if fails_on_samples(compiler.catalog, f"({{0}} {word} {{1}} ESCAPE {{2}})", [value, *texts]):
+    if fails_on_samples(compiler.catalog, f"({{0}} {word} {{1}} ESCAPE {{2}})", [value, pattern, mark]):
         raise compiler.source.refuse("the engine does not take this pattern", node)
-    return built(f"({negated}({value.sql} {word} {pattern} ESCAPE {mark}))", BOOLEAN, value)
+    found = Paren(Like(value.node, word, pattern.node, mark.node))
+    made = Apply("(NOT {0})", (found,)) if like.args.get("negate") else Paren(found)
+    return built(made, BOOLEAN, value)
 
 
 def _similar(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     value = _text(compiler, node.this, scope)
     pattern = _pattern(compiler, node.expression, "the pattern of SIMILAR TO")
     check_regex(compiler.source, str(node.expression.this), node.expression)
-    text = Typed(pattern, VARCHAR, literal=Literal(str(node.expression.this)))
-    if fails_on_samples(compiler.catalog, "({0} SIMILAR TO {1})", [value, text]):
+    if fails_on_samples(compiler.catalog, "({0} SIMILAR TO {1})", [value, pattern]):
         raise compiler.source.refuse("the engine does not take this pattern", node)
-    return built(f"({value.sql} SIMILAR TO {pattern})", BOOLEAN, value)
-
-
-def _position(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
-    arguments = [compiler.expression(node.this, scope), compiler.expression(node.args["substr"], scope)]
-    return functions.call(compiler.source, compiler.catalog, "strpos", arguments, node)
-
-
-def _substring(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
-    parts = [node.this, node.args.get("start"), node.args.get("length")]
-    arguments = [compiler.expression(p, scope) for p in parts if p is not None]
-    return functions.call(compiler.source, compiler.catalog, "substring", arguments, node)
+    return built(Paren(Binary("SIMILAR TO", value.node, pattern.node)), BOOLEAN, value)
 
 
 def _trim(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
@@ -140,9 +147,7 @@ def _trim(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     )
     if name is None:
         raise compiler.source.refuse("TRIM takes BOTH, LEADING or TRAILING", node)
-    parts = [node.this, node.args.get("expression")]
-    arguments = [compiler.expression(p, scope) for p in parts if p is not None]
-    return functions.call(compiler.source, compiler.catalog, name, arguments, node)
+    return call_rule(name, "this", "expression")(compiler, node, scope)
 
 
 def _overlay(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
@@ -153,22 +158,15 @@ def _overlay(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
         start is None
         or start < 1
         or (node.args.get("for_") is not None and length is None)
-        or len(put) > 1000
+        or len(put.text or "") > 1000
     ):
         raise compiler.source.refuse("OVERLAY takes whole numbers and a short text", node)
-    tail = f" FOR {length}" if length is not None else ""
-    text = Typed(put, VARCHAR, literal=Literal(put))
-    if fails_on_samples(compiler.catalog, f"overlay({{0}} PLACING {{1}} FROM {start}{tail})", [value, text]):
+    arguments = [value, put, *(constant(n, BIGINT) for n in (start, length) if n is not None)]
+    made = f"overlay({{0}} PLACING {{1}} FROM {{2}}{'' if length is None else ' FOR {3}'})"
+    if fails_on_samples(compiler.catalog, made, arguments):
         raise compiler.source.refuse("OVERLAY does not take these numbers: it fails on some texts", node)
-    made = f"overlay({value.sql} PLACING {put} FROM {start}{tail})"
-    sql = f"(CASE WHEN strlen({value.sql}) + strlen({put}) <= {LONGEST} THEN {made} END)"
-    return built(sql, VARCHAR, value, value)
-
-
-def _not_bits(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
-    return functions.call(
-        compiler.source, compiler.catalog, "~", [compiler.expression(node.this, scope)], node
-    )
+    form = f"(CASE WHEN strlen({{0}}) + strlen({{1}}) <= {LONGEST} THEN {made} END)"
+    return built(Apply(form, tuple(a.node for a in arguments)), VARCHAR, value)
 
 
 def _identifier(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
@@ -201,7 +199,7 @@ def lambda_call(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
             raise compiler.source.refuse("a lambda may not make longer texts", part)
     if texts > _TEXTS:  # each item could become all of them
         raise compiler.source.refuse(f"the texts in a lambda are longer than {_TEXTS} characters", function)
-    parameter = Typed("p", item)
+    parameter = Typed(Parameter("p"), item)
     inner = Scope(compiler.source, aliases={fold(function.expressions[0].name): parameter})
     if name == "list_filter":
         body = predicate(compiler, function.this, inner)
@@ -211,13 +209,11 @@ def lambda_call(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
         if body.type.name not in _ITEMS:
             raise compiler.source.refuse(f"a list of {body.type} is not made", node)
         sql_type = SqlType("LIST", item=body.type)
-    sql = f"{name}({value.sql}, lambda p: {body.sql})"
-    parts = [value]
+    made: Expr = Call(name, (value.node, Lambda("p", body.node)))
     if texts and name == "list_transform" and body.type == VARCHAR:
-        sql = f"(CASE WHEN len({value.sql}) * {texts} <= {LONGEST} THEN {sql} END)"
-        parts = [value, value]
-    result = built(sql, sql_type, *parts)
-    return replace(result, size=result.size + body.size)
+        form = f"(CASE WHEN len({{0}}) * {{1}} <= {LONGEST} THEN {{2}} END)"
+        made = Apply(form, (value.node, Constant(texts, BIGINT), made))
+    return built(made, sql_type, value)
 
 
 def _array(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
@@ -229,19 +225,23 @@ def _array(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     fitted = [to_type(compiler.catalog, v, sql_type) for v in values]
     if any(f is None for f in fitted):
         raise compiler.source.refuse("the items of a list have one type", node)
-    text = ", ".join(f.sql for f in fitted if f is not None)
-    return Typed(f"[{text}]", SqlType("LIST", item=sql_type), literal=Literal(("LIST", text)))
+    items = ListOf(tuple(f.node for f in fitted if f is not None))
+    return Typed(items, SqlType("LIST", item=sql_type), literal=Literal(("LIST", items)))
 
 
 SYNTAX_RULES = (
     Rule(exp.Bracket, _bracket, frozenset({"this", "expressions", "offset", "safe"})),
     Rule(exp.Escape, _escape, frozenset({"this", "expression"})),
     Rule(exp.SimilarTo, _similar, frozenset({"this", "expression"})),
-    Rule(exp.StrPosition, _position, frozenset({"this", "substr"})),
-    Rule(exp.Substring, _substring, frozenset({"this", "start", "length"})),
+    Rule(exp.StrPosition, call_rule("strpos", "this", "substr"), frozenset({"this", "substr"})),
+    Rule(
+        exp.Substring,
+        call_rule("substring", "this", "start", "length"),
+        frozenset({"this", "start", "length"}),
+    ),
     Rule(exp.Trim, _trim, frozenset({"this", "expression", "position"})),
     Rule(exp.Overlay, _overlay, frozenset({"this", "expression", "from_", "for_"})),
-    Rule(exp.BitwiseNot, _not_bits, frozenset({"this"})),
+    Rule(exp.BitwiseNot, call_rule("~", "this"), frozenset({"this"})),
     Rule(exp.Identifier, _identifier, frozenset({"this", "quoted"})),
     Rule(exp.Array, _array, frozenset({"expressions", "value_constructor", "bracket_notation"})),
 )

@@ -8,19 +8,26 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from dpsql import tree
+from dpsql.analysis.domains import distinct_values
 from dpsql.analysis.expressions import canonical, check_arguments, common
-from dpsql.analysis.relation import Column, Origin, Owner, Relation, Scope, fold, quote
-from dpsql.analysis.typed import KeyDomain, Span, Typed, UnitRole
+from dpsql.analysis.relation import Column, Origin, Owner, Relation, Scope, fold, select_list
+from dpsql.analysis.typed import KeyDomain, Span, UnitRole, column
 from dpsql.policy import UnitColumn, UnitRow, UnitVia
+from dpsql.tree import Aggregate, Binary, Constant, Derived, IsNull, Item, Join, Scan, Select, Values
+from dpsql.types import BOOLEAN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dpsql.analysis.compiler import StatementCompiler
     from dpsql.analysis.relation import Cte
-    from dpsql.policy import Table
+    from dpsql.language import Source
+    from dpsql.policy import Policy, Table
+    from dpsql.tree import Expr
+    from dpsql.types import SqlType
 
-__all__ = ["base_table", "from_item", "origin_of", "rename"]
+__all__ = ["base_table", "declared_table", "from_item", "origin_of", "rename"]
 
 
 def from_item(
@@ -52,9 +59,9 @@ def _aliased(
         return relation, name
     check_arguments(compiler.source, alias, frozenset({"this", "columns"}))
     columns = [c.name for c in alias.args.get("columns") or ()]
-    for column in alias.args.get("columns") or ():
-        if not isinstance(column, exp.Identifier):
-            raise compiler.source.refuse("expected a list of column names", column)
+    for name_node in alias.args.get("columns") or ():
+        if not isinstance(name_node, exp.Identifier):
+            raise compiler.source.refuse("expected a list of column names", name_node)
     if columns:
         relation = rename(compiler, relation, columns, alias)
     return relation, alias.name if alias.this is not None else name
@@ -65,7 +72,7 @@ def rename(compiler: StatementCompiler, relation: Relation, names: Sequence[str]
     if len(names) > len(relation.columns):
         raise compiler.source.refuse(f"{len(names)} column names for {len(relation.columns)} columns", at)
     new = [replace(c, name=name) for name, c in zip(names, relation.columns, strict=False)]
-    return Relation(relation.sql, (*new, *relation.columns[len(names) :]), relation.owner, relation.unique)
+    return Relation(relation.query, (*new, *relation.columns[len(names) :]), relation.owner, relation.unique)
 
 
 def _table(
@@ -76,69 +83,59 @@ def _table(
         raise compiler.source.refuse(
             "table functions are not supported over private data", node, "name a declared table"
         )
-    name = node.name
-    database = node.args.get("db")
-    if database is None:
+    if node.args.get("db") is None:
         for cte in reversed(ctes):
-            if fold(cte.name) == fold(name):
+            if fold(cte.name) == fold(node.name):
                 relation = compiler.query(cte.query, cte.visible, depth + 1)
                 if cte.columns:
                     relation = rename(compiler, relation, cte.columns, cte.query)
                 return _aliased(compiler, node, relation, cte.name)
-    table = compiler.policy.table(name) if name.isascii() else None
-    if (
-        table is None
-        or node.args.get("catalog") is not None
-        or (database is not None and fold(database.name) != "main")
-    ):
-        known = [t.name for t in compiler.policy.tables.values()]
-        close = difflib.get_close_matches(name, known, 1)
-        hint = f"did you mean {close[0]}?" if close else "tables are " + ", ".join(known)[:200]
-        raise compiler.source.refuse(f"there is no table {name[:60]}", node, hint)
+    table = declared_table(compiler.source, compiler.policy, node)
     compiler.used.add(table.name)
     return _aliased(compiler, node, base_table(compiler, table, node), table.name)
+
+
+def declared_table(source: Source, policy: Policy, node: exp.Table) -> Table:
+    """Return the declared table that a node names; refuse any other name."""
+    database = node.args.get("db")
+    table = policy.table(node.name) if node.name.isascii() else None
+    elsewhere = node.args.get("catalog") is not None or (database and fold(database.name) != "main")
+    if table is None or elsewhere:
+        known = [t.name for t in policy.tables.values()]
+        close = difflib.get_close_matches(node.name, known, 1)
+        hint = f"did you mean {close[0]}?" if close else "tables are " + ", ".join(known)[:200]
+        raise source.refuse(f"there is no table {node.name[:60]}", node, hint)
+    return table
 
 
 def base_table(compiler: StatementCompiler, table: Table, at: exp.Expr) -> Relation:
     """Compile a declared table: its declared columns and, of a private one, the rows that have a unit."""
     declared = compiler.catalog.columns(table.name)
     places = {fold(name): i for i, (name, _) in enumerate(declared)}
-    listed = ", ".join(f"b.{quote(name)} AS c{i}" for i, (name, _) in enumerate(declared))
-    source = f"main.{quote(table.name)} AS b"
+    cells = [tree.Column("b", name, stored=True) for name, _ in declared]
+    source = Scan(table.name, "b")
     facts = table.unique if table.unit is not None else compiler.catalog.unique(table.name)
     unique = frozenset(frozenset(places[fold(c)] for c in fact) for fact in facts)
-    if table.unit is None:
-        columns = tuple(
-            Column(name, sql_type, domain=_public_values(table.name, name)) for name, sql_type in declared
-        )
-        return Relation(f"SELECT {listed} FROM {source}", columns, None, unique)
-    columns = tuple(
-        Column(
-            name,
-            sql_type,
-            domain=_declared(compiler, table.name, name),
-            link=_link(compiler, table, name),
-            span=_span(compiler, table.name, name),
-        )
-        for name, sql_type in declared
-    )
+    columns = tuple(_column(compiler, table, name, sql_type) for name, sql_type in declared)
     match table.unit:
+        case None:
+            return Relation(Select(tree.items("c", cells), source), columns, None, unique)
         case UnitRow(kind=kind):
             owner = Owner(kind, None, row=True, table=table.name)
-            return Relation(f"SELECT TRUE AS u, {listed} FROM {source}", columns, owner, frozenset())
-        case UnitColumn(column=column, kind=kind):
-            place = places[fold(column)]
-            unit = f"b.{quote(declared[place][0])}"
+            query = Select(select_list(Constant(True, BOOLEAN), "c", cells), source)
+            return Relation(query, columns, owner, frozenset())
+        case UnitColumn(column=named, kind=kind):
+            place = places[fold(named)]
+            unit = cells[place]
             columns = tuple(
                 replace(c, unit=UnitRole.EXACT) if i == place else c for i, c in enumerate(columns)
             )
             unique = frozenset(fact - {place} for fact in unique)
             owner = Owner(kind, columns[place].type)
-            return Relation(
-                f"SELECT {unit} AS u, {listed} FROM {source} WHERE {unit} IS NOT NULL", columns, owner, unique
-            )
+            query = Select(select_list(unit, "c", cells), source, IsNull(unit, negated=True))
+            return Relation(query, columns, owner, unique)
         case UnitVia():
-            return _child(compiler, table, table.unit, columns, listed, source, at)
+            return _child(compiler, table, table.unit, columns, cells, source, at)
     raise compiler.source.refuse(f"table {table.name} has an unknown kind of unit", at)
 
 
@@ -147,8 +144,8 @@ def _child(
     table: Table,
     unit: UnitVia,
     columns: tuple[Column, ...],
-    listed: str,
-    source: str,
+    cells: Sequence[Expr],
+    source: Scan,
     at: exp.Expr,
 ) -> Relation:
     """Compile a child table, whose rows belong to the unit of their row in the parent table."""
@@ -160,27 +157,42 @@ def _child(
             f"the unit of {table.name} goes through a table without a unit column", at
         )
     kinds = {fold(name): sql_type for name, sql_type in compiler.catalog.columns(parent.name)}
-    link = {fold(name): sql_type for name, sql_type in compiler.catalog.columns(table.name)}[fold(unit.via)]
-    parent_key = kinds[fold(unit.column)]
+    link = next(c.type for c in columns if fold(c.name) == fold(unit.via))
+    parent_key, sql_type = kinds[fold(unit.column)], kinds[fold(parent.unit.column)]
     if link != parent_key and not (link.integer and parent_key.integer):
         raise compiler.source.refuse(
             f"{unit.via} of {table.name} and {unit.column} of {unit.table} differ in type", at
         )
-    owner = Owner(parent.unit.kind, kinds[fold(parent.unit.column)])
     # The policy declares that a parent key is unique. If it is not, MIN still makes one row of each.
-    up = f"p.{quote(parent.unit.column)}"
-    key = f"p.{quote(unit.column)}"
-    rows = f"main.{quote(parent.name)} AS p WHERE {up} IS NOT NULL"
-    parents = f"SELECT {key} AS k, MIN({up}) AS u FROM {rows} GROUP BY {key}"
-    sql_type = kinds[fold(parent.unit.column)]
+    up = tree.Column("p", parent.unit.column, stored=True)
+    key = tree.Column("p", unit.column, stored=True)
+    listed = (Item(key, "k"), Item(Aggregate("MIN", (up,)), "u"))
+    parents = Select(listed, Scan(parent.name, "p"), IsNull(up, negated=True), group=(key,))
     if fold(parent.unit.column) not in {fold(c.name) for c in columns}:
         # The unit is shown under its name in the parent, so that it can be counted and joined on.
-        listed += f", q.u AS c{len(columns)}"
+        cells = (*cells, tree.Column("q", "u"))
         columns = (*columns, Column(parent.unit.column, sql_type, UnitRole.EXACT))
-    return Relation(
-        f"SELECT q.u AS u, {listed} FROM {source} JOIN ({parents}) AS q ON b.{quote(unit.via)} = q.k",
-        columns,
-        owner,
+    same = Binary("=", tree.Column("b", unit.via, stored=True), tree.Column("q", "k"))
+    rows = Join(source, "", Derived(parents, "q"), same)
+    query = Select(select_list(tree.Column("q", "u"), "c", cells), rows)
+    return Relation(query, columns, Owner(parent.unit.kind, sql_type))
+
+
+def _column(compiler: StatementCompiler, table: Table, name: str, sql_type: SqlType) -> Column:
+    """Return a column of a declared table, with what is public about its values."""
+    if table.unit is None:
+        cell = tree.Column("b", name, stored=True)
+        origin = f"the values of {table.name}.{name}"
+        return Column(name, sql_type, domain=distinct_values(cell, Scan(table.name, "b"), origin))
+    place = f"{table.name}.{name}"
+    query = compiler.catalog.domain(table.name, name)
+    days = compiler.catalog.span(table.name, name)
+    return Column(
+        name,
+        sql_type,
+        domain=KeyDomain(query, ordered=True, origin=f"the declared domain of {place}") if query else None,
+        link=_link(compiler, table, name),
+        span=Span(*days, f"the declared range of {place}") if days else None,
     )
 
 
@@ -188,33 +200,10 @@ def _link(compiler: StatementCompiler, table: Table, column: str) -> str:
     """Return the name of the parent key that a column is or refers to; "" for other columns."""
     if isinstance(table.unit, UnitVia) and fold(column) == fold(table.unit.via):
         return fold(f"{table.unit.table}.{table.unit.column}")
-    for other in compiler.policy.tables.values():
-        unit = other.unit
-        if isinstance(unit, UnitVia) and (fold(unit.table), fold(unit.column)) == (
-            fold(table.name),
-            fold(column),
-        ):
-            return fold(f"{table.name}.{column}")
-    return ""
-
-
-def _public_values(table: str, column: str) -> KeyDomain:
-    """Return the domain that consists of the values of a public column."""
-    name = quote(column)
-    return KeyDomain(
-        f"SELECT DISTINCT b.{name} AS v FROM main.{quote(table)} AS b WHERE b.{name} IS NOT NULL",
-        origin=f"the values of {table}.{column}",
-    )
-
-
-def _declared(compiler: StatementCompiler, table: str, column: str) -> KeyDomain | None:
-    sql = compiler.catalog.domain(table, column)
-    return KeyDomain(sql, ordered=True, origin=f"the declared domain of {table}.{column}") if sql else None
-
-
-def _span(compiler: StatementCompiler, table: str, column: str) -> Span | None:
-    days = compiler.catalog.span(table, column)
-    return Span(*days, f"the declared range of {table}.{column}") if days else None
+    name = fold(f"{table.name}.{column}")
+    units = [other.unit for other in compiler.policy.tables.values()]
+    parents = {fold(f"{unit.table}.{unit.column}") for unit in units if isinstance(unit, UnitVia)}
+    return name if name in parents else ""
 
 
 def _values(compiler: StatementCompiler, node: exp.Values) -> Relation:
@@ -231,38 +220,20 @@ def _values(compiler: StatementCompiler, node: exp.Values) -> Relation:
         )
         for i in range(width)
     ]
-    text = ", ".join(
-        "(" + ", ".join(columns[i][j].guarded for i in range(width)) + ")" for j in range(len(rows))
-    )
-    names = ", ".join(f"c{i}" for i in range(width))
-    sql = f"SELECT {names} FROM (VALUES {text}) AS w({names})"
+    values = tuple(tuple(columns[i][j].guarded_node for i in range(width)) for j in range(len(rows)))
+    names = tree.columns("", "c", width)
+    listed = Values(values, "w", tuple(c.name for c in names))
+    query = Select(tuple(Item(c) for c in names), listed)
+    domains = [distinct_values(c, Derived(query, "w"), "the list") for c in names]
     return Relation(
-        sql,
-        tuple(
-            Column(
-                f"col{i}",
-                columns[i][0].type,
-                domain=KeyDomain(
-                    f"SELECT DISTINCT c{i} AS v FROM ({sql}) AS w WHERE c{i} IS NOT NULL", origin="the list"
-                ),
-            )
-            for i in range(width)
-        ),
+        query, tuple(Column(f"col{i}", columns[i][0].type, domain=domains[i]) for i in range(width))
     )
 
 
 def origin_of(relation: Relation, generated: str, alias: str) -> Origin:
     """Return a relation's columns under an alias, with the generated names `generated.c0`, ..."""
     columns = tuple(
-        Typed(
-            f"{generated}.c{i}",
-            c.type,
-            frozenset({f"{generated}.c{i}"}),
-            unit=c.unit,
-            link=c.link,
-            domain=c.domain,
-            span=c.span,
-        )
+        replace(column(generated, f"c{i}", c.type), unit=c.unit, link=c.link, domain=c.domain, span=c.span)
         for i, c in enumerate(relation.columns)
     )
     return Origin(alias or generated, tuple(c.name for c in relation.columns), columns)

@@ -8,15 +8,36 @@ from datetime import date
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from dpsql.errors import InternalError
+from dpsql.tree import (
+    OPAQUE,
+    Call,
+    Column,
+    Constant,
+    Item,
+    Range,
+    Select,
+    duckdb_sql,
+    facts,
+    guarded,
+    total,
+)
 
 if TYPE_CHECKING:
+    from dpsql.tree import Expr, Query
     from dpsql.types import SqlType
 
-__all__ = ["GRAINS", "MAX_GRID", "OPAQUE", "Guarded", "KeyDomain", "Literal", "Span", "Typed", "UnitRole"]
-
-OPAQUE = "?"
-"""A member of `Typed.reads` if the expression contains a subquery or a window."""
+__all__ = [
+    "GRAINS",
+    "MAX_GRID",
+    "OPAQUE",
+    "KeyDomain",
+    "Literal",
+    "Span",
+    "Typed",
+    "UnitRole",
+    "column",
+    "constant",
+]
 
 
 class UnitRole(Enum):
@@ -34,14 +55,19 @@ class UnitRole(Enum):
 class KeyDomain:
     """A public domain: a query for the values that a group key may take.
 
-    `sql` is a SELECT with the value in column `v` (distinct, never NULL) and, when `ordered`, its place
-    in the domain's own order in column `o`.
+    `query` has the value in column `v` (distinct, never NULL) and, when `ordered`, its place in the
+    domain's own order in column `o`.
     """
 
-    sql: str
+    query: Query
     ordered: bool = False
     origin: str = ""
     """The origin of the values, in words, for EXPLAIN."""
+
+    @property
+    def sql(self) -> str:
+        """DuckDB's text of the query."""
+        return duckdb_sql(self.query)
 
 
 _MILLISECONDS = {"day": 86_400_000, "hour": 3_600_000, "minute": 60_000, "second": 1000}
@@ -71,8 +97,9 @@ class Span:
         step, epoch = _MILLISECONDS[grain], date(1970, 1, 1)
         start = (self.first - epoch).days * _MILLISECONDS["day"]
         stop = start + self.size(grain) * step
-        sql = f"SELECT epoch_ms(i) AS v, i AS o FROM range({start}, {stop}, {step}) AS r(i)"
-        return KeyDomain(sql, ordered=True, origin=self.origin)
+        i = Column("", "i")
+        items = (Item(Call("epoch_ms", (i,)), "v"), Item(i, "o"))
+        return KeyDomain(Select(items, Range(start, stop, step)), ordered=True, origin=self.origin)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,71 +110,76 @@ class Literal:
 
 
 @dataclass(frozen=True, slots=True)
-class Guarded:
-    """The SQL text of an expression in which every part that could fail on a row is inside TRY."""
-
-    of: str
-    """The text without TRY that it was made from. It is not valid for an expression with another text."""
-    sql: str
-
-
-@dataclass(frozen=True, slots=True)
 class Typed:
-    """A compiled expression: SQL over generated names, fully parenthesised, with its type.
+    """A compiled expression: a node over generated names, with its type and what the rules know of it."""
 
-    `reads` names the generated columns it depends on (`t1.c0`); `size` counts its nodes, so that
-    templates which repeat an argument cannot grow without bound.
-    """
-
-    sql: str
+    node: Expr
     type: SqlType
-    reads: frozenset[str] = frozenset()
     literal: Literal | None = None
     unit: UnitRole = UnitRole.NONE
     link: str = ""
     """The parent key that this column is or refers to, or "". Equal keys belong to one unit."""
     domain: KeyDomain | None = None
-    size: int = 1
     span: Span | None = None
     """The public range of a TIMESTAMP column; set only for the column itself."""
     grains: Mapping[str, str] = field(default_factory=dict, hash=False)
     """The grain for each TIMESTAMP column on which the value depends at that grain only."""
-    guard: Guarded | None = None
-    """Set for expressions that need no TRY around them: comparisons, choices, subqueries."""
+
+    @property
+    def sql(self) -> str:
+        """DuckDB's text of the node, without the TRY around what could fail."""
+        return duckdb_sql(self.node)
+
+    @property
+    def guarded_node(self) -> Expr:
+        """The node for a query, in which every part that could fail on a row is inside TRY."""
+        return guarded(self.node)
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """The generated columns that it depends on (`t1.c0`), and `OPAQUE`."""
+        return facts(self.node).reads
+
+    @property
+    def size(self) -> int:
+        """The number of its nodes, so that forms which repeat an argument cannot grow without bound."""
+        return facts(self.node).size
+
+    @property
+    def text(self) -> str | None:
+        """The value of a text constant; None for every other expression."""
+        return (
+            self.literal.value if self.literal is not None and isinstance(self.literal.value, str) else None
+        )
+
+    @property
+    def is_column(self) -> bool:
+        """Whether it is a column, so that its value is stored, not computed."""
+        return isinstance(self.node, Column)
 
     def column_span(self) -> Span | None:
         """Return the public range of the values if the expression is a column; else None."""
-        return self.span if self.reads == {self.sql} else None
+        return self.span if self.is_column else None
 
     @property
     def total(self) -> bool:
-        """Whether it cannot fail on any row: it is a column, a literal, or has a `guard`."""
-        column = self.reads == {self.sql}
-        return column or self.literal is not None or (self.guard is not None and self.guard.of == self.sql)
-
-    @property
-    def guarded(self) -> str:
-        """The SQL text for a query. It evaluates to a value or NULL on every row and never fails.
-
-        A failure would reveal the values of a row. The form of each allowed function is already total. TRY
-        is a second protection that does not depend on the list of functions.
-        """
-        if self.guard is not None and self.guard.of == self.sql:
-            return self.guard.sql
-        if self.total:
-            return self.sql
-        if OPAQUE in self.reads:
-            raise InternalError("this is a bug of dpsql, nothing was run or charged: a subquery under TRY")
-        return f"TRY({self.sql})"
-
-    def closed(self) -> Typed:
-        """Return the expression with its own text as its guard, because its parts are guarded."""
-        return replace(self, guard=Guarded(self.sql, self.sql))
+        """Whether it fails on no row, apart from parts that are put into TRY."""
+        return total(self.node)
 
     def guarding(self) -> Typed:
-        """Return the expression with its guarded text, for the argument of an aggregate or window."""
-        return replace(self, sql=self.guarded).closed()
+        """Return the expression with its guarded node, for the argument of an aggregate or window."""
+        return replace(self, node=self.guarded_node)
 
     def with_unit(self, role: UnitRole) -> Typed:
         """Return the expression with another unit role."""
         return replace(self, unit=role)
+
+
+def constant(value: object, sql_type: SqlType) -> Typed:
+    """Return a constant that the analyst typed."""
+    return Typed(Constant(value, sql_type), sql_type, literal=Literal(value))
+
+
+def column(table: str, name: str, sql_type: SqlType) -> Typed:
+    """Return a column of an item of FROM, by its generated names."""
+    return Typed(Column(table, name), sql_type)

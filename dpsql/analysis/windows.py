@@ -15,13 +15,16 @@ from sqlglot import exp
 
 from dpsql.analysis.aggregates import AGGREGATES
 from dpsql.analysis.expressions import Rule, canonical, check_arguments, function_name
+from dpsql.analysis.parsed import order_term, order_terms, whole_number
 from dpsql.analysis.relation import fold
-from dpsql.analysis.typed import OPAQUE, Typed, UnitRole
+from dpsql.analysis.typed import Typed, UnitRole
+from dpsql.tree import Aggregate, Bound, Call, Cast, Constant, Frame, OrderTerm, Paren, Window
 from dpsql.types import BIGINT, DOUBLE
 
 if TYPE_CHECKING:
     from dpsql.analysis.expressions import Compiler
     from dpsql.analysis.relation import Block, Scope
+    from dpsql.tree import Expr
 
 __all__ = ["WINDOW_RULES"]
 
@@ -40,32 +43,16 @@ def _window(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     node = _named(compiler, node, block)
     partition, order, spec = _parts(compiler, node, scope, block)
     name = (function_name(node.this) or "").lower()
-    frame, by_rows = _frame(compiler, spec)
-    call, reads = _function(compiler, node.this, name, scope)
-    if name in _ORDERED or by_rows:
-        order = [*order, *(f"{column} ASC NULLS LAST" for column in block.columns)]
-    over = f"PARTITION BY {', '.join(partition)}" if partition else ""
-    if order:
-        over += f" ORDER BY {', '.join(order)}"
-    over = f" OVER ({(over + frame).strip()})"
-    sql = _over(call.sql, over)
-    return replace(
-        call,
-        sql=sql,
-        reads=reads | {OPAQUE},
-        unit=UnitRole.NONE,
-        literal=None,
-        domain=None,
-        size=call.size + 2,
-    ).closed()
-
-
-def _over(sql: str, over: str) -> str:
-    """Append OVER to the function call, inside a conversion of its result."""
-    if sql.startswith("TRY_CAST("):
-        inner, _, target = sql.removeprefix("TRY_CAST(").rpartition(" AS ")
-        return f"TRY_CAST({inner}{over} AS {target}"
-    return f"({sql}{over})"
+    frame = _frame(compiler, spec)
+    call = _function(compiler, node.this, name, scope)
+    if name in _ORDERED or (frame is not None and frame.unit == "ROWS"):
+        # A frame of rows counts rows, so the order of ties matters.
+        order = [*order, *(OrderTerm(column, "ASC", "LAST") for column in block.columns)]
+    made: Expr = Paren(Window(call.node, tuple(partition), tuple(order), frame))
+    if isinstance(call.node, Cast):  # OVER belongs to the aggregate itself, inside a conversion of its result
+        window = Window(call.node.operand, tuple(partition), tuple(order), frame)
+        made = replace(call.node, operand=window, bounded=True)
+    return replace(call, node=made, unit=UnitRole.NONE, literal=None, domain=None)
 
 
 def _named(compiler: Compiler, node: exp.Expr, block: Block) -> exp.Expr:
@@ -92,7 +79,7 @@ def _named(compiler: Compiler, node: exp.Expr, block: Block) -> exp.Expr:
 
 def _parts(
     compiler: Compiler, node: exp.Expr, scope: Scope, block: Block
-) -> tuple[list[str], list[str], exp.Expr | None]:
+) -> tuple[list[Expr], list[OrderTerm], exp.Expr | None]:
     check_arguments(
         compiler.source, node, frozenset({"this", "partition_by", "order", "spec", "over", "first"})
     )
@@ -109,40 +96,32 @@ def _parts(
             raise compiler.source.refuse(
                 "a window over private rows must PARTITION BY their privacy unit", node, _HINT
             )
-    partition = [*([block.unit] if block.unit is not None else []), *(v.guarded for v in values)]
+    unit = [block.unit] if block.unit is not None else []
+    partition = [*unit, *(v.guarded_node for v in values)]
     terms = []
-    order = node.args.get("order")
-    if order is not None:
-        check_arguments(compiler.source, order, frozenset({"expressions"}))
-        for term in order.expressions:
-            check_arguments(compiler.source, term, frozenset({"this", "desc", "nulls_first"}))
-            value = compiler.expression(term.this, inner)
-            if value.literal is not None:
-                raise compiler.source.refuse("a window is not ordered by a constant", term)
-            nulls = "FIRST" if term.args.get("nulls_first") else "LAST"
-            terms.append(f"{value.guarded} {'DESC' if term.args.get('desc') else 'ASC'} NULLS {nulls}")
+    for term in order_terms(compiler.source, node.args.get("order")):
+        value = compiler.expression(term.this, inner)
+        if value.literal is not None:
+            raise compiler.source.refuse("a window is not ordered by a constant", term)
+        terms.append(order_term(term, value.guarded_node))
     return partition, terms, node.args.get("spec")
 
 
-def _frame(compiler: Compiler, spec: exp.Expr | None) -> tuple[str, bool]:
-    """Return the SQL of the frame, and whether it counts rows, so that the order of ties matters."""
+def _frame(compiler: Compiler, spec: exp.Expr | None) -> Frame | None:
     if spec is None:
-        return "", False
+        return None
     check_arguments(compiler.source, spec, frozenset({"kind", "start", "start_side", "end", "end_side"}))
     kind = str(spec.args.get("kind") or "").upper()
     if kind not in ("ROWS", "RANGE", "GROUPS"):
         raise compiler.source.refuse("a frame is by ROWS, RANGE or GROUPS", spec)
-    start = _edge(compiler, spec, "start", kind)
-    if spec.args.get("end") is None:
-        return f" {kind} {start}", kind == "ROWS"
-    return f" {kind} BETWEEN {start} AND {_edge(compiler, spec, 'end', kind)}", kind == "ROWS"
+    end = _edge(compiler, spec, "end", kind) if spec.args.get("end") is not None else None
+    return Frame(kind, _edge(compiler, spec, "start", kind), end)
 
 
-def _edge(compiler: Compiler, spec: exp.Expr, name: str, kind: str) -> str:
+def _edge(compiler: Compiler, spec: exp.Expr, name: str, kind: str) -> Bound:
     value, side = spec.args.get(name), spec.args.get(f"{name}_side")
     if isinstance(value, str) and value.upper() in ("UNBOUNDED", "CURRENT ROW"):
-        word = value.upper()
-        return word if word == "CURRENT ROW" else f"{word} {str(side).upper()}"
+        return Bound(value.upper() if value.upper() == "CURRENT ROW" else str(side).upper())
     number = _offset(value)
     if number is None or kind == "RANGE" or str(side).upper() not in ("PRECEDING", "FOLLOWING"):
         raise compiler.source.refuse(
@@ -150,17 +129,15 @@ def _edge(compiler: Compiler, spec: exp.Expr, name: str, kind: str) -> str:
             spec,
             "ROWS BETWEEN 2 PRECEDING AND CURRENT ROW",
         )
-    return f"{number} {str(side).upper()}"
+    return Bound(str(side).upper(), number)
 
 
 def _offset(value: object) -> int | None:
-    if isinstance(value, exp.Literal) and not value.args.get("is_string") and str(value.this).isdecimal():
-        number = int(value.this)
-        return number if number <= MAX_OFFSET else None
-    return None
+    number = whole_number(value)
+    return number if number is not None and number <= MAX_OFFSET else None
 
 
-def _function(compiler: Compiler, node: exp.Expr, name: str, scope: Scope) -> tuple[Typed, frozenset[str]]:
+def _function(compiler: Compiler, node: exp.Expr, name: str, scope: Scope) -> Typed:
     """Compile the call of a window function, without OVER."""
     if function_name(node) is None:
         raise compiler.source.refuse("this is not a window function", node)
@@ -172,14 +149,14 @@ def _function(compiler: Compiler, node: exp.Expr, name: str, scope: Scope) -> tu
         raise compiler.source.refuse(f"{name} is not supported in this form in a window", node)
     if name in _RANKS:
         _exactly(compiler, node, arguments, 0, 0)
-        return Typed(f"{name.upper()}()", _RANKS[name]), frozenset()
+        return Typed(Call(name.upper(), ()), _RANKS[name])
     if name in _ORDERED:
         return _ordered(compiler, node, name, arguments, inner)
     aggregate = AGGREGATES.get(name)
     if aggregate is None or name in ("any_value", "median"):
         raise compiler.source.refuse(f"{name} is not allowed in a window over private rows", node)
     if name == "count" and (not arguments or isinstance(arguments[0], exp.Star)):
-        return Typed("COUNT(*)", BIGINT), frozenset()
+        return Typed(Aggregate("COUNT"), BIGINT)
     _exactly(compiler, node, arguments, 1, 1)
     value = canonical(compiler.expression(arguments[0], inner)).guarding()
     if not aggregate.accepts(value.type):
@@ -190,7 +167,7 @@ def _function(compiler: Compiler, node: exp.Expr, name: str, scope: Scope) -> tu
             node,
             "CAST it to BIGINT or DECIMAL",
         )
-    return aggregate.form(value, ""), value.reads
+    return aggregate.form(value, distinct=False)
 
 
 def _exactly(compiler: Compiler, node: exp.Expr, arguments: list[exp.Expr], low: int, high: int) -> None:
@@ -198,28 +175,26 @@ def _exactly(compiler: Compiler, node: exp.Expr, arguments: list[exp.Expr], low:
         raise compiler.source.refuse("wrong number of arguments", node)
 
 
-def _ordered(
-    compiler: Compiler, node: exp.Expr, name: str, arguments: list[exp.Expr], scope: Scope
-) -> tuple[Typed, frozenset[str]]:
+def _ordered(compiler: Compiler, node: exp.Expr, name: str, arguments: list[exp.Expr], scope: Scope) -> Typed:
     if name == "row_number":
         _exactly(compiler, node, arguments, 0, 0)
-        return Typed("ROW_NUMBER()", BIGINT), frozenset()
+        return Typed(Call("ROW_NUMBER", ()), BIGINT)
     if name == "ntile":
         _exactly(compiler, node, arguments, 1, 1)
         buckets = _offset(arguments[0])
         if not buckets:
             raise compiler.source.refuse("NTILE takes a positive whole number", node)
-        return Typed(f"NTILE({buckets})", BIGINT), frozenset()
+        return Typed(Call("NTILE", (Constant(buckets, BIGINT),)), BIGINT)
     least = 2 if name == "nth_value" else 1
     _exactly(compiler, node, arguments, least, {"lag": 2, "lead": 2, "nth_value": 2}.get(name, 1))
     value = canonical(compiler.expression(arguments[0], scope)).guarding()
-    sql = value.sql
+    passed = [value.node]
     if len(arguments) == 2:
         offset = _offset(arguments[1])
         if offset is None or (name == "nth_value" and offset == 0):
             raise compiler.source.refuse(f"{name.upper()} takes a whole number here", arguments[1])
-        sql += f", {offset}"
-    return replace(value, sql=f"{name.upper()}({sql})"), value.reads
+        passed.append(Constant(offset, BIGINT))
+    return replace(value, node=Call(name.upper(), tuple(passed)))
 
 
 WINDOW_RULES = (

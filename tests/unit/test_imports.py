@@ -20,7 +20,7 @@ LONGEST = 500
 BASE = {"errors", "privacy", "types"}
 CORE = (
     BASE
-    | {"policy", "noise", "mechanisms", "estimates", "ledger", "language", "analysis", "engines"}
+    | {"policy", "noise", "mechanisms", "estimates", "ledger", "language", "tree", "analysis", "engines"}
     | {"answers", "checked", "database", "exclusive", "info", "prepared", "release", "running", "versions"}
 )
 
@@ -35,8 +35,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     # The core, in the order in which a statement passes through it.
     "policy": {"errors", "privacy", "types"},
     "language": {"errors", "privacy", "types"},
-    "analysis": {"errors", "privacy", "types", "language", "policy"},
-    "engines": {"errors", "exclusive", "order", "types", "policy", "language", "analysis"},
+    "tree": {"errors", "types", "language"},
+    "analysis": {"errors", "privacy", "types", "language", "policy", "tree"},
+    "engines": {"errors", "exclusive", "order", "types", "policy", "language", "tree", "analysis"},
     "noise": {"privacy"},
     "estimates": {"privacy"},
     "mechanisms": {"estimates", "noise", "order", "privacy"},

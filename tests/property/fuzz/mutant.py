@@ -48,7 +48,7 @@ class Mutant:
 
 def without_second_guard(patch: pytest.MonkeyPatch) -> None:
     """Write every expression without the TRY around what it computes."""
-    patch.setattr(Typed, "guarded", property(lambda self: self.guard.of if self.guard else self.sql))
+    patch.setattr(Typed, "guarded_node", property(lambda self: self.node))
 
 
 @cache

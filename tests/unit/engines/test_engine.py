@@ -7,6 +7,7 @@ import datetime
 import os
 import signal
 import threading
+from dataclasses import FrozenInstanceError, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -284,15 +285,17 @@ def test_settings_are_pinned_and_python_values_no_tables(opened: Callable[..., O
 
 def test_only_what_the_analysis_sealed_is_counted(opened: Callable[..., Opened]) -> None:
     made = opened(VISITS.format(source="visits.csv"), {"visits.csv": CSV})
+    compiled = made.compiled(PAGES)
     with pytest.raises(InternalError):
         made.engine.count("SELECT 1 AS n0")  # type: ignore[arg-type]  # that is the test
     with pytest.raises(InternalError):
-        CompiledQuery("SELECT 1 AS n0", (), 1, (), False, None, object())
+        CompiledQuery(compiled.query, "SELECT 1 AS n0", (), 1, (), False, None, object())
     with pytest.raises(InternalError):
         PublicOrder(object())
-    compiled = made.compiled(PAGES)
-    with pytest.raises(InternalError):
-        compiled.sql = "SELECT 1"
+    with pytest.raises(FrozenInstanceError):
+        compiled.sql = "SELECT 1"  # type: ignore[misc]  # that is the test
+    with pytest.raises(ValueError, match="token"):
+        replace(compiled, sql="SELECT 1")  # type: ignore[call-arg]  # that is the test
 
 
 def test_the_shell_has_no_private_row_and_every_public_one(opened: Callable[..., Opened]) -> None:

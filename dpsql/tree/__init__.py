@@ -1,0 +1,143 @@
+"""The typed query tree: what the analysis builds, and what each engine writes as its own SQL, once.
+
+Nodes are frozen dataclasses: `Expr` an expression, `Query` rows with named columns, `Source` an item of FROM.
+
+====================  ================================================================================
+`Column`              a column of an item of FROM: generated (`t1.c0`), or `stored` in a declared table
+`Constant`            a constant with its Python value; `Interval` and `ListOf` others
+`Paren`               parentheses: no other node writes them around itself
+`Binary`, `Unary`     AND, OR, comparisons, arithmetic; `Not`, `IsNull`, `IsTruth`, `InList`,
+                      `Between`, `Like`
+`Case`                CASE; `Call` a function by its name in DuckDB; `Canonical` one zero and one NaN
+`Cast`                CAST or TRY_CAST; `Try` DuckDB's TRY
+`Apply`               a form of `functions.csv` with arguments; `Argument` their places in its template
+`Element`, `Slice`    a part of a list or text; `Lambda` with its `Parameter`
+`Aggregate`           an aggregate with DISTINCT, ORDER BY, FILTER; `Window` a function with OVER and `Frame`
+`InQuery`             IN of a query; `Exists`; `ScalarQuery` its only value
+`Select`              one SELECT of `Item`s, ordered by `OrderTerm`s; `SetOperation` of two queries
+`Scan`                a declared table; `DomainScan` a declared domain; `Range` whole numbers; `Values`
+`Derived`             a query as an item of FROM; `Join` of two items; `Unnest` of a list
+====================  ================================================================================
+
+``node`` has the base classes and `facts` (columns read, size), ``guards`` the TRY around what could fail,
+``writer`` DuckDB's SQL, ``build`` lists of nodes, ``templates`` the expressions that forms stand for.
+"""
+
+from dpsql.tree.build import columns, conjunction, items
+from dpsql.tree.expressions import (
+    Aggregate,
+    Apply,
+    Argument,
+    Between,
+    Binary,
+    Bound,
+    Call,
+    Canonical,
+    Case,
+    Cast,
+    Column,
+    Constant,
+    Element,
+    Exists,
+    Frame,
+    InList,
+    InQuery,
+    Interval,
+    IsNull,
+    IsTruth,
+    Lambda,
+    Like,
+    ListOf,
+    Not,
+    OrderTerm,
+    Parameter,
+    Paren,
+    ScalarQuery,
+    Slice,
+    Try,
+    Unary,
+    Window,
+)
+from dpsql.tree.guards import guarded, total
+from dpsql.tree.node import OPAQUE, Expr, Facts, Node, Query, Source, facts, mapped, parts, walk
+from dpsql.tree.relations import (
+    DOMAIN_SCHEMA,
+    Derived,
+    DomainScan,
+    Item,
+    Join,
+    Range,
+    Scan,
+    Select,
+    SetOperation,
+    Unnest,
+    Values,
+)
+from dpsql.tree.templates import expanded, template
+from dpsql.tree.writer import duckdb_sql, literal_sql, quote
+
+__all__ = [
+    "DOMAIN_SCHEMA",
+    "OPAQUE",
+    "Aggregate",
+    "Apply",
+    "Argument",
+    "Between",
+    "Binary",
+    "Bound",
+    "Call",
+    "Canonical",
+    "Case",
+    "Cast",
+    "Column",
+    "Constant",
+    "Derived",
+    "DomainScan",
+    "Element",
+    "Exists",
+    "Expr",
+    "Facts",
+    "Frame",
+    "InList",
+    "InQuery",
+    "Interval",
+    "IsNull",
+    "IsTruth",
+    "Item",
+    "Join",
+    "Lambda",
+    "Like",
+    "ListOf",
+    "Node",
+    "Not",
+    "OrderTerm",
+    "Parameter",
+    "Paren",
+    "Query",
+    "Range",
+    "ScalarQuery",
+    "Scan",
+    "Select",
+    "SetOperation",
+    "Slice",
+    "Source",
+    "Try",
+    "Unary",
+    "Unnest",
+    "Values",
+    "Window",
+    "columns",
+    "conjunction",
+    "duckdb_sql",
+    "expanded",
+    "facts",
+    "guarded",
+    "items",
+    "literal_sql",
+    "mapped",
+    "parts",
+    "quote",
+    "template",
+    "total",
+    "walk",
+]
