@@ -1,8 +1,9 @@
-"""Analysis of a private statement: `Statement` and `Policy` to `Plan`, which holds the counting SQL.
+"""Analysis of a private statement: `Statement` and `Policy` to `Plan`, which holds the counting query.
 
 =================  ===========================================================================
 ``analyse``        the analysis of one private statement, from start to end
-``outer_query``    the outermost block: keys, counts (``released``), columns computed from them
+``outer_query``    the outermost block: keys, counts, columns computed from them; ``released`` the
+                   aggregates that may be released, ``groups`` the counting query
 ``selection``      the selection that a statement asks for, from all its spellings (``spellings``)
 ``blocks``         SELECTs in subqueries; ``hoist`` and ``windows`` their windows, ``aggregates`` their
                    GROUP BY, ``setops`` UNION, INTERSECT, EXCEPT; ``tables`` and ``joins`` FROM
@@ -11,7 +12,7 @@
 ``domains``        public domains of keys; ``spans`` those of TIMESTAMP keys
 ``compiler``       the state of one statement's compilation; ``relation`` and ``typed`` the compiled
                    relations and expressions
-``writing``        the counting SQL
+``parsed``         parts of the parser's nodes that several rules read
 ``binder``         the second check: the plan that the engine's binder makes of the SQL
 ``public``         statements over public tables
 =================  ===========================================================================

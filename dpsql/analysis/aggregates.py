@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import TYPE_CHECKING, Protocol
 
 from sqlglot import exp
@@ -83,16 +84,11 @@ def _ordered(sql_type: SqlType) -> bool:
     return sql_type.name not in ("JSON", "INTERVAL", "NULL", "HUGEINT")
 
 
-def _number(sql_type: SqlType) -> bool:
-    return sql_type.numeric
+_number, _integer = attrgetter("numeric"), attrgetter("integer")
 
 
 def _boolean(sql_type: SqlType) -> bool:
     return sql_type == BOOLEAN
-
-
-def _integer(sql_type: SqlType) -> bool:
-    return sql_type.integer
 
 
 AGGREGATES: dict[str, Rule] = {
@@ -280,12 +276,8 @@ def _compiled(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Type
 
 ORDERED = {"first": "FIRST", "last": "LAST", "list": "LIST", "array_agg": "LIST"}
 EXTREME = {
-    "arg_max": "DESC",
-    "max_by": "DESC",
-    "argmax": "DESC",
-    "arg_min": "ASC",
-    "min_by": "ASC",
-    "argmin": "ASC",
+    **dict.fromkeys(("arg_max", "max_by", "argmax"), "DESC"),
+    **dict.fromkeys(("arg_min", "min_by", "argmin"), "ASC"),
 }
 """Aggregates that are a function of the rows once their order is complete."""
 
@@ -373,17 +365,11 @@ def grouped(
         made = column(alias, f"k{i}", key.type)
         made = replace(made, unit=key.unit, domain=key.domain, span=key.column_span())
         group.keys.setdefault(key.node, made)
-    around = source.scope.block
+    around = source.scope.block or Block(owner, source.unit)
     unit = tree.Column(alias, "u") if source.unit is not None else None
     cells = tree.columns(alias, "k", len(keys))
-    block = Block(
-        owner,
-        unit,
-        around.ctes if around is not None else (),
-        around.depth if around is not None else 1,
-        cells,  # with the unit, they identify a group
-        around.named if around is not None else {},
-    )
+    # With the unit, the keys identify a group.
+    block = replace(around, unit=unit, columns=cells, windows=False)
     outer = Scope(compiler.source, intercept=group.lookup, block=block)
     group.around = Scope(compiler.source, intercept=group.inside, block=replace(block, windows=True))
     values = [canonical(compiler.expression(item.node, outer)) for item in items]

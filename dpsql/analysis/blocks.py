@@ -250,7 +250,7 @@ def _project(
         check_arguments(compiler.source, distinct, frozenset())
         _distinct(compiler, node, source, columns)
         merged = True
-        unique.add(frozenset(range(len(columns))) - _unit_places(columns))
+        unique.add(frozenset(i for i, c in enumerate(columns) if c.unit is not UnitRole.EXACT))
     if node.args.get("qualify") is not None:
         if condition is not None:
             raise compiler.source.refuse(
@@ -355,7 +355,3 @@ def _storable(compiler: StatementCompiler, items: list[Item], values: list[Typed
             raise compiler.source.refuse(
                 f"a subquery cannot select a {value.type}", item.node, "CAST it first"
             )
-
-
-def _unit_places(columns: tuple[Column, ...]) -> frozenset[int]:
-    return frozenset(i for i, c in enumerate(columns) if c.unit is UnitRole.EXACT)

@@ -53,9 +53,7 @@ class Hoist:
 
         origins = tuple(o.mapped(moved) for o in source.scope.origins)
         merged = {name: moved(c) for name, c in source.scope.merged.items()}
-        around = source.scope.block
-        if around is None:
-            around = Block(source.owner, source.unit)
+        around = source.scope.block or Block(source.owner, source.unit)
         order = tuple(places.values())
         # With two windows over identical rows, which of them comes first in each window would depend on the
         # physical order of all rows. A row number makes the rows different.

@@ -53,8 +53,8 @@ def combined(compiler: StatementCompiler, node: exp.Expr, left: Relation, right:
         branches.append(Select(listed, Derived(relation.query, alias)))
     unique = frozenset[frozenset[int]]()
     if not everything:
-        units = {i for i, c in enumerate(columns) if c.unit is UnitRole.EXACT}
-        unique = frozenset({frozenset(range(len(columns))) - units})
+        others = frozenset(i for i, c in enumerate(columns) if c.unit is not UnitRole.EXACT)
+        unique = frozenset({others})
     return Relation(SetOperation(branches[0], name, branches[1]), columns, owner, unique)
 
 
