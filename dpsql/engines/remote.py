@@ -16,14 +16,14 @@ from dpsql.engines.duckdb.domains import Domains
 from dpsql.engines.duckdb.sources import Reader, read_source
 from dpsql.engines.protocol import CANCELLED, FAILED, UNCHARGED, Cancelled, Counts
 from dpsql.engines.schema_database import SchemaDatabase
-from dpsql.engines.translate import PublicRelation, TargetColumn, Translated, Untranslatable, translate
 from dpsql.engines.worker import Ending, run
+from dpsql.engines.writer import PublicRelation, TargetColumn, Translated, Untranslatable, translate
 from dpsql.errors import InternalError, OperationalError, PolicyError
 from dpsql.exclusive import OwnerProcess
 from dpsql.policy import CsvSource, DatabaseSource, ParquetSource, UnitColumn
 
 if TYPE_CHECKING:
-    from dpsql.engines.translate import Dialect
+    from dpsql.engines.writer import Dialect
     from dpsql.policy import Policy, Table
     from dpsql.types import SqlType
 

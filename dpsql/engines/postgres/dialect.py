@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, ClassVar
 from uuid import UUID
 
 from dpsql.engines.postgres.forms import FORMS
-from dpsql.engines.translate.dialect import Dialect
-from dpsql.engines.translate.doubles import INTEGERS
-from dpsql.engines.translate.shared import aggregate_call, integer_bounds
-from dpsql.engines.translate.value import Untranslatable, Value, type_family
+from dpsql.engines.writer.dialect import Dialect
+from dpsql.engines.writer.doubles import INTEGERS
+from dpsql.engines.writer.shared import aggregate_call, integer_bounds
+from dpsql.engines.writer.value import Untranslatable, Value, type_family
 from dpsql.types import BIGINT, DOUBLE, HUGEINT, SqlType
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from dpsql.engines.translate.forms import Form
+    from dpsql.engines.writer.forms import Form
 
 __all__ = ["PostgresDialect", "hash_values", "string_literal"]
 
@@ -171,10 +171,6 @@ class PostgresDialect(Dialect):
             return value.sql, value.value_range
         return f"CAST({value.sql} AS {'timestamp' if b == 'M' else 'date'})", value.value_range
 
-    def canonical(self, value: Value) -> Value:
-        """See `Dialect`."""
-        return Value(f"({value.sql} + CAST(0 AS float8))", value.type, value.value_range)
-
     def like(self, value: Value, pattern: Sequence[str | None]) -> str:
         """See `Dialect`."""
         return f"({value.sql} LIKE {string_literal(''.join(_escaped(part) for part in pattern))})"
@@ -183,7 +179,7 @@ class PostgresDialect(Dialect):
         """See `Dialect`."""
         return f"{a} IS {'NOT ' if negated else ''}DISTINCT FROM {b}"
 
-    def aggregate(self, name: str, value: Value, *, distinct: bool, where: str) -> Value:
+    def aggregate(self, name: str, value: Value, *, distinct: bool, tail: str) -> Value:
         """See `Dialect`."""
         letter = type_family(value.type)
         sql_type, value_range, word = value.type, value.value_range, name
@@ -194,8 +190,8 @@ class PostgresDialect(Dialect):
         elif name == "sum" and letter == "N":
             sql_type = SqlType("DECIMAL", 38, value.type.scale)
         elif name == "avg" and letter == "I":
-            top = aggregate_call("SUM", value, distinct=distinct, where=where)
-            bottom = aggregate_call("COUNT", value, distinct=distinct, where=where)
+            top = aggregate_call("SUM", value, distinct=distinct, tail=tail)
+            bottom = aggregate_call("COUNT", value, distinct=distinct, tail=tail)
             sql = f"(CAST({top} AS float8) / NULLIF({bottom}, 0))"
             return Value(sql, DOUBLE, (1e-19, 2.0**63))
         elif name in ("min", "max") and letter == "L":
@@ -206,7 +202,7 @@ class PostgresDialect(Dialect):
             or (name in ("bit_and", "bit_or", "bit_xor") and letter == "I")
         ):
             raise Untranslatable(f"{self.name} does not compute {name} of {value.type} as DuckDB does")
-        return Value(aggregate_call(word, value, distinct=distinct, where=where), sql_type, value_range)
+        return Value(aggregate_call(word, value, distinct=distinct, tail=tail), sql_type, value_range)
 
     def hash_values(self, values: Sequence[Value]) -> str:
         """See `Dialect`."""

@@ -12,7 +12,7 @@ from dpsql.engines.postgres.dialect import PostgresDialect, hash_values
 from dpsql.engines.postgres.guard import Guard
 from dpsql.engines.postgres.schema import columns_of, scan
 from dpsql.engines.remote import RemoteEngine, open_remote
-from dpsql.engines.translate import TargetColumn, Translated, Untranslatable
+from dpsql.engines.writer import TargetColumn, Translated, Untranslatable
 from dpsql.errors import PolicyError
 from dpsql.policy import DatabaseSource
 

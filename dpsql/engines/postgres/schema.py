@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dpsql.engines.postgres.dialect import PostgresDialect
-from dpsql.engines.translate.scans import Cell, build_scan
-from dpsql.engines.translate.shared import integer_bounds
-from dpsql.engines.translate.value import TargetColumn, Untranslatable, Value
+from dpsql.engines.writer.scans import Cell, build_scan
+from dpsql.engines.writer.shared import integer_bounds
+from dpsql.engines.writer.value import TargetColumn, Untranslatable, Value
 from dpsql.types import BOOLEAN, DATE, DOUBLE, TIME, TIMESTAMP, UUID, VARCHAR, SqlType, column_type
 
 if TYPE_CHECKING:

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, ClassVar
 
 from dpsql.engines.spark.forms import FORMS
 from dpsql.engines.spark.text import string_literal
-from dpsql.engines.translate.dialect import Dialect
-from dpsql.engines.translate.doubles import INTEGERS
-from dpsql.engines.translate.shared import aggregate_call, integer_bounds
-from dpsql.engines.translate.value import Untranslatable, Value, type_family
+from dpsql.engines.writer.dialect import Dialect
+from dpsql.engines.writer.doubles import INTEGERS
+from dpsql.engines.writer.shared import aggregate_call, integer_bounds
+from dpsql.engines.writer.value import Untranslatable, Value, type_family
 from dpsql.types import BIGINT, DOUBLE, HUGEINT, SqlType
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from dpsql.engines.translate.forms import Form
+    from dpsql.engines.writer.forms import Form
 
 __all__ = ["SparkDialect"]
 
@@ -123,10 +123,6 @@ class SparkDialect(Dialect):
             return f"CAST({value.sql} AS STRING)", None
         return f"CAST({value.sql} AS {_TYPES[b]})", value.value_range
 
-    def canonical(self, value: Value) -> Value:
-        """See `Dialect`."""
-        return Value(f"({value.sql} + CAST(0 AS DOUBLE))", value.type, value.value_range)
-
     def like(self, value: Value, pattern: Sequence[str | None]) -> str:
         """See `Dialect`; not Spark's LIKE, a regular expression that can take minutes for one row."""
         shape = [p for i, p in enumerate(pattern) if i == 0 or p is not None or pattern[i - 1] is not None]
@@ -158,7 +154,7 @@ class SparkDialect(Dialect):
         """See `Dialect`."""
         return f"{a} <=> {b}" if negated else f"NOT ({a} <=> {b})"
 
-    def aggregate(self, name: str, value: Value, *, distinct: bool, where: str) -> Value:
+    def aggregate(self, name: str, value: Value, *, distinct: bool, tail: str) -> Value:
         """See `Dialect`."""
         letter = type_family(value.type)
         sql_type, value_range = value.type, value.value_range
@@ -166,13 +162,13 @@ class SparkDialect(Dialect):
         if name == "count":
             sql_type, value_range = BIGINT, None
         elif name == "sum" and letter in "IB":
-            total = aggregate_call("SUM", exact, distinct=distinct, where=where)
+            total = aggregate_call("SUM", exact, distinct=distinct, tail=tail)
             return Value(f"CAST({total} AS DECIMAL(38,0))", HUGEINT)
         elif name == "sum" and letter == "N":
             sql_type = SqlType("DECIMAL", 38, value.type.scale)
         elif name == "avg" and letter == "I":
-            top = aggregate_call("SUM", exact, distinct=distinct, where=where)
-            bottom = aggregate_call("COUNT", value, distinct=distinct, where=where)
+            top = aggregate_call("SUM", exact, distinct=distinct, tail=tail)
+            bottom = aggregate_call("COUNT", value, distinct=distinct, tail=tail)
             return Value(f"(CAST({top} AS DOUBLE) / CAST({bottom} AS DOUBLE))", DOUBLE, (1e-19, 2.0**63))
         elif not (
             (name in ("min", "max") and letter in "IBNDSTML")
@@ -180,7 +176,7 @@ class SparkDialect(Dialect):
             or (name in ("bit_and", "bit_or", "bit_xor") and letter == "I")
         ):
             raise Untranslatable(f"{self.name} does not compute {name} of {value.type} as DuckDB does")
-        return Value(aggregate_call(name, value, distinct=distinct, where=where), sql_type, value_range)
+        return Value(aggregate_call(name, value, distinct=distinct, tail=tail), sql_type, value_range)
 
     def hash_values(self, values: Sequence[Value]) -> str:
         """See `Dialect`."""

@@ -16,8 +16,8 @@ from dpsql.engines.spark.connection import open_session, suppress_pyspark_warnin
 from dpsql.engines.spark.dialect import SparkDialect
 from dpsql.engines.spark.guard import check_facts
 from dpsql.engines.spark.schema import columns_of, scan
-from dpsql.engines.translate import PublicRelation, TargetColumn, Translated, Untranslatable
-from dpsql.engines.translate.value import type_family
+from dpsql.engines.writer import PublicRelation, TargetColumn, Translated, Untranslatable
+from dpsql.engines.writer.value import type_family
 
 if TYPE_CHECKING:
     from dpsql.engines.schema_database import SchemaDatabase

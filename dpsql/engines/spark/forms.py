@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dpsql.engines.spark.text import string_literal
-from dpsql.engines.translate.cases import case_table
-from dpsql.engines.translate.doubles import product_range, sum_range
-from dpsql.engines.translate.forms import Form, collect, form
-from dpsql.engines.translate.shared import (
+from dpsql.engines.writer.cases import case_table
+from dpsql.engines.writer.doubles import product_range, sum_range
+from dpsql.engines.writer.forms import Form, collect, form
+from dpsql.engines.writer.shared import (
     SPACES,
     from_year_one,
     same_or_previous_year,
@@ -16,13 +16,13 @@ from dpsql.engines.translate.shared import (
     shifted_years,
     strftime_pattern,
 )
-from dpsql.engines.translate.value import NOT_CONSTANT
+from dpsql.engines.writer.value import NOT_CONSTANT
 from dpsql.types import BIGINT, BOOLEAN, DATE, DOUBLE, HUGEINT, INTEGER, TIMESTAMP, VARCHAR
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dpsql.engines.translate.value import Value
+    from dpsql.engines.writer.value import Value
 
 __all__ = ["FORMS"]
 

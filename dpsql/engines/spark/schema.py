@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dpsql.engines.spark.dialect import SparkDialect
-from dpsql.engines.translate.scans import Cell, build_scan
-from dpsql.engines.translate.value import TargetColumn, Untranslatable, Value
+from dpsql.engines.writer.scans import Cell, build_scan
+from dpsql.engines.writer.value import TargetColumn, Untranslatable, Value
 from dpsql.types import BOOLEAN, DATE, DOUBLE, TIMESTAMP, VARCHAR, SqlType
 
 if TYPE_CHECKING:

@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from sqlglot import exp
 
-from dpsql.engines.translate.value import TargetColumn, Untranslatable, type_family
+from dpsql.engines.writer.value import TargetColumn, Untranslatable, type_family
+from dpsql.tree import Column, Derived, Range, Scan, Unnest, Values, walk
 from dpsql.types import NULL, SqlType, column_type
 
 if TYPE_CHECKING:
     from collections.abc import Collection
+
+    from dpsql.tree import Query
 
 __all__ = ["PublicEvaluator", "PublicRelation", "compute_public", "is_public"]
 
@@ -52,19 +54,15 @@ class PublicRelation:
     columns: tuple[TargetColumn, ...]
 
 
-def is_public(node: exp.Expr, private: Collection[str]) -> bool:
-    """Whether a relation reads no private table and no column of an enclosing query."""
-    inside = {
-        str(n.args["alias"].name) for n in node.find_all(exp.Table, exp.Subquery, exp.Values) if _has_alias(n)
-    }
-    tables = [n for n in node.find_all(exp.Table) if n.db == "main"]
-    if any(t.name in private for t in tables):
-        return False
-    return all(not c.table or c.table in inside for c in node.find_all(exp.Column))
-
-
-def _has_alias(node: exp.Expr) -> bool:
-    return node.args.get("alias") is not None
+def is_public(query: Query, private: Collection[str]) -> bool:
+    """Whether a query reads no private table and no column of an enclosing query."""
+    nodes = list(walk(query))
+    inside = {node.alias for node in nodes if isinstance(node, Scan | Derived | Values | Range | Unnest)}
+    return not any(
+        (isinstance(node, Scan) and node.table in private)
+        or (isinstance(node, Column) and node.table and node.table not in inside)
+        for node in nodes
+    )
 
 
 def compute_public(schema_database: PublicEvaluator, name: str, sql: str) -> PublicRelation:

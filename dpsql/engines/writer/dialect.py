@@ -7,13 +7,14 @@ from abc import ABC, abstractmethod
 from decimal import Decimal
 from typing import TYPE_CHECKING, ClassVar
 
-from dpsql.engines.translate.value import Value, type_family
+from dpsql.engines.writer.value import Value, type_family
+from dpsql.types import DOUBLE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from dpsql.engines.translate.forms import Form
-    from dpsql.engines.translate.value import TargetColumn
+    from dpsql.engines.writer.forms import Form
+    from dpsql.engines.writer.value import TargetColumn
     from dpsql.types import SqlType
 
 __all__ = ["Dialect"]
@@ -54,9 +55,10 @@ class Dialect(ABC):
     def cast(self, value: Value, sql_type: SqlType) -> Value:
         """Write a conversion with the results of DuckDB's TRY_CAST: NULL instead of an error."""
 
-    @abstractmethod
     def canonical(self, value: Value) -> Value:
         """Write a DOUBLE so that equal values have identical bits."""
+        zero = f"CAST(0 AS {self.type_name(DOUBLE)})"
+        return Value(f"({value.sql} + {zero})", value.type, value.value_range, one_zero=True)
 
     @abstractmethod
     def like(self, value: Value, pattern: Sequence[str | None]) -> str:
@@ -67,8 +69,8 @@ class Dialect(ABC):
         """Write IS [NOT] DISTINCT FROM."""
 
     @abstractmethod
-    def aggregate(self, name: str, value: Value, *, distinct: bool, where: str) -> Value:
-        """Write an aggregate that does not depend on the order of rows; `where` is its FILTER or empty."""
+    def aggregate(self, name: str, value: Value, *, distinct: bool, tail: str) -> Value:
+        """Write an aggregate that does not depend on the order of rows; `tail` is its FILTER and OVER."""
 
     @abstractmethod
     def hash_values(self, values: Sequence[Value]) -> str:

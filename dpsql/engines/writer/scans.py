@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dpsql.engines.protocol import Untranslatable
-from dpsql.engines.translate.value import TargetColumn
+from dpsql.engines.writer.value import TargetColumn
 from dpsql.errors import PolicyError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dpsql.engines.translate.value import Value
+    from dpsql.engines.writer.value import Value
     from dpsql.policy import Table
     from dpsql.types import SqlType
 

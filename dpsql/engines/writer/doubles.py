@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dpsql.engines.translate.value import Value
+    from dpsql.engines.writer.value import Value
 
 __all__ = ["INTEGERS", "product_range", "quotient_range", "sum_range"]
 

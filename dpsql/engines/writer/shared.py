@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from dpsql.engines.translate.value import Untranslatable
+from dpsql.engines.writer.value import Untranslatable
 from dpsql.types import HUGEINT, SqlType
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dpsql.engines.translate.value import Value
+    from dpsql.engines.writer.value import Value
 
 __all__ = [
     "SPACES",
@@ -29,9 +29,9 @@ SPACES = "".join(map(chr, [0x20, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x202F, 0
 """The characters that DuckDB's trim removes: Unicode's space separators."""
 
 
-def aggregate_call(name: str, value: Value, *, distinct: bool, where: str) -> str:
+def aggregate_call(name: str, value: Value, *, distinct: bool, tail: str) -> str:
     """Write a call of an aggregate function that has the same name in every engine."""
-    return f"{name}({'DISTINCT ' if distinct else ''}{value.sql}){where}"
+    return f"{name}({'DISTINCT ' if distinct else ''}{value.sql}){tail}"
 
 
 def integer_bounds(sql_type: SqlType) -> tuple[int, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from dpsql.engines.translate.value import NOT_CONSTANT, Untranslatable, Value, type_family
+from dpsql.engines.writer.value import NOT_CONSTANT, Untranslatable, Value, type_family
 from dpsql.types import SqlType
 
 __all__ = ["Form", "RangeRule", "collect", "fits", "form"]
