@@ -8,7 +8,7 @@ from dpsql.engines.duckdb.sources import Reader, declared_columns
 from dpsql.engines.postgres import rows
 from dpsql.engines.postgres.catalog import find_table
 from dpsql.engines.postgres.connection import Connection
-from dpsql.engines.postgres.dialect import PostgresDialect, hash_values
+from dpsql.engines.postgres.dialect import PostgresDialect
 from dpsql.engines.postgres.guard import Guard
 from dpsql.engines.postgres.schema import columns_of, scan
 from dpsql.engines.remote import RemoteEngine, open_remote
@@ -80,7 +80,7 @@ class PostgresEngine(RemoteEngine):
 
     def checksum(self, cells: list[str]) -> str:
         """See `RemoteEngine`."""
-        return f"bit_xor({hash_values(cells)})"
+        return f"bit_xor({self.dialect.hash_values(cells)})"
 
     def stop(self) -> None:
         """See `RemoteEngine`."""

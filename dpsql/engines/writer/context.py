@@ -100,8 +100,9 @@ class Writer:
         return self._typed(value, sql_type)
 
     def _typed(self, value: object, sql_type: SqlType) -> Value:
-        sql = self.dialect.null(sql_type) if value is None else self.dialect.constant(value, sql_type)
-        return Value(sql, sql_type, constant_range(value), value, one_zero=True)
+        return Value(
+            self.dialect.constant(value, sql_type), sql_type, constant_range(value), value, one_zero=True
+        )
 
     def form(self, name: str, values: list[Value]) -> Value:
         """Write a function call or operator by the dialect's first form that takes these arguments."""

@@ -51,7 +51,7 @@ def condition(work: Writer, node: Expr, scope: ColumnScope) -> str:
     """Write a BOOLEAN expression."""
     value = work.expression(node, scope)
     if value.type == NULL:
-        return work.dialect.null(BOOLEAN)
+        return work.dialect.constant(None, BOOLEAN)
     if value.type != BOOLEAN:
         raise work.refuse("a condition that is not BOOLEAN")
     return value.sql
@@ -100,7 +100,9 @@ def _binary(work: Writer, node: tree.Binary, scope: ColumnScope) -> Value:
         if missing:
             raise work.refuse("IS DISTINCT FROM NULL")
         return Value(f"({work.dialect.is_distinct(left.sql, right.sql, negated=_DISTINCT[word])})", BOOLEAN)
-    return Value(work.dialect.null(BOOLEAN) if missing else f"({left.sql} {word} {right.sql})", BOOLEAN)
+    return Value(
+        work.dialect.constant(None, BOOLEAN) if missing else f"({left.sql} {word} {right.sql})", BOOLEAN
+    )
 
 
 def _between(work: Writer, node: tree.Between, scope: ColumnScope) -> Value:
@@ -145,7 +147,7 @@ def _cast(work: Writer, node: tree.Cast, scope: ColumnScope) -> Value:
     if node.type == JSON:
         raise work.refuse("a conversion to JSON")
     if value.type == NULL:
-        return Value(work.dialect.null(node.type), node.type, constant=None)
+        return Value(work.dialect.constant(None, node.type), node.type, constant=None)
     if value.type == node.type:
         return value
     return replace(work.dialect.cast(value, node.type), one_zero=True)
@@ -257,7 +259,7 @@ def _call(work: Writer, node: tree.Call, scope: ColumnScope) -> Value:
             check_comparable(work, *values)
             return values[0].with_sql(f"NULLIF({values[0].sql}, {values[1].sql})")
         case "hash" if len(values) > 1:  # samples the groups that a unit keeps; its value is not released
-            return Value(work.dialect.hash_values(values), BIGINT)
+            return Value(work.dialect.hash_values([v.sql for v in values]), BIGINT)
         case "concat":
             return _concat(work, values)
     return work.form(name, values)

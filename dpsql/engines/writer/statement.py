@@ -45,7 +45,7 @@ def translate(
     cache: dict[str, PublicRelation],
 ) -> Translated:
     """Write a compiled query; raises `Untranslatable`. No private row is read."""
-    translated = write(compiled.query, dialect, schema_database, private, cache)  # type: ignore[attr-defined]  soon
+    translated = write(compiled.query, dialect, schema_database, private, cache)
     wanted = [f"k{i}" for i in range(len(compiled.keys))] + [f"n{i}" for i in range(compiled.counts)]
     if [c.name for c in translated.columns] != wanted:
         raise Untranslatable("the translated statement has other columns")
