@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Protocol
 
 from sqlglot import exp
 
+from dpsql import tree
 from dpsql.analysis.coerce import cast
 from dpsql.analysis.domains import with_domain
 from dpsql.analysis.expressions import canonical, check_arguments, function_name, predicate
-from dpsql.analysis.relation import Block, Column, Relation, Scope, fold
+from dpsql.analysis.relation import Block, Column, Relation, Scope, fold, select_list
 from dpsql.analysis.typed import Typed, UnitRole, column
 from dpsql.errors import QueryRefused
-from dpsql.tree import Aggregate, Binary, Case, Cast, Constant, IsNull, OrderTerm, Paren
-from dpsql.types import BIGINT, BOOLEAN, DOUBLE, SqlType
+from dpsql.tree import Aggregate, Binary, Case, Cast, Constant, Derived, IsNull, OrderTerm, Paren, Select
+from dpsql.types import BIGINT, BOOLEAN, DOUBLE, INTEGER, SqlType
 
 if TYPE_CHECKING:
     from dpsql.analysis.compiler import StatementCompiler
@@ -197,8 +198,8 @@ class Group:
     inner: Scope
     items: list[Item]
     alias: str
-    keys: dict[str, Typed] = field(default_factory=dict)
-    """Compiled text of a key to its column in the grouped relation."""
+    keys: dict[Expr, Typed] = field(default_factory=dict)
+    """The compiled keys, each with its column in the grouped relation."""
     aggregates: list[Typed] = field(default_factory=list)
     windows: list[Typed] = field(default_factory=list)
     around: Scope | None = None
@@ -223,8 +224,8 @@ class Group:
             if isinstance(node, exp.Column):
                 raise
             return None  # it may name an aggregate by its alias: its parts are looked up one by one
-        if canonical(value).sql in self.keys:
-            return self.keys[canonical(value).sql]
+        if canonical(value).node in self.keys:
+            return self.keys[canonical(value).node]
         if isinstance(node, exp.Column):
             raise self.compiler.source.refuse(
                 f"{node.name} is neither a group key nor inside an aggregate", node
@@ -364,7 +365,7 @@ def _filtered(node: Expr, where: Expr | None) -> Expr:
 
 
 def grouped(
-    compiler: StatementCompiler, node: exp.Select, source: From, where: str, items: list[Item]
+    compiler: StatementCompiler, node: exp.Select, source: From, where: Expr | None, items: list[Item]
 ) -> Relation:
     """Compile a grouped block: the groups, then the select list, HAVING and QUALIFY over them."""
     owner = source.owner
@@ -386,57 +387,60 @@ def grouped(
     for i, key in enumerate(keys):
         made = column(alias, f"k{i}", key.type)
         made = replace(made, unit=key.unit, domain=key.domain, span=key.column_span())
-        group.keys.setdefault(key.sql, made)
+        group.keys.setdefault(key.node, made)
     around = source.scope.block
+    unit = tree.Column(alias, "u") if source.unit is not None else None
+    cells = tree.columns(alias, "k", len(keys))
     block = Block(
         owner,
-        f"{alias}.u" if source.unit else None,
+        unit,
         around.ctes if around is not None else (),
         around.depth if around is not None else 1,
-        tuple(f"{alias}.k{i}" for i in range(len(keys))),  # with the unit, they identify a group
+        cells,  # with the unit, they identify a group
         around.named if around is not None else {},
     )
     outer = Scope(compiler.source, intercept=group.lookup, block=block)
     group.around = Scope(compiler.source, intercept=group.inside, block=replace(block, windows=True))
     values = [canonical(compiler.expression(item.node, outer)) for item in items]
-    having = ""
-    if node.args.get("having") is not None:
-        having = f" WHERE {predicate(compiler, node.args['having'].this, outer).guarded}"
-    qualify = ""
-    if node.args.get("qualify") is not None:
-        qualify = f" WHERE {predicate(compiler, node.args['qualify'].this, outer).guarded}"
-    if f"{alias}.w" in having:
+    windows = len(group.windows)
+    having = _condition(compiler, node, "having", outer)
+    if len(group.windows) > windows:
         raise compiler.source.refuse(
             "a window function is allowed in QUALIFY, not in HAVING", node.args["having"]
         )
-    parts = [*([f"{source.unit} AS u"] if source.unit else [])]
-    parts += [f"{k.guarded} AS k{i}" for i, k in enumerate(keys)]
-    parts += [f"{canonical(a).sql} AS a{i}" for i, a in enumerate(group.aggregates)]
+    qualify = _condition(compiler, node, "qualify", outer)
+    by = select_list(source.unit, "k", (k.guarded_node for k in keys))
     # Keys are written by place: the engine reads a key that is an integer constant as a place.
-    by = ", ".join(str(i + 1) for i in range(len(keys) + (1 if source.unit else 0)))
-    inner = f"SELECT {', '.join(parts)} FROM {source.sql}{where}" + (f" GROUP BY {by}" if by else "")
-    hidden = f"{alias}.u AS u, " if source.unit else ""
-    listed = ", ".join(f"{v.guarded} AS c{i}" for i, v in enumerate(values))
+    places = tuple(Constant(i + 1, INTEGER) for i in range(len(by)))
+    made_of = tree.items("a", (canonical(a).node for a in group.aggregates))
+    query = Select((*by, *made_of), source.source, where, group=places)
     columns = tuple(
         Column(i.name, v.type, v.unit, v.domain, span=v.column_span())
         for i, v in zip(items, values, strict=True)
     )
-    sql = f"SELECT {hidden}{listed} FROM ({inner}) AS {alias}{having}"
-    if group.windows or qualify:
+    condition = having
+    if group.windows or qualify is not None:
         # HAVING first, then the windows over what it left, then QUALIFY: the same alias names each level.
-        kept = [*([f"{alias}.u AS u"] if source.unit else [])]
-        kept += [f"{alias}.k{i} AS k{i}" for i in range(len(keys))]
-        kept += [f"{alias}.a{i} AS a{i}" for i in range(len(group.aggregates))]
-        kept += [f"{canonical(w).sql} AS w{i}" for i, w in enumerate(group.windows)]
-        level = f"SELECT {', '.join(kept)} FROM ({inner}) AS {alias}{having}"
-        sql = f"SELECT {hidden}{listed} FROM ({level}) AS {alias}{qualify}"
-    return Relation(sql, columns, owner, _unique(keys, group, values))
+        kept = select_list(unit, "k", cells)
+        kept += tree.items("a", tree.columns(alias, "a", len(group.aggregates)))
+        kept += tree.items("w", (canonical(w).node for w in group.windows))
+        query = Select(kept, Derived(query, alias), having)
+        condition = qualify
+    listed = select_list(unit, "c", (v.guarded_node for v in values))
+    query = Select(listed, Derived(query, alias), condition)
+    return Relation(query, columns, owner, _unique(keys, group, values))
+
+
+def _condition(compiler: StatementCompiler, node: exp.Select, clause: str, scope: Scope) -> Expr | None:
+    """Compile HAVING or QUALIFY over the groups; None without one."""
+    found = node.args.get(clause)
+    return predicate(compiler, found.this, scope).guarded_node if found is not None else None
 
 
 def _unique(keys: list[Typed], group: Group, values: list[Typed]) -> frozenset[frozenset[int]]:
     """Return the unique column set of a grouped block: its keys, if all of them are selected."""
-    places = {v.sql: i for i, v in enumerate(values)}
-    wanted = {group.keys[k.sql].sql for k in keys if k.unit is not UnitRole.EXACT}
-    if all(name in places for name in wanted):
-        return frozenset({frozenset(places[name] for name in wanted)})
+    places = {v.node: i for i, v in enumerate(values)}
+    wanted = {group.keys[k.node].node for k in keys if k.unit is not UnitRole.EXACT}
+    if all(key in places for key in wanted):
+        return frozenset({frozenset(places[key] for key in wanted)})
     return frozenset()

@@ -10,17 +10,18 @@ from sqlglot import exp
 from dpsql.analysis import blocks
 from dpsql.analysis.binder import confirm
 from dpsql.analysis.compiler import StatementCompiler
+from dpsql.analysis.groups import all_groups, largest_groups, one_group
 from dpsql.analysis.outer_query import OuterQuery, outer_query
 from dpsql.analysis.plan import Plan, max_candidates, seal
 from dpsql.analysis.relation import fold
 from dpsql.analysis.rules import RULES_BY_NODE
-from dpsql.analysis.writing import all_groups, largest_groups, one_group
 from dpsql.language import AboveThreshold, AllGroups, Options, TopK
 from dpsql.policy import UnitColumn, UnitRow
+from dpsql.tree import duckdb_sql
 
 if TYPE_CHECKING:
     from dpsql.analysis.catalog import Catalog
-    from dpsql.analysis.writing import Written
+    from dpsql.analysis.groups import CountingQuery
     from dpsql.language import Query
     from dpsql.policy import Policy
 
@@ -52,15 +53,17 @@ def _analyse(query: Query, policy: Policy, catalog: Catalog, options: Options) -
     block = outer_query(compiler, query)
     _unit_option(query, policy, options, compiler)
     size = _domain_size(compiler, query, block, options)
-    written = _text(block, options)
-    counts_only = confirm(catalog, written.sql, policy)
+    counting = _counting(block, options)
+    sql = duckdb_sql(counting.query)
+    counts_only = confirm(catalog, sql, policy)
     compiled = seal(
-        written.sql,
+        counting.query,
+        sql,
         tuple(k.type for k in block.keys),
         len(block.counts),
         tuple(sorted(compiler.used)),
         counts_only=counts_only,
-        ordered=written.ordered,
+        ordered=counting.ordered,
     )
     origins = " x ".join(dict.fromkeys(d.origin for d in block.domains if d is not None))
     owner = block.source.owner
@@ -98,8 +101,8 @@ def _unit_option(query: Query, policy: Policy, options: Options, compiler: State
         )
 
 
-def _text(block: OuterQuery, options: Options) -> Written:
-    """Write the counting SQL in the form its selection needs."""
+def _counting(block: OuterQuery, options: Options) -> CountingQuery:
+    """Build the counting query in the form its selection needs."""
     domains = [d for d in block.domains if d is not None]
     if not block.keys:
         return one_group(block.rows)
@@ -153,7 +156,7 @@ def _domain_size(
     size = 1
     for domain in block.domains:
         if domain is not None:
-            size *= compiler.catalog.count(domain.sql)
+            size *= compiler.catalog.count(duckdb_sql(domain.query))
         if size > MAX_DOMAIN:
             raise query.source.refuse(
                 f"the keys have more than {MAX_DOMAIN:,} groups in their domains together",
@@ -168,7 +171,7 @@ def _refuse_whole_time(query: Query, block: OuterQuery, place: int, key: str) ->
     """Refuse a key over a TIMESTAMP whose values in the declared range are too many for a domain."""
     for origin in block.source.scope.origins:
         for name, column in zip(origin.names, origin.columns, strict=True):
-            if column.span is not None and column.sql in block.keys[place].reads:
+            if column.span is not None and column.reads <= block.keys[place].reads:
                 raise query.source.refuse(
                     f"{name} has a declared range of days, and {key} has too many values in it",
                     query.tree.args.get("group"),

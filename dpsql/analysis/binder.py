@@ -19,7 +19,12 @@ if TYPE_CHECKING:
 
 __all__ = ["confirm"]
 
-FUNCTIONS = frozenset(
+
+def _words(table: str) -> frozenset[str]:
+    return frozenset(table.split())
+
+
+FUNCTIONS = _words(
     """
     != !~~ !~~* % & * + - / // < <= = > >= >> ^@ abs acos acosh age array_extract array_length ascii
     asin asinh atan atan2 atanh avg bit_and bit_count bit_length bit_or bit_xor bool_and bool_or cbrt
@@ -42,80 +47,36 @@ FUNCTIONS = frozenset(
     regexp_replace regexp_extract_all string_split_regex time_bucket lpad rpad
     concat_ws json_exists json_type json_array_length json_keys list_slice array_slice overlay datetrunc
     str_split_regex regexp_split_to_array like_escape ilike_escape not_like_escape not_ilike_escape
-    """.split()  # noqa: SIM905  a table of words, read as one
+    """
 ) | {"IS DISTINCT FROM", "IS NOT DISTINCT FROM"}
 """Every engine function that a listed form or a rule may bind to."""
 
 
-EXPRESSIONS = frozenset(
-    {
-        "BOUND_AGGREGATE",
-        "BOUND_BETWEEN",
-        "BOUND_CASE",
-        "BOUND_COLUMN_REF",
-        "BOUND_CONJUNCTION",
-        "BOUND_CONSTANT",
-        "BOUND_FUNCTION",
-        "BOUND_LAMBDA",
-        "BOUND_OPERATOR",
-        "BOUND_REF",
-        "BOUND_SUBQUERY",
-        "BOUND_UNNEST",
-        "BOUND_WINDOW",
-    }
+EXPRESSIONS = _words(
+    """
+    BOUND_AGGREGATE BOUND_BETWEEN BOUND_CASE BOUND_COLUMN_REF BOUND_CONJUNCTION BOUND_CONSTANT
+    BOUND_FUNCTION BOUND_LAMBDA BOUND_OPERATOR BOUND_REF BOUND_SUBQUERY BOUND_UNNEST BOUND_WINDOW
+    """
 )
-OPERATORS = frozenset(
-    {
-        "COMPARE_IN",
-        "OPERATOR_COALESCE",
-        "OPERATOR_IS_NOT_NULL",
-        "OPERATOR_IS_NULL",
-        "OPERATOR_NOT",
-        "OPERATOR_TRY",
-    }
+OPERATORS = _words(
+    """
+    COMPARE_IN OPERATOR_COALESCE OPERATOR_IS_NOT_NULL OPERATOR_IS_NULL OPERATOR_NOT OPERATOR_TRY
+    """
 )
-WINDOWS = frozenset(
-    {
-        "WINDOW_AGGREGATE",
-        "WINDOW_CUME_DIST",
-        "WINDOW_FIRST_VALUE",
-        "WINDOW_LAG",
-        "WINDOW_LAST_VALUE",
-        "WINDOW_LEAD",
-        "WINDOW_NTH_VALUE",
-        "WINDOW_NTILE",
-        "WINDOW_PERCENT_RANK",
-        "WINDOW_RANK",
-        "WINDOW_RANK_DENSE",
-        "WINDOW_ROW_NUMBER",
-    }
+WINDOWS = _words(
+    """
+    WINDOW_AGGREGATE WINDOW_CUME_DIST WINDOW_FIRST_VALUE WINDOW_LAG WINDOW_LAST_VALUE WINDOW_LEAD
+    WINDOW_NTH_VALUE WINDOW_NTILE WINDOW_PERCENT_RANK WINDOW_RANK WINDOW_RANK_DENSE WINDOW_ROW_NUMBER
+    """
 )
-PLANS = frozenset(
-    {
-        "LOGICAL_AGGREGATE_AND_GROUP_BY",
-        "LOGICAL_ANY_JOIN",
-        "LOGICAL_COMPARISON_JOIN",
-        "LOGICAL_CROSS_PRODUCT",
-        "LOGICAL_CTE_REF",
-        "LOGICAL_DELIM_GET",
-        "LOGICAL_DELIM_JOIN",
-        "LOGICAL_DEPENDENT_JOIN",
-        "LOGICAL_DISTINCT",
-        "LOGICAL_DUMMY_SCAN",
-        "LOGICAL_EXPRESSION_GET",
-        "LOGICAL_FILTER",
-        "LOGICAL_GET",
-        "LOGICAL_EMPTY_RESULT",
-        "LOGICAL_EXCEPT",
-        "LOGICAL_INTERSECT",
-        "LOGICAL_LIMIT",
-        "LOGICAL_MATERIALIZED_CTE",
-        "LOGICAL_ORDER_BY",
-        "LOGICAL_PROJECTION",
-        "LOGICAL_UNION",
-        "LOGICAL_UNNEST",
-        "LOGICAL_WINDOW",
-    }
+PLANS = _words(
+    """
+    LOGICAL_AGGREGATE_AND_GROUP_BY LOGICAL_ANY_JOIN LOGICAL_COMPARISON_JOIN LOGICAL_CROSS_PRODUCT
+    LOGICAL_CTE_REF LOGICAL_DELIM_GET LOGICAL_DELIM_JOIN LOGICAL_DEPENDENT_JOIN LOGICAL_DISTINCT
+    LOGICAL_DUMMY_SCAN LOGICAL_EXPRESSION_GET LOGICAL_FILTER LOGICAL_GET LOGICAL_EMPTY_RESULT
+    LOGICAL_EXCEPT LOGICAL_INTERSECT LOGICAL_LIMIT LOGICAL_MATERIALIZED_CTE LOGICAL_ORDER_BY
+    LOGICAL_PROJECTION LOGICAL_UNION LOGICAL_UNNEST LOGICAL_WINDOW
+    """
 )
 _DIGITS = {
     "TINYINT": 3,
@@ -136,20 +97,12 @@ _PLAIN_EXPRESSIONS = frozenset(
     {"BOUND_BETWEEN", "BOUND_CASE", "BOUND_COLUMN_REF", "BOUND_CONJUNCTION", "BOUND_CONSTANT", "BOUND_REF"}
 )
 _PLAIN_OPERATORS = OPERATORS - {"OPERATOR_TRY"}
-_PLAIN_PLANS = frozenset(
-    {
-        "LOGICAL_AGGREGATE_AND_GROUP_BY",
-        "LOGICAL_COMPARISON_JOIN",
-        "LOGICAL_CROSS_PRODUCT",
-        "LOGICAL_DISTINCT",
-        "LOGICAL_DUMMY_SCAN",
-        "LOGICAL_EXPRESSION_GET",
-        "LOGICAL_FILTER",
-        "LOGICAL_GET",
-        "LOGICAL_LIMIT",
-        "LOGICAL_ORDER_BY",
-        "LOGICAL_PROJECTION",
-    }
+_PLAIN_PLANS = _words(
+    """
+    LOGICAL_AGGREGATE_AND_GROUP_BY LOGICAL_COMPARISON_JOIN LOGICAL_CROSS_PRODUCT LOGICAL_DISTINCT
+    LOGICAL_DUMMY_SCAN LOGICAL_EXPRESSION_GET LOGICAL_FILTER LOGICAL_GET LOGICAL_LIMIT LOGICAL_ORDER_BY
+    LOGICAL_PROJECTION
+    """
 )
 
 
@@ -180,19 +133,18 @@ class _PlanChecker:
         self.tables = tables
         self.counts_only = True
 
-    def visit(self, node: object) -> None:
-        if isinstance(node, list):
-            for part in node:
-                self.visit(part)
-            return
-        if not isinstance(node, dict):
-            return
-        if "expression_class" in node:
-            self.expression(node)
-        elif isinstance(node.get("type"), str) and str(node["type"]).startswith("LOGICAL_"):
-            self.plan(node)
-        for part in node.values():
-            self.visit(part)
+    def visit(self, plan: object) -> None:
+        waiting = [plan]
+        while waiting:
+            node = waiting.pop()
+            if isinstance(node, list):
+                waiting += node
+            elif isinstance(node, dict):
+                if "expression_class" in node:
+                    self.expression(node)
+                elif isinstance(node.get("type"), str) and str(node["type"]).startswith("LOGICAL_"):
+                    self.plan(node)
+                waiting += node.values()
 
     def plan(self, node: dict[str, Any]) -> None:
         kind = node["type"]

@@ -8,19 +8,23 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from dpsql.analysis import aggregates
-from dpsql.analysis.domains import with_domain
+from dpsql.analysis.domains import distinct_values, with_domain
 from dpsql.analysis.expressions import canonical, check_arguments, function_name, predicate
 from dpsql.analysis.hoist import Hoist
 from dpsql.analysis.joins import from_clause
-from dpsql.analysis.relation import Block, Column, Cte, Item, Relation, Scope, fold
+from dpsql.analysis.relation import Block, Column, Cte, Item, Relation, Scope, fold, select_list
 from dpsql.analysis.setops import combined
-from dpsql.analysis.typed import KeyDomain, Typed, UnitRole
+from dpsql.analysis.typed import Typed, UnitRole
 from dpsql.language import MARK
-from dpsql.tree import TextQuery
+from dpsql.tree import Binary, Constant, Derived, OrderTerm, Paren, Select
+from dpsql.tree import columns as columns_of
+from dpsql.tree import items as items_of
+from dpsql.types import INTEGER
 
 if TYPE_CHECKING:
     from dpsql.analysis.compiler import StatementCompiler
     from dpsql.analysis.relation import From
+    from dpsql.tree import Expr
 
 __all__ = ["expand", "query", "with_ctes"]
 
@@ -114,7 +118,7 @@ def _select(compiler: StatementCompiler, node: exp.Select, outer: tuple[Cte, ...
     ctes = with_ctes(compiler, node, outer)
     source = from_clause(compiler, node, ctes, depth)
     named = {fold(w.name): w for w in node.args.get("windows") or ()}
-    columns = tuple(c.sql for o in source.scope.origins for c in o.columns)
+    columns = tuple(c.node for o in source.scope.origins for c in o.columns)
     block = Block(source.owner, source.unit, ctes, depth, columns, named)
     source.scope.block = block
     where = _where(compiler, node, source)
@@ -173,28 +177,20 @@ def _limited(
     order = node.args.get("order")
     if order is None:
         raise compiler.source.refuse("LIMIT without ORDER BY may keep any rows", limit, "ORDER BY ... LIMIT")
+    cells = columns_of("l", "c", len(relation.columns))
     terms = []
     for term in order.expressions:
         check_arguments(compiler.source, term, frozenset({"this", "desc", "nulls_first"}))
         place = _item_place(compiler, term.this, items)
         nulls = "FIRST" if term.args.get("nulls_first") else "LAST"
-        terms.append(f"l.c{place} {'DESC' if term.args.get('desc') else 'ASC'} NULLS {nulls}")
-    listed = [f"l.c{i}" for i in range(len(relation.columns))]
+        terms.append(OrderTerm(cells[place], "DESC" if term.args.get("desc") else "ASC", nulls))
     # The order is total: which rows are kept must not depend on the order in which they are read.
-    total = ", ".join([*terms, *listed])
-    sql = f"SELECT {', '.join(f'{c} AS c{i}' for i, c in enumerate(listed))} FROM ({relation.sql}) AS l"
-    limited = f"{sql} ORDER BY {total} LIMIT {int(count.this)}"
-    domains = tuple(
-        replace(
-            c,
-            domain=KeyDomain(
-                TextQuery(f"SELECT DISTINCT l.c{i} AS v FROM ({limited}) AS l WHERE l.c{i} IS NOT NULL"),
-                origin="a public subquery",
-            ),
-        )
-        for i, c in enumerate(relation.columns)
-    )
-    return Relation(limited, domains, None, relation.unique)
+    total = (*terms, *(OrderTerm(c) for c in cells))
+    rows = Derived(relation.query, "l")
+    limited = Select(items_of("c", cells), rows, order=total, limit=int(count.this))
+    domains = [distinct_values(c, Derived(limited, "l"), "a public subquery") for c in cells]
+    columns = tuple(replace(c, domain=d) for c, d in zip(relation.columns, domains, strict=True))
+    return Relation(limited, columns, None, relation.unique)
 
 
 def _item_place(compiler: StatementCompiler, node: exp.Expr, items: list[Item]) -> int:
@@ -207,15 +203,15 @@ def _item_place(compiler: StatementCompiler, node: exp.Expr, items: list[Item]) 
     raise compiler.source.refuse("ORDER BY names an item of this select list here", node)
 
 
-def _where(compiler: StatementCompiler, node: exp.Select, source: From) -> str:
+def _where(compiler: StatementCompiler, node: exp.Select, source: From) -> Expr | None:
     clause = node.args.get("where")
     if clause is None:
-        return ""
+        return None
     scope = source.scope.copy()
     for item in node.expressions:
         if isinstance(item, exp.Alias) and not aggregates.contains(item.this):
             _alias_if_missing(compiler, item, scope, clause)
-    return f" WHERE {predicate(compiler, clause.this, scope).guarded}"
+    return predicate(compiler, clause.this, scope).guarded_node
 
 
 def _alias_if_missing(compiler: StatementCompiler, item: exp.Alias, scope: Scope, clause: exp.Expr) -> None:
@@ -231,22 +227,22 @@ def _project(
     compiler: StatementCompiler,
     node: exp.Select,
     source: From,
-    where: str,
+    where: Expr | None,
     items: list[Item],
     values: list[Typed],
     scope: Scope,
     hoist: Hoist | None,
 ) -> Relation:
     columns = tuple(
-        Column(i.name, v.type, v.unit, v.domain, v.link if v.reads == {v.sql} else "", v.column_span())
+        Column(i.name, v.type, v.unit, v.domain, v.link if v.is_column else "", v.column_span())
         for i, v in zip(items, values, strict=True)
     )
     _storable(compiler, items, values)
-    listed = ", ".join(f"{v.guarded} AS c{i}" for i, v in enumerate(values))
-    places = {v.sql: i for i, v in reversed(list(enumerate(values)))}
+    places = {v.node: i for i, v in reversed(list(enumerate(values)))}
     facts = hoist.unique if hoist is not None else source.unique
     unique = {frozenset(places[c] for c in names) for names in facts if all(c in places for c in names)}
-    word, condition = "SELECT", ""
+    condition = where if hoist is None else None
+    merged = False
     distinct = node.args.get("distinct")
     if distinct is not None and distinct.args.get("on") is not None and hoist is not None:
         condition, on = _distinct_on(compiler, node, distinct, source, hoist, items)
@@ -254,23 +250,20 @@ def _project(
     elif distinct is not None:
         check_arguments(compiler.source, distinct, frozenset())
         _distinct(compiler, node, source, columns)
-        word = "SELECT DISTINCT"
+        merged = True
         unique.add(frozenset(range(len(columns))) - _unit_places(columns))
     if node.args.get("qualify") is not None:
-        if condition:
+        if condition is not None:
             raise compiler.source.refuse(
                 "DISTINCT ON and QUALIFY together are not supported", node.args["qualify"]
             )
         kept = node.args["qualify"].this
-        condition = f" WHERE {predicate(compiler, kept, scope).guarded}"
+        condition = predicate(compiler, kept, scope).guarded_node
         unique |= _kept(_first_of_each(compiler, kept, scope), places)
-    if hoist is None:
-        hidden = f"{source.unit} AS u, " if source.unit is not None else ""
-        sql = f"{word} {hidden}{listed} FROM {source.sql}{where}"
-    else:
-        hidden = f"{hoist.alias}.u AS u, " if source.unit is not None else ""
-        sql = f"{word} {hidden}{listed} FROM {hoist.sql()}{condition}"
-    return Relation(sql, columns, source.owner, frozenset(unique))
+    unit, rows = (source.unit, source.source) if hoist is None else (hoist.unit, hoist.rows())
+    listed = select_list(unit, "c", (v.guarded_node for v in values))
+    query = Select(listed, rows, condition, distinct=merged)
+    return Relation(query, columns, source.owner, frozenset(unique))
 
 
 def _distinct(
@@ -295,7 +288,7 @@ def _distinct_on(
     source: From,
     hoist: Hoist,
     items: list[Item],
-) -> tuple[str, list[Typed]]:
+) -> tuple[Expr, list[Typed]]:
     """Compile DISTINCT ON as the first row of each partition; all columns complete its ORDER BY."""
     on = distinct.args["on"]
     nodes = on.expressions if isinstance(on, exp.Tuple) else [on]
@@ -317,7 +310,9 @@ def _distinct_on(
     call = exp.Anonymous(this=f"{MARK}row_number", expressions=[])
     window = exp.Window(this=call, partition_by=[n.copy() for n in nodes], order=order.copy())
     first = compiler.expression(window, hoist.scope)
-    return f" WHERE ({first.sql} = 1)", [compiler.expression(n, hoist.scope) for n in nodes]
+    return Paren(Binary("=", first.node, Constant(1, INTEGER))), [
+        compiler.expression(n, hoist.scope) for n in nodes
+    ]
 
 
 def _no_alias(compiler: StatementCompiler, column: exp.Column, scope: Scope, items: list[Item]) -> None:
@@ -345,13 +340,13 @@ def _first_of_each(compiler: StatementCompiler, node: exp.Expr, scope: Scope) ->
     return [compiler.expression(p, scope) for p in node.this.args.get("partition_by") or ()]
 
 
-def _kept(values: list[Typed] | None, places: dict[str, int]) -> set[frozenset[int]]:
+def _kept(values: list[Typed] | None, places: dict[Expr, int]) -> set[frozenset[int]]:
     """Return the places of the partition keys, which are unique together, if all of them are selected."""
     if values is None:
         return set()
     wanted = [v for v in values if v.unit is not UnitRole.EXACT]
-    if all(v.sql in places for v in wanted):
-        return {frozenset(places[v.sql] for v in wanted)}
+    if all(v.node in places for v in wanted):
+        return {frozenset(places[v.node] for v in wanted)}
     return set()
 
 

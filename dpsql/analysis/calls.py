@@ -21,7 +21,7 @@ from dpsql.analysis.expressions import (
 from dpsql.analysis.limits import LONGEST
 from dpsql.analysis.samples import fails_on_samples
 from dpsql.analysis.syntax import lambda_call
-from dpsql.analysis.typed import Literal, Typed
+from dpsql.analysis.typed import Literal, Typed, constant
 from dpsql.tree import Apply, Binary, Call, Case, Cast, Constant, Paren
 from dpsql.types import DATE, JSON, NULL, TIMESTAMP, VARCHAR
 
@@ -47,7 +47,7 @@ def _json(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
         value = cast(value, JSON)
     if value.type != JSON:
         raise compiler.source.refuse(f"{value.type} is not JSON", node, "CAST it to VARCHAR")
-    literal = Typed(Constant(text, VARCHAR), VARCHAR, literal=Literal(text))
+    literal = constant(text, VARCHAR)
     tried = [Typed(Constant(None, NULL), VARCHAR), literal]
     if fails_on_samples(compiler.catalog, "json_extract_string(TRY_CAST({0} AS JSON), {1})", tried):
         raise compiler.source.refuse("this is not a JSON path", node, "note ->> '$.a'")

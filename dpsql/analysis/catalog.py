@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from datetime import date
 
+    from dpsql.tree import Query
     from dpsql.types import SqlType
 
 __all__ = ["Catalog"]
@@ -30,8 +31,8 @@ class Catalog(Protocol):
     def plan(self, sql: str) -> object:
         """Return the engine's own bound plan of a compiled statement, as parsed JSON."""
 
-    def domain(self, table: str, column: str) -> str | None:
-        """Return a SELECT of columns v and o (its order) over a column's declared domain, or None."""
+    def domain(self, table: str, column: str) -> Query | None:
+        """Return a query of columns v and o (its order) over a column's declared domain, or None."""
 
     def span(self, table: str, column: str) -> tuple[date, date] | None:
         """Return the first and the last day of a TIMESTAMP column's declared range, or None."""

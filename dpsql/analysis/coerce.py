@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dpsql.analysis.typed import OPAQUE, UnitRole
-from dpsql.tree import Cast
+from dpsql.tree import Cast, IsNull, duckdb_sql
 from dpsql.types import BIGINT, DOUBLE, HUGEINT, TIMESTAMP, VARCHAR, SqlType
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def to_type(catalog: Catalog, value: Typed, sql_type: SqlType) -> Typed | None:
         return value
     if value.type.name == "NULL":
         return cast(value, sql_type)
-    if value.literal is not None and isinstance(value.literal.value, str):
+    if value.text is not None:
         return _from_text(catalog, value, sql_type)
     if sql_type.integer and value.type.integer:
         fits = sql_type.bits > value.type.bits or (
@@ -71,7 +71,7 @@ def _from_text(catalog: Catalog, value: Typed, sql_type: SqlType) -> Typed | Non
         return None
     converted = cast(value, sql_type)
     try:
-        if catalog.evaluate(f"{converted.sql} IS NULL"):
+        if catalog.evaluate(duckdb_sql(IsNull(converted.node))):
             return None
     except ValueError:
         return None
@@ -102,7 +102,7 @@ def _common(left: Typed, right: Typed, *, compare: bool) -> SqlType | None:
     a, b = left.type, right.type
     if a.name == "NULL" or b.name == "NULL":
         return b if a.name == "NULL" else a
-    texts = [t for t in (left, right) if t.literal is not None and isinstance(t.literal.value, str)]
+    texts = [t for t in (left, right) if t.text is not None]
     if len(texts) == 1:
         return b if texts[0] is left else a
     if a.integer and b.integer:
@@ -129,9 +129,9 @@ def _common_integer(a: SqlType, b: SqlType, *, compare: bool) -> SqlType:
 
 
 def _mismatch(source: Source, left: Typed, right: Typed, at: exp.Expr) -> Exception:
-    if left.literal is not None and isinstance(left.literal.value, str) and left.type == VARCHAR:
+    if left.text is not None and left.type == VARCHAR:
         left, right = right, left
-    if right.literal is not None and isinstance(right.literal.value, str) and left.type != VARCHAR:
+    if right.text is not None and left.type != VARCHAR:
         return source.refuse(f"this text is not a valid {left.type}", at, f"write the text as a {left.type}")
     if left.literal is not None:
         left, right = right, left

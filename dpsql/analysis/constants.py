@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from dpsql.analysis.expressions import Rule
 from dpsql.analysis.limits import LONGEST
-from dpsql.analysis.typed import Literal, Typed
+from dpsql.analysis.typed import Literal, Typed, constant
 from dpsql.tree import Constant, Interval, duckdb_sql
 from dpsql.types import BIGINT, BOOLEAN, DOUBLE, INTEGER, INTERVAL, NULL, VARCHAR, SqlType
 
@@ -28,13 +28,12 @@ def _literal(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
             raise compiler.source.refuse("a text has a NUL character", node)
         if len(text.encode("utf-8", "surrogatepass")) > LONGEST:
             raise compiler.source.refuse(f"a text has more than {LONGEST:,} bytes", node)
-        return Typed(Constant(text, VARCHAR), VARCHAR, literal=Literal(text))
+        return constant(text, VARCHAR)
     if re.fullmatch(r"\d+", text):
         value = int(text)
         if value >= 2**63:
             raise compiler.source.refuse("this number is beyond BIGINT", node)
-        sql_type = INTEGER if value < 2**31 else BIGINT
-        return Typed(Constant(value, sql_type), sql_type, literal=Literal(value))
+        return constant(value, INTEGER if value < 2**31 else BIGINT)
     fixed = re.fullmatch(r"(\d*)\.(\d*)", text)
     if fixed and (fixed[1] or fixed[2]) and max(1, len(fixed[1].lstrip("0"))) + len(fixed[2]) <= 18:
         digits = fixed[2]
@@ -48,16 +47,15 @@ def _literal(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
         raise compiler.source.refuse("this number cannot be read", node) from None
     if number in (float("inf"), float("-inf")):
         raise compiler.source.refuse("this number is beyond DOUBLE", node)
-    return Typed(Constant(number, DOUBLE), DOUBLE, literal=Literal(number))
+    return constant(number, DOUBLE)
 
 
 def _null(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
-    return Typed(Constant(None, NULL), NULL, literal=Literal(None))
+    return constant(None, NULL)
 
 
 def _boolean(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
-    value = bool(node.this)
-    return Typed(Constant(value, BOOLEAN), BOOLEAN, literal=Literal(value))
+    return constant(bool(node.this), BOOLEAN)
 
 
 def _interval(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
@@ -77,7 +75,7 @@ def _interval(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
         if made_of != compiler.intervals[sql] and compiler.catalog.evaluate(f"{sql} = {other}"):
             shown = f"{text} {unit.name.lower()} and {made_of}"
             raise compiler.source.refuse(f"the engine cannot tell {shown} apart in one statement", node)
-    return Typed(interval, INTERVAL, literal=Literal(sql))
+    return Typed(interval, INTERVAL, literal=Literal(interval))
 
 
 CONSTANT_RULES = (

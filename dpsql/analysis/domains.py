@@ -3,22 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import reduce
 from math import prod
 from typing import TYPE_CHECKING
 
 from dpsql.analysis.expressions import listed
 from dpsql.analysis.typed import KeyDomain, Typed
-from dpsql.tree import Column, Constant, IsNull, Item, Select, TextQuery, Values
-from dpsql.types import BOOLEAN, INTEGER
+from dpsql.tree import (
+    Column,
+    Constant,
+    Derived,
+    IsNull,
+    Item,
+    Join,
+    Select,
+    SetOperation,
+    Values,
+    duckdb_sql,
+)
+from dpsql.types import BOOLEAN, INTEGER, NULL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dpsql.analysis.catalog import Catalog
     from dpsql.analysis.relation import Scope
-    from dpsql.tree import Expr
+    from dpsql.tree import Expr, Query, Source
 
-__all__ = ["BOOLEANS", "image", "listed_values", "with_domain"]
+__all__ = ["BOOLEANS", "cross_join", "distinct_values", "image", "listed_values", "with_domain"]
 
 _BOTH = Values(tuple((Constant(bool(i), BOOLEAN), Constant(i, INTEGER)) for i in (0, 1)), "r", ("v", "o"))
 BOOLEANS = KeyDomain(
@@ -36,10 +48,10 @@ def with_domain(catalog: Catalog, value: Typed, scope: Scope) -> Typed:
         return value
     if value.type == BOOLEAN:
         return replace(value, domain=BOOLEANS)
-    columns = {c.sql: c for origin in scope.origins for c in origin.columns}
+    columns = {name: c for origin in scope.origins for c in origin.columns for name in c.reads}
     if len(value.reads) > 1:
         listed = [_listed(value, name, columns) for name in value.reads]
-        sizes = [catalog.count(d.sql) + 1 for d in listed if d is not None]
+        sizes = [catalog.count(duckdb_sql(d.query)) + 1 for d in listed if d is not None]
         if len(sizes) == len(value.reads) and prod(sizes) > MAX_IMAGE:
             return value
     return replace(value, domain=image(value, columns))
@@ -60,29 +72,37 @@ def image(value: Typed, columns: Mapping[str, Typed]) -> KeyDomain | None:
     """
     if not value.reads:
         return None
-    tables: dict[str, list[tuple[str, str]]] = {}
-    found: list[KeyDomain] = []
+    tables: dict[str, list[tuple[str, KeyDomain]]] = {}
     for name in sorted(value.reads):
         domain = _listed(value, name, columns)
         if domain is None:
             return None
-        found.append(domain)
-        table, _, place = name.partition(".")
-        tables.setdefault(table, []).append((place, domain.sql))
-    sources = []
+        node = columns[name].node
+        assert isinstance(node, Column)  # noqa: S101  the columns of an origin are columns
+        tables.setdefault(node.table, []).append((node.name, domain))
+    sources: list[Source] = []
     for table, parts in tables.items():
-        inner = " CROSS JOIN ".join(
-            f"(SELECT v AS {place} FROM ({sql}) AS d UNION ALL SELECT NULL) AS d_{place}"
-            for place, sql in parts
-        )
-        listed = ", ".join(f"d_{place}.{place}" for place, _ in parts)
-        sources.append(f"(SELECT {listed} FROM {inner}) AS {table}")
-    sql = (
-        f"SELECT DISTINCT {value.guarded} AS v FROM {' CROSS JOIN '.join(sources)} "
-        f"WHERE {value.guarded} IS NOT NULL"
-    )
-    origins = " and ".join(dict.fromkeys(domain.origin for domain in found))
-    return KeyDomain(TextQuery(sql), origin=f"computed from {origins}")
+        ranges = [Derived(_or_null(domain, name), f"d_{name}") for name, domain in parts]
+        cells = tuple(Item(Column(f"d_{name}", name)) for name, _ in parts)
+        sources.append(Derived(Select(cells, cross_join(ranges)), table))
+    origins = " and ".join(dict.fromkeys(d.origin for parts in tables.values() for _, d in parts))
+    return distinct_values(value.guarded_node, cross_join(sources), f"computed from {origins}")
+
+
+def _or_null(domain: KeyDomain, name: str) -> Query:
+    values = Select((Item(Column("", "v"), name),), Derived(domain.query, "d"))
+    return SetOperation(values, "UNION ALL", Select((Item(Constant(None, NULL)),)))
+
+
+def distinct_values(value: Expr, source: Source, origin: str) -> KeyDomain:
+    """Return the domain that consists of the values of an expression over public rows."""
+    query = Select((Item(value, "v"),), source, IsNull(value, negated=True), distinct=True)
+    return KeyDomain(query, origin=origin)
+
+
+def cross_join(sources: Sequence[Source]) -> Source:
+    """Return all combinations of the rows of several sources."""
+    return reduce(lambda left, right: Join(left, "CROSS", right), sources)
 
 
 def _listed(value: Typed, name: str, columns: Mapping[str, Typed]) -> KeyDomain | None:

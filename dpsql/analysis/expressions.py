@@ -14,9 +14,9 @@ from sqlglot import exp
 
 from dpsql.analysis import functions
 from dpsql.analysis.coerce import cast, to_type, unify
-from dpsql.analysis.limits import LONGEST
+from dpsql.analysis.limits import LONGEST, within
 from dpsql.analysis.spans import joint_grains, seen_at
-from dpsql.analysis.typed import KeyDomain, Literal, Typed
+from dpsql.analysis.typed import KeyDomain, Literal, Typed, constant
 from dpsql.language import MARK
 from dpsql.tree import (
     Aggregate,
@@ -65,6 +65,7 @@ __all__ = [
     "Compiler",
     "Rule",
     "built",
+    "call_rule",
     "canonical",
     "check_arguments",
     "common",
@@ -169,9 +170,8 @@ def _paren(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
 
 
 def _and_or(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
-    word = "AND" if isinstance(node, exp.And) else "OR"
     a, b = predicate(compiler, node.this, scope), predicate(compiler, node.expression, scope)
-    return compared(word, a, b)
+    return compared("AND" if isinstance(node, exp.And) else "OR", a, b)
 
 
 def _not(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
@@ -222,9 +222,8 @@ def compile_in_list(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     parts = []
     for item in items:
         if value.type.integer and item.type.integer and item.type.bits > value.type.bits:
-            return _any_of(
-                compiler, node, value, items
-            )  # beyond the column's width: equal to nothing, not NULL
+            # Beyond the column's width: equal to nothing, not NULL.
+            return _any_of(compiler, node, value, items)
         fitted = to_type(compiler.catalog, item, value.type)
         if fitted is None:
             return _any_of(compiler, node, value, items)
@@ -292,13 +291,8 @@ def _case(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
         if operand is None:
             conditions.append(predicate(compiler, branch.this, scope))
         else:
-            a, b = unify(
-                compiler.source,
-                compiler.catalog,
-                operand,
-                compiler.expression(branch.this, scope),
-                branch.this,
-            )
+            value = compiler.expression(branch.this, scope)
+            a, b = unify(compiler.source, compiler.catalog, operand, value, branch.this)
             conditions.append(compared("=", a, b))
     nodes = [branch.args["true"] for branch in node.args["ifs"]]
     default = node.args.get("default")
@@ -340,20 +334,18 @@ def _cast(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
         raise compiler.source.refuse(f"{value.type} is not cast to {sql_type}", node)
     if sql_type == value.type:
         return value
-    if value.literal is not None and isinstance(value.literal.value, str):
+    if value.text is not None:
         converted = to_type(compiler.catalog, value, sql_type)
         if converted is None:
             raise compiler.source.refuse(f"this text is not a valid {sql_type}", node)
         # A constant still, but no text any more that could become something else.
-        return replace(converted, literal=Literal((sql_type.name, value.literal.value)))
+        return replace(converted, literal=Literal((sql_type.name, value.text)))
     if value.type == TIMESTAMP and sql_type == VARCHAR:
         value = built(Paren(Case(((Between(value.node, *_PRINTED), value.node),))), TIMESTAMP, value)
     result = cast(seen_at(value, "day") if sql_type.name == "DATE" else value, sql_type)
     if value.type.name == "LIST" and sql_type == VARCHAR:
         # Quotes and separators make the text of a list longer than its items.
-        return replace(
-            result, node=Apply(f"(CASE WHEN strlen({{0}}) <= {LONGEST} THEN {{0}} END)", (result.node,))
-        )
+        return within(result, LONGEST)
     return canonical(result)
 
 
@@ -400,10 +392,10 @@ def _operator(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     name = _OPERATORS[type(node)]
     if INTERVAL in (a.type, b.type):
         return _interval_arithmetic(compiler, node, name, a, b)
+    found = functions.call(compiler.source, compiler.catalog, name, [a, b], node)
     if node.args.get("negate"):
-        found = functions.call(compiler.source, compiler.catalog, name, [a, b], node)
         return replace(found, node=Apply("(NOT {0})", (found.node,)))
-    return functions.call(compiler.source, compiler.catalog, name, [a, b], node)
+    return found
 
 
 def _interval_arithmetic(compiler: Compiler, node: exp.Expr, name: str, a: Typed, b: Typed) -> Typed:
@@ -416,14 +408,19 @@ def _interval_arithmetic(compiler: Compiler, node: exp.Expr, name: str, a: Typed
 
 def _extract(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     value = compiler.expression(node.expression, scope)
-    name = node.name.lower()
-    part = Typed(Constant(name, VARCHAR), VARCHAR, literal=Literal(name))
+    part = constant(node.name.lower(), VARCHAR)
     return functions.call(compiler.source, compiler.catalog, "date_part", [part, value], node)
 
 
-def _concat(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
-    a, b = compiler.expression(node.this, scope), compiler.expression(node.expression, scope)
-    return functions.call(compiler.source, compiler.catalog, "||", [a, b], node)
+def call_rule(name: str, *parts: str) -> Callable[[Compiler, exp.Expr, Scope], Typed]:
+    """Return a rule that compiles a node as a function call; `parts` are the node's arguments, in order."""
+
+    def compile_call(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+        nodes = [node.args[part] for part in parts if node.args.get(part) is not None]
+        arguments = [compiler.expression(n, scope) for n in nodes]
+        return functions.call(compiler.source, compiler.catalog, name, arguments, node)
+
+    return compile_call
 
 
 _BINARY = frozenset({"this", "expression"})
@@ -441,6 +438,6 @@ RULES: tuple[Rule, ...] = (
     Rule(exp.TryCast, _cast, frozenset({"this", "to", "safe"})),
     Rule(exp.Neg, _neg, frozenset({"this"})),
     *(Rule(node, _operator, _BINARY | {"typed", "safe", "negate"}) for node in _OPERATORS),
-    Rule(exp.DPipe, _concat, _BINARY | {"safe"}),
+    Rule(exp.DPipe, call_rule("||", "this", "expression"), _BINARY | {"safe"}),
     Rule(exp.Extract, _extract, _BINARY),
 )

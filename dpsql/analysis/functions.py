@@ -20,8 +20,8 @@ from dpsql.analysis.limits import bounded
 from dpsql.analysis.samples import fails_on_samples, splits_characters
 from dpsql.analysis.spans import call_grains
 from dpsql.analysis.typed import KeyDomain, Typed
-from dpsql.tree import Apply, Cast, Column, Item, Range, Select, duckdb_sql
-from dpsql.types import BIGINT, HUGEINT, INTERVAL, JSON, VARCHAR, SqlType, column_type
+from dpsql.tree import Apply, Cast, Column, Interval, Item, Range, Select, duckdb_sql
+from dpsql.types import BIGINT, HUGEINT, JSON, VARCHAR, SqlType, column_type
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -201,8 +201,7 @@ def _fit(catalog: Catalog, form: Function, arguments: Sequence[Typed]) -> list[T
     for want, given in zip(form.arguments, arguments, strict=True):
         value: Typed | None
         if want.startswith("="):
-            text = given.literal.value if given.literal is not None else None
-            value = given if isinstance(text, str) and text.lower() == want[1:] else None
+            value = given if given.text is not None and given.text.lower() == want[1:] else None
         elif want.startswith("#"):
             role = want[1:]
             value = given if given.literal is not None and _literal_fits(given, role) else None
@@ -212,12 +211,7 @@ def _fit(catalog: Catalog, form: Function, arguments: Sequence[Typed]) -> list[T
             value = given if "I" in form.guard.split("+") else None  # those forms widen it themselves
         else:
             value = to_type(catalog, given, column_type(want))
-            if (
-                value is not None
-                and given.literal is not None
-                and given.type == VARCHAR
-                and value is not given
-            ):
+            if value is not given and given.literal is not None and given.type == VARCHAR:
                 value = None  # a text literal becomes a date or a number only beside a column of that type
         if value is None:
             return None
@@ -227,39 +221,38 @@ def _fit(catalog: Catalog, form: Function, arguments: Sequence[Typed]) -> list[T
 
 def _literal_fits(given: Typed, role: str) -> bool:
     value = given.literal.value if given.literal is not None else None
+    text = given.text if given.type == VARCHAR else None
+    number = value if isinstance(value, int) and not isinstance(value, bool) else None
     match role:
         case "INTEGER":
-            return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**31
+            return number is not None and abs(number) < 2**31
         case "LENGTH":  # of a padded text
-            return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 1000
+            return number is not None and 0 <= number <= 1000
         case "PAD":
-            return isinstance(value, str) and given.type == VARCHAR and 0 < len(value) <= 1000
+            return text is not None and 0 < len(text) <= 1000
         case "REWRITE":  # of a regular expression: groups in it could be unknown, or repeat the input
-            return (
-                isinstance(value, str) and given.type == VARCHAR and "\\" not in value and len(value) <= 1000
-            )
+            return text is not None and "\\" not in text and len(text) <= 1000
         case "PATH":  # of JSON: with `*` the result is a list
-            return isinstance(value, str) and given.type == VARCHAR and "*" not in value and ".." not in value
+            return text is not None and "*" not in text and ".." not in text
         case "SPAN":  # an interval longer than nothing
-            return given.type == INTERVAL and bool(re.search(r"'[1-9]", str(value)))
+            return isinstance(value, Interval) and value.text[0] in "123456789"
         case "VARCHAR":  # a pattern or a format: each character of one can stand for several
-            return isinstance(value, str) and given.type == VARCHAR and len(value) <= 1000
+            return text is not None and len(text) <= 1000
         case "INTERVAL":
-            return given.type == INTERVAL
+            return isinstance(value, Interval)
     return False
 
 
 def _tried(given: Typed, want: str) -> bool:
     """Return whether an argument is a literal that can make a form fail: a pattern, a format, a path."""
-    text = given.literal is not None and isinstance(given.literal.value, str)
-    return want.startswith("#") or (text and not want.startswith("="))
+    return want.startswith("#") or (given.text is not None and not want.startswith("="))
 
 
 def _try_literals(
     source: Source, catalog: Catalog, form: Function, fitted: Sequence[Typed], at: exp.Expr
 ) -> None:
-    pattern = fitted[1].literal.value if len(fitted) > 1 and fitted[1].literal is not None else None
-    if form.name in _PARTS and isinstance(pattern, str) and splits_characters(pattern):
+    pattern = fitted[1].text if len(fitted) > 1 else None
+    if form.name in _PARTS and pattern is not None and splits_characters(pattern):
         raise source.refuse(f"{form.name} does not take \\C, which matches a part of a character", at)
     if fails_on_samples(catalog, form.form, fitted):
         raise source.refuse(f"{form.name} does not take this literal: it fails on some values", at)
@@ -290,21 +283,10 @@ def _mismatch(
     source: Source, name: str, forms: Sequence[Function], arguments: Sequence[Typed], at: exp.Expr
 ) -> Exception:
     given = ", ".join(str(a.type) for a in arguments)
-    shown = sorted(
-        {
-            f"{name}({', '.join(a.replace('#', 'literal ').replace('=', '') for a in f.arguments)})"
-            for f in forms
-        }
-    )
-    return source.refuse(
-        f"{name} is not allowed with ({given})",
-        at,
-        "allowed: "
-        + "; ".join(shown[:4])
-        + ("; ..." if len(shown) > 4 else "")
-        + f" (CAST to {SqlType(forms[0].arguments[-1].strip('#='))})"
-        if arguments
-        and arguments[0].type == VARCHAR
-        and forms[0].arguments[-1] in ("DOUBLE", "BIGINT", "DATE")
-        else "allowed: " + "; ".join(shown[:4]) + ("; ..." if len(shown) > 4 else ""),
-    )
+    wanted = {", ".join(f.arguments).replace("#", "literal ").replace("=", "") for f in forms}
+    shown = [f"{name}({types})" for types in sorted(wanted)]
+    hint = "allowed: " + "; ".join(shown[:4]) + ("; ..." if len(shown) > 4 else "")
+    last = forms[0].arguments[-1]
+    if arguments and arguments[0].type == VARCHAR and last in ("DOUBLE", "BIGINT", "DATE"):
+        hint += f" (CAST to {last})"
+    return source.refuse(f"{name} is not allowed with ({given})", at, hint)

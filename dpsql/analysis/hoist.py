@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from dpsql import tree
 from dpsql.analysis.expressions import canonical
-from dpsql.analysis.relation import Block, Origin, Scope
+from dpsql.analysis.relation import Block, Origin, Scope, select_list
 from dpsql.analysis.typed import Typed, column
-from dpsql.tree import Column
+from dpsql.tree import Call, Column, Derived, Item, OrderTerm, Select, Window
 
 if TYPE_CHECKING:
     from dpsql.analysis.compiler import StatementCompiler
     from dpsql.analysis.relation import From
+    from dpsql.tree import Expr
 
 __all__ = ["Hoist"]
 
@@ -25,7 +27,7 @@ class Hoist:
 
     compiler: StatementCompiler
     source: From
-    where: str
+    where: Expr | None
     alias: str
     inner: Scope
     """The scope in which windows are compiled: the columns of the rows."""
@@ -33,22 +35,21 @@ class Hoist:
     scope: Scope
     """The scope of the outer expressions, in which each window is a column."""
     numbered: bool = False
-    unique: frozenset[frozenset[str]] = frozenset()
+    unique: frozenset[frozenset[Expr]] = frozenset()
     windows: list[Typed] = field(default_factory=list)
 
     @classmethod
-    def over(cls, compiler: StatementCompiler, source: From, where: str, windows: int) -> Hoist:
+    def over(cls, compiler: StatementCompiler, source: From, where: Expr | None, windows: int) -> Hoist:
         """Make the inner block of a compiled FROM and WHERE; `windows` is the number of windows over it."""
         alias = compiler.alias()
         columns: list[Typed] = []
-        names: dict[str, str] = {}
+        places: dict[Expr, Column] = {}
 
         def moved(old: Typed) -> Typed:
-            if old.sql not in names:
-                names[old.sql] = f"{alias}.x{len(columns)}"
+            if old.node not in places:
+                places[old.node] = Column(alias, f"x{len(columns)}")
                 columns.append(old)
-            name = names[old.sql]
-            return replace(old, node=Column(alias, name.partition(".")[2]))
+            return replace(old, node=places[old.node])
 
         origins = tuple(
             Origin(o.alias, o.names, tuple(moved(c) for c in o.columns)) for o in source.scope.origins
@@ -57,17 +58,17 @@ class Hoist:
         around = source.scope.block
         if around is None:
             around = Block(source.owner, source.unit)
-        order = [f"{alias}.x{i}" for i in range(len(columns))]
+        order = tuple(places.values())
         # With two windows over identical rows, which of them comes first in each window would depend on the
         # physical order of all rows. A row number makes the rows different.
         numbered = windows > 1
         block = replace(
             around,
-            unit=f"{alias}.u" if source.unit is not None else None,
-            columns=(*order, f"{alias}.i") if numbered else tuple(order),
+            unit=Column(alias, "u") if source.unit is not None else None,
+            columns=(*order, Column(alias, "i")) if numbered else order,
         )
         unique = frozenset(
-            frozenset(names[n] for n in fact) for fact in source.unique if all(n in names for n in fact)
+            frozenset(places[c] for c in fact) for fact in source.unique if all(c in places for c in fact)
         )
         scope = Scope(compiler.source, origins, merged, block=replace(block, windows=True))
         made = cls(compiler, source, where, alias, scope, columns, scope, numbered, unique)
@@ -82,20 +83,21 @@ class Hoist:
         self.windows.append(value)
         return column(self.alias, f"w{len(self.windows) - 1}", value.type)
 
-    def sql(self) -> str:
-        """Return the SQL of the block: the rows, then the windows over them, under one alias."""
-        unit = self.source.unit
-        rows = [*([f"{unit} AS u"] if unit is not None else [])]
-        rows += [f"{c.guarded} AS x{i}" for i, c in enumerate(self.columns)]
-        inner = f"(SELECT {', '.join(rows)} FROM {self.source.sql}{self.where}) AS {self.alias}"
-        kept = [*([f"{self.alias}.u AS u"] if unit is not None else [])]
-        kept += [f"{self.alias}.x{i} AS x{i}" for i in range(len(self.columns))]
+    @property
+    def unit(self) -> Expr | None:
+        """The hidden unit of the block's rows."""
+        return Column(self.alias, "u") if self.source.unit is not None else None
+
+    def rows(self) -> Derived:
+        """Return the block: the rows, then the windows over them, under one alias."""
+        listed = select_list(self.source.unit, "x", (c.guarded_node for c in self.columns))
+        inner = Derived(Select(listed, self.source.source, self.where), self.alias)
+        cells = tree.columns(self.alias, "x", len(self.columns))
+        kept = select_list(self.unit, "x", cells)
         if self.numbered:
-            over = [f"PARTITION BY {self.alias}.u"] if unit is not None else []
-            if self.columns:
-                by = ", ".join(f"{self.alias}.x{i} ASC NULLS LAST" for i in range(len(self.columns)))
-                over.append(f"ORDER BY {by}")
-            number = f"ROW_NUMBER() OVER ({' '.join(over)}) AS i"
-            inner = f"(SELECT {', '.join([*kept, number])} FROM {inner}) AS {self.alias}"
-        kept += [f"{canonical(w).sql} AS w{i}" for i, w in enumerate(self.windows)]
-        return f"(SELECT {', '.join(kept)} FROM {inner}) AS {self.alias}"
+            partition = (self.unit,) if self.unit is not None else ()
+            order = tuple(OrderTerm(c, "ASC", "LAST") for c in cells)
+            number = Item(Window(Call("ROW_NUMBER", ()), partition, order), "i")
+            inner = Derived(Select((*kept, number), inner), self.alias)
+        windows = tree.items("w", (canonical(w).node for w in self.windows))
+        return Derived(Select((*kept, *windows), inner), self.alias)

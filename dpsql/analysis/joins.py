@@ -13,11 +13,13 @@ from dpsql.analysis.relation import From, Origin, Owner, Relation, Scope, fold
 from dpsql.analysis.tables import from_item, origin_of
 from dpsql.analysis.typed import Typed, UnitRole, column
 from dpsql.errors import QueryRefused
-from dpsql.tree import Call
+from dpsql.tree import Binary, Call, Column, Constant, Derived, Item, Join, Paren, Select, Unnest, conjunction
+from dpsql.types import INTEGER
 
 if TYPE_CHECKING:
     from dpsql.analysis.compiler import StatementCompiler
     from dpsql.analysis.relation import Cte
+    from dpsql.tree import Expr
 
 __all__ = ["conjuncts", "from_clause"]
 
@@ -40,13 +42,14 @@ def from_clause(compiler: StatementCompiler, select: exp.Select, ctes: tuple[Cte
     """Compile a FROM clause, its joins from left to right."""
     first = select.args.get("from_")
     if first is None:
-        return From("(SELECT 1) AS t0", Scope(compiler.source), None, None)
+        one = Select((Item(Constant(1, INTEGER)),))
+        return From(Derived(one, "t0"), Scope(compiler.source), None, None)
     check_arguments(compiler.source, first, frozenset({"this"}))
     where = select.args.get("where")
     filters = conjuncts(where.this) if where is not None else []
     left = _start(compiler, first.this, ctes, depth)
     comma = False
-    for join in [*_nested(first.this), *(select.args.get("joins") or ())]:
+    for join in [*(first.this.args.get("joins") or ()), *(select.args.get("joins") or ())]:
         if comma and (join.args.get("side") or "").upper() in ("RIGHT", "FULL"):
             raise compiler.source.refuse(
                 "a comma has lower precedence than JOIN: this one joins only the table after the comma",
@@ -56,10 +59,6 @@ def from_clause(compiler: StatementCompiler, select: exp.Select, ctes: tuple[Cte
         comma = comma or not any(join.args.get(a) for a in ("side", "kind", "on", "using", "method"))
         left = _join(compiler, left, join, filters, ctes, depth)
     return left
-
-
-def _nested(item: exp.Expr) -> list[exp.Expr]:
-    return list(item.args.get("joins") or ())
 
 
 def _item(
@@ -74,18 +73,14 @@ def _item(
     return relation, origin_of(relation, generated, alias), generated
 
 
-def _places(relation: Relation, generated: str) -> frozenset[frozenset[str]]:
-    return frozenset(frozenset(f"{generated}.c{i}" for i in places) for places in relation.unique)
-
-
 def _start(compiler: StatementCompiler, node: exp.Expr, ctes: tuple[Cte, ...], depth: int) -> From:
     relation, origin, generated = _item(compiler, node, ctes, depth)
     return From(
-        f"({relation.sql}) AS {generated}",
+        Derived(relation.query, generated),
         Scope(compiler.source, (origin,)),
         relation.owner,
-        f"{generated}.u" if relation.owner is not None else None,
-        _places(relation, generated),
+        Column(generated, "u") if relation.owner is not None else None,
+        frozenset(frozenset(origin.columns[i].node for i in places) for places in relation.unique),
     )
 
 
@@ -120,7 +115,7 @@ def _join(
     if isinstance(join.this, exp.Unnest):
         return _unnest(compiler, left, join, kind)
     relation, origin, generated = _item(compiler, join.this, ctes, depth)
-    if _nested(join.this):
+    if join.this.args.get("joins"):
         raise compiler.source.refuse("write nested joins as subqueries", join)
     if fold(origin.alias) in {fold(o.alias) for o in left.scope.origins}:
         raise compiler.source.refuse(f"two tables are called {origin.alias}", join, "give one another alias")
@@ -143,15 +138,15 @@ def _join(
         pairs += _equalities(compiler, conjuncts(join.args["on"]), left, origin)
     elif kind not in ("CROSS",):
         raise compiler.source.refuse(f"{kind} JOIN needs a condition", join)
-    owner, unit, text = _owned(compiler, left, relation, generated, kind, pairs, filters, join, origin)
-    condition = " AND ".join([*text, *(c.guarded for c in conditions)])
-    if kind == "CROSS" and condition:
+    here = Column(generated, "u")
+    owner, unit, same = _owned(compiler, left, relation, here, kind, pairs, filters, join, origin)
+    on = conjunction([*same, *(c.guarded_node for c in conditions)])
+    if kind == "CROSS" and on is not None:
         kind = "INNER"
-    sql = f"{left.sql} {kind} JOIN ({relation.sql}) AS {generated}" + (
-        f" ON {condition}" if condition else ""
-    )
+    joined = Join(left.source, kind, Derived(relation.query, generated), on)
     scope = _visible(compiler, left, origin, kind, merged)
-    return From(sql, scope, owner, unit, _unique(left, relation, kind, pairs))
+    kept = kind in ("SEMI", "ANTI") or (kind in ("INNER", "LEFT") and _single_match(relation, origin, pairs))
+    return From(joined, scope, owner, unit, left.unique if kept else frozenset())
 
 
 def _unnest(compiler: StatementCompiler, left: From, join: exp.Expr, kind: str) -> From:
@@ -173,9 +168,9 @@ def _unnest(compiler: StatementCompiler, left: From, join: exp.Expr, kind: str) 
     generated = compiler.alias()
     item = column(generated, "c0", value.type.item)
     origin = Origin(name, (columns[0] if columns else "unnest",), (item,))
-    sql = f"{left.sql} CROSS JOIN UNNEST({value.guarded}) AS {generated}(c0)"
+    repeated = Join(left.source, "CROSS", Unnest(value.guarded_node, generated))
     scope = Scope(compiler.source, (*left.scope.origins, origin), dict(left.scope.merged))
-    return From(sql, scope, left.owner, left.unit)
+    return From(repeated, scope, left.owner, left.unit)
 
 
 def _using(compiler: StatementCompiler, left: From, origin: Origin, name: exp.Expr) -> tuple[Typed, Typed]:
@@ -202,9 +197,8 @@ def _equalities(
 ) -> list[tuple[Typed, Typed]]:
     """Return the conjuncts `a = b` of two bare columns, one of each side."""
     found = []
-    here = Scope(compiler.source, (origin,))
     both = Scope(compiler.source, (*left.scope.origins, origin), dict(left.scope.merged))
-    own = {c.sql for c in here.origins[0].columns}
+    own = {c.node for c in origin.columns}
     for part in parts:
         if (
             isinstance(part, exp.EQ)
@@ -215,9 +209,9 @@ def _equalities(
                 a, b = both.resolve(part.this), both.resolve(part.expression)
             except QueryRefused:  # a condition of WHERE may name a table that is joined later
                 continue
-            if a.sql in own:
+            if a.node in own:
                 a, b = b, a
-            if b.sql in own and a.sql not in own:
+            if b.node in own and a.node not in own:
                 found.append((a, b))
     return found
 
@@ -226,19 +220,18 @@ def _owned(
     compiler: StatementCompiler,
     left: From,
     right: Relation,
-    generated: str,
+    here: Expr,
     kind: str,
     pairs: list[tuple[Typed, Typed]],
     filters: list[exp.Expr],
     join: exp.Expr,
     origin: Origin,
-) -> tuple[Owner | None, str | None, list[str]]:
-    """Return the owner of the joined rows, their hidden unit, and the condition to add to the join."""
-    here = f"{generated}.u"
+) -> tuple[Owner | None, Expr | None, list[Expr]]:
+    """Return the owner of the joined rows, their hidden unit, and the conditions to add to the join."""
     if left.owner is None and right.owner is None:
         return None, None, []
     if (left.owner is not None and left.owner.row) or (right.owner is not None and right.owner.row):
-        return _row_join(compiler, left, right, kind, pairs, join)
+        return _row_join(compiler, left, right, kind, pairs, join, origin)
     if right.owner is None:
         return left.owner, left.unit, []
     if left.owner is None:
@@ -262,11 +255,12 @@ def _owned(
             _HINT_UNIT.format(unit=unit) if unit else "select the privacy unit on both sides and join on it"
         )
         raise compiler.source.refuse("two private tables are joined only on their privacy unit", join, hint)
-    same = f"({left.unit} = {here})"
+    assert left.unit is not None  # noqa: S101  owned rows have a unit
+    same = Paren(Binary("=", left.unit, here))
     if kind == "RIGHT":
         return right.owner, here, [same]
     if kind == "FULL":
-        return left.owner, f"COALESCE({left.unit}, {here})", [same]
+        return left.owner, Call("COALESCE", (left.unit, here)), [same]
     return left.owner, left.unit, [same]
 
 
@@ -277,14 +271,12 @@ def _row_join(
     kind: str,
     pairs: list[tuple[Typed, Typed]],
     join: exp.Expr,
-) -> tuple[Owner | None, str | None, list[str]]:
+    origin: Origin,
+) -> tuple[Owner | None, Expr | None, list[Expr]]:
     """Do the same where each row is a unit: only joins that repeat no row are allowed."""
-    if right.owner is None and left.owner is not None:
-        matched = _matched(pairs)
-        if kind in ("SEMI", "ANTI") or (
-            kind in ("INNER", "LEFT") and any(places <= matched for places in right.unique)
-        ):
-            return left.owner, left.unit, []
+    single = kind in ("INNER", "LEFT") and _single_match(right, origin, pairs)
+    if right.owner is None and left.owner is not None and (single or kind in ("SEMI", "ANTI")):
+        return left.owner, left.unit, []
     raise compiler.source.refuse(
         "each row is a privacy unit here, and this join could repeat it",
         join,
@@ -303,13 +295,14 @@ def _shared(compiler: StatementCompiler, left: From, origin: Origin, join: exp.E
     return [exp.to_identifier(n, quoted=True) for n in names]
 
 
-def _matched(pairs: list[tuple[Typed, Typed]]) -> set[int]:
-    """Return the places of the right columns that are equated without a conversion that merges values."""
-    return {
-        int(b.sql.rpartition("c")[2])
-        for a, b in pairs
-        if a.type == b.type or (a.type.integer and b.type.integer)
-    }
+def _single_match(right: Relation, origin: Origin, pairs: list[tuple[Typed, Typed]]) -> bool:
+    """Return whether each left row meets at most one row of a public relation on the right.
+
+    A set of columns that is unique in it is equated, without a conversion that merges values.
+    """
+    equated = {b.node for a, b in pairs if a.type == b.type or (a.type.integer and b.type.integer)}
+    matched = {i for i, c in enumerate(origin.columns) if c.node in equated}
+    return right.owner is None and any(places <= matched for places in right.unique)
 
 
 def _visible(
@@ -335,19 +328,3 @@ def _visible(
     if kind in ("LEFT", "FULL"):
         origin = nullable(origin)
     return Scope(compiler.source, (*before, origin), {**old, **merged})
-
-
-def _unique(
-    left: From, right: Relation, kind: str, pairs: list[tuple[Typed, Typed]]
-) -> frozenset[frozenset[str]]:
-    """Return the unique column sets that survive a join.
-
-    SEMI and ANTI keep them all. So does a join with a public table on columns that are unique in it.
-    """
-    if kind in ("SEMI", "ANTI"):
-        return left.unique
-    if right.owner is None and kind in ("INNER", "LEFT"):
-        matched = _matched(pairs)
-        if any(places <= matched for places in right.unique):
-            return left.unique
-    return frozenset()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dpsql.analysis.typed import Typed
     from dpsql.language import Source
 
-__all__ = ["LONGEST", "bounded", "check_pattern", "check_regex"]
+__all__ = ["LONGEST", "bounded", "check_pattern", "check_regex", "within"]
 
 LONGEST = 65_536
 """The length, in bytes of UTF-8, of the longest text that a statement may compute or contain as a literal."""
@@ -56,20 +56,23 @@ def bounded(source: Source, name: str, arguments: Sequence[Typed], at: exp.Expr)
     if len(found) < 2:
         return found
     needle = found[1]
-    text = needle.literal.value if needle.literal is not None else None
-    if _REGEX.fullmatch(name) and isinstance(text, str):
+    text = needle.text
+    if _REGEX.fullmatch(name) and text is not None:
         check_regex(source, text, at)
-    elif name in _PATTERNS and isinstance(text, str):
+    elif name in _PATTERNS and text is not None:
         check_pattern(source, text, at, _PATTERNS[name])
     elif name in _NEEDLES:
         most = _NEEDLES[name]
-        if not isinstance(text, str):
-            # Its bytes are no fewer than its characters.
-            short = Apply(f"(CASE WHEN strlen({{0}}) <= {most} THEN {{0}} END)", (needle.node,))
-            found[1] = replace(needle, node=short)
+        if text is None:
+            found[1] = within(needle, most)  # its bytes are no fewer than its characters
         elif len(text) > most:
             raise source.refuse(f"the second text of {name} has more than {most} characters", at)
     return found
+
+
+def within(text: Typed, most: int) -> Typed:
+    """Return a text with NULL in the place of one of more than `most` bytes."""
+    return replace(text, node=Apply(f"(CASE WHEN strlen({{0}}) <= {most} THEN {{0}} END)", (text.node,)))
 
 
 def check_pattern(

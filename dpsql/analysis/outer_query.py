@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -12,20 +12,23 @@ from dpsql.analysis.blocks import expand, with_ctes
 from dpsql.analysis.coerce import to_type
 from dpsql.analysis.domains import listed_values, with_domain
 from dpsql.analysis.expressions import canonical, check_arguments, function_name, predicate
+from dpsql.analysis.groups import Rows
 from dpsql.analysis.joins import conjuncts, from_clause
 from dpsql.analysis.plan import Output
 from dpsql.analysis.relation import Block, Scope, fold
-from dpsql.analysis.released import Count, compile_count, is_count
+from dpsql.analysis.released import compile_released, is_released
 from dpsql.analysis.selection import parse_selection
 from dpsql.analysis.spellings import rewritten
 from dpsql.analysis.typed import KeyDomain, Typed, UnitRole, column
-from dpsql.analysis.writing import Rows
 from dpsql.language import AboveThreshold, AllGroups, Selection, TopK
 from dpsql.types import DOUBLE
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from dpsql.analysis.compiler import StatementCompiler
     from dpsql.analysis.relation import From, Item
+    from dpsql.analysis.released import ReleasedAggregate
     from dpsql.language import Query
 
 __all__ = ["FREE", "OuterQuery", "outer_query"]
@@ -44,42 +47,22 @@ FREE = {
 """Functions of released values, with the kind of output column; they cost no privacy budget."""
 
 _KNOWN = frozenset(
-    {
-        "expressions",
-        "from_",
-        "joins",
-        "where",
-        "group",
-        "having",
-        "order",
-        "limit",
-        "offset",
-        "with_",
-    }
+    {"expressions", "from_", "joins", "where", "group", "having", "order", "limit", "offset", "with_"}
 )
 _UNSTORABLE = frozenset({"INTERVAL", "JSON", "HUGEINT", "LIST", "STRUCT"})
 
 
+@dataclass(frozen=True, slots=True)
 class OuterQuery:
-    """The compiled outermost block: the private rows, the counts over them, and the output columns."""
+    """The compiled outermost block: the private rows, the numbers released of them, the output columns."""
 
-    def __init__(
-        self,
-        rows: Rows,
-        selection: Selection,
-        keys: tuple[Typed, ...],
-        domains: tuple[KeyDomain | None, ...],
-        counts: tuple[Count, ...],
-        outputs: tuple[Output, ...],
-        source: From,
-    ) -> None:
-        self.rows = rows
-        self.selection = selection
-        self.keys = keys
-        self.domains = domains
-        self.counts = counts
-        self.outputs = outputs
-        self.source = source
+    rows: Rows
+    selection: Selection
+    keys: tuple[Typed, ...]
+    domains: tuple[KeyDomain | None, ...]
+    counts: tuple[ReleasedAggregate, ...]
+    outputs: tuple[Output, ...]
+    source: From
 
 
 def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
@@ -104,29 +87,28 @@ def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
     _only_counts(compiler, items)
     selection, hidden, order = parse_selection(query, select, items)
     scope = made.scope
+    counted = {i: i for i, item in enumerate(items) if is_released(item.node)}
     for item in items:
-        if _plain(item, items):
+        # An expression of the row: it contains no count and no `dp_` function.
+        if _free(item.node) is None and call_of(item.node) is None and not _over(item.node, counted, items):
             scope.aliases.setdefault(fold(item.name), compiler.expression(item.node, scope))
     keys = _keys(compiler, select, items, made)
     where = select.args.get("where")
     filters = conjuncts(where.this) if where is not None else []
-    condition = f" WHERE {predicate(compiler, where.this, scope).guarded}" if where is not None else ""
+    condition = predicate(compiler, where.this, scope).guarded_node if where is not None else None
     single = _single(compiler, made, keys, filters)
-    nodes = [(i, item.node) for i, item in enumerate(items) if is_count(item.node)]
+    nodes = [(i, items[i].node) for i in counted]
     nodes += [(len(items) + i, node) for i, node in enumerate(hidden)]
     if len(nodes) > MAX_COUNTS:
         raise source.refuse(f"a statement has at most {MAX_COUNTS} counts", nodes[-1][1])
-    counts = tuple(compile_count(compiler, node, made, single) for _, node in nodes)
+    counts = tuple(compile_released(compiler, node, made, single=single) for _, node in nodes)
     places = {place: i for i, (place, _) in enumerate(nodes)}
     domains = tuple(_domain(compiler, key, filters, made) for key in keys)
+    listed = _SelectList(compiler, items, made, keys, places)
     outputs = tuple(
-        replace(
-            _output(compiler, item, keys, places, i, items, scope_keys=keys, made=made),
-            at=source.position(item.node),
-        )
-        for i, item in enumerate(items)
+        replace(listed.output(item, i), at=source.position(item.node)) for i, item in enumerate(items)
     )
-    selection = _with_count(_with_order(compiler, selection, order, keys, items, made), places)
+    selection = _with_count(listed.ordered(selection, order), places)
     if spelled.spelling and isinstance(selection, TopK):
         selection = replace(selection, spelling=spelled.spelling)
     if spelled.only is not None:
@@ -136,18 +118,10 @@ def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
     return OuterQuery(rows, selection, keys, domains, counts, outputs, made)
 
 
-def _plain(item: Item, items: list[Item]) -> bool:
-    """Return whether an item is an expression of the row: it contains no count and no `dp_` function."""
-    counts = {i: i for i, other in enumerate(items) if is_count(other.node)}
-    return (
-        _free(item.node) is None and call_of(item.node) is None and not _over_counts(item.node, counts, items)
-    )
-
-
 def _only_counts(compiler: StatementCompiler, items: list[Item]) -> None:
     for item in items:
         name = call_of(item.node)
-        if name is not None and not is_count(item.node):
+        if name is not None and not is_released(item.node):
             raise compiler.source.refuse(
                 f"{name.upper()} over many units is not released: only counts are",
                 item.node,
@@ -167,7 +141,7 @@ def _keys(
         raise compiler.source.refuse(f"a statement has at most {MAX_KEYS} group keys", nodes[-1])
     keys: list[Typed] = []
     for node in nodes:
-        if is_count(node) or _free(node) is not None:
+        if is_released(node) or _free(node) is not None:
             raise compiler.source.refuse("a count cannot be a group key", node)
         key = with_domain(compiler.catalog, compiler.expression(node, made.scope), made.scope)
         if key.unit is not UnitRole.NONE:
@@ -176,7 +150,7 @@ def _keys(
             )
         if key.type.name in _UNSTORABLE:
             raise compiler.source.refuse(f"a group key cannot be a {key.type}", node)
-        if key.sql not in {k.sql for k in keys}:
+        if key.node not in {k.node for k in keys}:
             keys.append(key)
     return tuple(keys)
 
@@ -185,7 +159,7 @@ def _single(
     compiler: StatementCompiler, made: From, keys: tuple[Typed, ...], filters: list[exp.Expr]
 ) -> bool:
     """Return whether each unit has at most one row in a group: the keys fix a unique column set."""
-    fixed = {key.sql for key in keys}
+    fixed = {key.node for key in keys}
     for part in filters:
         if isinstance(part, exp.EQ):
             for a, b in ((part.this, part.expression), (part.expression, part.this)):
@@ -193,8 +167,8 @@ def _single(
                     column = compiler.expression(a, made.scope)
                     value = compiler.expression(b, made.scope)
                     if value.type == column.type or (value.type.integer and column.type.integer):
-                        fixed.add(column.sql)
-    return any(names <= fixed for names in made.unique)
+                        fixed.add(column.node)
+    return any(columns <= fixed for columns in made.unique)
 
 
 def _domain(compiler: StatementCompiler, key: Typed, filters: list[exp.Expr], made: From) -> KeyDomain | None:
@@ -211,7 +185,7 @@ def _domain(compiler: StatementCompiler, key: Typed, filters: list[exp.Expr], ma
             isinstance(v, (exp.Literal, exp.Neg, exp.Cast, exp.Boolean, exp.Null)) for v in values
         ):
             continue
-        if compiler.expression(of, made.scope).sql != key.sql:
+        if compiler.expression(of, made.scope).node != key.node:
             continue
         listed = [compiler.expression(v, made.scope) for v in values]
         fitted = [to_type(compiler.catalog, v, key.type) for v in listed]
@@ -220,144 +194,127 @@ def _domain(compiler: StatementCompiler, key: Typed, filters: list[exp.Expr], ma
     return key.domain
 
 
-def _output(
-    compiler: StatementCompiler,
-    item: Item,
-    keys: tuple[Typed, ...],
-    places: dict[int, int],
-    place: int,
-    items: list[Item],
-    *,
-    scope_keys: tuple[Typed, ...],
-    made: From,
-) -> Output:
-    source = compiler.source
-    if place in places:
-        return Output(_name(item, "count"), "count", places[place])
-    free = _free(item.node)
-    if free is not None:
-        return _free_output(compiler, item, free, places, items)
-    if _over_counts(item.node, places, items):
-        return _derived(compiler, item, keys, places, items, made)
-    value = compiler.expression(item.node, made.scope)
-    for i, key in enumerate(scope_keys):
-        if key.sql == value.sql:
-            return Output(item.name, "key", i)
-    if not keys:
-        hint = "only counts are released from private tables: COUNT(DISTINCT unit)"
-    else:
-        hint = "select the keys of GROUP BY and counts"
-    raise source.refuse("this is neither a group key nor a count", item.node, hint)
-
-
-def _over_counts(node: exp.Expr, places: dict[int, int], items: list[Item]) -> bool:
+def _over(node: exp.Expr, places: Iterable[int], items: list[Item]) -> bool:
     """Return whether an expression contains a count, written out or by its alias."""
     names = {fold(items[p].name) for p in places if p < len(items)}
     return any(
-        is_count(n) or (isinstance(n, exp.Column) and not n.table and fold(n.name) in names)
+        is_released(n) or (isinstance(n, exp.Column) and not n.table and fold(n.name) in names)
         for n in node.walk()
     )
 
 
-def _derived(
-    compiler: StatementCompiler,
-    item: Item,
-    keys: tuple[Typed, ...],
-    places: dict[int, int],
-    items: list[Item],
-    made: From,
-) -> Output:
-    """Compile an expression over released counts and keys, which costs no privacy budget."""
-    uses: set[int] = set()
+@dataclass(frozen=True, slots=True)
+class _SelectList:
+    """The select list of the outermost block, with its compiled keys and counts."""
 
-    def lookup(node: exp.Expr) -> Typed | None:
-        for place, i in places.items():
-            if place >= len(items):
-                continue
-            named = (
-                isinstance(node, exp.Column) and not node.table and fold(items[place].name) == fold(node.name)
-            )
-            if named or items[place].node == node:
-                uses.add(i)
-                return column("r", f"n{i}", DOUBLE)
-        if is_count(node):
-            raise compiler.source.refuse(
-                "an expression may only use counts that the select list also selects",
-                node,
-                "COUNT(..) AS n, COUNT(..) AS m, n / m",
-            )
-        if isinstance(node, exp.Column):
-            value = compiler.expression(node, made.scope)
-            for i, key in enumerate(keys):
-                if key.sql == value.sql:
-                    return column("r", f"k{i}", key.type)
-            raise compiler.source.refuse(
-                "an expression over counts may only use released counts and group keys", node
-            )
+    compiler: StatementCompiler
+    items: list[Item]
+    made: From
+    keys: tuple[Typed, ...]
+    places: dict[int, int]
+    """The place of each count in the select list, or after it, to its place among the counts."""
+
+    def output(self, item: Item, place: int) -> Output:
+        """Return the output column of an item."""
+        source = self.compiler.source
+        if place in self.places:
+            return Output(_name(item, "count"), "count", self.places[place])
+        free = _free(item.node)
+        if free is not None:
+            return self._free_output(item, free)
+        if _over(item.node, self.places, self.items):
+            return self._derived(item)
+        key = self._key(item.node)
+        if key is not None:
+            return Output(item.name, "key", key)
+        if not self.keys:
+            hint = "only counts are released from private tables: COUNT(DISTINCT unit)"
+        else:
+            hint = "select the keys of GROUP BY and counts"
+        raise source.refuse("this is neither a group key nor a count", item.node, hint)
+
+    def _key(self, node: exp.Expr) -> int | None:
+        """Return the place of the key that an expression is; None for other expressions."""
+        value = self.compiler.expression(node, self.made.scope)
+        return next((i for i, key in enumerate(self.keys) if key.node == value.node), None)
+
+    def _count(self, node: exp.Expr) -> int | None:
+        """Return the place of the selected count that a node is or names; None for other nodes."""
+        for place, i in self.places.items():
+            if place < len(self.items):
+                item = self.items[place]
+                name = fold(node.name) if isinstance(node, exp.Column) and not node.table else None
+                if fold(item.name) == name or item.node == node:
+                    return i
         return None
 
-    scope = Scope(compiler.source, intercept=lookup)
-    value = compiler.expression(item.node, scope)
-    if value.type.name in _UNSTORABLE:
-        raise compiler.source.refuse(f"a {value.type} is not released", item.node)
-    return Output(item.name, "derived", sql=value.guarded, uses=tuple(sorted(uses)))
+    def _derived(self, item: Item) -> Output:
+        """Compile an expression over released counts and keys, which costs no privacy budget."""
+        uses: set[int] = set()
+
+        def lookup(node: exp.Expr) -> Typed | None:
+            place = self._count(node)
+            if place is not None:
+                uses.add(place)
+                return column("r", f"n{place}", DOUBLE)
+            if is_released(node):
+                raise self.compiler.source.refuse(
+                    "an expression may only use counts that the select list also selects",
+                    node,
+                    "COUNT(..) AS n, COUNT(..) AS m, n / m",
+                )
+            if not isinstance(node, exp.Column):
+                return None
+            key = self._key(node)
+            if key is None:
+                raise self.compiler.source.refuse(
+                    "an expression over counts may only use released counts and group keys", node
+                )
+            return column("r", f"k{key}", self.keys[key].type)
+
+        scope = Scope(self.compiler.source, intercept=lookup)
+        value = self.compiler.expression(item.node, scope)
+        if value.type.name in _UNSTORABLE:
+            raise self.compiler.source.refuse(f"a {value.type} is not released", item.node)
+        return Output(item.name, "derived", expr=value.guarded_node, uses=tuple(sorted(uses)))
+
+    def _free_output(self, item: Item, kind: str) -> Output:
+        source, arguments = self.compiler.source, item.node.expressions
+        name = function_name(item.node) or ""
+        of: int | None = -1
+        if kind in ("stddev", "low", "high"):
+            if len(arguments) > 1 or (not arguments and len(self.places) != 1):
+                raise source.refuse(f"{name.upper()} takes one count", item.node, f"{name.upper()}(n)")
+            of = self._count(arguments[0]) if arguments else 0
+            if of is None:
+                raise source.refuse(
+                    "this is not a count of the select list", arguments[0], "name a count by its alias"
+                )
+        elif arguments:
+            raise source.refuse(f"{name.upper()} takes no argument", item.node)
+        return Output(_name(item, name.lower()), kind, of)  # type: ignore[arg-type]  # FREE's values
+
+    def ordered(self, selection: Selection, order: list[exp.Expr]) -> Selection:
+        """Return the selection with the places of the keys that order it."""
+        found = []
+        for term in order[1:] if isinstance(selection, TopK) else order:
+            node = term.this
+            number = int(node.this) if isinstance(node, exp.Literal) and str(node.this).isdecimal() else 0
+            if 1 <= number <= len(self.items):
+                node = self.items[number - 1].node
+            place = self._key(node)
+            if place is None:
+                raise self.compiler.source.refuse(
+                    "ORDER BY may name a count of the select list or a key", term
+                )
+            found.append((place, bool(term.args.get("desc"))))
+        if isinstance(selection, (AboveThreshold, AllGroups)):
+            return replace(selection, order=tuple(found))
+        return selection
 
 
 def _name(item: Item, word: str) -> str:
     return word if item.name.startswith("col") and item.name[3:].isdecimal() else item.name
-
-
-def _free_output(
-    compiler: StatementCompiler, item: Item, kind: str, places: dict[int, int], items: list[Item]
-) -> Output:
-    source, arguments = compiler.source, item.node.expressions
-    of = -1
-    if kind in ("stddev", "low", "high"):
-        name = (function_name(item.node) or "").upper()
-        if len(arguments) > 1 or (not arguments and len(places) != 1):
-            raise source.refuse(f"{name} takes one count", item.node, f"{name}(n)")
-        of = _count_argument(compiler, arguments[0], places, items) if arguments else 0
-    elif arguments:
-        raise source.refuse(f"{(function_name(item.node) or '').upper()} takes no argument", item.node)
-    return Output(_name(item, (function_name(item.node) or "").lower()), kind, of)  # type: ignore[arg-type]  # FREE's values
-
-
-def _count_argument(
-    compiler: StatementCompiler, node: exp.Expr, places: dict[int, int], items: list[Item]
-) -> int:
-    for place, i in places.items():
-        if place < len(items) and (
-            (isinstance(node, exp.Column) and not node.table and fold(items[place].name) == fold(node.name))
-            or items[place].node == node
-        ):
-            return i
-    raise compiler.source.refuse("this is not a count of the select list", node, "name a count by its alias")
-
-
-def _with_order(
-    compiler: StatementCompiler,
-    selection: Selection,
-    order: list[exp.Expr],
-    keys: tuple[Typed, ...],
-    items: list[Item],
-    made: From,
-) -> Selection:
-    """Return the selection with the places of the keys that order it."""
-    found = []
-    for term in order[1:] if isinstance(selection, TopK) else order:
-        node = term.this
-        if isinstance(node, exp.Literal) and str(node.this).isdecimal() and 1 <= int(node.this) <= len(items):
-            node = items[int(node.this) - 1].node
-        value = compiler.expression(node, made.scope)
-        place = next((i for i, k in enumerate(keys) if k.sql == value.sql), None)
-        if place is None:
-            raise compiler.source.refuse("ORDER BY may name a count of the select list or a key", term)
-        found.append((place, bool(term.args.get("desc"))))
-    return (
-        replace(selection, order=tuple(found))
-        if isinstance(selection, (AboveThreshold, AllGroups))
-        else selection
-    )
 
 
 def _with_count(selection: Selection, places: dict[int, int]) -> Selection:

@@ -7,10 +7,12 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
 from dpsql.errors import InternalError
+from dpsql.tree import duckdb_sql
 
 if TYPE_CHECKING:
+    from dpsql import tree
     from dpsql.analysis.relation import Owner
-    from dpsql.analysis.released import Count
+    from dpsql.analysis.released import ReleasedAggregate
     from dpsql.language import Options, Query, Selection
     from dpsql.types import SqlType
 
@@ -62,17 +64,19 @@ class PublicOrder:
 
 
 class CompiledQuery:
-    """Counting SQL that the analysis proved and the engine's binder confirmed.
+    """A counting query that the analysis proved and the engine's binder confirmed.
 
-    Only `dpsql.analysis` makes one, and an engine counts nothing else. `sql` yields one row for each
-    group: the keys `k0`, ..., then the counts `n0`, ... (BIGINT, never NULL). `counts_only` says that nothing
+    Only `dpsql.analysis` makes one, and an engine counts nothing else. `query` has one row for each group:
+    the keys `k0`, ..., then the counts `n0`, ... (BIGINT, never NULL). `sql` is its text for DuckDB, written
+    once. `counts_only` says that nothing
     in it computes from private values: it compares, joins and counts. `order` is the proof that the groups
     come in a public order; None where the engine may return them in any order, which then depends on private
     rows.
     """
 
-    __slots__ = ("counts", "counts_only", "keys", "order", "sql", "tables")
+    __slots__ = ("counts", "counts_only", "keys", "order", "query", "sql", "tables")
 
+    query: tree.Query
     sql: str
     keys: tuple[SqlType, ...]
     counts: int
@@ -82,6 +86,7 @@ class CompiledQuery:
 
     def __init__(
         self,
+        query: tree.Query,
         sql: str,
         keys: tuple[SqlType, ...],
         counts: int,
@@ -92,6 +97,7 @@ class CompiledQuery:
     ) -> None:
         if token is not _TOKEN:
             raise InternalError("only the analysis makes a compiled query")
+        object.__setattr__(self, "query", query)
         object.__setattr__(self, "sql", sql)
         object.__setattr__(self, "keys", keys)
         object.__setattr__(self, "counts", counts)
@@ -107,6 +113,7 @@ class CompiledQuery:
 
 
 def seal(
+    query: tree.Query,
     sql: str,
     keys: tuple[SqlType, ...],
     counts: int,
@@ -117,7 +124,7 @@ def seal(
 ) -> CompiledQuery:
     """Make the compiled query; called once, at the end of the analysis."""
     order = PublicOrder(_TOKEN) if ordered else None
-    return CompiledQuery(sql, keys, counts, tables, counts_only, order, _TOKEN)
+    return CompiledQuery(query, sql, keys, counts, tables, counts_only, order, _TOKEN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,12 +134,17 @@ class Output:
     name: str
     kind: Literal["key", "count", "gap", "stddev", "low", "high", "p_value", "rank", "derived"]
     of: int = -1
-    sql: str = ""
+    expr: tree.Expr | None = None
     """The expression of a derived column over the released keys `r.k0`, .. and counts `r.n0`, .."""
     uses: tuple[int, ...] = ()
     """The counts that the expression uses."""
     at: int = field(default=0, compare=False, repr=False)
     """Its position in the statement's text."""
+
+    @property
+    def sql(self) -> str:
+        """The expression of a derived column in DuckDB's SQL; empty for others."""
+        return "" if self.expr is None else duckdb_sql(self.expr)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +157,7 @@ class Plan:
     options: Options
     """The options, completed with the defaults of the policy and the connection."""
     outputs: tuple[Output, ...]
-    counts: tuple[Count, ...]
+    counts: tuple[ReleasedAggregate, ...]
     key_types: tuple[SqlType, ...]
     domain_size: int | None
     """The number of groups in the domain; None if a key has none: then only the largest are counted."""

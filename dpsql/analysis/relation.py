@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from dpsql import tree
 from dpsql.analysis.typed import KeyDomain, Typed, UnitRole
 from dpsql.tree import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from dpsql.analysis.typed import Span
     from dpsql.language import Source
+    from dpsql.tree import Expr, Query
+    from dpsql.tree import Source as TreeSource
     from dpsql.types import SqlType
 
 __all__ = [
@@ -30,6 +33,7 @@ __all__ = [
     "Scope",
     "fold",
     "quote",
+    "select_list",
 ]
 
 
@@ -72,7 +76,7 @@ class Relation:
     `unique` holds sets of column places that are unique within a unit (private) or in the relation (public).
     """
 
-    sql: str
+    query: Query
     columns: tuple[Column, ...]
     owner: Owner | None = None
     unique: frozenset[frozenset[int]] = frozenset()
@@ -111,11 +115,11 @@ class Block:
     """The SELECT block around an expression: the owner of its rows, and what the expression may contain."""
 
     owner: Owner | None
-    unit: str | None
+    unit: Expr | None
     """The expression of the hidden unit; None for public rows."""
     ctes: tuple[Cte, ...] = ()
     depth: int = 1
-    columns: tuple[str, ...] = ()
+    columns: tuple[Expr, ...] = ()
     """All generated columns of the block's rows, which make an ORDER BY total."""
     named: dict[str, exp.Expr] = field(default_factory=dict)
     """The windows of the WINDOW clause, by folded name."""
@@ -219,13 +223,19 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class From:
-    """A compiled FROM clause: its SQL text, scope, owner, and the expression of the hidden unit.
+    """A compiled FROM clause: its source, scope, owner, and the expression of the hidden unit.
 
-    `unique` holds sets of generated column names (`t1.c0`) unique within a unit (or, if public, at all).
+    `unique` holds sets of generated columns that are unique within a unit (or, if public, at all).
     """
 
-    sql: str
+    source: TreeSource
     scope: Scope
     owner: Owner | None
-    unit: str | None
-    unique: frozenset[frozenset[str]] = field(default_factory=frozenset)
+    unit: Expr | None
+    unique: frozenset[frozenset[Expr]] = field(default_factory=frozenset)
+
+
+def select_list(unit: Expr | None, prefix: str, values: Iterable[Expr]) -> tuple[tree.Item, ...]:
+    """Return the items of a SELECT over owned rows: the hidden unit `u`, then the values."""
+    hidden = () if unit is None else (tree.Item(unit, "u"),)
+    return (*hidden, *tree.items(prefix, values))

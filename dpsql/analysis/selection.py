@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from dpsql.analysis.expressions import check_arguments, function_name
 from dpsql.analysis.relation import fold
-from dpsql.analysis.released import is_count, is_count_call
+from dpsql.analysis.released import is_call, is_released
 from dpsql.charge import exact
 from dpsql.language import AboveThreshold, AllGroups, Scalar, Selection, TopK
 
@@ -58,7 +58,7 @@ class _Reader:
         if isinstance(node, exp.Column) and not node.table:
             name = fold(node.name)
             return next((i for i in self.counts if fold(self.items[i].name) == name), None)
-        if is_count(node):
+        if is_released(node):
             for i in self.counts:
                 if self.items[i].node == node:
                     return i
@@ -80,7 +80,7 @@ def parse_selection(
 
 
 def _read(query: Query, select: exp.Select, items: list[Item], hidden: list[exp.Expr]) -> Selection:
-    counts = tuple(i for i, item in enumerate(items) if is_count(item.node))
+    counts = tuple(i for i, item in enumerate(items) if is_released(item.node))
     reader = _Reader(query.source, items, counts, hidden)
     order = _order(query.source, select)
     limit = _limit(query.source, select)
@@ -95,7 +95,7 @@ def _read(query: Query, select: exp.Select, items: list[Item], hidden: list[exp.
     if first is not None:
         return _by_order(reader, order, first, limit, threshold, select)
     for term in order:
-        if any(is_count_call(n) or (function_name(n) or "").lower() in _AGGREGATE_WORDS for n in term.walk()):
+        if any(is_call(n) or (function_name(n) or "").lower() in _AGGREGATE_WORDS for n in term.walk()):
             raise query.source.refuse("ORDER BY may name a count of the select list or a key", term)
     if threshold is not None:
         value, place, spelling = threshold
@@ -255,7 +255,7 @@ def _by_order(
     source = reader.source
     lowest = not order[0].args.get("desc")
     for term in order[1:]:
-        if any(is_count_call(n) for n in term.walk()) or reader.maybe_count(term.this) is not None:
+        if any(is_call(n) for n in term.walk()) or reader.maybe_count(term.this) is not None:
             raise source.refuse("one count orders the groups", term)
     if limit is None:
         raise source.refuse(

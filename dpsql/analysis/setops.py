@@ -6,15 +6,18 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from dpsql import tree
 from dpsql.analysis import typed
 from dpsql.analysis.expressions import check_arguments, common
-from dpsql.analysis.relation import Column, Owner, Relation
+from dpsql.analysis.relation import Column, Owner, Relation, select_list
 from dpsql.analysis.typed import UnitRole
+from dpsql.tree import Cast, Constant, Derived, Select, SetOperation
 from dpsql.types import NULL
 
 if TYPE_CHECKING:
     from dpsql.analysis.compiler import StatementCompiler
     from dpsql.analysis.typed import Typed
+    from dpsql.tree import Expr
 
 __all__ = ["combined"]
 
@@ -32,29 +35,27 @@ def combined(compiler: StatementCompiler, node: exp.Expr, left: Relation, right:
         _check(compiler, node, name, left, right, owner)
     a, b = compiler.alias(), compiler.alias()
     pairs = [
-        common(compiler, [_column(a, i, x), _column(b, i, y)], [node.this, node.expression])
+        common(
+            compiler,
+            [typed.column(a, f"c{i}", x.type), typed.column(b, f"c{i}", y.type)],
+            [node.this, node.expression],
+        )
         for i, (x, y) in enumerate(zip(left.columns, right.columns, strict=True))
     ]
     columns = tuple(
         Column(x.name, p[0].type, _role(x, y, word) if _same(x, y, p[0]) else UnitRole.NONE)
         for x, y, p in zip(left.columns, right.columns, pairs, strict=True)
     )
-    texts = []
+    branches = []
     for alias, relation, side in ((a, left, 0), (b, right, 1)):
-        listed = ", ".join(f"{p[side].guarded} AS c{i}" for i, p in enumerate(pairs))
-        hidden = ""
-        if owner is not None:
-            hidden = f"{_unit(alias, relation, owner, name, left)} AS u, "
-        texts.append(f"SELECT {hidden}{listed} FROM ({relation.sql}) AS {alias}")
+        unit = None if owner is None else _unit(alias, relation, owner, name, left)
+        listed = select_list(unit, "c", (p[side].guarded_node for p in pairs))
+        branches.append(Select(listed, Derived(relation.query, alias)))
     unique = frozenset[frozenset[int]]()
     if not everything:
         units = {i for i, c in enumerate(columns) if c.unit is UnitRole.EXACT}
         unique = frozenset({frozenset(range(len(columns))) - units})
-    return Relation(f"{texts[0]} {name} {texts[1]}", columns, owner, unique)
-
-
-def _column(alias: str, place: int, column: Column) -> Typed:
-    return typed.column(alias, f"c{place}", column.type)
+    return Relation(SetOperation(branches[0], name, branches[1]), columns, owner, unique)
 
 
 def _check(
@@ -83,14 +84,15 @@ def _check(
         )
 
 
-def _unit(alias: str, relation: Relation, owner: Owner, name: str, left: Relation) -> str:
+def _unit(alias: str, relation: Relation, owner: Owner, name: str, left: Relation) -> Expr:
     if relation.owner is not None:
-        return f"{alias}.u"
+        return tree.Column(alias, "u")
+    assert owner.type is not None  # noqa: S101  no row of either branch is a unit
     if name == "UNION ALL":
-        return f"CAST(NULL AS {owner.type})"
+        return Cast(Constant(None, NULL), owner.type, safe=False)
     # The left unit equals its visible column, so matching that column matches the hidden unit too.
     place = next(i for i, c in enumerate(left.columns) if c.unit is UnitRole.EXACT)
-    return f"TRY_CAST({alias}.c{place} AS {owner.type})"
+    return Cast(tree.Column(alias, f"c{place}"), owner.type)
 
 
 def _same(left: Column, right: Column, merged: Typed) -> bool:

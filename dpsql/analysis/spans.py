@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dpsql.analysis.typed import GRAINS, Typed
+from dpsql.tree import Interval
 from dpsql.types import TIMESTAMP
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def seen_at(value: Typed, grain: str | None) -> Typed:
     """Return a column as the argument of a function that depends on it at a grain only."""
     if grain is None or value.span is None or not value.is_column:
         return value
-    return replace(value, grains={value.sql: grain})
+    return replace(value, grains=dict.fromkeys(value.reads, grain))
 
 
 _DAYS = (
@@ -69,13 +70,13 @@ def call_grains(name: str, arguments: Sequence[Typed]) -> dict[str, str]:
 
 
 def _call_grain(name: str, arguments: Sequence[Typed]) -> str | None:
-    texts = [a.literal.value for a in arguments if a.literal is not None and isinstance(a.literal.value, str)]
+    texts = [a.text for a in arguments if a.text is not None]
     if name in _PART_FIRST:
         return _PARTS.get(texts[0].lower()) if texts else None
     if name == "strftime":
         return _format_grain(texts[0]) if len(texts) == 1 else None
     if name == "time_bucket":
-        return _bucket_grain(texts[0]) if len(texts) == 1 else None
+        return next((_bucket_grain(a.node) for a in arguments if isinstance(a.node, Interval)), None)
     return _PARTS.get(name)
 
 
@@ -87,9 +88,9 @@ def _format_grain(text: str) -> str | None:
     return GRAINS[max(GRAINS.index(grain) for grain in grains if grain is not None)]
 
 
-def _bucket_grain(interval: str) -> str | None:
+def _bucket_grain(interval: Interval) -> str | None:
     """Return the coarsest grain whose grid has the start of every time bucket; one starts at midnight."""
-    found = re.fullmatch(r"INTERVAL '\d+ (second|minute|hour|day|week|month|quarter|year)s?'", interval)
+    found = re.fullmatch(r"\d+ (second|minute|hour|day|week|month|quarter|year)s?", interval.text)
     if found is None:
         return None
     return found[1] if found[1] in GRAINS else "day"

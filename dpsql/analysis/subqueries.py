@@ -17,11 +17,26 @@ from dpsql.analysis.joins import conjuncts, from_clause
 from dpsql.analysis.relation import Block, From, Scope
 from dpsql.analysis.typed import OPAQUE, Typed, UnitRole
 from dpsql.errors import QueryRefused
-from dpsql.tree import Exists, InQuery, Paren, ScalarQuery, Text, TextQuery
-from dpsql.types import BOOLEAN
+from dpsql.tree import (
+    Binary,
+    Column,
+    Constant,
+    Derived,
+    Exists,
+    InQuery,
+    IsNull,
+    Item,
+    Paren,
+    ScalarQuery,
+    Select,
+    conjunction,
+)
+from dpsql.tree import items as items_of
+from dpsql.types import BOOLEAN, INTEGER
 
 if TYPE_CHECKING:
     from dpsql.analysis.compiler import StatementCompiler
+    from dpsql.tree import Expr
 
 __all__ = ["SUBQUERY_RULES"]
 
@@ -50,7 +65,7 @@ def _in(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     listed = typed.column(alias, "c0", column.type)
     if relation.owner is None:
         a, b = unify(compiler.source, compiler.catalog, value, listed, node)
-        query = TextQuery(f"SELECT {b.guarded} FROM ({relation.sql}) AS {alias}")
+        query = Select((Item(b.guarded_node),), Derived(relation.query, alias))
         return Typed(Paren(InQuery(a.guarded_node, query)), BOOLEAN)
     owner = block.owner
     if owner is None or owner.kind != relation.owner.kind or owner.row or relation.owner.row:
@@ -63,37 +78,36 @@ def _in(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
         )
     # The hidden units are compared, not the visible columns, which may have been converted. Without
     # IS NOT NULL, a NULL in another unit's row would make NOT IN unknown for all units.
-    there = f"{alias}.u IS NOT NULL AND {alias}.c0 IS NOT NULL"
-    query = TextQuery(f"SELECT {alias}.u FROM ({relation.sql}) AS {alias} WHERE {there}")
-    return Typed(Paren(InQuery(Text(str(block.unit)), query)), BOOLEAN)
+    unit = Column(alias, "u")
+    there = conjunction(IsNull(c, negated=True) for c in (unit, listed.node))
+    query = Select((Item(unit),), Derived(relation.query, alias), there)
+    assert block.unit is not None  # noqa: S101  owned rows have a unit
+    return Typed(Paren(InQuery(block.unit, query)), BOOLEAN)
 
 
-def _inner(
-    compiler: StatementCompiler, select: exp.Expr, scope: Scope, knows: frozenset[str]
-) -> tuple[From, Scope, str]:
+def _inner(compiler: StatementCompiler, select: exp.Expr, scope: Scope) -> tuple[From, Scope, Expr | None]:
     """Compile FROM and WHERE of a correlated subquery, and check the owner of its rows."""
     block = _block(compiler, select, scope)
     if not isinstance(select, exp.Select):
         raise compiler.source.refuse("this subquery must be one SELECT", select)
-    check_arguments(compiler.source, select, knows)
+    check_arguments(compiler.source, select, frozenset({"expressions", "from_", "joins", "where"}))
     compiler.level(block.depth + 1, select)
     made = from_clause(compiler, select, block.ctes, block.depth + 1)
     inner = made.scope.copy()
     inner.outer = scope
     inner.block = Block(made.owner, made.unit, block.ctes, block.depth + 1)
     where = select.args.get("where")
-    conditions = []
+    conditions: list[Expr] = []
     if made.owner is not None:
         conditions.append(_tied(compiler, select, made, inner, scope, block))
     if where is not None:
-        conditions.append(predicate(compiler, where.this, inner).guarded)
-    text = " AND ".join(conditions)
-    return made, inner, f"{made.sql}{' WHERE ' + text if text else ''}"
+        conditions.append(predicate(compiler, where.this, inner).guarded_node)
+    return made, inner, conjunction(conditions)
 
 
 def _tied(
     compiler: StatementCompiler, select: exp.Select, made: From, inner: Scope, outer: Scope, block: Block
-) -> str:
+) -> Expr:
     """Return the condition that the unit of inner and outer row are equal; refuse a subquery without it."""
     if block.owner is None or made.owner is None or block.owner.row or made.owner.row:
         raise compiler.source.refuse(
@@ -102,7 +116,7 @@ def _tied(
     if block.owner.kind != made.owner.kind:
         raise compiler.source.refuse("the subquery's rows have another privacy unit", select)
     where = select.args.get("where")
-    own = {c.sql for o in made.scope.origins for c in o.columns}
+    own = {c.node for o in made.scope.origins for c in o.columns}
     for part in conjuncts(where.this if where is not None else None):
         if not (isinstance(part, exp.EQ) and isinstance(part.this, exp.Column)):
             continue
@@ -112,14 +126,14 @@ def _tied(
             a, b = inner.resolve(part.this), inner.resolve(part.expression)
         except QueryRefused:
             continue
-        if b.sql in own:
+        if b.node in own:
             a, b = b, a
-        if a.sql in own and b.sql not in own and UnitRole.NONE not in (a.unit, b.unit):
-            outer_columns = {c.sql for o in outer.origins for c in o.columns} | {
-                c.sql for c in outer.merged.values()
-            }
-            if b.sql in outer_columns:
-                return f"({made.unit} = {block.unit})"
+        if a.node in own and b.node not in own and UnitRole.NONE not in (a.unit, b.unit):
+            visible = [*(c for o in outer.origins for c in o.columns), *outer.merged.values()]
+            if b.node in {c.node for c in visible}:
+                assert made.unit is not None  # noqa: S101  owned rows have a unit
+                assert block.unit is not None  # noqa: S101
+                return Paren(Binary("=", made.unit, block.unit))
     raise compiler.source.refuse(
         "a subquery over private rows must be tied to the row's own privacy unit", select, _HINT
     )
@@ -127,14 +141,14 @@ def _tied(
 
 def _exists(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     select = node.this.this if isinstance(node.this, exp.Subquery) else node.this
-    _, _, text = _inner(compiler, select, scope, frozenset({"expressions", "from_", "joins", "where"}))
-    return Typed(Exists(TextQuery(f"SELECT 1 FROM {text}")), BOOLEAN)
+    made, _, where = _inner(compiler, select, scope)
+    return Typed(Exists(Select((Item(Constant(1, INTEGER)),), made.source, where)), BOOLEAN)
 
 
 def _scalar(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     """Compile a scalar subquery: one aggregate without GROUP BY, which always yields exactly one row."""
     select = node.this
-    _, inner, text = _inner(compiler, select, scope, frozenset({"expressions", "from_", "joins", "where"}))
+    made, inner, where = _inner(compiler, select, scope)
     items = select.expressions
     item = items[0].this if isinstance(items[0], exp.Alias) else items[0]
     if len(items) != 1 or not aggregates.contains(item):
@@ -147,12 +161,12 @@ def _scalar(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     group = aggregates.Group(compiler, inner, [], alias)
     outer = Scope(compiler.source, intercept=group.lookup, block=inner.block)
     value = compiler.expression(item, outer)
-    own = {c.sql for o in inner.origins for c in o.columns}
+    own = frozenset[str]().union(*(c.reads for o in inner.origins for c in o.columns))
     for found in group.aggregates:
         if found.reads and not found.reads & own and OPAQUE not in found.reads:
             raise compiler.source.refuse("this aggregate reads nothing of its own subquery", node)
-    listed = ", ".join(f"{canonical(a).sql} AS a{i}" for i, a in enumerate(group.aggregates))
-    query = TextQuery(f"SELECT {value.guarded} FROM (SELECT {listed} FROM {text}) AS {alias}")
+    listed = items_of("a", (canonical(a).node for a in group.aggregates))
+    query = Select((Item(value.guarded_node),), Derived(Select(listed, made.source, where), alias))
     return replace(value, node=ScalarQuery(query), unit=UnitRole.NONE, literal=None, domain=None)
 
 

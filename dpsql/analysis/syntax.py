@@ -8,11 +8,11 @@ from sqlglot import exp
 
 from dpsql.analysis import functions
 from dpsql.analysis.coerce import to_type
-from dpsql.analysis.expressions import Rule, built, function_name, predicate
+from dpsql.analysis.expressions import Rule, built, call_rule, function_name, predicate
 from dpsql.analysis.limits import LONGEST, check_pattern, check_regex
 from dpsql.analysis.relation import Scope, fold
 from dpsql.analysis.samples import fails_on_samples
-from dpsql.analysis.typed import Literal, Typed
+from dpsql.analysis.typed import Literal, Typed, constant
 from dpsql.tree import (
     Apply,
     Binary,
@@ -86,8 +86,7 @@ def _whole(number: int) -> Expr:
 def _pattern(compiler: Compiler, node: exp.Expr, what: str) -> Typed:
     if not isinstance(node, exp.Literal) or not node.args.get("is_string"):
         raise compiler.source.refuse(f"{what} is a literal text here", node)
-    text = str(node.this)
-    return Typed(Constant(text, VARCHAR), VARCHAR, literal=Literal(text))
+    return constant(str(node.this), VARCHAR)
 
 
 def _text(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
@@ -140,26 +139,13 @@ def _similar(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     return built(Paren(Binary("SIMILAR TO", value.node, pattern.node)), BOOLEAN, value)
 
 
-def _position(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
-    arguments = [compiler.expression(node.this, scope), compiler.expression(node.args["substr"], scope)]
-    return functions.call(compiler.source, compiler.catalog, "strpos", arguments, node)
-
-
-def _substring(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
-    parts = [node.this, node.args.get("start"), node.args.get("length")]
-    arguments = [compiler.expression(p, scope) for p in parts if p is not None]
-    return functions.call(compiler.source, compiler.catalog, "substring", arguments, node)
-
-
 def _trim(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     name = {"": "trim", "BOTH": "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}.get(
         str(node.args.get("position") or "").upper()
     )
     if name is None:
         raise compiler.source.refuse("TRIM takes BOTH, LEADING or TRAILING", node)
-    parts = [node.this, node.args.get("expression")]
-    arguments = [compiler.expression(p, scope) for p in parts if p is not None]
-    return functions.call(compiler.source, compiler.catalog, name, arguments, node)
+    return call_rule(name, "this", "expression")(compiler, node, scope)
 
 
 def _overlay(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
@@ -170,21 +156,15 @@ def _overlay(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
         start is None
         or start < 1
         or (node.args.get("for_") is not None and length is None)
-        or len(put.sql) > 1000
+        or len(put.text or "") > 1000
     ):
         raise compiler.source.refuse("OVERLAY takes whole numbers and a short text", node)
-    tail = f" FOR {length}" if length is not None else ""
-    made = f"overlay({{0}} PLACING {{1}} FROM {start}{tail})"
-    if fails_on_samples(compiler.catalog, made, [value, put]):
+    arguments = [value, put, *(constant(n, BIGINT) for n in (start, length) if n is not None)]
+    made = f"overlay({{0}} PLACING {{1}} FROM {{2}}{'' if length is None else ' FOR {3}'})"
+    if fails_on_samples(compiler.catalog, made, arguments):
         raise compiler.source.refuse("OVERLAY does not take these numbers: it fails on some texts", node)
     form = f"(CASE WHEN strlen({{0}}) + strlen({{1}}) <= {LONGEST} THEN {made} END)"
-    return built(Apply(form, (value.node, put.node)), VARCHAR, value)
-
-
-def _not_bits(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
-    return functions.call(
-        compiler.source, compiler.catalog, "~", [compiler.expression(node.this, scope)], node
-    )
+    return built(Apply(form, tuple(a.node for a in arguments)), VARCHAR, value)
 
 
 def _identifier(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
@@ -229,7 +209,8 @@ def lambda_call(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
         sql_type = SqlType("LIST", item=body.type)
     made: Expr = Call(name, (value.node, Lambda("p", body.node)))
     if texts and name == "list_transform" and body.type == VARCHAR:
-        made = Apply(f"(CASE WHEN len({{0}}) * {texts} <= {LONGEST} THEN {{1}} END)", (value.node, made))
+        form = f"(CASE WHEN len({{0}}) * {{1}} <= {LONGEST} THEN {{2}} END)"
+        made = Apply(form, (value.node, Constant(texts, BIGINT), made))
     return built(made, sql_type, value)
 
 
@@ -250,11 +231,15 @@ SYNTAX_RULES = (
     Rule(exp.Bracket, _bracket, frozenset({"this", "expressions", "offset", "safe"})),
     Rule(exp.Escape, _escape, frozenset({"this", "expression"})),
     Rule(exp.SimilarTo, _similar, frozenset({"this", "expression"})),
-    Rule(exp.StrPosition, _position, frozenset({"this", "substr"})),
-    Rule(exp.Substring, _substring, frozenset({"this", "start", "length"})),
+    Rule(exp.StrPosition, call_rule("strpos", "this", "substr"), frozenset({"this", "substr"})),
+    Rule(
+        exp.Substring,
+        call_rule("substring", "this", "start", "length"),
+        frozenset({"this", "start", "length"}),
+    ),
     Rule(exp.Trim, _trim, frozenset({"this", "expression", "position"})),
     Rule(exp.Overlay, _overlay, frozenset({"this", "expression", "from_", "for_"})),
-    Rule(exp.BitwiseNot, _not_bits, frozenset({"this"})),
+    Rule(exp.BitwiseNot, call_rule("~", "this"), frozenset({"this"})),
     Rule(exp.Identifier, _identifier, frozenset({"this", "quoted"})),
     Rule(exp.Array, _array, frozenset({"expressions", "value_constructor", "bracket_notation"})),
 )

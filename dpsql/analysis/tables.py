@@ -8,11 +8,25 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from dpsql import tree
+from dpsql.analysis.domains import distinct_values
 from dpsql.analysis.expressions import canonical, check_arguments, common
-from dpsql.analysis.relation import Column, Origin, Owner, Relation, Scope, fold, quote
+from dpsql.analysis.relation import Column, Origin, Owner, Relation, Scope, fold, select_list
 from dpsql.analysis.typed import KeyDomain, Span, UnitRole, column
 from dpsql.policy import UnitColumn, UnitRow, UnitVia
-from dpsql.tree import TextQuery
+from dpsql.tree import (
+    Aggregate,
+    Binary,
+    Constant,
+    Derived,
+    IsNull,
+    Item,
+    Join,
+    Scan,
+    Select,
+    Values,
+)
+from dpsql.types import BOOLEAN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,6 +34,7 @@ if TYPE_CHECKING:
     from dpsql.analysis.compiler import StatementCompiler
     from dpsql.analysis.relation import Cte
     from dpsql.policy import Table
+    from dpsql.tree import Expr
 
 __all__ = ["base_table", "from_item", "origin_of", "rename"]
 
@@ -66,7 +81,7 @@ def rename(compiler: StatementCompiler, relation: Relation, names: Sequence[str]
     if len(names) > len(relation.columns):
         raise compiler.source.refuse(f"{len(names)} column names for {len(relation.columns)} columns", at)
     new = [replace(c, name=name) for name, c in zip(names, relation.columns, strict=False)]
-    return Relation(relation.sql, (*new, *relation.columns[len(names) :]), relation.owner, relation.unique)
+    return Relation(relation.query, (*new, *relation.columns[len(names) :]), relation.owner, relation.unique)
 
 
 def _table(
@@ -104,15 +119,15 @@ def base_table(compiler: StatementCompiler, table: Table, at: exp.Expr) -> Relat
     """Compile a declared table: its declared columns and, of a private one, the rows that have a unit."""
     declared = compiler.catalog.columns(table.name)
     places = {fold(name): i for i, (name, _) in enumerate(declared)}
-    listed = ", ".join(f"b.{quote(name)} AS c{i}" for i, (name, _) in enumerate(declared))
-    source = f"main.{quote(table.name)} AS b"
+    cells = [tree.Column("b", name, stored=True) for name, _ in declared]
+    source = Scan(table.name, "b")
     facts = table.unique if table.unit is not None else compiler.catalog.unique(table.name)
     unique = frozenset(frozenset(places[fold(c)] for c in fact) for fact in facts)
     if table.unit is None:
         columns = tuple(
             Column(name, sql_type, domain=_public_values(table.name, name)) for name, sql_type in declared
         )
-        return Relation(f"SELECT {listed} FROM {source}", columns, None, unique)
+        return Relation(Select(tree.items("c", cells), source), columns, None, unique)
     columns = tuple(
         Column(
             name,
@@ -126,20 +141,20 @@ def base_table(compiler: StatementCompiler, table: Table, at: exp.Expr) -> Relat
     match table.unit:
         case UnitRow(kind=kind):
             owner = Owner(kind, None, row=True, table=table.name)
-            return Relation(f"SELECT TRUE AS u, {listed} FROM {source}", columns, owner, frozenset())
+            query = Select(select_list(Constant(True, BOOLEAN), "c", cells), source)
+            return Relation(query, columns, owner, frozenset())
         case UnitColumn(column=named, kind=kind):
             place = places[fold(named)]
-            unit = f"b.{quote(declared[place][0])}"
+            unit = cells[place]
             columns = tuple(
                 replace(c, unit=UnitRole.EXACT) if i == place else c for i, c in enumerate(columns)
             )
             unique = frozenset(fact - {place} for fact in unique)
             owner = Owner(kind, columns[place].type)
-            return Relation(
-                f"SELECT {unit} AS u, {listed} FROM {source} WHERE {unit} IS NOT NULL", columns, owner, unique
-            )
+            query = Select(select_list(unit, "c", cells), source, IsNull(unit, negated=True))
+            return Relation(query, columns, owner, unique)
         case UnitVia():
-            return _child(compiler, table, table.unit, columns, listed, source, at)
+            return _child(compiler, table, table.unit, columns, cells, source, at)
     raise compiler.source.refuse(f"table {table.name} has an unknown kind of unit", at)
 
 
@@ -148,8 +163,8 @@ def _child(
     table: Table,
     unit: UnitVia,
     columns: tuple[Column, ...],
-    listed: str,
-    source: str,
+    cells: Sequence[Expr],
+    source: Scan,
     at: exp.Expr,
 ) -> Relation:
     """Compile a child table, whose rows belong to the unit of their row in the parent table."""
@@ -169,20 +184,18 @@ def _child(
         )
     owner = Owner(parent.unit.kind, kinds[fold(parent.unit.column)])
     # The policy declares that a parent key is unique. If it is not, MIN still makes one row of each.
-    up = f"p.{quote(parent.unit.column)}"
-    key = f"p.{quote(unit.column)}"
-    rows = f"main.{quote(parent.name)} AS p WHERE {up} IS NOT NULL"
-    parents = f"SELECT {key} AS k, MIN({up}) AS u FROM {rows} GROUP BY {key}"
+    up = tree.Column("p", parent.unit.column, stored=True)
+    key = tree.Column("p", unit.column, stored=True)
+    listed = (Item(key, "k"), Item(Aggregate("MIN", (up,)), "u"))
+    parents = Select(listed, Scan(parent.name, "p"), IsNull(up, negated=True), group=(key,))
     sql_type = kinds[fold(parent.unit.column)]
     if fold(parent.unit.column) not in {fold(c.name) for c in columns}:
         # The unit is shown under its name in the parent, so that it can be counted and joined on.
-        listed += f", q.u AS c{len(columns)}"
+        cells = (*cells, tree.Column("q", "u"))
         columns = (*columns, Column(parent.unit.column, sql_type, UnitRole.EXACT))
-    return Relation(
-        f"SELECT q.u AS u, {listed} FROM {source} JOIN ({parents}) AS q ON b.{quote(unit.via)} = q.k",
-        columns,
-        owner,
-    )
+    same = Binary("=", tree.Column("b", unit.via, stored=True), tree.Column("q", "k"))
+    rows = Join(source, "", Derived(parents, "q"), same)
+    return Relation(Select(select_list(tree.Column("q", "u"), "c", cells), rows), columns, owner)
 
 
 def _link(compiler: StatementCompiler, table: Table, column: str) -> str:
@@ -201,17 +214,14 @@ def _link(compiler: StatementCompiler, table: Table, column: str) -> str:
 
 def _public_values(table: str, column: str) -> KeyDomain:
     """Return the domain that consists of the values of a public column."""
-    name = quote(column)
-    return KeyDomain(
-        TextQuery(f"SELECT DISTINCT b.{name} AS v FROM main.{quote(table)} AS b WHERE b.{name} IS NOT NULL"),
-        origin=f"the values of {table}.{column}",
-    )
+    cell = tree.Column("b", column, stored=True)
+    return distinct_values(cell, Scan(table, "b"), f"the values of {table}.{column}")
 
 
 def _declared(compiler: StatementCompiler, table: str, column: str) -> KeyDomain | None:
-    sql = compiler.catalog.domain(table, column)
+    query = compiler.catalog.domain(table, column)
     origin = f"the declared domain of {table}.{column}"
-    return KeyDomain(TextQuery(sql), ordered=True, origin=origin) if sql else None
+    return KeyDomain(query, ordered=True, origin=origin) if query is not None else None
 
 
 def _span(compiler: StatementCompiler, table: str, column: str) -> Span | None:
@@ -233,24 +243,14 @@ def _values(compiler: StatementCompiler, node: exp.Values) -> Relation:
         )
         for i in range(width)
     ]
-    text = ", ".join(
-        "(" + ", ".join(columns[i][j].guarded for i in range(width)) + ")" for j in range(len(rows))
-    )
-    names = ", ".join(f"c{i}" for i in range(width))
-    sql = f"SELECT {names} FROM (VALUES {text}) AS w({names})"
+    values = tuple(tuple(columns[i][j].guarded_node for i in range(width)) for j in range(len(rows)))
+    names = tree.columns("", "c", width)
+    listed = Values(values, "w", tuple(c.name for c in names))
+    query = Select(tuple(Item(c) for c in names), listed)
+    domains = [distinct_values(c, Derived(query, "w"), "the list") for c in names]
     return Relation(
-        sql,
-        tuple(
-            Column(
-                f"col{i}",
-                columns[i][0].type,
-                domain=KeyDomain(
-                    TextQuery(f"SELECT DISTINCT c{i} AS v FROM ({sql}) AS w WHERE c{i} IS NOT NULL"),
-                    origin="the list",
-                ),
-            )
-            for i in range(width)
-        ),
+        query,
+        tuple(Column(f"col{i}", columns[i][0].type, domain=domains[i]) for i in range(width)),
     )
 
 

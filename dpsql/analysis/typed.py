@@ -12,6 +12,7 @@ from dpsql.tree import (
     OPAQUE,
     Call,
     Column,
+    Constant,
     Item,
     Range,
     Select,
@@ -35,6 +36,7 @@ __all__ = [
     "Typed",
     "UnitRole",
     "column",
+    "constant",
 ]
 
 
@@ -129,11 +131,6 @@ class Typed:
         return duckdb_sql(self.node)
 
     @property
-    def guarded(self) -> str:
-        """DuckDB's text of the guarded node."""
-        return duckdb_sql(self.guarded_node)
-
-    @property
     def guarded_node(self) -> Expr:
         """The node for a query, in which every part that could fail on a row is inside TRY."""
         return guarded(self.node)
@@ -147,6 +144,13 @@ class Typed:
     def size(self) -> int:
         """The number of its nodes, so that forms which repeat an argument cannot grow without bound."""
         return facts(self.node).size
+
+    @property
+    def text(self) -> str | None:
+        """The value of a text constant; None for every other expression."""
+        return (
+            self.literal.value if self.literal is not None and isinstance(self.literal.value, str) else None
+        )
 
     @property
     def is_column(self) -> bool:
@@ -169,6 +173,11 @@ class Typed:
     def with_unit(self, role: UnitRole) -> Typed:
         """Return the expression with another unit role."""
         return replace(self, unit=role)
+
+
+def constant(value: object, sql_type: SqlType) -> Typed:
+    """Return a constant that the analyst typed."""
+    return Typed(Constant(value, sql_type), sql_type, literal=Literal(value))
 
 
 def column(table: str, name: str, sql_type: SqlType) -> Typed:

@@ -17,7 +17,7 @@ from dpsql.analysis.aggregates import AGGREGATES
 from dpsql.analysis.expressions import Rule, canonical, check_arguments, function_name
 from dpsql.analysis.relation import fold
 from dpsql.analysis.typed import Typed, UnitRole
-from dpsql.tree import Aggregate, Bound, Call, Cast, Constant, Frame, OrderTerm, Paren, Text, Window
+from dpsql.tree import Aggregate, Bound, Call, Cast, Constant, Frame, OrderTerm, Paren, Window
 from dpsql.types import BIGINT, DOUBLE
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def _window(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     call = _function(compiler, node.this, name, scope)
     if name in _ORDERED or (frame is not None and frame.unit == "ROWS"):
         # A frame of rows counts rows, so the order of ties matters.
-        order = [*order, *(OrderTerm(Text(column), "ASC", "LAST") for column in block.columns)]
+        order = [*order, *(OrderTerm(column, "ASC", "LAST") for column in block.columns)]
     made: Expr = Paren(Window(call.node, tuple(partition), tuple(order), frame))
     if isinstance(call.node, Cast):  # OVER belongs to the aggregate itself, inside a conversion of its result
         window = Window(call.node.operand, tuple(partition), tuple(order), frame)
@@ -95,7 +95,7 @@ def _parts(
             raise compiler.source.refuse(
                 "a window over private rows must PARTITION BY their privacy unit", node, _HINT
             )
-    unit = [Text(block.unit)] if block.unit is not None else []
+    unit = [block.unit] if block.unit is not None else []
     partition = [*unit, *(v.guarded_node for v in values)]
     terms = []
     order = node.args.get("order")

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from dpsql.engines.duckdb.domains import Domains
     from dpsql.engines.duckdb.sources import Reader
+    from dpsql.tree import Query
 
 __all__ = ["SchemaDatabase"]
 
@@ -107,9 +108,9 @@ class SchemaDatabase:
             raise ValueError("the compiled statement does not bind")
         return bound["plans"]
 
-    def domain(self, table: str, column: str) -> str | None:
+    def domain(self, table: str, column: str) -> Query | None:
         """See `Catalog`."""
-        return self._domains.sql(table, column)
+        return self._domains.query(table, column)
 
     def span(self, table: str, column: str) -> tuple[date, date] | None:
         """See `Catalog`."""

@@ -20,9 +20,10 @@ Nodes are frozen dataclasses: `Expr` an expression, `Query` rows with named colu
 ====================  ================================================================================
 
 ``node`` has the base classes and `facts` (columns read, size), ``guards`` the TRY around what could fail,
-``writer`` DuckDB's SQL, ``templates`` the expressions that the forms of functions stand for.
+``writer`` DuckDB's SQL, ``build`` lists of nodes, ``templates`` the expressions that forms stand for.
 """
 
+from dpsql.tree.build import columns, conjunction, items
 from dpsql.tree.expressions import (
     Aggregate,
     Apply,
@@ -53,7 +54,6 @@ from dpsql.tree.expressions import (
     Paren,
     ScalarQuery,
     Slice,
-    Text,
     Try,
     Unary,
     Window,
@@ -70,8 +70,6 @@ from dpsql.tree.relations import (
     Scan,
     Select,
     SetOperation,
-    TextQuery,
-    TextSource,
     Unnest,
     Values,
 )
@@ -123,18 +121,18 @@ __all__ = [
     "SetOperation",
     "Slice",
     "Source",
-    "Text",
-    "TextQuery",
-    "TextSource",
     "Try",
     "Unary",
     "Unnest",
     "Values",
     "Window",
+    "columns",
+    "conjunction",
     "duckdb_sql",
     "expanded",
     "facts",
     "guarded",
+    "items",
     "literal_sql",
     "mapped",
     "parts",

@@ -10,42 +10,6 @@ from dpsql.tree.node import OPAQUE, Expr, Facts, Node, Query, facts
 if TYPE_CHECKING:
     from dpsql.types import SqlType
 
-__all__ = [
-    "Aggregate",
-    "Apply",
-    "Argument",
-    "Between",
-    "Binary",
-    "Bound",
-    "Call",
-    "Canonical",
-    "Case",
-    "Cast",
-    "Column",
-    "Constant",
-    "Element",
-    "Exists",
-    "Frame",
-    "InList",
-    "InQuery",
-    "Interval",
-    "IsNull",
-    "IsTruth",
-    "Lambda",
-    "Like",
-    "ListOf",
-    "Not",
-    "OrderTerm",
-    "Parameter",
-    "Paren",
-    "ScalarQuery",
-    "Slice",
-    "Text",
-    "Try",
-    "Unary",
-    "Window",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Column(Expr):
@@ -282,13 +246,20 @@ class OrderTerm(Node):
 
 @dataclass(frozen=True, slots=True)
 class Aggregate(Expr):
-    """An aggregate; without arguments it is `COUNT(*)`."""
+    """An aggregate; without arguments it is `COUNT(*)`.
+
+    It reads what it aggregates. The columns of its order and its FILTER do not make it one of a query's own.
+    """
 
     name: str
     arguments: tuple[Expr, ...] = ()
     distinct: bool = False
     order: tuple[OrderTerm, ...] = ()
     filter: Expr | None = None
+
+    def _own_facts(self) -> Facts:
+        reads = facts(self.arguments[0]).reads if self.arguments else frozenset[str]()
+        return Facts(reads, Expr._own_facts(self).size)  # noqa: SLF001
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,17 +323,3 @@ class ScalarQuery(Expr):
 
     def _own_facts(self) -> Facts:
         return Facts(frozenset((OPAQUE,)), 2)
-
-
-@dataclass(frozen=True, slots=True)
-class Text(Expr):
-    """An expression that is still SQL text, with what other nodes know of themselves. Temporary."""
-
-    sql: str
-    columns: frozenset[str] = frozenset()
-    size: int = 1
-    guard: str | None = None
-    """The text with TRY around the parts that could fail; None if TRY goes around the whole."""
-
-    def _own_facts(self) -> Facts:
-        return Facts(self.columns, self.size)

@@ -8,8 +8,6 @@ and the parts may contain subqueries, which TRY may not.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from dpsql.errors import InternalError
 from dpsql.tree.expressions import (
     Apply,
@@ -31,7 +29,6 @@ from dpsql.tree.expressions import (
     Not,
     Paren,
     ScalarQuery,
-    Text,
     Try,
     Unary,
     Window,
@@ -65,8 +62,6 @@ def total(node: Expr) -> bool:
             return arithmetic and OPAQUE in facts(node).reads
         case Between() | Not() | IsNull() | IsTruth() | InList() | Case():
             return True
-        case Text(guard=guard):
-            return guard is not None
     return isinstance(node, _WHOLE)
 
 
@@ -75,8 +70,6 @@ def guarded(node: Expr) -> Expr:
     if isinstance(node, _WHOLE):
         return node
     if total(node):
-        if isinstance(node, Text):
-            return replace(node, sql=str(node.guard))
         return mapped(node, guarded)
     if OPAQUE in facts(node).reads:
         raise InternalError("this is a bug of dpsql, nothing was run or charged: a subquery under TRY")

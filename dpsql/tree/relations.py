@@ -10,22 +10,6 @@ from dpsql.tree.node import Expr, Node, Query, Source
 if TYPE_CHECKING:
     from dpsql.tree.expressions import OrderTerm
 
-__all__ = [
-    "DOMAIN_SCHEMA",
-    "Derived",
-    "DomainScan",
-    "Item",
-    "Join",
-    "Range",
-    "Scan",
-    "Select",
-    "SetOperation",
-    "TextQuery",
-    "TextSource",
-    "Unnest",
-    "Values",
-]
-
 
 DOMAIN_SCHEMA = "dpsql_domain"
 """The schema in which the schema database and the private database hold declared domains."""
@@ -120,17 +104,3 @@ class Join(Source):
     kind: str
     right: Source
     on: Expr | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class TextQuery(Query):
-    """A query that is still SQL text. Temporary."""
-
-    sql: str
-
-
-@dataclass(frozen=True, slots=True)
-class TextSource(Source):
-    """An item of FROM that is still SQL text. Temporary."""
-
-    sql: str

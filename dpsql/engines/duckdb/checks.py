@@ -11,6 +11,7 @@ from dpsql.engines.duckdb.csv_source import well_quoted
 from dpsql.engines.duckdb.engine import DuckDBEngine, invalid_timestamp
 from dpsql.errors import InternalError
 from dpsql.policy import CsvSource, UnitColumn, UnitVia
+from dpsql.tree import duckdb_sql
 from dpsql.types import TIMESTAMP
 
 if TYPE_CHECKING:
@@ -99,9 +100,10 @@ class Inspector(DuckDBEngine):
         if days is not None:
             outside = f"(CAST({cell} AS DATE) < DATE '{days[0]}' OR CAST({cell} AS DATE) > DATE '{days[1]}')"
         else:
-            outside = (
-                f"{cell} NOT IN (SELECT v FROM ({self.domains.sql(table, column)}) AS d WHERE v IS NOT NULL)"
-            )
+            domain = self.domains.query(table, column)
+            if domain is None:
+                raise InternalError("this column has no declared domain")
+            outside = f"{cell} NOT IN (SELECT v FROM ({duckdb_sql(domain)}) AS d WHERE v IS NOT NULL)"
         row = self._fetch_one(
             f"SELECT COUNT(DISTINCT {cell}), COUNT(*) FROM main.{quote(table)}"
             f"{owned}{' AND' if owned else ' WHERE'} {cell} IS NOT NULL "

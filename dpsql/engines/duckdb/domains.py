@@ -10,24 +10,25 @@ from dpsql.analysis import fold, quote
 from dpsql.errors import PolicyError
 from dpsql.policy import BooleanDomain, EnumDomain, RangeDomain, TableDomain, ValuesDomain, fit
 from dpsql.policy.domain_rules import checked_domain
-from dpsql.tree import DOMAIN_SCHEMA
-from dpsql.types import TIMESTAMP
+from dpsql.tree import DOMAIN_SCHEMA, Binary, Cast, Column, Constant, DomainScan, Item, Range, Select
+from dpsql.types import DATE, INTEGER, TIMESTAMP
 
 if TYPE_CHECKING:
     import duckdb
 
     from dpsql.engines.duckdb.sources import Reader
     from dpsql.policy import Domain, Policy
+    from dpsql.tree import Query
     from dpsql.types import SqlType
 
 __all__ = ["Domains"]
 
 
 class Domains:
-    """The declared domain of each column, as a SELECT of its values `v` and their positions `o`."""
+    """The declared domain of each column, as a query of its values `v` and their positions `o`."""
 
     def __init__(self, policy: Policy, readers: dict[str, Reader]) -> None:
-        self._domains: dict[tuple[str, str], tuple[str, list[str] | str | None, SqlType]] = {}
+        self._domains: dict[tuple[str, str], tuple[Query, list[str] | str | None, SqlType]] = {}
         self._spans: dict[tuple[str, str], tuple[date, date]] = {}
         for table in policy.tables.values():
             types = {fold(name): sql_type for name, sql_type in readers[table.name].columns}
@@ -45,8 +46,8 @@ class Domains:
         """Return the days of a TIMESTAMP column's declared range, or None."""
         return self._spans.get((fold(table), fold(column)))
 
-    def sql(self, table: str, column: str) -> str | None:
-        """Return the SELECT of a column's domain, or None if none is declared."""
+    def query(self, table: str, column: str) -> Query | None:
+        """Return the query of a column's domain, or None if none is declared."""
         made = self._domains.get((fold(table), fold(column)))
         return made[0] if made is not None else None
 
@@ -69,27 +70,28 @@ class Domains:
 
     def _define(
         self, where: str, domain: Domain, sql_type: SqlType, readers: dict[str, Reader], name: str
-    ) -> tuple[str, list[str] | str | None, SqlType]:
+    ) -> tuple[Query, list[str] | str | None, SqlType]:
         match domain:
             case ValuesDomain(values=values):
                 try:
                     texts = [_text(fit(value, sql_type)) for value in values]
                 except ValueError as error:
                     raise PolicyError(f"{where}: {error}") from None
-                return self._listed(texts, sql_type, name)
+                return _scan(name), texts, sql_type
             case BooleanDomain():
-                return self._listed(["false", "true"], sql_type, name)
+                return _scan(name), ["false", "true"], sql_type
             case EnumDomain():
-                return self._listed(list(sql_type.values), sql_type, name)
+                return _scan(name), list(sql_type.values), sql_type
             case RangeDomain(start=start, stop=stop):
                 return _range(start, stop, sql_type), None, sql_type
             case TableDomain(table=table, column=column):
                 made = _column(where, table, column, sql_type, readers)
-                return f"SELECT v, o FROM {DOMAIN_SCHEMA}.{name}", made, sql_type
+                return _scan(name), made, sql_type
         raise PolicyError(f"{where}: unknown kind of domain")
 
-    def _listed(self, texts: list[str], sql_type: SqlType, name: str) -> tuple[str, list[str], SqlType]:
-        return f"SELECT v, o FROM {DOMAIN_SCHEMA}.{name}", texts, sql_type
+
+def _scan(name: str) -> Query:
+    return Select((Item(Column("", "v")), Item(Column("", "o"))), DomainScan(name))
 
 
 def _name(table: str, column: str) -> str:
@@ -107,16 +109,16 @@ def _days(domain: RangeDomain) -> tuple[date, date]:
     return domain.start, domain.stop
 
 
-def _range(start: int | date, stop: int | date, sql_type: SqlType) -> str:
+def _range(start: int | date, stop: int | date, sql_type: SqlType) -> Query:
+    i = Column("", "i")
     if isinstance(start, date) and isinstance(stop, date):
-        days = (stop - start).days + 1
-        day = f"DATE '{start}' + TRY_CAST(i AS INTEGER)"
-        return f"SELECT TRY_CAST({day} AS {sql_type}) AS v, i AS o FROM range(0, {days}) AS r(i)"
+        day = Binary("+", Constant(start, DATE), Cast(i, INTEGER))
+        return Select((Item(Cast(day, sql_type), "v"), Item(i, "o")), Range(0, (stop - start).days + 1))
     if isinstance(start, date) or isinstance(stop, date):
         raise PolicyError("a range has two dates or two integers")
     if not -(2**63) <= start <= stop < 2**63 - 1:
         raise PolicyError("a range of integers must lie within BIGINT")
-    return f"SELECT TRY_CAST(i AS {sql_type}) AS v, i AS o FROM range({start}, {stop + 1}) AS r(i)"
+    return Select((Item(Cast(i, sql_type), "v"), Item(i, "o")), Range(start, stop + 1))
 
 
 def _column(where: str, name: str, column: str, sql_type: SqlType, readers: dict[str, Reader]) -> str:

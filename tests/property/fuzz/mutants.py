@@ -13,9 +13,12 @@ __all__ = ["MUTANTS"]
 
 ROWS = ("COUNT(*)", "without single rows")
 UNTIED = '    raise compiler.source.refuse(\n        "a subquery over private rows must be tied'
-DISTINCT = 'sql = f"{word} {hidden}{listed} FROM {source.sql}{where}"'
-MERGED = """sql = (f"SELECT MIN({source.unit}) AS u, {listed} FROM {source.sql}{where} GROUP BY ALL"
-            if word != "SELECT" and source.unit else f"{word} {hidden}{listed} FROM {source.sql}{where}")"""
+DISTINCT = "query = Select(listed, rows, condition, distinct=merged)"
+MERGED = """by = tuple(v.guarded_node for v in values) if merged and unit is not None else ()
+    from dpsql.tree import Aggregate
+    if by:
+        listed = select_list(Aggregate("MIN", (unit,)), "c", by)
+    query = Select(listed, rows, condition, group=by, distinct=merged and not by)"""
 
 MUTANTS = (
     Mutant(
@@ -27,7 +30,12 @@ MUTANTS = (
                 "if not tied and not any(a.link and a.link == b.link for a, b in pairs):",
                 "if False:",
             ),
-            ("analysis.joins", "_owned", 'same = f"({left.unit} = {here})"', 'same = "TRUE"'),
+            (
+                "analysis.joins",
+                "_owned",
+                'same = Paren(Binary("=", left.unit, here))',
+                "same = Constant(True, INTEGER)",
+            ),
         ),
         ("without unit equality",),
         statement="SELECT COUNT(DISTINCT v.user_id) AS n FROM visits v JOIN orders o ON o.page = v.page",
@@ -48,11 +56,11 @@ MUTANTS = (
     ),
     Mutant(
         "COUNT DISTINCT counts rows",
-        (("analysis.released", "_units", "rows=single", "rows=True"),),
+        (("analysis.released.counts", "_units", "if call.single else", "if True else"),),
     ),
     Mutant(
         "a join keeps rows single",
-        (("analysis.joins", "_unique", "return frozenset()", "return left.unique"),),
+        (("analysis.joins", "_join", "left.unique if kept else frozenset()", "left.unique"),),
         ROWS,
         statement="SELECT l.page, COUNT(*) AS n FROM likes l JOIN vips p ON p.rank IS NOT NULL GROUP BY l.page ORDER BY n DESC LIMIT 2",
     ),
@@ -62,8 +70,8 @@ MUTANTS = (
             (
                 "analysis.joins",
                 "_unnest",
-                "From(sql, scope, left.owner, left.unit)",
-                "From(sql, scope, left.owner, left.unit, left.unique)",
+                "From(repeated, scope, left.owner, left.unit)",
+                "From(repeated, scope, left.owner, left.unit, left.unique)",
             ),
         ),
         ("UNNEST", *ROWS),
@@ -83,7 +91,7 @@ MUTANTS = (
     ),
     Mutant(
         "a unit's rows are always single",
-        (("analysis.outer_query", "_single", "any(names <= fixed for names in made.unique)", "True"),),
+        (("analysis.outer_query", "_single", "any(columns <= fixed for columns in made.unique)", "True"),),
         ROWS,
     ),
     Mutant(
@@ -92,7 +100,7 @@ MUTANTS = (
             (
                 "analysis.aggregates",
                 "_unique",
-                "frozenset({frozenset(places[name] for name in wanted)})",
+                "frozenset({frozenset(places[key] for key in wanted)})",
                 "frozenset({frozenset()})",
             ),
         ),
@@ -164,8 +172,8 @@ MUTANTS = (
             (
                 "analysis.setops",
                 "_unit",
-                'f"CAST(NULL AS {owner.type})"',
-                "f\"TRY_CAST('1' AS {owner.type})\"",
+                "Cast(Constant(None, NULL), owner.type, safe=False)",
+                'Cast(Constant("1", NULL), owner.type)',
             ),
         ),
         ("UNION ALL", "set operation", "subquery", "public branch of UNION ALL"),
@@ -197,14 +205,14 @@ MUTANTS = (
             (
                 "analysis.aggregates",
                 "grouped",
-                'parts = [*([f"{source.unit} AS u"]',
-                'parts = [*([f"MIN({source.unit}) AS u"]',
+                "select_list(source.unit,",
+                'select_list(source.unit and tree.Aggregate("MIN", (source.unit,)),',
             ),
             (
                 "analysis.aggregates",
                 "grouped",
-                "str(i + 1) for i in range(len(keys) + (1 if source.unit else 0))",
-                "str(i + 2) for i in range(len(keys))",
+                "Constant(i + 1, INTEGER) for i in range(len(by))",
+                "Constant(i + 2, INTEGER) for i in range(len(keys))",
             ),
         ),
         ("GROUP BY unit", "subquery", "without unit in a block"),
@@ -248,7 +256,7 @@ MUTANTS = (
                 "analysis.aggregates",
                 "ordered",
                 'OrderTerm(x.node, "ASC", "LAST")]',
-                'OrderTerm(Constant(None, x.type), "ASC", "LAST")]',
+                'OrderTerm(Constant(1, BIGINT), "ASC", "LAST")]',
             ),
         ),
         ("GROUP BY unit", "subquery"),
@@ -269,7 +277,7 @@ MUTANTS = (
     ),
     Mutant(
         "a public LIMIT keeps what comes first",
-        (("analysis.blocks", "_limited", '", ".join([*terms, *listed])', '", ".join(terms)'),),
+        (("analysis.blocks", "_limited", "(*terms, *(OrderTerm(c) for c in cells))", "tuple(terms)"),),
         ("subquery", "select", "public LIMIT"),
         statement="SELECT x.category, COUNT(DISTINCT v.user_id) AS n FROM visits v JOIN (SELECT page, category, 1 AS same FROM pages ORDER BY same LIMIT 1) x ON x.page = v.page GROUP BY x.category ORDER BY n DESC LIMIT 2",
     ),
@@ -279,8 +287,8 @@ MUTANTS = (
             (
                 "analysis.subqueries",
                 "_in",
-                'there = f"{alias}.u IS NOT NULL AND {alias}.c0 IS NOT NULL"',
-                'there = "TRUE"',
+                "conjunction(IsNull(c, negated=True) for c in (unit, listed.node))",
+                "None",
             ),
         ),
         ("subquery in a condition", "NOT IN unit", "WHERE of the count", "RIGHT", "FULL"),
@@ -288,41 +296,55 @@ MUTANTS = (
     ),
     Mutant(
         "EXISTS asks about everybody",
-        (("analysis.subqueries", "_tied", UNTIED, '    return "TRUE"\n' + UNTIED),),
+        (("analysis.subqueries", "_tied", UNTIED, "    return Constant(True, BOOLEAN)\n" + UNTIED),),
         ("subquery in a condition", "EXISTS tied", "NOT EXISTS tied", "WHERE of the count", "without tie"),
         statement="SELECT COUNT(DISTINCT u.user_id) AS n FROM users u WHERE EXISTS (SELECT 1 FROM visits v WHERE v.page = 'a')",
     ),
     Mutant(
         "contributions are not clamped",
-        (("analysis.writing", "Rows._clamped", "LEAST(w.r{i}, {p.clamp})", "w.r{i}"),),
+        (
+            (
+                "analysis.released.counts",
+                "BoundedRows.of_units",
+                'Call("LEAST", (value, Constant(self.most, BIGINT)))',
+                "value",
+            ),
+        ),
         ("clamped rows",),
         statement="SELECT page, COUNT(*, contribution_bounds_per_group => (0, 1)) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2",
     ),
     Mutant(
         "one group too many",
-        (("analysis.writing", "Rows.bounded", "z.r <= {groups}", "z.r <= {groups} + 1"),),
+        (("analysis.groups", "Rows.bounded", "Constant(groups, BIGINT)", "Constant(groups + 1, BIGINT)"),),
         ("all groups",),
         statement="SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 2) page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page",
     ),
     Mutant(
         "groups are bounded in everybody's order",
-        (("analysis.writing", "Rows.bounded", "PARTITION BY x.u ORDER BY", "ORDER BY"),),
+        (
+            (
+                "analysis.groups",
+                "Rows.bounded",
+                'Call("ROW_NUMBER", ()), (unit,)',
+                'Call("ROW_NUMBER", ()), ()',
+            ),
+        ),
         ("all groups",),
         statement="SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 1) page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page",
     ),
     Mutant(
         "candidates come from the data",
-        (("analysis.writing", "all_groups", "LEFT JOIN ({rows.grouped()})", "JOIN ({rows.grouped()})"),),
+        (("analysis.groups", "all_groups", 'Join(candidates, "LEFT",', 'Join(candidates, "",'),),
     ),
     Mutant(
         "a child has every parent before its own",
-        (("analysis.tables", "_child", "= q.k", ">= q.k"),),
+        (("analysis.tables", "_child", 'Binary("=", ', 'Binary(">=", '),),
         ("table items",),
         statement="SELECT sku, COUNT(DISTINCT user_id) AS n FROM items GROUP BY sku ORDER BY n DESC LIMIT 2",
     ),
     Mutant(
         "rows that are units may be repeated",
-        (("analysis.joins", "_row_join", "any(places <= matched for places in right.unique)", "True"),),
+        (("analysis.joins", "_row_join", "_single_match(right, origin, pairs)", "True"),),
         ("unit row", "INNER", "LEFT"),
         statement="SELECT l.level, COUNT(*) AS n FROM logs l JOIN vips p ON p.page IS NOT NULL GROUP BY l.level ORDER BY n DESC LIMIT 2",
     ),
@@ -382,19 +404,19 @@ MUTANTS = (
     ),
     Mutant(
         "a FULL JOIN has the left unit",
-        (("analysis.joins", "_owned", 'f"COALESCE({left.unit}, {here})"', "left.unit"),),
+        (("analysis.joins", "_owned", 'Call("COALESCE", (left.unit, here))', "left.unit"),),
         statement="SELECT o.page, COUNT(DISTINCT o.user_id) AS n0 FROM visits v FULL JOIN orders o ON v.user_id = o.user_id AND v.page = o.page GROUP BY o.page ORDER BY n0 DESC LIMIT 2",
         by="meaning",
     ),
     Mutant(
         "the nullable side's unit counts where it is NULL",
-        (("analysis.released", "_units", "if value.unit is UnitRole.NULLABLE:", "if False:"),),
+        (("analysis.released.counts", "_units", "if value.unit is UnitRole.NULLABLE:", "if False:"),),
         statement="SELECT COUNT(DISTINCT o.user_id) AS n FROM visits v LEFT JOIN orders o ON v.user_id = o.user_id AND v.page = o.page",
         by="meaning",
     ),
     Mutant(
         "rows without a unit are read",
-        (("analysis.tables", "base_table", " WHERE {unit} IS NOT NULL", ""),),
+        (("analysis.tables", "base_table", "source, IsNull(unit, negated=True)", "source"),),
         by="attack",
     ),
     Mutant(

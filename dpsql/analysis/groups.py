@@ -1,0 +1,167 @@
+"""The counting query: groups from public domains, released numbers from private rows.
+
+It reads the projected private rows (`u` the hidden unit, `k0`.. the keys, `f0`.. what the numbers depend on)
+and has one row for each group: the keys, then the numbers as BIGINT.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dpsql.analysis.domains import cross_join
+from dpsql.analysis.relation import select_list
+from dpsql.errors import InternalError
+from dpsql.tree import (
+    Binary,
+    Call,
+    Column,
+    Constant,
+    Derived,
+    IsNull,
+    Item,
+    Join,
+    OrderTerm,
+    Select,
+    Window,
+    columns,
+    conjunction,
+    items,
+)
+from dpsql.types import BIGINT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from dpsql.analysis.relation import From
+    from dpsql.analysis.released import Part, ReleasedAggregate
+    from dpsql.analysis.typed import KeyDomain, Typed
+    from dpsql.tree import Expr, Query, Source
+
+__all__ = ["CountingQuery", "Rows", "all_groups", "largest_groups", "one_group"]
+
+
+@dataclass(frozen=True, slots=True)
+class CountingQuery:
+    """A counting query, and whether it ends in a total ORDER BY over public values of all keys."""
+
+    query: Query
+    ordered: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The projected private rows, and the numbers that are released of them."""
+
+    query: Query
+    keys: int
+    row: tuple[Expr, ...]
+    """The distinct expressions of a row that the numbers depend on, in order of first use."""
+    released: tuple[ReleasedAggregate, ...]
+    by_row: bool
+    """Whether each row is a privacy unit. All rows then have the same hidden unit."""
+
+    @classmethod
+    def of(
+        cls, made: From, where: Expr | None, keys: Sequence[Typed], released: Sequence[ReleasedAggregate]
+    ) -> Rows:
+        """Project the rows of a FROM clause to the unit, the keys and what the numbers depend on."""
+        row = tuple(dict.fromkeys(e for r in released for p in r.parts for e in p.row))
+        listed = (*select_list(made.unit, "k", (k.guarded_node for k in keys)), *items("f", row))
+        by_row = made.owner is None or made.owner.row
+        return cls(Select(listed, made.source, where), len(keys), row, tuple(released), by_row)
+
+    def grouped(self) -> Query:
+        """Return the query of the numbers by group, if need be over one row for each unit and group."""
+        parts = tuple(dict.fromkeys(p for r in self.released for p in r.parts))
+        unit = Column("s", "u")
+        rows = {p: tuple(Column("s", f"f{self.row.index(e)}") for e in p.row) for p in parts}
+        made = {p: e for p in parts if (e := p.of_rows(unit, *rows[p])) is not None}
+        if len(made) == len(parts):
+            return self._selected(made, Derived(self.query, "s"), "s")
+        if self.by_row:
+            raise InternalError("this is a bug of dpsql, nothing was run or charged: rows by unit")
+        by = (unit, *columns("s", "k", self.keys))
+        each = items("r", (p.of_unit(unit, *rows[p]) for p in parts))
+        listed = (*(Item(c) for c in by), *each)
+        units = Select(listed, Derived(self.query, "s"), IsNull(unit, negated=True), group=by)
+        made = {p: p.of_units(Column("w", "u"), Column("w", f"r{i}")) for i, p in enumerate(parts)}
+        return self._selected(made, Derived(units, "w"), "w")
+
+    def _selected(self, made: dict[Part, Expr], source: Source, alias: str) -> Query:
+        keys = columns(alias, "k", self.keys)
+        numbers = items("n", (r.expression([made[p] for p in r.parts]) for r in self.released))
+        return Select((*(Item(k) for k in keys), *numbers), source, group=keys)
+
+    def bounded(self, groups: int, domains: Sequence[KeyDomain]) -> Rows:
+        """Keep each unit's rows in at most `groups` groups of the domain, chosen by a hash."""
+        unit, keys = Column("s", "u"), columns("s", "k", self.keys)
+        inside: Source = Derived(self.query, "s")
+        for i, domain in enumerate(domains):
+            known = Binary("=", keys[i], Column(f"d{i}", "v"))
+            inside = Join(inside, "", Derived(domain.query, f"d{i}"), known)
+        there = IsNull(unit, negated=True)
+        pairs = Select(tuple(Item(c) for c in (unit, *keys)), inside, there, distinct=True)
+        unit, keys = Column("x", "u"), columns("x", "k", self.keys)
+        order = (Call("hash", (unit, *keys)), *keys)
+        rank = Window(Call("ROW_NUMBER", ()), (unit,), tuple(OrderTerm(e) for e in order))
+        listed = (*(Item(c) for c in (unit, *keys)), Item(rank, "r"))
+        ranked = Select(listed, Derived(pairs, "x"))
+        names = ["u", *(f"k{i}" for i in range(self.keys))]
+        same = conjunction(Binary("=", Column("y", n), Column("z", n)) for n in names)
+        names += [f"f{i}" for i in range(len(self.row))]
+        query = Select(
+            tuple(Item(Column("y", n), n) for n in names),
+            Join(Derived(self.query, "y"), "", Derived(ranked, "z"), same),
+            Binary("<=", Column("z", "r"), Constant(groups, BIGINT)),
+        )
+        return Rows(query, self.keys, self.row, self.released, self.by_row)
+
+
+def one_group(rows: Rows) -> CountingQuery:
+    """Count all rows together. The result is one row, so its order is public."""
+    return CountingQuery(rows.grouped(), ordered=True)
+
+
+def all_groups(
+    rows: Rows, domains: Sequence[KeyDomain], order: Iterable[tuple[int, bool]] | None
+) -> CountingQuery:
+    """Count every group of the domain, also the empty ones; in a public order if one is asked for.
+
+    The terms of the order are columns of the domains alone: the keys that the statement names, then for
+    every key its place `o` in its domain, or its value where the domain has no order of its own. Both are
+    distinct within a domain, so no two groups are equal in all terms, and the order is total.
+    Every engine compares values alike: texts by their bytes (PostgreSQL under COLLATE "C"), never by locale.
+    """
+    values = [Column(f"d{i}", "v") for i in range(rows.keys)]
+    numbers = columns("g", "n", len(rows.released))
+    zero = Constant(0, BIGINT)
+    listed = (*items("k", values), *items("n", (Call("COALESCE", (n, zero)) for n in numbers)))
+    candidates = cross_join([Derived(d.query, f"d{i}") for i, d in enumerate(domains)])
+    same = conjunction(Binary("=", Column("g", f"k{i}"), v) for i, v in enumerate(values))
+    source = Join(candidates, "LEFT", Derived(rows.grouped(), "g"), same)
+    if order is None:
+        return CountingQuery(Select(listed, source))
+    terms = [OrderTerm(values[i], "DESC" if descending else "") for i, descending in order]
+    terms += [OrderTerm(Column(f"d{i}", "o" if d.ordered else "v")) for i, d in enumerate(domains)]
+    return CountingQuery(Select(listed, source, order=tuple(terms)), ordered=True)
+
+
+def largest_groups(rows: Rows, place: int, candidates: int) -> CountingQuery:
+    """Count only the `candidates + 1` largest groups; of equal groups, those with the least keys.
+
+    The groups and their order depend on the counts, so the order is not public. Groups with equal counts are
+    ordered by their keys, so that the physical order of rows has no influence.
+    """
+    keys, numbers = columns("g", "k", rows.keys), columns("g", "n", len(rows.released))
+    there: list[Expr] = [IsNull(k, negated=True) for k in keys]
+    there.append(Binary(">", numbers[place], Constant(0, BIGINT)))
+    return CountingQuery(
+        Select(
+            tuple(Item(c) for c in (*keys, *numbers)),
+            Derived(rows.grouped(), "g"),
+            conjunction(there),
+            order=(OrderTerm(numbers[place], "DESC"), *(OrderTerm(k) for k in keys)),
+            limit=candidates + 1,
+        )
+    )

@@ -1,0 +1,92 @@
+"""The numbers that a private statement releases with noise, and how the counting query computes them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial, reduce
+from typing import TYPE_CHECKING
+
+from dpsql.tree import Binary
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dpsql.tree import Expr
+
+__all__ = ["Direction", "Part", "ReleasedAggregate"]
+
+
+class Direction(Enum):
+    """The direction in which adding a unit can change a number."""
+
+    UP = "up"
+    DOWN = "down"
+    BOTH = "both"
+
+
+@dataclass(frozen=True, slots=True)
+class Part(ABC):
+    """An integer that the engine computes exactly for each group of rows. Equal parts are computed once."""
+
+    row: tuple[Expr, ...]
+    """The expressions of a row that the number depends on. The methods below get their columns."""
+
+    @property
+    @abstractmethod
+    def move(self) -> tuple[int, int]:
+        """The least and the greatest amount by which adding a unit can change the number."""
+
+    @abstractmethod
+    def of_rows(self, unit: Expr, *row: Expr) -> Expr | None:
+        """Return the number as an aggregate of a group's rows; None if it needs one row for each unit."""
+
+    @abstractmethod
+    def of_unit(self, unit: Expr, *row: Expr) -> Expr:
+        """Return the aggregate of one unit's rows in the group from which `of_units` computes the number."""
+
+    @abstractmethod
+    def of_units(self, unit: Expr, value: Expr) -> Expr:
+        """Return the number as an aggregate of one row for each unit, with the value of `of_unit`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReleasedAggregate:
+    """A released number: a part, or the first part minus the others.
+
+    It is a whole number, so noise is exact on the grid of integers. What is computed from released numbers
+    without charge, such as a ratio, is an output column (`plan.Output`).
+    """
+
+    parts: tuple[Part, ...]
+
+    def expression(self, parts: Sequence[Expr]) -> Expr:
+        """Return the number, computed from the expressions of its parts."""
+        return reduce(partial(Binary, "-"), parts)
+
+    @property
+    def move(self) -> tuple[int, int]:
+        """The least and the greatest amount by which adding a unit can change the number."""
+        low, high = self.parts[0].move
+        for part in self.parts[1:]:
+            less, more = part.move
+            low, high = low - more, high - less
+        return low, high
+
+    @property
+    def bound(self) -> int:
+        """The sensitivity: the most by which one unit can change the number."""
+        low, high = self.move
+        return max(-low, high)
+
+    @property
+    def direction(self) -> Direction:
+        """The direction in which adding a unit can change the number."""
+        low, high = self.move
+        return Direction.UP if low >= 0 else Direction.DOWN if high <= 0 else Direction.BOTH
+
+    @property
+    def monotone(self) -> bool:
+        """Whether adding a unit never decreases the number of any group."""
+        return self.direction is Direction.UP

@@ -1,0 +1,196 @@
+"""Counts: of units, or of rows if each unit has a bounded number of them in a group."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from dpsql.analysis.expressions import check_arguments, function_name
+from dpsql.analysis.released.aggregate import Part
+from dpsql.analysis.typed import Typed, UnitRole
+from dpsql.tree import Aggregate, Binary, Call, Case, Cast, Constant, IsNull, Paren
+from dpsql.types import BIGINT
+
+if TYPE_CHECKING:
+    from dpsql.analysis.relation import From
+    from dpsql.analysis.released.call import AggregateCall
+    from dpsql.tree import Expr
+
+__all__ = ["BoundedRows", "SingleRows", "Units", "count", "count_if"]
+
+MAX_CLAMP = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Units(Part):
+    """The number of units with a row in the group; `row` is empty or the condition on the rows."""
+
+    @property
+    def move(self) -> tuple[int, int]:
+        """See `Part`."""
+        return 0, 1
+
+    def of_rows(self, unit: Expr, *row: Expr) -> Expr | None:
+        """See `Part`."""
+        return Aggregate("COUNT", (_counted(unit, row),), distinct=True)
+
+    def of_unit(self, unit: Expr, *row: Expr) -> Expr:
+        """See `Part`: the number of the unit's rows."""
+        return Aggregate("COUNT", (_counted(unit, row),))
+
+    def of_units(self, unit: Expr, value: Expr) -> Expr:
+        """See `Part`."""
+        return Aggregate("COUNT", (Case(((Binary(">", value, Constant(0, BIGINT)), unit),)),))
+
+
+@dataclass(frozen=True, slots=True)
+class SingleRows(Units):
+    """The number of rows, of which each unit has at most one in a group: the same, without DISTINCT."""
+
+    def of_rows(self, unit: Expr, *row: Expr) -> Expr | None:
+        """See `Part`."""
+        return self.of_unit(unit, *row)
+
+
+@dataclass(frozen=True, slots=True)
+class BoundedRows(Units):
+    """The number of rows, of which at most `most` are counted for each unit and group."""
+
+    most: int
+
+    @property
+    def move(self) -> tuple[int, int]:
+        """See `Part`."""
+        return 0, self.most
+
+    def of_rows(self, unit: Expr, *row: Expr) -> Expr | None:
+        """See `Part`."""
+        return None
+
+    def of_units(self, unit: Expr, value: Expr) -> Expr:
+        """See `Part`."""
+        counted = Aggregate("SUM", (Call("LEAST", (value, Constant(self.most, BIGINT))),))
+        return Call("COALESCE", (Cast(counted, BIGINT), Constant(0, BIGINT)))
+
+
+def _counted(unit: Expr, row: tuple[Expr, ...]) -> Expr:
+    """Return the unit if the row meets the condition, else NULL."""
+    return Case(((row[0], unit),)) if row else unit
+
+
+def count_if(call: AggregateCall) -> Part:
+    """Compile COUNT_IF."""
+    bound, arguments = _bound(call)
+    if len(arguments) != 1:
+        raise call.refuse("COUNT_IF takes one condition", call.node)
+    call.where(arguments[0])
+    return _rows(call, bound)
+
+
+def count(call: AggregateCall) -> Part:
+    """Compile COUNT(*), COUNT(x), or COUNT(DISTINCT unit)."""
+    bound, arguments = _bound(call)
+    if arguments and isinstance(arguments[0], exp.Distinct):
+        if len(arguments) != 1 or bound is not None:
+            raise call.refuse("COUNT(DISTINCT ...) takes only the privacy unit", call.node)
+        return _units(call, arguments[0])
+    if arguments and not isinstance(arguments[0], exp.Star):
+        if len(arguments) != 1:
+            raise call.refuse("COUNT takes one argument", call.node)
+        there = IsNull(call.expression(arguments[0]).guarded_node, negated=True)
+        call.conditions.append(Paren(there))
+    return _rows(call, bound)
+
+
+def _rows(call: AggregateCall, bound: int | None) -> Part:
+    if bound is not None:
+        return BoundedRows(call.condition(), bound)
+    if not call.single and not call.by_row:
+        unit = _unit_name(call.source)
+        raise call.refuse(
+            f"one {unit} can have many rows here, so a count of rows could change by many",
+            call.node,
+            f"COUNT(DISTINCT {unit}) counts privacy units",
+        )
+    return SingleRows(call.condition())
+
+
+def _bound(call: AggregateCall) -> tuple[int | None, list[exp.Expr]]:
+    """Return the c of contribution_bounds_per_group => (0, c), or None, and the other arguments."""
+    named = [a for a in call.node.expressions if isinstance(a, exp.Kwarg)]
+    arguments = [a for a in call.node.expressions if not isinstance(a, exp.Kwarg)]
+    if not named:
+        return None, arguments
+    hint = "COUNT(*, contribution_bounds_per_group => (0, 5))"
+    pair = named[0].expression
+    values = pair.expressions if isinstance(pair, exp.Tuple) else []
+    bounds = [int(v.this) for v in values if isinstance(v, exp.Literal) and str(v.this).isdecimal()]
+    known = named[0].name.lower() == "contribution_bounds_per_group"
+    if len(named) > 1 or not known or len(bounds) != 2 or len(values) != 2 or bounds[0] != 0:
+        raise call.refuse("a count's bounds are (0, c)", named[0], hint)
+    if not 1 <= bounds[1] <= MAX_CLAMP:
+        raise call.refuse(f"the bound must be between 1 and {MAX_CLAMP:,}", named[0], hint)
+    if call.by_row:
+        raise call.refuse("each row is a privacy unit: its bound is 1 already", named[0])
+    return bounds[1], arguments
+
+
+def _unit_name(source: From) -> str:
+    for origin in source.scope.origins:
+        for name, column in zip(origin.names, origin.columns, strict=True):
+            if column.unit is not UnitRole.NONE:
+                return name
+    return "unit"
+
+
+def _units(call: AggregateCall, distinct: exp.Distinct) -> Part:
+    check_arguments(call.compiler.source, distinct, frozenset({"expressions"}))
+    if len(distinct.expressions) != 1:
+        raise call.refuse("COUNT(DISTINCT ...) takes only the privacy unit", call.node)
+    condition, inner = _filtered(distinct.expressions[0])
+    if condition is not None:
+        call.where(condition)
+    value = _unit(call, inner)
+    if value is None:
+        raise call.refuse(
+            "this counts something other than the privacy unit",
+            inner,
+            f"COUNT(DISTINCT {_unit_name(call.source)}) counts privacy units",
+        )
+    if value.unit is UnitRole.NULLABLE:
+        call.conditions.append(Paren(IsNull(value.node, negated=True)))
+    # If a unit has one row in a group, counting rows is the same and many times faster than DISTINCT.
+    return SingleRows(call.condition()) if call.single else Units(call.condition())
+
+
+def _filtered(node: exp.Expr) -> tuple[exp.Expr | None, exp.Expr]:
+    """Split CASE WHEN p THEN unit END, or IF(p, unit, NULL), into the condition p and the unit."""
+    if isinstance(node, exp.Case) and node.args.get("this") is None and len(node.args["ifs"]) == 1:
+        default = node.args.get("default")
+        if default is None or isinstance(default, exp.Null):
+            branch = node.args["ifs"][0]
+            return branch.this, branch.args["true"]
+    if (function_name(node) or "").lower() == "if" and len(node.expressions) in (2, 3):
+        rest = node.expressions[2:]
+        if not rest or isinstance(rest[0], exp.Null):
+            return node.expressions[0], node.expressions[1]
+    return None, node
+
+
+def _unit(call: AggregateCall, node: exp.Expr) -> Typed | None:
+    """Return the expression if it is the unit: its column, or COALESCE of both sides of a FULL JOIN."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    if call.source.owner is None or call.by_row:
+        return None
+    if isinstance(node, exp.Column):
+        value = call.source.scope.resolve(node)
+        return value if value.unit is not UnitRole.NONE else None
+    if (function_name(node) or "").lower() == "coalesce":
+        parts = [call.expression(a) for a in node.expressions]
+        if all(p.unit is not UnitRole.NONE for p in parts):
+            merged = Call("COALESCE", tuple(p.node for p in parts))
+            return Typed(merged, parts[0].type, unit=UnitRole.NULLABLE)
+    return None

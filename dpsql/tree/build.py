@@ -1,0 +1,32 @@
+"""Lists of nodes with generated names, and conjunctions."""
+
+from __future__ import annotations
+
+from functools import partial, reduce
+from typing import TYPE_CHECKING
+
+from dpsql.tree.expressions import Binary, Column
+from dpsql.tree.relations import Item
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from dpsql.tree.node import Expr
+
+__all__ = ["columns", "conjunction", "items"]
+
+
+def columns(table: str, prefix: str, count: int) -> tuple[Column, ...]:
+    """Return the columns `t.k0`, `t.k1`, .. of an item of FROM."""
+    return tuple(Column(table, f"{prefix}{i}") for i in range(count))
+
+
+def items(prefix: str, expressions: Iterable[Expr]) -> tuple[Item, ...]:
+    """Return the items of a select list with the names `k0`, `k1`, .."""
+    return tuple(Item(expr, f"{prefix}{i}") for i, expr in enumerate(expressions))
+
+
+def conjunction(conditions: Iterable[Expr]) -> Expr | None:
+    """Return the conditions joined by AND; None if there are none."""
+    listed = list(conditions)
+    return reduce(partial(Binary, "AND"), listed) if listed else None
