@@ -11,13 +11,8 @@ import pytest
 sys.path.append(str(Path(__file__).parent))
 sys.path.append(str(Path(__file__).parents[1] / "property"))
 
-from support.reading import query_of
 from support.servers import postgres
 from support.stores import PostgresStore, SparkStore, Store
-
-from dpsql.analysis import CompiledQuery
-
-CompiledQuery.query = property(lambda self: query_of(self.sql))  # until the analysis makes it
 
 ENGINES = [
     pytest.param("postgres", marks=pytest.mark.postgres),

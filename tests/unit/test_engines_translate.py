@@ -193,12 +193,22 @@ def test_what_has_no_rule_is_refused(schema: SchemaDatabase, dialect: Dialect, q
         write(query, dialect, schema, {"rows"}, {})
 
 
+def test_a_form_is_written_as_the_expression_that_it_stands_for(schema: SchemaDatabase, dialect: Dialect):
+    arguments = (tree.Column("b", "s"), tree.Constant("a$%%", VARCHAR), tree.Constant("$", VARCHAR))
+    form = tree.Apply("(NOT ({0} LIKE {1} ESCAPE {2}))", arguments)
+    meant = tree.Not(tree.Like(arguments[0], "LIKE", *arguments[1:]))
+    one, other = (
+        write(tree.Select((tree.Item(node, "x"),), ROW), dialect, schema, {"rows"}, {})
+        for node in (form, meant)
+    )
+    assert one == other
+
+
 def test_each_node_type_has_a_rule_or_is_of_public_relations_alone():
     nodes = {c for c in vars(tree).values() if isinstance(c, type) and issubclass(c, tree.Node)}
     nodes -= {tree.Node, tree.Expr, tree.Query, tree.Source}
     parts = {tree.Item, tree.OrderTerm, tree.Argument, tree.Parameter}
     public = {tree.DomainScan, tree.Range, tree.Values}
-    nodes -= {tree.Text, tree.TextQuery, tree.TextSource}
     assert nodes - {*RULES, *QUERIES, *SOURCES} == parts | public
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from datetime import date, datetime, time
+from datetime import date, time
 from decimal import Decimal
 from typing import TYPE_CHECKING, ClassVar
 from uuid import UUID
@@ -31,7 +31,7 @@ def integer_bounds(sql_type: SqlType) -> tuple[int, int]:
 
 
 _PYTHON = {"D": float, "I": int, "B": int, "N": Decimal, "S": str, "L": bool}
-_PYTHON |= {"T": date, "M": datetime, "C": time, "U": UUID}
+_PYTHON |= {"T": date, "M": date, "C": time, "U": UUID}
 """The Python type of a constant of each family; dates that Python has not are of another type."""
 _NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
