@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dpsql import tree
-from dpsql.engines.writer.expressions import condition
+from dpsql.engines.writer.conditions import condition
 from dpsql.engines.writer.value import Value
 from dpsql.types import BIGINT, DOUBLE
 

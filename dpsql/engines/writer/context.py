@@ -9,15 +9,22 @@ from typing import TYPE_CHECKING
 from dpsql.analysis.binder import FUNCTIONS
 from dpsql.engines.writer.forms import fits, no_form
 from dpsql.engines.writer.public import PublicRelation, compute_public
-from dpsql.engines.writer.value import TargetColumn, Untranslatable, Value, constant_range, type_family
+from dpsql.engines.writer.value import (
+    TargetColumn,
+    Untranslatable,
+    Value,
+    common_type,
+    constant_range,
+    type_family,
+)
 from dpsql.tree import Aggregate, Call, Constant, Parameter, duckdb_sql, facts, walk
 from dpsql.types import NULL
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    from dpsql.engines.schema_database import SchemaDatabase
     from dpsql.engines.writer.dialect import Dialect
-    from dpsql.engines.writer.public import PublicEvaluator
     from dpsql.tree import Expr, OrderTerm, Query
     from dpsql.types import SqlType
 
@@ -49,7 +56,7 @@ class Writer:
     """Writes one statement: the dialect, the tables, and the public relations embedded so far."""
 
     dialect: Dialect
-    schema_database: PublicEvaluator
+    schema_database: SchemaDatabase
     private: Collection[str]
     cache: dict[str, PublicRelation]
     rules: Mapping[type[Expr], Rule]
@@ -111,6 +118,13 @@ class Writer:
             if fits(entry, values):
                 return entry.apply(values)
         raise no_form(name, self.dialect.name, bool(forms))
+
+    def common(self, values: Sequence[Value]) -> tuple[list[str], SqlType]:
+        """Return the texts of several results in their common type, and that type."""
+        sql_type = common_type([v.type for v in values])
+        if sql_type == NULL:
+            raise self.refuse("a choice among NULLs without a type")
+        return [self.dialect.in_type(v, sql_type) for v in values], sql_type
 
     def ordering(self, terms: Sequence[OrderTerm], scope: ColumnScope) -> str:
         """Write the terms of ORDER BY, each with its direction and the place of NULL."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,28 +20,16 @@ from dpsql.types import NULL, SqlType, column_type
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from dpsql.engines.schema_database import SchemaDatabase
     from dpsql.tree import Query
 
-__all__ = ["PublicEvaluator", "PublicRelation", "compute_public", "is_public"]
+__all__ = ["PublicRelation", "compute_public", "is_public"]
 
 FIRST_DAY, LAST_DAY = date(1, 1, 1), date(9999, 12, 31)
 """The dates that every engine represents alike; other public dates are refused."""
 
 MOST_BYTES = 1 << 28
 """The most bytes of public rows sent with one statement."""
-
-
-class PublicEvaluator(Protocol):
-    """The methods of the schema database that the translation uses."""
-
-    def run(self, sql: str) -> pa.Table:
-        """Run a public statement."""
-
-    def evaluate(self, expression: str) -> object:
-        """Return the value of a constant expression; raise `ValueError` if it has none."""
-
-    def type_of(self, expression: str) -> SqlType:
-        """Return the type of a constant expression; raise `ValueError` if it is not allowed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +53,7 @@ def is_public(query: Query, private: Collection[str]) -> bool:
     )
 
 
-def compute_public(schema_database: PublicEvaluator, name: str, sql: str) -> PublicRelation:
+def compute_public(schema_database: SchemaDatabase, name: str, sql: str) -> PublicRelation:
     """Compute a public relation, and check that every engine can represent its values."""
     described = schema_database.run(f"DESCRIBE {sql}")
     rows = schema_database.run(sql)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dpsql import tree
+from dpsql.engines.writer.conditions import condition
 from dpsql.engines.writer.context import ColumnScope
-from dpsql.engines.writer.expressions import condition
 from dpsql.engines.writer.public import is_public
 from dpsql.engines.writer.value import TargetColumn, Value, common_type, joint_range, type_family
 from dpsql.types import BOOLEAN

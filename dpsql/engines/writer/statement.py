@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dpsql.engines.writer import aggregates, expressions, queries
+from dpsql.engines.writer import aggregates, calls, conditions, expressions, operators, queries
 from dpsql.engines.writer.context import Writer
 from dpsql.engines.writer.value import Untranslatable
 
@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from dpsql.analysis import CompiledQuery
+    from dpsql.engines.schema_database import SchemaDatabase
     from dpsql.engines.writer.context import Rule
     from dpsql.engines.writer.dialect import Dialect
-    from dpsql.engines.writer.public import PublicEvaluator, PublicRelation
+    from dpsql.engines.writer.public import PublicRelation
     from dpsql.engines.writer.value import TargetColumn
     from dpsql.tree import Expr, Query
 
@@ -24,7 +25,14 @@ __all__ = ["Translated", "translate", "write"]
 MAX_LENGTH = 1 << 20
 """The most characters of a translated text without public rows: rules may repeat an operand."""
 
-RULES: dict[type[Expr], Rule] = {**expressions.RULES, **aggregates.RULES, **queries.RULES}
+RULES: dict[type[Expr], Rule] = {
+    **expressions.RULES,
+    **conditions.RULES,
+    **operators.RULES,
+    **calls.RULES,
+    **aggregates.RULES,
+    **queries.RULES,
+}
 """The rule of each node type of an expression; `queries.QUERIES` and `SOURCES` have those of the others."""
 
 
@@ -40,7 +48,7 @@ class Translated:
 def translate(
     compiled: CompiledQuery,
     dialect: Dialect,
-    schema_database: PublicEvaluator,
+    schema_database: SchemaDatabase,
     private: Collection[str],
     cache: dict[str, PublicRelation],
 ) -> Translated:
@@ -55,7 +63,7 @@ def translate(
 def write(
     query: Query,
     dialect: Dialect,
-    schema_database: PublicEvaluator,
+    schema_database: SchemaDatabase,
     private: Collection[str],
     cache: dict[str, PublicRelation],
 ) -> Translated:
