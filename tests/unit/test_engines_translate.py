@@ -188,12 +188,12 @@ class NewSource(tree.Source):
         tree.SetOperation(tree.Select((ID,), ROW), "UNION", tree.Select((ID, ID), ROW)),
     ],
 )
-def test_what_has_no_rule_is_refused(schema: SchemaDatabase, dialect: Dialect, query: tree.Query):
+def test_what_has_no_rule_is_refused(schema: SchemaDatabase, dialect: Dialect, query: tree.Query) -> None:
     with pytest.raises(Untranslatable):
         write(query, dialect, schema, {"rows"}, {})
 
 
-def test_a_form_is_written_as_the_expression_that_it_stands_for(schema: SchemaDatabase, dialect: Dialect):
+def test_a_form_is_written_as_the_expression_it_stands_for(schema: SchemaDatabase, dialect: Dialect) -> None:
     arguments = (tree.Column("b", "s"), tree.Constant("a$%%", VARCHAR), tree.Constant("$", VARCHAR))
     form = tree.Apply("(NOT ({0} LIKE {1} ESCAPE {2}))", arguments)
     meant = tree.Not(tree.Like(arguments[0], "LIKE", *arguments[1:]))
@@ -204,7 +204,7 @@ def test_a_form_is_written_as_the_expression_that_it_stands_for(schema: SchemaDa
     assert one == other
 
 
-def test_each_node_type_has_a_rule_or_is_of_public_relations_alone():
+def test_each_node_type_has_a_rule_or_is_of_public_relations_alone() -> None:
     nodes = {c for c in vars(tree).values() if isinstance(c, type) and issubclass(c, tree.Node)}
     nodes -= {tree.Node, tree.Expr, tree.Query, tree.Source}
     parts = {tree.Item, tree.OrderTerm, tree.Argument, tree.Parameter}

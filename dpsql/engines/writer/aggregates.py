@@ -30,12 +30,12 @@ def _aggregate(work: Writer, node: tree.Aggregate, scope: ColumnScope, over: str
     if name == "first":
         # Engines collect the values of a group to order them, and fail if one group is too large.
         raise work.refuse("FIRST and LAST, ARG_MAX and ARG_MIN", "a window: ROW_NUMBER() OVER (..) = 1")
-    if node.order:
-        raise work.refuse(f"{name} with ORDER BY, as for DOUBLE values", "CAST the values to BIGINT")
     if node.filter is not None:
         where = f" FILTER (WHERE {condition(work, node.filter, scope)})"
-    if not node.arguments:
+    if name == "count" and not node.arguments:
         return Value(f"COUNT(*){where}{over}", BIGINT)
+    if node.order or len(node.arguments) != 1:
+        raise work.refuse(f"{name} with ORDER BY, as for DOUBLE values", "CAST the values to BIGINT")
     value = work.expression(node.arguments[0], scope)
     return work.dialect.aggregate(name, value, distinct=node.distinct, tail=where + over)
 

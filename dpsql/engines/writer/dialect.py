@@ -108,7 +108,10 @@ class Dialect(ABC):
         return Value(f"({value.sql} + {zero})", value.type, value.value_range, one_zero=True)
 
     def cast(self, value: Value, sql_type: SqlType) -> Value:
-        """Write a conversion with the results of DuckDB's TRY_CAST: NULL instead of an error."""
+        """Write a conversion with the results of DuckDB's TRY_CAST: NULL instead of an error.
+
+        The conversions by type that follow return None, and are refused, unless an engine overrides them.
+        """
         x, old, a, b = value.sql, value.type, type_family(value.type), type_family(sql_type)
         sql, value_range = None, None
         if a in "IB" and b in "IB":
@@ -137,29 +140,29 @@ class Dialect(ABC):
             )
         return Value(f"({sql})", sql_type, value_range)
 
-    @abstractmethod
-    def integer(self, value: Value, sql_type: SqlType) -> str:
+    def integer(self, value: Value, sql_type: SqlType) -> str | None:
         """Convert an integer to another integer type: NULL if it does not fit."""
+        return None
 
-    @abstractmethod
-    def decimal(self, sql: str, sql_type: SqlType) -> str:
+    def decimal(self, sql: str, sql_type: SqlType) -> str | None:
         """Convert an exact number to DECIMAL, rounded half away from zero: NULL if it does not fit."""
+        return None
 
-    @abstractmethod
-    def whole(self, value: Value, sql_type: SqlType) -> str:
+    def whole(self, value: Value, sql_type: SqlType) -> str | None:
         """Convert a DECIMAL to an integer, rounded half away from zero: NULL if it does not fit."""
+        return None
 
-    @abstractmethod
-    def rounded(self, value: Value, sql_type: SqlType) -> str:
+    def rounded(self, value: Value, sql_type: SqlType) -> str | None:
         """Convert a DOUBLE to the nearest integer, ties to even: NULL if it does not fit."""
+        return None
 
-    @abstractmethod
-    def truth(self, value: Value) -> str:
+    def truth(self, value: Value) -> str | None:
         """Convert a BOOLEAN to 1 or 0."""
+        return None
 
-    @abstractmethod
     def printed(self, value: Value) -> str | None:
-        """Convert a value to the text that DuckDB prints; None where the engine may print another."""
+        """Convert a value to the text that DuckDB prints."""
+        return None
 
     @abstractmethod
     def like(self, value: Value, pattern: Sequence[str | None]) -> str:
