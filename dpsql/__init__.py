@@ -16,7 +16,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dpsql.charge import Charge
     from dpsql.dbapi import (
         BINARY,
         DATETIME,
@@ -55,6 +54,7 @@ if TYPE_CHECKING:
     )
     from dpsql.ledger import Budget
     from dpsql.policy import Policy
+    from dpsql.privacy import Charge
     from dpsql.release import Release
 
 __version__ = "0.2.0.dev0"
@@ -102,7 +102,7 @@ _ERRORS = __all__[__all__.index("Warning") :]
 _MODULES = {
     "Policy": "dpsql.policy",
     "Release": "dpsql.release",
-    "Charge": "dpsql.charge",
+    "Charge": "dpsql.privacy",
     "Budget": "dpsql.ledger",
     **dict.fromkeys(_ERRORS, "dpsql.errors"),
 }

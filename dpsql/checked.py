@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Protocol, Self
 
 import numpy as np
 
-from dpsql.charge import exact
 from dpsql.errors import InterfaceError, OperationalError, ProgrammingError
 from dpsql.language import Scalar, plain, plain_text
 from dpsql.mechanisms import GuessAndCheck, MedianOracle
+from dpsql.privacy import exact
 from dpsql.running import Paid, Running
 
 if TYPE_CHECKING:
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from dpsql.analysis import Plan
-    from dpsql.charge import Number
     from dpsql.engines import Engine
     from dpsql.exclusive import Turn
     from dpsql.language import Parameters
     from dpsql.ledger import Ledger
     from dpsql.mechanisms import Checked
+    from dpsql.privacy import Number
 
 __all__ = ["CheckedCounts", "MedianCounts", "plain_array"]
 

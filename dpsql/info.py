@@ -14,10 +14,10 @@ from dpsql.language import AboveThreshold, AllGroups, Scalar, TopK
 if TYPE_CHECKING:
     from dpsql.analysis import Catalog, Plan
     from dpsql.answers import Method
-    from dpsql.charge import Charge
     from dpsql.language import Describe, Selection, Show
     from dpsql.ledger import Budget, Ledger
     from dpsql.policy import Policy
+    from dpsql.privacy import Charge
 
 __all__ = ["describe", "empty", "explain", "show", "words"]
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Generic, NoReturn, Self, TypeVar
 
-from dpsql.charge import Charge
 from dpsql.engines import FAILED, Cancelled, watch_failures
 from dpsql.errors import DatabaseError, Error, InterfaceError, OperationalError
 from dpsql.exclusive import OwnerProcess
+from dpsql.privacy import Charge
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, TypeVar
 from dpsql import info
 from dpsql.analysis import Plan, analyse, complete, is_private, public_sql
 from dpsql.answers import choose, details, rows
-from dpsql.charge import Charge, exact
 from dpsql.checked import CheckedCounts, MedianCounts, plain_array
 from dpsql.engines import Cancelled, Untranslatable, length_check_key, open_engine
 from dpsql.errors import InternalError, OperationalError, ProgrammingError
@@ -28,9 +27,19 @@ from dpsql.language import (
     plain_whole,
 )
 from dpsql.ledger import Ledger
-from dpsql.present import check_wrapper, present
-from dpsql.release import Release, from_bytes, to_bytes
-from dpsql.reuse import charged_again, question, reuse_key, source_version, tables_read
+from dpsql.privacy import Charge, exact
+from dpsql.release import (
+    Release,
+    charged_again,
+    check_wrapper,
+    from_bytes,
+    present,
+    question,
+    reuse_key,
+    source_version,
+    tables_read,
+    to_bytes,
+)
 from dpsql.running import Paid, Running, sealed
 from dpsql.versions import CHANGING, Stamps, Versions
 
@@ -41,10 +50,10 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from dpsql.answers import Method
-    from dpsql.charge import Number
     from dpsql.language import Parameters
     from dpsql.ledger import Budget
     from dpsql.policy import Policy, Table
+    from dpsql.privacy import Number
 
 __all__ = ["Prepared", "Session", "StatementResult"]
 

@@ -16,6 +16,7 @@ from dpsql import tree
 from dpsql.analysis.coerce import cast
 from dpsql.analysis.domains import with_domain
 from dpsql.analysis.expressions import canonical, check_arguments, function_name, predicate
+from dpsql.analysis.parsed import order_term, order_terms, whole_number, words
 from dpsql.analysis.relation import Block, Column, Relation, Scope, fold, select_list
 from dpsql.analysis.typed import Typed, UnitRole, column
 from dpsql.errors import QueryRefused
@@ -45,9 +46,10 @@ class Rule:
     form: Form
 
 
-def _plain(name: str) -> Form:
+def _plain(name: str, result: SqlType | None = None) -> Form:
     def made(x: Typed, *, distinct: bool) -> Typed:
-        return replace(x, node=Aggregate(name, (x.node,), distinct), unit=UnitRole.NONE)
+        node = Aggregate(name, (x.node,), distinct)
+        return replace(x, node=node, type=result or x.type, unit=UnitRole.NONE)
 
     return made
 
@@ -66,10 +68,6 @@ def _sum(x: Typed, *, distinct: bool) -> Typed:
 
 def _avg(x: Typed, *, distinct: bool) -> Typed:
     return replace(x, node=Aggregate("AVG", (x.node,), distinct, _in_order(x)), type=DOUBLE)
-
-
-def _count(x: Typed, *, distinct: bool) -> Typed:
-    return replace(x, node=Aggregate("COUNT", (x.node,), distinct), type=BIGINT, unit=UnitRole.NONE)
 
 
 def _count_if(x: Typed, *, distinct: bool) -> Typed:
@@ -98,7 +96,7 @@ def _integer(sql_type: SqlType) -> bool:
 
 
 AGGREGATES: dict[str, Rule] = {
-    "count": Rule(_ordered, _count),
+    "count": Rule(_ordered, _plain("COUNT", BIGINT)),
     "count_if": Rule(_boolean, _count_if),
     "countif": Rule(_boolean, _count_if),
     "sum": Rule(_number, _sum),
@@ -116,22 +114,14 @@ AGGREGATES: dict[str, Rule] = {
 }
 """Aggregates whose result is a function of the multiset of their values."""
 
-ORDER_DEPENDENT = frozenset(
-    {
-        "first",
-        "last",
-        "list",
-        "array_agg",
-        "string_agg",
-        "group_concat",
-        "arg_max",
-        "arg_min",
-        "max_by",
-        "min_by",
-    }
-    | {"mode", "stddev", "variance", "var_pop", "var_samp", "stddev_pop", "stddev_samp", "quantile_cont"}
-    | {"quantile_disc", "product", "approx_count_distinct", "reservoir_quantile", "histogram", "corr"}
+ORDER_DEPENDENT = words(
+    """
+    first last list array_agg string_agg group_concat arg_max arg_min max_by min_by mode stddev variance
+    var_pop var_samp stddev_pop stddev_samp quantile_cont quantile_disc product approx_count_distinct
+    reservoir_quantile histogram corr
+    """
 )
+"""Aggregates whose result depends on the order of rows, or is not computed exactly."""
 
 
 def call_of(node: exp.Expr) -> str | None:
@@ -172,7 +162,7 @@ def group_nodes(
     nodes: list[exp.Expr] = []
     for key in group.expressions:
         if isinstance(key, exp.Literal) and not key.args.get("is_string"):
-            place = int(key.this) if str(key.this).isdecimal() else 0
+            place = whole_number(key) or 0
             if not 1 <= place <= len(items):
                 raise compiler.source.refuse(
                     f"GROUP BY {key.this}: the select list has {len(items)} items", key
@@ -181,9 +171,8 @@ def group_nodes(
             continue
         if isinstance(key, exp.Column) and not key.table:
             name = fold(key.name)
-            taken = name in scope.merged or any(name in map(fold, o.names) for o in scope.origins)
             match = next((i.node for i in items if fold(i.name) == name), None)
-            if not taken and match is not None:
+            if match is not None and not scope.has(name):
                 nodes.append(match)
                 continue
         nodes.append(key)
@@ -238,9 +227,8 @@ class Group:
 
     def _alias(self, node: exp.Column) -> Typed | None:
         key = fold(node.name)
-        taken = key in self.inner.merged or any(key in map(fold, o.names) for o in self.inner.origins)
         match = next((i.node for i in self.items if fold(i.name) == key), None)
-        if taken or match is None:
+        if match is None or self.inner.has(key):
             return None
         if key in self.open:
             raise self.compiler.source.refuse(f"{node.name} is defined by itself", node)
@@ -328,20 +316,17 @@ def ordered(
             f"the result of {name} depends on the order of rows", node, f"{name.upper()}(page ORDER BY day)"
         )
     inner = arguments[0]
-    check_arguments(compiler.source, inner, frozenset({"this", "expressions"}))
     if inner.this is None or isinstance(inner.this, (exp.Distinct, exp.Star)):
         raise compiler.source.refuse(f"{name} takes one expression with ORDER BY", node)
     value = canonical(compiler.expression(inner.this, scope)).guarding()
     _orderable(compiler, node, value)
     terms = []
-    for term in inner.expressions:
-        check_arguments(compiler.source, term, frozenset({"this", "desc", "nulls_first"}))
+    for term in order_terms(compiler.source, inner):
         by = canonical(compiler.expression(term.this, scope)).guarding()
         _orderable(compiler, node, by)
         if by.literal is not None:
             raise compiler.source.refuse("an aggregate is not ordered by a constant", term)
-        nulls = "FIRST" if term.args.get("nulls_first") else "LAST"
-        terms.append(OrderTerm(by.node, "DESC" if term.args.get("desc") else "ASC", nulls))
+        terms.append(order_term(term, by.node))
     if value.literal is None:
         terms.append(OrderTerm(value.node, "ASC", "LAST"))
     sql_type = SqlType("LIST", item=value.type) if ORDERED[name] == "LIST" else value.type

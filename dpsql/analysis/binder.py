@@ -10,6 +10,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from dpsql.analysis.parsed import words
 from dpsql.errors import InternalError
 from dpsql.tree import DOMAIN_SCHEMA, literal_sql
 
@@ -20,11 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["confirm"]
 
 
-def _words(table: str) -> frozenset[str]:
-    return frozenset(table.split())
-
-
-FUNCTIONS = _words(
+FUNCTIONS = words(
     """
     != !~~ !~~* % & * + - / // < <= = > >= >> ^@ abs acos acosh age array_extract array_length ascii
     asin asinh atan atan2 atanh avg bit_and bit_count bit_length bit_or bit_xor bool_and bool_or cbrt
@@ -52,24 +49,24 @@ FUNCTIONS = _words(
 """Every engine function that a listed form or a rule may bind to."""
 
 
-EXPRESSIONS = _words(
+EXPRESSIONS = words(
     """
     BOUND_AGGREGATE BOUND_BETWEEN BOUND_CASE BOUND_COLUMN_REF BOUND_CONJUNCTION BOUND_CONSTANT
     BOUND_FUNCTION BOUND_LAMBDA BOUND_OPERATOR BOUND_REF BOUND_SUBQUERY BOUND_UNNEST BOUND_WINDOW
     """
 )
-OPERATORS = _words(
+OPERATORS = words(
     """
     COMPARE_IN OPERATOR_COALESCE OPERATOR_IS_NOT_NULL OPERATOR_IS_NULL OPERATOR_NOT OPERATOR_TRY
     """
 )
-WINDOWS = _words(
+WINDOWS = words(
     """
     WINDOW_AGGREGATE WINDOW_CUME_DIST WINDOW_FIRST_VALUE WINDOW_LAG WINDOW_LAST_VALUE WINDOW_LEAD
     WINDOW_NTH_VALUE WINDOW_NTILE WINDOW_PERCENT_RANK WINDOW_RANK WINDOW_RANK_DENSE WINDOW_ROW_NUMBER
     """
 )
-PLANS = _words(
+PLANS = words(
     """
     LOGICAL_AGGREGATE_AND_GROUP_BY LOGICAL_ANY_JOIN LOGICAL_COMPARISON_JOIN LOGICAL_CROSS_PRODUCT
     LOGICAL_CTE_REF LOGICAL_DELIM_GET LOGICAL_DELIM_JOIN LOGICAL_DEPENDENT_JOIN LOGICAL_DISTINCT
@@ -97,7 +94,7 @@ _PLAIN_EXPRESSIONS = frozenset(
     {"BOUND_BETWEEN", "BOUND_CASE", "BOUND_COLUMN_REF", "BOUND_CONJUNCTION", "BOUND_CONSTANT", "BOUND_REF"}
 )
 _PLAIN_OPERATORS = OPERATORS - {"OPERATOR_TRY"}
-_PLAIN_PLANS = _words(
+_PLAIN_PLANS = words(
     """
     LOGICAL_AGGREGATE_AND_GROUP_BY LOGICAL_COMPARISON_JOIN LOGICAL_CROSS_PRODUCT LOGICAL_DISTINCT
     LOGICAL_DUMMY_SCAN LOGICAL_EXPRESSION_GET LOGICAL_FILTER LOGICAL_GET LOGICAL_LIMIT LOGICAL_ORDER_BY

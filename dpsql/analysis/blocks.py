@@ -12,6 +12,7 @@ from dpsql.analysis.domains import distinct_values, with_domain
 from dpsql.analysis.expressions import canonical, check_arguments, function_name, predicate
 from dpsql.analysis.hoist import Hoist
 from dpsql.analysis.joins import from_clause
+from dpsql.analysis.parsed import order_term, order_terms, whole_number
 from dpsql.analysis.relation import Block, Column, Cte, Item, Relation, Scope, fold, select_list
 from dpsql.analysis.setops import combined
 from dpsql.analysis.typed import Typed, UnitRole
@@ -118,7 +119,7 @@ def _select(compiler: StatementCompiler, node: exp.Select, outer: tuple[Cte, ...
     ctes = with_ctes(compiler, node, outer)
     source = from_clause(compiler, node, ctes, depth)
     named = {fold(w.name): w for w in node.args.get("windows") or ()}
-    columns = tuple(c.node for o in source.scope.origins for c in o.columns)
+    columns = tuple(c.node for c in source.scope.columns)
     block = Block(source.owner, source.unit, ctes, depth, columns, named)
     source.scope.block = block
     where = _where(compiler, node, source)
@@ -171,31 +172,30 @@ def _limited(
             "select per unit: QUALIFY ROW_NUMBER() .. = 1",
         )
     check_arguments(compiler.source, limit, frozenset({"expression"}))
-    count = limit.args.get("expression")
-    if not isinstance(count, exp.Literal) or not str(count.this).isdecimal():
+    count = whole_number(limit.args.get("expression"))
+    if count is None:
         raise compiler.source.refuse("LIMIT needs a whole number", limit)
     order = node.args.get("order")
     if order is None:
         raise compiler.source.refuse("LIMIT without ORDER BY may keep any rows", limit, "ORDER BY ... LIMIT")
     cells = columns_of("l", "c", len(relation.columns))
-    terms = []
-    for term in order.expressions:
-        check_arguments(compiler.source, term, frozenset({"this", "desc", "nulls_first"}))
-        place = _item_place(compiler, term.this, items)
-        nulls = "FIRST" if term.args.get("nulls_first") else "LAST"
-        terms.append(OrderTerm(cells[place], "DESC" if term.args.get("desc") else "ASC", nulls))
+    terms = [
+        order_term(term, cells[_item_place(compiler, term.this, items)])
+        for term in order_terms(compiler.source, order)
+    ]
     # The order is total: which rows are kept must not depend on the order in which they are read.
     total = (*terms, *(OrderTerm(c) for c in cells))
     rows = Derived(relation.query, "l")
-    limited = Select(items_of("c", cells), rows, order=total, limit=int(count.this))
+    limited = Select(items_of("c", cells), rows, order=total, limit=count)
     domains = [distinct_values(c, Derived(limited, "l"), "a public subquery") for c in cells]
     columns = tuple(replace(c, domain=d) for c, d in zip(relation.columns, domains, strict=True))
     return Relation(limited, columns, None, relation.unique)
 
 
 def _item_place(compiler: StatementCompiler, node: exp.Expr, items: list[Item]) -> int:
-    if isinstance(node, exp.Literal) and str(node.this).isdecimal() and 1 <= int(node.this) <= len(items):
-        return int(node.this) - 1
+    number = whole_number(node) or 0
+    if 1 <= number <= len(items):
+        return number - 1
     for i, item in enumerate(items):
         named = isinstance(node, exp.Column) and not node.table and fold(item.name) == fold(node.name)
         if named or item.node == node:
@@ -218,8 +218,7 @@ def _alias_if_missing(compiler: StatementCompiler, item: exp.Alias, scope: Scope
     """Add an alias of the select list to the scope of WHERE if WHERE names it and no column has its name."""
     key = fold(item.alias)
     named = any(fold(c.name) == key and not c.table for c in clause.find_all(exp.Column))
-    taken = key in scope.merged or any(key in map(fold, o.names) for o in scope.origins)
-    if named and not taken:
+    if named and not scope.has(key):
         scope.aliases.setdefault(key, compiler.expression(item.this, scope))
 
 

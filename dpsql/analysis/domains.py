@@ -9,18 +9,7 @@ from typing import TYPE_CHECKING
 
 from dpsql.analysis.expressions import listed
 from dpsql.analysis.typed import KeyDomain, Typed
-from dpsql.tree import (
-    Column,
-    Constant,
-    Derived,
-    IsNull,
-    Item,
-    Join,
-    Select,
-    SetOperation,
-    Values,
-    duckdb_sql,
-)
+from dpsql.tree import Column, Constant, Derived, IsNull, Item, Join, Select, SetOperation, Values, duckdb_sql
 from dpsql.types import BOOLEAN, INTEGER, NULL
 
 if TYPE_CHECKING:
@@ -48,7 +37,7 @@ def with_domain(catalog: Catalog, value: Typed, scope: Scope) -> Typed:
         return value
     if value.type == BOOLEAN:
         return replace(value, domain=BOOLEANS)
-    columns = {name: c for origin in scope.origins for c in origin.columns for name in c.reads}
+    columns = {name: c for c in scope.columns for name in c.reads}
     if len(value.reads) > 1:
         listed = [_listed(value, name, columns) for name in value.reads]
         sizes = [catalog.count(duckdb_sql(d.query)) + 1 for d in listed if d is not None]

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from dpsql import tree
 from dpsql.analysis.expressions import canonical
-from dpsql.analysis.relation import Block, Origin, Scope, select_list
+from dpsql.analysis.relation import Block, Scope, select_list
 from dpsql.analysis.typed import Typed, column
 from dpsql.tree import Call, Column, Derived, Item, OrderTerm, Select, Window
 
@@ -51,9 +51,7 @@ class Hoist:
                 columns.append(old)
             return replace(old, node=places[old.node])
 
-        origins = tuple(
-            Origin(o.alias, o.names, tuple(moved(c) for c in o.columns)) for o in source.scope.origins
-        )
+        origins = tuple(o.mapped(moved) for o in source.scope.origins)
         merged = {name: moved(c) for name, c in source.scope.merged.items()}
         around = source.scope.block
         if around is None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from dpsql.analysis.coerce import unify
 from dpsql.analysis.expressions import built, check_arguments, compared, predicate
+from dpsql.analysis.parsed import conjuncts
 from dpsql.analysis.relation import From, Origin, Owner, Relation, Scope, fold
 from dpsql.analysis.tables import from_item, origin_of
 from dpsql.analysis.typed import Typed, UnitRole, column
@@ -17,25 +17,15 @@ from dpsql.tree import Binary, Call, Column, Constant, Derived, Item, Join, Pare
 from dpsql.types import INTEGER
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from dpsql.analysis.compiler import StatementCompiler
     from dpsql.analysis.relation import Cte
     from dpsql.tree import Expr
 
-__all__ = ["conjuncts", "from_clause"]
+__all__ = ["equalities", "from_clause"]
 
 _ITEMS = frozenset({"VARCHAR", "BIGINT", "INTEGER", "SMALLINT", "TINYINT", "DATE", "BOOLEAN", "UUID"})
-_HINT_UNIT = "join on the privacy unit: ON a.{unit} = b.{unit}"
-
-
-def conjuncts(node: exp.Expr | None) -> list[exp.Expr]:
-    """Return the conjuncts of a condition."""
-    if node is None:
-        return []
-    if isinstance(node, exp.Paren):
-        return conjuncts(node.this)
-    if isinstance(node, exp.And):
-        return [*conjuncts(node.this), *conjuncts(node.expression)]
-    return [node]
 
 
 def from_clause(compiler: StatementCompiler, select: exp.Select, ctes: tuple[Cte, ...], depth: int) -> From:
@@ -119,7 +109,7 @@ def _join(
         raise compiler.source.refuse("write nested joins as subqueries", join)
     if fold(origin.alias) in {fold(o.alias) for o in left.scope.origins}:
         raise compiler.source.refuse(f"two tables are called {origin.alias}", join, "give one another alias")
-    both = Scope(compiler.source, (*left.scope.origins, origin), dict(left.scope.merged))
+    both = left.scope.joined(origin)
     merged: dict[str, Typed] = {}
     conditions: list[Typed] = []
     pairs: list[tuple[Typed, Typed]] = []
@@ -135,17 +125,19 @@ def _join(
             merged[fold(name.name)] = _merged(compiler, kind, a, b, name)
     elif join.args.get("on") is not None:
         conditions.append(predicate(compiler, join.args["on"], both))
-        pairs += _equalities(compiler, conjuncts(join.args["on"]), left, origin)
-    elif kind not in ("CROSS",):
+        pairs += equalities(both, conjuncts(join.args["on"]), origin.columns)
+    elif kind != "CROSS":
         raise compiler.source.refuse(f"{kind} JOIN needs a condition", join)
-    here = Column(generated, "u")
-    owner, unit, same = _owned(compiler, left, relation, here, kind, pairs, filters, join, origin)
+    single = kind in ("INNER", "LEFT") and _single_match(relation, origin, pairs)
+    kept = single or kind in ("SEMI", "ANTI")
+    if kind in ("INNER", "CROSS"):
+        pairs += equalities(both, filters, origin.columns)
+    owner, unit, same = _owned(compiler, join, kind, left, relation, Column(generated, "u"), pairs, kept)
     on = conjunction([*same, *(c.guarded_node for c in conditions)])
     if kind == "CROSS" and on is not None:
         kind = "INNER"
     joined = Join(left.source, kind, Derived(relation.query, generated), on)
     scope = _visible(compiler, left, origin, kind, merged)
-    kept = kind in ("SEMI", "ANTI") or (kind in ("INNER", "LEFT") and _single_match(relation, origin, pairs))
     return From(joined, scope, owner, unit, left.unique if kept else frozenset())
 
 
@@ -169,8 +161,7 @@ def _unnest(compiler: StatementCompiler, left: From, join: exp.Expr, kind: str) 
     item = column(generated, "c0", value.type.item)
     origin = Origin(name, (columns[0] if columns else "unnest",), (item,))
     repeated = Join(left.source, "CROSS", Unnest(value.guarded_node, generated))
-    scope = Scope(compiler.source, (*left.scope.origins, origin), dict(left.scope.merged))
-    return From(repeated, scope, left.owner, left.unit)
+    return From(repeated, left.scope.joined(origin), left.owner, left.unit)
 
 
 def _using(compiler: StatementCompiler, left: From, origin: Origin, name: exp.Expr) -> tuple[Typed, Typed]:
@@ -192,69 +183,69 @@ def _merged(compiler: StatementCompiler, kind: str, a: Typed, b: Typed, at: exp.
     return built(Call("COALESCE", (a.node, b.node)), a.type, a, b).with_unit(unit)
 
 
-def _equalities(
-    compiler: StatementCompiler, parts: list[exp.Expr], left: From, origin: Origin
-) -> list[tuple[Typed, Typed]]:
-    """Return the conjuncts `a = b` of two bare columns, one of each side."""
+def equalities(scope: Scope, parts: Iterable[exp.Expr], own: Iterable[Typed]) -> list[tuple[Typed, Typed]]:
+    """Return the conditions `a = b` of two bare columns, of which the second is one of `own`."""
     found = []
-    both = Scope(compiler.source, (*left.scope.origins, origin), dict(left.scope.merged))
-    own = {c.node for c in origin.columns}
+    nodes = {c.node for c in own}
     for part in parts:
-        if (
-            isinstance(part, exp.EQ)
-            and isinstance(part.this, exp.Column)
-            and isinstance(part.expression, exp.Column)
-        ):
+        sides = (part.this, part.expression) if isinstance(part, exp.EQ) else ()
+        if sides and all(isinstance(side, exp.Column) for side in sides):
             try:
-                a, b = both.resolve(part.this), both.resolve(part.expression)
+                a, b = (scope.resolve(side) for side in sides)
             except QueryRefused:  # a condition of WHERE may name a table that is joined later
                 continue
-            if a.node in own:
+            if a.node in nodes:
                 a, b = b, a
-            if b.node in own and a.node not in own:
+            if b.node in nodes and a.node not in nodes:
                 found.append((a, b))
     return found
 
 
 def _owned(
     compiler: StatementCompiler,
+    join: exp.Expr,
+    kind: str,
     left: From,
     right: Relation,
     here: Expr,
-    kind: str,
     pairs: list[tuple[Typed, Typed]],
-    filters: list[exp.Expr],
-    join: exp.Expr,
-    origin: Origin,
+    kept: bool,
 ) -> tuple[Owner | None, Expr | None, list[Expr]]:
-    """Return the owner of the joined rows, their hidden unit, and the conditions to add to the join."""
-    if left.owner is None and right.owner is None:
-        return None, None, []
-    if (left.owner is not None and left.owner.row) or (right.owner is not None and right.owner.row):
-        return _row_join(compiler, left, right, kind, pairs, join, origin)
+    """Return the owner of the joined rows, their hidden unit, and the conditions to add to the join.
+
+    `here` is the unit of the right rows, `pairs` the equated columns; `kept` says that the join repeats no
+    left row.
+    """
+    refuse = compiler.source.refuse
+    if any(side.owner is not None and side.owner.row for side in (left, right)):
+        if left.owner is not None and right.owner is None and kept:
+            return left.owner, left.unit, []
+        raise refuse(
+            "each row is a privacy unit here, and this join could repeat it",
+            join,
+            "join a public table on columns the policy declares unique",
+        )
     if right.owner is None:
         return left.owner, left.unit, []
     if left.owner is None:
         if kind in ("SEMI", "ANTI"):
-            raise compiler.source.refuse(
+            raise refuse(
                 "SEMI and ANTI JOIN cannot filter public rows by private ones",
                 join,
                 "start FROM the private table",
             )
         return right.owner, here, []
     if left.owner.kind != right.owner.kind:
-        raise compiler.source.refuse(
-            f"rows of a {left.owner.kind} and of a {right.owner.kind} are never joined", join
-        )
-    if kind in ("INNER", "CROSS"):
-        pairs = [*pairs, *_equalities(compiler, filters, left, origin)]
+        raise refuse(f"rows of a {left.owner.kind} and of a {right.owner.kind} are never joined", join)
     tied = any(UnitRole.NONE not in (a.unit, b.unit) for a, b in pairs)
     if not tied and not any(a.link and a.link == b.link for a, b in pairs):
         unit = next((c.name for c in right.columns if c.unit is not UnitRole.NONE), "")
-        hint = (
-            _HINT_UNIT.format(unit=unit) if unit else "select the privacy unit on both sides and join on it"
+        hint = f"join on the privacy unit: ON a.{unit} = b.{unit}"
+        raise refuse(
+            "two private tables are joined only on their privacy unit",
+            join,
+            hint if unit else "select the privacy unit on both sides and join on it",
         )
-        raise compiler.source.refuse("two private tables are joined only on their privacy unit", join, hint)
     assert left.unit is not None  # noqa: S101  owned rows have a unit
     same = Paren(Binary("=", left.unit, here))
     if kind == "RIGHT":
@@ -262,26 +253,6 @@ def _owned(
     if kind == "FULL":
         return left.owner, Call("COALESCE", (left.unit, here)), [same]
     return left.owner, left.unit, [same]
-
-
-def _row_join(
-    compiler: StatementCompiler,
-    left: From,
-    right: Relation,
-    kind: str,
-    pairs: list[tuple[Typed, Typed]],
-    join: exp.Expr,
-    origin: Origin,
-) -> tuple[Owner | None, Expr | None, list[Expr]]:
-    """Do the same where each row is a unit: only joins that repeat no row are allowed."""
-    single = kind in ("INNER", "LEFT") and _single_match(right, origin, pairs)
-    if right.owner is None and left.owner is not None and (single or kind in ("SEMI", "ANTI")):
-        return left.owner, left.unit, []
-    raise compiler.source.refuse(
-        "each row is a privacy unit here, and this join could repeat it",
-        join,
-        "join a public table on columns the policy declares unique",
-    )
 
 
 def _shared(compiler: StatementCompiler, left: From, origin: Origin, join: exp.Expr) -> list[exp.Expr]:
@@ -310,21 +281,15 @@ def _visible(
 ) -> Scope:
     """Return the scope of the joined rows: an exact unit of a nullable side becomes a nullable one."""
 
-    def nullable(side: Origin) -> Origin:
-        columns = tuple(
-            replace(c, unit=UnitRole.NULLABLE) if c.unit is UnitRole.EXACT else c for c in side.columns
-        )
-        return Origin(side.alias, side.names, columns)
+    def nullable(column: Typed) -> Typed:
+        return column.with_unit(UnitRole.NULLABLE) if column.unit is UnitRole.EXACT else column
 
     if kind in ("SEMI", "ANTI"):
         return left.scope
-    before = left.scope.origins
-    old = left.scope.merged
+    before, old = left.scope.origins, left.scope.merged
     if kind in ("RIGHT", "FULL"):
-        before = tuple(nullable(o) for o in before)
-        old = {
-            n: replace(c, unit=UnitRole.NULLABLE) if c.unit is UnitRole.EXACT else c for n, c in old.items()
-        }
+        before = tuple(o.mapped(nullable) for o in before)
+        old = {name: nullable(column) for name, column in old.items()}
     if kind in ("LEFT", "FULL"):
-        origin = nullable(origin)
+        origin = origin.mapped(nullable)
     return Scope(compiler.source, (*before, origin), {**old, **merged})

@@ -13,7 +13,8 @@ from dpsql.analysis.coerce import to_type
 from dpsql.analysis.domains import listed_values, with_domain
 from dpsql.analysis.expressions import canonical, check_arguments, function_name, predicate
 from dpsql.analysis.groups import Rows
-from dpsql.analysis.joins import conjuncts, from_clause
+from dpsql.analysis.joins import from_clause
+from dpsql.analysis.parsed import conjuncts, whole_number
 from dpsql.analysis.plan import Output
 from dpsql.analysis.relation import Block, Scope, fold
 from dpsql.analysis.released import compile_released, is_released
@@ -299,7 +300,7 @@ class _SelectList:
         found = []
         for term in order[1:] if isinstance(selection, TopK) else order:
             node = term.this
-            number = int(node.this) if isinstance(node, exp.Literal) and str(node.this).isdecimal() else 0
+            number = whole_number(node) or 0
             if 1 <= number <= len(self.items):
                 node = self.items[number - 1].node
             place = self._key(node)

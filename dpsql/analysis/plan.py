@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
@@ -16,15 +16,7 @@ if TYPE_CHECKING:
     from dpsql.language import Options, Query, Selection
     from dpsql.types import SqlType
 
-__all__ = [
-    "CompiledQuery",
-    "Output",
-    "Plan",
-    "PublicOrder",
-    "max_candidates",
-    "seal",
-    "unknown_mechanism",
-]
+__all__ = ["CompiledQuery", "Output", "Plan", "PublicOrder", "max_candidates", "seal", "unknown_mechanism"]
 
 LIMITED_DOMAIN_K = 32
 """The largest k for which AUTO uses the limited domain mechanism; above it Top Stable is more accurate."""
@@ -46,70 +38,44 @@ def max_candidates(k: int, options: Options) -> int:
 _TOKEN = object()
 
 
+@dataclass(frozen=True, slots=True)
 class PublicOrder:
     """Proof that the order of a compiled query's groups depends on public values only.
 
-    Only `seal` makes one, for counting SQL that ends in an ORDER BY over the domains of all keys. No private
-    row can change that order, and no two groups are equal in it.
+    Only `seal` makes one, for a counting query that ends in an ORDER BY over the domains of all keys. No
+    private row can change that order, and no two groups are equal in it.
     """
 
-    __slots__ = ()
+    token: InitVar[object]
 
-    def __init__(self, token: object) -> None:
+    def __post_init__(self, token: object) -> None:
         if token is not _TOKEN:
             raise InternalError("only the analysis makes a public order")
 
-    def __repr__(self) -> str:
-        return "PublicOrder()"
 
-
+@dataclass(frozen=True, slots=True, eq=False)
 class CompiledQuery:
     """A counting query that the analysis proved and the engine's binder confirmed.
 
-    Only `dpsql.analysis` makes one, and an engine counts nothing else. `query` has one row for each group:
-    the keys `k0`, ..., then the counts `n0`, ... (BIGINT, never NULL). `sql` is its text for DuckDB, written
-    once. `counts_only` says that nothing
-    in it computes from private values: it compares, joins and counts. `order` is the proof that the groups
-    come in a public order; None where the engine may return them in any order, which then depends on private
-    rows.
+    Only `dpsql.analysis` makes one, and an engine counts nothing else.
     """
 
-    __slots__ = ("counts", "counts_only", "keys", "order", "query", "sql", "tables")
-
     query: tree.Query
+    """One row for each group: the keys `k0`, ..., then the counts `n0`, ... (BIGINT, never NULL)."""
     sql: str
+    """The query in DuckDB's SQL, written once."""
     keys: tuple[SqlType, ...]
     counts: int
     tables: tuple[str, ...]
     counts_only: bool
+    """Whether nothing in it computes from private values: it compares, joins and counts."""
     order: PublicOrder | None
+    """Proof that the groups come in a public order; without it, their order may depend on private rows."""
+    token: InitVar[object]
 
-    def __init__(
-        self,
-        query: tree.Query,
-        sql: str,
-        keys: tuple[SqlType, ...],
-        counts: int,
-        tables: tuple[str, ...],
-        counts_only: bool,
-        order: PublicOrder | None,
-        token: object,
-    ) -> None:
+    def __post_init__(self, token: object) -> None:
         if token is not _TOKEN:
             raise InternalError("only the analysis makes a compiled query")
-        object.__setattr__(self, "query", query)
-        object.__setattr__(self, "sql", sql)
-        object.__setattr__(self, "keys", keys)
-        object.__setattr__(self, "counts", counts)
-        object.__setattr__(self, "tables", tables)
-        object.__setattr__(self, "counts_only", counts_only)
-        object.__setattr__(self, "order", order)
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise InternalError("a compiled query is not changed")
-
-    def __repr__(self) -> str:
-        return f"CompiledQuery({self.sql!r})"
 
 
 def seal(

@@ -6,7 +6,6 @@ The checks refuse statements that would write, read files, or read the state of 
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -14,7 +13,9 @@ from sqlglot import exp
 from dpsql.analysis.aggregates import AGGREGATES, ORDER_DEPENDENT
 from dpsql.analysis.expressions import function_name
 from dpsql.analysis.functions import listed
+from dpsql.analysis.parsed import words
 from dpsql.analysis.relation import fold
+from dpsql.analysis.tables import declared_table
 from dpsql.language import MARK
 
 if TYPE_CHECKING:
@@ -23,131 +24,24 @@ if TYPE_CHECKING:
 
 __all__ = ["public_sql"]
 
-_NODES = frozenset(
-    {
-        *(
-            "Select",
-            "Union",
-            "Except",
-            "Intersect",
-            "Subquery",
-            "With",
-            "CTE",
-            "TableAlias",
-            "From",
-            "Join",
-            "Table",
-        ),
-        *(
-            "Where",
-            "Group",
-            "Having",
-            "Order",
-            "Ordered",
-            "Limit",
-            "Offset",
-            "Fetch",
-            "LimitOptions",
-            "Distinct",
-        ),
-        *(
-            "Column",
-            "Identifier",
-            "Star",
-            "Literal",
-            "Null",
-            "Boolean",
-            "Paren",
-            "Tuple",
-            "Alias",
-            "Anonymous",
-        ),
-        *(
-            "And",
-            "Or",
-            "Not",
-            "EQ",
-            "NEQ",
-            "LT",
-            "LTE",
-            "GT",
-            "GTE",
-            "NullSafeEQ",
-            "NullSafeNEQ",
-            "Between",
-            "In",
-        ),
-        *(
-            "Is",
-            "Case",
-            "If",
-            "Cast",
-            "TryCast",
-            "DataType",
-            "DataTypeParam",
-            "Neg",
-            "Add",
-            "Sub",
-            "Mul",
-            "Div",
-        ),
-        *(
-            "IntDiv",
-            "Mod",
-            "Pow",
-            "BitwiseAnd",
-            "BitwiseOr",
-            "BitwiseRightShift",
-            "Like",
-            "ILike",
-            "Escape",
-            "DPipe",
-        ),
-        *(
-            "Interval",
-            "Var",
-            "Extract",
-            "Exists",
-            "Any",
-            "Values",
-            "Filter",
-            "Window",
-            "WindowSpec",
-            "Qualify",
-        ),
-        *("Glob", "RegexpLike", "StartsWith", "SimilarTo", "CurrentDate", "CurrentTimestamp", "IntervalSpan"),
-    }
+_NODES = words(
+    """
+    Select Union Except Intersect Subquery With CTE TableAlias From Join Table Where Group Having Order
+    Ordered Limit Offset Fetch LimitOptions Distinct Column Identifier Star Literal Null Boolean Paren
+    Tuple Alias Anonymous And Or Not EQ NEQ LT LTE GT GTE NullSafeEQ NullSafeNEQ Between In Is Case If Cast
+    TryCast DataType DataTypeParam Neg Add Sub Mul Div IntDiv Mod Pow BitwiseAnd BitwiseOr
+    BitwiseRightShift Like ILike Escape DPipe Interval Var Extract Exists Any Values Filter Window
+    WindowSpec Qualify Glob RegexpLike StartsWith SimilarTo CurrentDate CurrentTimestamp IntervalSpan
+    """
 )
 _TABLE_FUNCTIONS = frozenset({"range", "generate_series"})
 _CATALOG = frozenset({"tables", "columns", "schemata"})
-_MORE = frozenset(
-    {
-        *(
-            "coalesce",
-            "ifnull",
-            "nullif",
-            "if",
-            "greatest",
-            "least",
-            "concat",
-            "concat_ws",
-            "now",
-            "random",
-            "today",
-        ),
-        *("row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile", "lag", "lead"),
-        *(
-            "first_value",
-            "last_value",
-            "nth_value",
-            "stddev",
-            "variance",
-            "position",
-            "lpad",
-            "rpad",
-            "version",
-        ),
-    }
+_MORE = words(
+    """
+    coalesce ifnull nullif if greatest least concat concat_ws now random today row_number rank dense_rank
+    percent_rank cume_dist ntile lag lead first_value last_value nth_value stddev variance position lpad
+    rpad version
+    """
 )
 
 
@@ -212,12 +106,7 @@ def _table(query: Query, policy: Policy, node: exp.Table) -> None:
         return
     if database is not None and fold(database.name) == "information_schema" and fold(node.name) in _CATALOG:
         return  # of the schema database, where private tables are empty
-    table = policy.table(node.name) if node.name.isascii() else None
-    if table is None or node.args.get("catalog") or (database is not None and fold(database.name) != "main"):
-        known = [t.name for t in policy.tables.values()]
-        close = difflib.get_close_matches(node.name, known, 1)
-        hint = f"did you mean {close[0]}?" if close else "tables are " + ", ".join(known)[:200]
-        raise source.refuse(f"there is no table {node.name[:60]}", node, hint)
+    declared_table(source, policy, node)
 
 
 def _visible_ctes(node: exp.Expr) -> set[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from sqlglot import exp
@@ -109,6 +109,10 @@ class Origin:
     names: tuple[str, ...]
     columns: tuple[Typed, ...]
 
+    def mapped(self, change: Callable[[Typed], Typed]) -> Origin:
+        """Return the relation with changed columns."""
+        return Origin(self.alias, self.names, tuple(map(change, self.columns)))
+
 
 @dataclass(frozen=True, slots=True)
 class Block:
@@ -147,72 +151,59 @@ class Scope:
 
     def copy(self) -> Scope:
         """Return a scope with the same names, to which aliases can be added separately."""
-        return Scope(
-            self.source,
-            self.origins,
-            dict(self.merged),
-            dict(self.aliases),
-            self.intercept,
-            self.block,
-            outer=self.outer,
-        )
+        return replace(self, merged=dict(self.merged), aliases=dict(self.aliases), memo={})
+
+    def joined(self, origin: Origin) -> Scope:
+        """Return the scope of these rows joined with a relation."""
+        return Scope(self.source, (*self.origins, origin), dict(self.merged))
+
+    @property
+    def columns(self) -> list[Typed]:
+        """The columns of FROM."""
+        return [column for origin in self.origins for column in origin.columns]
+
+    def has(self, key: str) -> bool:
+        """Return whether a column of FROM has a folded name."""
+        return key in self.merged or any(key in map(fold, o.names) for o in self.origins)
 
     def resolve(self, node: exp.Column) -> Typed:
         """Return the column that a name refers to: columns before aliases. An ambiguous name is refused."""
-        name = node.name
-        key = fold(name)
+        name, key = node.name, fold(node.name)
         table = node.args.get("table")
         if node.args.get("db") or node.args.get("catalog"):
             raise self.source.refuse("a column is named as table.column, without a schema", node)
         if not name.isascii():
             raise self.source.refuse("names outside ASCII are not supported", node)
-        if table is not None:
-            return self._in_table(node, fold(table.name), key)
-        if key in self.merged:
+        if table is None and key in self.merged:
             return self.merged[key]
+        origins = self.origins
+        if table is not None:
+            origins = tuple(o for o in origins if fold(o.alias) == fold(table.name))[:1]
         found = [
-            column
-            for origin in self.origins
+            (origin.alias, column)
+            for origin in origins
             for visible, column in zip(origin.names, origin.columns, strict=True)
             if fold(visible) == key
         ]
-        if len(found) > 1 and len({o.alias for o in self.origins if key in map(fold, o.names)}) == 1:
-            raise self.source.refuse(f"column {name} occurs twice", node, "give one of them another name")
         if len(found) > 1:
-            aliases = [o.alias for o in self.origins if key in map(fold, o.names)]
+            first, *others = dict.fromkeys(alias for alias, _ in found)
+            if not others:
+                raise self.source.refuse(f"column {name} occurs twice", node, "give one of them another name")
             raise self.source.refuse(
-                f"column {name} is in several tables",
-                node,
-                f"write {aliases[0]}.{name} or {aliases[1]}.{name}",
+                f"column {name} is in several tables", node, f"write {first}.{name} or {others[0]}.{name}"
             )
         if found:
-            return found[0]
-        if key in self.aliases:
+            return found[0][1]
+        if table is None and key in self.aliases:
             return self.aliases[key]
-        if self.outer is not None:
+        if self.outer is not None and (table is None or not origins):
             return self.outer.resolve(node)
-        raise self._unknown(node, name, [n for o in self.origins for n in o.names] + list(self.aliases))
-
-    def _in_table(self, node: exp.Column, table: str, key: str) -> Typed:
-        origins = [o for o in self.origins if fold(o.alias) == table]
-        if not origins and self.outer is not None:
-            return self.outer.resolve(node)
+        if table is None:
+            raise self._unknown(node, name, [n for o in origins for n in o.names] + list(self.aliases))
         if not origins:
-            raise self._unknown(
-                node, f"{table}.{node.name}", [f"{o.alias}.{n}" for o in self.origins for n in o.names]
-            )
-        found = [
-            column
-            for visible, column in zip(origins[0].names, origins[0].columns, strict=True)
-            if fold(visible) == key
-        ]
-        if len(found) > 1:
-            raise self.source.refuse(
-                f"column {node.name} occurs twice", node, "give one of them another name"
-            )
-        if not found:
-            raise self._unknown(node, f"{origins[0].alias}.{node.name}", list(origins[0].names))
-        return found[0]
+            known = [f"{o.alias}.{n}" for o in self.origins for n in o.names]
+            raise self._unknown(node, f"{fold(table.name)}.{name}", known)
+        raise self._unknown(node, f"{origins[0].alias}.{name}", list(origins[0].names))
 
     def _unknown(self, node: exp.Column, name: str, known: list[str]) -> Exception:
         close = difflib.get_close_matches(name, known, 1)

@@ -3,69 +3,35 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from sqlglot import exp
 
 from dpsql.analysis.expressions import check_arguments, function_name
+from dpsql.analysis.parsed import order_terms, whole_number
 from dpsql.analysis.relation import fold
 from dpsql.analysis.released import is_call, is_released
-from dpsql.charge import exact
 from dpsql.language import AboveThreshold, AllGroups, Scalar, Selection, TopK
+from dpsql.privacy import exact
 
 if TYPE_CHECKING:
     from dpsql.analysis.relation import Item
-    from dpsql.language import Clause, Query, Source
+    from dpsql.language import Query, Source
 
 __all__ = ["parse_selection"]
 
 
-@dataclass(frozen=True, slots=True)
-class _Reader:
-    source: Source
-    items: list[Item]
-    counts: tuple[int, ...]
-    """Places of the counts in the select list."""
-    hidden: list[exp.Expr]
-    """Counts in ORDER BY or HAVING that are not selected; their places follow those of the select list."""
+_AGGREGATE_WORDS = frozenset({"sum", "avg", "min", "max", "median"})
 
-    def count_of(self, node: exp.Expr | None, at: exp.Expr | int | None, what: str) -> int:
-        """Return the place of the count that a node refers to; without a node, of the only count."""
-        if node is None:
-            if len(self.counts) == 1:
-                return self.counts[0]
-            if not self.counts:
-                raise self.source.refuse(
-                    "the count that orders the groups is missing", at, "TOP 10 BY COUNT(DISTINCT user_id)"
-                )
-            raise self.source.refuse(f"there are several counts: say which one {what}", at, "TOP 10 BY n")
-        place = self.maybe_count(node)
-        if place is None:
-            raise self.source.refuse(
-                f"the value that {what} must be a count of the select list", node, "ORDER BY n DESC LIMIT 10"
-            )
-        return place
 
-    def maybe_count(self, node: exp.Expr) -> int | None:
-        """Return the place of the count that a node refers to; None if it refers to no count."""
-        if isinstance(node, exp.Paren):
-            return self.maybe_count(node.this)
-        if isinstance(node, exp.Literal) and not node.args.get("is_string") and str(node.this).isdecimal():
-            place = int(node.this) - 1
-            return place if place in self.counts else None
-        if isinstance(node, exp.Column) and not node.table:
-            name = fold(node.name)
-            return next((i for i in self.counts if fold(self.items[i].name) == name), None)
-        if is_released(node):
-            for i in self.counts:
-                if self.items[i].node == node:
-                    return i
-            if node not in self.hidden:
-                self.hidden.append(node)
-            return len(self.items) + self.hidden.index(node)
-        return None
+class _Threshold(NamedTuple):
+    """A threshold, the place of the count that it is compared with, and how the statement spells it."""
+
+    value: Fraction
+    place: int
+    spelling: str
 
 
 def parse_selection(
@@ -75,51 +41,169 @@ def parse_selection(
 
     Also return the counts that it uses but does not select, and the terms of its ORDER BY.
     """
-    hidden: list[exp.Expr] = []
-    return _read(query, select, items, hidden), hidden, _order(query.source, select)
-
-
-def _read(query: Query, select: exp.Select, items: list[Item], hidden: list[exp.Expr]) -> Selection:
     counts = tuple(i for i, item in enumerate(items) if is_released(item.node))
-    reader = _Reader(query.source, items, counts, hidden)
-    order = _order(query.source, select)
-    limit = _limit(query.source, select)
-    threshold = _threshold(reader, select, query.clause)
-    clause = query.clause
-    grouped = select.args.get("group") is not None
-    if not grouped:
-        return _scalar(query.source, reader, select, order, limit, threshold)
-    if clause.top is not None or clause.argmax:
-        return _by_clause(reader, select, clause, order, limit, threshold)
-    first = reader.maybe_count(order[0].this) if order else None
-    if first is not None:
-        return _by_order(reader, order, first, limit, threshold, select)
-    for term in order:
-        if any(is_call(n) or (function_name(n) or "").lower() in _AGGREGATE_WORDS for n in term.walk()):
-            raise query.source.refuse("ORDER BY may name a count of the select list or a key", term)
-    if threshold is not None:
-        value, place, spelling = threshold
-        if limit is None and query.options.base_hits is None:
-            raise query.source.refuse(
+    parser = _Parser(query, select, items, counts)
+    return parser.selection(), parser.hidden, parser.order
+
+
+@dataclass(slots=True)
+class _Parser:
+    query: Query
+    select: exp.Select
+    items: list[Item]
+    counts: tuple[int, ...]
+    """Places of the counts in the select list."""
+    hidden: list[exp.Expr] = field(default_factory=list)
+    """Counts in ORDER BY or HAVING that are not selected; their places follow those of the select list."""
+    order: list[exp.Expr] = field(init=False)
+    limit: int | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.order = order_terms(self.source, self.select.args.get("order"))
+        self.limit = _limit(self.source, self.select)
+
+    @property
+    def source(self) -> Source:
+        return self.query.source
+
+    def selection(self) -> Selection:
+        clause = self.query.clause
+        threshold = self._threshold()
+        if self.select.args.get("group") is None:
+            return self._scalar(threshold)
+        if clause.top is not None or clause.argmax:
+            return self._by_clause(threshold)
+        first = self._count(self.order[0].this) if self.order else None
+        if first is not None:
+            return self._by_order(first, threshold)
+        for term in self.order:
+            if any(is_call(n) or (function_name(n) or "").lower() in _AGGREGATE_WORDS for n in term.walk()):
+                raise self.source.refuse("ORDER BY may name a count of the select list or a key", term)
+        if threshold is None:
+            return AllGroups((), self.limit)
+        if self.limit is None and self.query.options.base_hits is None:
+            raise self.source.refuse(
                 "a threshold needs LIMIT k: the noise depends on how many groups may pass",
-                select.args.get("having") or clause.at,
+                self.select.args.get("having") or clause.at,
                 "add LIMIT 10",
             )
-        return AboveThreshold(value, place, limit, (), spelling)
-    return AllGroups((), limit)
+        return AboveThreshold(threshold.value, threshold.place, self.limit, (), threshold.spelling)
 
+    def _count(self, node: exp.Expr) -> int | None:
+        """Return the place of the count that a node refers to; None if it refers to no count."""
+        node = node.unnest()
+        number = whole_number(node)
+        if number is not None:
+            return number - 1 if number - 1 in self.counts else None
+        if isinstance(node, exp.Column) and not node.table:
+            name = fold(node.name)
+            return next((i for i in self.counts if fold(self.items[i].name) == name), None)
+        if not is_released(node):
+            return None
+        for i in self.counts:
+            if self.items[i].node == node:
+                return i
+        if node not in self.hidden:
+            self.hidden.append(node)
+        return len(self.items) + self.hidden.index(node)
 
-_AGGREGATE_WORDS = frozenset({"sum", "avg", "min", "max", "median"})
+    def _count_of(self, node: exp.Expr | None, what: str) -> int:
+        """Return the place of the count that a node refers to; without a node, of the only count."""
+        at = self.query.clause.at
+        if node is None:
+            if len(self.counts) == 1:
+                return self.counts[0]
+            if not self.counts:
+                raise self.source.refuse(
+                    "the count that orders the groups is missing", at, "TOP 10 BY COUNT(DISTINCT user_id)"
+                )
+            raise self.source.refuse(f"there are several counts: say which one {what}", at, "TOP 10 BY n")
+        place = self._count(node)
+        if place is None:
+            raise self.source.refuse(
+                f"the value that {what} must be a count of the select list", node, "ORDER BY n DESC LIMIT 10"
+            )
+        return place
 
+    def _threshold(self) -> _Threshold | None:
+        clause, having = self.query.clause, self.select.args.get("having")
+        if having is None:
+            if clause.threshold is None:
+                return None
+            return _Threshold(clause.threshold, self._count_of(clause.by, "is compared"), "ABOVE THRESHOLD")
+        if clause.threshold is not None:
+            raise self.source.refuse("the threshold is given twice", having)
+        node = having.this.unnest()
+        flipped = {exp.LTE: exp.GTE, exp.LT: exp.GT}
+        left, right = node.args.get("this"), node.args.get("expression")
+        kind: type[exp.Expr] = type(node)
+        if kind in flipped:
+            kind, left, right = flipped[kind], right, left  # t <= n
+        number = _number(right) if right is not None else None
+        place = self._count(left) if isinstance(left, exp.Expr) else None
+        if kind not in (exp.GT, exp.GTE) or number is None or place is None:
+            raise self.source.refuse(
+                "HAVING may compare one count with a constant, from below", having.this, "HAVING n >= 100"
+            )
+        if kind is exp.GT:  # counts are whole numbers
+            number = Fraction(math.floor(number) + 1)
+        return _Threshold(number, place, "HAVING")
 
-def _order(source: Source, select: exp.Select) -> list[exp.Expr]:
-    order = select.args.get("order")
-    if order is None:
-        return []
-    check_arguments(source, order, frozenset({"expressions"}))
-    for term in order.expressions:
-        check_arguments(source, term, frozenset({"this", "desc", "nulls_first"}))
-    return list(order.expressions)
+    def _scalar(self, threshold: _Threshold | None) -> Selection:
+        select = self.select
+        if threshold is not None:
+            raise self.source.refuse(
+                "a threshold selects groups and needs a GROUP BY", select.args.get("having")
+            )
+        if self.order or self.limit is not None:
+            raise self.source.refuse(
+                "ORDER BY and LIMIT select groups and need a GROUP BY",
+                select.args.get("order") or select.args.get("limit"),
+            )
+        if not self.counts:
+            raise self.source.refuse(
+                "a private table is only counted",
+                select.expressions[0] if select.expressions else select,
+                "select COUNT(DISTINCT unit), with GROUP BY and a selection such as ORDER BY n DESC LIMIT 10",
+            )
+        return Scalar()
+
+    def _by_clause(self, threshold: _Threshold | None) -> Selection:
+        clause, by = self.query.clause, self.query.clause.by
+        if self.limit is not None:
+            raise self.source.refuse("TOP k and LIMIT say the same: write one", self.select.args["limit"])
+        if self.order:
+            first = self.order[0]
+            if self._count(first.this) is None or by is not None or not first.args.get("desc"):
+                raise self.source.refuse(
+                    "TOP k already orders: leave ORDER BY out", self.select.args["order"], "TOP 10 BY n"
+                )
+            by = first.this
+        place = self._count_of(by, "orders")
+        if threshold is not None and threshold.place != place:
+            raise self.source.refuse("the threshold and the order are about different counts", clause.at)
+        k = 1 if clause.argmax else clause.top or 1
+        bound = threshold.value if threshold is not None else None
+        return TopK(k, place, threshold=bound, argmax=clause.argmax or k == 1, spelling=clause.spelling)
+
+    def _by_order(self, place: int, threshold: _Threshold | None) -> Selection:
+        at = self.select.args["order"]
+        lowest = not self.order[0].args.get("desc")
+        for term in self.order[1:]:
+            if any(is_call(n) for n in term.walk()) or self._count(term.this) is not None:
+                raise self.source.refuse("one count orders the groups", term)
+        if self.limit is None:
+            raise self.source.refuse(
+                "ORDER BY a count needs LIMIT k: how many groups to release", at, "LIMIT 10"
+            )
+        if threshold is not None and threshold.place != place:
+            raise self.source.refuse("the threshold and the order are about different counts", at)
+        if threshold is not None and lowest:
+            raise self.source.refuse("the lowest counts above a threshold are not selected", at)
+        spelling = f"ORDER BY .. {'ASC' if lowest else 'DESC'} LIMIT"
+        bound = threshold.value if threshold is not None else None
+        top_one = self.limit == 1 and not lowest
+        return TopK(self.limit, place, lowest, bound, argmax=top_one, spelling=spelling)
 
 
 def _limit(source: Source, select: exp.Select) -> int | None:
@@ -141,43 +225,12 @@ def _limit(source: Source, select: exp.Select) -> int | None:
     if limit.args.get("direction") not in (None, "FIRST", "NEXT"):
         raise source.refuse("only FETCH FIRST is supported", limit)
     value = limit.args.get("expression") or limit.args.get("count")
-    while isinstance(value, exp.Paren):
-        value = value.this
-    if value is None:
-        value = exp.Literal.number(1)  # FETCH FIRST ROW ONLY
-    if not isinstance(value, exp.Literal) or value.args.get("is_string") or not str(value.this).isdecimal():
+    number = 1 if value is None else whole_number(value.unnest())  # FETCH FIRST ROW ONLY has no number
+    if number is None:
         raise source.refuse("LIMIT needs a positive whole number", limit, "LIMIT 10")
-    number = int(value.this)
     if not 1 <= number <= 10**9:
         raise source.refuse("LIMIT needs a positive whole number of at most 1,000,000,000", limit, "LIMIT 10")
     return number
-
-
-def _threshold(reader: _Reader, select: exp.Select, clause: Clause) -> tuple[Fraction, int, str] | None:
-    having = select.args.get("having")
-    if having is None:
-        if clause.threshold is None:
-            return None
-        return clause.threshold, reader.count_of(clause.by, clause.at, "is compared"), "ABOVE THRESHOLD"
-    if clause.threshold is not None:
-        raise reader.source.refuse("the threshold is given twice", having)
-    node = having.this
-    while isinstance(node, exp.Paren):
-        node = node.this
-    flipped = {exp.LTE: exp.GTE, exp.LT: exp.GT}
-    left, right = node.args.get("this"), node.args.get("expression")
-    kind: type[exp.Expr] = type(node)
-    if kind in flipped:
-        kind, left, right = flipped[kind], right, left  # t <= n
-    number = _number(right) if right is not None else None
-    place = reader.maybe_count(left) if isinstance(left, exp.Expr) else None
-    if kind not in (exp.GT, exp.GTE) or number is None or place is None:
-        raise reader.source.refuse(
-            "HAVING may compare one count with a constant, from below", having.this, "HAVING n >= 100"
-        )
-    if kind is exp.GT:  # counts are whole numbers
-        number = Fraction(math.floor(number) + 1)
-    return number, place, "HAVING"
 
 
 def _number(node: exp.Expr) -> Fraction | None:
@@ -191,83 +244,3 @@ def _number(node: exp.Expr) -> Fraction | None:
         return sign * exact(str(node.this))
     except ValueError:
         return None
-
-
-def _scalar(
-    source: Source,
-    reader: _Reader,
-    select: exp.Select,
-    order: list[exp.Expr],
-    limit: int | None,
-    threshold: tuple[Fraction, int, str] | None,
-) -> Selection:
-    if threshold is not None:
-        raise source.refuse("a threshold selects groups and needs a GROUP BY", select.args.get("having"))
-    if order or limit is not None:
-        raise source.refuse(
-            "ORDER BY and LIMIT select groups and need a GROUP BY",
-            select.args.get("order") or select.args.get("limit"),
-        )
-    if not reader.counts:
-        raise source.refuse(
-            "a private table is only counted",
-            select.expressions[0] if select.expressions else select,
-            "select COUNT(DISTINCT unit), with GROUP BY and a selection such as ORDER BY n DESC LIMIT 10",
-        )
-    return Scalar()
-
-
-def _by_clause(
-    reader: _Reader,
-    select: exp.Select,
-    clause: Clause,
-    order: list[exp.Expr],
-    limit: int | None,
-    threshold: tuple[Fraction, int, str] | None,
-) -> Selection:
-    source = reader.source
-    if limit is not None:
-        raise source.refuse("TOP k and LIMIT say the same: write one", select.args["limit"])
-    by = clause.by
-    if order:
-        place = reader.maybe_count(order[0].this)
-        if place is None or by is not None or not order[0].args.get("desc"):
-            raise source.refuse(
-                "TOP k already orders: leave ORDER BY out", select.args["order"], "TOP 10 BY n"
-            )
-        by = order[0].this
-    place = reader.count_of(by, clause.at, "orders")
-    if threshold is not None and threshold[1] != place:
-        raise source.refuse("the threshold and the order are about different counts", clause.at)
-    k = 1 if clause.argmax else clause.top or 1
-    bound = threshold[0] if threshold is not None else None
-    return TopK(k, place, threshold=bound, argmax=clause.argmax or k == 1, spelling=clause.spelling)
-
-
-def _by_order(
-    reader: _Reader,
-    order: list[exp.Expr],
-    place: int,
-    limit: int | None,
-    threshold: tuple[Fraction, int, str] | None,
-    select: exp.Select,
-) -> Selection:
-    source = reader.source
-    lowest = not order[0].args.get("desc")
-    for term in order[1:]:
-        if any(is_call(n) for n in term.walk()) or reader.maybe_count(term.this) is not None:
-            raise source.refuse("one count orders the groups", term)
-    if limit is None:
-        raise source.refuse(
-            "ORDER BY a count needs LIMIT k: how many groups to release", select.args["order"], "LIMIT 10"
-        )
-    if threshold is not None:
-        if threshold[1] != place:
-            raise source.refuse(
-                "the threshold and the order are about different counts", select.args["order"]
-            )
-        if lowest:
-            raise source.refuse("the lowest counts above a threshold are not selected", select.args["order"])
-    spelling = f"ORDER BY .. {'ASC' if lowest else 'DESC'} LIMIT"
-    bound = threshold[0] if threshold is not None else None
-    return TopK(limit, place, lowest, bound, argmax=limit == 1 and not lowest, spelling=spelling)

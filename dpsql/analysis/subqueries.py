@@ -13,10 +13,10 @@ from sqlglot import exp
 from dpsql.analysis import aggregates, typed
 from dpsql.analysis.coerce import unify
 from dpsql.analysis.expressions import Rule, canonical, check_arguments, compile_in_list, predicate
-from dpsql.analysis.joins import conjuncts, from_clause
+from dpsql.analysis.joins import equalities, from_clause
+from dpsql.analysis.parsed import conjuncts
 from dpsql.analysis.relation import Block, From, Scope
 from dpsql.analysis.typed import OPAQUE, Typed, UnitRole
-from dpsql.errors import QueryRefused
 from dpsql.tree import (
     Binary,
     Column,
@@ -116,24 +116,13 @@ def _tied(
     if block.owner.kind != made.owner.kind:
         raise compiler.source.refuse("the subquery's rows have another privacy unit", select)
     where = select.args.get("where")
-    own = {c.node for o in made.scope.origins for c in o.columns}
-    for part in conjuncts(where.this if where is not None else None):
-        if not (isinstance(part, exp.EQ) and isinstance(part.this, exp.Column)):
-            continue
-        if not isinstance(part.expression, exp.Column):
-            continue
-        try:
-            a, b = inner.resolve(part.this), inner.resolve(part.expression)
-        except QueryRefused:
-            continue
-        if b.node in own:
-            a, b = b, a
-        if a.node in own and b.node not in own and UnitRole.NONE not in (a.unit, b.unit):
-            visible = [*(c for o in outer.origins for c in o.columns), *outer.merged.values()]
-            if b.node in {c.node for c in visible}:
-                assert made.unit is not None  # noqa: S101  owned rows have a unit
-                assert block.unit is not None  # noqa: S101
-                return Paren(Binary("=", made.unit, block.unit))
+    visible = {c.node for c in (*outer.columns, *outer.merged.values())}
+    parts = conjuncts(where.this) if where is not None else []
+    for far, near in equalities(inner, parts, made.scope.columns):
+        if UnitRole.NONE not in (near.unit, far.unit) and far.node in visible:
+            assert made.unit is not None  # noqa: S101  owned rows have a unit
+            assert block.unit is not None  # noqa: S101
+            return Paren(Binary("=", made.unit, block.unit))
     raise compiler.source.refuse(
         "a subquery over private rows must be tied to the row's own privacy unit", select, _HINT
     )
@@ -161,7 +150,7 @@ def _scalar(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     group = aggregates.Group(compiler, inner, [], alias)
     outer = Scope(compiler.source, intercept=group.lookup, block=inner.block)
     value = compiler.expression(item, outer)
-    own = frozenset[str]().union(*(c.reads for o in inner.origins for c in o.columns))
+    own = frozenset[str]().union(*(c.reads for c in inner.columns))
     for found in group.aggregates:
         if found.reads and not found.reads & own and OPAQUE not in found.reads:
             raise compiler.source.refuse("this aggregate reads nothing of its own subquery", node)

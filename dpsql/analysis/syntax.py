@@ -20,6 +20,7 @@ from dpsql.tree import (
     Constant,
     Element,
     Lambda,
+    Like,
     ListOf,
     Parameter,
     Paren,
@@ -126,8 +127,9 @@ def _escape(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     check_pattern(compiler.source, str(like.expression.this), like.expression, escape=escape)
     if fails_on_samples(compiler.catalog, f"({{0}} {word} {{1}} ESCAPE {{2}})", [value, pattern, mark]):
         raise compiler.source.refuse("the engine does not take this pattern", node)
-    form = f"({'NOT ' if like.args.get('negate') else ''}({{0}} {word} {{1}} ESCAPE {{2}}))"
-    return built(Apply(form, (value.node, pattern.node, mark.node)), BOOLEAN, value)
+    found = Paren(Like(value.node, word, pattern.node, mark.node))
+    made = Apply("(NOT {0})", (found,)) if like.args.get("negate") else Paren(found)
+    return built(made, BOOLEAN, value)
 
 
 def _similar(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:

@@ -14,18 +14,7 @@ from dpsql.analysis.expressions import canonical, check_arguments, common
 from dpsql.analysis.relation import Column, Origin, Owner, Relation, Scope, fold, select_list
 from dpsql.analysis.typed import KeyDomain, Span, UnitRole, column
 from dpsql.policy import UnitColumn, UnitRow, UnitVia
-from dpsql.tree import (
-    Aggregate,
-    Binary,
-    Constant,
-    Derived,
-    IsNull,
-    Item,
-    Join,
-    Scan,
-    Select,
-    Values,
-)
+from dpsql.tree import Aggregate, Binary, Constant, Derived, IsNull, Item, Join, Scan, Select, Values
 from dpsql.types import BOOLEAN
 
 if TYPE_CHECKING:
@@ -33,10 +22,12 @@ if TYPE_CHECKING:
 
     from dpsql.analysis.compiler import StatementCompiler
     from dpsql.analysis.relation import Cte
-    from dpsql.policy import Table
+    from dpsql.language import Source
+    from dpsql.policy import Policy, Table
     from dpsql.tree import Expr
+    from dpsql.types import SqlType
 
-__all__ = ["base_table", "from_item", "origin_of", "rename"]
+__all__ = ["base_table", "declared_table", "from_item", "origin_of", "rename"]
 
 
 def from_item(
@@ -92,27 +83,29 @@ def _table(
         raise compiler.source.refuse(
             "table functions are not supported over private data", node, "name a declared table"
         )
-    name = node.name
-    database = node.args.get("db")
-    if database is None:
+    if node.args.get("db") is None:
         for cte in reversed(ctes):
-            if fold(cte.name) == fold(name):
+            if fold(cte.name) == fold(node.name):
                 relation = compiler.query(cte.query, cte.visible, depth + 1)
                 if cte.columns:
                     relation = rename(compiler, relation, cte.columns, cte.query)
                 return _aliased(compiler, node, relation, cte.name)
-    table = compiler.policy.table(name) if name.isascii() else None
-    if (
-        table is None
-        or node.args.get("catalog") is not None
-        or (database is not None and fold(database.name) != "main")
-    ):
-        known = [t.name for t in compiler.policy.tables.values()]
-        close = difflib.get_close_matches(name, known, 1)
-        hint = f"did you mean {close[0]}?" if close else "tables are " + ", ".join(known)[:200]
-        raise compiler.source.refuse(f"there is no table {name[:60]}", node, hint)
+    table = declared_table(compiler.source, compiler.policy, node)
     compiler.used.add(table.name)
     return _aliased(compiler, node, base_table(compiler, table, node), table.name)
+
+
+def declared_table(source: Source, policy: Policy, node: exp.Table) -> Table:
+    """Return the declared table that a node names; refuse any other name."""
+    database = node.args.get("db")
+    table = policy.table(node.name) if node.name.isascii() else None
+    elsewhere = node.args.get("catalog") is not None or (database and fold(database.name) != "main")
+    if table is None or elsewhere:
+        known = [t.name for t in policy.tables.values()]
+        close = difflib.get_close_matches(node.name, known, 1)
+        hint = f"did you mean {close[0]}?" if close else "tables are " + ", ".join(known)[:200]
+        raise source.refuse(f"there is no table {node.name[:60]}", node, hint)
+    return table
 
 
 def base_table(compiler: StatementCompiler, table: Table, at: exp.Expr) -> Relation:
@@ -123,22 +116,10 @@ def base_table(compiler: StatementCompiler, table: Table, at: exp.Expr) -> Relat
     source = Scan(table.name, "b")
     facts = table.unique if table.unit is not None else compiler.catalog.unique(table.name)
     unique = frozenset(frozenset(places[fold(c)] for c in fact) for fact in facts)
-    if table.unit is None:
-        columns = tuple(
-            Column(name, sql_type, domain=_public_values(table.name, name)) for name, sql_type in declared
-        )
-        return Relation(Select(tree.items("c", cells), source), columns, None, unique)
-    columns = tuple(
-        Column(
-            name,
-            sql_type,
-            domain=_declared(compiler, table.name, name),
-            link=_link(compiler, table, name),
-            span=_span(compiler, table.name, name),
-        )
-        for name, sql_type in declared
-    )
+    columns = tuple(_column(compiler, table, name, sql_type) for name, sql_type in declared)
     match table.unit:
+        case None:
+            return Relation(Select(tree.items("c", cells), source), columns, None, unique)
         case UnitRow(kind=kind):
             owner = Owner(kind, None, row=True, table=table.name)
             query = Select(select_list(Constant(True, BOOLEAN), "c", cells), source)
@@ -176,57 +157,53 @@ def _child(
             f"the unit of {table.name} goes through a table without a unit column", at
         )
     kinds = {fold(name): sql_type for name, sql_type in compiler.catalog.columns(parent.name)}
-    link = {fold(name): sql_type for name, sql_type in compiler.catalog.columns(table.name)}[fold(unit.via)]
-    parent_key = kinds[fold(unit.column)]
+    link = next(c.type for c in columns if fold(c.name) == fold(unit.via))
+    parent_key, sql_type = kinds[fold(unit.column)], kinds[fold(parent.unit.column)]
     if link != parent_key and not (link.integer and parent_key.integer):
         raise compiler.source.refuse(
             f"{unit.via} of {table.name} and {unit.column} of {unit.table} differ in type", at
         )
-    owner = Owner(parent.unit.kind, kinds[fold(parent.unit.column)])
     # The policy declares that a parent key is unique. If it is not, MIN still makes one row of each.
     up = tree.Column("p", parent.unit.column, stored=True)
     key = tree.Column("p", unit.column, stored=True)
     listed = (Item(key, "k"), Item(Aggregate("MIN", (up,)), "u"))
     parents = Select(listed, Scan(parent.name, "p"), IsNull(up, negated=True), group=(key,))
-    sql_type = kinds[fold(parent.unit.column)]
     if fold(parent.unit.column) not in {fold(c.name) for c in columns}:
         # The unit is shown under its name in the parent, so that it can be counted and joined on.
         cells = (*cells, tree.Column("q", "u"))
         columns = (*columns, Column(parent.unit.column, sql_type, UnitRole.EXACT))
     same = Binary("=", tree.Column("b", unit.via, stored=True), tree.Column("q", "k"))
     rows = Join(source, "", Derived(parents, "q"), same)
-    return Relation(Select(select_list(tree.Column("q", "u"), "c", cells), rows), columns, owner)
+    query = Select(select_list(tree.Column("q", "u"), "c", cells), rows)
+    return Relation(query, columns, Owner(parent.unit.kind, sql_type))
+
+
+def _column(compiler: StatementCompiler, table: Table, name: str, sql_type: SqlType) -> Column:
+    """Return a column of a declared table, with what is public about its values."""
+    if table.unit is None:
+        cell = tree.Column("b", name, stored=True)
+        origin = f"the values of {table.name}.{name}"
+        return Column(name, sql_type, domain=distinct_values(cell, Scan(table.name, "b"), origin))
+    place = f"{table.name}.{name}"
+    query = compiler.catalog.domain(table.name, name)
+    days = compiler.catalog.span(table.name, name)
+    return Column(
+        name,
+        sql_type,
+        domain=KeyDomain(query, ordered=True, origin=f"the declared domain of {place}") if query else None,
+        link=_link(compiler, table, name),
+        span=Span(*days, f"the declared range of {place}") if days else None,
+    )
 
 
 def _link(compiler: StatementCompiler, table: Table, column: str) -> str:
     """Return the name of the parent key that a column is or refers to; "" for other columns."""
     if isinstance(table.unit, UnitVia) and fold(column) == fold(table.unit.via):
         return fold(f"{table.unit.table}.{table.unit.column}")
-    for other in compiler.policy.tables.values():
-        unit = other.unit
-        if isinstance(unit, UnitVia) and (fold(unit.table), fold(unit.column)) == (
-            fold(table.name),
-            fold(column),
-        ):
-            return fold(f"{table.name}.{column}")
-    return ""
-
-
-def _public_values(table: str, column: str) -> KeyDomain:
-    """Return the domain that consists of the values of a public column."""
-    cell = tree.Column("b", column, stored=True)
-    return distinct_values(cell, Scan(table, "b"), f"the values of {table}.{column}")
-
-
-def _declared(compiler: StatementCompiler, table: str, column: str) -> KeyDomain | None:
-    query = compiler.catalog.domain(table, column)
-    origin = f"the declared domain of {table}.{column}"
-    return KeyDomain(query, ordered=True, origin=origin) if query is not None else None
-
-
-def _span(compiler: StatementCompiler, table: str, column: str) -> Span | None:
-    days = compiler.catalog.span(table, column)
-    return Span(*days, f"the declared range of {table}.{column}") if days else None
+    name = fold(f"{table.name}.{column}")
+    units = [other.unit for other in compiler.policy.tables.values()]
+    parents = {fold(f"{unit.table}.{unit.column}") for unit in units if isinstance(unit, UnitVia)}
+    return name if name in parents else ""
 
 
 def _values(compiler: StatementCompiler, node: exp.Values) -> Relation:
@@ -249,8 +226,7 @@ def _values(compiler: StatementCompiler, node: exp.Values) -> Relation:
     query = Select(tuple(Item(c) for c in names), listed)
     domains = [distinct_values(c, Derived(query, "w"), "the list") for c in names]
     return Relation(
-        query,
-        tuple(Column(f"col{i}", columns[i][0].type, domain=domains[i]) for i in range(width)),
+        query, tuple(Column(f"col{i}", columns[i][0].type, domain=domains[i]) for i in range(width))
     )
 
 

@@ -15,6 +15,7 @@ from sqlglot import exp
 
 from dpsql.analysis.aggregates import AGGREGATES
 from dpsql.analysis.expressions import Rule, canonical, check_arguments, function_name
+from dpsql.analysis.parsed import order_term, order_terms, whole_number
 from dpsql.analysis.relation import fold
 from dpsql.analysis.typed import Typed, UnitRole
 from dpsql.tree import Aggregate, Bound, Call, Cast, Constant, Frame, OrderTerm, Paren, Window
@@ -98,16 +99,11 @@ def _parts(
     unit = [block.unit] if block.unit is not None else []
     partition = [*unit, *(v.guarded_node for v in values)]
     terms = []
-    order = node.args.get("order")
-    if order is not None:
-        check_arguments(compiler.source, order, frozenset({"expressions"}))
-        for term in order.expressions:
-            check_arguments(compiler.source, term, frozenset({"this", "desc", "nulls_first"}))
-            value = compiler.expression(term.this, inner)
-            if value.literal is not None:
-                raise compiler.source.refuse("a window is not ordered by a constant", term)
-            nulls = "FIRST" if term.args.get("nulls_first") else "LAST"
-            terms.append(OrderTerm(value.guarded_node, "DESC" if term.args.get("desc") else "ASC", nulls))
+    for term in order_terms(compiler.source, node.args.get("order")):
+        value = compiler.expression(term.this, inner)
+        if value.literal is not None:
+            raise compiler.source.refuse("a window is not ordered by a constant", term)
+        terms.append(order_term(term, value.guarded_node))
     return partition, terms, node.args.get("spec")
 
 
@@ -137,10 +133,8 @@ def _edge(compiler: Compiler, spec: exp.Expr, name: str, kind: str) -> Bound:
 
 
 def _offset(value: object) -> int | None:
-    if isinstance(value, exp.Literal) and not value.args.get("is_string") and str(value.this).isdecimal():
-        number = int(value.this)
-        return number if number <= MAX_OFFSET else None
-    return None
+    number = whole_number(value)
+    return number if number is not None and number <= MAX_OFFSET else None
 
 
 def _function(compiler: Compiler, node: exp.Expr, name: str, scope: Scope) -> Typed:

@@ -7,7 +7,6 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dpsql import mechanisms
-from dpsql.charge import Charge
 from dpsql.estimates import (
     Combined,
     choose_strategy,
@@ -16,6 +15,7 @@ from dpsql.estimates import (
     laplace_variance,
     split_measuring,
 )
+from dpsql.privacy import Charge
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,9 +9,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from dpsql.charge import Charge
     from dpsql.engines import Counts
     from dpsql.estimates import Combined
+    from dpsql.privacy import Charge
 
 __all__ = ["Method", "NoisyResult"]
 

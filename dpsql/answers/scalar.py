@@ -11,7 +11,7 @@ import numpy as np
 from dpsql import mechanisms
 from dpsql.answers import measuring
 from dpsql.answers.method import NoisyResult, Quote
-from dpsql.charge import Charge
+from dpsql.privacy import Charge
 
 if TYPE_CHECKING:
     from dpsql.analysis import Plan

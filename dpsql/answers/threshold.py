@@ -11,10 +11,10 @@ from dpsql import mechanisms
 from dpsql.answers import measuring
 from dpsql.answers.method import NoisyResult, Quote
 from dpsql.answers.top_k import NOISE, Noise
-from dpsql.charge import Charge
 from dpsql.estimates import Combined, SparseVectorLaw, from_threshold, sparse_vector_error
 from dpsql.language import AboveThreshold, TopK
 from dpsql.mechanisms.sparse_vector_plan import SparseVectorPlan, sparse_vector_plan
+from dpsql.privacy import Charge
 
 if TYPE_CHECKING:
     from dpsql.analysis import Plan

@@ -11,7 +11,6 @@ import numpy as np
 from dpsql import mechanisms
 from dpsql.answers import measuring
 from dpsql.answers.method import NoisyResult, Quote
-from dpsql.charge import Charge
 from dpsql.estimates import (
     Combined,
     MeasuringPlan,
@@ -20,6 +19,7 @@ from dpsql.estimates import (
     from_top_k,
     p_value,
 )
+from dpsql.privacy import Charge
 
 if TYPE_CHECKING:
     from dpsql.analysis import Plan

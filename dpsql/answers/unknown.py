@@ -14,7 +14,6 @@ from dpsql.answers import measuring
 from dpsql.answers.method import NoisyResult, Quote
 from dpsql.answers.table import picked
 from dpsql.answers.top_k import NOISE, Noise, significance
-from dpsql.charge import Charge
 from dpsql.estimates import (
     Combined,
     MeasuringPlan,
@@ -23,6 +22,7 @@ from dpsql.estimates import (
     from_measurements,
     from_top_k,
 )
+from dpsql.privacy import Charge
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -13,9 +13,9 @@ from dpsql.audit.inputs import LENGTHS, pairs
 from dpsql.audit.sequential_halving import SearchState, search
 from dpsql.audit.statistics import strata
 from dpsql.audit.verdict import Counterexample, PValues, Verdict
-from dpsql.charge import exact
 from dpsql.errors import ProgrammingError
 from dpsql.noise import SimulationEntropy
+from dpsql.privacy import exact
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from dpsql.audit.event_selection import SelectedEvent
     from dpsql.audit.inputs import Adjacency, Pair
     from dpsql.audit.sequential_halving import Mechanism
-    from dpsql.charge import Number
     from dpsql.noise import Entropy
+    from dpsql.privacy import Number
 
 __all__ = ["detect"]
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpsql.charge import Charge
 from dpsql.errors import ProgrammingError
+from dpsql.privacy import Charge
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

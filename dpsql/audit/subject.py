@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from dpsql.audit.inputs import Adjacency, Pair
     from dpsql.audit.verdict import Verdict
-    from dpsql.charge import Number
     from dpsql.noise import Entropy
+    from dpsql.privacy import Number
 
 __all__ = ["Kind", "Subject", "first_hits", "levels", "repeated"]
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dpsql.charge import Charge
 from dpsql.cli import narrate
 from dpsql.cli.exits import ExitCode, exit_code
 from dpsql.cli.output import ONE_RESULT, UnwritableError
-from dpsql.cli.render.footer import footer
-from dpsql.cli.render.grid import Style
-from dpsql.drawing.figures import charged, left
-from dpsql.drawing.readable import price
 from dpsql.errors import BudgetExceeded, Error
+from dpsql.privacy import Charge
+from dpsql.render.figures import charged, left
+from dpsql.render.footer import footer
+from dpsql.render.grid import Style
+from dpsql.render.readable import price
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

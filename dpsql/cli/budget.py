@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 
 from dpsql.cli import narrate
 from dpsql.cli.exits import ExitCode
-from dpsql.cli.render.grid import Column, Style, box, fit
-from dpsql.cli.render.spending import chart
-from dpsql.drawing.cells import escape_controls
-from dpsql.drawing.figures import charged, left
+from dpsql.render.cells import escape_controls
+from dpsql.render.figures import charged, left
+from dpsql.render.grid import Column, Style, box, fit
+from dpsql.render.spending import chart
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from fractions import Fraction
 
-    from dpsql.charge import Charge
     from dpsql.ledger import Budget, Entry, Ledger
     from dpsql.policy import Policy
+    from dpsql.privacy import Charge
 
 __all__ = ["as_json", "check", "clear_failures", "open_ledger", "report"]
 

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from dpsql.cli import narrate
 from dpsql.cli.exits import ExitCode
-from dpsql.drawing.cells import escape_controls
+from dpsql.render.cells import escape_controls
 
 if TYPE_CHECKING:
     from dpsql.cli.output import Output
-    from dpsql.cli.render.grid import Style
     from dpsql.owner import Report
     from dpsql.policy import Policy
+    from dpsql.render.grid import Style
 
 __all__ = ["run"]
 

@@ -6,8 +6,8 @@ import copy
 import shutil
 import sys
 
-from dpsql.drawing.cells import escape_controls, folded
 from dpsql.errors import Error, InternalError
+from dpsql.render.cells import escape_controls, folded
 
 __all__ = ["bug", "error", "interrupted", "note", "say", "unverified", "warning"]
 

@@ -9,12 +9,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from dpsql.cli.render.grid import Style
+from dpsql.render.grid import Style
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from dpsql.charge import Charge
+    from dpsql.privacy import Charge
     from dpsql.release import Release
 
 __all__ = ["FORMATS", "ONE_RESULT", "TEXTS", "Output", "OutputFailedError", "UnwritableError", "style_of"]
@@ -106,7 +106,7 @@ class Output:
             self.close()
 
     def _dispatch(self, rows: pa.Table, release: Release | None, total: Charge | None, out: BinaryIO) -> None:
-        from dpsql.cli.render import data, table
+        from dpsql.render import data, table
 
         if self.format in TEXTS:
             draw = table.as_table if self.format == "table" else table.as_markdown

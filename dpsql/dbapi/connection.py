@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     import os
     from types import TracebackType
 
-    from dpsql.charge import Number
     from dpsql.checked import CheckedCounts
     from dpsql.dbapi.channel import Parameters
     from dpsql.ledger import Budget
     from dpsql.policy import Policy
+    from dpsql.privacy import Number
     from dpsql.release import Release
     from dpsql.session import Session
 

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from dpsql.charge import Number
     from dpsql.checked import CheckedCounts
     from dpsql.dbapi.channel import Channel, Parameters
     from dpsql.dbapi.typecodes import Column
     from dpsql.ledger import Budget
+    from dpsql.privacy import Number
     from dpsql.release import Release
     from dpsql.session import StatementResult
 
@@ -184,7 +184,7 @@ class Cursor:
         if self._closed or self._release is None:
             return None
         # Imported here: only notebooks draw.
-        from dpsql.drawing.html import release_html  # noqa: PLC0415
+        from dpsql.render.html import release_html  # noqa: PLC0415
 
         return release_html(self._release, self._channel.budget().total)
 

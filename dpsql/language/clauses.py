@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from sqlglot.tokenizer_core import Token, TokenType
 
-from dpsql.charge import exact
 from dpsql.language.options import MAX_INTEGER, parse_options
 from dpsql.language.statement import Clause, Options
 from dpsql.language.tokens import closing
+from dpsql.privacy import exact
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from sqlglot.tokenizer_core import Token, TokenType
 
-from dpsql.charge import exact
 from dpsql.language.statement import Options
+from dpsql.privacy import exact
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,8 +15,8 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from dpsql.charge import exact
 from dpsql.errors import ProgrammingError
+from dpsql.privacy import exact
 
 if TYPE_CHECKING:
     from collections.abc import Callable

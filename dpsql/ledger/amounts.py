@@ -7,7 +7,7 @@ import re
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 
-from dpsql.charge import Charge
+from dpsql.privacy import Charge
 
 __all__ = ["DamagedError", "moved", "read", "rounded_up", "shown", "too_wide", "write"]
 

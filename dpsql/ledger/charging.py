@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
 
-from dpsql.charge import Charge
 from dpsql.errors import BudgetExceeded, InterfaceError, InternalError, OperationalError, PolicyError
 from dpsql.ledger import limits, process_identity
 from dpsql.ledger.amounts import DamagedError, moved, read, rounded_up, shown, too_wide, write
 from dpsql.ledger.limits import Limits
 from dpsql.ledger.records import Reservation, StoredRelease
+from dpsql.privacy import Charge
 
 __all__ = [
     "ANYBODY",

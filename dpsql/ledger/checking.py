@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Iterator
 from fractions import Fraction
 
-from dpsql.charge import Charge
 from dpsql.ledger.amounts import DamagedError, read
 from dpsql.ledger.charging import POLICY, scope
+from dpsql.privacy import Charge
 
 __all__ = ["problems"]
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Self
 
-from dpsql.charge import Charge
 from dpsql.errors import InterfaceError, ProgrammingError
 from dpsql.ledger import charging, checking, limits
 from dpsql.ledger.amounts import read
@@ -18,6 +17,7 @@ from dpsql.ledger.charging import ANYBODY, POLICY, Caps, scope
 from dpsql.ledger.limits import Limits
 from dpsql.ledger.records import Budget, Entry, ReleaseInfo, Reservation, StoredRelease
 from dpsql.ledger.store import Store
+from dpsql.privacy import Charge
 
 __all__ = ["Ledger"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from dpsql.charge import Charge
+from dpsql.privacy import Charge
 
 __all__ = ["Budget", "Entry", "ReleaseInfo", "Reservation", "StoredRelease"]
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Literal, cast, get_args
 
 import numpy as np
 
-from dpsql.charge import exact
 from dpsql.order import OrderedCounts
+from dpsql.privacy import exact
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from dpsql.charge import Number
+    from dpsql.privacy import Number
 
 __all__ = ["Noise", "between", "bound", "counted", "in_order", "kind", "positive", "whole"]
 

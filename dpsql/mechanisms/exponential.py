@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpsql import noise as exact_noise
-from dpsql.charge import Charge
 from dpsql.mechanisms.arguments import bound, counted, positive
 from dpsql.mechanisms.grid import grid_of, in_counts
 from dpsql.mechanisms.weights import Weights
+from dpsql.privacy import Charge
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from dpsql.charge import Number
+    from dpsql.privacy import Number
 
 __all__ = ["Exponential", "anchor_of", "exponential", "gap_steps"]
 

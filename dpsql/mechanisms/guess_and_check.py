@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpsql import noise as exact_noise
-from dpsql.charge import Charge, exact
 from dpsql.mechanisms.arguments import Noise, bound, positive, whole
 from dpsql.mechanisms.grid import draw, grid_of
 from dpsql.mechanisms.sparse_vector_plan import sparse_vector_plan
+from dpsql.privacy import Charge, exact
 
 if TYPE_CHECKING:
-    from dpsql.charge import Number
+    from dpsql.privacy import Number
 
 __all__ = ["ANSWER_SHARE", "Checked", "GuessAndCheck", "best_threshold_share", "judge", "on_grid"]
 

@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpsql import noise as exact_noise
-from dpsql.charge import Charge, exact
 from dpsql.mechanisms.arguments import Noise, bound, counted, kind, positive, whole
 from dpsql.mechanisms.grid import draw, grid_of, in_counts, noise_of, placed
 from dpsql.mechanisms.sparse_vector import SparseVector, fresh, gaps_of, passed
 from dpsql.mechanisms.sparse_vector_plan import sparse_vector_plan
 from dpsql.mechanisms.top_k import leaders, select
+from dpsql.privacy import Charge, exact
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import ArrayLike, NDArray
 
-    from dpsql.charge import Number
     from dpsql.mechanisms.sparse_vector import Reach
     from dpsql.mechanisms.sparse_vector_plan import SparseVectorPlan
+    from dpsql.privacy import Number
 
 __all__ = ["Hybrid", "above", "ahead", "hybrid_sparse_vector", "hybrid_top_k"]
 

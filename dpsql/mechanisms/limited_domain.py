@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpsql import noise as exact_noise
-from dpsql.charge import Charge, exact
 from dpsql.mechanisms.arguments import between, bound, positive, whole
 from dpsql.mechanisms.grid import draw, grid_of, in_counts
 from dpsql.mechanisms.largest_groups import largest_groups
 from dpsql.mechanisms.tails import exponential_cutoff
 from dpsql.mechanisms.top_k import select
+from dpsql.privacy import Charge, exact
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from dpsql.charge import Number
+    from dpsql.privacy import Number
 
 __all__ = ["LimitedDomain", "Plan", "before_cutoff", "limited_domain", "limited_domain_plan", "runs"]
 

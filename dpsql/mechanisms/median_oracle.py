@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpsql.charge import exact
 from dpsql.mechanisms.arguments import counted
 from dpsql.mechanisms.guess_and_check import ANSWER_SHARE, GuessAndCheck
+from dpsql.privacy import exact
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from dpsql import noise as exact_noise
-    from dpsql.charge import Charge, Number
     from dpsql.mechanisms.arguments import Noise
     from dpsql.mechanisms.guess_and_check import Checked
+    from dpsql.privacy import Charge, Number
 
 __all__ = ["MedianOracle", "median", "surviving"]
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dpsql.charge import Charge
 from dpsql.mechanisms.arguments import bound, counted, positive, whole
 from dpsql.mechanisms.measure import Laplace, laplace
+from dpsql.privacy import Charge
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from dpsql import noise as exact_noise
-    from dpsql.charge import Number
+    from dpsql.privacy import Number
 
 __all__ = ["release_all"]
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpsql import noise as exact_noise
-from dpsql.charge import Charge
 from dpsql.mechanisms.arguments import Noise, in_order
 from dpsql.mechanisms.grid import draw, draw_reaching, in_counts, placed
 from dpsql.mechanisms.sparse_vector_plan import SparseVectorPlan, sparse_vector_plan
+from dpsql.privacy import Charge
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from dpsql.charge import Number
     from dpsql.order import OrderedCounts
+    from dpsql.privacy import Number
 
     Reach = Callable[[int, NDArray[np.int64]], tuple[NDArray[np.int64], NDArray[np.int64]]]
 

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpsql import noise as exact_noise
-from dpsql.charge import exact
 from dpsql.mechanisms.arguments import Noise, bound, kind, positive, whole
 from dpsql.mechanisms.grid import grid_of
+from dpsql.privacy import exact
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dpsql.charge import Number
+    from dpsql.privacy import Number
 
 __all__ = ["MOST_BRANCHES", "SparseVectorPlan", "best_share", "sparse_vector_plan"]
 

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Literal, cast, get_args
 import numpy as np
 
 from dpsql import noise as exact_noise
-from dpsql.charge import Charge
 from dpsql.mechanisms.arguments import between, bound, in_order, positive, whole
 from dpsql.mechanisms.grid import draw, grid_of
 from dpsql.mechanisms.sparse_vector_plan import best_share
 from dpsql.mechanisms.tails import laplace_cutoff, one_sided_cutoff
+from dpsql.privacy import Charge
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dpsql.charge import Number
     from dpsql.order import OrderedCounts
+    from dpsql.privacy import Number
 
 __all__ = [
     "FirstStable",

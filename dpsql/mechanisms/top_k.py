@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpsql import noise as exact_noise
-from dpsql.charge import Charge
 from dpsql.mechanisms.arguments import Noise, bound, counted, kind, positive, whole
 from dpsql.mechanisms.grid import draw, grid_of, in_counts, noise_of, placed
+from dpsql.privacy import Charge
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import ArrayLike, NDArray
 
-    from dpsql.charge import Number
+    from dpsql.privacy import Number
 
 __all__ = ["TopK", "contenders", "leaders", "noisy_max", "noisy_top_k", "select"]
 

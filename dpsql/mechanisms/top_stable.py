@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Literal, cast, get_args
 import numpy as np
 
 from dpsql import noise as exact_noise
-from dpsql.charge import Charge
 from dpsql.mechanisms.arguments import between, bound, positive, whole
 from dpsql.mechanisms.largest_groups import largest_groups
 from dpsql.mechanisms.stable import StabilityTests, first_test, margins, stable_tests
 from dpsql.mechanisms.top_k import noisy_top_k
+from dpsql.privacy import Charge
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from dpsql.charge import Number
     from dpsql.mechanisms.stable import StableNoise
     from dpsql.mechanisms.top_k import TopK
+    from dpsql.privacy import Number
 
 __all__ = ["Choose", "Stable", "leads", "runs", "top_stable"]
 

@@ -11,7 +11,7 @@ from dpsql.owner.findings import Report, times
 from dpsql.owner.units import verify_kinds, verify_others, verify_unit
 from dpsql.policy import EnumDomain, Policy, Table, shown_length
 from dpsql.policy.names import joined
-from dpsql.reuse import source_version
+from dpsql.release import source_version
 from dpsql.versions import Versions
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
-from dpsql.charge import Charge, exact
 from dpsql.policy.names import joined, wrong
+from dpsql.privacy import Charge, exact
 
 __all__ = ["AnalystPolicy", "BudgetPolicy"]
 
@@ -18,7 +18,7 @@ _NUMBERS = ("epsilon", "delta", "max_epsilon_per_query", "default_epsilon", "def
 class BudgetPolicy:
     """The total budget, the limits of single statements, and the file of the ledger.
 
-    Numbers may be given as `dpsql.charge.exact` reads them (`5`, `"0.7"`, `0.7`); they are held exact.
+    Numbers may be given as `dpsql.privacy.exact` reads them (`5`, `"0.7"`, `0.7`); they are held exact.
 
     Attributes
     ----------

@@ -10,7 +10,6 @@ from fractions import Fraction
 from pathlib import Path
 from typing import cast
 
-from dpsql.charge import exact
 from dpsql.errors import PolicyError
 from dpsql.policy.budget import AnalystPolicy, BudgetPolicy
 from dpsql.policy.keys import KEYS
@@ -20,6 +19,7 @@ from dpsql.policy.names import wrong
 from dpsql.policy.parts import CsvSource, ParquetSource
 from dpsql.policy.section import Section
 from dpsql.policy.tables import read_table, unit_kinds
+from dpsql.privacy import exact
 
 __all__ = ["load"]
 

@@ -14,12 +14,12 @@ from dpsql.tree import relations as r
 from dpsql.tree.node import Expr
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from dpsql.tree.node import Node
     from dpsql.types import SqlType
 
-    Pieces = Iterable[str | Node]
+    Pieces = Sequence[str | Node]
 
 __all__ = ["duckdb_sql", "literal_sql", "quote"]
 
@@ -36,7 +36,7 @@ def duckdb_sql(node: Node) -> str:
             written.append(piece)
         else:
             pieces = _expression(piece) if isinstance(piece, Expr) else _relation(piece)
-            waiting += reversed([*pieces])
+            waiting += pieces[::-1]
     return "".join(written)
 
 
@@ -74,7 +74,7 @@ def _expression(node: Expr) -> Pieces:
         case e.Constant(value, sql_type):
             return (_constant(value, sql_type),)
         case e.Apply(form, arguments):
-            return (piece if isinstance(piece, str) else arguments[piece] for piece in _split(form))
+            return [piece if isinstance(piece, str) else arguments[piece] for piece in _split(form)]
         case e.Cast(operand, sql_type, safe):
             return "TRY_CAST(" if safe else "CAST(", operand, f" AS {sql_type})"
         case e.Try(operand):

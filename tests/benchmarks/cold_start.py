@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 ROUNDS = 11
@@ -23,7 +24,7 @@ QUESTION = (
 )
 
 
-def seconds(*command):
+def seconds(*command: str) -> tuple[float, float]:
     """Time of one process: on the clock, and of the processor (which a busy machine changes less)."""
     begin, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run([sys.executable, *command], capture_output=True, check=False)
@@ -32,7 +33,7 @@ def seconds(*command):
     return took, after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
 
 
-def main():
+def main() -> None:
     """Print medians in milliseconds, and the ratios that are promised."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
@@ -41,13 +42,13 @@ def main():
                 shutil.copyfile(file, folder / file.name)
         policy = str(folder / "clinic.toml")
 
-        def first_answer():
+        def first_answer() -> tuple[float, float]:
             # A new ledger each time: a stored answer would be found, and the data need not be read again.
             for file in folder.glob("*.sqlite*"):
                 file.unlink()
             return seconds("-m", "dpsql.cli", "-p", policy, "-c", QUESTION)
 
-        works = {
+        works: dict[str, Callable[[], tuple[float, float]]] = {
             "python, doing nothing": lambda: seconds("-c", "pass"),
             "import click": lambda: seconds("-c", "import click"),
             "dpsql --help": lambda: seconds("-m", "dpsql.cli", "--help"),
@@ -59,7 +60,7 @@ def main():
                 "-m", "dpsql.cli", "-p", policy, "-c", QUESTION
             ),
         }
-        times = {name: [] for name in works}
+        times: dict[str, list[tuple[float, float]]] = {name: [] for name in works}
         for _ in range(ROUNDS):
             for name, work in works.items():
                 times[name].append(work())
@@ -69,7 +70,7 @@ def main():
         middle = [1e3 * f for f in (statistics.median(clock), min(clock), statistics.median(processor))]
         print(f"{name:36} {middle[0]:7.0f} {middle[1]:7.0f} {middle[2]:10.0f}")
 
-    def median(name, over, what):
+    def median(name: str, over: str, what: Callable[[float, float], float]) -> list[float]:
         pairs = list(zip(times[name], times[over], strict=True))
         return [statistics.median(what(a[i], b[i]) for a, b in pairs) for i in (0, 1)]
 

@@ -70,8 +70,8 @@ def _over_top_k(counts: NDArray[np.int64], group: str, rounds: int, *, judged: b
     # So high a threshold that the whole stream is read.
     high, descending = 2 * 10**6, np.sort(counts)[::-1]
     works: dict[str, Callable[[], object]] = {
-        f"sparse vector, {b} branches": lambda b=b: adaptive_sparse_vector(
-            in_public_order(counts), high, 10, 1, branches=b
+        f"sparse vector, {b} branches": partial(
+            adaptive_sparse_vector, in_public_order(counts), high, 10, 1, branches=b
         )
         for b in (1, 2, 4)
     }

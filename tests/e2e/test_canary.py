@@ -15,6 +15,7 @@ import traceback
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import duckdb
 import pyarrow as pa
@@ -22,6 +23,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpsql
+from dpsql.engines.duckdb.engine import DuckDBEngine
 from dpsql.errors import DatabaseError, Error, OperationalError
 from dpsql.policy import load
 from dpsql.session import Session
@@ -241,7 +243,7 @@ def run_all(session: Session, seen: Seen, statements: list[str]) -> None:
             seen.parts += [str(answer.table.to_pylist()), str(answer.release), repr(answer)]
 
 
-def test_the_marks_are_where_an_engine_would_quote_them(folder: Path):
+def test_the_marks_are_where_an_engine_would_quote_them(folder: Path) -> None:
     """The test could not fail if plain DuckDB did not show them."""
     with duckdb.connect() as connection:
         columns = "columns = {'user_id': 'BIGINT', 'page': 'VARCHAR', 'ms': 'BIGINT', 'day': 'DATE'}"
@@ -255,7 +257,7 @@ def test_the_marks_are_where_an_engine_would_quote_them(folder: Path):
             assert any(mark in str(raised.value) for mark in MARKS)
 
 
-def test_a_session_shows_nothing_of_a_cell(folder: Path, seen: Seen):
+def test_a_session_shows_nothing_of_a_cell(folder: Path, seen: Seen) -> None:
     session = Session(load(folder / "dpsql.toml"))
     try:
         run_all(session, seen, ASKED)
@@ -270,7 +272,7 @@ def test_a_session_shows_nothing_of_a_cell(folder: Path, seen: Seen):
     assert seen.failed.count("OperationalError") >= 3
 
 
-def test_a_failing_statement_is_charged_and_says_nothing(folder: Path, seen: Seen):
+def test_a_failing_statement_is_charged_and_says_nothing(folder: Path, seen: Seen) -> None:
     session = Session(load(folder / "dpsql.toml"))
     try:
         before = session.budget().spent.epsilon
@@ -288,7 +290,7 @@ def test_a_failing_statement_is_charged_and_says_nothing(folder: Path, seen: See
         session.close()
 
 
-def test_data_that_goes_while_the_session_is_open_says_nothing(folder: Path, seen: Seen):
+def test_data_that_goes_while_the_session_is_open_says_nothing(folder: Path, seen: Seen) -> None:
     session = Session(load(folder / "dpsql.toml"))
     try:
         run_all(session, seen, ["SELECT COUNT(DISTINCT user_id) AS n FROM invalid"])
@@ -335,13 +337,16 @@ class Failing:
         *(RuntimeError, ValueError, MemoryError, UnicodeDecodeError, OverflowError, OSError, pa.ArrowInvalid),
     ],
 )
-def test_no_error_of_an_engine_gets_through(folder: Path, seen: Seen, kind: type[Exception]):
+def test_no_error_of_an_engine_gets_through(folder: Path, seen: Seen, kind: type[Exception]) -> None:
     session = Session(load(folder / "dpsql.toml"))
     try:
         session.run("SELECT COUNT(DISTINCT user_id) AS n FROM visits")
         args = ("utf-8", WORD.encode(), 0, 1, WORD) if kind is UnicodeDecodeError else (f"{WORD} {NUMBER}",)
         session.engine.close()
-        session.engine._opened = dict.fromkeys((True, False), Failing(kind(*args)))
+        assert isinstance(session.engine, DuckDBEngine)
+        session.engine._opened = dict.fromkeys(
+            (True, False), cast("duckdb.DuckDBPyConnection", Failing(kind(*args)))
+        )
         with pytest.raises(OperationalError) as raised:
             session.run("SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE ms > 1")
         seen.error(raised.value)
@@ -351,7 +356,9 @@ def test_no_error_of_an_engine_gets_through(folder: Path, seen: Seen, kind: type
         session.close()
 
 
-def test_no_error_after_the_counts_gets_through(folder: Path, seen: Seen, monkeypatch: pytest.MonkeyPatch):
+def test_no_error_after_the_counts_gets_through(
+    folder: Path, seen: Seen, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Counts and keys are exact until noise is drawn: a failure there may quote them."""
     session = Session(load(folder / "dpsql.toml"))
 
@@ -370,7 +377,7 @@ def test_no_error_after_the_counts_gets_through(folder: Path, seen: Seen, monkey
         session.close()
 
 
-def test_the_connector_shows_nothing_of_a_cell(folder: Path, seen: Seen):
+def test_the_connector_shows_nothing_of_a_cell(folder: Path, seen: Seen) -> None:
     connection = dpsql.connect(folder / "dpsql.toml")
     try:
         cursor = connection.cursor()
@@ -390,7 +397,7 @@ def test_the_connector_shows_nothing_of_a_cell(folder: Path, seen: Seen):
 
 
 @pytest.mark.parametrize("form", ["table", "json", "csv"])
-def test_the_command_line_shows_nothing_of_a_cell(folder: Path, form: str):
+def test_the_command_line_shows_nothing_of_a_cell(folder: Path, form: str) -> None:
     seen = Seen()
     commands = [part for text in ASKED for part in ("-c", text)]
     calls = [

@@ -21,10 +21,12 @@ def policy(tmp_path: Path) -> Path:
     return tmp_path / "clinic.toml"
 
 
-def test_a_release_is_read_back_by_its_number(policy, capfd):
+def test_a_release_is_read_back_by_its_number(policy: Path, capfd: pytest.CaptureFixture[str]) -> None:
     with dpsql.connect(policy, analyst="alice") as con:
         first = con.execute(ASKED).release
         spent = con.budget().spent
+        assert first is not None
+        assert first.number is not None
         again = con.release(first.number)
         assert again.rows == first.rows
         assert again.charge == first.charge
@@ -34,6 +36,7 @@ def test_a_release_is_read_back_by_its_number(policy, capfd):
         pytest.raises(dpsql.ProgrammingError, match="no release"),
     ):
         con.release(first.number)
+    assert first is not None
     assert (
         main(["-p", str(policy), "--analyst", "alice", "--format", "csv", "release", str(first.number)]) == 0
     )
@@ -44,7 +47,7 @@ def test_a_release_is_read_back_by_its_number(policy, capfd):
     assert "no release" in capfd.readouterr().err
 
 
-def test_the_budget_says_who_and_what_spent(policy, capfd):
+def test_the_budget_says_who_and_what_spent(policy: Path, capfd: pytest.CaptureFixture[str]) -> None:
     for analyst, limit in (("alice", 3), ("bob", 4)):
         with dpsql.connect(policy, analyst=analyst) as con:
             con.execute(

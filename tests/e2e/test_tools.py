@@ -96,6 +96,7 @@ def test_polars_reads_an_engine(engine: sa.Engine) -> None:
 def test_what_tools_send_by_themselves_costs_nothing(engine: sa.Engine) -> None:
     with engine.connect() as connection:
         assert connection.scalar(sa.text("SELECT 1")) == 1
+        assert connection.connection.dbapi_connection is not None
         assert engine.dialect.do_ping(connection.connection.dbapi_connection)
         connection.commit()
         connection.rollback()
@@ -141,8 +142,10 @@ def test_reflection_shows_what_the_policy_declares(engine: sa.Engine) -> None:
     assert inspector.has_table("VISITS")
     assert not inspector.has_table("SELECT 'é' FROM \"visits\"")
     assert inspector.get_pk_constraint("visits")["constrained_columns"] == []
-    assert inspector.get_foreign_keys("visits") == inspector.get_indexes("visits") == []
-    assert inspector.get_unique_constraints("visits") == inspector.get_check_constraints("visits") == []
+    assert inspector.get_foreign_keys("visits") == []
+    assert inspector.get_indexes("visits") == []
+    assert inspector.get_unique_constraints("visits") == []
+    assert inspector.get_check_constraints("visits") == []
     for ask in (inspector.get_columns, inspector.get_pk_constraint, inspector.get_foreign_keys):
         with pytest.raises(exc.NoSuchTableError):
             ask("nurses")
@@ -208,8 +211,8 @@ def test_wrong_urls(url: str, words: str) -> None:
 def test_urls_name_policy_and_analyst() -> None:
     def arguments(url: str) -> tuple[list[str], dict[str, str]]:
         made = sa.make_url(url)
-        found: tuple[list[str], dict[str, str]] = made.get_dialect()().create_connect_args(made)
-        return found
+        positional, named = made.get_dialect()().create_connect_args(made)
+        return list(positional), dict(named)
 
     assert arguments("dpsql:///dpsql.toml") == (["dpsql.toml"], {})
     assert arguments("dpsql:////abs/x.toml?analyst=ada") == (["/abs/x.toml"], {"analyst": "ada"})

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import duckdb
@@ -62,8 +63,8 @@ def measure(name: str, session: Session, sources: dict[str, str], own: Callable[
     for what, (asked, exact) in ASKED.items():
         plan = session.prepare(asked).plan
         assert plan is not None
-        ours = best(lambda plan=plan: session.engine.count(plan.compiled))
-        theirs = best(lambda exact=exact: own(exact.format(**sources)))
+        ours = best(partial(session.engine.count, plan.compiled))
+        theirs = best(partial(own, exact.format(**sources)))
         print(
             f"{name}: {what}: {ours * 1000:.0f} ms, itself {theirs * 1000:.0f} ms, ratio {ours / theirs:.2f}"
         )
@@ -75,12 +76,12 @@ def away(store: Store) -> None:
     session = store.session(store.policy((DATA / "clinic.toml").read_text("utf-8"), sources))
     engine = session.engine
     if isinstance(store, SparkStore):
-        found = engine.session  # type: ignore[attr-defined]  SparkEngine
+        found = engine.session  # type: ignore[attr-defined]  # SparkEngine
         for name in NAMES:
             found.read.parquet(sources[name]).createOrReplaceTempView(name)
         measure("Spark", session, {n: n for n in NAMES}, lambda sql: found.sql(sql).toArrow())
     else:
-        measure("PostgreSQL", session, sources, engine._con.table)  # type: ignore[attr-defined]  PostgresEngine
+        measure("PostgreSQL", session, sources, engine._con.table)  # type: ignore[attr-defined]  # PostgresEngine
     session.close()
 
 

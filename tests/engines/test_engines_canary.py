@@ -116,7 +116,7 @@ def policy(store: Store, tmp_path: Path) -> Iterator[Path]:
         store.execute(MD5.format("internal", "LEAKPROOF AS 'md5_text'"))
 
 
-def test_the_command_line_shows_nothing_of_a_cell(store: Store, policy: Path):
+def test_the_command_line_shows_nothing_of_a_cell(store: Store, policy: Path) -> None:
     """A whole process, with the engine's start and its logs."""
     commands = [part for text in ASKED for part in ("-c", text)]
     lines = [f"{name} {value}" for name, value in PLAIN.items()]
@@ -157,7 +157,7 @@ def test_the_command_line_shows_nothing_of_a_cell(store: Store, policy: Path):
             assert place < 0, f"{mark} was seen in {what}: {text[max(0, place - 300) : place + 100]!r}"
 
 
-def test_the_engine_would_have_quoted_it(store: Store, policy: Path):
+def test_the_engine_would_have_quoted_it(store: Store, policy: Path) -> None:
     """The test above could not fail if the engines were silent by themselves."""
     if isinstance(store, SparkStore):
         from dpsql.engines.spark.connection import open_session

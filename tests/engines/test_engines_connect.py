@@ -81,7 +81,7 @@ def _wait(port: int, server: subprocess.Popen[bytes]) -> None:
 
 
 @pytest.mark.spark
-def test_a_catalog_table_is_counted_over_connect(address: str, tmp_path: Path):
+def test_a_catalog_table_is_counted_over_connect(address: str, tmp_path: Path) -> None:
     from dpsql.engines.spark.connection import open_session
 
     owner = open_session(address)

@@ -3,20 +3,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
+import duckdb
 import pytest
 from support.stores import Store
 
 from dpsql.engines.remote import RemoteEngine
 from dpsql.engines.writer import Untranslatable
 from dpsql.session import Session
-
-sys.path.append(str(Path(__file__).parents[1] / "unit"))
-
-import test_sql_fixtures as fixtures
+from tests.unit.analysis import test_sql_fixtures as fixtures
 
 TABLES = ("visits", "users", "pages")
 
@@ -61,7 +57,7 @@ def raw() -> Iterator[object]:
 
 
 @pytest.fixture(scope="module")
-def session(tmp_path_factory, raw) -> Iterator[Session]:
+def session(tmp_path_factory: pytest.TempPathFactory, raw: duckdb.DuckDBPyConnection) -> Iterator[Session]:
     from dpsql.policy import load
 
     found = Session(load(fixtures.write(tmp_path_factory.mktemp("sql") / "whole", raw)))
@@ -70,7 +66,7 @@ def session(tmp_path_factory, raw) -> Iterator[Session]:
 
 
 @pytest.fixture(scope="module")
-def engine(store: Store, raw) -> Iterator[RemoteEngine]:
+def engine(store: Store, raw: duckdb.DuckDBPyConnection) -> Iterator[RemoteEngine]:
     sources = store.put(raw, {name: f"FROM {name}" for name in TABLES})
     schema_database, engine = store.open(
         store.policy((fixtures.FOLDER / "policy.toml").read_text("utf-8"), sources)
@@ -81,7 +77,9 @@ def engine(store: Store, raw) -> Iterator[RemoteEngine]:
 
 
 @pytest.mark.parametrize("fixture", fixtures.ACCEPTED)
-def test_the_counts_are_those_of_duckdb(fixture, session, engine):
+def test_the_counts_are_those_of_duckdb(
+    fixture: fixtures.Fixture, session: Session, engine: RemoteEngine
+) -> None:
     plan = fixtures.proved(session, fixture.statement)
     expected = REFUSED[engine.dialect.name].get(fixture.name.split()[1])
     if expected is not None:
@@ -102,6 +100,6 @@ def test_the_counts_are_those_of_duckdb(fixture, session, engine):
         assert list(found) == list(wanted) or " ORDER BY " not in plan.compiled.sql.rpartition(")")[2]
 
 
-def test_each_refusal_is_of_a_fixture(engine):
+def test_each_refusal_is_of_a_fixture(engine: RemoteEngine) -> None:
     names = {p.values[0].name.split()[1] for p in fixtures.ACCEPTED}
     assert set(REFUSED[engine.dialect.name]) <= names

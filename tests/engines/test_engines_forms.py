@@ -70,7 +70,7 @@ unit = "id"
 id = "BIGINT"
 """ + "\n".join(f'{c} = "{kind}"' for c, kind in COLUMNS.items())
 
-TYPES = ("BOOLEAN", "TINYINT", "UTINYINT", "SMALLINT", "INTEGER", "UINTEGER", "BIGINT", "UBIGINT", "DOUBLE")
+TYPES = ["BOOLEAN", "TINYINT", "UTINYINT", "SMALLINT", "INTEGER", "UINTEGER", "BIGINT", "UBIGINT", "DOUBLE"]
 TYPES += ("DECIMAL(9,2)", "DECIMAL(5,0)", "DECIMAL(18,4)", "VARCHAR", "DATE", "TIMESTAMP", "HUGEINT")
 
 MORE = [
@@ -253,17 +253,17 @@ def checked(engine: RemoteEngine, duck: duckdb.DuckDBPyConnection, texts: list[s
     assert len(taken) >= least
 
 
-def test_functions_give_what_duckdb_gives(engine, duck):
+def test_functions_give_what_duckdb_gives(engine: RemoteEngine, duck: duckdb.DuckDBPyConnection) -> None:
     texts = [text for forms in listed().values() for form in forms for text in calls(form)]
     checked(engine, duck, texts, least=200)
 
 
-def test_conversions_give_what_duckdb_gives(engine, duck):
+def test_conversions_give_what_duckdb_gives(engine: RemoteEngine, duck: duckdb.DuckDBPyConnection) -> None:
     texts = [f"TRY_CAST(t1.{letter}1 AS {kind})" for letter in NAMES.values() for kind in TYPES]
     texts += [f"TRY_CAST(TRY_CAST(t1.b1 AS {kind}) AS BIGINT)" for kind in TYPES if kind != "BOOLEAN"]
     checked(engine, duck, texts, least=60)
 
 
-def test_operators_give_what_duckdb_gives(engine, duck):
+def test_operators_give_what_duckdb_gives(engine: RemoteEngine, duck: duckdb.DuckDBPyConnection) -> None:
     texts = [text.replace("{c}", letter) for text in MORE for letter in NAMES.values()] + WRITTEN
     checked(engine, duck, texts, least=100)

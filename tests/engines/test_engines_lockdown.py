@@ -6,6 +6,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import duckdb
 import pytest
@@ -60,7 +61,7 @@ def long_one(engine: RemoteEngine) -> Translated:
     return Translated(LONG[engine.dialect.name], (TargetColumn("n0", BIGINT),), ())
 
 
-def test_what_runs_is_stopped_from_another_thread(engine: RemoteEngine, session: Session):
+def test_what_runs_is_stopped_from_another_thread(engine: RemoteEngine, session: Session) -> None:
     stopper = threading.Timer(1.5, session.cancel)
     stopper.start()
     begun = time.monotonic()
@@ -72,7 +73,9 @@ def test_what_runs_is_stopped_from_another_thread(engine: RemoteEngine, session:
     assert session.run(COUNT).release is not None
 
 
-def test_a_stopped_vetting_is_no_verdict(engine: RemoteEngine, session: Session, monkeypatch):
+def test_a_stopped_vetting_is_no_verdict(
+    engine: RemoteEngine, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fetch = engine.fetch
     monkeypatch.setattr(engine, "fetch", lambda _: fetch(long_one(engine)))
     stopper = threading.Timer(1.5, session.cancel)
@@ -84,7 +87,7 @@ def test_a_stopped_vetting_is_no_verdict(engine: RemoteEngine, session: Session,
     assert engine.vet("visits")
 
 
-def test_what_runs_too_long_fails_without_a_word(engine: RemoteEngine, session: Session):
+def test_what_runs_too_long_fails_without_a_word(engine: RemoteEngine, session: Session) -> None:
     policy = engine._policy
     object.__setattr__(policy, "timeout", 1)
     try:
@@ -97,7 +100,7 @@ def test_what_runs_too_long_fails_without_a_word(engine: RemoteEngine, session: 
     assert session.run(f"{COUNT[:-1]}2").release is not None
 
 
-def test_a_source_is_vetted_once(engine: RemoteEngine, store: Store):
+def test_a_source_is_vetted_once(engine: RemoteEngine, store: Store) -> None:
     assert engine.vet("visits")
     with duckdb.connect() as connection:
         twice = store.put(connection, {"visits": f"{ROWS} UNION ALL SELECT 3, 5, 'a'"})
@@ -113,13 +116,13 @@ def test_a_source_is_vetted_once(engine: RemoteEngine, store: Store):
     schema_database.close()
 
 
-def test_a_table_that_is_not_there_is_a_policy_error(store: Store):
+def test_a_table_that_is_not_there_is_a_policy_error(store: Store) -> None:
     with pytest.raises(PolicyError) as caught:
         store.open(store.policy(POLICY, {"visits": "public.nowhere"}))
     assert "views are not read" in (caught.value.hint or "")
 
 
-def test_a_column_that_is_not_there_or_not_readable_is_a_policy_error(store: Store):
+def test_a_column_that_is_not_there_or_not_readable_is_a_policy_error(store: Store) -> None:
     with duckdb.connect() as connection:
         sources = store.put(connection, {"visits": ROWS})
     for old, new in (('page = "VARCHAR"', 'pag = "VARCHAR"'), ('page = "VARCHAR"', 'page = "VARCHAR[]"')):
@@ -128,7 +131,7 @@ def test_a_column_that_is_not_there_or_not_readable_is_a_policy_error(store: Sto
         assert "visits" in caught.value.message
 
 
-def test_what_does_not_translate_is_refused_uncharged(session: Session):
+def test_what_does_not_translate_is_refused_uncharged(session: Session) -> None:
     before = session.budget().spent
     with pytest.raises(QueryRefused) as caught:
         session.run("SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE regexp_matches(page, '^a')")
@@ -140,7 +143,7 @@ def test_what_does_not_translate_is_refused_uncharged(session: Session):
         )
 
 
-def test_types_come_from_the_catalog(store: Store):
+def test_types_come_from_the_catalog(store: Store) -> None:
     with duckdb.connect() as connection:
         sources = store.put(connection, {"visits": ROWS})
     text = POLICY.replace('columns = { visit_id = "BIGINT", user_id = "BIGINT", page = "VARCHAR" }\n', "")
@@ -155,12 +158,12 @@ def test_types_come_from_the_catalog(store: Store):
 
 
 @pytest.fixture
-def postgres(postgres_address: str, tmp_path) -> PostgresStore:
+def postgres(postgres_address: str, tmp_path: Path) -> PostgresStore:
     return PostgresStore(tmp_path, postgres_address)
 
 
 @pytest.mark.postgres
-def test_postgres_writes_nothing(postgres: PostgresStore):
+def test_postgres_writes_nothing(postgres: PostgresStore) -> None:
     postgres.execute(
         "DROP TABLE IF EXISTS public.plain",
         "CREATE TABLE public.plain (user_id bigint, page text)",
@@ -168,7 +171,7 @@ def test_postgres_writes_nothing(postgres: PostgresStore):
     )
     text = POLICY.replace('unique = [["visit_id"]]\n', "").replace('visit_id = "BIGINT", ', "")
     schema_database, engine = postgres.open(postgres.policy(text, {"visits": "plain"}))
-    connection = engine._con  # type: ignore[attr-defined]  PostgresEngine
+    connection = engine._con  # type: ignore[attr-defined]  # PostgresEngine
     for sql in (  # the whole statement is one transaction, which only reads
         "WITH w AS (INSERT INTO public.plain VALUES (1, 'a') RETURNING 1) SELECT * FROM w",
         "SELECT nextval('public.plain_seq')",
@@ -185,7 +188,7 @@ def test_postgres_writes_nothing(postgres: PostgresStore):
 
 
 @pytest.mark.postgres
-def test_postgres_finds_no_function_but_its_own(postgres: PostgresStore):
+def test_postgres_finds_no_function_but_its_own(postgres: PostgresStore) -> None:
     """The owner's schema, role and database bend names and settings: counts stay what they are."""
     postgres.execute(
         "DROP TABLE IF EXISTS public.plain",
@@ -223,7 +226,7 @@ n = "DECIMAL(5,2)", c = "VARCHAR", i = "VARCHAR", w = "SMALLINT" }
 
 
 @pytest.mark.postgres
-def test_postgres_values_are_canonical(postgres: PostgresStore):
+def test_postgres_values_are_canonical(postgres: PostgresStore) -> None:
     postgres.execute(
         "DROP TABLE IF EXISTS public.odd",
         "DROP COLLATION IF EXISTS public.loose",
@@ -264,7 +267,7 @@ def test_postgres_values_are_canonical(postgres: PostgresStore):
 
 
 @pytest.mark.postgres
-def test_postgres_reads_no_view(postgres: PostgresStore):
+def test_postgres_reads_no_view(postgres: PostgresStore) -> None:
     postgres.execute(
         "CREATE OR REPLACE VIEW public.mixed AS SELECT 1::bigint AS visit_id, 1::bigint AS user_id, 'a'::text AS page"
     )
@@ -274,7 +277,7 @@ def test_postgres_reads_no_view(postgres: PostgresStore):
 
 
 @pytest.mark.postgres
-def test_a_session_that_is_cut_off_is_opened_again(postgres: PostgresStore):
+def test_a_session_that_is_cut_off_is_opened_again(postgres: PostgresStore) -> None:
     with duckdb.connect() as connection:
         sources = postgres.put(connection, {"visits": ROWS})
     session = postgres.session(postgres.policy(POLICY, sources))

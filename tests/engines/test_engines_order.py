@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from random import Random
 
 import duckdb
@@ -51,7 +52,7 @@ def copies() -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def sessions(store: Store, tmp_path_factory: pytest.TempPathFactory):
+def sessions(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Session]]:
     """DuckDB's session first, then the engine's, one a copy."""
     home = tmp_path_factory.mktemp("home")
     made = []
@@ -68,7 +69,7 @@ def sessions(store: Store, tmp_path_factory: pytest.TempPathFactory):
 
 
 @pytest.mark.parametrize("statement", [*ORDERED, *LARGEST])
-def test_groups_come_as_from_duckdb_from_every_copy(sessions: list[Session], statement: str):
+def test_groups_come_as_from_duckdb_from_every_copy(sessions: list[Session], statement: str) -> None:
     found = []
     for session in sessions:
         plan = session.prepare(statement).plan

@@ -126,7 +126,9 @@ NOT_KEPT = {
 
 
 @pytest.mark.parametrize("case", KEPT.values(), ids=KEPT)
-def test_a_fact_that_an_index_keeps_is_believed(postgres: PostgresStore, case):
+def test_a_fact_that_an_index_keeps_is_believed(
+    postgres: PostgresStore, case: tuple[str, str, list[str]]
+) -> None:
     kind, columns, made = case
     postgres.execute(*made)
     session = postgres.session(load(written(postgres, fact(kind, columns))))
@@ -135,7 +137,9 @@ def test_a_fact_that_an_index_keeps_is_believed(postgres: PostgresStore, case):
 
 
 @pytest.mark.parametrize("case", NOT_KEPT.values(), ids=NOT_KEPT)
-def test_a_fact_that_no_index_keeps_is_refused_when_it_is_opened(postgres: PostgresStore, case):
+def test_a_fact_that_no_index_keeps_is_refused_when_it_is_opened(
+    postgres: PostgresStore, case: tuple[str, str, list[str]]
+) -> None:
     kind, columns, made = case
     postgres.execute(*made)
     with pytest.raises(PolicyError) as caught:
@@ -145,7 +149,7 @@ def test_a_fact_that_no_index_keeps_is_refused_when_it_is_opened(postgres: Postg
     assert "leave the fact out" in (caught.value.hint or "")
 
 
-def test_rows_that_would_break_a_fact_do_not_come_in_while_it_is_used(postgres: PostgresStore):
+def test_rows_that_would_break_a_fact_do_not_come_in_while_it_is_used(postgres: PostgresStore) -> None:
     postgres.execute(
         MADE.format("bigint PRIMARY KEY"),
         "INSERT INTO attack.visits SELECT i, i, i FROM generate_series(1, 9) r(i)",
@@ -191,7 +195,7 @@ SWAPPED = {
 
 
 @pytest.mark.parametrize("swap", SWAPPED.values(), ids=SWAPPED)
-def test_a_table_that_is_another_after_opening_is_not_read(postgres: PostgresStore, swap):
+def test_a_table_that_is_another_after_opening_is_not_read(postgres: PostgresStore, swap: list[str]) -> None:
     postgres.execute(MADE.format("bigint"), "INSERT INTO attack.visits VALUES (1, 2, 3)")
     schema_database, engine = postgres.open(load(written(postgres, PLAIN)))
     assert compare(engine, OF_ALL).to_pylist() == [{"c0": 1}]
@@ -207,10 +211,10 @@ def test_a_table_that_is_another_after_opening_is_not_read(postgres: PostgresSto
     schema_database.close()
 
 
-def test_a_table_is_not_changed_between_the_look_and_the_count(postgres: PostgresStore):
+def test_a_table_is_not_changed_between_the_look_and_the_count(postgres: PostgresStore) -> None:
     postgres.execute(MADE.format("bigint PRIMARY KEY"))
     schema_database, engine = postgres.open(load(written(postgres, fact("BIGINT"))))
-    connection, guards = engine._con, engine._guards.values()  # type: ignore[attr-defined]  PostgresEngine
+    connection, guards = engine._con, engine._guards.values()  # type: ignore[attr-defined]  # PostgresEngine
     dropped = "ALTER TABLE attack.visits DROP CONSTRAINT visits_pkey"
     with (
         connection._statement(guards),
@@ -224,7 +228,7 @@ def test_a_table_is_not_changed_between_the_look_and_the_count(postgres: Postgre
     schema_database.close()
 
 
-def test_a_column_that_comes_or_an_index_changes_nothing(postgres: PostgresStore):
+def test_a_column_that_comes_or_an_index_changes_nothing(postgres: PostgresStore) -> None:
     postgres.execute(MADE.format("bigint"), "INSERT INTO attack.visits VALUES (1, 2, 3)")
     text = PLAIN + 'columns = { key = "BIGINT", user_id = "BIGINT" }\n'
     schema_database, engine = postgres.open(load(written(postgres, text)))
@@ -250,7 +254,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_a_table_whose_rows_are_not_plainly_its_own_is_refused(postgres: PostgresStore, what: str):
+def test_a_table_whose_rows_are_not_plainly_its_own_is_refused(postgres: PostgresStore, what: str) -> None:
     postgres.execute(MADE.format("text"), *REFUSED[what])
     text = PLAIN + 'columns = { key = "VARCHAR", user_id = "BIGINT" }\n'
     with pytest.raises(PolicyError) as caught:
@@ -258,7 +262,7 @@ def test_a_table_whose_rows_are_not_plainly_its_own_is_refused(postgres: Postgre
     assert what in caught.value.message
 
 
-def test_a_session_that_forgot_its_settings_counts_the_same(postgres: PostgresStore):
+def test_a_session_that_forgot_its_settings_counts_the_same(postgres: PostgresStore) -> None:
     r"""A pooler gives each transaction any session; in this one the text 'a\' would never end."""
     postgres.execute(
         MADE.format("text"),
@@ -266,7 +270,7 @@ def test_a_session_that_forgot_its_settings_counts_the_same(postgres: PostgresSt
         "CREATE FUNCTION attack.starts_with(text, text) RETURNS boolean LANGUAGE sql AS 'SELECT true'",
     )
     schema_database, engine = postgres.open(load(written(postgres, PLAIN)))
-    connection = engine._con  # type: ignore[attr-defined]  PostgresEngine
+    connection = engine._con  # type: ignore[attr-defined]  # PostgresEngine
     with connection._adbc.cursor() as cursor:
         for sql in (
             "DISCARD ALL",
@@ -297,7 +301,7 @@ def test_a_session_that_forgot_its_settings_counts_the_same(postgres: PostgresSt
     schema_database.close()
 
 
-def test_a_text_means_the_same_whatever_strings_are(postgres: PostgresStore):
+def test_a_text_means_the_same_whatever_strings_are(postgres: PostgresStore) -> None:
     from adbc_driver_postgresql import dbapi
 
     from dpsql.engines.postgres.dialect import string_literal
@@ -313,7 +317,7 @@ def test_a_text_means_the_same_whatever_strings_are(postgres: PostgresStore):
 
 
 @pytest.mark.parametrize("name", ["FIRST(key ORDER BY other)", "ARG_MAX(key, other)", "ARG_MIN(key, other)"])
-def test_no_group_is_collected_into_an_array(postgres: PostgresStore, name: str):
+def test_no_group_is_collected_into_an_array(postgres: PostgresStore, name: str) -> None:
     """Of a group above one gigabyte PostgreSQL makes none: it would fail for those rows alone."""
     postgres.execute(MADE.format("text"))
     session = postgres.session(load(written(postgres, PLAIN)))
@@ -335,7 +339,7 @@ def test_no_group_is_collected_into_an_array(postgres: PostgresStore, name: str)
         "CAST(DATE 'infinity' AS TIMESTAMP)",
     ],
 )
-def test_an_infinite_constant_is_refused_not_clamped(postgres: PostgresStore, constant: str):
+def test_an_infinite_constant_is_refused_not_clamped(postgres: PostgresStore, constant: str) -> None:
     postgres.execute("CREATE TABLE attack.visits (user_id bigint, t date, m timestamp)")
     schema_database, engine = postgres.open(load(written(postgres, PLAIN)))
     column = "m" if "TIMESTAMP" in constant else "t"
@@ -346,7 +350,7 @@ def test_an_infinite_constant_is_refused_not_clamped(postgres: PostgresStore, co
     schema_database.close()
 
 
-def test_wide_integers_beside_decimals_keep_every_digit(postgres: PostgresStore):
+def test_wide_integers_beside_decimals_keep_every_digit(postgres: PostgresStore) -> None:
     values = "SELECT i AS user_id, ub, n, w FROM (VALUES (1, 2, 2.5, 2.0), (2, 3, 2.5, 3.0), (3, 18446744073709551615, 99.99, 1.5), (4, 0, -0.01, 0.0)) AS v(i, ub, n, w)"
     typed = f"SELECT CAST(user_id AS BIGINT) AS user_id, CAST(ub AS UBIGINT) AS ub, CAST(n AS DECIMAL(9,2)) AS n, CAST(w AS DECIMAL(18,4)) AS w FROM ({values})"
     with duckdb.connect() as connection:
@@ -379,7 +383,7 @@ def test_wide_integers_beside_decimals_keep_every_digit(postgres: PostgresStore)
 @pytest.mark.parametrize(
     "address", ["postgresql://u@h/d#x", "postgresql://u@h/d?host=a#&password=b", "sc://h:15002/#x"]
 )
-def test_an_address_has_no_fragment(tmp_path: Path, address: str):
+def test_an_address_has_no_fragment(tmp_path: Path, address: str) -> None:
     text = PLAIN.replace('"visits.parquet"', '"attack.visits"')
     (tmp_path / "dpsql.toml").write_text(f'[database]\nengine = "{address}"\n{text}', "utf-8")
     with pytest.raises(PolicyError) as caught:

@@ -82,7 +82,7 @@ def session(place: PostgresStore) -> Iterator[Session]:
 SCAN = '(SELECT b."user_id" AS id, b."note" AS s FROM main."notes" AS b) AS t1'
 
 
-def test_longer_texts_are_null_at_the_scan(session: Session):
+def test_longer_texts_are_null_at_the_scan(session: Session) -> None:
     found = compare(session.engine, f"SELECT t1.id AS id, strlen(t1.s) AS n FROM {SCAN}")  # type: ignore[arg-type]
     lengths = dict(zip(*(c.to_pylist() for c in found.columns), strict=True))
     assert {i for i, n in lengths.items() if n is None} == {*LONG, 11, 12}
@@ -93,7 +93,7 @@ def test_longer_texts_are_null_at_the_scan(session: Session):
     assert session.engine.vet("notes")
 
 
-def test_every_form_takes_the_longest_texts_and_means_the_same(session: Session):
+def test_every_form_takes_the_longest_texts_and_means_the_same(session: Session) -> None:
     """The same rows in DuckDB, with NULL where the scan has NULL."""
     taken, slow = 0, {}
     with settings.connect() as connection:
@@ -127,14 +127,16 @@ def test_every_form_takes_the_longest_texts_and_means_the_same(session: Session)
     ],
     ids=lambda c: c[:18],
 )
-def test_long_patterns_and_needles_are_refused_before_anything_is_charged(session: Session, condition: str):
+def test_long_patterns_and_needles_are_refused_before_anything_is_charged(
+    session: Session, condition: str
+) -> None:
     before = session.budget().spent
     with pytest.raises(QueryRefused):
         session.run(COUNT + condition)
     assert session.budget().spent == before
 
 
-def test_statements_on_them_are_answered(session: Session):
+def test_statements_on_them_are_answered(session: Session) -> None:
     """Each failed on such a row: stack depth, lengths beyond 2^28 bits or 1 GB, memory for the other case."""
     for condition in (
         "bit_length(note) > 0",
@@ -157,14 +159,14 @@ def test_statements_on_them_are_answered(session: Session):
     assert session.ledger.failures(session.analyst) == 0
 
 
-def test_bits_are_counted_beyond_two_to_the_31(session: Session):
+def test_bits_are_counted_beyond_two_to_the_31(session: Session) -> None:
     engine = session.engine
-    (form,) = engine.dialect.forms["bit_length"]  # type: ignore[attr-defined]  RemoteEngine
+    (form,) = engine.dialect.forms["bit_length"]  # type: ignore[attr-defined]  # RemoteEngine
     rows = engine._con.ask(f"SELECT {str(form.text).format('note')} FROM long.notes WHERE user_id = 9")  # type: ignore[attr-defined]
     assert rows == [(2_400_000_000,)]
 
 
-def test_jsonb_is_no_column_type_and_json_is_advised(place: PostgresStore):
+def test_jsonb_is_no_column_type_and_json_is_advised(place: PostgresStore) -> None:
     place.execute("DROP TABLE IF EXISTS long.other", "CREATE TABLE long.other (user_id bigint, doc jsonb)")
     text = POLICY.replace("long.notes", "long.other").replace(' note = "VARCHAR",', "")
     with pytest.raises(PolicyError) as caught:
@@ -173,7 +175,7 @@ def test_jsonb_is_no_column_type_and_json_is_advised(place: PostgresStore):
     assert "json" in (caught.value.hint or "")
 
 
-def test_rows_with_long_keys_of_a_fact_are_not_read(place: PostgresStore):
+def test_rows_with_long_keys_of_a_fact_are_not_read(place: PostgresStore) -> None:
     """Compressed, they fit into an index: read as NULL, two of them would be one key."""
     place.execute(
         "DROP TABLE IF EXISTS long.keys",
@@ -191,7 +193,7 @@ def test_rows_with_long_keys_of_a_fact_are_not_read(place: PostgresStore):
     schema_database.close()
 
 
-def test_a_key_that_becomes_deferrable_is_seen_at_the_next_statement(place: PostgresStore):
+def test_a_key_that_becomes_deferrable_is_seen_at_the_next_statement(place: PostgresStore) -> None:
     place.execute(
         "DROP TABLE IF EXISTS long.keys",
         "CREATE TABLE long.keys (user_id bigint, note text, n bigint CONSTRAINT one PRIMARY KEY)",
@@ -212,14 +214,14 @@ def test_a_key_that_becomes_deferrable_is_seen_at_the_next_statement(place: Post
     session.close()
 
 
-def test_a_table_that_changes_while_it_is_counted_is_not_answered_for(place: PostgresStore):
+def test_a_table_that_changes_while_it_is_counted_is_not_answered_for(place: PostgresStore) -> None:
     """A child comes without waiting for the lock of who reads; its rows are no longer those of the table."""
     place.execute(
         "DROP TABLE IF EXISTS long.parent CASCADE", "CREATE TABLE long.parent (user_id bigint, note text)"
     )
     text = POLICY.replace("long.notes", "long.parent").replace(', doc = "VARCHAR"', "")
     schema_database, engine = place.open(load(written(place, text)))
-    connection, guards = engine._con, engine._guards.values()  # type: ignore[attr-defined]  PostgresEngine
+    connection, guards = engine._con, engine._guards.values()  # type: ignore[attr-defined]  # PostgresEngine
     assert connection.table("SELECT 1 AS x", guards).num_rows == 1
     problems: list[str] = []
 
@@ -243,7 +245,7 @@ def test_a_table_that_changes_while_it_is_counted_is_not_answered_for(place: Pos
     schema_database.close()
 
 
-def test_a_server_with_a_small_stack_is_refused(place: PostgresStore):
+def test_a_server_with_a_small_stack_is_refused(place: PostgresStore) -> None:
     place.execute("ALTER ROLE owner SET max_stack_depth = '1MB'")
     try:
         with pytest.raises(OperationalError) as caught:

@@ -78,7 +78,7 @@ OWN = {
 @pytest.mark.parametrize("what", OWN)
 def test_a_database_that_calls_somebodys_function_on_built_in_types_is_refused(
     postgres: PostgresStore, what: str
-):
+) -> None:
     session = opened(postgres)
     made, undone = OWN[what]
     postgres.execute("SET allow_system_table_mods = on", *made)
@@ -95,7 +95,7 @@ def test_a_database_that_calls_somebodys_function_on_built_in_types_is_refused(
     session.close()
 
 
-def test_casts_that_do_what_the_server_does_are_no_matter(postgres: PostgresStore):
+def test_casts_that_do_what_the_server_does_are_no_matter(postgres: PostgresStore) -> None:
     postgres.execute("CREATE CAST (varchar AS uuid) WITH INOUT AS IMPLICIT")
     try:
         session = opened(postgres)
@@ -104,7 +104,7 @@ def test_casts_that_do_what_the_server_does_are_no_matter(postgres: PostgresStor
     session.close()
 
 
-def test_one_row_does_not_decide_whether_temporary_files_suffice(postgres: PostgresStore):
+def test_one_row_does_not_decide_whether_temporary_files_suffice(postgres: PostgresStore) -> None:
     postgres.execute("ALTER ROLE owner SET temp_file_limit = '8MB'")
     try:
         with pytest.raises(OperationalError, match="temp_file_limit is -1"):
@@ -115,7 +115,7 @@ def test_one_row_does_not_decide_whether_temporary_files_suffice(postgres: Postg
         postgres.execute("ALTER ROLE owner RESET temp_file_limit")
 
 
-def test_a_session_that_the_server_ended_costs_nothing(postgres: PostgresStore):
+def test_a_session_that_the_server_ended_costs_nothing(postgres: PostgresStore) -> None:
     session = opened(postgres)
     session.run(f"{COUNT}page = 'a'")
     postgres.execute(
@@ -135,7 +135,9 @@ def test_a_session_that_the_server_ended_costs_nothing(postgres: PostgresStore):
     ],
     ids=["nested", "many"],
 )
-def test_changing_the_case_of_many_texts_is_refused_uncharged(postgres: PostgresStore, condition: str):
+def test_changing_the_case_of_many_texts_is_refused_uncharged(
+    postgres: PostgresStore, condition: str
+) -> None:
     session = opened(postgres)
     with pytest.raises(QueryRefused, match="change the case"):
         session.run(COUNT + condition)
@@ -144,19 +146,19 @@ def test_changing_the_case_of_many_texts_is_refused_uncharged(postgres: Postgres
     session.close()
 
 
-def test_a_column_that_is_calculated_when_it_is_read_is_refused(postgres: PostgresStore):
+def test_a_column_that_is_calculated_when_it_is_read_is_refused(postgres: PostgresStore) -> None:
     # PostgreSQL 18 has VIRTUAL columns: 100 / x is calculated, and fails, at every SELECT.
     source = DatabaseSource("owned", "visits")
     columns = (("user_id", BIGINT), ("page", BIGINT))
     table = Table(name="visits", source=source, unit=UnitColumn("user_id"), columns=dict(columns))
     session = opened(postgres)
-    ask = session.engine._con.ask  # type: ignore[attr-defined]  PostgresEngine
+    ask = session.engine._con.ask  # type: ignore[attr-defined]  # PostgresEngine
     seen = find_table(ask, table, source)
     assert [c.type_name for c in seen.columns] == ["int8", "text"]
 
     def as_version_18(sql: str) -> list[tuple[object, ...]]:
         assert "a.attgenerated = 'v'" in sql
-        return ask(sql.replace("a.attgenerated = 'v'", "a.attname = 'page'"))  # type: ignore[no-any-return]
+        return ask(sql.replace("a.attgenerated = 'v'", "a.attname = 'page'"))
 
     found = find_table(as_version_18, table, source)
     assert [c.type_name for c in found.columns] == ["int8", "virtual"]

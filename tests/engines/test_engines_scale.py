@@ -58,7 +58,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.scale
-def test_a_million_groups_of_fifty_million_rows(folder: Path):
+def test_a_million_groups_of_fifty_million_rows(folder: Path) -> None:
     found = {}
     for name in ("duckdb", "spark"):
         session = Session(load(folder / f"{name}.toml"))
@@ -74,7 +74,7 @@ def test_a_million_groups_of_fifty_million_rows(folder: Path):
         print(f"\n{name}: answered in {whole:.1f} s, of which the engine counted {took[0]:.1f} s", flush=True)
         before = time.perf_counter()
         if name == "spark":
-            session.engine.session.sql(OWN.format(f"parquet.`{folder}/visits.parquet`")).toArrow()  # type: ignore[attr-defined]  SparkEngine
+            session.engine.session.sql(OWN.format(f"parquet.`{folder}/visits.parquet`")).toArrow()  # type: ignore[attr-defined]  # SparkEngine
         else:
             with duckdb.connect() as connection:
                 connection.sql(OWN.format(f"'{folder}/visits.parquet'")).to_arrow_table()
@@ -97,5 +97,5 @@ def _kept(session: Session) -> tuple[list[Counts], list[float]]:
         took.append(time.perf_counter() - begun)
         return counted[-1]
 
-    session.engine.count = keep  # type: ignore[method-assign]  the test listens
+    session.engine.count = keep  # type: ignore[method-assign]  # the test listens
     return counted, took

@@ -8,12 +8,13 @@ the whole compared with DuckDB, which counts the same rows.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from random import Random
 
 import pytest
 from fuzz.check import Tried, compile_statement, counting_sql, counts, moved, plain_values
-from fuzz.statements import statement
-from support.stores import compare
+from fuzz.statements import Statement, statement
+from support.stores import Store, compare
 from support.worlds import Town, town
 
 from dpsql.analysis import Plan
@@ -26,7 +27,7 @@ STATEMENTS = {"PostgreSQL": 60, "Spark": 14}
 
 
 @pytest.fixture
-def place(store):
+def place(store: Store) -> Iterator[Town]:
     yield from town(store, Random(SEED))
 
 
@@ -39,8 +40,10 @@ def counted(place: Town, plan: Plan) -> dict[str, tuple[int, ...]]:
     return found
 
 
-def test_no_unit_moves_a_count_by_more_than_its_bound(place: Town):
-    rng, tried, refused, plans = Random(SEED + 1), Tried(), Counter(), []
+def test_no_unit_moves_a_count_by_more_than_its_bound(place: Town) -> None:
+    rng, tried = Random(SEED + 1), Tried()
+    refused: Counter[str] = Counter()
+    plans: list[tuple[Statement, Plan]] = []
     while len(plans) < STATEMENTS[place.store.name]:
         made = statement(rng, place.world)
         plan = compile_statement(place.world, made, tried)

@@ -86,28 +86,28 @@ def counted(session: Session, keys: str) -> tuple[object, Callable[[], dict[str,
         found = session.engine.count(compiled)
         return dict(zip(found.keys.column("k0").to_pylist(), found.n[0].tolist(), strict=True))
 
-    return session.engine._translated(compiled), run  # type: ignore[attr-defined]  RemoteEngine
+    return session.engine._translated(compiled), run  # type: ignore[attr-defined]  # RemoteEngine
 
 
-def test_statements_of_one_text_keep_their_own_public_rows(session: Session):
+def test_statements_of_one_text_keep_their_own_public_rows(session: Session) -> None:
     one, first = counted(session, "('a'), ('zz')")
     other, second = counted(session, "('b'), ('yy')")
-    assert one.sql == other.sql  # type: ignore[attr-defined]  Translated
+    assert one.sql == other.sql  # type: ignore[attr-defined]  # Translated
     assert first() == {"a": 2, "zz": 0}
     assert second() == {"b": 2, "yy": 0}
     assert first() == {"a": 2, "zz": 0}
 
 
-def test_bytes_that_are_no_text_are_null(session: Session):
+def test_bytes_that_are_no_text_are_null(session: Session) -> None:
     found = compare(
-        session.engine,  # type: ignore[arg-type]  RemoteEngine
+        session.engine,  # type: ignore[arg-type]  # RemoteEngine
         'SELECT t1.page AS page, COUNT(*) AS n FROM (SELECT b."page" AS page FROM main."visits" AS b) AS t1 GROUP BY t1.page',
     )
     assert dict(zip(*found.to_pydict().values(), strict=True)) == {"a": 2, "b": 2, None: 3}
     assert session.engine.vet("visits")
 
 
-def test_a_vouched_fact_needs_a_version_where_rows_may_come_unseen(tmp_path: Path):
+def test_a_vouched_fact_needs_a_version_where_rows_may_come_unseen(tmp_path: Path) -> None:
     policy = tmp_path / "dpsql.toml"
     policy.write_text(FACT, "utf-8")
     with pytest.raises(PolicyError) as caught:
@@ -131,8 +131,10 @@ def test_a_vouched_fact_needs_a_version_where_rows_may_come_unseen(tmp_path: Pat
     "name", [next(iter(spark._PINNED)), "spark.sql.ansi.enabled", list(spark._PINNED)[-1]]
 )
 @pytest.mark.parametrize("way", ["raises", "ignores"])
-def test_a_setting_that_does_not_hold_is_no_session(monkeypatch, session: Session, name: str, way: str):
-    real = session.engine.session.newSession()  # type: ignore[attr-defined]  SparkEngine
+def test_a_setting_that_does_not_hold_is_no_session(
+    monkeypatch: pytest.MonkeyPatch, session: Session, name: str, way: str
+) -> None:
+    real = session.engine.session.newSession()  # type: ignore[attr-defined]  # SparkEngine
 
     class Conf:
         def set(self, key: str, value: str) -> None:
@@ -151,9 +153,9 @@ def test_a_setting_that_does_not_hold_is_no_session(monkeypatch, session: Sessio
     assert caught.value.__cause__ is None
 
 
-def test_a_spark_that_does_not_obey_a_setting_is_no_session(session: Session):
+def test_a_spark_that_does_not_obey_a_setting_is_no_session(session: Session) -> None:
     """A server keeps settings it does not know: what they do is asked."""
-    real = session.engine.session.newSession()  # type: ignore[attr-defined]  SparkEngine
+    real = session.engine.session.newSession()  # type: ignore[attr-defined]  # SparkEngine
     assert spark._pin(real)
 
     def rounded(text: str) -> object:
@@ -174,9 +176,9 @@ def test_a_spark_that_does_not_obey_a_setting_is_no_session(session: Session):
     ],
 )
 def test_a_running_spark_that_others_watch_is_refused(
-    monkeypatch, session: Session, settings: dict[str, str]
-):
-    real = session.engine.session.newSession()  # type: ignore[attr-defined]  SparkEngine
+    monkeypatch: pytest.MonkeyPatch, session: Session, settings: dict[str, str]
+) -> None:
+    real = session.engine.session.newSession()  # type: ignore[attr-defined]  # SparkEngine
     context = SimpleNamespace(getConf=lambda: settings)
     watched = SimpleNamespace(conf=real.conf, sql=real.sql, sparkContext=context)
     monkeypatch.setattr(spark, "_start", lambda: watched)
@@ -186,8 +188,8 @@ def test_a_running_spark_that_others_watch_is_refused(
     assert not spark._exposes_statements(real)
 
 
-def test_spark_leaves_nothing_beside_the_callers_files(session: Session):
-    real = session.engine.session  # type: ignore[attr-defined]  SparkEngine
+def test_spark_leaves_nothing_beside_the_callers_files(session: Session) -> None:
+    real = session.engine.session  # type: ignore[attr-defined]  # SparkEngine
     warehouse = real.conf.get("spark.sql.warehouse.dir")
     spilled = real.sparkContext.getConf().get("spark.local.dir")
     assert "dpsql-scratch-" in warehouse
@@ -197,13 +199,13 @@ def test_spark_leaves_nothing_beside_the_callers_files(session: Session):
     assert real.sql("SELECT '${spark.app.name}' AS x").collect()[0][0] == "${spark.app.name}"
 
 
-def test_an_address_has_no_fragment():
+def test_an_address_has_no_fragment() -> None:
     with pytest.raises(PolicyError):
         spark.open_session("sc://127.0.0.1:15002/#;token=x")
 
 
 TEXTS = ("", "a", "aa", "aba", "ab", "b", "Éa", "aÉ", "ÉaÉ", "%", "a%b", "xay", "É")
-TAKEN = {
+TAKEN: dict[str, list[str | None]] = {
     "": [],
     "a": ["a"],
     "%": [None],
@@ -217,9 +219,9 @@ TAKEN = {
 }
 
 
-def test_like_is_written_without_regular_expressions(session: Session):
+def test_like_is_written_without_regular_expressions(session: Session) -> None:
     dialect = SparkDialect({})
-    real = session.engine.session  # type: ignore[attr-defined]  SparkEngine
+    real = session.engine.session  # type: ignore[attr-defined]  # SparkEngine
     cells = ", ".join(f"({dialect.constant(t, VARCHAR)})" for t in TEXTS)
     written = [dialect.like(Value("s", VARCHAR), parts) for parts in TAKEN.values()]
     assert not any("LIKE" in text for text in written)
@@ -235,20 +237,20 @@ def test_like_is_written_without_regular_expressions(session: Session):
 
 
 @pytest.mark.parametrize("parts", [[""], ["a", ""], [None, "a", None, "b", None], [None, "a", ""] * 500])
-def test_a_like_that_may_take_minutes_is_refused(parts: list[str | None]):
+def test_a_like_that_may_take_minutes_is_refused(parts: list[str | None]) -> None:
     with pytest.raises(Untranslatable) as caught:
         SparkDialect({}).like(Value("s", VARCHAR), parts)
     assert caught.value.hint is not None
 
 
 @pytest.mark.parametrize("text", ["DATE 'infinity'", "TIMESTAMP '-infinity'"])
-def test_an_infinite_date_is_no_constant(session: Session, text: str):
+def test_an_infinite_date_is_no_constant(session: Session, text: str) -> None:
     """DuckDB's client shows it as the last or first one there is, which is taken."""
     taken = text.replace("-infinity", "0001-01-01").replace("infinity", "9999-12-31")
     kind = text.partition(" ")[0]
     sql = f'SELECT t1.k AS k, (CASE WHEN t1.k > 1 THEN CAST({{}} AS {kind}) END IS NULL) AS x FROM (SELECT b."user_id" AS k FROM main."visits" AS b) AS t1'
-    seen = compare(session.engine, sql.format(taken)).column(1).to_pylist()  # type: ignore[arg-type]  RemoteEngine
+    seen = compare(session.engine, sql.format(taken)).column(1).to_pylist()  # type: ignore[arg-type]  # RemoteEngine
     assert len(seen) == 7
     assert False in seen
     with pytest.raises(Untranslatable):
-        compare(session.engine, sql.format(text))  # type: ignore[arg-type]  RemoteEngine
+        compare(session.engine, sql.format(text))  # type: ignore[arg-type]  # RemoteEngine

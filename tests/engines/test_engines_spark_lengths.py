@@ -64,7 +64,7 @@ def session(place: SparkStore) -> Iterator[Session]:
     found.close()
 
 
-def test_longer_texts_are_null_at_the_scan(session: Session):
+def test_longer_texts_are_null_at_the_scan(session: Session) -> None:
     found = compare(session.engine, f"SELECT t1.id AS id, strlen(t1.s) AS n FROM {SCAN}")  # type: ignore[arg-type]
     lengths = dict(zip(*(c.to_pylist() for c in found.columns), strict=True))
     assert {i for i, n in lengths.items() if n is None} == set(LONG)
@@ -72,7 +72,7 @@ def test_longer_texts_are_null_at_the_scan(session: Session):
     assert session.engine.vet("notes")
 
 
-def test_every_form_takes_the_longest_texts_and_means_the_same(session: Session):
+def test_every_form_takes_the_longest_texts_and_means_the_same(session: Session) -> None:
     """The same rows in DuckDB, with NULL where the scan has NULL; many forms in each statement."""
     written, slow = [], {}
     engine: RemoteEngine = session.engine  # type: ignore[assignment]
@@ -104,12 +104,12 @@ def test_every_form_takes_the_longest_texts_and_means_the_same(session: Session)
     [f"note LIKE '{'%' * 35_000}'", f"contains(note, '{'a' * 30_000}b')"],
     ids=("like", "contains"),
 )
-def test_long_patterns_and_needles_are_refused(session: Session, condition: str):
+def test_long_patterns_and_needles_are_refused(session: Session, condition: str) -> None:
     with pytest.raises(QueryRefused):
         session.prepare(COUNT + condition)
 
 
-def test_texts_that_grow_are_null_and_nothing_fails(session: Session):
+def test_texts_that_grow_are_null_and_nothing_fails(session: Session) -> None:
     for condition in (
         "note || note || note || note = 'a'",
         "replace(note, 'a', 'bbbb') = 'a'",
@@ -131,7 +131,7 @@ def test_texts_that_grow_are_null_and_nothing_fails(session: Session):
         "interval day to second",
     ],
 )
-def test_values_that_are_no_plain_ones_are_no_column_type(session: Session, kind: str):
+def test_values_that_are_no_plain_ones_are_no_column_type(session: Session, kind: str) -> None:
     field = SimpleNamespace(name="note", dataType=SimpleNamespace(simpleString=lambda: kind))
     unit = SimpleNamespace(name="user_id", dataType=SimpleNamespace(simpleString=lambda: "bigint"))
     table = session.policy.tables["notes"]
@@ -141,7 +141,7 @@ def test_values_that_are_no_plain_ones_are_no_column_type(session: Session, kind
     assert "note" in caught.value.message
 
 
-def test_rows_with_long_keys_of_a_fact_are_not_read(place: SparkStore):
+def test_rows_with_long_keys_of_a_fact_are_not_read(place: SparkStore) -> None:
     text = POLICY + 'unique = [["note"]]\n'
     rows = "SELECT i AS user_id, chr(97 + i::INTEGER) || repeat('a', 65533 + i::INTEGER) AS note FROM range(6) AS r(i)"
     with duckdb.connect() as connection:

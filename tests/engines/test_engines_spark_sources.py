@@ -34,7 +34,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> tuple[SparkStore, Any]:
     with duckdb.connect() as connection:
         sources = store.put(connection, {"visits": "SELECT 1::BIGINT AS user_id, 'a' AS page"})
     opened = store.session(store.policy(POLICY, sources))
-    return store, opened.engine.session  # type: ignore[attr-defined]  SparkEngine
+    return store, opened.engine.session  # type: ignore[attr-defined]  # SparkEngine
 
 
 def opened(spark: tuple[SparkStore, Any], ddl: str, *, public: bool = False) -> Session:
@@ -45,7 +45,9 @@ def opened(spark: tuple[SparkStore, Any], ddl: str, *, public: bool = False) -> 
     return store.session(store.policy(text, {"visits": "default.visits"}))
 
 
-def test_one_line_of_a_text_file_makes_no_statement_fail(spark: tuple[SparkStore, Any], tmp_path: Path):
+def test_one_line_of_a_text_file_makes_no_statement_fail(
+    spark: tuple[SparkStore, Any], tmp_path: Path
+) -> None:
     # Spark's reader of CSV fails for the whole table at a line of more than 20,480 fields.
     lines = [f"{i},a" for i in range(20)]
     (tmp_path / "rows.csv").write_text("\n".join(lines), "utf-8")
@@ -58,13 +60,13 @@ def test_one_line_of_a_text_file_makes_no_statement_fail(spark: tuple[SparkStore
 @pytest.mark.parametrize("provider", ["json", "text"])
 def test_other_files_of_text_are_no_private_sources(
     spark: tuple[SparkStore, Any], tmp_path: Path, provider: str
-):
+) -> None:
     columns = "(value STRING)" if provider == "text" else "(user_id BIGINT, page STRING)"
     with pytest.raises(PolicyError, match="not stored as Parquet"):
         opened(spark, f"{columns} USING {provider} LOCATION '{tmp_path}'")
 
 
-def test_a_query_to_another_database_is_no_table(spark: tuple[SparkStore, Any], tmp_path: Path):
+def test_a_query_to_another_database_is_no_table(spark: tuple[SparkStore, Any], tmp_path: Path) -> None:
     # Else that database writes its log into the current folder.
     java = spark[1].sparkContext._jvm.java.lang.System
     java.setProperty("derby.stream.error.file", str(tmp_path / "derby.log"))
@@ -79,7 +81,7 @@ def test_a_query_to_another_database_is_no_table(spark: tuple[SparkStore, Any], 
 @pytest.mark.parametrize("provider", ["parquet", "orc"])
 def test_columnar_tables_are_read_whatever_their_columns_are_called(
     spark: tuple[SparkStore, Any], provider: str
-):
+) -> None:
     columns = "(user_id BIGINT, page STRING, `Provider` STRING, `# Detailed Table Information` STRING)"
     session = opened(spark, f"{columns} USING {provider}")
     spark[1].sql("INSERT INTO default.visits VALUES (1, 'a', 'csv', 'x')")
@@ -89,7 +91,7 @@ def test_columnar_tables_are_read_whatever_their_columns_are_called(
 
 def test_the_end_of_sparks_process_is_printed_by_nobody(
     spark: tuple[SparkStore, Any], caplog: pytest.LogCaptureFixture
-):
+) -> None:
     from py4j import java_gateway  # comes with the extra alone
 
     # py4j writes this to the root logger, with its traceback, when Spark has run out of memory.

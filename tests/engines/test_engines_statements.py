@@ -11,6 +11,8 @@ import duckdb
 import pytest
 from support.stores import Store
 
+from dpsql import Release
+from dpsql.engines import Counts
 from dpsql.policy import load
 from dpsql.session import Session
 
@@ -73,7 +75,7 @@ def away(store: Store) -> Iterator[Session]:
 
 
 @pytest.mark.parametrize("statement", TEN.values(), ids=TEN)
-def test_three_engines_count_and_charge_the_same(statement: str, home: Session, away: Session):
+def test_three_engines_count_and_charge_the_same(statement: str, home: Session, away: Session) -> None:
     ours, theirs = home.prepare(statement), away.prepare(statement)
     assert ours.plan is not None
     assert theirs.plan is not None
@@ -94,12 +96,12 @@ def test_three_engines_count_and_charge_the_same(statement: str, home: Session, 
         _differs_by_noise_alone(release, found)
 
 
-def rows(counts) -> dict[tuple, tuple]:
+def rows(counts: Counts) -> dict[tuple[object, ...], tuple[int, ...]]:
     keys = list(zip(*(c.to_pylist() for c in counts.keys.columns), strict=True)) or [()]
     return dict(zip(keys, zip(*(n.tolist() for n in counts.n), strict=True), strict=True))
 
 
-def _differs_by_noise_alone(release, found: dict[tuple, tuple]) -> None:
+def _differs_by_noise_alone(release: Release, found: dict[tuple[object, ...], tuple[int, ...]]) -> None:
     """Each released count is within 60 scales of the exact one: an honest release misses with e^-30 or less."""
     width = len(release.keys)
     table = [tuple(row.values()) for row in release.rows.to_pylist()]
@@ -109,7 +111,7 @@ def _differs_by_noise_alone(release, found: dict[tuple, tuple]) -> None:
             assert abs(shown - count) <= 60 * max(release.scale, 2.0), (row, count)
 
 
-def test_the_same_statement_again_is_free(away: Session):
+def test_the_same_statement_again_is_free(away: Session) -> None:
     statement = TEN["one count"]
     away.run(statement)
     spent = away.budget().spent
@@ -118,7 +120,7 @@ def test_the_same_statement_again_is_free(away: Session):
     assert away.budget().spent == spent
 
 
-def test_explain_shows_what_the_engine_runs(away: Session, store: Store):
+def test_explain_shows_what_the_engine_runs(away: Session, store: Store) -> None:
     shown = dict(
         zip(*away.run("EXPLAIN " + TEN["two private tables, a CTE"]).table.to_pydict().values(), strict=True)
     )

@@ -5,15 +5,18 @@ phi is at most the charge of omega; shifted one-sided noise stays in its support
 shown by its inverse.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 
-from dpsql.mechanisms import GuessAndCheck
+from dpsql.mechanisms import Checked, GuessAndCheck
 from dpsql.mechanisms.guess_and_check import on_grid
 from dpsql.noise import COUNT_LIMIT
+from dpsql.privacy import Number
 
 CASES = 1500
 
@@ -30,11 +33,12 @@ class Noise:
 class Given(GuessAndCheck):
     """The mechanism with its noise given."""
 
-    def __init__(self, given, *arguments, **options):
-        self.given, self.place, self.answering = given, None, False
-        super().__init__(*arguments, **options)
+    def __init__(self, given: Noise, **options: Any) -> None:
+        self.given = given
+        self.place: int | None = None
+        super().__init__(**options)
 
-    def _draw(self, noise, scale):
+    def _draw(self, noise: str, scale: Fraction) -> int:
         if self.place is None:
             self.place = -1
             return self.given.level
@@ -42,14 +46,18 @@ class Given(GuessAndCheck):
             return self.given.answers[self.place]
         return self.given.checks[self.place]
 
-    def ask(self, place, count, guess):
+    def ask(self, place: int, count: int, guess: Number) -> Checked:
         self.place, self.answered = place, self._used
         return self.check(count, guess)
 
 
-def run(counts, guesser, given, options):
+def run(
+    counts: Sequence[int], guesser: Callable[[list[Checked]], Any], given: Noise, options: dict[str, Any]
+) -> tuple[list[Checked], list[Any], Given]:
     """All answers until the misses are used up; and the guesses, which depend on answers alone."""
-    oracle, said, guesses = Given(given, **options), [], []
+    oracle = Given(given, **options)
+    said: list[Checked] = []
+    guesses: list[Any] = []
     for place, count in enumerate(counts):
         if oracle.exhausted:
             break
@@ -58,7 +66,9 @@ def run(counts, guesser, given, options):
     return said, guesses, oracle
 
 
-def shifts(q, p, said, guesses, c, bits):
+def shifts(
+    q: Sequence[int], p: Sequence[int], said: Sequence[Checked], guesses: Sequence[Number], c: int, bits: int
+) -> Noise:
     """How much each noise moves, from what is released and the counts alone."""
     level, checks, answers = c << bits, [0] * len(q), [0] * len(q)
     for i, (answer, guess) in enumerate(zip(said, guesses, strict=True)):
@@ -70,7 +80,7 @@ def shifts(q, p, said, guesses, c, bits):
     return Noise(level, checks, answers)
 
 
-def moved(given, by, sign):
+def moved(given: Noise, by: Noise, sign: int) -> Noise:
     return Noise(
         given.level + sign * by.level,
         [a + sign * b for a, b in zip(given.checks, by.checks, strict=True)],
@@ -81,7 +91,7 @@ def moved(given, by, sign):
 @pytest.mark.parametrize("bits", [0, 2])
 @pytest.mark.parametrize("c", [1, 3])
 @pytest.mark.parametrize("noise", ["exponential", "laplace"])
-def test_alignment(noise, c, bits):
+def test_alignment(noise: str, c: int, bits: int) -> None:
     rng = np.random.default_rng(100 * c + 10 * bits + len(noise))
     seen = {"hit": 0, "miss": 0, "sided": 0, "used up": 0}
     for case in range(CASES):
@@ -105,7 +115,7 @@ def test_alignment(noise, c, bits):
         given = Noise(int(draws[0]), [int(x) for x in draws[1 : n + 1]], [int(x) for x in answers])
         start = Fraction(int(rng.integers(0, 12)), 3) + base
 
-        def guesser(said, start=start):
+        def guesser(said: Sequence[Checked], start: Fraction = start) -> Number:
             """Adaptive: moves with earlier answers and gaps."""
             return start + len(said) + sum((a.gap or 0) / 5 for a in said)
 
@@ -132,7 +142,7 @@ def test_alignment(noise, c, bits):
     assert min(seen.values()) >= 5, seen
 
 
-def test_the_threshold_is_drawn_once():
+def test_the_threshold_is_drawn_once() -> None:
     """Else a lucky threshold would be paid for once and drawn often."""
     given = Noise(4, [0] * 50, [0] * 50)
     said, _, oracle = run([9] * 50, lambda _: 9, given, {"tolerance": 3, "epsilon": 1, "misses": 2})

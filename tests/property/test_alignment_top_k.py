@@ -7,12 +7,14 @@ without ties: N fine steps a grid step. That the product, on floors and ranks, i
 is the last test.
 """
 
+from collections.abc import Iterator
 from fractions import Fraction
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from dpsql.mechanisms import noisy_top_k
+from dpsql.mechanisms import Noise, noisy_top_k
 from dpsql.mechanisms.hybrid import ahead, hybrid_top_k
 from dpsql.mechanisms.top_k import select
 
@@ -22,7 +24,9 @@ CASES = 1500
 SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 21))]
 
 
-def run(q, noise, k):
+def run(
+    q: NDArray[np.int64], noise: NDArray[np.int64], k: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The ideal mechanism: order and exact gaps of q + noise, all in fine steps."""
     values = q + noise
     order = np.argsort(-values, kind="stable")
@@ -30,13 +34,18 @@ def run(q, noise, k):
     return order[:k], (ordered[:-1] - ordered[1:])[:k]
 
 
-def winners_of(omega, n):
+def winners_of(omega: tuple[NDArray[np.int64], NDArray[np.int64]], n: int) -> NDArray[np.bool_]:
     won = np.zeros(n, dtype=bool)
     won[omega[0]] = True
     return won
 
 
-def phi(q, p, omega, noise):
+def phi(
+    q: NDArray[np.int64],
+    p: NDArray[np.int64],
+    omega: tuple[NDArray[np.int64], NDArray[np.int64]],
+    noise: NDArray[np.int64],
+) -> NDArray[np.int64]:
     """Noise for the neighbour p that gives what `noise` gives for q."""
     won, shift = winners_of(omega, len(q)), np.zeros_like(q)
     m = (q - p)[won].min()
@@ -53,7 +62,12 @@ def phi(q, p, omega, noise):
     return noise + shift
 
 
-def phi_inverse(q, p, omega, aligned):
+def phi_inverse(
+    q: NDArray[np.int64],
+    p: NDArray[np.int64],
+    omega: tuple[NDArray[np.int64], NDArray[np.int64]],
+    aligned: NDArray[np.int64],
+) -> NDArray[np.int64]:
     """Recover the noise from the aligned one: which case it was shows in the losers alone."""
     won, shift = winners_of(omega, len(q)), np.zeros_like(q)
     m = (q - p)[won].min()
@@ -69,7 +83,9 @@ def phi_inverse(q, p, omega, aligned):
     return aligned - shift
 
 
-def instances(seed, c, *, monotone, laplace, cases=CASES):
+def instances(
+    seed: int, c: int, *, monotone: bool, laplace: bool, cases: int = CASES
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], int]]:
     """Counts, neighbour, noise and k in fine steps, one grid step a count: ties of all kinds."""
     rng = np.random.default_rng(seed)
     for case in range(cases):
@@ -91,7 +107,7 @@ def instances(seed, c, *, monotone, laplace, cases=CASES):
 @pytest.mark.parametrize("c", [1, 3])
 @pytest.mark.parametrize("monotone", [True, False])
 @pytest.mark.parametrize("noise", ["exponential", "laplace"])
-def test_alignment(noise, monotone, c, seed):
+def test_alignment(noise: Noise, monotone: bool, c: int, seed: int) -> None:
     branches = set()
     for q, p, fine, k in instances(1000 * seed + c, c, monotone=monotone, laplace=noise == "laplace"):
         said = noisy_top_k(q // FINE, k, 1, sensitivity=c, monotone=monotone, noise=noise, resolution=0)
@@ -109,14 +125,18 @@ def test_alignment(noise, monotone, c, seed):
     assert len(branches) >= 5
 
 
-def run_hybrid(q, noise, k):
+def run_hybrid(
+    q: NDArray[np.int64], noise: NDArray[np.int64], k: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Hybrid 19 in the ideal: item 0 is the threshold, and what comes after it is not told."""
     index, gap = run(q, noise, k)
     end = [*index.tolist(), 0].index(0) + 1
     return index[:end], gap[:end]
 
 
-def with_threshold(instance, rng):
+def with_threshold(
+    instance: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], int], rng: np.random.Generator
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], int]:
     """Put a threshold before the counts, the same for both neighbours."""
     q, p, fine, k = instance
     level = rng.choice(q) + FINE * rng.integers(-1, 2)
@@ -130,7 +150,7 @@ def with_threshold(instance, rng):
 @pytest.mark.parametrize("c", [1, 3])
 @pytest.mark.parametrize("monotone", [True, False])
 @pytest.mark.parametrize("noise", ["exponential", "laplace"])
-def test_alignment_of_the_hybrid(noise, monotone, c, seed):
+def test_alignment_of_the_hybrid(noise: Noise, monotone: bool, c: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     placed = set()
     for instance in instances(1000 * seed + c + 10, c, monotone=monotone, laplace=noise == "laplace"):
@@ -160,10 +180,15 @@ def test_alignment_of_the_hybrid(noise, monotone, c, seed):
     assert len(placed) > 8
 
 
-def test_the_printed_alignment_is_not_injective():
+def test_the_printed_alignment_is_not_injective() -> None:
     """Dissertation (5.4): if the best losers differ, the noise of the second is lost."""
 
-    def printed(q, p, omega, noise):
+    def printed(
+        q: NDArray[np.int64],
+        p: NDArray[np.int64],
+        omega: tuple[NDArray[np.int64], NDArray[np.int64]],
+        noise: NDArray[np.int64],
+    ) -> NDArray[np.int64]:
         won = winners_of(omega, len(q))
         losers = np.flatnonzero(~won)
         s, t = losers[np.argmax((q + noise)[~won])], losers[np.argmax((p + noise)[~won])]
@@ -182,7 +207,7 @@ def test_the_printed_alignment_is_not_injective():
     assert not np.array_equal(phi(q, p, omega, one), phi(q, p, omega, other))
 
 
-def test_the_product_is_the_ideal_mechanism():
+def test_the_product_is_the_ideal_mechanism() -> None:
     """`select` on floors and ranks = order and floored gaps of the fine noise."""
     for laplace in (False, True):
         for q, _, fine, k in instances(9, 1, monotone=True, laplace=laplace, cases=3000):
@@ -194,7 +219,7 @@ def test_the_product_is_the_ideal_mechanism():
             assert np.array_equal(steps, gap // FINE)
 
 
-def test_rows_are_independent_runs():
+def test_rows_are_independent_runs() -> None:
     """A batch of trials is row by row the same function."""
     for q, _, fine, k in instances(10, 1, monotone=True, laplace=False, cases=200):
         floors, remainders = np.divmod(fine, FINE)

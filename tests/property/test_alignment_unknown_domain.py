@@ -5,13 +5,15 @@ bad event, run(D', phi(H)) = omega; phi costs at most the charge of omega; shift
 support; phi has an inverse. What the bad event may hold is shown to be rare by the count's place.
 """
 
+from collections.abc import Iterator
 from fractions import Fraction
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from dpsql.mechanisms.limited_domain import before_cutoff, limited_domain_plan
-from dpsql.mechanisms.stable import first_test, margins, stable_tests, until_unstable
+from dpsql.mechanisms.stable import StableNoise, first_test, margins, stable_tests, until_unstable
 from dpsql.mechanisms.top_stable import leads
 
 FINE = 64
@@ -19,7 +21,9 @@ CASES = 1500
 BAR = "bar"
 
 
-def sides(seed, c):
+def sides(
+    seed: int, c: int
+) -> Iterator[tuple[np.random.Generator, NDArray[np.int64], NDArray[np.int64], int, int]]:
     """A universe of groups on D and D', where empty places are groups of count 0 like any other."""
     rng = np.random.default_rng(seed)
     for case in range(CASES):
@@ -32,7 +36,9 @@ def sides(seed, c):
         yield rng, q, p, k, many
 
 
-def candidates(rng, counts, many):
+def candidates(
+    rng: np.random.Generator, counts: NDArray[np.int64], many: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Ids of the candidates, any order of ties, and their counts and one more; empty places are negative."""
     present = np.flatnonzero(counts > 0)
     order = present[np.lexsort((rng.random(len(present)), -counts[present]))]
@@ -42,7 +48,9 @@ def candidates(rng, counts, many):
     return np.concatenate([order, empty])[:many], kept
 
 
-def place(ids, values, k):
+def place(
+    ids: NDArray[np.int64], values: NDArray[np.int64], k: int
+) -> tuple[NDArray[np.int64], list[int | str], list[int]]:
     """What is placed: ids in order up to the bar, an empty place or k; and the exact gaps."""
     order = np.argsort(-values, kind="stable")
     ended = [(at == len(ids)) or ids[at] < 0 for at in order[:k]]
@@ -51,7 +59,14 @@ def place(ids, values, k):
     return placed, names, (values[order][:-1] - values[order][1:])[: len(placed)].tolist()
 
 
-def lift(q, p, won, noise, *, inverse=False):
+def lift(
+    q: NDArray[np.int64],
+    p: NDArray[np.int64],
+    won: NDArray[np.bool_],
+    noise: NDArray[np.int64],
+    *,
+    inverse: bool = False,
+) -> NDArray[np.int64]:
     """The alignment of noisy top-k and its inverse; in the latter, `noise` is the aligned one."""
     m = (q - p)[won].min()
     if won.all():
@@ -70,7 +85,7 @@ def lift(q, p, won, noise, *, inverse=False):
 
 
 @pytest.mark.parametrize("c", [1, 2])
-def test_limited_domain(c):
+def test_limited_domain(c: int) -> None:
     kinds = []
     for rng, q, p, k, many in sides(c, c):
         plan = limited_domain_plan(k, 1, "1e-6", candidates=many, sensitivity=c, resolution=0)
@@ -87,8 +102,10 @@ def test_limited_domain(c):
         leaving = kept[:-1][~stay]
         assert (leaving <= kept[-1] + c).all()
 
-        def values(heights, h, threshold=threshold, clearance=clearance):
-            return np.append(heights, max(h + clearance, threshold)) * FINE
+        def values(
+            heights: NDArray[np.int64], h: np.int64, threshold: int = threshold, clearance: int = clearance
+        ) -> NDArray[np.int64]:
+            return np.append(heights, max(int(h) + clearance, threshold)) * FINE
 
         here, there = values(kept[:-1], kept[-1]), values(moved_p, kept_p[-1])
         noise = (rng.geometric(rng.choice([0.6, 0.2]), many + 1) - 1) * FINE + rng.permutation(FINE)[
@@ -106,15 +123,17 @@ def test_limited_domain(c):
         assert again[1:] == (names, gaps)
         assert (aligned >= noise).all()
         cost = Fraction(int((aligned - noise).sum()), FINE) / plan.scale
-        released = sum(name != BAR and name >= 0 for name in names)
+        released = sum(isinstance(name, int) and name >= 0 for name in names)
         assert cost <= plan.charge(released).epsilon
         assert np.array_equal(lift(here, there, won, aligned, inverse=True), noise)
-        kinds.append((released, names[-1] == BAR, names[-1] != BAR and names[-1] < 0, bool((~stay).any())))
+        kinds.append(
+            (released, names[-1] == BAR, isinstance(names[-1], int) and names[-1] < 0, bool((~stay).any()))
+        )
     assert len(kinds) > CASES // 2
     assert len(set(kinds)) >= 10
 
 
-def test_the_product_is_the_ideal_limited_domain():
+def test_the_product_is_the_ideal_limited_domain() -> None:
     """`before_cutoff` on floors and ranks = the same order, cut and floored gaps."""
     for rng, q, _, k, many in sides(7, 1):
         ids, kept = candidates(rng, q, many)
@@ -123,14 +142,14 @@ def test_the_product_is_the_ideal_limited_domain():
         values = np.append(kept[:-1], kept[-1] + 2) + rng.geometric(0.4, many + 1)
         placed, names, gaps = place(ids, values * FINE + remainders, k)
         index, steps, released = before_cutoff(values, np.argsort(np.argsort(remainders)), k, groups)
-        ended = [name == BAR or name < 0 for name in names]
+        ended = [isinstance(name, str) or name < 0 for name in names]
         assert released == len(names) - sum(ended)
         assert np.array_equal(index[: len(placed)], placed)
         assert steps[: len(placed)].tolist() == [gap // FINE for gap in gaps]
 
 
 @pytest.mark.parametrize("c", [1, 3])
-def test_an_unstable_set_has_distance_0_on_both_sides(c):
+def test_an_unstable_set_has_distance_0_on_both_sides(c: int) -> None:
     """And distances move by at most c: what the alignment of Top Stable rests on."""
     changed = 0
     for rng, q, p, _, many in sides(20 + c, c):
@@ -144,7 +163,11 @@ def test_an_unstable_set_has_distance_0_on_both_sides(c):
     assert changed > 100
 
 
-def stable_instances(seed, c, *, laplace):
+def stable_instances(
+    seed: int, c: int, *, laplace: bool
+) -> Iterator[
+    tuple[np.random.Generator, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
+]:
     """Distances on both sides and noise, in whole counts."""
     rng = np.random.default_rng(seed)
     for case in range(CASES):
@@ -159,7 +182,7 @@ def stable_instances(seed, c, *, laplace):
 
 @pytest.mark.parametrize("c", [1, 3])
 @pytest.mark.parametrize("noise", ["one-sided", "laplace"])
-def test_first_stable(noise, c):
+def test_first_stable(noise: StableNoise, c: int) -> None:
     places = set()
     for rng, d, other, threshold, draws in stable_instances(c, c, laplace=noise == "laplace"):
         plan = stable_tests(
@@ -183,7 +206,7 @@ def test_first_stable(noise, c):
 
 
 @pytest.mark.parametrize("c", [1, 3])
-def test_stable_answers(c):
+def test_stable_answers(c: int) -> None:
     ends = set()
     for rng, d, other, threshold, draws in stable_instances(30 + c, c, laplace=True):
         k = int(rng.integers(1, len(d) + 1))

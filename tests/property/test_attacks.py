@@ -309,7 +309,7 @@ def moved(databases: Databases, name: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", SOUND)
-def test_one_unit_moves_each_count_by_its_bound_at_most(databases: Databases, name: str):
+def test_one_unit_moves_each_count_by_its_bound_at_most(databases: Databases, name: str) -> None:
     assert not moved(databases, name)
 
 
@@ -325,7 +325,7 @@ def test_one_unit_moves_each_count_by_its_bound_at_most(databases: Databases, na
         ("identical rows are not told apart", "two windows"),
     ],
 )
-def test_an_attack_succeeds_where_its_rule_is_wrong(databases: Databases, rule: str, name: str):
+def test_an_attack_succeeds_where_its_rule_is_wrong(databases: Databases, rule: str, name: str) -> None:
     """The data does what it is there for: the engine joins the other way round without the unit."""
     mutant = next(m for m in MUTANTS if m.name == rule)
     with pytest.MonkeyPatch.context() as patch:
@@ -334,7 +334,7 @@ def test_an_attack_succeeds_where_its_rule_is_wrong(databases: Databases, rule: 
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_cannot_be_made_sound_is_refused(databases: Databases, name: str):
+def test_what_cannot_be_made_sound_is_refused(databases: Databases, name: str) -> None:
     with pytest.raises(QueryRefused):
         databases.compiled(REFUSED[name])
 
@@ -351,7 +351,7 @@ def unguarded(databases: Databases) -> list[str]:
     return found
 
 
-def test_rows_without_a_unit_are_dropped_where_they_are_read(databases: Databases):
+def test_rows_without_a_unit_are_dropped_where_they_are_read(databases: Databases) -> None:
     """No other rule needs them gone today; each that forgot them would let one unit's rows move others'."""
     assert not unguarded(databases)
     mutant = next(m for m in MUTANTS if m.name == "rows without a unit are read")

@@ -76,7 +76,7 @@ def raising(engine: duckdb.DuckDBPyConnection, form: Function) -> list[str]:
 @pytest.mark.parametrize("letter", sorted({f.name[0] for f in forms()}))
 def test_no_function_raises_on_any_combination_of_nasty_values(
     engine: duckdb.DuckDBPyConnection, letter: str
-):
+) -> None:
     errors = [e for form in forms() if form.name[0] == letter for e in raising(engine, form)]
     assert not errors, "\n".join(errors[:5])
 
@@ -128,12 +128,12 @@ def over_columns(engine: duckdb.DuckDBPyConnection) -> list[str]:
     return [e for e in errors if e is not None]
 
 
-def test_no_function_raises_while_a_statement_is_planned(engine: duckdb.DuckDBPyConnection):
+def test_no_function_raises_while_a_statement_is_planned(engine: duckdb.DuckDBPyConnection) -> None:
     errors = over_columns(engine)
     assert not errors, "\n".join(errors[:5])
 
 
-def test_no_function_raises_on_constants(engine: duckdb.DuckDBPyConnection):
+def test_no_function_raises_on_constants(engine: duckdb.DuckDBPyConnection) -> None:
     errors = []
     for row, texts in each_row(engine):
         folded = [replaced(t, row) for t in texts]
@@ -162,11 +162,11 @@ def replaced(text: str, constants: dict[str, str]) -> str:
     ],
     ids=lambda f: f.form,
 )
-def test_a_form_without_its_guard_is_noticed(engine: duckdb.DuckDBPyConnection, wrong: Function):
+def test_a_form_without_its_guard_is_noticed(engine: duckdb.DuckDBPyConnection, wrong: Function) -> None:
     assert raising(engine, wrong)
 
 
-def test_functions_of_column_statistics_are_noticed(engine: duckdb.DuckDBPyConnection):
+def test_functions_of_column_statistics_are_noticed(engine: duckdb.DuckDBPyConnection) -> None:
     """Planning must not look at a column's smallest value: TRY does not cover what that raises."""
     other = settings.connect()
     other.execute("RESET disabled_optimizers")
@@ -237,7 +237,7 @@ def typed(form: Function) -> list[str]:
 
 
 @pytest.mark.parametrize("letter", sorted({f.name[0] for f in forms()}))
-def test_the_binder_confirms_every_function_and_it_runs(compiled: Compiled, letter: str):
+def test_the_binder_confirms_every_function_and_it_runs(compiled: Compiled, letter: str) -> None:
     """What an analyst types compiles to the listed form, which binds to what the second wall knows."""
     for form in forms():
         if form.name[0] == letter:
@@ -245,7 +245,7 @@ def test_the_binder_confirms_every_function_and_it_runs(compiled: Compiled, lett
                 compiled.run(f"{text} IS NOT NULL")
 
 
-def test_no_conversion_raises(compiled: Compiled):
+def test_no_conversion_raises(compiled: Compiled) -> None:
     """Casts between all types, and every way in which values of two types may meet, or a refusal."""
     ways = [
         'CAST("{a} 0" AS {b}) IS NOT NULL',
@@ -269,7 +269,7 @@ def test_no_conversion_raises(compiled: Compiled):
     assert ran > 500
 
 
-def test_no_special_syntax_raises(compiled: Compiled):
+def test_no_special_syntax_raises(compiled: Compiled) -> None:
     texts = [
         *(
             f'"VARCHAR 0"[{i}] IS NULL'
@@ -306,7 +306,7 @@ def test_no_special_syntax_raises(compiled: Compiled):
         compiled.run(text)
 
 
-def test_no_aggregate_or_window_raises(few: Compiled):
+def test_no_aggregate_or_window_raises(few: Compiled) -> None:
     calls = [f"{name}({{x}})" for name in AGGREGATES] + [
         "SUM(DISTINCT {x})",
         "SUM({x}) FILTER (WHERE {x} IS NULL)",

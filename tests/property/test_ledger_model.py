@@ -22,9 +22,9 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from dpsql.charge import Charge
 from dpsql.errors import BudgetExceeded, OperationalError
 from dpsql.ledger import Budget, Ledger, Reservation
+from dpsql.privacy import Charge
 
 ANALYSTS = st.sampled_from(["ann", "bob", "cem"])
 KEYS = st.sampled_from(["k1", "k2", None])

@@ -78,7 +78,7 @@ def compared_with_sql(stage: Stage, text: str, plan: Plan) -> tuple[str, bool]:
     return (f"{wrong}\n  {text}\n  {plan.compiled.sql}" if wrong else ""), some
 
 
-def test_the_counts_are_those_of_the_statement(stages: list[Stage]):
+def test_the_counts_are_those_of_the_statement(stages: list[Stage]) -> None:
     rng = Random(SEED)
     compared = counted = 0
     different = []
@@ -109,7 +109,7 @@ def test_the_counts_are_those_of_the_statement(stages: list[Stage]):
 
 
 @pytest.mark.parametrize("mutant", [m for m in MUTANTS if m.by == "meaning"], ids=lambda m: m.name)
-def test_a_wrong_reading_is_noticed(stages: list[Stage], mutant: Mutant):
+def test_a_wrong_reading_is_noticed(stages: list[Stage], mutant: Mutant) -> None:
     rng, stage = Random(SEED), stages[0]
     made = Statement(mutant.statement, frozenset())
     right = compile_statement(stage.world, made, Tried())

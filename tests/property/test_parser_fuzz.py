@@ -166,6 +166,9 @@ def mutated(rng: Random, text: str, others: list[str]) -> str:
     return made
 
 
+PARAMETERS: list[list[object] | None] = [*[None] * 18, [1], ["x", 2.5]]
+
+
 def trial(session: Session, text: str, parameters: list[object] | None) -> str:
     """Prepare one text; say what is wrong with how that ended, or nothing."""
     begin = time.thread_time()  # work of this thread alone: a busy machine makes nothing wrong
@@ -190,20 +193,20 @@ def campaign(session: Session, stage: Stage, seed: int, statements: int) -> list
     found = []
     for _ in range(statements):
         text = mutated(rng, rng.choice(starts), starts)
-        parameters = rng.choice([*[None] * 18, [1], ["x", 2.5]])
+        parameters = rng.choice(PARAMETERS)
         wrong = trial(session, text, parameters)
         if wrong:
             found.append(wrong)
     return found
 
 
-def test_what_is_typed_is_prepared_or_refused(session: Session, stage: Stage):
+def test_what_is_typed_is_prepared_or_refused(session: Session, stage: Stage) -> None:
     found = campaign(session, stage, SEED, 1_200)
     assert not found, "\n\n".join(found[:5])
 
 
 @pytest.mark.slow
-def test_campaign(session: Session, stage: Stage):
+def test_campaign(session: Session, stage: Stage) -> None:
     """`DPSQL_STATEMENTS` sizes it, `DPSQL_SEED` repeats one that failed."""
     seed = int(os.environ.get("DPSQL_SEED", Random().randrange(2**32)))
     found = campaign(session, stage, seed, int(os.environ.get("DPSQL_STATEMENTS", "100000")))

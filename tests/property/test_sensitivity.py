@@ -55,7 +55,7 @@ def campaign() -> Iterator[Campaign]:
     made.close()
 
 
-def test_no_unit_moves_a_count_by_more_than_its_bound(campaign: Campaign):
+def test_no_unit_moves_a_count_by_more_than_its_bound(campaign: Campaign) -> None:
     for _ in range(ROUNDS):
         campaign.round()
     tried = campaign.tried
@@ -65,7 +65,7 @@ def test_no_unit_moves_a_count_by_more_than_its_bound(campaign: Campaign):
     assert tried.removals >= 2_000
 
 
-def test_the_generator_reaches_every_rule(campaign: Campaign):
+def test_the_generator_reaches_every_rule(campaign: Campaign) -> None:
     wanted = {name.strip() for name in REACHED.split(",")} - {""}
     for _ in range(40):
         if not wanted - set(campaign.tried.saw):
@@ -75,19 +75,19 @@ def test_the_generator_reaches_every_rule(campaign: Campaign):
 
 
 @pytest.mark.parametrize("mutant", [m for m in MUTANTS if m.by in ("counts", "binder")], ids=lambda m: m.name)
-def test_a_wrong_rule_is_noticed(campaign: Campaign, mutant: Mutant):
+def test_a_wrong_rule_is_noticed(campaign: Campaign, mutant: Mutant) -> None:
     campaign.rng = Random(mutant.name)
     found = campaign.hunt(mutant, batches=40)
     assert found is not None
     assert (mutant.by == "binder") == found.what.startswith("InternalError")
 
 
-def test_the_fixtures_of_wrong_rules_are_sound_under_the_right_ones(campaign: Campaign):
+def test_the_fixtures_of_wrong_rules_are_sound_under_the_right_ones(campaign: Campaign) -> None:
     assert campaign.sound([m.statement for m in MUTANTS if m.statement]) > 0
 
 
 @pytest.mark.slow
-def test_campaign():
+def test_campaign() -> None:
     """`DPSQL_REMOVALS` sizes it (a million for a night), `DPSQL_SEED` repeats one that failed."""
     wanted = int(os.environ.get("DPSQL_REMOVALS", "100000"))
     seed = int(os.environ.get("DPSQL_SEED", Random().randrange(2**32)))
@@ -103,7 +103,7 @@ def test_campaign():
     assert not campaign.tried.findings, f"seed {seed}: " + "\n\n".join(map(str, campaign.tried.findings[:3]))
 
 
-def test_the_real_engine_counts_as_the_campaign_does(campaign: Campaign, tmp_path: Path):
+def test_the_real_engine_counts_as_the_campaign_does(campaign: Campaign, tmp_path: Path) -> None:
     """From Parquet files, through the views and locks of a session, the counts are the same."""
     stage = campaign.stages[0]
     stage.fill(small_data(Random(3), stage.world))
@@ -132,7 +132,7 @@ def rows_of(table: pa.Table) -> list[str]:
 
 
 @pytest.mark.slow
-def test_a_crowd_counts_alike_on_any_number_of_threads():
+def test_a_crowd_counts_alike_on_any_number_of_threads() -> None:
     tried = Tried()
     crowd = Crowd(Random(SEED), worlds()[0])
     try:

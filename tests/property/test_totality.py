@@ -6,12 +6,12 @@ optimizer rewrites them, and where TRY stands around whatever computes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from fuzz.mutant import without_second_guard
-from fuzz.totality import PLACES, Hostile, syntax, texts
+from fuzz.totality import PLACES, Hostile, Place, syntax, texts
 
 from dpsql.analysis import functions
 from dpsql.analysis.functions import Function, listed
@@ -29,7 +29,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hostile]:
     made.close()
 
 
-def test_a_sample_of_forms_fails_on_no_value_in_any_place(hostile: Hostile):
+def test_a_sample_of_forms_fails_on_no_value_in_any_place(hostile: Hostile) -> None:
     every = [*texts(), *syntax()]
     found = []
     for i, place in enumerate(PLACES):
@@ -40,7 +40,9 @@ def test_a_sample_of_forms_fails_on_no_value_in_any_place(hostile: Hostile):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("place", PLACES, ids=lambda p: p.name)
-def test_no_form_fails_on_any_value(tmp_path: Path, place, record_property):
+def test_no_form_fails_on_any_value(
+    tmp_path: Path, place: Place, record_property: Callable[[str, object], None]
+) -> None:
     hostile = Hostile(tmp_path, 300, seed=len(place.name))
     try:
         found = hostile.failing([*texts(), *syntax()], place)
@@ -60,7 +62,9 @@ def unguarded(patch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("place", PLACES, ids=lambda p: p.name)
-def test_a_form_without_its_guard_stands_behind_the_wall(hostile: Hostile, monkeypatch, place):
+def test_a_form_without_its_guard_stands_behind_the_wall(
+    hostile: Hostile, monkeypatch: pytest.MonkeyPatch, place: Place
+) -> None:
     unguarded(monkeypatch)
     before = hostile.ran.get(place.name, 0)
     assert not hostile.failing([RAISING], place)
@@ -68,7 +72,9 @@ def test_a_form_without_its_guard_stands_behind_the_wall(hostile: Hostile, monke
 
 
 @pytest.mark.parametrize("place", PLACES, ids=lambda p: p.name)
-def test_a_form_without_guard_and_wall_is_noticed(hostile: Hostile, monkeypatch, place):
+def test_a_form_without_guard_and_wall_is_noticed(
+    hostile: Hostile, monkeypatch: pytest.MonkeyPatch, place: Place
+) -> None:
     unguarded(monkeypatch)
     without_second_guard(monkeypatch)
     assert hostile.failing([RAISING], place)
@@ -77,13 +83,17 @@ def test_a_form_without_guard_and_wall_is_noticed(hostile: Hostile, monkeypatch,
 PARTS = [RAISING, f"upper({RAISING})", f"lower({RAISING})"]
 
 
-def test_what_two_expressions_share_stays_behind_the_wall(hostile: Hostile, monkeypatch):
+def test_what_two_expressions_share_stays_behind_the_wall(
+    hostile: Hostile, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The engine would compute a common part once, before both: outside of any TRY."""
     unguarded(monkeypatch)
     assert not hostile.failing(PARTS, BY_NAME["FILTER"])
 
 
-def test_an_engine_that_shares_parts_of_expressions_is_noticed(tmp_path: Path, monkeypatch):
+def test_an_engine_that_shares_parts_of_expressions_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     unguarded(monkeypatch)
     monkeypatch.setitem(settings._PINNED, "disabled_optimizers", "'statistics_propagation,type_pushdown'")
     hostile = Hostile(tmp_path, 60)
@@ -104,13 +114,15 @@ SPLITTING = [
 
 
 @pytest.mark.parametrize("text", SPLITTING)
-def test_a_pattern_that_splits_characters_is_refused(hostile: Hostile, text: str):
+def test_a_pattern_that_splits_characters_is_refused(hostile: Hostile, text: str) -> None:
     with pytest.raises(QueryRefused, match="does not take"):
         hostile.runs(WHERE.write([text]))
 
 
 @pytest.mark.parametrize("text", SPLITTING)
-def test_a_pattern_that_splits_characters_stands_behind_the_wall(hostile: Hostile, monkeypatch, text: str):
+def test_a_pattern_that_splits_characters_stands_behind_the_wall(
+    hostile: Hostile, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
     monkeypatch.setattr(functions, "splits_characters", lambda pattern: False)
     monkeypatch.setattr(functions, "fails_on_samples", lambda *given: False)
     for place in (WHERE, BY_NAME["key"], BY_NAME["window"]):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -35,14 +36,15 @@ def squared_error(counts: np.ndarray, k: int, strategy: str, runs: int) -> float
         found = mechanisms.noisy_top_k(counts, k, plan.selection_epsilon)
         exact = counts[found.index]
         scale = k / plan.measuring_epsilon
+        measured: mechanisms.Anchor | mechanisms.Laplace
         if strategy == "ANCHOR":
             measured = mechanisms.anchor(exact, scale)
-            given = {"anchor_total": measured.total}
+            given: dict[str, Any] = {"anchor_total": measured.total}
         else:
             measured = mechanisms.laplace(exact, scale)
             given = {"each": measured.value}
         if strategy == "BASELINE":
-            value = measured.value
+            value = given["each"]
         else:
             value = from_top_k(
                 found.gap,

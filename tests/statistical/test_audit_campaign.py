@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy import stats
 
 from dpsql import mechanisms, noise
-from dpsql.audit import CATALOGUE, CHARGE, EPSILONS, campaign, detect
+from dpsql.audit import CATALOGUE, CHARGE, EPSILONS, Subject, campaign, detect
+from dpsql.audit.inputs import Adjacency
 
 REPEATS = 200
 
 
-def histogram(counts, trials, entropy):
+def histogram(counts: NDArray[np.int64], trials: int, entropy: noise.Entropy) -> NDArray[np.float64]:
     """Reaches its epsilon, 1, exactly: the hardest kind of mechanism not to accuse."""
     return (counts + noise.laplace(1, (trials, len(counts)), entropy=entropy)).astype(float)
 
 
-def two_names(counts, trials, entropy):
+def two_names(
+    counts: NDArray[np.int64], trials: int, entropy: noise.Entropy
+) -> dict[str, NDArray[np.float64]]:
     """Shares its epsilon, 1, between two counts under two names: both together reach it."""
     drawn = noise.laplace(Fraction(1, 2), (trials, 2), entropy=entropy).astype(float)
     return {"a": counts[0] + drawn[:, 0], "b": counts[1] + drawn[:, 1]}
 
 
-def noisy_max(counts, trials, entropy):
+def noisy_max(counts: NDArray[np.int64], trials: int, entropy: noise.Entropy) -> dict[str, object]:
     done = mechanisms.noisy_max(np.broadcast_to(counts, (trials, len(counts))), 1, entropy=entropy)
     return {"index": done.index, "gap": done.gap, CHARGE: done.charge}
 
@@ -34,7 +39,7 @@ def noisy_max(counts, trials, entropy):
 @pytest.mark.parametrize(
     ("mechanism", "adjacency"), [(histogram, "one"), (noisy_max, "monotone"), (two_names, "monotone")]
 )
-def test_what_is_private_is_seldom_accused(mechanism, adjacency):
+def test_what_is_private_is_seldom_accused(mechanism: Callable[..., object], adjacency: Adjacency) -> None:
     # With confidence 95% each, far more accused than 5% would have probability 1e-9.
     accused, bounds = 0, []
     for seed in range(REPEATS):
@@ -61,7 +66,7 @@ NUMBERS = ("laplace, each count", "anchor", "release all", "histogram")
 
 @pytest.mark.slow
 @pytest.mark.parametrize("subject", RIGHT, ids=lambda subject: subject.name)
-def test_what_is_right_in_the_catalogue_is_not_accused(subject):
+def test_what_is_right_in_the_catalogue_is_not_accused(subject: Subject) -> None:
     # Those whose output is numbers alone are repeated more often. Of all audits of all subjects together,
     # one is accused at 1 - 1e-9 with probability 2e-6 at most; at 95%, no more than would be by chance.
     repeats = REPEATS if subject.name.startswith(NUMBERS) else REPEATS // 10
@@ -80,7 +85,7 @@ def test_what_is_right_in_the_catalogue_is_not_accused(subject):
 
 
 @pytest.mark.slow
-def test_the_whole_catalogue_is_judged_as_is_known():
+def test_the_whole_catalogue_is_judged_as_is_known() -> None:
     done = campaign(processes=2)
     report = [
         f"{one.subject.name} at {float(one.epsilon)}: {one.verdict.words()}"
@@ -106,7 +111,7 @@ def test_the_whole_catalogue_is_judged_as_is_known():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("subject", [s for s in CATALOGUE if s.kind == "incorrect"], ids=lambda s: s.name)
-def test_each_mistake_is_found_time_and_again(subject):
+def test_each_mistake_is_found_time_and_again(subject: Subject) -> None:
     for epsilon in EPSILONS:
         for _ in range(2):
             verdict = subject.audit(Fraction(epsilon), trials=500_000, confidence=0.9999)

@@ -6,13 +6,14 @@ its mean or spread out of 7 standard errors about as rarely.
 
 import math
 from fractions import Fraction
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from dpsql.estimates import choose_measuring, from_top_k
-from dpsql.mechanisms import anchor, laplace, noisy_top_k
+from dpsql.estimates import Noise, choose_measuring, from_top_k
+from dpsql.mechanisms import Anchor, Laplace, anchor, laplace, noisy_top_k
 from dpsql.noise import SeededEntropy
 
 RUNS = 1_000
@@ -22,19 +23,29 @@ COUNTS = np.array([9_000, 70_000, 30_000, 50_000, 1_000, 20_000])
 @pytest.mark.parametrize("strategy", ["EACH", "ANCHOR"])
 @pytest.mark.parametrize("noise", ["exponential", "laplace", "geometric"])
 @pytest.mark.parametrize(("k", "lowest"), [(3, True), (6, False)])
-def test_releases_are_unbiased_and_covered(strategy, noise, lowest, k):
+def test_releases_are_unbiased_and_covered(
+    strategy: Literal["AUTO", "EACH", "ANCHOR"], noise: Noise, lowest: bool, k: int
+) -> None:
     entropy = SeededEntropy(1)
     plan = choose_measuring(k, Fraction(1, 2), noise=noise, strategy=strategy, domain_size=COUNTS.size)
     trials = np.broadcast_to(COUNTS, (RUNS, COUNTS.size)).copy()
     chosen = noisy_top_k(trials, k, plan.selection_epsilon, noise=noise, lowest=lowest, entropy=entropy)
     assert chosen.scale == plan.selection_scale
     true = COUNTS[chosen.index]
-    shared = {"scale": chosen.scale, "noise": noise, "resolution": chosen.resolution, "lowest": lowest}
+    shared: dict[str, Any] = {
+        "scale": chosen.scale,
+        "noise": noise,
+        "resolution": chosen.resolution,
+        "lowest": lowest,
+    }
     deviations, covered = np.zeros((RUNS, k)), np.zeros((RUNS, k), dtype=bool)
+    assert plan.measuring_scale is not None
+    measured: Laplace | Anchor
     if strategy == "EACH":
         measured = laplace(true.ravel(), plan.measuring_scale, entropy=entropy)
         values = measured.value.reshape(true.shape)
     for run in range(RUNS):
+        release: dict[str, Any]
         if strategy == "EACH":
             release = {"each": values[run]}
         else:

@@ -8,9 +8,11 @@ import math
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from dpsql.estimates import (
     ErrorModel,
+    Noise,
     blue,
     lower_bound_offset,
     offsets,
@@ -18,24 +20,28 @@ from dpsql.estimates import (
     threshold_gap_cdf,
     threshold_gap_offsets,
 )
+from dpsql.estimates.error_model import Strategy
 
 RUNS = 100_000
 SIGMAS = 7.0
 
 
-def draw(rng, noise, scale, shape):
+def draw(
+    rng: np.random.Generator, noise: str, scale: float, shape: int | tuple[int, ...]
+) -> NDArray[np.float64]:
     """Centred noise; geometric on whole counts."""
     if noise == "laplace":
         return rng.laplace(0, scale, shape)
     if noise == "geometric":
         r = math.exp(-1 / scale)
-        return rng.geometric(1 - r, shape) - 1 - r / (1 - r)
+        return np.asarray(rng.geometric(1 - r, shape) - 1 - r / (1 - r), dtype=np.float64)
     return rng.exponential(scale, shape) - scale
 
 
-def errors_of(rng, model, stretch=1.0):
+def errors_of(rng: np.random.Generator, model: ErrorModel, stretch: float = 1.0) -> NDArray[np.float64]:
     """Errors of the estimates over many runs for hits far above the threshold: float64[RUNS, k]."""
     k, unit, zero = model.k, np.eye(model.k), np.zeros(model.k)
+    assert model.threshold_scale is not None
     scales = model.scale if isinstance(model.scale, tuple) else (model.scale,) * k
     eta = np.stack([draw(rng, model.noise, stretch * s, RUNS) for s in scales], axis=1)
     y = eta - draw(rng, model.noise, stretch * model.threshold_scale, RUNS)[:, None]
@@ -43,11 +49,13 @@ def errors_of(rng, model, stretch=1.0):
     v = np.array([model.selection_variance(s) for s in distinct])[group]
     v0, a = model.reference_variance(), model.measuring_variance()
     if model.strategy == "EACH":
+        assert model.measuring_scale is not None
         each = rng.laplace(0, stretch * model.measuring_scale, (RUNS, k))
         from_y = np.array([blue(e, v, v0, each=zero, each_variance=a).value for e in unit])
         from_each = np.array([blue(zero, v, v0, each=e, each_variance=a).value for e in unit])
         return y @ from_y + each @ from_each
     if model.strategy == "ANCHOR":
+        assert model.measuring_scale is not None
         mean = rng.laplace(0, stretch * model.measuring_scale, RUNS) / k
         from_y = np.array([blue(e, v, v0, anchor_mean=0.0, anchor_variance=a).value for e in unit])
         from_mean = blue(zero, v, v0, anchor_mean=1.0, anchor_variance=a).value
@@ -58,7 +66,9 @@ def errors_of(rng, model, stretch=1.0):
 @pytest.mark.parametrize("noise", ["exponential", "laplace", "geometric"])
 @pytest.mark.parametrize(("strategy", "measuring"), [("NONE", None), ("EACH", 12.0), ("ANCHOR", 25.0)])
 @pytest.mark.parametrize(("scale", "k"), [(9.0, 1), (9.0, 6), ((8.0, 16.0, 8.0, 32.0), 4)])
-def test_intervals_cover_hits_far_above(noise, strategy, measuring, scale, k):
+def test_intervals_cover_hits_far_above(
+    noise: Noise, strategy: Strategy, measuring: float | None, scale: float | tuple[float, ...], k: int
+) -> None:
     """95 +- 0.5% of every item; false alarm below 1e-11 an item (7.2 standard errors)."""
     resolution = 0 if noise == "geometric" else None
     model = ErrorModel(noise, scale, k, strategy, measuring, 5.0, resolution)
@@ -81,7 +91,7 @@ def test_intervals_cover_hits_far_above(noise, strategy, measuring, scale, k):
 
 @pytest.mark.parametrize(("s1", "s0"), [(10.0, 4.0), (3.0, 9.0), (5.0, 5.0)])
 @pytest.mark.parametrize("noise", ["exponential", "laplace", "geometric"])
-def test_the_law_of_a_gap_over_a_threshold(noise, s1, s0):
+def test_the_law_of_a_gap_over_a_threshold(noise: Noise, s1: float, s0: float) -> None:
     """The largest distance of distribution functions, by the Dvoretzky-Kiefer-Wolfowitz bound, 1e-9."""
     rng = np.random.default_rng([2, int(s1), int(s0), len(noise)])
     near = math.sqrt(math.log(2 / 1e-9) / (2 * RUNS))
@@ -96,7 +106,7 @@ def test_the_law_of_a_gap_over_a_threshold(noise, s1, s0):
 
 @pytest.mark.parametrize("noise", ["exponential", "laplace"])
 @pytest.mark.parametrize("confidence", [0.8, 0.95, 0.99])
-def test_the_lower_bound_holds_at_its_level(noise, confidence):
+def test_the_lower_bound_holds_at_its_level(noise: Noise, confidence: float) -> None:
     """7 standard errors, 1e-9. The formula for Laplace noise under exponential noise covers too little."""
     rng, s1, s0 = np.random.default_rng([3, int(100 * confidence)]), 4.0, 9.0
     error = draw(rng, noise, s1, RUNS) - draw(rng, noise, s0, RUNS)
@@ -107,7 +117,7 @@ def test_the_lower_bound_holds_at_its_level(noise, confidence):
     assert (error <= 1.3 * bound).mean() > confidence + near / 2
 
 
-def test_a_count_at_the_threshold_is_covered_as_documented():
+def test_a_count_at_the_threshold_is_covered_as_documented() -> None:
     """94% among the runs where it passed."""
     rng = np.random.default_rng(4)
     error = draw(rng, "exponential", 10.0, RUNS) - draw(rng, "exponential", 4.0, RUNS)
@@ -117,7 +127,7 @@ def test_a_count_at_the_threshold_is_covered_as_documented():
 
 
 @pytest.mark.parametrize("noise", ["exponential", "laplace"])
-def test_sparse_vector_answers_rightly_beyond_its_error(noise):
+def test_sparse_vector_answers_rightly_beyond_its_error(noise: str) -> None:
     """At most 5% of the runs have any group on the wrong side by more; half as far would fail (1e-9)."""
     rng, s0, s1, n, branches, runs = np.random.default_rng(5), 4.0, 10.0, 50, 2, 20_000
     far = sparse_vector_error(s0, s1, n, branches=branches)

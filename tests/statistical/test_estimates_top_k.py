@@ -6,14 +6,19 @@ fixed; with other seeds a bound of z standard errors would be crossed with proba
 """
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
+from typing import Literal
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy import stats
 
 from dpsql.estimates import (
     ErrorModel,
+    MeasuringPlan,
+    Noise,
     blue,
     choose_measuring,
     distinguishable_gap,
@@ -27,29 +32,49 @@ RUNS = 100_000
 SIGMAS = 7.0
 
 
-def grid(scale):
+def grid(scale: float) -> int:
     return max(0, math.ceil(math.log2(1024 / scale)))
 
 
-def draw(rng, noise, scale, resolution, shape):
+def draw(
+    rng: np.random.Generator, noise: str, scale: float, resolution: int, shape: tuple[int, int]
+) -> NDArray[np.int64]:
     p = -math.expm1(-(2.0**-resolution) / scale)
     one_sided = rng.geometric(p, shape) - 1
     return one_sided - (rng.geometric(p, shape) - 1) if noise == "laplace" else one_sided
 
 
-def noisy_top_k(rng, counts, k, scale, noise, *, resolution, runs=RUNS):
+def noisy_top_k(
+    rng: np.random.Generator,
+    counts: NDArray[np.int64] | Sequence[int],
+    k: int,
+    scale: float,
+    noise: str,
+    *,
+    resolution: int,
+    runs: int = RUNS,
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Return indices and floored gaps of many runs at once."""
     counts = np.asarray(counts, dtype=np.int64) << resolution
     noisy = counts + draw(rng, noise, scale, resolution, (runs, counts.size))
     rank = rng.random(noisy.shape)
     order = np.argsort(-(noisy + rank), axis=1)[:, : k + 1]
-    noisy, rank = (np.take_along_axis(x, order, 1) for x in (noisy, rank))
+    noisy, rank = np.take_along_axis(noisy, order, 1), np.take_along_axis(rank, order, 1)
     gap = noisy[:, :-1] - noisy[:, 1:] - (rank[:, :-1] < rank[:, 1:])
     return order[:, :k], gap * 2.0**-resolution
 
 
-def estimate(rng, counts, plan, resolution, *, runs=RUNS, stretch=1.0):
+def estimate(
+    rng: np.random.Generator,
+    counts: NDArray[np.int64],
+    plan: MeasuringPlan,
+    resolution: int,
+    *,
+    runs: int = RUNS,
+    stretch: float = 1.0,
+) -> tuple[NDArray[np.float64], ErrorModel]:
     """Return errors of the estimates, float64[runs, k], and the model; noise drawn at `stretch` scales."""
+    assert plan.measuring_scale is not None
     scale, drawn = float(plan.selection_scale), float(plan.measuring_scale)
     index, gap = noisy_top_k(
         rng, counts, plan.k, stretch * scale, plan.noise, resolution=resolution, runs=runs
@@ -72,7 +97,7 @@ def estimate(rng, counts, plan, resolution, *, runs=RUNS, stretch=1.0):
     return y @ from_y + mean[:, None] - true, model
 
 
-def covered(errors, model, confidence=0.95):
+def covered(errors: NDArray[np.float64], model: ErrorModel, confidence: float = 0.95) -> NDArray[np.float64]:
     around = offsets(model, confidence)
     return ((errors <= around.low) & (-errors <= around.high)).mean(axis=0)
 
@@ -80,7 +105,9 @@ def covered(errors, model, confidence=0.95):
 @pytest.mark.parametrize("strategy", ["EACH", "ANCHOR"])
 @pytest.mark.parametrize("noise", ["exponential", "laplace"])
 @pytest.mark.parametrize(("k", "groups"), [(1, 3), (2, 4), (10, 12), (10, 10)])
-def test_intervals_cover_counts_far_apart(k, groups, strategy, noise):
+def test_intervals_cover_counts_far_apart(
+    k: int, groups: int, strategy: Literal["AUTO", "EACH", "ANCHOR"], noise: Noise
+) -> None:
     """95 +- 0.5% of every item; false alarm below 1e-11 an item (7.2 standard errors)."""
     rng = np.random.default_rng([1, k, groups, strategy == "EACH", noise == "laplace"])
     plan = choose_measuring(k, Fraction(1), noise=noise, strategy=strategy)
@@ -97,7 +124,7 @@ def test_intervals_cover_counts_far_apart(k, groups, strategy, noise):
 
 
 @pytest.mark.parametrize("confidence", [0.5, 0.8, 0.99])
-def test_intervals_cover_at_other_levels(confidence):
+def test_intervals_cover_at_other_levels(confidence: float) -> None:
     """False alarm below 1e-9 an item: 7 standard errors."""
     rng = np.random.default_rng([2, int(100 * confidence)])
     plan = choose_measuring(5, Fraction(1))
@@ -108,7 +135,9 @@ def test_intervals_cover_at_other_levels(confidence):
 
 @pytest.mark.parametrize(("k", "epsilon"), [(2, 1), (2, 8), (5, 2), (10, 10), (20, 5)])
 @pytest.mark.parametrize("strategy", ["EACH", "ANCHOR"])
-def test_intervals_cover_on_a_grid_of_whole_counts(k, epsilon, strategy):
+def test_intervals_cover_on_a_grid_of_whole_counts(
+    k: int, epsilon: int, strategy: Literal["AUTO", "EACH", "ANCHOR"]
+) -> None:
     """Geometric noise, also of scales near one count, where floors matter; 50,000 runs, 1e-9 an item."""
     rng = np.random.default_rng([3, k, epsilon])
     plan = choose_measuring(k, Fraction(epsilon), strategy=strategy, noise="geometric")
@@ -123,12 +152,13 @@ def test_intervals_cover_on_a_grid_of_whole_counts(k, epsilon, strategy):
     ("k", "each", "anchor"),
     [(2, 0.33, 0.50), (5, 0.53, 0.69), (10, 0.60, 0.76), (25, 0.64, 0.82), (50, 0.65, 0.84)],
 )
-def test_gaps_cut_the_squared_error(k, each, anchor):
+def test_gaps_cut_the_squared_error(k: int, each: float, anchor: float) -> None:
     """The table's reductions, rounded to percents, within 7 standard errors (false alarm below 1e-9)."""
     rng = np.random.default_rng([4, k])
     epsilon, runs = Fraction(1), 20_000
     baseline = float(2 * (k / (epsilon / 2)) ** 2)
-    for strategy, reduction in (("EACH", each), ("ANCHOR", anchor)):
+    cases: tuple[tuple[Literal["EACH", "ANCHOR"], float], ...] = (("EACH", each), ("ANCHOR", anchor))
+    for strategy, reduction in cases:
         plan = choose_measuring(k, epsilon, strategy=strategy)
         counts, resolution = np.arange(k + 1)[::-1] * 10_000, grid(float(plan.selection_scale))
         errors, _ = estimate(rng, counts, plan, resolution, runs=runs)
@@ -150,7 +180,9 @@ def test_gaps_cut_the_squared_error(k, each, anchor):
         ("laplace", "EACH", 0.97, 0.90),
     ],
 )
-def test_what_is_documented_about_ties_is_so(noise, strategy, everyone, first):
+def test_what_is_documented_about_ties_is_so(
+    noise: Noise, strategy: Literal["EACH", "ANCHOR"], everyone: float, first: float
+) -> None:
     """100 equal counts, k = 10: the numbers of the module's docstring, to the percent."""
     rng = np.random.default_rng([5, len(noise), len(strategy)])
     plan = choose_measuring(10, Fraction(1), noise=noise, strategy=strategy)
@@ -165,25 +197,25 @@ def test_what_is_documented_about_ties_is_so(noise, strategy, everyone, first):
     ("counts", "k"),
     [((50, 50), 1), ((50, 50, 50, 20), 2), ((50, 49, 48, 47, 40), 4), ((60, 50, 50, 50, 50, 50), 5)],
 )
-def test_p_values_hold_when_an_outsider_is_as_large(counts, k, noise):
+def test_p_values_hold_when_an_outsider_is_as_large(counts: tuple[int, ...], k: int, noise: Noise) -> None:
     """Among the runs where the null is true, p <= level at most as often; exact binomial bound of 1e-9."""
     rng = np.random.default_rng([6, len(counts), noise == "geometric"])
-    counts, scale = np.array(counts), 6.0
+    groups, scale = np.array(counts), 6.0
     resolution = 0 if noise == "geometric" else grid(scale)
-    index, gap = noisy_top_k(rng, counts, k, scale, noise, resolution=resolution)
+    index, gap = noisy_top_k(rng, groups, k, scale, noise, resolution=resolution)
     p = p_value(gap, scale, noise)
     for i in range(k):
-        inside = np.zeros((RUNS, counts.size), dtype=bool)
+        inside = np.zeros((RUNS, groups.size), dtype=bool)
         np.put_along_axis(inside, index[:, : i + 1], True, axis=1)
-        outsider = np.where(inside, -1, counts).max(axis=1)
-        null = outsider >= counts[index[:, i]]
+        outsider = np.where(inside, -1, groups).max(axis=1)
+        null = outsider >= groups[index[:, i]]
         runs = int(null.sum())
         assert runs > 1000
         for level in (0.01, 0.05, 0.3):
             assert (p[null, i] <= level).sum() <= stats.binom.isf(1e-9, runs, level)
 
 
-def test_p_values_are_exact_for_two_equal_counts_and_wrong_scales_show():
+def test_p_values_are_exact_for_two_equal_counts_and_wrong_scales_show() -> None:
     """Uniform under the null; at 0.7 of the scale too small, at 1.3 too large; 7 standard errors, 1e-9."""
     rng, scale = np.random.default_rng(7), 6.0
     _, gap = noisy_top_k(rng, [50, 50], 1, scale, "exponential", resolution=grid(scale))
@@ -194,7 +226,7 @@ def test_p_values_are_exact_for_two_equal_counts_and_wrong_scales_show():
         assert (p_value(gap, 1.3 * scale) <= level).mean() < level - near
 
 
-def test_the_p_value_would_be_wrong_under_laplace_noise():
+def test_the_p_value_would_be_wrong_under_laplace_noise() -> None:
     """Why it is refused: it would claim 5% about twice too often."""
     rng, scale = np.random.default_rng(8), 6.0
     _, gap = noisy_top_k(rng, [50, 50], 1, scale, "laplace", resolution=grid(scale))
@@ -202,7 +234,7 @@ def test_the_p_value_would_be_wrong_under_laplace_noise():
 
 
 @pytest.mark.parametrize("counts", [(50, 50), (50, 50, 50), (50, 48, 45, 10)])
-def test_p_values_of_the_exponential_mechanism_hold(counts):
+def test_p_values_of_the_exponential_mechanism_hold(counts: tuple[int, ...]) -> None:
     """Index and gap by inverse transform; exact binomial bounds of 1e-9."""
     rng, scale = np.random.default_rng([9, len(counts)]), 4.0
     weight = np.exp(np.array(counts) / scale)
@@ -225,7 +257,7 @@ def test_p_values_of_the_exponential_mechanism_hold(counts):
 
 
 @pytest.mark.parametrize("noise", ["exponential", "laplace"])
-def test_counts_a_distinguishable_gap_apart_are_ordered_rightly(noise):
+def test_counts_a_distinguishable_gap_apart_are_ordered_rightly(noise: Noise) -> None:
     """95% of the runs; 7 standard errors, 1e-9, plus half a count of rounding."""
     rng, scale = np.random.default_rng(10), 200.0
     apart = round(distinguishable_gap(noise, scale))

@@ -4,10 +4,13 @@ Fixed seeds; each test's false-alarm rate over seeds is 1e-9, and it must reject
 and the constants of monotone and general counts swapped.
 """
 
+from collections.abc import Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy.stats import binom, chi2
 
 from dpsql.estimates import exponential_mechanism_p_value
@@ -21,7 +24,7 @@ TRIALS = 60_000
 CELLS = 10
 
 
-def chi_square(seen, expected):
+def chi_square(seen: NDArray[np.int64], expected: NDArray[np.float64]) -> float:
     """p-value, cells with little expected in them put together."""
     thin = expected < 20
     seen = np.append(seen[~thin], seen[thin].sum())
@@ -32,12 +35,14 @@ def chi_square(seen, expected):
     return chi2.sf(((seen - expected)[keep] ** 2 / expected[keep]).sum(), keep.sum() - 1)
 
 
-def tail(own, others, x):
+def tail(
+    own: float | NDArray[np.float64], others: float | NDArray[np.float64], x: float | NDArray[np.float64]
+) -> float | NDArray[np.float64]:
     """P(chosen, gap in log-odds >= x)."""
     return own / (own + np.exp(x) * others)
 
 
-def expected(counts, scale, edges):
+def expected(counts: Sequence[int], scale: float, edges: NDArray[np.float64]) -> NDArray[np.float64]:
     """Probability of each (index, cell of the gap in counts), as the closed form has it."""
     weight = np.exp((np.array(counts) - max(counts)) / scale)
     others = np.array([np.delete(weight, i).sum() for i in range(len(weight))])
@@ -58,7 +63,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("counts", "epsilon", "options", "strength"), CASES)
-def test_law(counts, epsilon, options, strength):
+def test_law(counts: list[int], epsilon: int | str, options: dict[str, Any], strength: float) -> None:
     """Strength: what multiplies a count in the weight's exponent, by hand."""
     found = exponential(np.tile(counts, (TRIALS, 1)), epsilon, entropy=SeededEntropy(1), **options)
     signed = [-q for q in counts] if options.get("lowest") else counts
@@ -74,7 +79,7 @@ def test_law(counts, epsilon, options, strength):
 
 
 @pytest.mark.parametrize("anchor", [0, 2, 5, 10, 16])
-def test_the_gap_does_not_depend_on_the_anchor(anchor):
+def test_the_gap_does_not_depend_on_the_anchor(anchor: int) -> None:
     """Location 4.9 in log-odds, half a unit a grid step: anchors at 0, before, near and past it."""
     rate, distance = Fraction(1, 2), np.array([12, 0, 15, 13])
     lowered = distance.copy()
@@ -90,7 +95,7 @@ def test_the_gap_does_not_depend_on_the_anchor(anchor):
         assert (chi_square(seen, -np.diff(above) * len(steps)) > ALARM) == true
 
 
-def test_many_groups():
+def test_many_groups() -> None:
     """Thousands of groups in many layers, and a far tail of small ones that together weigh much."""
     rng = np.random.default_rng(0)
     counts = np.concatenate([rng.integers(0, 40, 3000), [45, 45, 50]])
@@ -109,7 +114,7 @@ def test_many_groups():
 
 
 @pytest.mark.slow
-def test_a_million_groups_one_at_a_time():
+def test_a_million_groups_one_at_a_time() -> None:
     """Single runs on large inputs: the largest groups hold half of the mass, the flat rest the other."""
     counts = np.zeros(10**6, dtype=np.int64)
     counts[:10] = 14
@@ -123,14 +128,14 @@ def test_a_million_groups_one_at_a_time():
 class TestPValue:
     """2/(1 + e^(gap/scale)), if the chosen group is not the largest."""
 
-    def exceeds(self, p):
+    def exceeds(self, p: NDArray[np.float64]) -> bool:
         """Whether p-values fall below some level too often to be chance."""
         levels = np.array([0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 0.9])
         hits = np.array([(p <= level).sum() for level in levels])
         return bool((binom.sf(hits - 1, len(p), levels) < ALARM / len(levels)).any())
 
     @pytest.mark.parametrize("counts", [[0, 0], [3, 0, 1], [2, 2, 2, 0], [0, 1] * 20])
-    def test_valid(self, counts):
+    def test_valid(self, counts: list[int]) -> None:
         found = exponential(np.tile(counts, (TRIALS, 1)), 1, entropy=SeededEntropy(11))
         index, gap = found.index[:, 0], found.gap[:, 0]
         largest = np.array([max(np.delete(counts, i)) for i in range(len(counts))])
@@ -138,7 +143,7 @@ class TestPValue:
         assert null.sum() > 5000
         assert not self.exceeds(exponential_mechanism_p_value(gap[null], found.scale))
 
-    def test_exact_for_two_equal_groups(self):
+    def test_exact_for_two_equal_groups(self) -> None:
         found = exponential(np.tile([4, 4], (TRIALS, 1)), 1, entropy=SeededEntropy(12))
         for factor in (0.7, 1, 1.3):
             p = exponential_mechanism_p_value(found.gap[:, 0], found.scale * Fraction(str(factor)))

@@ -5,9 +5,10 @@ Fixed seeds; false-alarm rate over seeds 1e-9 each, and 0.7 and 1.3 of each scal
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy.stats import chi2, chi2_contingency
 
-from dpsql.mechanisms import GuessAndCheck
+from dpsql.mechanisms import GuessAndCheck, Noise
 from dpsql.noise import SeededEntropy
 
 ALARM = 1e-9
@@ -16,7 +17,7 @@ TOLERANCE, GUESS, COUNTS = 9, 3, (10, -8)
 """Off by 7 and by 11, with noise of 5 to 10."""
 
 
-def runs(noise):
+def runs(noise: Noise) -> tuple[GuessAndCheck, NDArray[np.float64]]:
     """Two checks of each run, one miss to spend: hit or not, gap, error of the answer."""
     entropy, rows = SeededEntropy(1), []
     for _ in range(RUNS):
@@ -24,6 +25,7 @@ def runs(noise):
         for which, count in enumerate(COUNTS):
             said = oracle.check(count, GUESS)
             if not said.hit:
+                assert said.gap is not None
                 rows.append((which, float(said.gap), float(said.value) - count))
                 break
         else:
@@ -31,13 +33,15 @@ def runs(noise):
     return oracle, np.array(rows)
 
 
-def ideal(oracle, noise, factors, seed=2):
+def ideal(
+    oracle: GuessAndCheck, noise: str, factors: tuple[float, ...], seed: int = 2
+) -> NDArray[np.float64]:
     """The same with inexact noise, its scales multiplied by the factors."""
     rng, size = np.random.default_rng(seed), 200_000
     scales = [float(s) for s in (oracle.threshold_scale, oracle.scale, oracle.answer_scale)]
     scales = [s * f for s, f in zip(scales, factors, strict=True)]
 
-    def centred(scale):
+    def centred(scale: float) -> NDArray[np.float64]:
         if noise == "laplace":
             return rng.laplace(0, scale, size)
         if noise == "geometric":
@@ -54,7 +58,7 @@ def ideal(oracle, noise, factors, seed=2):
     return np.stack([which, gap, np.where(which == 2, 0, answer)], axis=1)
 
 
-def same_law(first, second, column):
+def same_law(first: NDArray[np.float64], second: NDArray[np.float64], column: int) -> np.bool:
     """Two-sample chi-square on which check missed and, in cells, what was said then."""
     edges = np.quantile(second[:, column], np.arange(1, 12) / 12) + 1e-3
     both = [12 * x[:, 0].astype(int) + np.searchsorted(edges, x[:, column]) for x in (first, second)]
@@ -65,7 +69,7 @@ def same_law(first, second, column):
 
 
 @pytest.mark.parametrize("noise", ["exponential", "laplace", "geometric"])
-def test_law(noise):
+def test_law(noise: Noise) -> None:
     oracle, seen = runs(noise)
     assert same_law(seen, ideal(oracle, noise, (1, 1, 1)), 1)
     assert same_law(seen, ideal(oracle, noise, (1, 1, 1)), 2)
@@ -76,7 +80,7 @@ def test_law(noise):
     assert not same_law(seen, ideal(oracle, noise, (1, 0.5, 1)), 1)
 
 
-def test_each_check_has_noise_of_its_own():
+def test_each_check_has_noise_of_its_own() -> None:
     """Two checks of one run, given its threshold: independent. One count asked again is a new draw."""
     entropy, table = SeededEntropy(5), np.zeros((2, 2))
     for _ in range(3000):

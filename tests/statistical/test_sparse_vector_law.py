@@ -4,21 +4,25 @@ Fixed seeds; each test's false-alarm rate over seeds is 1e-9, and it must reject
 times the scale.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy.stats import chi2_contingency
 
-from dpsql.mechanisms import adaptive_sparse_vector, hybrid_sparse_vector, hybrid_top_k
+from dpsql.mechanisms import Noise, adaptive_sparse_vector, hybrid_sparse_vector, hybrid_top_k
 from dpsql.mechanisms.sparse_vector import sparse_vector_runs
 from dpsql.noise import SeededEntropy
 from dpsql.order import in_public_order
+from tests.narrow import present
 
 ALARM = 1e-9
 TRIALS = 40_000
 FACTORS = (0.7, 1.0, 1.3)
 
 
-def same_law(first, second):
+def same_law(first: NDArray[np.int64], second: NDArray[np.int64]) -> float:
     """p-value of a two-sample chi-square on rows of small integers."""
     both = np.vstack([first, second])
     _, code = np.unique(both, axis=0, return_inverse=True)
@@ -31,7 +35,9 @@ def same_law(first, second):
     return chi2_contingency(table[:, table.sum(axis=0) > 0], correction=False).pvalue
 
 
-def drawn(rng, noise, scale, shape):
+def drawn(
+    rng: np.random.Generator, noise: str, scale: float, shape: int | tuple[int, int]
+) -> tuple[NDArray[np.float64], float]:
     """Centred noise of a law, its standard deviation, from numpy."""
     if noise == "laplace":
         return rng.laplace(0, scale, shape), np.sqrt(2) * scale
@@ -41,7 +47,19 @@ def drawn(rng, noise, scale, shape):
     return rng.exponential(scale, shape) - scale, scale
 
 
-def printed(counts, threshold, k, epsilon, theta, *, noise, branches, margin, factor, rng):
+def printed(
+    counts: Sequence[int],
+    threshold: int,
+    k: int,
+    epsilon: int,
+    theta: float,
+    *,
+    noise: str,
+    branches: int,
+    margin: int,
+    factor: float,
+    rng: np.random.Generator,
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Dissertation, Algorithm 16, over trials: branch tag (-1 below, -2 stopped) and gap of each group."""
     base = (1 - theta) * epsilon / k
     noisy_threshold = threshold + drawn(rng, noise, factor / (theta * epsilon), TRIALS)[0]
@@ -60,7 +78,7 @@ def printed(counts, threshold, k, epsilon, theta, *, noise, branches, margin, fa
     return tags, gaps
 
 
-def cells(tags, gaps, width):
+def cells(tags: NDArray[np.int64], gaps: NDArray[np.float64], width: int) -> NDArray[np.int64]:
     """Tags, and gaps in at most four cells."""
     hit = tags >= 0
     return np.hstack(
@@ -70,7 +88,7 @@ def cells(tags, gaps, width):
 
 @pytest.mark.parametrize("branches", [1, 2, 3])
 @pytest.mark.parametrize("noise", ["exponential", "laplace", "geometric"])
-def test_adaptive_sparse_vector(noise, branches):
+def test_adaptive_sparse_vector(noise: Noise, branches: int) -> None:
     counts, threshold, k, epsilon, theta = [6, 16, 7], 8, 2, 1, 0.4
     runs = sparse_vector_runs(
         in_public_order(np.tile(counts, (TRIALS, 1))),
@@ -106,7 +124,7 @@ def test_adaptive_sparse_vector(noise, branches):
     assert np.allclose([float(charge) for charge in runs.epsilon[:500]], spent)
 
 
-def test_one_run_has_the_law_of_many():
+def test_one_run_has_the_law_of_many() -> None:
     counts, entropy, rows = [6, 16, 7], SeededEntropy(3), []
     for _ in range(6000):
         found = adaptive_sparse_vector(
@@ -133,14 +151,15 @@ def test_one_run_has_the_law_of_many():
 
 
 @pytest.mark.parametrize("noise", ["exponential", "laplace"])
-def test_hybrid_top_k(noise):
+def test_hybrid_top_k(noise: Noise) -> None:
     """Algorithm 19: the order up to the threshold, and the last gap."""
     counts, threshold, k, entropy = np.array([6, 16, 9]), 8, 2, SeededEntropy(5)
 
-    def row(index, gap, reached, rest):
+    def row(index: Sequence[int], gap: Sequence[float], reached: bool, rest: float | None) -> list[int]:
         padded = [*index, *[-1] * (k - len(index))]
         # The threshold's own gap where it was reached, else the last group's.
-        return [*padded, int(reached), min(int((rest if reached else gap[-1]) // 2), 5)]
+        ahead = present(rest) if reached else gap[-1]
+        return [*padded, int(reached), min(int(ahead // 2), 5)]
 
     rows = []
     for _ in range(6000):
@@ -160,11 +179,11 @@ def test_hybrid_top_k(noise):
 
 
 @pytest.mark.parametrize("noise", ["exponential", "laplace"])
-def test_hybrid_sparse_vector(noise):
+def test_hybrid_sparse_vector(noise: Noise) -> None:
     """Algorithm 20: the order of those above, and the first gap."""
     counts, threshold, k, entropy = np.array([8, 20, 11]), 9, 2, SeededEntropy(7)
 
-    def row(index, gap):
+    def row(index: Sequence[int], gap: Sequence[float]) -> list[int]:
         return [*index, *[-1] * (k - len(index)), min(int(gap[0] // 3), 5) if len(gap) else 0]
 
     rows = []

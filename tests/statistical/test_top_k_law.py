@@ -4,13 +4,16 @@ Fixed seeds; each test's false-alarm rate over seeds is 1e-9, and it must reject
 times the scale and every other rule for ties.
 """
 
+from collections.abc import Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy.stats import chi2, chi2_contingency
 
-from dpsql.mechanisms import anchor, laplace, noisy_top_k
+from dpsql.mechanisms import TopK, anchor, laplace, noisy_top_k
 from dpsql.mechanisms.top_k import select
 from dpsql.noise import SeededEntropy, geometric
 
@@ -19,7 +22,9 @@ TRIALS = 60_000
 COUNTS = np.array([3, 5, 5, 4])
 
 
-def ideal(k, scale, step, *, noise="exponential", seed=1):
+def ideal(
+    k: int, scale: Fraction, step: Fraction, *, noise: str = "exponential", seed: int = 1
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Index and gap, in grid steps, of continuous noise: gaps floored to the grid at the very end."""
     rng = np.random.default_rng(seed)
     shape = (2 * TRIALS, len(COUNTS))
@@ -34,10 +39,14 @@ def ideal(k, scale, step, *, noise="exponential", seed=1):
     return order[:, :k], np.floor((ordered[:, :-1] - ordered[:, 1:]) / float(step))[:, :k].astype(np.int64)
 
 
-def same_law(first, second, widths):
+def same_law(
+    first: tuple[NDArray[np.int64], NDArray[np.int64]],
+    second: tuple[NDArray[np.int64], NDArray[np.int64]],
+    widths: Sequence[int],
+) -> float:
     """p-value of a two-sample chi-square on (index, gap cut into cells of the given widths)."""
 
-    def code(sample):
+    def code(sample: tuple[NDArray[np.int64], NDArray[np.int64]]) -> NDArray[np.int64]:
         index, gap = sample
         cells = np.minimum(gap // np.array(widths), 6)
         return np.hstack([index, cells]) @ (7 ** np.arange(index.shape[1] + gap.shape[1]))
@@ -54,7 +63,9 @@ def same_law(first, second, widths):
     return chi2_contingency(table[:, table.sum(axis=0) > 0], correction=False).pvalue
 
 
-def released(k, epsilon, options, seed=2):
+def released(
+    k: int, epsilon: int, options: dict[str, Any], seed: int = 2
+) -> tuple[TopK, tuple[NDArray[np.int64], NDArray[np.int64]]]:
     found = noisy_top_k(np.tile(COUNTS, (TRIALS, 1)), k, epsilon, entropy=SeededEntropy(seed), **options)
     return found, (found.index, np.round(found.gap * 2**found.resolution).astype(np.int64))
 
@@ -70,7 +81,7 @@ def released(k, epsilon, options, seed=2):
     ],
 )
 @pytest.mark.parametrize("k", [1, 2])
-def test_law(k, options):
+def test_law(k: int, options: dict[str, Any]) -> None:
     found, sample = released(k, 1, options)
     step = Fraction(1, 2**found.resolution)
     noise = options.get("noise", "exponential")
@@ -82,7 +93,7 @@ def test_law(k, options):
 
 
 @pytest.mark.parametrize("rule", ["fixed", "plain gap", "random"])
-def test_other_rules_for_ties_are_rejected(rule):
+def test_other_rules_for_ties_are_rejected(rule: str) -> None:
     """Whole-count noise, where a third of the outputs involve a tie."""
     entropy = SeededEntropy(3)
     values = COUNTS + geometric(Fraction(1), (TRIALS, 4), entropy=entropy)
@@ -96,14 +107,14 @@ def test_other_rules_for_ties_are_rejected(rule):
     assert accepted == (rule == "random")
 
 
-def test_two_groups_in_closed_form():
+def test_two_groups_in_closed_form() -> None:
     """One group more: the gap of two is a floored Laplace variable, so both tails are known."""
     counts, scale = np.array([2, 0]), 1.0
     found = noisy_top_k(np.tile(counts, (TRIALS, 1)), 1, 1, noise="geometric", entropy=SeededEntropy(4))
     signed = np.where(found.index[:, 0] == 0, found.gap[:, 0], -1 - found.gap[:, 0])
     edges = np.arange(-4, 8)
 
-    def below(x):
+    def below(x: NDArray[np.floating]) -> NDArray[np.float64]:
         return np.where(x < 0, 0.5 * np.exp(-np.abs(x) / scale), 1 - 0.5 * np.exp(-np.abs(x) / scale))
 
     expected = np.diff(np.concatenate([[0], below(edges - 2.0), [1]])) * TRIALS
@@ -113,7 +124,7 @@ def test_two_groups_in_closed_form():
     assert chi2.sf(((seen - wrong) ** 2 / wrong).sum(), len(expected) - 1) < ALARM
 
 
-def test_one_run_has_the_law_of_a_batch():
+def test_one_run_has_the_law_of_a_batch() -> None:
     """A single run ranks only its contenders; so do these runs."""
     entropy = SeededEntropy(5)
     runs = [noisy_top_k(COUNTS, 1, 1, noise="geometric", entropy=entropy) for _ in range(10_000)]
@@ -122,7 +133,7 @@ def test_one_run_has_the_law_of_a_batch():
     assert same_law((index, gap), ideal(1, Fraction(13, 10), Fraction(1)), [1]) < ALARM
 
 
-def test_measured_counts():
+def test_measured_counts() -> None:
     """|noise| over its scale is exponential: 64 cells of equal mass; so is the anchor's."""
     draws = laplace(np.full(TRIALS, 100), 20, entropy=SeededEntropy(6)).value - 100
     entropy = SeededEntropy(7)

@@ -4,28 +4,32 @@ Fixed seeds; each test's false-alarm rate over seeds is at most 1e-9, and it mus
 and 1.3 times the scale, noise left out, `>` for `>=`, and a delta off by a factor.
 """
 
+from collections.abc import Sequence
 from fractions import Fraction
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy.stats import binomtest, chi2, chi2_contingency
 
 from dpsql.mechanisms import first_stable, limited_domain, stable_answers, top_stable
 from dpsql.mechanisms.largest_groups import largest_groups
-from dpsql.mechanisms.limited_domain import limited_domain_plan
+from dpsql.mechanisms.limited_domain import Plan, limited_domain_plan
 from dpsql.mechanisms.limited_domain import runs as limited_runs
-from dpsql.mechanisms.stable import stable_tests
+from dpsql.mechanisms.stable import StabilityTests, StableNoise, stable_tests
 from dpsql.mechanisms.top_stable import runs as stable_runs
 from dpsql.noise import SeededEntropy
 from dpsql.order import in_public_order
+from tests.narrow import present
 
 ALARM = 1e-9
 TRIALS = 60_000
 CELLS = 6
 
 
-def chi_square(seen, expected):
+def chi_square(seen: NDArray[np.int64], expected: NDArray[np.float64]) -> float:
     """p-value of counts against expected ones; thin cells are put together."""
     thin = expected < 50
     if thin.any():
@@ -37,7 +41,16 @@ def chi_square(seen, expected):
 # Top Stable: the law in closed form, summed over the threshold's noise.
 
 
-def pass_law(distances, cutoff, scales, width, *, laplace=False, quiet=False, strict=False):
+def pass_law(
+    distances: NDArray[np.int64] | Sequence[int],
+    cutoff: int,
+    scales: Sequence[float],
+    width: int,
+    *,
+    laplace: bool = False,
+    quiet: bool = False,
+    strict: bool = False,
+) -> NDArray[np.float64]:
     """P(no test passes), then for each test P(it is the first and its gap is in cell g of `width`)."""
     ratios = [np.exp(-1 / scale) for scale in scales]
     reach = int(30 * max(scales))
@@ -46,7 +59,7 @@ def pass_law(distances, cutoff, scales, width, *, laplace=False, quiet=False, st
     if quiet:
         mass = (steps == 0).astype(float)
 
-    def at_least(m):
+    def at_least(m: NDArray[np.int64]) -> NDArray[np.float64]:
         r = ratios[1]
         if not laplace:
             return r ** np.maximum(m, 0)
@@ -65,7 +78,7 @@ COUNTS = [14, 12, 7, 7, 0]
 DISTANCES = [6, 0, 4, 1]  # of the 4, 3, 2 and 1 largest
 
 
-def released(plan, width, seed, trials=TRIALS):
+def released(plan: StabilityTests, width: int, seed: int, trials: int = TRIALS) -> NDArray[np.int64]:
     stable, steps = stable_runs(np.array(COUNTS), Fraction(1), plan, trials, SeededEntropy(seed))
     code = np.where(
         stable > 0, 1 + (len(DISTANCES) - stable) * CELLS + np.minimum(steps // width, CELLS - 1), 0
@@ -75,7 +88,7 @@ def released(plan, width, seed, trials=TRIALS):
 
 @pytest.mark.parametrize("resolution", [0, 4])
 @pytest.mark.parametrize("noise", ["one-sided", "laplace"])
-def test_top_stable(noise, resolution):
+def test_top_stable(noise: StableNoise, resolution: int) -> None:
     plan = stable_tests(4, 1, "1/4", share="1/2", noise=noise, sensitivity=1, resolution=resolution)
     scales = [float(scale) * 2**resolution for scale in (plan.threshold_scale, plan.scale)]
     distances = np.array(DISTANCES) * 2**resolution
@@ -83,7 +96,7 @@ def test_top_stable(noise, resolution):
     seen = released(plan, width, 1)
     laplace = noise == "laplace"
 
-    def accepted(factors=(1, 1), cutoff=plan.cutoff, **options):
+    def accepted(factors: tuple[float, float] = (1, 1), cutoff: int = plan.cutoff, **options: Any) -> bool:
         wrong = [scale * factor for scale, factor in zip(scales, factors, strict=True)]
         law = pass_law(distances, cutoff, wrong, width, laplace=laplace, **options)
         return chi_square(seen, law * TRIALS) > ALARM
@@ -100,7 +113,7 @@ def test_top_stable(noise, resolution):
 
 
 @pytest.mark.parametrize("noise", ["one-sided", "laplace"])
-def test_the_chance_at_distance_0_is_delta(noise):
+def test_the_chance_at_distance_0_is_delta(noise: StableNoise) -> None:
     """One test at distance 0 passes with probability delta, by the grid's rounding a little less."""
     plan = stable_tests(1, 1, "1/20", share=None, noise=noise, sensitivity=1, resolution=None)
     stable, _ = stable_runs(np.array([5, 4]), Fraction(1), plan, TRIALS, SeededEntropy(2))
@@ -110,17 +123,23 @@ def test_the_chance_at_distance_0_is_delta(noise):
         assert binomtest(passed, TRIALS, 0.05 * factor).pvalue < ALARM
 
 
-def test_a_single_run_has_the_law_of_many():
+def test_a_single_run_has_the_law_of_many() -> None:
     """The functions themselves, call by call: what was found, and its gap."""
     entropy, calls = SeededEntropy(3), 8000
     plan = stable_tests(4, 1, "1/4", share="1/4", noise="one-sided", sensitivity=1, resolution=0)
     scales = [float(plan.threshold_scale), float(plan.scale)]
-    options = {"share": "1/4", "resolution": 0, "entropy": entropy}
+    options: dict[str, Any] = {"share": "1/4", "resolution": 0, "entropy": entropy}
     sets = [top_stable(COUNTS, 4, 1, "1/4", **options) for _ in range(calls)]
     firsts = [first_stable(in_public_order(DISTANCES), 1, "1/4", **options) for _ in range(calls)]
     codes = (
-        [1 + (4 - s.stable) * CELLS + min(int(s.gap // 2), CELLS - 1) if s.stable else 0 for s in sets],
-        [0 if f.query is None else 1 + f.query * CELLS + min(int(f.gap // 2), CELLS - 1) for f in firsts],
+        [
+            1 + (4 - s.stable) * CELLS + min(int(present(s.gap) // 2), CELLS - 1) if s.stable else 0
+            for s in sets
+        ],
+        [
+            0 if f.query is None else 1 + f.query * CELLS + min(int(present(f.gap) // 2), CELLS - 1)
+            for f in firsts
+        ],
     )
     for code in codes:
         seen = np.bincount(code, minlength=1 + CELLS * 4)
@@ -130,21 +149,21 @@ def test_a_single_run_has_the_law_of_many():
             assert (chi_square(seen, law * calls) > ALARM) == (factors == (1, 1))
 
 
-def test_gap_and_threshold_estimate_the_lead():
+def test_gap_and_threshold_estimate_the_lead() -> None:
     """Unbiased where passing is certain."""
     for noise in ("one-sided", "laplace"):
-        options = {"noise": noise, "sensitivity": 3, "entropy": SeededEntropy(4)}
+        options: dict[str, Any] = {"noise": noise, "sensitivity": 3, "entropy": SeededEntropy(4)}
         leads = []
         for _ in range(3000):
             found = top_stable([4000, 1000], 1, 1, "1e-6", **options)
-            leads.append(found.gap + float(found.threshold))
+            leads.append(present(found.gap) + float(found.threshold))
         variance = float(found.threshold_scale**2 + found.scale**2) * (2 if noise == "laplace" else 1)
         # 6.5 deviations of the mean.
         assert abs(np.mean(leads) - 3000) < 6.5 * np.sqrt(variance / 3000)
         assert abs(np.std(leads) / np.sqrt(variance) - 1) < 0.2
 
 
-def test_stable_answers():
+def test_stable_answers() -> None:
     """The stream: how many failed before it stopped, against the law by numpy."""
     entropy, calls, k = SeededEntropy(5), 5000, 2
     distances = np.array([6, 30, 12, 20])
@@ -154,21 +173,22 @@ def test_stable_answers():
     ]
     seen = np.bincount([16 * a.asked + (1 << a.index).sum() for a in answers], minlength=96)
     plan = stable_tests(4, 1, "1/4", share="1/2", noise="laplace", sensitivity=1, resolution=0, paid=k)
-    assert (answers[0].scale, answers[0].threshold_scale) == (plan.scale, plan.threshold_scale) == (8, 2)
+    assert (answers[0].scale, answers[0].threshold_scale) == (plan.scale, plan.threshold_scale)
+    assert (plan.scale, plan.threshold_scale) == (Fraction(8), Fraction(2))
     rng = np.random.default_rng(6)
 
-    def drawn(scale, shape):
+    def drawn(scale: float, shape: tuple[int, int]) -> NDArray[np.int64]:
         p = -np.expm1(-1 / scale)
         return rng.geometric(p, shape) - rng.geometric(p, shape)
 
-    def law(threshold_scale, scale, cutoff, trials=400_000):
+    def law(threshold_scale: float, scale: float, cutoff: int, trials: int = 400_000) -> NDArray[np.int64]:
         passed = distances + drawn(scale, (trials, 4)) >= cutoff + drawn(threshold_scale, (trials, 1))
-        asked = np.cumsum(~passed, axis=1) - ~passed < k
+        asked = np.cumsum(~passed, axis=1, dtype=np.int64) - ~passed < k
         code = 16 * asked.sum(axis=1) + ((passed & asked) << np.arange(4)).sum(axis=1)
         return np.bincount(code, minlength=96)
 
-    def accepted(*arguments):
-        table = np.array([seen, law(*arguments)])
+    def accepted(threshold_scale: float, scale: float, cutoff: int) -> bool:
+        table = np.array([seen, law(threshold_scale, scale, cutoff)])
         thin = table.sum(axis=0) < 200
         table = np.hstack([table[:, ~thin], table[:, thin].sum(axis=1, keepdims=True)])
         return chi2_contingency(table[:, table.sum(axis=0) > 0], correction=False).pvalue > ALARM
@@ -187,7 +207,15 @@ def test_stable_answers():
 GROUPS = [40, 38, 38, 30, 21, 20, 9]
 
 
-def ideal(plan, k, *, factor=1.0, cutoff_factor=1.0, clearance=None, seed=7):
+def ideal(
+    plan: Plan,
+    k: int,
+    *,
+    factor: float = 1.0,
+    cutoff_factor: float = 1.0,
+    clearance: float | None = None,
+    seed: int = 7,
+) -> NDArray[np.int64]:
     """Who is released, how it ended, and the first gap in steps."""
     rng = np.random.default_rng(seed)
     shape, step, n = (2 * TRIALS, plan.candidates), 2.0**-plan.bits, plan.candidates
@@ -204,7 +232,12 @@ def ideal(plan, k, *, factor=1.0, cutoff_factor=1.0, clearance=None, seed=7):
     return coded(order[:, :k], gap[:, 0], (np.cumsum(order[:, :k] >= real, axis=1) == 0).sum(axis=1), plan)
 
 
-def coded(index, gap, released, plan):
+def coded(
+    index: NDArray[np.int64],
+    gap: NDArray[np.float64] | NDArray[np.int64],
+    released: NDArray[np.int64],
+    plan: Plan,
+) -> NDArray[np.int64]:
     width = max(1, int(plan.scale * 2**plan.bits / 3))
     code = released + 4 * np.minimum(gap // width, CELLS).astype(np.int64)
     for place in range(index.shape[1]):
@@ -214,7 +247,7 @@ def coded(index, gap, released, plan):
     return np.where(released > 0, code, -1)
 
 
-def same_law(first, second):
+def same_law(first: NDArray[np.int64], second: NDArray[np.int64]) -> bool:
     names, codes = np.unique(np.concatenate([first, second]), return_inverse=True)
     parts = (codes[: len(first)], codes[len(first) :])
     table = np.array([np.bincount(part, minlength=len(names)) for part in parts])
@@ -224,7 +257,7 @@ def same_law(first, second):
 
 
 @pytest.mark.parametrize(("candidates", "resolution"), [(4, 0), (4, None), (6, None), (9, 0), (9, None)])
-def test_limited_domain(candidates, resolution):
+def test_limited_domain(candidates: int, resolution: int | None) -> None:
     plan = limited_domain_plan(2, "1/4", "1/5", candidates=candidates, resolution=resolution)
     position, kept = largest_groups(GROUPS, candidates)
     index, gap, count = limited_runs(kept, len(position), plan, TRIALS, SeededEntropy(8))
@@ -239,7 +272,7 @@ def test_limited_domain(candidates, resolution):
 
 
 @pytest.mark.parametrize("c", [1, 3])
-def test_the_chance_of_a_group_that_may_be_missing_is_delta(c):
+def test_the_chance_of_a_group_that_may_be_missing_is_delta(c: int) -> None:
     """One candidate, c above the largest left out: released with probability delta."""
     plan = limited_domain_plan(1, 1, "1/20", candidates=1, sensitivity=c)
     _, _, released_ = limited_runs(np.array([10 + c, 10]), 1, plan, TRIALS, SeededEntropy(9))
@@ -249,7 +282,7 @@ def test_the_chance_of_a_group_that_may_be_missing_is_delta(c):
         assert binomtest(passed, TRIALS, 0.05 * factor).pvalue < ALARM
 
 
-def test_a_single_limited_domain_has_the_law_of_many():
+def test_a_single_limited_domain_has_the_law_of_many() -> None:
     entropy = SeededEntropy(10)
     plan = limited_domain_plan(2, "1/4", "1/5", candidates=6, resolution=0)
     found = [
@@ -272,7 +305,7 @@ def test_a_single_limited_domain_has_the_law_of_many():
         assert not same_law(sample, ideal(plan, 2, factor=factor))
 
 
-def test_free_p_values_are_valid():
+def test_free_p_values_are_valid() -> None:
     """All candidates alike: exp(-gap/scale) of the last group released is at most uniform."""
     plan = limited_domain_plan(3, 1, "1/2", candidates=30)
     kept = np.array([500] * 30 + [0])

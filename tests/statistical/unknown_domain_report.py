@@ -23,24 +23,26 @@ from pathlib import Path
 import numpy as np
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from dpsql.mechanisms.largest_groups import largest_groups
 from dpsql.mechanisms.limited_domain import limited_domain_plan
 from dpsql.mechanisms.limited_domain import runs as limited_runs
-from dpsql.mechanisms.stable import stable_tests
+from dpsql.mechanisms.stable import StableNoise, stable_tests
 from dpsql.mechanisms.top_stable import runs as stable_runs
-from dpsql.noise import SeededEntropy
+from dpsql.noise import Entropy, SeededEntropy
+from dpsql.privacy import Number
 
 EPSILONS = ("0.4", "0.8", "1.0")
 KS = (3, 10, 50)
 COLUMNS = ("printed", "laplace", "one-sided", "limited", "auto")
 
 
-def lemma(bar_chance, threshold_epsilon, epsilon):
+def lemma(bar_chance: float, threshold_epsilon: float, epsilon: float) -> float:
     """The paper's threshold, ln(1/x)/(epsilon/2), for the largest x that Lemma 3.1 allows."""
     ratio = 2 * threshold_epsilon / epsilon
 
-    def tail(x):
+    def tail(x: float) -> float:
         return (2 * x**ratio + x - ratio * (x**ratio + 2 * x)) / (4 * (1 - ratio))
 
     low, high = 1e-300, 1.0
@@ -50,7 +52,17 @@ def lemma(bar_chance, threshold_epsilon, epsilon):
     return math.log(1 / low) / (epsilon / 2)
 
 
-def stable_share(counts, k, epsilon, delta, noise, trials, entropy, *, as_printed=False):
+def stable_share(
+    counts: NDArray[np.int64],
+    k: int,
+    epsilon: Number,
+    delta: Number,
+    noise: StableNoise,
+    trials: int,
+    entropy: Entropy,
+    *,
+    as_printed: bool = False,
+) -> float:
     plan = stable_tests(k, epsilon, delta, share=None, noise=noise, sensitivity=1, resolution=None)
     if as_printed:
         cutoff = lemma(float(delta) / k, float(plan.threshold_epsilon), float(plan.epsilon))
@@ -60,14 +72,16 @@ def stable_share(counts, k, epsilon, delta, noise, trials, entropy, *, as_printe
     return np.minimum(stable, len(position)).mean() / k
 
 
-def limited_share(counts, k, epsilon, delta, trials, entropy):
+def limited_share(
+    counts: NDArray[np.int64], k: int, epsilon: Number, delta: Number, trials: int, entropy: Entropy
+) -> float:
     plan = limited_domain_plan(k, epsilon, delta)
     position, kept = largest_groups(counts, plan.candidates)
     index, _, released = limited_runs(kept, len(position), plan, trials, entropy)
     return ((index < k) & (np.arange(k) < released[:, None])).sum(axis=1).mean() / k
 
 
-def main():
+def main() -> None:
     reader = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 from dpsql import errors
-from dpsql.charge import Charge, exact
 from dpsql.language import Set, Source
+from dpsql.privacy import Charge, exact
 from dpsql.release import Release
 
 NAMES = ["Essential hypertension", "Type 2 diabetes", "Low back pain", "Asthma", "Ménière's disease"]

@@ -19,6 +19,7 @@ from dpsql.errors import Error, OperationalError
 from dpsql.policy import load
 from dpsql.release import Release
 from dpsql.session import Session
+from tests.narrow import present
 
 POLICY = """
 [budget]
@@ -103,7 +104,7 @@ def found(error: BaseException) -> list[str]:
 
 
 def method(session: Session, error: BaseException, patch: pytest.MonkeyPatch) -> None:
-    kind = type(session.prepare(TOP).method)
+    kind = type(present(session.prepare(TOP).method))
     true = kind.run
 
     def run(self: object, counts: Counts) -> object:

@@ -17,48 +17,47 @@ PACKAGE = Path(dpsql.__file__).parent
 ROOT = "dpsql"
 LONGEST = 500
 
-BASE = {"errors", "charge", "types", "release"}
+BASE = {"errors", "privacy", "types"}
 CORE = (
     BASE
     | {"policy", "noise", "mechanisms", "estimates", "ledger", "language", "tree", "analysis", "engines"}
-    | {"answers", "checked", "exclusive", "info", "present", "reuse", "running", "versions"}
+    | {"answers", "checked", "exclusive", "info", "release", "running", "versions"}
 )
 
 MAY_IMPORT: dict[str, set[str]] = {
     # The base, which every package may use.
     "errors": set(),
-    "charge": {"errors"},
+    "privacy": {"errors"},
     "order": set(),
     "types": {"errors"},
-    "drawing": {"charge"},
+    "render": {"errors", "privacy"},
     "exclusive": {"errors"},
-    "release": {"errors", "charge", "types", "drawing"},
     # The core, in the order in which a statement passes through it.
-    "policy": {"errors", "charge", "types"},
-    "language": {"errors", "charge", "types"},
+    "policy": {"errors", "privacy", "types"},
+    "language": {"errors", "privacy", "types"},
     "tree": {"errors", "types", "language"},
-    "analysis": {"errors", "charge", "types", "language", "policy", "tree"},
+    "analysis": {"errors", "privacy", "types", "language", "policy", "tree"},
     "engines": {"errors", "exclusive", "order", "types", "policy", "language", "tree", "analysis"},
-    "noise": {"charge"},
-    "mechanisms": {"charge", "noise", "order"},
-    "estimates": {"charge"},
-    "ledger": {"errors", "charge"},
+    "noise": {"privacy"},
+    "mechanisms": {"privacy", "noise", "order"},
+    "estimates": {"privacy"},
+    "ledger": {"errors", "privacy"},
     "answers": BASE | {"analysis", "language", "engines", "mechanisms", "estimates"},
     "versions": {"errors", "policy"},
-    "reuse": {"policy", "analysis", "versions"},
-    "present": {"analysis", "language"},
+    "release": BASE | {"render", "policy", "language", "analysis", "versions"},
     "info": BASE | {"analysis", "answers", "language", "ledger", "policy"},
-    "running": {"charge", "engines", "errors", "exclusive", "ledger"},
+    "running": {"privacy", "engines", "errors", "exclusive", "ledger"},
     "checked": BASE | {"analysis", "engines", "exclusive", "language", "ledger", "mechanisms", "running"},
     "session": CORE,
-    "owner": {"errors", "types", "policy", "analysis", "engines", "reuse", "versions"},
+    "owner": {"errors", "types", "policy", "analysis", "engines", "release", "versions"},
     # The front ends.
-    "dbapi": BASE | {"checked", "drawing", "exclusive", "session", "policy", "language", "ledger"},
+    "dbapi": BASE | {"checked", "render", "release", "exclusive", "session", "policy", "language", "ledger"},
     "sqlalchemy": BASE | {"dbapi"},
-    "audit": {"errors", "charge", "noise", "order", "mechanisms"},
+    "audit": {"errors", "privacy", "noise", "order", "mechanisms"},
     # `import dpsql` gives the connector; within the product only the command line imports it.
-    ROOT: BASE | {"dbapi", "policy", "ledger", "mechanisms", "estimates", "noise"},
-    "cli": BASE | {"drawing", "owner", "session", "dbapi", "policy", "language", "ledger", "audit", ROOT},
+    ROOT: BASE | {"dbapi", "release", "policy", "ledger", "mechanisms", "estimates", "noise"},
+    "cli": BASE
+    | {"render", "release", "owner", "session", "dbapi", "policy", "language", "ledger", "audit", ROOT},
 }
 """Package (or top module) -> the other packages that it may import."""
 
@@ -218,7 +217,7 @@ def test_files_have_no_circle() -> None:
 def test_a_circle_of_files_is_found(one: str, other: str) -> None:
     sources = {"noise/__init__.py": "from dpsql.noise.a import x", "noise/a.py": one, "noise/b.py": other}
     assert circles(file_imports(sources))
-    assert not circles(file_imports({**sources, "noise/b.py": "from dpsql.charge import exact"}))
+    assert not circles(file_imports({**sources, "noise/b.py": "from dpsql.privacy import exact"}))
 
 
 @pytest.mark.parametrize("path", modules(), ids=name_of)
@@ -246,7 +245,7 @@ def test_a_module_is_short(path: Path) -> None:
         ("analysis/keys.py", "if TYPE_CHECKING:\n    from dpsql.engines import Engine"),
         ("session.py", "import dpsql"),
         ("session.py", "from dpsql import connect"),
-        ("charge.py", "from .types import BIGINT"),
+        ("order.py", "from .types import BIGINT"),
         ("sqlalchemy.py", "from dpsql.session import Session"),
         ("__init__.py", "from dpsql.cli import main"),
     ],
@@ -258,7 +257,7 @@ def test_a_forbidden_import_is_found(place: str, source: str) -> None:
 @pytest.mark.parametrize(
     ("place", "source"),
     [
-        ("noise/geometric.py", "from dpsql.noise.exact import exp_bounds\nfrom dpsql.charge import exact"),
+        ("noise/geometric.py", "from dpsql.noise.exact import exp_bounds\nfrom dpsql.privacy import exact"),
         ("mechanisms/top_k.py", "from dpsql import noise\nfrom . import grid\nfrom .grid import draw"),
         ("session.py", "from dpsql import ledger\nfrom dpsql.engines.duck import Engine"),
         ("cli/batch.py", "from dpsql.session import Session\nimport numpy as np"),

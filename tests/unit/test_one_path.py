@@ -9,7 +9,9 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -17,13 +19,15 @@ import pyarrow as pa
 import pytest
 
 from dpsql import connect
-from dpsql.charge import Charge, exact
 from dpsql.engines import Cancelled
+from dpsql.engines.duckdb.engine import DuckDBEngine
 from dpsql.errors import BudgetExceeded, Error, InterfaceError, OperationalError, ProgrammingError
 from dpsql.language import plain
 from dpsql.mechanisms import Checked
 from dpsql.policy import load
+from dpsql.privacy import Charge, exact
 from dpsql.session import Session
+from tests.narrow import present
 
 POLICY = """
 [budget]
@@ -72,7 +76,7 @@ def states(session: Session) -> list[str]:
     return [entry.state for entry in session.ledger.entries()][::-1]
 
 
-def in_a_child(work: Callable[[], None]) -> str:
+def in_a_child(work: Callable[[], object]) -> str:
     """Run work in a fork's child; return the name of what it raised."""
     read, write = os.pipe()
     child = os.fork()
@@ -127,7 +131,7 @@ class Whole(int):
         raise AssertionError("it met the count")
 
     @property
-    def numerator(self) -> int:  # type: ignore[override]  # it is to lie
+    def numerator(self) -> int:
         return self
 
 
@@ -153,9 +157,9 @@ class Closing(list):  # type: ignore[type-arg]
 
     act: Callable[[], object] = staticmethod(lambda: None)
 
-    def __getitem__(self, place: object) -> object:
+    def __getitem__(self, place: Any) -> Any:
         self.act()
-        return super().__getitem__(place)  # type: ignore[index]
+        return super().__getitem__(place)
 
     def __iter__(self) -> Iterator[object]:
         self.act()
@@ -312,13 +316,14 @@ def test_a_forks_child_gets_nothing_from_its_parents_objects(folder: Path) -> No
         lambda: session.run(COUNT),
         lambda: session.execute(prepared),
         session.close,
-        lambda: session.engine.count(prepared.plan.compiled),
+        lambda: session.engine.count(present(prepared.plan).compiled),
         lambda: stream._run.close(Charge()),
     ]
     for act in acts:
         assert in_a_child(act) == "InterfaceError"
-    for leave in (stream, con):
-        assert in_a_child(lambda leave=leave: leave.__exit__(None, None, None)) == "nothing"
+    leaves: tuple[Callable[..., object], ...] = (stream.__exit__, con.__exit__)
+    for leave in leaves:
+        assert in_a_child(partial(leave, None, None, None)) == "nothing"
     assert states(session) == ["reserved"]
     # A child of a child, by whatever number it goes, is no parent either.
     assert in_a_child(lambda: [None, stream.count(COUNT, 1000)]) == "InterfaceError"
@@ -418,12 +423,15 @@ LONG = "SELECT COUNT(*) AS n0 FROM range(100000) AS a, range(1000000) AS b WHERE
 def instead(session: Session, sql: str) -> Callable[[object], object]:
     """Return a count that runs another statement in the engine's own way."""
 
+    engine = session.engine
+    assert isinstance(engine, DuckDBEngine)
+
     def count(compiled: object) -> object:
         def work() -> pa.Table:
-            session.engine._running = running = session.engine._con
+            engine._running = running = engine._con
             return running.sql(sql).to_arrow_table()
 
-        made = session.engine._run(work, "stopped")
+        made = engine._run(work, "stopped")
         if made is None:
             raise OperationalError("failed")
         return made
@@ -435,7 +443,9 @@ def test_a_failure_stays_one_whatever_is_cancelled_afterwards(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Cancelled at once when the engine has failed, and again until the error is raised."""
-    true = session.engine._reopen
+    engine = session.engine
+    assert isinstance(engine, DuckDBEngine)
+    true = engine._reopen
 
     def reopen() -> None:
         session.cancel()
@@ -443,13 +453,13 @@ def test_a_failure_stays_one_whatever_is_cancelled_afterwards(
 
     monkeypatch.setattr(session.engine, "_reopen", reopen)
 
-    def work() -> object:
+    def work() -> pa.Table:
         try:
-            return session.engine._con.sql(BROKEN).to_arrow_table()
+            return engine._con.sql(BROKEN).to_arrow_table()
         finally:
             session.cancel()
 
-    monkeypatch.setattr(session.engine, "count", lambda _: session.engine._run(work, "stopped").num_rows)
+    monkeypatch.setattr(session.engine, "count", lambda _: present(engine._run(work, "stopped")).num_rows)
     with pytest.raises(OperationalError, match="could not finish") as caught:
         session.run(COUNT)
     assert not isinstance(caught.value, Cancelled)
@@ -555,7 +565,7 @@ def test_connections_at_once_share_one_allowance(folder: Path) -> None:
             over.wait(60)
             raise RuntimeError
 
-        session.engine.count = count  # type: ignore[method-assign]
+        session.engine.count = count  # type: ignore[assignment,method-assign]
         at_once.wait(60)
         try:
             session.run(f"{COUNT} WHERE user_id > 5")
@@ -608,7 +618,7 @@ def test_a_ledger_of_the_first_version_is_brought_up_to_date(folder: Path) -> No
     """Its charges, failures and releases stay; see `data/ledger_version_1.sql`, a dump of such a file."""
     path = folder / "ledger.sqlite"
     with contextlib.closing(sqlite3.connect(path)) as connection:
-        connection.executescript((Path(__file__).parent / "data" / "ledger_version_1.sql").read_text())
+        connection.executescript((Path(__file__).parent / "ledger/data/ledger_version_1.sql").read_text())
     session = Session(load(folder / "dpsql.toml"))
     assert session.ledger.budget().spent.epsilon == Fraction(7, 2)
     assert session.ledger.failures("analyst") == 1

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import permutations
 from random import Random
@@ -22,7 +23,8 @@ import pytest
 from dpsql.errors import InternalError
 from dpsql.noise import SeededEntropy
 from dpsql.policy import load
-from dpsql.session import Session
+from dpsql.session import Prepared, Session
+from tests.narrow import present
 
 POLICY = """
 [budget]
@@ -65,7 +67,7 @@ def laid_out(copy: int) -> list[tuple[int, str, str, str | None, str | None]]:
 
 
 @pytest.fixture(scope="module")
-def sessions(tmp_path_factory):
+def sessions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Session]]:
     made = []
     for copy in range(COPIES):
         folder = tmp_path_factory.mktemp(f"copy{copy}")
@@ -78,14 +80,14 @@ def sessions(tmp_path_factory):
         session.close()
 
 
-def prepared(session: Session, rest: str, options: str = ""):
+def prepared(session: Session, rest: str, options: str = "") -> Prepared:
     text = (
         f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (fresh = TRUE{', ' + options if options else ''}) {rest}"
     )
     return session.prepare(text)
 
 
-def seeded(monkeypatch, seed: int) -> None:
+def seeded(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     """Let all noise and ranks come from one reproducible stream."""
     entropy = SeededEntropy(seed)
     for name, module in list(sys.modules.items()):
@@ -115,21 +117,26 @@ ORDERED = {
 
 @pytest.mark.parametrize("case", ORDERED)
 def test_a_public_order_is_that_of_every_copy_and_equal_noise_gives_equal_releases(
-    sessions, monkeypatch, case
-):
+    sessions: list[Session], monkeypatch: pytest.MonkeyPatch, case: str
+) -> None:
     rest, options = ORDERED[case]
     keys, released = [], []
     for session in sessions:
         statement = prepared(session, rest, options)
+        assert statement.plan is not None
         assert statement.plan.compiled.order is not None
         keys += [session.engine.count(statement.plan.compiled).keys for _ in range(2)]
         seeded(monkeypatch, 5)
         released.append(session.execute(statement).release)
     assert all(k.equals(keys[0]) for k in keys)
-    assert all(r.table.equals(released[0].table) and r.charge == released[0].charge for r in released)
+    assert all(
+        present(r).table.equals(present(released[0]).table)
+        and present(r).charge == present(released[0]).charge
+        for r in released
+    )
 
 
-def test_the_order_is_that_of_the_domain_or_of_the_bytes(sessions):
+def test_the_order_is_that_of_the_domain_or_of_the_bytes(sessions: list[Session]) -> None:
     for rest, expected in (
         (f"{BY_PAGE} HAVING n >= 9 LIMIT 3", list(PAGES)),
         (f"{BY_PAGE} HAVING n >= 9 ORDER BY page LIMIT 3", ["C", "a", "b", "d", "z", "É"]),
@@ -139,6 +146,7 @@ def test_the_order_is_that_of_the_domain_or_of_the_bytes(sessions):
         ),
     ):
         plan = prepared(sessions[1], rest).plan
+        assert plan is not None
         assert sessions[1].engine.count(plan.compiled).keys.column("k0").to_pylist() == expected
 
 
@@ -146,11 +154,12 @@ PARTS = f"part, {N} AS n FROM visits GROUP BY part ORDER BY n DESC LIMIT 1"
 
 
 @pytest.mark.parametrize("mechanism", ["LIMITED_DOMAIN", "TOP_STABLE"])
-def test_of_equal_groups_every_copy_keeps_the_same_ones(sessions, mechanism):
+def test_of_equal_groups_every_copy_keeps_the_same_ones(sessions: list[Session], mechanism: str) -> None:
     """Twelve groups of three users and no declared domain: the cut goes through equal counts."""
     found = []
     for session in sessions:
         plan = prepared(session, PARTS, f"mechanism = {mechanism}, delta = 1e-6, candidates = 4").plan
+        assert plan is not None
         assert plan.compiled.order is None
         found += [session.engine.count(plan.compiled).keys.column("k0").to_pylist() for _ in range(5)]
     assert len(found[0]) == 5
@@ -182,10 +191,11 @@ QUANTILE = {4: 45.0, 12: 65.2}
 @pytest.mark.parametrize("order", ["as it came", "backwards"])
 @pytest.mark.parametrize("case", UNORDERED)
 def test_equal_groups_are_released_equally_often_in_any_order_of_the_counts(
-    sessions, monkeypatch, case, order
-):
+    sessions: list[Session], monkeypatch: pytest.MonkeyPatch, case: str, order: str
+) -> None:
     rest, options, k = UNORDERED[case]
     statement = prepared(sessions[1], rest, f"epsilon = 30{', ' + options if options else ''}")
+    assert statement.plan is not None
     counts = sessions[1].engine.count(statement.plan.compiled)
     assert counts.order is None
     keys = counts.keys.column("k0").to_pylist()
@@ -196,6 +206,7 @@ def test_equal_groups_are_released_equally_often_in_any_order_of_the_counts(
         )
         keys = [keys[i] for i in places]
     seeded(monkeypatch, 11)
+    assert statement.method is not None
     seen = Counter(tuple(keys[i] for i in statement.method.run(counts).rows) for _ in range(RUNS))
     outcomes = list(permutations(TIED, k))
     inside = sum(seen[outcome] for outcome in outcomes)
@@ -205,9 +216,11 @@ def test_equal_groups_are_released_equally_often_in_any_order_of_the_counts(
     assert statistic < QUANTILE[len(outcomes)], seen
 
 
-def test_a_mechanism_that_scans_cannot_run_on_counts_without_a_public_order(sessions):
+def test_a_mechanism_that_scans_cannot_run_on_counts_without_a_public_order(sessions: list[Session]) -> None:
     for case in ("adaptive sparse vector", "all groups"):
         statement = prepared(sessions[0], *ORDERED[case])
+        assert statement.plan is not None
         counts = sessions[0].engine.count(statement.plan.compiled)
+        assert statement.method is not None
         with pytest.raises(InternalError, match="public order"):
             statement.method.run(replace(counts, order=None))

@@ -4,18 +4,23 @@ import csv
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dpsql.estimates import from_top_k, p_value
 from dpsql.noise import SeededEntropy
+from dpsql.privacy import Number
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "examples"))
@@ -34,7 +39,9 @@ from reproduce import (  # noqa: E402 -- found by the line above
     unknown,
 )
 from reproduce.baskets import basket_counts  # noqa: E402 -- the same
+from reproduce.reduction import Measured  # noqa: E402 -- the same
 from reproduce.sets import DataSet, made  # noqa: E402 -- the same
+from reproduce.trials import measured  # noqa: E402 -- the same
 
 VOID = {"meta"}
 
@@ -42,24 +49,25 @@ VOID = {"meta"}
 class Balanced(HTMLParser):
     """Checks that every element is closed, and counts them."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
-        self.open, self.seen = [], []
+        self.open: list[str] = []
+        self.seen: list[str] = []
 
-    def handle_starttag(self, tag, attrs):
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.seen.append(tag)
         if tag not in VOID:
             self.open.append(tag)
 
-    def handle_startendtag(self, tag, attrs):
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.seen.append(tag)
 
-    def handle_endtag(self, tag):
+    def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory):
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("reproduce")
     counts = (20_000 / np.arange(1, 301)).astype(np.int64)
     items = np.random.default_rng(0).permutation(300)
@@ -78,7 +86,7 @@ def report(tmp_path_factory):
     return folder / "report.html"
 
 
-def test_the_page_stands_alone_and_is_well_formed(report):
+def test_the_page_stands_alone_and_is_well_formed(report: Path) -> None:
     text = report.read_text("utf-8")
     page = Balanced()
     page.feed(text)
@@ -88,7 +96,7 @@ def test_the_page_stands_alone_and_is_well_formed(report):
     assert page.seen.count("h2") == 8
 
 
-def test_every_figure_has_its_axes_labelled_and_something_in_it(report):
+def test_every_figure_has_its_axes_labelled_and_something_in_it(report: Path) -> None:
     panels = re.findall(r"<svg viewBox.*?</svg>", report.read_text("utf-8"), flags=re.DOTALL)
     assert len(panels) >= 20
     for panel in panels:
@@ -98,7 +106,7 @@ def test_every_figure_has_its_axes_labelled_and_something_in_it(report):
         assert re.search(r'<path d="M[\d.]+ [\d.]+L|<circle|fill-opacity', panel)
 
 
-def test_it_says_which_data_are_the_papers_and_claims_something_beside_every_figure(report):
+def test_it_says_which_data_are_the_papers_and_claims_something_beside_every_figure(report: Path) -> None:
     text = report.read_text("utf-8")
     assert "the free-gap papers&#x27; T40I10D100K, complete" in text
     assert "a filtered subset of the Top Stable paper&#x27;s BrightKite" in text
@@ -107,7 +115,7 @@ def test_it_says_which_data_are_the_papers_and_claims_something_beside_every_fig
     assert all("class='mark" in figure.split("</figure>")[0] for figure in figures)
 
 
-def test_every_table_is_a_file_too(report):
+def test_every_table_is_a_file_too(report: Path) -> None:
     folder = report.with_name("report-tables")
     linked = set(re.findall(r"href='report-tables/(\w+\.csv)'", report.read_text("utf-8")))
     assert linked == {path.name for path in folder.iterdir()}
@@ -119,7 +127,7 @@ def test_every_table_is_a_file_too(report):
         assert {len(row) for row in rows} == {len(head)}
 
 
-def test_without_data_there_are_some_that_say_so():
+def test_without_data_there_are_some_that_say_so() -> None:
     sets = made(1, baskets=5000)
     assert {one.unknown for one in sets} == {False, True}
     for one in sets:
@@ -130,13 +138,13 @@ def test_without_data_there_are_some_that_say_so():
         assert one.counts.max() > 20 * np.median(one.counts)
 
 
-def test_baskets_are_the_same_for_the_same_seed():
+def test_baskets_are_the_same_for_the_same_seed() -> None:
     one, same, other = (basket_counts(np.random.default_rng(s), baskets=2000) for s in (1, 1, 2))
     assert np.array_equal(one, same)
     assert not np.array_equal(one, other)
 
 
-def test_a_folder_that_is_not_there_is_refused(capsys):
+def test_a_folder_that_is_not_there_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         command.main(["--data", "no-such-folder"])
     assert "no folder" in capsys.readouterr().err
@@ -162,7 +170,7 @@ CLAIMS = [
 ]
 
 
-def small_sets():
+def small_sets() -> list[DataSet]:
     rng = np.random.default_rng(0)
     known = (60_000 / np.arange(1, 401) ** 0.6).astype(np.int64)
     unknown_ones = (6000 / np.arange(1, 3002) ** 0.8).astype(np.int64)
@@ -172,15 +180,21 @@ def small_sets():
     ]
 
 
-def noted(calls, key, function, *arguments):
+# The arguments of each call of a function of a module: rows of that module's kind, and what comes with them.
+Calls = dict[tuple[ModuleType, str], list[tuple[Any, ...]]]
+
+
+def noted(
+    calls: Calls, key: tuple[ModuleType, str], function: Callable[..., object], *arguments: object
+) -> object:
     calls.setdefault(key, []).append(arguments)
     return function(*arguments)
 
 
 @pytest.fixture(scope="module")
-def seen():
+def seen() -> Calls:
     """What each claims function was called with, by module and name."""
-    calls = {}
+    calls: Calls = {}
     with pytest.MonkeyPatch.context() as patch:
         for module, name in CLAIMS:
             patch.setattr(module, name, partial(noted, calls, (module, name), getattr(module, name)))
@@ -190,20 +204,20 @@ def seen():
     return calls
 
 
-def moved(measured, way):
+def moved(measured: Measured, way: int) -> Measured:
     return replace(measured, percent=measured.theory + way * (measured.allowed + 1))
 
 
-def at(values, place, value):
+def at(values: tuple[float, ...], place: int, value: float) -> tuple[float, ...]:
     return (*values[:place], value, *values[place + 1 :])
 
 
-def only(name, **changes):
+def only(name: str, **changes: Any) -> Callable[..., object]:
     """Change the rows of one mechanism: a number is a factor, a function is applied to the row."""
     return lambda r: replace(r, **{k: f(r) for k, f in changes.items()}) if r.mechanism == name else r
 
 
-def returned(name, change):
+def returned(name: str, change: Callable[..., object]) -> Callable[..., Any]:
     """Change what one mechanism returned in a cell."""
     return lambda s: {**s, name: change(s)}
 
@@ -256,17 +270,19 @@ BREAKS = [
     BREAKS,
     ids=[f"{module.__name__.split('.')[-1]}-{name}-{place}" for module, name, place, _ in BREAKS],
 )
-def test_a_claim_fails_where_the_figures_deny_it(seen, module, name, place, broken):
+def test_a_claim_fails_where_the_figures_deny_it(
+    seen: Calls, module: ModuleType, name: str, place: int, broken: Callable[..., object]
+) -> None:
     rows, *rest = seen[module, name][-1]
     assert getattr(module, name)(rows, *rest)[place].holds
     if isinstance(rows, dict):
-        other = {key: broken(value) for key, value in rows.items()}
+        other: object = {key: broken(value) for key, value in rows.items()}
     else:
         other = [broken(row) for row in rows]
     assert not getattr(module, name)(other, *rest)[place].holds
 
 
-def test_claims_that_do_not_hold_would_if_the_figures_said_so(seen):
+def test_claims_that_do_not_hold_would_if_the_figures_said_so(seen: Calls) -> None:
     rows = seen[hybrids, "claims_left"][0][0]
     assert not hybrids.claims_left(rows)[1].holds
     assert hybrids.claims_left([replace(r, left=at(r.left, 0, 99.0)) for r in rows])[1].holds
@@ -276,43 +292,47 @@ def test_claims_that_do_not_hold_would_if_the_figures_said_so(seen):
     assert unknown.claims_cells({c: better(s) for c, s in cells.items()})[1].holds
 
 
-def scaled(function, factor):
+def scaled(function: Callable[..., object], factor: Number) -> Callable[..., object]:
     """The function with its scale, the second argument, off by a factor."""
     return lambda first, scale, *rest: function(first, scale * factor, *rest)
 
 
 @pytest.mark.parametrize("factor", [Fraction(7, 10), Fraction(13, 10)])
-def test_measurements_with_the_wrong_noise_are_noticed(monkeypatch, factor):
+def test_measurements_with_the_wrong_noise_are_noticed(
+    monkeypatch: pytest.MonkeyPatch, factor: Fraction
+) -> None:
     monkeypatch.setattr(error_reduction, "KS", (10, 25))
-    monkeypatch.setattr(error_reduction, "measured", scaled(error_reduction.measured, factor))
+    monkeypatch.setattr(error_reduction, "measured", scaled(measured, factor))
     section = error_reduction.over_k(small_sets()[:1], 400, SeededEntropy(1), lambda: None)
     assert not section.claims[0].holds
 
 
 @pytest.mark.parametrize("factor", [0.7, 1.4])
-def test_p_values_of_the_wrong_noise_are_noticed(monkeypatch, factor):
-    monkeypatch.setattr(significance, "p_value", scaled(significance.p_value, factor))
+def test_p_values_of_the_wrong_noise_are_noticed(monkeypatch: pytest.MonkeyPatch, factor: float) -> None:
+    monkeypatch.setattr(significance, "p_value", scaled(p_value, factor))
     section = significance.p_values(small_sets()[:1], 3000, SeededEntropy(1), lambda: None)
     assert [claim.holds for claim in section.claims] == [True, False]
 
 
-def test_p_values_of_the_exponential_mechanism_at_half_its_scale_are_noticed(monkeypatch):
+def test_p_values_of_the_exponential_mechanism_at_half_its_scale_are_noticed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     name = "exponential_mechanism_p_value"
     monkeypatch.setattr(significance, name, scaled(getattr(significance, name), 0.5))
     section = significance.p_values(small_sets()[:1], 3000, SeededEntropy(1), lambda: None)
     assert [claim.holds for claim in section.claims] == [False, True]
 
 
-def test_intervals_of_another_level_are_noticed(monkeypatch):
+def test_intervals_of_another_level_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(coverage, "KS", (3,))
     for confidence, holds in ((0.95, True), (0.9, False)):
         with monkeypatch.context() as patch:
-            patch.setattr(coverage, "from_top_k", partial(coverage.from_top_k, confidence=confidence))
+            patch.setattr(coverage, "from_top_k", partial(from_top_k, confidence=confidence))
             section = coverage.interval_coverage(1500, SeededEntropy(1), lambda: None)
             assert section.claims[0].holds == holds
 
 
-def test_the_rival_keeps_its_budget_and_finds_what_stands_out():
+def test_the_rival_keeps_its_budget_and_finds_what_stands_out() -> None:
     for picks in (2, 4, 51):
         each = peer.pick_epsilon(1.0, 1e-5, picks)
         assert 1 / picks <= each <= 1
@@ -322,7 +342,7 @@ def test_the_rival_keeps_its_budget_and_finds_what_stands_out():
     assert not released[:, 5:].any()
 
 
-def test_the_grid_and_whiskers_of_a_chart_stay_inside_it():
+def test_the_grid_and_whiskers_of_a_chart_stay_inside_it() -> None:
     drawn = svg.Series("", (1, 2), (0.5, 0.9), "points", error=(0.1, 5.0))
     chart = svg.panel("t", "x", "y", [drawn], y_range=(0, 1))
     ends = [float(y) for pair in re.findall(r'd="M[\d.]+ ([\d.]+)V([\d.]+)" stroke', chart) for y in pair]

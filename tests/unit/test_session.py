@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
 from fractions import Fraction
+from pathlib import Path
+from typing import Any, Never, cast
 
 import duckdb
 import pyarrow as pa
 import pytest
 
-from dpsql.charge import Charge
-from dpsql.engines import FAILED
+from dpsql.engines import FAILED, Counts, Engine
 from dpsql.errors import BudgetExceeded, Error, OperationalError, QueryRefused
+from dpsql.ledger import Ledger
 from dpsql.policy import load
+from dpsql.privacy import Charge
 from dpsql.session import Session
+from tests.narrow import present
 
 POLICY = """
 [budget]
@@ -53,12 +58,12 @@ class Recorder:
     def __init__(self, inner: object, calls: list[str], error: BaseException | None = None) -> None:
         self.inner, self.calls, self.error = inner, calls, error
 
-    def __getattr__(self, name: str):
+    def __getattr__(self, name: str) -> Any:
         found = getattr(self.inner, name)
         if not callable(found):
             return found
 
-        def call(*args, **kwargs):
+        def call(*args: object, **kwargs: Any) -> object:
             self.calls.append(name)
             if name == "count" and self.error is not None:
                 raise self.error
@@ -68,7 +73,7 @@ class Recorder:
 
 
 @pytest.fixture
-def folder(tmp_path):
+def folder(tmp_path: Path) -> Path:
     duckdb.sql(
         f"COPY (SELECT i // 3 AS user_id, ['a', 'b', 'c'][1 + i % 3] AS page, '{CANARY}' AS note, i AS ms "
         f"FROM range(60) t(i)) TO '{tmp_path}/visits.parquet'"
@@ -79,7 +84,7 @@ def folder(tmp_path):
 
 
 @pytest.fixture
-def sessions(folder):
+def sessions(folder: Path) -> Iterator[Callable[..., Session]]:
     made = []
 
     def open_one(analyst: str = "alice", toml: str = POLICY) -> Session:
@@ -93,15 +98,15 @@ def sessions(folder):
 
 
 @pytest.fixture
-def session(sessions):
+def session(sessions: Callable[..., Session]) -> Session:
     return sessions()
 
 
 def recorded(session: Session, error: BaseException | None = None) -> list[str]:
     """Record what the session asks of its ledger and its engine; `error` is what counting raises."""
     calls: list[str] = []
-    session.ledger = Recorder(session.ledger, calls)
-    session.engine = Recorder(session.engine, calls, error)
+    session.ledger = cast("Ledger", Recorder(session.ledger, calls))
+    session.engine = cast("Engine", Recorder(session.engine, calls, error))
     return calls
 
 
@@ -109,7 +114,9 @@ def spent(session: Session) -> Fraction:
     return session.budget().spent.epsilon
 
 
-def test_the_charge_is_written_before_data_is_read_and_settled_before_rows_are_shown(session):
+def test_the_charge_is_written_before_data_is_read_and_settled_before_rows_are_shown(
+    session: Session,
+) -> None:
     session.run(COUNT)  # the source is vetted once
     calls = recorded(session)
     answer = session.run(TOP)
@@ -119,11 +126,12 @@ def test_the_charge_is_written_before_data_is_read_and_settled_before_rows_are_s
         "settle",
     ]
     assert spent(session) == 1
+    assert answer.release is not None
     assert answer.release.charge == Charge(Fraction(1, 2))
     assert answer.release.number is not None
 
 
-def test_a_source_is_vetted_before_anything_is_charged_and_once(session):
+def test_a_source_is_vetted_before_anything_is_charged_and_once(session: Session) -> None:
     calls = recorded(session)
     session.run(COUNT)
     assert calls.index("vet") < calls.index("reserve") < calls.index("count")
@@ -132,7 +140,9 @@ def test_a_source_is_vetted_before_anything_is_charged_and_once(session):
     assert "vet" not in calls
 
 
-def test_a_source_that_cannot_be_read_as_declared_costs_nothing(folder, sessions):
+def test_a_source_that_cannot_be_read_as_declared_costs_nothing(
+    folder: Path, sessions: Callable[..., Session]
+) -> None:
     duckdb.sql(f"COPY (SELECT 1 AS user_id, 'a' AS page FROM range(2)) TO '{folder}/visits.parquet'")
     session = sessions(toml=POLICY.replace('unit = "user_id"', 'unit = "user_id"\nunique = [["user_id"]]'))
     for _ in range(3):
@@ -144,7 +154,9 @@ def test_a_source_that_cannot_be_read_as_declared_costs_nothing(folder, sessions
 @pytest.mark.parametrize(
     "error", [RuntimeError(CANARY), OperationalError(CANARY), duckdb.Error(CANARY), MemoryError()]
 )
-def test_a_failure_keeps_the_charge_and_says_nothing(session, error):
+def test_a_failure_keeps_the_charge_and_says_nothing(
+    session: Session, error: duckdb.Error | MemoryError | RuntimeError | OperationalError
+) -> None:
     session.run(COUNT)
     calls = recorded(session, error)
     with pytest.raises(OperationalError) as caught:
@@ -157,10 +169,10 @@ def test_a_failure_keeps_the_charge_and_says_nothing(session, error):
     assert len(session.ledger.releases("alice")) == 1
 
 
-def test_a_failure_of_the_mechanism_is_one_too(session, monkeypatch):
+def test_a_failure_of_the_mechanism_is_one_too(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     prepared = session.prepare(COUNT)
 
-    def fails(self, counts):
+    def fails(self: object, counts: Counts) -> Never:
         raise ValueError(CANARY, counts)
 
     monkeypatch.setattr(type(prepared.method), "run", fails)
@@ -170,7 +182,7 @@ def test_a_failure_of_the_mechanism_is_one_too(session, monkeypatch):
     assert spent(session) == Fraction(1, 2)
 
 
-def test_after_too_many_failures_the_owner_is_asked(session):
+def test_after_too_many_failures_the_owner_is_asked(session: Session) -> None:
     session.run(COUNT)
     calls = recorded(session, RuntimeError(CANARY))
     for _ in range(2):
@@ -182,10 +194,10 @@ def test_after_too_many_failures_the_owner_is_asked(session):
     assert "count" not in calls
     assert str(caught.value) != FAILED
     assert spent(session) == Fraction(7, 10)
-    assert session.run(COUNT).release.reused is not None, "what was released stays readable"
+    assert present(session.run(COUNT).release).reused is not None, "what was released stays readable"
 
 
-def test_an_interrupt_keeps_the_charge_and_is_no_failure(session):
+def test_an_interrupt_keeps_the_charge_and_is_no_failure(session: Session) -> None:
     session.run(COUNT)
     calls = recorded(session, KeyboardInterrupt())
     for _ in range(3):
@@ -193,11 +205,11 @@ def test_an_interrupt_keeps_the_charge_and_is_no_failure(session):
             session.run(spends("0.1"))
     assert calls[-3:] == ["reserve", "count", "cancel"]
     assert spent(session) == Fraction(8, 10)
-    session.engine.error = None
-    assert session.run(spends("0.1")).release.charge.epsilon == Fraction(1, 10)
+    cast("Recorder", session.engine).error = None
+    assert present(session.run(spends("0.1")).release).charge.epsilon == Fraction(1, 10)
 
 
-def test_without_budget_no_data_is_read(session):
+def test_without_budget_no_data_is_read(session: Session) -> None:
     calls = recorded(session)
     with pytest.raises(BudgetExceeded) as caught:
         session.run(spends("2.5"))
@@ -211,16 +223,16 @@ def test_without_budget_no_data_is_read(session):
     assert spent(session) == 4
 
 
-def test_an_analyst_has_a_cap_of_his_own(sessions):
+def test_an_analyst_has_a_cap_of_his_own(sessions: Callable[..., Session]) -> None:
     bob = sessions("bob")
     bob.run(spends("0.9"))
     with pytest.raises(BudgetExceeded) as caught:
         bob.run(spends("0.2"))
     assert "bob" in caught.value.scope
-    assert sessions("alice").run(spends("0.2")).release.charge.epsilon == Fraction(1, 5)
+    assert present(sessions("alice").run(spends("0.2")).release).charge.epsilon == Fraction(1, 5)
 
 
-def test_preparing_prices_and_neither_charges_nor_reads(session):
+def test_preparing_prices_and_neither_charges_nor_reads(session: Session) -> None:
     calls = recorded(session)
     prepared = session.prepare(TOP)
     assert (prepared.private, prepared.price) == (True, Charge(Fraction(1, 2)))
@@ -230,13 +242,15 @@ def test_preparing_prices_and_neither_charges_nor_reads(session):
     assert spent(session) == 0
 
 
-def test_what_was_asked_before_costs_nothing(session):
+def test_what_was_asked_before_costs_nothing(session: Session) -> None:
     first = session.run(TOP)
     calls = recorded(session)
     for text in (TOP, f"  {TOP}  ", TOP.replace("visits", "Visits"), f"-- again\n{TOP}"):
         again = session.run(text)
         assert again.table.equals(first.table)
+        assert again.release is not None
         assert again.release.reused is not None
+        assert first.release is not None
         assert again.release.number == first.release.number
         assert session.prepare(text).price == Charge()
     assert "count" not in calls
@@ -255,74 +269,78 @@ def test_what_was_asked_before_costs_nothing(session):
         (TOP.replace("SELECT", "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (confidence = 0.9)"), None),
     ],
 )
-def test_another_question_has_another_answer(session, text, parameters):
+def test_another_question_has_another_answer(
+    session: Session, text: str, parameters: list[str] | None
+) -> None:
     session.run(TOP)
     answer = session.run(text, parameters)
+    assert answer.release is not None
     assert answer.release.reused is None
     assert spent(session) > Fraction(1, 2)
 
 
-def test_another_calculation_with_counts_is_another_question(session):
+def test_another_calculation_with_counts_is_another_question(session: Session) -> None:
     twice, thrice = (session.run(TOP.replace(" FROM", f", n * {k} AS m FROM")) for k in (2, 3))
+    assert thrice.release is not None
     assert thrice.release.reused is None
     for answer, k in ((twice, 2), (thrice, 3)):
         n, m = (answer.table[name].to_pylist() for name in ("n", "m"))
         assert m == pytest.approx([k * x for x in n])
 
 
-def test_texts_are_compared_letter_by_letter_and_values_by_their_type(session):
+def test_texts_are_compared_letter_by_letter_and_values_by_their_type(session: Session) -> None:
     text = COUNT + " WHERE note = ?"
     for value in ("A", "a", "a "):
-        assert session.run(text, [value]).release.reused is None
-    for value in (1, 1.0, "1", True):
-        assert session.run(f"{COUNT} WHERE ? IS NOT NULL", [value]).release.reused is None
-    assert session.run(text, ["a"]).release.reused is not None
+        assert present(session.run(text, [value]).release).reused is None
+    for other in (1, 1.0, "1", True):
+        assert present(session.run(f"{COUNT} WHERE ? IS NOT NULL", [other]).release).reused is None
+    assert present(session.run(text, ["a"]).release).reused is not None
 
 
-def test_defaults_of_the_connection_are_part_of_the_question(session):
+def test_defaults_of_the_connection_are_part_of_the_question(session: Session) -> None:
     session.run(COUNT)
     session.run("SET dp_epsilon = 0.25")
-    assert session.run(COUNT).release.charge.epsilon == Fraction(1, 4)
-    assert session.run(spends("0.5")).release.reused is not None
+    assert present(session.run(COUNT).release).charge.epsilon == Fraction(1, 4)
+    assert present(session.run(spends("0.5")).release).reused is not None
 
 
-def test_a_release_is_the_analysts_own(sessions):
+def test_a_release_is_the_analysts_own(sessions: Callable[..., Session]) -> None:
     alice, bob = sessions("alice"), sessions("bob")
     first = alice.run(COUNT)
-    assert bob.run(COUNT).release.reused is None
+    assert present(bob.run(COUNT).release).reused is None
     assert bob.budget().spent.epsilon == Fraction(1, 2)
     assert sessions("alice").run(COUNT).table.equals(first.table), "another session of hers"
     assert [r.statement for r in bob.ledger.releases("bob")] == [COUNT]
 
 
-def test_new_data_has_new_answers(folder, sessions):
+def test_new_data_has_new_answers(folder: Path, sessions: Callable[..., Session]) -> None:
     first = sessions()
     first.run(COUNT)
     fewer = "SELECT i AS user_id, 'a' AS page, '' AS note, i AS ms FROM range(7) t(i)"
     duckdb.sql(f"COPY ({fewer}) TO '{folder}/visits.parquet'")
-    assert sessions().run(COUNT).release.reused is None
+    assert present(sessions().run(COUNT).release).reused is None
 
 
-def test_an_epsilon_is_said_or_has_a_default(sessions):
+def test_an_epsilon_is_said_or_has_a_default(sessions: Callable[..., Session]) -> None:
     session = sessions(toml=POLICY.replace("default_epsilon = 0.5\n", ""))
     with pytest.raises(QueryRefused, match="gives no epsilon") as caught:
         session.prepare(COUNT)
-    assert "OPTIONS (epsilon = 1)" in caught.value.hint
+    assert "OPTIONS (epsilon = 1)" in present(caught.value.hint)
     session.run("SET dp_epsilon = 1")
-    assert session.run(COUNT).release.charge.epsilon == 1
+    assert present(session.run(COUNT).release).charge.epsilon == 1
 
 
-def test_settings_are_the_connections(session, sessions):
+def test_settings_are_the_connections(session: Session, sessions: Callable[..., Session]) -> None:
     assert session.run("SET dp_epsilon = 1.5").table.num_columns == 0
     assert session.prepare(COUNT).price.epsilon == Fraction(3, 2)
     assert sessions().prepare(COUNT).price.epsilon == Fraction(1, 2)
     session.run("SET dp_measure = 0.3")
-    assert session.prepare(TOP).plan.options.measure == Fraction(3, 10)
+    assert present(session.prepare(TOP).plan).options.measure == Fraction(3, 10)
     session.run("SET dp_confidence = 0.9")
-    assert session.run(COUNT).release.confidence == Fraction(9, 10)
+    assert present(session.run(COUNT).release).confidence == Fraction(9, 10)
 
 
-def test_explain_reads_and_costs_nothing(session):
+def test_explain_reads_and_costs_nothing(session: Session) -> None:
     calls = recorded(session)
     plain = session.run(f"EXPLAIN {TOP}")
     assert plain.release is None
@@ -334,21 +352,21 @@ def test_explain_reads_and_costs_nothing(session):
     } <= facts.keys()  # fmt: skip
     assert facts["domain_size"] == 3
     assert facts["epsilon"] == 0.5
-    assert facts["compiled_sql"] == session.prepare(TOP).plan.compiled.sql
+    assert facts["compiled_sql"] == present(session.prepare(TOP).plan).compiled.sql
     public = json.loads(session.run("EXPLAIN (FORMAT JSON) SELECT * FROM pages").table.column(0)[0].as_py())
     assert public["epsilon"] == 0
     assert not {"reserve", "count", "vet", "settle"} & set(calls)
     assert spent(session) == 0
 
 
-def test_explain_is_the_same_whatever_the_data(folder, sessions):
+def test_explain_is_the_same_whatever_the_data(folder: Path, sessions: Callable[..., Session]) -> None:
     whole = sessions().run(f"EXPLAIN {TOP}").table
     duckdb.sql(f"COPY (SELECT * FROM '{folder}/visits.parquet' WHERE user_id = 3) TO '{folder}/one.parquet'")
     (folder / "one.parquet").rename(folder / "visits.parquet")
     assert sessions().run(f"EXPLAIN {TOP}").table.equals(whole)
 
 
-def test_show_and_describe(session):
+def test_show_and_describe(session: Session) -> None:
     assert session.run("SHOW TABLES").table.to_pylist() == [
         {"table": "visits", "unit": "user_id"},
         {"table": "pages", "unit": "public"},
@@ -367,7 +385,7 @@ def test_show_and_describe(session):
     assert [(r["statement"], r["epsilon"]) for r in released] == [(COUNT, "0.5")]
 
 
-def test_public_statements_are_free_and_never_meet_private_rows(session):
+def test_public_statements_are_free_and_never_meet_private_rows(session: Session) -> None:
     calls = recorded(session)
     assert session.run("SELECT page, kind FROM pages").table.to_pylist() == [{"page": "a", "kind": "news"}]
     assert session.run("SELECT 1 AS x").release is None
@@ -375,8 +393,9 @@ def test_public_statements_are_free_and_never_meet_private_rows(session):
     assert session.schema_database.run("SELECT COUNT(*) FROM visits").column(0).to_pylist() == [0]
 
 
-def test_a_release_holds_what_was_asked_and_what_is_free(session):
+def test_a_release_holds_what_was_asked_and_what_is_free(session: Session) -> None:
     release = session.run(TOP).release
+    assert release is not None
     assert (release.keys, release.counts) == (("page",), ("n",))
     assert release.rows.column_names == ["page", "n"]
     assert release.rows.schema.types == [pa.string(), pa.float64()]
@@ -408,14 +427,14 @@ FAULTS = [
 ]
 
 
-def test_no_private_value_is_ever_shown(session, capfd):
+def test_no_private_value_is_ever_shown(session: Session, capfd: pytest.CaptureFixture[str]) -> None:
     shown = []
     for text in FAULTS:
         try:
             shown.append(str(session.run(text).table.to_pylist()))
         except Error as error:
             shown += [str(error), repr(error), str(error.__cause__), str(error.__context__)]
-    session.engine = Recorder(session.engine, [], RuntimeError(CANARY))
+    session.engine = cast("Engine", Recorder(session.engine, [], RuntimeError(CANARY)))
     with pytest.raises(OperationalError) as caught:
         session.run(spends("0.1"))
     shown += [str(caught.value), *capfd.readouterr()]

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from io import BufferedReader
 from pathlib import Path
+from typing import Any, cast
 
 import duckdb
 import pytest
 
-from dpsql import reuse, versions
-from dpsql.drawing.readable import summary
+from dpsql import versions
+from dpsql.analysis import CompiledQuery
+from dpsql.engines import Counts, Engine
 from dpsql.errors import OperationalError
 from dpsql.owner import verify
-from dpsql.policy import load
+from dpsql.policy import Table, load
+from dpsql.release import reuse
+from dpsql.render.readable import summary
 from dpsql.session import Session
 from dpsql.versions import Versions
+from tests.narrow import present
 
 POLICY = """
 [budget]
@@ -65,7 +72,7 @@ def write_database(path: Path, *statements: str) -> None:
 
 
 @pytest.fixture
-def folder(tmp_path):
+def folder(tmp_path: Path) -> Path:
     write_parquet(tmp_path, 100)
     (tmp_path / "pages.csv").write_text("page\na\nb\n")
     (tmp_path / "other.csv").write_text("id\n1\n")
@@ -75,7 +82,7 @@ def folder(tmp_path):
 
 
 @pytest.fixture
-def sessions(folder):
+def sessions(folder: Path) -> Iterator[Callable[..., Session]]:
     made = []
 
     def open_one(toml: str = POLICY) -> Session:
@@ -90,14 +97,14 @@ def sessions(folder):
 
 def near(session: Session, text: str = COUNT) -> int:
     """Return a count, to the nearest hundred (false alarms: e^-2500)."""
-    return round(session.run(text).release.rows.column("n")[0].as_py(), -2)
+    return round(present(session.run(text).release).rows.column("n")[0].as_py(), -2)
 
 
 def free(session: Session, text: str = COUNT) -> bool:
-    return session.run(text).release.reused is not None
+    return present(session.run(text).release).reused is not None
 
 
-def test_rows_in_the_log_of_a_database_are_new_data(folder, sessions):
+def test_rows_in_the_log_of_a_database_are_new_data(folder: Path, sessions: Callable[..., Session]) -> None:
     first = sessions(OWN)
     assert near(first) == 100
     first.close()
@@ -111,7 +118,7 @@ def test_rows_in_the_log_of_a_database_are_new_data(folder, sessions):
     assert near(session) == 200
 
 
-def test_rows_in_the_log_of_a_database_are_vetted(folder, sessions):
+def test_rows_in_the_log_of_a_database_are_vetted(folder: Path, sessions: Callable[..., Session]) -> None:
     toml = OWN.replace('unit = "user_id"', 'unit = "user_id"\nunique = [["user_id"]]')
     session = sessions(toml)
     session.run(COUNT)
@@ -122,7 +129,9 @@ def test_rows_in_the_log_of_a_database_are_vetted(folder, sessions):
 
 
 @pytest.mark.parametrize("toml", [POLICY, OWN], ids=["parquet", "database"])
-def test_a_session_reads_what_its_key_names_when_a_file_is_replaced(folder, sessions, toml):
+def test_a_session_reads_what_its_key_names_when_a_file_is_replaced(
+    folder: Path, sessions: Callable[..., Session], toml: str
+) -> None:
     session = sessions(toml)
     assert near(session) == 100
     with duckdb.connect(str(folder / "new.duckdb")) as connection:
@@ -134,25 +143,30 @@ def test_a_session_reads_what_its_key_names_when_a_file_is_replaced(folder, sess
     assert near(sessions(toml)) == 300, "another session is given the same"
 
 
-def test_a_prepared_statement_is_planned_again_on_new_data(folder, sessions):
+def test_a_prepared_statement_is_planned_again_on_new_data(
+    folder: Path, sessions: Callable[..., Session]
+) -> None:
     session = sessions()
     prepared = session.prepare(COUNT)
     write_parquet(folder, 300)
-    assert round(session.execute(prepared).release.rows.column("n")[0].as_py(), -2) == 300
+    assert round(present(session.execute(prepared).release).rows.column("n")[0].as_py(), -2) == 300
     assert free(session)
 
 
-def test_public_tables_are_those_of_the_files_now(folder, sessions):
+def test_public_tables_are_those_of_the_files_now(folder: Path, sessions: Callable[..., Session]) -> None:
     session = sessions()
     assert session.run(GROUPS).table.num_rows == 2
     (folder / "pages.csv").write_text("page\na\nb\nc\n")
     assert session.run("SELECT * FROM pages").table.num_rows == 3
     release = session.run(GROUPS).release
+    assert release is not None
     assert release.rows.num_rows == 3
     assert "the data changed" in release.charged_again
 
 
-def test_times_alone_and_what_the_statement_does_not_read_end_no_free_repeat(folder, sessions):
+def test_times_alone_and_what_the_statement_does_not_read_end_no_free_repeat(
+    folder: Path, sessions: Callable[..., Session]
+) -> None:
     session = sessions()
     first = session.run(GROUPS).release
     os.utime(folder / "visits.parquet")
@@ -160,7 +174,8 @@ def test_times_alone_and_what_the_statement_does_not_read_end_no_free_repeat(fol
     (folder / "other.csv").write_text("id\n1\n2\n")
     (folder / "copy").write_bytes((folder / "visits.parquet").read_bytes())
     os.replace(folder / "copy", folder / "visits.parquet")
-    assert session.run(GROUPS).release.number == first.number
+    assert first is not None
+    assert present(session.run(GROUPS).release).number == first.number
     edited = (
         "# a comment\n"
         + POLICY.replace("epsilon = 1000", "epsilon = 2000\nmax_failures = 5").replace(
@@ -171,10 +186,12 @@ def test_times_alone_and_what_the_statement_does_not_read_end_no_free_repeat(fol
         + "[analysts.analyst]\nepsilon = 1\n"
     )
     for toml in (POLICY, edited):
-        assert sessions(toml).run(GROUPS).release.number == first.number
+        assert present(sessions(toml).run(GROUPS).release).number == first.number
 
 
-def test_content_is_compared_even_where_size_and_time_are_the_same(folder, sessions):
+def test_content_is_compared_even_where_size_and_time_are_the_same(
+    folder: Path, sessions: Callable[..., Session]
+) -> None:
     path = folder / "visits.csv"
     toml = POLICY.replace("visits.parquet", "visits.csv").replace(
         'unit = "user_id"', 'unit = "user_id"\ncolumns = { user_id = "INTEGER", page = "VARCHAR" }'
@@ -187,7 +204,9 @@ def test_content_is_compared_even_where_size_and_time_are_the_same(folder, sessi
     assert not free(sessions(toml))
 
 
-def test_a_declared_version_rules_over_repeats_and_content_over_vetting(folder, sessions):
+def test_a_declared_version_rules_over_repeats_and_content_over_vetting(
+    folder: Path, sessions: Callable[..., Session]
+) -> None:
     toml = 'data_version = "1"\n' + POLICY.replace(
         'unit = "user_id"', 'unit = "user_id"\nunique = [["user_id"]]'
     )
@@ -199,6 +218,7 @@ def test_a_declared_version_rules_over_repeats_and_content_over_vetting(folder, 
         session.run(GROUPS)
     write_parquet(folder, 300)
     release = sessions(toml.replace('"1"', '"2"')).run(COUNT).release
+    assert release is not None
     assert release.reused is None
     assert release.charged_again.endswith("charged again: the data changed")
 
@@ -206,15 +226,15 @@ def test_a_declared_version_rules_over_repeats_and_content_over_vetting(folder, 
 class Disturbed:
     """An engine during whose work something happens."""
 
-    def __init__(self, inner, name: str, happens) -> None:
+    def __init__(self, inner: Engine, name: str, happens: Callable[..., object]) -> None:
         self._inner, self._name, self._happens = inner, name, happens
 
-    def __getattr__(self, name: str):
+    def __getattr__(self, name: str) -> Any:
         found = getattr(self._inner, name)
         if name != self._name:
             return found
 
-        def call(*arguments):
+        def call(*arguments: str) -> bool:
             made = found(*arguments)
             self._happens()
             return made
@@ -222,13 +242,15 @@ class Disturbed:
         return call
 
 
-def test_what_was_counted_while_a_file_changed_is_no_answer_for_later(folder, sessions):
+def test_what_was_counted_while_a_file_changed_is_no_answer_for_later(
+    folder: Path, sessions: Callable[..., Session]
+) -> None:
     path = folder / "visits.parquet"
     rows, times = path.read_bytes(), path.stat()
     session = sessions()
     count = session.engine.count
 
-    def disturbed(compiled):
+    def disturbed(compiled: CompiledQuery) -> Counts:
         write_parquet(folder, 300)
         try:
             return count(compiled)
@@ -236,7 +258,7 @@ def test_what_was_counted_while_a_file_changed_is_no_answer_for_later(folder, se
             path.write_bytes(rows)
             os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
 
-    session.engine.count = disturbed
+    session.engine.count = disturbed  # type: ignore[method-assign]  # the test disturbs it
     with pytest.raises(OperationalError, match="the data changed"):
         near(session)
     assert session.budget().spent.epsilon == 50
@@ -250,7 +272,9 @@ UNIQUE = POLICY.replace('unit = "user_id"', 'unit = "user_id"\nunique = [["user_
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_no_answer_rests_on_a_fact_that_is_false_in_a_replaced_file(folder, sessions, stream):
+def test_no_answer_rests_on_a_fact_that_is_false_in_a_replaced_file(
+    folder: Path, sessions: Callable[..., Session], stream: bool
+) -> None:
     session = sessions(UNIQUE)
     session.run("SELECT COUNT(*) AS n FROM visits")
 
@@ -260,11 +284,11 @@ def test_no_answer_rests_on_a_fact_that_is_false_in_a_replaced_file(folder, sess
 
     count = session.engine.count
 
-    def disturbed(compiled):
+    def disturbed(compiled: CompiledQuery) -> Counts:
         repeat_one_unit()
         return count(compiled)
 
-    session.engine.count = disturbed
+    session.engine.count = disturbed  # type: ignore[method-assign]  # the test disturbs it
     checked = session.checked(tolerance=10, epsilon=1, misses=1)
     text = "SELECT COUNT(*) AS n FROM visits WHERE page = 'a'"
     with pytest.raises(OperationalError, match="the data changed"):
@@ -272,35 +296,43 @@ def test_no_answer_rests_on_a_fact_that_is_false_in_a_replaced_file(folder, sess
     assert session.ledger.cancelled("analyst") == 1
 
 
-def test_what_was_vetted_while_a_file_changed_is_vetted_again(folder, sessions):
+def test_what_was_vetted_while_a_file_changed_is_vetted_again(
+    folder: Path, sessions: Callable[..., Session]
+) -> None:
     session = sessions()
-    session.engine = Disturbed(session.engine, "vet", lambda: write_parquet(folder, 300))
+    session.engine = cast("Engine", Disturbed(session.engine, "vet", lambda: write_parquet(folder, 300)))
     with pytest.raises(OperationalError, match="nothing was charged"):
         session.run(COUNT)
     assert session.budget().spent.epsilon == 0
     calls = []
     again = sessions()
-    again.engine = Disturbed(again.engine, "vet", lambda: calls.append("vet"))
+    again.engine = cast("Engine", Disturbed(again.engine, "vet", lambda: calls.append("vet")))
     again.run(COUNT)
     assert calls == ["vet"]
 
 
-def test_what_another_version_vetted_is_vetted_again(folder, sessions, monkeypatch):
+def test_what_another_version_vetted_is_vetted_again(
+    folder: Path, sessions: Callable[..., Session], monkeypatch: pytest.MonkeyPatch
+) -> None:
     calls = []
     for version in ("1", "1", "2"):
         monkeypatch.setattr(reuse, "_versions", lambda version=version: (version, "2.0"))
         session = sessions()
-        session.engine = Disturbed(session.engine, "vet", lambda: calls.append("vet"))
+        session.engine = cast("Engine", Disturbed(session.engine, "vet", lambda: calls.append("vet")))
         session.run(COUNT)
     assert len(calls) == 2
 
 
-def test_a_table_that_never_rests_disturbs_only_those_who_read_it(folder, sessions, monkeypatch):
+def test_a_table_that_never_rests_disturbs_only_those_who_read_it(
+    folder: Path, sessions: Callable[..., Session], monkeypatch: pytest.MonkeyPatch
+) -> None:
     session = sessions()
     look = Versions.stamps
     stirred = []
 
-    def stir(self, tables=None):
+    def stir(
+        self: Versions, tables: Iterable[Table] | None = None
+    ) -> tuple[tuple[str, tuple[int, ...]], ...]:
         with (folder / "other.csv").open("a") as file:
             file.write("1\n")
         stirred.append(1)
@@ -313,7 +345,9 @@ def test_a_table_that_never_rests_disturbs_only_those_who_read_it(folder, sessio
         session.run("SELECT COUNT(DISTINCT id) AS n FROM other")
 
 
-def test_the_owners_check_remembers_nothing_of_files_that_changed_meanwhile(folder, sessions):
+def test_the_owners_check_remembers_nothing_of_files_that_changed_meanwhile(
+    folder: Path, sessions: Callable[..., Session]
+) -> None:
     policy = sessions().policy
     assert {name.partition("\n")[0] for name in verify(policy).passed} == {"visits", "other"}
 
@@ -324,16 +358,19 @@ def test_the_owners_check_remembers_nothing_of_files_that_changed_meanwhile(fold
     assert verify(policy, tell).passed == {}
 
 
-def why(session: Session, text: str = COUNT, parameters=None) -> str:
-    return session.run(text, parameters).release.charged_again
+def why(session: Session, text: str = COUNT, parameters: Sequence[str] | None = None) -> str:
+    return present(session.run(text, parameters).release).charged_again
 
 
-def test_a_repeat_that_is_charged_says_why(folder, sessions, monkeypatch):
+def test_a_repeat_that_is_charged_says_why(
+    folder: Path, sessions: Callable[..., Session], monkeypatch: pytest.MonkeyPatch
+) -> None:
     session = sessions()
     assert why(session) == ""
     assert why(session, "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (fresh = TRUE) " + COUNT[7:]) == ""
     write_parquet(folder, 300)
     release = session.run(COUNT).release
+    assert release is not None
     assert release.charged_again.startswith("asked before, on ")
     assert release.charged_again.endswith("; charged again: the data changed")
     assert release.charged_again in summary(release, None)
@@ -345,13 +382,15 @@ def test_a_repeat_that_is_charged_says_why(folder, sessions, monkeypatch):
     assert words.endswith("charged again: the data changed and dpsql or the engine was updated")
 
 
-def test_a_change_of_the_policy_that_changes_the_statements_meaning_is_told(sessions):
+def test_a_change_of_the_policy_that_changes_the_statements_meaning_is_told(
+    sessions: Callable[..., Session],
+) -> None:
     sessions().run(GROUPS)
     narrower = POLICY.replace(DOMAIN, 'page = ["a"]')
     assert why(sessions(narrower), GROUPS).endswith("charged again: the policy changed")
 
 
-def test_another_question_of_the_same_text_was_not_asked_before(sessions):
+def test_another_question_of_the_same_text_was_not_asked_before(sessions: Callable[..., Session]) -> None:
     session = sessions()
     text = COUNT + " WHERE page = ?"
     session.run(text, ["a"])
@@ -363,12 +402,12 @@ def test_another_question_of_the_same_text_was_not_asked_before(sessions):
 
 
 @pytest.fixture
-def digests(monkeypatch):
+def digests(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Write down every file that is hashed; no file is too young for its hash to be kept."""
     made: list[str] = []
     digest = hashlib.file_digest
 
-    def counted(stream, name):
+    def counted(stream: BufferedReader, name: str) -> object:
         made.append(Path(stream.name).name)
         return digest(stream, name)
 
@@ -377,7 +416,9 @@ def digests(monkeypatch):
     return made
 
 
-def test_a_file_is_hashed_once_per_change_also_across_sessions(folder, sessions, digests):
+def test_a_file_is_hashed_once_per_change_also_across_sessions(
+    folder: Path, sessions: Callable[..., Session], digests: list[str]
+) -> None:
     sessions().run(COUNT)
     assert sorted(digests) == ["pages.csv", "visits.parquet"]
     sessions().run(COUNT)
@@ -388,7 +429,9 @@ def test_a_file_is_hashed_once_per_change_also_across_sessions(folder, sessions,
     assert digests[2:] == ["visits.parquet"]
 
 
-def test_a_hash_of_a_file_that_was_just_written_is_not_kept(folder, sessions, digests, monkeypatch):
+def test_a_hash_of_a_file_that_was_just_written_is_not_kept(
+    folder: Path, sessions: Callable[..., Session], digests: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(versions, "_SETTLED_SECONDS", 3600)
     session = sessions()
     session.run(COUNT)
@@ -397,11 +440,13 @@ def test_a_hash_of_a_file_that_was_just_written_is_not_kept(folder, sessions, di
     assert len(digests) > before
 
 
-def test_a_file_that_is_written_while_it_is_hashed_has_no_version(folder, sessions, monkeypatch):
+def test_a_file_that_is_written_while_it_is_hashed_has_no_version(
+    folder: Path, sessions: Callable[..., Session], monkeypatch: pytest.MonkeyPatch
+) -> None:
     policy = sessions().policy
     digest = hashlib.file_digest
 
-    def disturbed(stream, name):
+    def disturbed(stream: BufferedReader, name: str) -> object:
         os.utime(stream.name)
         return digest(stream, name)
 
@@ -410,7 +455,7 @@ def test_a_file_that_is_written_while_it_is_hashed_has_no_version(folder, sessio
         Versions(policy).content(policy.tables.values())
 
 
-def test_a_file_that_is_gone_has_a_version_of_its_own(folder, sessions):
+def test_a_file_that_is_gone_has_a_version_of_its_own(folder: Path, sessions: Callable[..., Session]) -> None:
     policy = sessions().policy
     seen = Versions(policy)
     before = seen.content(policy.tables.values())
@@ -419,7 +464,7 @@ def test_a_file_that_is_gone_has_a_version_of_its_own(folder, sessions):
 
 
 @pytest.mark.parametrize("log", [".wal", ".wal.checkpoint", ".wal.recovery"])
-def test_every_log_of_a_database_belongs_to_its_version(tmp_path, log):
+def test_every_log_of_a_database_belongs_to_its_version(tmp_path: Path, log: str) -> None:
     for name in ("own.duckdb", "pages.csv", "other.csv"):
         (tmp_path / name).touch()
     (tmp_path / "dpsql.toml").write_text(OWN)

@@ -1,8 +1,7 @@
 """The aggregates that a private statement may release, from their SQL to what the engine computes.
 
-``aggregate`` has the types `ReleasedAggregate` and `Part`, ``counts`` the counts. `RULES` names the SQL
-functions; a further aggregate is a subclass of `Part`, the function that compiles a call of it, and its name
-in `RULES`.
+``aggregate`` has the types, ``counts`` the counts. A further aggregate is a subclass of `Part`, the function
+that compiles a call of it, and its name in `RULES`.
 """
 
 from __future__ import annotations
@@ -12,8 +11,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from dpsql.analysis.expressions import check_arguments, function_name, predicate
-from dpsql.analysis.released.aggregate import Direction, Part, ReleasedAggregate
-from dpsql.analysis.released.call import AggregateCall
+from dpsql.analysis.released.aggregate import AggregateCall, Direction, Part, ReleasedAggregate
 from dpsql.analysis.released.counts import count, count_if
 
 if TYPE_CHECKING:
@@ -22,15 +20,7 @@ if TYPE_CHECKING:
     from dpsql.analysis.compiler import StatementCompiler
     from dpsql.analysis.relation import From
 
-__all__ = [
-    "RULES",
-    "Direction",
-    "Part",
-    "ReleasedAggregate",
-    "compile_released",
-    "is_call",
-    "is_released",
-]
+__all__ = ["RULES", "Direction", "Part", "ReleasedAggregate", "compile_released", "is_call", "is_released"]
 
 RULES: dict[str, Callable[[AggregateCall], Part]] = {
     "count": count,
@@ -48,8 +38,7 @@ def is_call(node: exp.Expr) -> bool:
 
 def is_released(node: exp.Expr) -> bool:
     """Return whether a node is an aggregate that is released, or the difference of two."""
-    if isinstance(node, exp.Paren):
-        return is_released(node.this)
+    node = node.unnest()
     if isinstance(node, exp.Sub):
         return is_released(node.this) and is_released(node.expression)
     return is_call(node)
@@ -59,8 +48,7 @@ def compile_released(
     compiler: StatementCompiler, node: exp.Expr, source: From, *, single: bool
 ) -> ReleasedAggregate:
     """Compile a released aggregate; `single` says that each unit has at most one row in a group."""
-    while isinstance(node, exp.Paren):
-        node = node.this
+    node = node.unnest()
     if not isinstance(node, exp.Sub):
         return ReleasedAggregate((_part(compiler, node, source, single=single),))
     sides = [compile_released(compiler, n, source, single=single) for n in (node.this, node.expression)]
@@ -75,8 +63,7 @@ def _part(compiler: StatementCompiler, node: exp.Expr, source: From, *, single: 
         check_arguments(compiler.source, node, frozenset({"this", "expression"}))
         conditions.append(predicate(compiler, node.expression.this, source.scope).guarded_node)
         node = node.this
-    while isinstance(node, exp.Paren):
-        node = node.this
+    node = node.unnest()
     check_arguments(compiler.source, node, frozenset({"this", "expressions"}))
     name = (function_name(node) or "").lower()
     return RULES[name](AggregateCall(compiler, node, source, single, conditions))

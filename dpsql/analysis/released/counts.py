@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from dpsql.analysis.expressions import check_arguments, function_name
-from dpsql.analysis.released.aggregate import Part
+from dpsql.analysis.parsed import whole_number
+from dpsql.analysis.released.aggregate import AggregateCall, Part
 from dpsql.analysis.typed import Typed, UnitRole
 from dpsql.tree import Aggregate, Binary, Call, Case, Cast, Constant, IsNull, Paren
 from dpsql.types import BIGINT
 
 if TYPE_CHECKING:
     from dpsql.analysis.relation import From
-    from dpsql.analysis.released.call import AggregateCall
     from dpsql.tree import Expr
 
 __all__ = ["BoundedRows", "SingleRows", "Units", "count", "count_if"]
@@ -126,7 +126,7 @@ def _bound(call: AggregateCall) -> tuple[int | None, list[exp.Expr]]:
     hint = "COUNT(*, contribution_bounds_per_group => (0, 5))"
     pair = named[0].expression
     values = pair.expressions if isinstance(pair, exp.Tuple) else []
-    bounds = [int(v.this) for v in values if isinstance(v, exp.Literal) and str(v.this).isdecimal()]
+    bounds = [number for v in values if (number := whole_number(v)) is not None]
     known = named[0].name.lower() == "contribution_bounds_per_group"
     if len(named) > 1 or not known or len(bounds) != 2 or len(values) != 2 or bounds[0] != 0:
         raise call.refuse("a count's bounds are (0, c)", named[0], hint)
@@ -181,8 +181,7 @@ def _filtered(node: exp.Expr) -> tuple[exp.Expr | None, exp.Expr]:
 
 def _unit(call: AggregateCall, node: exp.Expr) -> Typed | None:
     """Return the expression if it is the unit: its column, or COALESCE of both sides of a FULL JOIN."""
-    while isinstance(node, exp.Paren):
-        node = node.this
+    node = node.unnest()
     if call.source.owner is None or call.by_row:
         return None
     if isinstance(node, exp.Column):

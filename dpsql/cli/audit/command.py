@@ -120,7 +120,7 @@ def _listing(subjects: Sequence[Subject]) -> str:
 
 def _mechanisms(subjects: Sequence[Subject], epsilons: Sequence[str], trials: int) -> Campaign:
     from dpsql import audit
-    from dpsql.charge import exact
+    from dpsql.privacy import exact
 
     try:
         claims = [exact(text) for text in epsilons]

@@ -7,12 +7,12 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from dpsql.audit import figure, strip
-from dpsql.cli.render.grid import Column, box, fit
-from dpsql.drawing.cells import escape_controls
+from dpsql.render.cells import escape_controls
+from dpsql.render.grid import Column, box, fit
 
 if TYPE_CHECKING:
     from dpsql.audit import Campaign, Outcome
-    from dpsql.cli.render.grid import Style
+    from dpsql.render.grid import Style
 
 __all__ = ["as_text"]
 

@@ -56,7 +56,7 @@ def run(policy: str, options: InitOptions) -> ExitCode:
 
 
 def _number(name: str, text: str) -> str:
-    from dpsql.charge import exact
+    from dpsql.privacy import exact
 
     try:
         exact(text)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dpsql.drawing.cells import escape_controls
 from dpsql.policy.names import joined, name_problem
+from dpsql.render.cells import escape_controls
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from dpsql.cli import narrate
 from dpsql.cli.output import FORMATS, Output
-from dpsql.drawing.cells import escape_controls
 from dpsql.errors import ProgrammingError
+from dpsql.render.cells import escape_controls
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -124,7 +124,7 @@ def _read(repl: ReplState, argument: str) -> None:
 
 
 def _chart(repl: ReplState, argument: str) -> None:
-    from dpsql.cli.render.table import as_chart
+    from dpsql.render.table import as_chart
 
     if repl.last is None:
         raise ProgrammingError("nothing to draw yet: ask something first")

@@ -14,9 +14,9 @@ from dpsql.cli.output import FORMATS, Output, OutputFailedError, UnwritableError
 from dpsql.cli.repl import commands
 from dpsql.cli.repl.completion import Names
 from dpsql.cli.repl.line_input import complete
-from dpsql.drawing.figures import left
-from dpsql.drawing.readable import price
 from dpsql.errors import Error
+from dpsql.render.figures import left
+from dpsql.render.readable import price
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -152,7 +152,7 @@ class SparkStore(Store):
 
     def tune(self, engine: object) -> None:
         for name, value in PLAIN.items():
-            engine.session.conf.set(name, value)  # type: ignore[attr-defined]  SparkEngine
+            engine.session.conf.set(name, value)  # type: ignore[attr-defined]  # SparkEngine
 
 
 def compare(engine: RemoteEngine, sql: str) -> pa.Table:

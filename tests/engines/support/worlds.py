@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from random import Random
@@ -82,7 +82,7 @@ class Town:
             self.engine._scans[table] = self.engine.introspect(moved)[1]
         self.engine._translations.clear()
 
-    _sources: dict[str, Source] = None  # type: ignore[assignment]  set by `fill`
+    _sources: dict[str, Source] = field(default_factory=dict)  # set by `fill`
 
 
 def _source(text: str) -> Source:

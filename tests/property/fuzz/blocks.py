@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal
 
 from fuzz.expressions import condition, lenient, literal, value
 from fuzz.joins import Facts, from_clause
@@ -279,7 +280,9 @@ def _combined(maker: Maker, wanted: str | None, depth: int) -> Subquery:
     columns = [Column(f"c{i + (wanted is not None)}", k) for i, k in enumerate(kinds)]
     if wanted is not None:
         kept = all(units) or (word not in ("UNION ALL", "UNION") and units[0])
-        role = "exact" if kept else "maybe" if units[0] and first == ["NULL"] else ""
+        role: Literal["", "exact", "maybe"] = (
+            "exact" if kept else "maybe" if units[0] and first == ["NULL"] else ""
+        )
         kind = {"integer": "int", "VARCHAR": "text", "UUID": "uuid", "DATE": "date"}[maker.world.units]
         columns.insert(0, Column("c0", kind, role))
     fact = frozenset({frozenset(c.name for c in columns if c.unit != "exact")})

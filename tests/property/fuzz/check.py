@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from dpsql.analysis import Plan, analyse
 from dpsql.errors import QueryRefused, QuerySyntaxError
-from dpsql.language import AllGroups, Query, parse
+from dpsql.language import AboveThreshold, AllGroups, Query, TopK, parse
 from fuzz.data import FEW
 from fuzz.stage import Stage
 from fuzz.statements import Statement
@@ -242,8 +242,10 @@ def moved(plan: Plan, whole: Counts, other: Counts) -> str:
         before, after = (_row(plan, seen, group) for seen in (whole, other))
         touches = False
         for place, (count, old, new) in enumerate(zip(plan.counts, before, after, strict=True)):
-            if (old is None or new is None) and plan.selection.count != place:
-                continue  # absent from an unknown domain for want of the count that orders
+            if old is None or new is None:
+                assert isinstance(plan.selection, (TopK, AboveThreshold))
+                if plan.selection.count != place:
+                    continue  # absent from an unknown domain for want of the count that orders
             n, m = old or 0, new or 0
             touches |= n != m
             low = 0 if count.monotone else -count.bound
@@ -266,6 +268,7 @@ def _sums(plan: Plan, seen: dict[str, Counts], tried: Tried) -> list[tuple[str, 
         return [("rows without a unit are counted", "nobody")]
     places = range(len(plan.counts))
     if plan.domain_size is None and plan.key_types:
+        assert isinstance(plan.selection, (TopK, AboveThreshold))
         places = range(plan.selection.count, plan.selection.count + 1)
     for name, alone in seen.items():
         if not name.startswith("only") or f"minus{name[4:]}" not in seen:

@@ -70,8 +70,8 @@ MUTANTS = (
             (
                 "analysis.joins",
                 "_unnest",
-                "From(repeated, scope, left.owner, left.unit)",
-                "From(repeated, scope, left.owner, left.unit, left.unique)",
+                "left.owner, left.unit)",
+                "left.owner, left.unit, left.unique)",
             ),
         ),
         ("UNNEST", *ROWS),
@@ -132,8 +132,8 @@ MUTANTS = (
             (
                 "analysis.joins",
                 "_visible",
-                "if c.unit is UnitRole.EXACT else c for c in side.columns",
-                "if False else c for c in side.columns",
+                "if column.unit is UnitRole.EXACT else column",
+                "if False else column",
             ),
         ),
         ("LEFT", "FULL", "more in ON of owned", "DISTINCT", "subquery", "without exact unit", *ROWS),
@@ -344,7 +344,7 @@ MUTANTS = (
     ),
     Mutant(
         "rows that are units may be repeated",
-        (("analysis.joins", "_row_join", "_single_match(right, origin, pairs)", "True"),),
+        (("analysis.joins", "_join", "_single_match(relation, origin, pairs)", "True"),),
         ("unit row", "INNER", "LEFT"),
         statement="SELECT l.level, COUNT(*) AS n FROM logs l JOIN vips p ON p.page IS NOT NULL GROUP BY l.level ORDER BY n DESC LIMIT 2",
     ),

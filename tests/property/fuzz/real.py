@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 from dpsql.policy import BudgetPolicy, ParquetSource, Policy
@@ -21,6 +22,10 @@ def open_session(stage: Stage, folder: Path) -> Session:
         stage.connection.execute(f"COPY whole.main.{name} TO '{path}' (FORMAT parquet)")
         tables[name] = replace(table, source=ParquetSource(path))
     budget = BudgetPolicy(
-        epsilon=1_000_000, delta="0.1", default_epsilon=1, default_delta="1e-9", ledger=folder / "l.db"
+        epsilon=Fraction(1_000_000),
+        delta=Fraction(1, 10),
+        default_epsilon=Fraction(1),
+        default_delta=Fraction(1, 10**9),
+        ledger=folder / "l.db",
     )
     return Session(Policy(budget=budget, tables=tables))

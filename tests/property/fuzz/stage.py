@@ -9,6 +9,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import duckdb
@@ -104,7 +105,7 @@ class Stage:
             path = Path(self.folder.name) / f"{table}.{name}"
             self.connection.execute(f"COPY whole.main.{table} TO '{path}' (FORMAT {name})")
             tables[table] = replace(self.world.policy.tables[table], source=kind(path), domain={})
-        policy = Policy(budget=BudgetPolicy(epsilon=1), tables=tables)
+        policy = Policy(budget=BudgetPolicy(epsilon=Fraction(1)), tables=tables)
         for table, reader in read_sources(self.connection, policy, None).items():
             self.connection.execute(f"CREATE OR REPLACE VIEW {name}.main.{table} AS {reader.sql}")
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
-from fuzz.blocks import from_clause, query
+from fuzz.blocks import query
 from fuzz.expressions import condition, lenient, value
+from fuzz.joins import from_clause
 from fuzz.scope import Item, Maker, Scope
 from fuzz.world import PERSON, World
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 from random import Random
 
@@ -57,7 +58,7 @@ MORE = {
     "REWRITE": ["''", "'x'", "'é-'"],
 }
 FORMATS = ["'%Y-%m-%d'", "'%A %B %j %U %W %u'", "'%s %f %g %n'", "'%G-%V'", "'%c'", "'é%%'", "'%-d %I %p'"]
-RANGES = ((1, 128), (128, 0x250), (0x300, 0x370), (0x590, 0x700), (0x2000, 0x2070), (0x3040, 0x4DB5))
+RANGES = [(1, 128), (128, 0x250), (0x300, 0x370), (0x590, 0x700), (0x2000, 0x2070), (0x3040, 0x4DB5)]
 RANGES += ((0x1F300, 0x1FB00), (0xFE00, 0x10000), (0xE0000, 0x110000), (0, 0xD800))
 
 
@@ -238,7 +239,7 @@ class Hostile:
         """Compile a statement and count by it; whether the engine gets to the end."""
         query = parse(statement)
         assert isinstance(query, Query)
-        plan = analyse(query, self.policy, self.schema_database, Options(epsilon=1))
+        plan = analyse(query, self.policy, self.schema_database, Options(epsilon=Fraction(1)))
         try:
             self.engine.count(plan.compiled)
         except OperationalError:

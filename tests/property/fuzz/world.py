@@ -179,7 +179,7 @@ def _tables(unit: dict[str, str]) -> dict[str, tuple[dict[str, str], dict[str, A
     }
 
 
-_PUBLIC = {
+_PUBLIC: dict[str, list[tuple[str | None, str | None, int | None, str | None, float | None]]] = {
     # The fact `unique` of pages holds in the first of these and fails in the second.
     "single": [
         ("a", "news", 1, "1.50", 0.0),

@@ -1,0 +1,52 @@
+"""Read parts of the parser's nodes that several rules handle alike."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from dpsql.analysis.expressions import check_arguments
+from dpsql.tree import OrderTerm
+
+if TYPE_CHECKING:
+    from dpsql.language import Source
+    from dpsql.tree import Expr
+
+__all__ = ["conjuncts", "order_term", "order_terms", "whole_number", "words"]
+
+
+def words(table: str) -> frozenset[str]:
+    """Return the words of a table that is written as one text."""
+    return frozenset(table.split())
+
+
+def conjuncts(node: exp.Expr | None) -> list[exp.Expr]:
+    """Return the conjuncts of a condition."""
+    node = node.unnest() if node is not None else None
+    if isinstance(node, exp.And):
+        return [*conjuncts(node.this), *conjuncts(node.expression)]
+    return [] if node is None else [node]
+
+
+def whole_number(node: object) -> int | None:
+    """Return the value of a literal that is a whole number; None for other nodes."""
+    if isinstance(node, exp.Literal) and not node.is_string and str(node.this).isdecimal():
+        return int(node.this)
+    return None
+
+
+def order_terms(source: Source, order: exp.Expr | None) -> list[exp.Expr]:
+    """Return the terms of an ORDER BY."""
+    if order is None:
+        return []
+    check_arguments(source, order, frozenset({"this", "expressions"}))
+    for term in order.expressions:
+        check_arguments(source, term, frozenset({"this", "desc", "nulls_first"}))
+    return list(order.expressions)
+
+
+def order_term(term: exp.Expr, expr: Expr) -> OrderTerm:
+    """Return the compiled term of an ORDER BY."""
+    nulls = "FIRST" if term.args.get("nulls_first") else "LAST"
+    return OrderTerm(expr, "DESC" if term.args.get("desc") else "ASC", nulls)

@@ -1,0 +1,133 @@
+"""The release of a private statement: its rows, what is free beside them, and its charge."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from dpsql.privacy import Charge
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    import pyarrow as pa
+
+__all__ = ["Release", "from_bytes", "to_bytes"]
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """One differentially private answer. Reading it costs nothing more, however often.
+
+    Attributes
+    ----------
+    rows
+        The columns of the select list, named and typed as asked: what `fetchall` returns.
+    table
+        `rows` and everything free beside them, one row a released group: `gap` when the mechanism has
+        one, and for each noisy count `n` the columns `n_stddev`, `n_low`, `n_high` (DOUBLE; NULL where
+        there is none).
+    keys, counts
+        Names of the key columns and of the noisy count columns of `rows`.
+    selection
+        `"top-k"`, `"argmax"`, `"above threshold"`, ...
+    mechanism
+        The mechanism in words: `"noisy top-k with gap"`.
+    guarantee
+        The privacy guarantee, in a sentence.
+    charge
+        What was spent, exact.
+    scale
+        Scale of the selection noise, in counts.
+    confidence
+        Level of the intervals.
+    warnings
+        Sentences for the analyst; they never depend on unreleased data.
+    statement
+        The statement as typed.
+    number
+        The release's number in the ledger.
+    reused
+        When the stored answer was first given, if this one cost nothing because it was asked before.
+    charged_again
+        If the same statement was answered before: when, and why it was charged again.
+    """
+
+    rows: pa.Table
+    table: pa.Table
+    keys: tuple[str, ...]
+    counts: tuple[str, ...]
+    selection: str
+    mechanism: str
+    guarantee: str
+    charge: Charge
+    scale: float
+    statement: str
+    confidence: Fraction = Fraction(95, 100)
+    warnings: tuple[str, ...] = ()
+    number: int | None = None
+    reused: datetime | None = None
+    charged_again: str = ""
+    properties: dict[str, str] = field(default_factory=dict)
+    """Further facts shown by front ends: the split, the unit, the domain's size, the count that orders."""
+
+    def __repr__(self) -> str:
+        # Imported on use: modules that only name the type need not load it.
+        from dpsql.render.plain import release_text  # noqa: PLC0415
+
+        return release_text(self)
+
+    def _repr_html_(self) -> str:
+        """Show the answer in a notebook: a table with bars and intervals, no script, nothing fetched."""
+        from dpsql.render.html import release_html  # noqa: PLC0415  as above
+
+        return release_html(self)
+
+
+def to_bytes(release: Release) -> bytes:
+    """Write a release as the ledger stores it: its facts as JSON, its two tables as Arrow streams."""
+    import pyarrow as pa  # noqa: PLC0415  loaded only where a release is stored
+
+    facts = {
+        "keys": release.keys,
+        "counts": release.counts,
+        "reading": release.selection,
+        "mechanism": release.mechanism,
+        "guarantee": release.guarantee,
+        "charge": [str(release.charge.epsilon), str(release.charge.delta)],
+        "scale": release.scale,
+        "statement": release.statement,
+        "confidence": str(release.confidence),
+        "warnings": release.warnings,
+        "properties": release.properties,
+    }
+    parts = [json.dumps(facts).encode()]
+    for table in (release.rows, release.table):
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table)
+        parts.append(sink.getvalue().to_pybytes())
+    return b"".join(len(part).to_bytes(8, "big") + part for part in parts)
+
+
+def from_bytes(data: bytes) -> Release:
+    """Read a stored release back."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    parts = []
+    at = 0
+    while at < len(data):
+        size = int.from_bytes(data[at : at + 8], "big")
+        parts.append(data[at + 8 : at + 8 + size])
+        at += 8 + size
+    facts = json.loads(parts[0])
+    rows, table = (pa.ipc.open_stream(part).read_all() for part in parts[1:3])
+    epsilon, delta = facts.pop("charge")
+    # The stored form keeps the name it had when the first ledgers were written.
+    facts["selection"] = facts.pop("reading")
+    for name in ("keys", "counts", "warnings"):
+        facts[name] = tuple(facts[name])
+    facts["confidence"] = Fraction(facts["confidence"])
+    return Release(rows=rows, table=table, charge=Charge(Fraction(epsilon), Fraction(delta)), **facts)

@@ -1,0 +1,115 @@
+"""Writes results for programs: CSV, JSON, JSON lines, Arrow and Parquet, with unrounded numbers."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import math
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from dpsql.render.values import values
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+__all__ = ["write_arrow", "write_csv", "write_json", "write_jsonl", "write_parquet"]
+
+_SLICE = 10_000
+"""Rows turned into text together."""
+
+
+def write_csv(rows: pa.Table, out: BinaryIO) -> None:
+    """Write RFC 4180: a header, CRLF, NULL as an empty field (an empty text as `""`), UTF-8."""
+    out.write((",".join(map(_field, rows.column_names)) + "\r\n").encode())
+    for row in _rows(rows):
+        # A lone NULL would be an empty line, which readers skip.
+        line = ",".join(map(_field, row)) or '""'
+        out.write((line + "\r\n").encode("utf-8", "backslashreplace"))
+
+
+def _field(value: object) -> str:
+    if value is None:
+        return ""
+    plain = _plain(value)
+    text = plain if isinstance(plain, str) else str(plain) if isinstance(plain, float) else _json(plain)
+    if not text or any(char in text for char in ',"\r\n') or text != text.strip():
+        return '"' + text.replace('"', '""') + '"'
+    return text
+
+
+def write_json(rows: pa.Table, out: BinaryIO) -> None:
+    """Write one array of objects, one object a line."""
+    names = [_json(name) for name in rows.column_names]
+    before = "[\n"
+    for row in _rows(rows):
+        out.write((before + _object(names, row)).encode("utf-8", "backslashreplace"))
+        before = ",\n"
+    out.write(b"[]\n" if before == "[\n" else b"\n]\n")
+
+
+def write_jsonl(rows: pa.Table, out: BinaryIO) -> None:
+    """Write one object a line."""
+    names = [_json(name) for name in rows.column_names]
+    for row in _rows(rows):
+        out.write((_object(names, row) + "\n").encode("utf-8", "backslashreplace"))
+
+
+def _object(names: list[str], row: tuple[Any, ...]) -> str:
+    fields = (f"{name}: {_json(_plain(value))}" for name, value in zip(names, row, strict=True))
+    return "{" + ", ".join(fields) + "}"
+
+
+def _json(value: object) -> str:
+    """Write a value as JSON. Done by hand for DECIMAL, whose digits a float would lose."""
+    if isinstance(value, Decimal):
+        return f"{value:f}"
+    if isinstance(value, float) and not math.isfinite(value):
+        return "null"
+    if isinstance(value, dict):
+        return _object([_json(str(key)) for key in value], tuple(value.values()))
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(_json(_plain(item)) for item in value) + "]"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _plain(value: object) -> object:
+    """Return a value JSON knows, or its text."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, (datetime.datetime, datetime.date, datetime.time)):
+        return value.isoformat()
+    if isinstance(value, bytes):
+        return value.hex()
+    if value is None or isinstance(value, (int, float, str, Decimal, list, dict, tuple)):
+        return value
+    return str(value)
+
+
+def _rows(table: pa.Table) -> Iterator[tuple[Any, ...]]:
+    for start in range(0, table.num_rows, _SLICE):
+        part = table.slice(start, _SLICE)
+        yield from zip(*(values(column) for column in part.columns), strict=True)
+
+
+def write_arrow(rows: pa.Table, out: BinaryIO, *, stream: bool) -> None:
+    """Write Arrow IPC: the streaming format for a pipe, the file format for a file."""
+    from pyarrow import ipc
+
+    make = ipc.new_stream if stream else ipc.new_file
+    with make(out, rows.schema) as writer:
+        writer.write_table(rows)
+
+
+def write_parquet(rows: pa.Table, out: BinaryIO) -> None:
+    """Write one Parquet file."""
+    import io
+
+    from pyarrow import parquet
+
+    # Parquet is written back and forth, which a pipe does not bear.
+    buffer = io.BytesIO()
+    parquet.write_table(rows, buffer)
+    out.write(buffer.getvalue())

@@ -1,0 +1,153 @@
+"""Numbers for people: budgets rounded against the analyst, estimates to the precision of their noise."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+__all__ = ["Estimate", "at_unit", "charged", "left", "number", "unit_of"]
+
+_DIGITS = 4
+"""Significant digits of a budget that has no short decimal."""
+
+
+def charged(amount: Fraction) -> str:
+    """Write what is spent or asked for, rounded up.
+
+    >>> from fractions import Fraction
+    >>> charged(Fraction(7, 10)), charged(Fraction(1, 3)), charged(Fraction(1, 10**9))
+    ('0.7', '0.3334', '1e-9')
+    """
+    return _decimal(amount, up=True)
+
+
+def left(amount: Fraction) -> str:
+    """Write what is left, rounded down.
+
+    >>> from fractions import Fraction
+    >>> left(Fraction(1, 3)), left(Fraction(99999, 10000))
+    ('0.3333', '9.999')
+    """
+    return _decimal(amount, up=False)
+
+
+def _decimal(amount: Fraction, *, up: bool) -> str:
+    if amount == 0:
+        return "0"
+    exponent = len(str(amount.numerator)) - len(str(amount.denominator))
+    if amount < _power(exponent):
+        exponent -= 1
+    # Whole numbers keep all their digits.
+    step = min(0, exponent - _DIGITS + 1)
+    scaled = amount / _power(step)
+    units = math.ceil(scaled) if up else math.floor(scaled)
+    value = Decimal(units).scaleb(step).normalize()
+    if exponent < -4:
+        mantissa = f"{value.scaleb(-exponent).normalize():f}"
+        return f"1e{exponent + 1}" if mantissa == "10" else f"{mantissa}e{exponent}"
+    return f"{value:f}"
+
+
+def _power(exponent: int) -> Fraction:
+    from fractions import Fraction
+
+    return Fraction(10) ** exponent
+
+
+def unit_of(half: float) -> int | None:
+    """Return the decimal place (a power of ten) that two significant digits of a half-width end at.
+
+    >>> unit_of(41.3), unit_of(0.021), unit_of(412.0), unit_of(99.5)
+    (0, -3, 1, 1)
+    """
+    if not math.isfinite(half) or half <= 0:
+        return None
+    place = math.floor(math.log10(half)) - 1
+    # 99.5 is shown as 100: one place up, or it would have three digits.
+    return place + 1 if _steps(half, place) >= 100 else place
+
+
+def _steps(half: float, place: int) -> int:
+    # A hair below, so that 41.000000000000006 is 41 and not 42.
+    return math.ceil(half / 10.0**place * (1 - 1e-12))
+
+
+def at_unit(value: float, place: int, rounding: str = ROUND_HALF_EVEN) -> str:
+    """Write a number rounded to a decimal place, with separators of thousands.
+
+    >>> at_unit(1234.4, 0), at_unit(12347.0, 1), at_unit(-0.01, 0), at_unit(2.5, -2)
+    ('1,234', '12,350', '0', '2.50')
+    """
+    if not math.isfinite(value):
+        return str(value)
+    rounded = Decimal(repr(value)).scaleb(-place).to_integral_value(rounding).scaleb(place)
+    return f"{abs(rounded) if rounded == 0 else rounded:,.{max(0, -place)}f}"
+
+
+def number(value: float) -> str:
+    """Write a float for reading: up to six significant digits, or four decimals if it is large.
+
+    >>> number(0.1 + 0.2), number(1234567.891234), number(20.0), number(1e-7)
+    ('0.3', '1234567.8912', '20', '1e-07')
+    """
+    if math.isfinite(value) and 1 <= abs(value) < 1e15:
+        return f"{value:.4f}".rstrip("0").rstrip(".")
+    return f"{value:.6g}"
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A noisy number and the interval around it; None where there is no bound."""
+
+    value: float
+    low: float | None
+    high: float | None
+
+    @property
+    def half(self) -> float | None:
+        """Half-width that is shown after ±: the distance to the farther bound, so that ± covers the interval.
+
+        None if a bound is missing, or if one is more than twice as far as the other: ± would mislead.
+        """
+        if self.low is None or self.high is None:
+            return None
+        below, above = self.value - self.low, self.high - self.value
+        return max(below, above) if max(below, above) <= 2 * min(below, above) else None
+
+    @property
+    def unit(self) -> int | None:
+        """Decimal place of the noise; lower digits of the value carry no information."""
+        spans = [abs(bound - self.value) for bound in (self.low, self.high) if bound is not None]
+        return unit_of(max(spans)) if spans else None
+
+    def text(self, *, pm: str = "±") -> tuple[str, str]:
+        """Write the value and its uncertainty, the latter rounded outwards.
+
+        >>> Estimate(1234.4, 1193.4, 1275.4).text(), Estimate(90.0, 80.0, None).text()
+        (('1,234', '± 41'), ('90', '(≥ 80)'))
+        """
+        place = self.unit
+        if place is None:
+            return number(self.value), ""
+        value, half = at_unit(self.value, place), self.half
+        if half is not None:
+            return value, f"{pm} {half_text(half, place)}"
+        low = None if self.low is None else at_unit(self.low, place, ROUND_FLOOR)
+        high = None if self.high is None else at_unit(self.high, place, ROUND_CEILING)
+        plain = pm != "±"
+        if low is None:
+            return value, f"({'<=' if plain else '≤'} {high})"
+        if high is None:
+            return value, f"({'>=' if plain else '≥'} {low})"
+        return value, f"({low} to {high})"
+
+
+def half_text(half: float, place: int) -> str:
+    """Write a half-width to a decimal place, rounded up."""
+    steps = Decimal(_steps(half, place)).scaleb(place)
+    return f"{steps:,.{max(0, -place)}f}"

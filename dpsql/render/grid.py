@@ -1,0 +1,167 @@
+"""Fits columns of text to a width, and draws them as a box or as Markdown."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+
+from dpsql.render.cells import cut, pad, width
+
+__all__ = ["Column", "Style", "box", "fit", "markdown", "span"]
+
+_NARROWEST = 6
+"""Cells that a cut column keeps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """What a terminal or file can show.
+
+    Attributes
+    ----------
+    columns
+        Cells in a line; None: as many as it takes.
+    encoding
+        Of the stream. Frames, ±, bars are drawn with ASCII where it lacks them.
+    colour
+        Whether escape sequences may be used.
+    """
+
+    columns: int | None = None
+    encoding: str = "utf-8"
+    colour: bool = False
+
+    @property
+    def plain(self) -> bool:
+        """Whether only ASCII may be drawn."""
+        try:
+            "┌─┬┐│├┼┤└┴┘±█▒…·≥≤—".encode(self.encoding)
+        except (UnicodeEncodeError, LookupError):
+            return True
+        return False
+
+    @property
+    def ellipsis(self) -> str:
+        """The mark for truncated text."""
+        return "..." if self.plain else "…"
+
+    def paint(self, text: str, code: str) -> str:
+        """Colour a text that is padded already, if colours may be used."""
+        return f"\x1b[{code}m{text}\x1b[0m" if self.colour and code else text
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column as text.
+
+    Attributes
+    ----------
+    name, cells
+        Heading and values, with control characters escaped.
+    right
+        Whether it is aligned right, as numbers are.
+    firm
+        Whether it may never be cut: a number cut short is another number.
+    nulls
+        Indices of the cells that are NULL, not text that says so.
+    code
+        Colour of its cells.
+    """
+
+    name: str
+    cells: list[str]
+    right: bool = False
+    firm: bool = False
+    nulls: frozenset[int] = field(default_factory=frozenset)
+    code: str = ""
+
+    @property
+    def width(self) -> int:
+        """Width in cells, not truncated."""
+        return max(map(width, [self.name, *self.cells]))
+
+    def cut(self, cells: int, ellipsis: str) -> Column:
+        """Return the column with its heading and cells truncated."""
+        return replace(
+            self,
+            name=cut(self.name, cells, ellipsis),
+            cells=[cut(cell, cells, ellipsis) for cell in self.cells],
+        )
+
+
+def span(widths: list[int]) -> int:
+    """Return the cells a box around columns of these widths takes."""
+    return sum(widths) + 3 * len(widths) + 1
+
+
+def fit(columns: list[Column], style: Style) -> tuple[list[Column], int]:
+    """Truncate columns to the style's width; return them and the number of columns left out."""
+    if style.columns is None:
+        return columns, 0
+    left_out, shown = 0, columns
+    while len(shown) > 1 and span([_least(column) for column in shown]) > style.columns:
+        left_out += 1
+        hint = Column(style.ellipsis, [style.ellipsis] * len(columns[0].cells), firm=True)
+        shown = [*columns[: len(columns) - left_out], hint]
+    widths = [column.width for column in shown]
+    excess = span(widths) - style.columns
+    while excess > 0:
+        soft = [i for i, column in enumerate(shown) if widths[i] > _least(column)]
+        if not soft:
+            break
+        # The widest gives one cell at a time, so that columns end up even.
+        widest = max(soft, key=lambda i: widths[i])
+        widths[widest] -= 1
+        excess -= 1
+    fitted = [column.cut(cells, style.ellipsis) for column, cells in zip(shown, widths, strict=True)]
+    return fitted, left_out
+
+
+def _least(column: Column) -> int:
+    return column.width if column.firm else min(column.width, _NARROWEST)
+
+
+def box(columns: list[Column], style: Style) -> str:
+    """Draw columns of equal length as a box table; ends with a newline."""
+    top, middle, bottom, bar = ("+-++",) * 3 + ("|",) if style.plain else ("┌─┬┐", "├─┼┤", "└─┴┘", "│")
+    widths = [column.width for column in columns]
+    lines = [_rule(top, widths)]
+    heads = [pad(c.name, w, right=c.right) for c, w in zip(columns, widths, strict=True)]
+    lines += [_line([style.paint(head, "1") for head in heads], bar), _rule(middle, widths)]
+    for row in range(len(columns[0].cells)):
+        cells = [
+            style.paint(pad(c.cells[row], w, right=c.right), "2" if row in c.nulls else c.code)
+            for c, w in zip(columns, widths, strict=True)
+        ]
+        lines.append(_line(cells, bar))
+    lines.append(_rule(bottom, widths))
+    return "\n".join(lines) + "\n"
+
+
+def _rule(drawn: str, widths: list[int]) -> str:
+    return drawn[0] + drawn[2].join(drawn[1] * (cells + 2) for cells in widths) + drawn[3]
+
+
+def _line(cells: list[str], bar: str) -> str:
+    return f"{bar} " + f" {bar} ".join(cells) + f" {bar}"
+
+
+def markdown(columns: list[Column]) -> str:
+    """Draw columns as a Markdown table (GitHub's); ends with a newline."""
+    heads = [_escaped(column.name) for column in columns]
+    texts = [[_escaped(cell) for cell in column.cells] for column in columns]
+    widths = [max(map(width, [head, *cells, "---"])) for head, cells in zip(heads, texts, strict=True)]
+    dashes = [
+        "-" * (cells - 1) + ":" if c.right else "-" * cells for c, cells in zip(columns, widths, strict=True)
+    ]
+    rows = [heads, dashes, *(list(row) for row in zip(*texts, strict=True))]
+    return "".join(
+        _line([pad(t, w, right=c.right) for t, w, c in zip(row, widths, columns, strict=True)], "|") + "\n"
+        for row in rows
+    )
+
+
+def _escaped(text: str) -> str:
+    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    # An underscore inside a word is only an underscore.
+    return re.sub(r"[\\`*|~\[\]]|(?<![^\W_])_|_(?![^\W_])", r"\\\g<0>", text)

@@ -1,0 +1,198 @@
+"""As fast as the engine counts: with column statistics where nothing is computed, without DISTINCT where
+units are single, and without loading what no answer needs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from dpsql.analysis import CompiledQuery, analyse, complete
+from dpsql.engines import open_engine
+from dpsql.engines.duckdb.engine import DuckDBEngine
+from dpsql.language import Options, Query, parse
+from dpsql.policy import load
+from tests.narrow import of_type, present
+
+POLICY = """
+[budget]
+epsilon = 100
+default_epsilon = 1
+ledger = "ledger.sqlite"
+[tables.visits]
+source = "visits.parquet"
+unit = "user_id"
+{extra}
+[tables.visits.domain]
+page = ["a", "b", "c"]
+hour = {{ from = 0, to = 23 }}
+[tables.pages]
+source = "pages.parquet"
+public = true
+"""
+ROWS = """SELECT * FROM (VALUES (1, 'a', 5), (1, 'b', 6), (2, 'a', 5), (NULL, 'a', 7), (3, NULL, 9),
+(4, 'b', 30)) AS t(user_id, page, hour)"""
+
+
+class Opened:
+    def __init__(self, folder: Path, extra: str = "") -> None:
+        (folder / "dpsql.toml").write_text(POLICY.format(extra=extra))
+        for name, rows in (
+            ("visits", ROWS),
+            ("pages", "SELECT * FROM (VALUES ('a', 'x'), ('b', 'y')) AS t(page, kind)"),
+        ):
+            duckdb.sql(f"COPY ({rows}) TO '{folder / name}.parquet'")
+        self.policy = load(folder / "dpsql.toml")
+        self.schema_database, self.engine = open_engine(self.policy)
+
+    def compiled(self, statement: str) -> CompiledQuery:
+        query = of_type(parse(statement), Query)
+        defaults = Options(epsilon=self.policy.budget.default_epsilon)
+        return analyse(query, self.policy, self.schema_database, complete(query.options, defaults)).compiled
+
+    def count(self, statement: str) -> dict[int | str, int]:
+        counts = self.engine.count(self.compiled(statement))
+        return dict(zip(counts.keys.column("k0").to_pylist(), counts.n[0].tolist(), strict=True))
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Iterator[Callable[..., Opened]]:
+    made = []
+
+    def make(extra: str = "") -> Opened:
+        made.append(Opened(tmp_path, extra))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.engine.close()
+        one.schema_database.close()
+
+
+def statement(
+    what: str = "COUNT(DISTINCT user_id)", of: str = "visits", where: str = "", key: str = "page"
+) -> str:
+    return f"SELECT {key}, {what} AS n FROM {of} {where} GROUP BY {key} ORDER BY n DESC LIMIT 2"
+
+
+PLAIN = [
+    statement(),
+    statement(key="hour"),
+    statement(where="WHERE hour > 5 AND page IN ('a', 'b') OR hour IS NULL"),
+    statement(where="WHERE hour BETWEEN 3 AND 9"),
+    statement("COUNT(DISTINCT CASE WHEN hour < 6 THEN user_id END)"),
+    statement("COUNT(DISTINCT user_id) FILTER (WHERE page = 'a')", key="hour"),
+    statement(key="p.kind", of="visits v JOIN pages p ON v.page = p.page", what="COUNT(DISTINCT v.user_id)"),
+]
+COMPUTED = [
+    statement(where="WHERE hour + 1 > 5"),
+    statement(where="WHERE chr(hour) = 'x'"),
+    statement(where="WHERE page LIKE '%a%'"),
+    statement(where="WHERE TRY_CAST(page AS INTEGER) = 1"),
+    statement("COUNT(DISTINCT user_id) FILTER (WHERE hour = 5) - COUNT(DISTINCT user_id)"),
+    statement(of="(SELECT user_id, page, SUM(hour) AS s FROM visits GROUP BY user_id, page) AS t"),
+]
+
+
+@pytest.mark.parametrize("text", PLAIN)
+def test_what_computes_nothing_is_plain(opened: Callable[..., Opened], text: str) -> None:
+    assert opened().compiled(text).counts_only
+
+
+@pytest.mark.parametrize("text", COMPUTED)
+def test_what_computes_from_private_values_is_not_plain(opened: Callable[..., Opened], text: str) -> None:
+    assert not opened().compiled(text).counts_only
+
+
+GUARDED = [
+    (statement(where="WHERE hour > 5 AND upper(page) = 'A'"), "(TRY(upper(t1.c1)) = 'A')"),
+    (statement(where="WHERE NOT (chr(hour) = 'x')"), "(NOT (TRY(TRY(chr("),
+    (statement("COUNT(DISTINCT user_id) FILTER (WHERE page LIKE 'a%')"), "TRY((t1.c1 LIKE 'a%')) AS f0"),
+    (statement(key="hour % 7"), "TRY(TRY_CAST("),
+    (
+        statement(of="visits v JOIN pages p ON upper(v.page) = p.page", key="p.kind"),
+        "(TRY(upper(t1.c1)) = t2.c0)",
+    ),
+    (
+        statement(of="(SELECT user_id, page, MAX(length(page)) AS hour FROM visits GROUP BY ALL) AS t"),
+        "MAX(TRY(length(",
+    ),
+    (
+        statement(
+            of="(SELECT *, LAG(upper(page)) OVER (PARTITION BY user_id ORDER BY page) FROM visits) AS t"
+        ),
+        "LAG(TRY(upper(",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "part"), GUARDED)
+def test_what_computes_stands_under_try(opened: Callable[..., Opened], text: str, part: str) -> None:
+    assert part in opened().compiled(text).sql
+
+
+@pytest.mark.parametrize("text", PLAIN)
+def test_what_computes_nothing_needs_no_try(opened: Callable[..., Opened], text: str) -> None:
+    assert "TRY(" not in opened().compiled(text).sql
+
+
+def optimizers(connection: duckdb.DuckDBPyConnection) -> str:
+    return present(connection.execute("SELECT current_setting('disabled_optimizers')").fetchone())[0]
+
+
+def test_column_statistics_are_used_for_plain_statements_alone(opened: Callable[..., Opened]) -> None:
+    made = opened()
+    assert isinstance(made.engine, DuckDBEngine)
+    assert made.count(statement()) == {"a": 2, "b": 2, "c": 0}
+    assert set(made.engine._opened) == {True}
+    assert "statistics_propagation" not in optimizers(made.engine._running)
+    assert made.count(statement(where="WHERE hour + 1 > 6")) == {"a": 0, "b": 2, "c": 0}
+    assert "statistics_propagation" in optimizers(made.engine._running)
+    for connection in made.engine._opened.values():
+        assert "common_subexpressions" in optimizers(connection)
+        assert "scalar_fn_pushdown" in optimizers(connection)
+        with pytest.raises(duckdb.Error):
+            connection.execute("SET disabled_optimizers = ''")
+
+
+@pytest.mark.parametrize(
+    "columns", ['columns = { user_id = "INTEGER", page = "VARCHAR", hour = "SMALLINT" }']
+)
+def test_conversions_of_a_source_count_as_computing(opened: Callable[..., Opened], columns: str) -> None:
+    made = opened(columns)
+    assert isinstance(made.engine, DuckDBEngine)
+    assert made.compiled(statement()).counts_only is True
+    made.count(statement(key="hour"))
+    assert "statistics_propagation" in optimizers(made.engine._running)
+
+
+def test_units_known_to_be_single_are_counted_without_distinct(opened: Callable[..., Opened]) -> None:
+    made = opened('unique = [["user_id", "page"]]')
+    assert "DISTINCT" not in made.compiled(statement()).sql
+    assert made.count(statement()) == {"a": 2, "b": 2, "c": 0}
+    assert made.count(statement("COUNT(DISTINCT user_id) FILTER (WHERE hour > 5)")) == {
+        "a": 0,
+        "b": 2,
+        "c": 0,
+    }
+    assert "DISTINCT" in made.compiled(statement(key="hour")).sql
+
+
+def test_an_answer_loads_neither_pandas_nor_all_of_arrow(
+    opened: Callable[..., Opened], tmp_path: Path
+) -> None:
+    opened()
+    script = (
+        "import sys\n"
+        "from dpsql.policy import load\n"
+        "from dpsql.session import Session\n"
+        f"session = Session(load({str(tmp_path / 'dpsql.toml')!r}))\n"
+        f"print(session.run({statement()!r}).table.num_rows)\n"
+        "print({'pandas', 'pyarrow.compute'} & set(sys.modules))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.split("\n")[:2] == ["2", "set()"]

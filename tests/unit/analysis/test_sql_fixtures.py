@@ -1,0 +1,271 @@
+"""Statements as people type them: accepted ones count what the SQL says, refused ones say what and where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pytest
+
+from dpsql.analysis import Plan, analyse, complete
+from dpsql.engines import Engine, open_engine
+from dpsql.errors import ProgrammingError, QueryRefused, QuerySyntaxError
+from dpsql.language import Query, parse, split
+from dpsql.policy import load
+from dpsql.session import Session
+
+FOLDER = Path(__file__).parents[2] / "sql"
+UNITS = (1, 5, 7, 20)
+"""Privacy units to remove: 1 is no user, 5 and 7 have odd values, 20 most rows."""
+
+
+@dataclass(frozen=True)
+class Fixture:
+    """One paragraph of a fixture file: `-- ID what it shows`, `-- name: value` lines, the statement.
+
+    `candidates` and `expect` say what is counted, `units: differ` that the statement looks at their numbers;
+    `error`, `at` and `hint` say how it is refused, `at: word #2` at the word's second occurrence.
+    """
+
+    name: str
+    statement: str
+    notes: dict[str, str] = field(default_factory=dict)
+
+
+def read(path: Path) -> list[Fixture]:
+    found = []
+    for paragraph in path.read_text("utf-8").split("\n\n"):
+        lines = paragraph.strip("\n").split("\n")
+        comments = [line.removeprefix("--").strip() for line in lines if line.startswith("--")]
+        statement = "\n".join(line for line in lines if not line.startswith("--"))
+        if not statement.strip():
+            continue
+        notes = dict(line.split(": ", 1) for line in comments[1:])
+        found.append(Fixture(f"{path.stem} {comments[0]}", statement, notes))
+    return found
+
+
+def fixtures(*paths: Path) -> list[Any]:
+    found = [f for path in paths for f in read(path)]
+    names = [f.name.split()[1] for f in found]
+    assert len(set(names)) == len(names), "two fixtures have one number"
+    return [pytest.param(f, id=f.name) for f in found]
+
+
+ACCEPTED = fixtures(*sorted((FOLDER / "accepted").glob("*.sql")))
+REFUSED = fixtures(*sorted((FOLDER / "refused").glob("*.sql")))
+FOLLOWED = fixtures(FOLDER / "hints.sql")
+LATER = fixtures(FOLDER / "later.sql")
+
+
+def raw_data() -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect()
+    for statement in split((FOLDER / "data.sql").read_text("utf-8")):
+        connection.execute(statement)
+    return connection
+
+
+def write(folder: Path, raw: duckdb.DuckDBPyConnection, **tables: str) -> Path:
+    """Write the tables as the policy names them, or what is selected instead; return the policy's path."""
+    folder.mkdir()
+    for table in ("visits", "users", "pages"):
+        raw.execute(f"COPY ({tables.get(table, f'FROM {table}')}) TO '{folder / table}.parquet'")
+    (folder / "dpsql.toml").write_text((FOLDER / "policy.toml").read_text("utf-8"))
+    return folder / "dpsql.toml"
+
+
+@pytest.fixture(scope="module")
+def raw() -> Iterator[duckdb.DuckDBPyConnection]:
+    with raw_data() as connection:
+        yield connection
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory, raw: duckdb.DuckDBPyConnection) -> Iterator[Session]:
+    found = Session(load(write(tmp_path_factory.mktemp("sql") / "whole", raw)))
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="module")
+def neighbours(
+    tmp_path_factory: pytest.TempPathFactory, raw: duckdb.DuckDBPyConnection
+) -> Iterator[dict[int, Engine]]:
+    """One engine a unit, over the data without that unit's rows."""
+    base = tmp_path_factory.mktemp("neighbours")
+    opened = {}
+    for unit in UNITS:
+        less = {t: f"FROM {t} WHERE user_id IS DISTINCT FROM {unit}" for t in ("visits", "users")}
+        opened[unit] = open_engine(load(write(base / str(unit), raw, **less)))
+    yield {u: engine for u, (_, engine) in opened.items()}
+    for schema_database, engine in opened.values():
+        schema_database.close()
+        engine.close()
+
+
+ALIKE = 311
+"""How many units have the very same rows; a prime, so that no multiple is one by chance."""
+
+
+@pytest.fixture(scope="module")
+def alike(tmp_path_factory: pytest.TempPathFactory, raw: duckdb.DuckDBPyConnection) -> Iterator[Engine]:
+    """An engine over units that differ in nothing but their number: twins, whose rows lie in any order."""
+    rows = "SELECT * EXCLUDE (user_id) FROM visits WHERE user_id IN (3, 5, 6)"
+    made = open_engine(
+        load(
+            write(
+                tmp_path_factory.mktemp("alike") / "data",
+                raw,
+                visits=f"SELECT i AS user_id, v.* FROM range({ALIKE}) AS r(i), ({rows}) AS v, range(2) c(j) "
+                "ORDER BY hash(i * 1000 + j, COLUMNS(v.*))",
+                users=f"SELECT i AS user_id, 40 AS age, 'X' AS city FROM range({ALIKE}) AS r(i)",
+            )
+        )
+    )
+    yield made[1]
+    for database in made:
+        database.close()
+
+
+def proved(session: Session, statement: str) -> Plan:
+    query = parse(statement)
+    assert isinstance(query, Query)
+    return analyse(query, session.policy, session.schema_database, complete(query.options, session.defaults))
+
+
+def counted(engine: Engine, plan: Plan) -> dict[tuple[object, ...], tuple[int, ...]]:
+    """Candidate group -> its exact counts."""
+    counts = engine.count(plan.compiled)
+    keys = list(zip(*(c.to_pylist() for c in counts.keys.columns), strict=True)) if plan.key_types else [()]
+    found = dict(zip(keys, zip(*(n.tolist() for n in counts.n), strict=True), strict=True))
+    assert len(found) == len(counts.n[0]), "a candidate group came twice"
+    return found
+
+
+def meant(
+    raw: duckdb.DuckDBPyConnection, fixture: Fixture, plan: Plan
+) -> dict[tuple[object, ...], tuple[int, ...]]:
+    """What the statement means, by DuckDB on the raw data: `itself` is all but its last line."""
+    expect = fixture.notes["expect"]
+    if expect == "itself":
+        expect = fixture.statement.rpartition("\n")[0]
+    width = len(plan.key_types)
+    table = raw.sql(expect).to_arrow_table()
+    rows = {row[:width]: row[width:] for row in zip(*(c.to_pylist() for c in table.columns), strict=True)}
+    if not width:
+        return rows
+    if fixture.notes["candidates"] == "unknown":
+        return {key: n for key, n in rows.items() if None not in key and n[0]}
+    zero = (0,) * len(plan.counts)
+    candidates = [tuple(row) for row in raw.sql(fixture.notes["candidates"]).fetchall()]
+    return {candidate: rows.get(candidate, zero) for candidate in candidates}
+
+
+@pytest.mark.parametrize("fixture", ACCEPTED)
+def test_accepted_counts_what_the_sql_means(
+    fixture: Fixture, session: Session, raw: duckdb.DuckDBPyConnection
+) -> None:
+    plan = proved(session, fixture.statement)
+    expected = meant(raw, fixture, plan)
+    found = counted(session.engine, plan)
+    if fixture.notes.get("candidates") == "unknown":  # the largest groups alone, any of equal ones at the cut
+        assert plan.domain_size is None
+        least = min(n for (n,) in found.values())
+        assert found.items() <= expected.items()
+        assert all(n <= least for key, (n,) in expected.items() if key not in found)
+    else:
+        assert found == expected
+    assert any(any(row) for row in expected.values()), "a fixture that counts nothing shows nothing"
+
+
+@pytest.mark.parametrize("fixture", ACCEPTED)
+def test_accepted_changes_by_one_at_most_when_a_unit_goes(
+    fixture: Fixture, session: Session, neighbours: dict[int, Engine]
+) -> None:
+    plan = proved(session, fixture.statement)
+    whole = counted(session.engine, plan)
+    bounds = np.array([c.bound for c in plan.counts])
+    monotone = np.array([c.monotone for c in plan.counts])
+    for unit, engine in neighbours.items():
+        less = counted(engine, plan)
+        if plan.domain_size is not None or not plan.key_types:
+            assert less.keys() == whole.keys(), f"the candidates depend on unit {unit}"
+        lost = np.array([np.subtract(whole[key], less[key]) for key in whole.keys() & less.keys()])
+        assert (lost >= np.where(monotone, 0, -bounds)).all(), f"a count falls by adding unit {unit}"
+        assert (lost <= bounds).all(), f"unit {unit} changes a count by {lost.max()}"
+
+
+@pytest.mark.parametrize("fixture", [f for f in ACCEPTED if "units" not in f.values[0].notes])
+def test_accepted_treats_units_with_the_same_rows_alike(
+    fixture: Fixture, session: Session, alike: Engine
+) -> None:
+    """What depends on how rows lie (ties, sums of doubles, build sides) would tell twins apart."""
+    plan = proved(session, fixture.statement)
+    for key, counts in counted(alike, plan).items():
+        assert all(n % ALIKE == 0 for n in counts), f"{key}: {counts} of {ALIKE} twins"
+
+
+@pytest.mark.parametrize("fixture", REFUSED)
+def test_refused_says_what_and_where(fixture: Fixture, session: Session) -> None:
+    with pytest.raises((QueryRefused, QuerySyntaxError)) as caught:
+        session.run(fixture.statement)
+    error = caught.value
+    assert isinstance(error, (QueryRefused, QuerySyntaxError))
+    assert error.line is not None
+    assert error.col is not None
+    assert error.__cause__ is None
+    assert error.__suppress_context__ or error.__context__ is None
+    assert fixture.notes["error"] in error.message
+    assert fixture.notes.get("hint", "") in (error.hint or "")
+    assert ("hint" in fixture.notes) == (error.hint is not None)
+    token, _, number = fixture.notes["at"].partition(" #")
+    assert (error.line, error.col) == place(fixture.statement, token, int(number or 1))
+
+
+def place(statement: str, token: str, number: int) -> tuple[int, int]:
+    """Line and column of the number-th occurrence of a token."""
+    at = -1
+    for _ in range(number):
+        at = statement.index(token, at + 1)
+    return statement.count("\n", 0, at) + 1, at - statement.rfind("\n", 0, at)
+
+
+@pytest.mark.parametrize("fixture", LATER)
+def test_later_is_refused_cleanly(fixture: Fixture, session: Session) -> None:
+    """Statements of the design that nobody has built yet: whoever does moves them to `accepted`."""
+    with pytest.raises((QueryRefused, QuerySyntaxError)) as caught:
+        session.prepare(fixture.statement)
+    error = caught.value
+    assert isinstance(error, (QueryRefused, QuerySyntaxError))
+    assert error.line is not None
+    assert error.col is not None
+    assert error.__cause__ is None
+
+
+@pytest.fixture(scope="module")
+def hints(session: Session) -> dict[str, str]:
+    """The hints that the refused statements are given, by their numbers."""
+    found = {}
+    for case in REFUSED:
+        with pytest.raises((QueryRefused, QuerySyntaxError, ProgrammingError)) as caught:
+            session.prepare(case.values[0].statement)
+        error = caught.value
+        assert isinstance(error, (QueryRefused, QuerySyntaxError))
+        if error.hint is not None:
+            found[case.values[0].name.split()[1]] = error.hint
+    return found
+
+
+@pytest.mark.parametrize("fixture", FOLLOWED)
+def test_a_hint_that_is_followed_works(session: Session, hints: dict[str, str], fixture: Fixture) -> None:
+    assert fixture.name.split()[1] in hints
+    session.prepare(fixture.statement)
+
+
+def test_every_hint_was_followed(hints: dict[str, str]) -> None:
+    followed = {hints[case.values[0].name.split()[1]] for case in FOLLOWED}
+    assert set(hints.values()) - followed == set()

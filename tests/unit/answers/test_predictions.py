@@ -1,0 +1,256 @@
+"""What EXPLAIN predicts is what happens: standard deviations, charges, false rows, coverage.
+
+Noise is seeded, so that no run differs from another; for fresh seeds the bounds stated would fail once in
+1e9 runs.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from numpy.typing import NDArray
+
+from dpsql import mechanisms
+from dpsql.answers.threshold import SparseVectors
+from dpsql.engines import Counts
+from dpsql.estimates import threshold_gap_offsets
+from dpsql.mechanisms import Noise
+from dpsql.mechanisms.sparse_vector import sparse_vector_runs
+from dpsql.noise import Entropy, SeededEntropy
+from dpsql.order import in_public_order
+from dpsql.policy import load
+from dpsql.session import Prepared, Session
+
+GROUPS = 50
+POLICY = f"""
+[budget]
+epsilon = 1e9
+delta = 0.5
+ledger = "ledger.sqlite"
+[tables.visits]
+source = "visits.parquet"
+unit = "user_id"
+[tables.visits.domain]
+page = [{", ".join(f'"p{i}"' for i in range(GROUPS))}]
+"""
+N = "COUNT(DISTINCT user_id)"
+M = f"{N} FILTER (WHERE ms > 10)"
+BY = f"page, {N} AS n FROM visits GROUP BY page"
+EPSILONS = ["0.1", "1", "20", "50"]
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    folder = tmp_path_factory.mktemp("predictions")
+    rows = pa.table({"user_id": [1, 2, 2], "page": ["p0", "p1", "p1"], "ms": [1, 20, 3], "free": ["x"] * 3})
+    pq.write_table(rows, folder / "visits.parquet")
+    (folder / "dpsql.toml").write_text(POLICY)
+    made = Session(load(folder / "dpsql.toml"))
+    yield made
+    made.close()
+
+
+def statement(rest: str, epsilon: str, options: str = "") -> str:
+    more = f", {options}" if options else ""
+    return f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = {epsilon}{more}) {rest}"
+
+
+def explained(session: Session, text: str) -> dict[str, Any]:
+    return json.loads(session.run(f"EXPLAIN (FORMAT JSON) {text}").table.column(0)[0].as_py())
+
+
+def seeded(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    entropy = SeededEntropy(seed)
+    for name, module in list(sys.modules.items()):
+        if name.startswith("dpsql.noise") and hasattr(module, "SystemEntropy"):
+            monkeypatch.setattr(module, "SystemEntropy", lambda: entropy)
+
+
+def far_apart(session: Session, prepared: Prepared, rows: int) -> tuple[Counts, NDArray[np.int64]]:
+    """Counts of the statement's groups, so far apart that no noise exchanges them."""
+    assert prepared.plan is not None
+    counts = session.engine.count(prepared.plan.compiled)
+    if prepared.plan.domain_size is None and prepared.plan.key_types:
+        counts = replace(counts, keys=pa.table({"k0": [f"k{i}" for i in range(rows)]}))
+    values = 10**8 - 10**6 * np.arange(max(counts.keys.num_rows, 1), dtype=np.int64)
+    return replace(counts, n=tuple(values for _ in counts.n)), values
+
+
+CASES = {
+    "one count": (f"{N} AS n FROM visits", "", 1),
+    "all groups": (BY, "max_groups_contributed = 3", GROUPS),
+    **{
+        f"top-k, {noise}, {strategy}": (
+            f"{BY} ORDER BY n DESC LIMIT 4",
+            f"noise = {noise}, measure_strategy = {strategy}",
+            4,
+        )
+        for noise in ("EXPONENTIAL", "LAPLACE", "GEOMETRIC")
+        for strategy in ("EACH", "ANCHOR")
+    },
+    "top-k, geometric": (f"{BY} ORDER BY n DESC LIMIT 4", "noise = GEOMETRIC", 4),
+    "top-k, another count": (f"page, {M} AS m FROM visits GROUP BY page ORDER BY {N} DESC LIMIT 4", "", 4),
+    "one group": (
+        f"page, {N} AS n FROM visits WHERE page = 'p3' GROUP BY page ORDER BY n DESC LIMIT 4",
+        "",
+        1,
+    ),
+    "exponential": (f"{BY} ORDER BY n DESC LIMIT 1", "mechanism = EXPONENTIAL", 1),
+    "hybrid top-k": (f"{BY} HAVING n >= 3 ORDER BY n DESC LIMIT 4", "noise = GEOMETRIC", 4),
+    "limited domain": (
+        f"free, {N} AS n FROM visits GROUP BY free ORDER BY n DESC LIMIT 4",
+        "delta = 1e-6, noise = GEOMETRIC",
+        4,
+    ),
+    "top stable": (
+        f"free, {N} AS n FROM visits GROUP BY free ORDER BY n DESC LIMIT 4",
+        "delta = 1e-6, mechanism = TOP_STABLE",
+        4,
+    ),
+    "sparse vector": (f"{BY} HAVING n >= 5 LIMIT 4", "mechanism = SPARSE_VECTOR, noise = GEOMETRIC", 4),
+    "adaptive sparse vector": (f"{BY} HAVING n >= 5 LIMIT 4", "noise = GEOMETRIC", 4),
+    "hybrid sparse vector": (
+        f"{BY} HAVING n >= 3 ORDER BY n DESC LIMIT 4",
+        "mechanism = HYBRID_SPARSE_VECTOR, noise = LAPLACE",
+        4,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_predicted_stddev_is_that_of_the_release(session: Session, case: str) -> None:
+    """The release's is computed from the grid that the mechanism reports to have drawn on."""
+    rest, options, rows = CASES[case]
+    for epsilon in EPSILONS:
+        text = statement(rest, epsilon, options)
+        prepared = session.prepare(text)
+        counts, _ = far_apart(session, prepared, 80)
+        assert prepared.method is not None
+        assert prepared.plan is not None
+        answer = prepared.method.run(counts)
+        shown = next(o.of for o in prepared.plan.outputs if o.kind == "count")
+        estimate = answer.counts[shown]
+        assert estimate is not None
+        assert len(estimate.value) == rows, epsilon
+        assert estimate.stddev is not None
+        assert prepared.method.quote.predicted_stddev == pytest.approx(estimate.stddev.max()), epsilon
+
+
+@pytest.mark.parametrize(("strategy", "epsilon"), [("EACH", "50"), ("ANCHOR", "20")])
+def test_the_predicted_stddev_of_coarse_noise_is_that_of_simulated_errors(
+    session: Session, monkeypatch: pytest.MonkeyPatch, strategy: str, epsilon: str
+) -> None:
+    """Errors have a kurtosis of 9 at most: of 300 runs the deviation has a standard error of 8% at most."""
+    text = statement(
+        f"{BY} ORDER BY n DESC LIMIT 4", epsilon, f"noise = GEOMETRIC, measure_strategy = {strategy}"
+    )
+    prepared = session.prepare(text)
+    counts, values = far_apart(session, prepared, GROUPS)
+    seeded(monkeypatch, 3)
+    errors = []
+    for _ in range(300):
+        assert prepared.method is not None
+        estimate = prepared.method.run(counts).counts[0]
+        assert estimate is not None
+        errors.append(estimate.value - values[:4])
+    worst = np.sqrt((np.array(errors) ** 2).mean(axis=0)).max()
+    assert worst == pytest.approx(explained(session, text)["predicted_stddev"], rel=0.2)
+
+
+def simulated(
+    prepared: Prepared, distance: float, trials: int, entropy: Entropy
+) -> tuple[float, NDArray[np.float64], NDArray[np.bool_], float]:
+    """Run a sparse vector statement's selection with all groups at one distance from the threshold."""
+    method = prepared.method
+    assert isinstance(method, SparseVectors)
+    run = method._run_plan()
+    level = int(method._threshold)
+    runs = sparse_vector_runs(
+        in_public_order(np.full((trials, GROUPS), level + round(distance))),
+        level,
+        run.hits,
+        method.selection_epsilon,
+        limit=run.limit,
+        branches=method.branches,
+        noise=method.noise,
+        entropy=entropy,
+    )
+    hit = runs.branch >= 0
+    error, branch = runs.gap[hit] - round(distance), runs.branch[hit]
+    covered = np.zeros(len(error), dtype=bool)
+    for j, scale in enumerate(run.scales[::-1]):
+        low, high = threshold_gap_offsets(method.noise, scale, run.threshold_scale, 0.95, resolution=run.bits)
+        covered |= (branch == j) & (error <= low + 1e-9) & (error >= -high - 1e-9)
+    charge = float(np.mean([float(spent) for spent in runs.epsilon]))
+    return hit.sum(axis=1).mean(), error, covered, charge
+
+
+@pytest.mark.parametrize("noise", ["EXPONENTIAL", "LAPLACE", "GEOMETRIC"])
+@pytest.mark.parametrize(
+    "options", ["mechanism = SPARSE_VECTOR", "mechanism = ADAPTIVE_SPARSE_VECTOR", "base_hits = 3"]
+)
+def test_what_is_said_of_a_sparse_vector_is_what_happens(session: Session, options: str, noise: str) -> None:
+    """Within 10%, far more than the standard errors of 1,000 runs, of which 6.2 are allowed."""
+    limit = "" if "base_hits" in options else " LIMIT 5"
+    clause = f"{BY} HAVING n >= 500{limit}" if limit else f"{BY} ABOVE THRESHOLD 500"
+    text = statement(clause, "1", f"{options}, noise = {noise}")
+    facts, prepared = explained(session, text), session.prepare(text)
+    assert isinstance(prepared.method, SparseVectors)
+    base = float(prepared.method._run_plan().scales[-1])
+    entropy = SeededEntropy(9)
+    _, error, _, charge = simulated(prepared, 20_000, 1000, entropy)
+    assert charge == pytest.approx(facts["expected_charge_far_above"], rel=0.02)
+    assert error.std() == pytest.approx(facts["predicted_stddev"], rel=0.1)
+    rows, _, covered, charge = simulated(prepared, 0, 1000, entropy)
+    assert charge == pytest.approx(facts["expected_charge_at_threshold"], rel=0.1)
+    warnings = "; ".join(facts["warnings"] or [])
+    told = re.search(r"cover (\d+)% of counts at the threshold", warnings)
+    assert (told is not None) == (covered.mean() < 0.945)
+    if told is not None:
+        assert int(told[1]) / 100 == pytest.approx(covered.mean(), abs=0.03)
+    rows, error, _, _ = simulated(prepared, -3 * base, 1000, entropy)
+    assert rows == pytest.approx(facts["expected_false_rows"], rel=0.1, abs=0.1)
+    told = re.search(r"([\d.]+) rows are to be expected, with counts ([\d.]+) too high", warnings)
+    assert (told is not None) == (facts["expected_false_rows"] > 0.5)
+    if told is not None:
+        assert float(told[1]) == pytest.approx(rows, rel=0.15)
+        assert float(told[2]) == pytest.approx(error.mean(), rel=0.1)
+
+
+def test_the_warnings_stand_in_explain_and_in_the_release(session: Session) -> None:
+    text = statement(f"{BY} HAVING n >= 500 LIMIT 5", "1")
+    facts = explained(session, text)
+    assert facts["predicted_stddev_least"] < 10
+    assert facts["predicted_stddev"] > 45
+    assert len(facts["warnings"]) == 2
+    release = session.run(text).release
+    assert release is not None
+    assert release.warnings == tuple(facts["warnings"])
+    shown = dict(zip(*(c.to_pylist() for c in session.run(f"EXPLAIN {text}").table.columns), strict=True))
+    assert shown["warnings"] == "; ".join(facts["warnings"])
+    keys_alone = statement(f"page FROM visits GROUP BY page HAVING {N} >= 500 LIMIT 5", "1")
+    assert explained(session, keys_alone)["predicted_stddev"] is None
+
+
+def test_predictions_know_the_grid_that_mechanisms_choose() -> None:
+    cases: tuple[tuple[Noise, float], ...] = (
+        ("laplace", 3),
+        ("exponential", 0.01),
+        ("geometric", 100),
+        ("laplace", 1e-9),
+    )
+    for noise, scale in cases:
+        exact = mechanisms.laplace([0], scale).scale
+        drawn = mechanisms.noisy_top_k([5, 1], 1, 1 / exact, noise=noise)
+        assert drawn.resolution == mechanisms.usual_grid(noise, drawn.scale)
+        assert math.isclose(float(drawn.scale), scale)

@@ -1,0 +1,164 @@
+"""What mechanisms may return, and what events are made of."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dpsql.audit import CHARGE, read
+from dpsql.audit.events import Charged, Event, Labelled, Within
+from dpsql.audit.features import LabelFeature, NumberFeature, label_features, number_features
+from dpsql.audit.features.labels import Agreement, Column, Finest, Row, Set, Sides, Times
+from dpsql.audit.features.numbers import Average, Greatest, Least, Value
+from dpsql.errors import ProgrammingError
+from dpsql.privacy import Charge, exact
+
+MIXED = {
+    "index": np.array([[2, 0], [1, -1], [0, 2]]),
+    "gap": np.array([[1.5, 3.0], [0.5, np.nan], [2.0, 0.25]]),
+    CHARGE: np.array([1.0, 0.5, 1.0]),
+}
+
+
+def test_an_array_of_whole_numbers_is_a_label() -> None:
+    outputs = read(np.array([3, 1, 4]), 3)
+    assert outputs.labels["output"].shape == (3, 1)
+    assert not outputs.values
+    assert outputs.epsilon is None
+
+
+def test_an_array_of_floats_is_a_number() -> None:
+    assert read(np.zeros((4, 2)), 4).values["output"].shape == (4, 2)
+
+
+def test_truth_values_and_text_are_labels() -> None:
+    outputs = read({"above": np.array([True, False]), "page": np.array(["home", "cart"], dtype=object)}, 2)
+    assert outputs.labels["above"].dtype.kind == "i"
+    assert outputs.labels["page"].tolist() == [["home"], ["cart"]]
+
+
+def test_a_mapping_may_tell_the_charge() -> None:
+    told = read(MIXED, 3)
+    assert told.epsilon is not None
+    assert told.epsilon.tolist() == [1.0, 0.5, 1.0]
+    told = read({**MIXED, CHARGE: Charge(exact("0.7"), exact("1e-6"))}, 3)
+    assert told.epsilon is not None
+    assert told.epsilon.tolist() == [0.7] * 3
+    assert told.delta == 1e-6
+    told = read({**MIXED, CHARGE: 2}, 3)
+    assert told.epsilon is not None
+    assert told.epsilon.tolist() == [2.0] * 3
+
+
+def test_outputs_of_any_length_and_kind_are_laid_out_by_position() -> None:
+    outputs = read([[False, False, 1.5], [True], []], 3)
+    assert outputs.labels["output"].tolist() == [["False", "False", "a number"], ["True", "", ""], [""] * 3]
+    assert outputs.values["number"][0, 2] == 1.5
+    assert np.isnan(outputs.values["number"][1]).all()
+    assert read(["a", "b"], 2).labels["output"].tolist() == [["a"], ["b"]]
+
+
+@pytest.mark.parametrize("result", [np.zeros(2), {"gap": np.zeros((2, 1))}, np.zeros((3, 2, 2)), ["a"]])
+def test_anything_else_is_refused(result: object) -> None:
+    with pytest.raises(ProgrammingError, match="does not hold one output for each of 3 runs"):
+        read(result, 3)
+
+
+def test_a_charge_of_another_shape_is_refused() -> None:
+    with pytest.raises(ProgrammingError, match="charge"):
+        read({**MIXED, CHARGE: np.zeros(2)}, 3)
+
+
+def test_a_part_narrower_than_elsewhere_is_filled_up() -> None:
+    outputs = read(MIXED, 3)
+    assert outputs.label("index", 3)[:, 2].tolist() == [-1] * 3
+    assert outputs.label("index", 1).tolist() == [[2], [1], [0]]
+    assert np.isnan(outputs.value("gap", 3)[:, 2]).all()
+    assert outputs.label("unheard of", 2).tolist() == [[-1, -1]] * 3
+    assert np.isnan(outputs.value("unheard of", 2)).all()
+
+
+@pytest.mark.parametrize(
+    ("feature", "expected"),
+    [
+        (Column("index", 2, 0), [2, 1, 0]),
+        (Row((("index", 2),)), [[2, 0], [1, -1], [0, 2]]),
+        (Set("index", 2), [[0, 2], [-1, 1], [0, 2]]),
+        (Times("index", 2, 2), [1, 0, 1]),
+        (Agreement("index", (2, 2)), [1, 0, 1]),
+        (Sides((("gap", 2),), (1.0, 1.0), (True, False)), [1, 1, 2]),
+        (Finest("gap", 2, 0), [-1, -1, 1]),
+        (Value("gap", 2, 0), [1.5, 0.5, 2.0]),
+        (Least("gap", 2), [1.5, 0.5, 0.25]),
+        (Greatest("gap", 2), [3.0, 0.5, 2.0]),
+        (Average("gap", 2), [2.25, 0.5, 1.125]),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_features(feature: LabelFeature | NumberFeature, expected: list[object]) -> None:
+    assert feature.of(read(MIXED, 3)).tolist() == expected
+
+
+def test_the_last_binary_digit() -> None:
+    value = np.array([1.0, 6.0, 0.75, 2.0**-60, 1 + 2.0**-52, 0.0, np.nan, -0.5])
+    assert Finest("output", 1, 0).of(read(value, 8)).tolist() == [0, 1, -2, -60, -52, 1024, 1024, -1]
+
+
+def test_which_features_are_looked_at() -> None:
+    outputs = read(MIXED, 3)
+    labels = label_features(outputs, outputs)
+    assert {type(feature) for feature in labels} == {Column, Row, Set, Times, Sides}
+    assert {type(feature) for feature in number_features(outputs, outputs)} == {
+        Value,
+        Least,
+        Greatest,
+        Average,
+    }
+    wide = read(np.zeros((50, 8), dtype=int), 50)
+    assert any(isinstance(feature, Agreement) for feature in label_features(wide, wide))
+    floating = read(np.random.default_rng(1).normal(size=50), 50)
+    assert any(isinstance(feature, Finest) for feature in label_features(floating, floating))
+
+
+@pytest.mark.parametrize(
+    ("event", "times", "words"),
+    [
+        (Event(), 3, "any output"),
+        (Event((Labelled(Column("index", 2, 0), (0, 1)),)), 2, "index[0] is 0 or 1"),
+        (Event((Labelled(Row((("index", 2),)), ((1, -1),)),)), 1, "index is (1, none)"),
+        (Event((Labelled(Set("index", 2), ((0, 2),)),)), 2, "index in any order is (0, 2)"),
+        (Event((Labelled(Times("index", 2, 2), (1,)),)), 2, "the number of 2 in index is 1"),
+        (Event((Within(Value("gap", 2, 0), 1.0, 2.0),)), 1, "1 ≤ gap[0] < 2"),
+        (Event((Within(Value("gap", 2, 0), 2.0, None),)), 1, "gap[0] = 2"),
+        (Event((Within(Least("gap", 2), -np.inf, 0.5),)), 1, "the least gap < 0.5"),
+        (Event((Within(Greatest("gap", 2), 0.5, np.inf),)), 3, "the greatest gap ≥ 0.5"),
+        (Event((Within(Value("gap", 2, 1), -np.inf, np.inf),)), 2, "there is gap[1]"),
+        (
+            Event((Charged(0.5), Labelled(Column("index", 2, 0), (1,)))),
+            1,
+            "epsilon 0.5 is charged and index[0] is 1",
+        ),
+        (
+            Event((Labelled(Finest("gap", 2, 0), (-1,)),)),
+            2,
+            "the last binary digit of gap[0] is worth 2^-1",
+        ),
+        (
+            Event((Labelled(Sides((("gap", 2),), (1.0, 1.0), (True, False)), (2,)),)),
+            1,
+            "the number of places where gap is (≥ 1, < 1) is 2",
+        ),
+        (
+            Event((Labelled(Agreement("index", (2, 2)), (0, 1)),)),
+            3,
+            "the number of places where index agrees with (2, 2) is 0 or 1",
+        ),
+    ],
+)
+def test_events_count_and_speak(event: Event, times: int, words: str) -> None:
+    assert event.count(read(MIXED, 3)) == times
+    assert event.words() == words
+
+
+def test_where_no_charge_is_told_none_was_made() -> None:
+    assert Event((Charged(1.0),)).count(read(np.zeros(4), 4)) == 0

@@ -1,0 +1,390 @@
+"""The laws of the errors: closed formulas, numeric inversion and variances must tell the same story."""
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import optimize, stats
+
+from dpsql.estimates import (
+    ErrorModel,
+    Noise,
+    blue,
+    count_offset,
+    exponential_variance,
+    from_measurements,
+    from_threshold,
+    from_top_k,
+    gap_offset,
+    laplace_variance,
+    lower_bound_offset,
+    noise_variance,
+    offsets,
+    threshold_gap_cdf,
+    threshold_gap_offsets,
+    top_k_offsets,
+)
+from dpsql.estimates.error_model import Strategy
+from dpsql.estimates.law import Term, quantiles
+
+SCALES = [(10.0, 4.0), (3.0, 9.0), (5.0, 5.0), (5.0, 5.0 + 1e-7)]
+
+
+@pytest.mark.parametrize("scale", [0.3, 2.0, 40.0])
+@pytest.mark.parametrize("resolution", [0, 3])
+def test_variances_are_those_of_the_probabilities(scale: float, resolution: int) -> None:
+    gamma = 2.0**-resolution
+    step = np.arange(int(60 * scale / gamma) + 60)
+    r = math.exp(-gamma / scale)
+    p = (1 - r) * r**step
+    one_sided = gamma**2 * (p @ step**2 - (p @ step) ** 2)
+    assert exponential_variance(scale, resolution) == pytest.approx(one_sided)
+    assert noise_variance("geometric", scale, resolution) == pytest.approx(one_sided)
+    assert laplace_variance(scale, resolution) == pytest.approx(2 * one_sided)
+    assert noise_variance("laplace", scale, resolution, ranked=True) == pytest.approx(
+        2 * one_sided + gamma**2 / 12
+    )
+    # the remainder below the grid makes up for what the floor took away
+    if scale >= 2:
+        assert exponential_variance(scale, resolution, ranked=True) == pytest.approx(scale**2, rel=1e-2)
+
+
+def test_extreme_scales_neither_overflow_nor_cancel() -> None:
+    assert exponential_variance(Fraction(1, 10**6), 0) == 0.0
+    assert exponential_variance(2.0**40, 0) == pytest.approx(2.0**80, rel=1e-12)
+    for wrong in (0, -1, math.inf, math.nan):
+        with pytest.raises(ValueError, match="scale"):
+            exponential_variance(wrong)
+    with pytest.raises(ValueError, match="noise must be one of"):
+        noise_variance("gaussian", 1)  # type: ignore[arg-type]  # that is the test
+
+
+@pytest.mark.parametrize("n", [1, 2, 30, 10_000])
+@pytest.mark.parametrize("tail", [0.025, 0.1, 1e-4])
+def test_law_of_a_sum_of_exponentials_is_gamma(n: int, tail: float) -> None:
+    low, high = quantiles((Term(False, 2.0, n),), tail)
+    gamma = stats.gamma(n, scale=2.0)
+    deviation = 2.0 * math.sqrt(n)
+    # the density of one exponential jumps and that of two has a kink: the hardest laws to invert
+    near = {1: 3e-2, 2: 5e-3}.get(n, 1e-4) * deviation
+    assert low == pytest.approx(gamma.ppf(tail) - 2.0 * n, abs=near)
+    assert high == pytest.approx(gamma.isf(tail) - 2.0 * n, abs=1e-4 * deviation)
+    assert quantiles((Term(False, -2.0, n),), tail) == pytest.approx((-high, -low))
+
+
+def test_law_of_many_noises_is_nearly_normal_and_of_few_is_not() -> None:
+    for term in (Term(True, 1.0, 10_000), Term(False, 1.0, 10_000)):
+        low, high = quantiles((term,), 0.025)
+        assert (high - low) / 2 / math.sqrt(term.variance) == pytest.approx(1.959964, abs=2e-3)
+    assert quantiles((Term(True, 1.0),), 0.001)[1] / math.sqrt(2) > 4.0  # normal: 3.09
+
+
+@pytest.mark.parametrize(("s1", "s0"), SCALES)
+@pytest.mark.parametrize("level", [0.5, 0.8, 0.95, 0.999])
+@pytest.mark.parametrize("noise", ["exponential", "laplace"])
+def test_the_formulas_of_a_gap_over_a_threshold_agree_with_the_inverted_law(
+    noise: Noise, s1: float, s0: float, level: float
+) -> None:
+    laplace = noise == "laplace"
+    low, high = threshold_gap_offsets(noise, s1, s0, level)
+    inverted = quantiles((Term(laplace, s1), Term(laplace, -s0)), (1 - level) / 2)
+    assert (low, -high) == pytest.approx((inverted[1], inverted[0]), abs=2e-3 * (s1 + s0))
+    assert threshold_gap_cdf(low, noise, s1, s0) == pytest.approx((1 + level) / 2)
+    assert threshold_gap_cdf(-high, noise, s1, s0) == pytest.approx((1 - level) / 2)
+    assert threshold_gap_cdf(lower_bound_offset(noise, s1, s0, level), noise, s1, s0) == pytest.approx(level)
+
+
+def test_lemma_5_as_printed_with_the_scales_of_the_general_case() -> None:
+    eps0, eps = 0.3, 0.2  # query noise of scale 2/eps: put eps/2 for the paper's eps
+    half = eps / 2
+    for t in (0.5, 3.0, 40.0):
+        printed = 1 - (eps0**2 * math.exp(-half * t) - half**2 * math.exp(-eps0 * t)) / (
+            2 * (eps0**2 - half**2)
+        )
+        assert threshold_gap_cdf(t, "laplace", 2 / eps, 1 / eps0) == pytest.approx(printed)
+        equal = 1 - (2 + eps0 * t) / 4 * math.exp(-eps0 * t)
+        assert threshold_gap_cdf(t, "laplace", 1 / eps0, 1 / eps0) == pytest.approx(equal)
+
+
+@pytest.mark.parametrize(("s1", "s0"), [(3.0, 1.5), (1.0, 2.0), (0.4, 0.7), (20.0, 6.0)])
+def test_geometric_gaps_over_a_threshold_match_enumeration(s1: float, s0: float) -> None:
+    size = int(45 * max(s1, s0)) + 10
+    p1, p0 = ((1 - math.exp(-1 / s)) * np.exp(-np.arange(size) / s) for s in (s1, s0))
+    law = np.convolve(p1, p0[::-1])  # of G1 - G0 = -(size-1) .. size-1
+    centre = sum(sign * math.exp(-1 / s) / (1 - math.exp(-1 / s)) for sign, s in ((1, s1), (-1, s0)))
+    e = np.arange(-(size - 1), size) - centre
+    cdf = law.cumsum()
+    np.testing.assert_allclose(threshold_gap_cdf(e, "geometric", s1, s0, resolution=0), cdf, atol=1e-9)
+    np.testing.assert_allclose(threshold_gap_cdf(e + 0.5, "geometric", s1, s0, resolution=0), cdf, atol=1e-9)
+    for level in (0.2, 0.5, 0.9, 0.95, 0.999):
+        low, high = threshold_gap_offsets("geometric", s1, s0, level, resolution=0)
+        tail = (1 - level) / 2
+        assert low == pytest.approx(e[np.flatnonzero(1 - cdf <= tail)[0]])
+        assert -high == pytest.approx(e[np.flatnonzero(cdf - law <= tail)[-1]])
+
+
+def test_a_fine_grid_changes_nothing_that_matters() -> None:
+    for noise in ("exponential", "laplace"):
+        fine = threshold_gap_offsets(noise, 10, 4, resolution=10)
+        assert fine == pytest.approx(threshold_gap_offsets(noise, 10, 4), abs=2e-3)
+
+
+@pytest.mark.parametrize("scale", [0.2, 1.0, 7.3])
+@pytest.mark.parametrize("level", [0.1, 0.5, 0.95, 0.9999])
+def test_count_offset_is_the_smallest_that_covers(scale: float, level: float) -> None:
+    step = np.arange(-2000, 2001)
+    r = math.exp(-1 / scale)
+    p = (1 - r) / (1 + r) * r ** np.abs(step)
+    width = count_offset(scale, level, resolution=0)
+    assert p[np.abs(step) <= width].sum() >= level - 1e-12
+    assert width == 0 or p[np.abs(step) < width].sum() < level
+    assert count_offset(scale, level) == pytest.approx(stats.laplace(scale=scale).ppf((1 + level) / 2))
+
+
+@pytest.mark.parametrize("level", [0.5, 0.95])
+def test_gap_offset_covers_exactly_and_on_the_grid_at_least(level: float) -> None:
+    assert gap_offset("exponential", 8, level) == pytest.approx(stats.laplace(scale=8).ppf((1 + level) / 2))
+    tail = optimize.brentq(lambda t: (2 + t) / 4 * math.exp(-t) - (1 - level) / 2, 0, 50)
+    assert gap_offset("laplace", 8, level) == pytest.approx(8 * tail)
+    scale, shift = 2.0, gap_offset("geometric", 2.0, level, resolution=0)
+    # the floored gap of counts d apart is floor(D) with D Laplace around d, then half a step is added
+    covered = 1 - math.exp(-(shift + 0.5) / scale)
+    assert covered >= level
+    assert 1 - math.exp(-(shift - 0.5) / scale) < level
+
+
+STRATEGIES: list[tuple[Strategy, int | None]] = [("EACH", 7), ("ANCHOR", 20), ("NONE", None)]
+MODELS = [
+    ErrorModel(noise, scale, k, strategy, measuring, threshold, ranked=ranked)
+    for noise in ("exponential", "laplace")
+    for k, scale in ((2, 5), (6, 5), (6, (4.0, 8.0, 4.0, 16.0, 8.0, 8.0)))
+    for strategy, measuring in STRATEGIES
+    for threshold, ranked in ((None, None), (3, None), (5, True))
+    if not (threshold is None and strategy == "NONE")
+    if not (isinstance(scale, tuple) and (threshold is None or ranked))
+]
+
+
+@pytest.mark.parametrize("model", MODELS, ids=str)
+def test_the_weighted_noises_have_the_variance_of_the_blue(model: ErrorModel) -> None:
+    _, _, group = model.groups()
+    spread = [sum(term.variance for term in model.terms(g)) for g in group]
+    np.testing.assert_allclose(np.sqrt(spread), model.stddev())
+
+
+@pytest.mark.parametrize("model", MODELS, ids=str)
+def test_the_weights_are_those_of_the_blue(model: ErrorModel) -> None:
+    """Feed the blue unit noises one by one: the error must move as the terms say."""
+    scales, _, group = model.groups()
+    k, v0, a = model.k, model.reference_variance(), model.measuring_variance()
+    v = np.array([model.selection_variance(s) for s in scales])[group]
+
+    def error(
+        eta: NDArray[np.float64] | None = None, xi: NDArray[np.float64] | None = None, mu: float = 0.0
+    ) -> NDArray[np.float64]:
+        eta = np.zeros(k) if eta is None else eta
+        xi = np.zeros(k) if xi is None else xi
+        if model.strategy == "EACH":
+            return blue(eta - mu, v, v0, each=xi, each_variance=a).value
+        if model.strategy == "ANCHOR":
+            return blue(eta - mu, v, v0, anchor_mean=float(xi.mean()), anchor_variance=a).value
+        return blue(eta - mu, v, v0).value
+
+    for i in range(k):
+        rho, own, shares, reference = model.weights(group[i])
+        share = np.array(shares)[group]
+        unit = np.eye(k)
+        for j in range(k):
+            assert error(eta=unit[j])[i] == pytest.approx(rho * ((i == j) - share[j]), abs=1e-12)
+            if model.strategy == "EACH":
+                assert error(xi=unit[j])[i] == pytest.approx(own * (i == j) + rho * share[j], abs=1e-12)
+        if model.strategy == "ANCHOR":
+            assert error(xi=np.ones(k))[i] == pytest.approx(k * share[0])
+        assert error(mu=1.0)[i] == pytest.approx(-rho * reference, abs=1e-12)
+
+
+@pytest.mark.parametrize("strategy", ["EACH", "ANCHOR", "NONE"])
+@pytest.mark.parametrize("threshold", [None, 3])
+def test_flooring_adds_its_variance(strategy: Strategy, threshold: int | None) -> None:
+    """Dense: the weights of the gaps in each estimate, squared and summed, times gamma^2 / 12."""
+    if strategy == "NONE" and threshold is None:
+        threshold = 5
+    k, resolution, measuring = 5, 1, None if strategy == "NONE" else 6
+    model = ErrorModel("geometric", 3, k, strategy, measuring, threshold, resolution, ranked=True)
+    v, v0, a = model.selection_variance(3), model.reference_variance(), model.measuring_variance()
+    added = np.zeros(k)
+    for j in range(k):
+        y = top_k_offsets(np.eye(k)[j], k)
+        if strategy == "EACH":
+            weight = blue(y, v, v0, each=np.zeros(k), each_variance=a).value
+        elif strategy == "ANCHOR":
+            weight = blue(y, v, v0, anchor_mean=0.0, anchor_variance=a).value
+        else:
+            weight = blue(y, v, v0).value
+        added += weight**2 / 4 / 12
+    measured: dict[str, Any] = {}
+    if strategy == "EACH":
+        measured = {"each": np.zeros(k), "each_variance": a}
+    elif strategy == "ANCHOR":
+        measured = {"anchor_mean": 0.0, "anchor_variance": a}
+    expected = blue(
+        np.zeros(k),
+        v,
+        v0,
+        **measured,
+    ).variance
+    np.testing.assert_allclose(model.stddev() ** 2, expected + added)
+    assert (added > 0).all()
+
+
+@pytest.mark.parametrize("strategy", ["EACH", "ANCHOR"])
+def test_ten_thousand_items_of_equal_noise_get_one_law(strategy: Strategy) -> None:
+    k = 10_000
+    found = offsets(ErrorModel("exponential", 2e4, k, strategy, 5e4))
+    assert found.low.shape == found.high.shape == (k,)
+    assert np.unique(found.low).size == np.unique(found.high).size == 1
+    # one item's own exponential noise still dominates an ANCHOR: far from normal, skewed upward
+    deviation = ErrorModel("exponential", 2e4, k, strategy, 5e4).stddev()[0]
+    assert 3.0 * deviation < found.low[0] + found.high[0] < 4.2 * deviation
+
+
+def test_wider_for_more_confidence_and_skewed_only_for_one_sided_noise() -> None:
+    for strategy in ("EACH", "ANCHOR"):
+        widths = [
+            offsets(ErrorModel("exponential", 20, 10, strategy, 60), c).low[0] for c in (0.5, 0.9, 0.999)
+        ]
+        assert widths == sorted(widths)
+        even = offsets(ErrorModel("laplace", 20, 10, strategy, 60))
+        np.testing.assert_allclose(even.low, even.high, rtol=1e-6)
+    skewed = offsets(ErrorModel("exponential", 20, 10, "ANCHOR", 60))
+    assert (skewed.low > skewed.high).all()
+
+
+def test_each_branch_has_its_own_width() -> None:
+    model = ErrorModel("exponential", (4.0, 16.0, 4.0), 3, "EACH", 9, threshold_scale=2)
+    found = offsets(model)
+    assert found.low[0] == found.low[2] < found.low[1]
+    one = offsets(ErrorModel("exponential", (4.0,), 1, "EACH", 9, threshold_scale=2))
+    assert one.low[0] > found.low[0]  # the other items help to find the threshold's noise
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("exponential", 1, 2, "NONE"), "gaps alone"),
+        (("exponential", 1, 2, "EACH"), "measuring scale"),
+        (("exponential", 1, 2, "NONE", 3, 1), "measuring scale"),
+        (("exponential", 1, 2, "BOTH", 3), "strategy"),
+        (("gumbel", 1, 2, "EACH", 3), "noise must be"),
+        (("exponential", 1, 0, "EACH", 3), "k must be"),
+        (("exponential", 0, 2, "EACH", 3), "scale must be"),
+        (("exponential", 1, 2, "EACH", -3), "measuring_scale"),
+        (("exponential", 1, 2, "EACH", 3, 0), "threshold_scale"),
+        (("exponential", (1, 2, 3), 2, "EACH", 3, 1), "one for each"),
+        (("exponential", (1, 2), 2, "EACH", 3), "same scale"),
+    ],
+)
+def test_a_model_that_makes_no_sense_is_refused(arguments: tuple[Any, ...], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ErrorModel(*arguments)
+
+
+@pytest.mark.parametrize("level", [0, 1, -0.1, 1.5, math.nan, 1 - 1e-12])
+def test_a_level_that_is_none_is_refused(level: float) -> None:
+    for call in (
+        lambda: offsets(ErrorModel("exponential", 1, 2, "EACH", 3), level),
+        lambda: count_offset(1, level),
+        lambda: gap_offset("laplace", 1, level),
+        lambda: lower_bound_offset("laplace", 1, 1, level),
+        lambda: threshold_gap_offsets("laplace", 1, 1, level),
+    ):
+        with pytest.raises(ValueError, match="confidence"):
+            call()
+
+
+def test_combining_a_top_k_release() -> None:
+    gap, scale, drawn = [40.0, 12.0, 5.0], Fraction(4), Fraction(8)
+    y, v = top_k_offsets(gap, 3, 8), exponential_variance(4, 8, ranked=True)
+    each = [150.0, 115.0, 99.0]
+    by_each = from_top_k(gap, 3, scale=scale, resolution=8, each=each, measuring_scale=drawn)
+    direct = blue(y, v, math.inf, each=each, each_variance=128.0)
+    np.testing.assert_allclose(by_each.value, direct.value)
+    np.testing.assert_allclose(by_each.stddev, np.sqrt(direct.variance), rtol=1e-4)
+    by_anchor = from_top_k(gap, 3, scale=scale, resolution=8, anchor_total=370, measuring_scale=drawn)
+    assert by_anchor.value.mean() == pytest.approx(370 / 3)
+    direct = blue(y, v, math.inf, anchor_mean=370 / 3, anchor_variance=128.0 / 9)
+    np.testing.assert_allclose(by_anchor.value, direct.value)
+    around = offsets(ErrorModel("exponential", 4, 3, "ANCHOR", 8, resolution=8))
+    np.testing.assert_allclose(by_anchor.value - by_anchor.low, around.low)
+    np.testing.assert_allclose(by_anchor.high - by_anchor.value, around.high)
+
+
+@pytest.mark.parametrize("measured", [{"each": [7.0, 30.0, 41.0]}, {"anchor_total": 80}])
+def test_the_lowest_are_the_highest_of_the_negated(measured: dict[str, Any]) -> None:
+    common: dict[str, Any] = {"scale": 4, "resolution": 8, "measuring_scale": 8}
+    low = from_top_k([20.0, 12.0, 5.0], 3, lowest=True, **common, **measured)
+    negated: dict[str, Any] = {
+        name: -np.asarray(value) if name == "each" else -value for name, value in measured.items()
+    }
+    high = from_top_k([20.0, 12.0, 5.0], 3, **common, **negated)
+    np.testing.assert_array_equal(low.value, -high.value)
+    np.testing.assert_array_equal([low.low, low.high], [-high.high, -high.low])
+    assert (np.diff(low.value) > 0).all()
+    assert (low.low < low.value).all()
+    with pytest.raises(ValueError, match="no threshold below"):
+        from_top_k([1.0], 1, scale=1, threshold=3, lowest=True)
+
+
+def test_combining_a_hybrid_that_reached_its_threshold_is_free() -> None:
+    found = from_top_k([40.0, 12.0], 2, scale=4, threshold=100)
+    np.testing.assert_allclose(found.value, [152, 112])
+    np.testing.assert_allclose(found.stddev, math.sqrt(32))
+    np.testing.assert_allclose(found.value - found.low, 4 * math.log(20))
+    with pytest.raises(ValueError, match="every selected group has a gap"):
+        from_top_k([40.0], 2, scale=4, threshold=100)
+    with pytest.raises(ValueError, match="gaps alone"):
+        from_top_k([40.0, 12.0], 2, scale=4)
+
+
+def test_combining_hits_of_a_sparse_vector() -> None:
+    gap, scales = [30.0, 8.0], [8.0, 4.0]
+    free = from_threshold(gap, 100, scale=scales, threshold_scale=2)
+    np.testing.assert_allclose(free.value, [130, 108])
+    np.testing.assert_allclose(free.stddev, np.sqrt([68, 20]))
+    for i, scale in enumerate(scales):
+        low, high = threshold_gap_offsets("exponential", scale, 2)
+        assert free.value[i] - free.low[i] == pytest.approx(low)
+        assert free.high[i] - free.value[i] == pytest.approx(high)
+    paid = from_threshold(gap, 100, scale=scales, threshold_scale=2, each=[120.0, 110.0], measuring_scale=3)
+    direct = blue([130, 108], [64, 16], 4, each=[120, 110], each_variance=18)
+    np.testing.assert_allclose(paid.value, direct.value)
+    assert (paid.stddev < free.stddev).all()
+    with pytest.raises(ValueError, match="one for each"):
+        from_threshold(gap, 100, scale=[1.0], threshold_scale=2)
+
+
+def test_nothing_selected_is_nothing_estimated() -> None:
+    empty = (
+        from_top_k([], 0, scale=4),
+        from_threshold([], 5, scale=4, threshold_scale=2),
+        from_measurements([], scale=3),
+    )
+    for found in empty:
+        assert found.value.size == found.stddev.size == found.low.size == found.high.size == 0
+
+
+def test_a_total_beyond_a_double_keeps_its_digits() -> None:
+    total = 3 * 2**60 + 3
+    found = from_top_k([1.0, 1.0, 1.0], 3, scale=1, anchor_total=total, measuring_scale=1)
+    assert found.value[1] == float(2**60 + 1)
+
+
+def test_plain_measurements() -> None:
+    found = from_measurements([120.0, 7.0], scale=10, resolution=0)
+    np.testing.assert_allclose(found.stddev, math.sqrt(laplace_variance(10, 0)))
+    np.testing.assert_array_equal(found.high - found.value, count_offset(10, resolution=0))
+    with pytest.raises(ValueError, match="not both"):
+        from_top_k([1.0], 1, scale=1, each=[1.0], anchor_total=1, measuring_scale=1)

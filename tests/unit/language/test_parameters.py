@@ -1,0 +1,160 @@
+"""Parameters: literals before anything is parsed, so that no value can carry SQL."""
+
+from __future__ import annotations
+
+import datetime
+import uuid
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sqlglot import exp
+
+from dpsql.errors import ProgrammingError, QueryRefused, QuerySyntaxError
+from dpsql.language import Options, Query, parse, plain
+from tests.narrow import of_type
+
+COUNT = "COUNT(DISTINCT user_id) AS n"
+
+
+def with_options(options: str, rest: str = f"{COUNT} FROM visits") -> str:
+    return f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS ({options}) {rest}"
+
+
+Parameters = Sequence[object] | Mapping[str, object] | None
+
+
+def query_of(text: str, parameters: Parameters = None) -> Query:
+    return of_type(parse(text, parameters), Query)
+
+
+def options_of(options: str, parameters: Parameters = None) -> Options:
+    return query_of(with_options(options), parameters).options
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (None, "NULL"),
+        (True, "TRUE"),
+        (5, "5"),
+        (-5, "(-5)"),
+        (0.1, "0.1"),
+        (1e300, "1e+300"),
+        (Decimal("0.70"), "0.70"),
+        (Decimal("1E+3"), "1000"),
+        ("it's", "'it''s'"),
+        ("", "''"),
+        ("a\nb", "'a\nb'"),
+        ("'; DROP TABLE visits; --", "'''; DROP TABLE visits; --'"),
+        (datetime.date(2024, 1, 31), "CAST('2024-01-31' AS DATE)"),
+        (datetime.datetime(2024, 1, 31, 10, 5), "CAST('2024-01-31 10:05:00' AS TIMESTAMP)"),
+        (datetime.time(10, 5), "CAST('10:05:00' AS TIME)"),
+        (uuid.UUID(int=5), "'00000000-0000-0000-0000-000000000005'"),
+    ],
+)
+def test_a_parameter_becomes_a_literal(value: object, shown: str) -> None:
+    cases: tuple[tuple[str, Parameters], ...] = (
+        ("SELECT ?", [value]),
+        ("SELECT $1", (value,)),
+        ("SELECT $a", {"a": value}),
+    )
+    for text, parameters in cases:
+        query = query_of(text, parameters)
+        assert query.tree.sql("duckdb") == f"SELECT {shown}"
+        assert query.parameters == (value,)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        float("nan"),
+        float("inf"),
+        Decimal("NaN"),
+        Fraction(1, 3),
+        b"bytes",
+        [1],
+        {"a": 1},
+        object(),
+        datetime.timedelta(1),
+        datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC),
+        datetime.time(1, tzinfo=datetime.UTC),
+        "a\x00b",
+    ],
+)
+def test_other_parameters_are_refused_where_they_stand(value: object) -> None:
+    with pytest.raises(QueryRefused) as caught:
+        parse("SELECT 1, ?", [value])
+    assert caught.value.col == len("SELECT 1, ") + 1
+
+
+def test_a_refusal_names_the_type_that_was_given_however_often_it_was_copied() -> None:
+    with pytest.raises(QueryRefused, match="a parameter of type bytes "):
+        parse("SELECT 1, ?", plain(plain([b"bytes"])))
+
+
+@pytest.mark.parametrize(
+    ("text", "parameters"),
+    [("SELECT ?", [10**5000]), (f"SELECT {'9' * 5000}", None), (f"SELECT 1 LIMIT {'9' * 5000}", None)],
+)
+def test_numbers_of_thousands_of_digits_are_an_error_of_ours(text: str, parameters: list[int] | None) -> None:
+    with pytest.raises((QueryRefused, QuerySyntaxError)):
+        parse(text, parameters)
+
+
+@pytest.mark.parametrize(
+    ("text", "parameters", "message"),
+    [
+        ("SELECT ?", None, "0 parameters were given"),
+        ("SELECT ?, ?", [1], "1 parameters were given"),
+        ("SELECT ?", {"a": 1}, "not a mapping"),
+        ("SELECT $a", {"b": 1}, "no parameter is given for $a"),
+        ("SELECT $a", [1], "no parameter is given for $a"),
+        ("SELECT $2", [1], "no parameter is given for $2"),
+        ("SELECT $0", [1], "no parameter is given for $0"),
+        ("SELECT 1", [1], "1 of the parameters given are not used"),
+        ("SELECT $a", {"a": 1, "b": 2}, "1 of the parameters given are not used"),
+        ("SELECT ?", "x", "not one text"),
+    ],
+)
+def test_parameters_match_the_markers(
+    text: str, parameters: str | list[int] | dict[str, int] | None, message: str
+) -> None:
+    with pytest.raises(ProgrammingError, match=message.replace("$", r"\$")):
+        parse(text, parameters)
+
+
+def test_markers_in_texts_and_comments_are_none() -> None:
+    assert query_of("SELECT '?', \"$1\" -- ? $a\n").parameters == ()
+
+
+def test_parameters_reach_options_and_clauses() -> None:
+    text = with_options(
+        "epsilon = ?, delta = $d".replace("$d", "?"),
+        f"page, {COUNT} FROM visits GROUP BY page TOP ? ABOVE THRESHOLD ?",
+    )
+    query = query_of(text, [0.7, Decimal("1e-9"), 4, 100])
+    assert (query.options.epsilon, query.options.delta) == (Fraction(7, 10), Fraction(1, 10**9))
+    assert (query.clause.top, query.clause.threshold) == (4, Fraction(100))
+
+
+@pytest.mark.parametrize("value", [-1, "0.7", True, None])
+def test_an_option_is_checked_when_it_is_a_parameter(value: int | str | None) -> None:
+    with pytest.raises(QuerySyntaxError, match="option epsilon"):
+        options_of("epsilon = ?", [value])
+
+
+@given(st.text(max_size=60))
+@settings(deadline=None, max_examples=150)
+def test_a_text_parameter_survives_as_it_is(text: str) -> None:
+    if "\x00" in text:
+        with pytest.raises(QueryRefused):
+            parse("SELECT ?", [text])
+        return
+    literal = query_of("SELECT ? FROM t WHERE x = 1", [text]).tree.expressions[0]
+    assert isinstance(literal, exp.Literal)
+    assert literal.is_string
+    assert literal.this == text

@@ -1,0 +1,115 @@
+"""Stable queries of any kind: what is answered, what it costs, what is refused."""
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpsql import mechanisms
+from dpsql.mechanisms.stable import StableNoise
+from dpsql.noise import SeededEntropy
+from dpsql.order import in_public_order
+from dpsql.privacy import Charge
+
+FAR = 10**6
+
+
+def first_stable(distances: Sequence[float], *arguments: Any, **options: Any) -> mechanisms.FirstStable:
+    given = {"entropy": SeededEntropy(0), **options}
+    return mechanisms.first_stable(in_public_order(distances), *arguments, **given)
+
+
+def stable_answers(distances: Sequence[float], *arguments: Any, **options: Any) -> mechanisms.StableAnswers:
+    given = {"entropy": SeededEntropy(0), **options}
+    return mechanisms.stable_answers(in_public_order(distances), *arguments, **given)
+
+
+@pytest.mark.parametrize("noise", ["one-sided", "laplace"])
+class TestFirstStable:
+    def test_first_that_passes(self, noise: StableNoise) -> None:
+        found = first_stable([0, 3, FAR, 0, 2 * FAR], 1, "1e-9", noise=noise)
+        assert found.query == 2
+        assert found.gap is not None
+        assert found.gap >= 0
+        assert found.gap + float(found.threshold) == pytest.approx(FAR, abs=2000)
+        assert found.charge == Charge(Fraction(1), Fraction(1, 10**9))
+        assert Fraction(1, 2**found.resolution) <= min(found.scale, found.threshold_scale) / 1024
+
+    def test_none(self, noise: StableNoise) -> None:
+        found = first_stable([0] * 50, 1, "1e-9", noise=noise, share="0.2", entropy=SeededEntropy(1))
+        assert (found.query, found.gap) == (None, None)
+        assert found.charge == Charge(Fraction(1, 5), Fraction(1, 10**9))
+
+    def test_no_queries(self, noise: StableNoise) -> None:
+        found = first_stable([], 1, "1e-9", noise=noise)
+        assert (found.query, found.charge) == (None, Charge())
+
+    def test_scales(self, noise: StableNoise) -> None:
+        found = first_stable([5], 2, "1e-9", noise=noise, share="1/4", sensitivity=3)
+        assert (found.threshold_scale, found.scale) == (Fraction(6), Fraction(4))
+
+    def test_negative_distances_are_0(self, noise: StableNoise) -> None:
+        found = first_stable([-(2**63), 2**63 - 1], 1, "1e-9", noise=noise, resolution=20)
+        assert found.query == 1
+
+
+def test_the_threshold_grows_with_the_queries_and_delta() -> None:
+    few, many = first_stable([0] * 5, 1, "1e-9"), first_stable([0] * 5000, 1, "1e-9")
+    strict = first_stable([0] * 5, 1, "1e-12")
+    assert float(many.threshold - few.threshold) == pytest.approx(float(few.scale) * np.log(1000), abs=0.01)
+    assert float(strict.threshold - few.threshold) == pytest.approx(float(few.scale) * np.log(1000), abs=0.01)
+    # The formula of continuous noise, which is just below.
+    slow, fast = float(few.threshold_scale), float(few.scale)
+    raised = fast * np.log(5 / 1e-9 / (1 + slow / fast))
+    assert float(few.threshold) == pytest.approx(raised + slow - fast, abs=0.01)
+
+
+class TestStableAnswers:
+    def test_passing_is_free(self) -> None:
+        found = stable_answers([FAR] * 100, 2, 1, "1e-9", share="1/4")
+        assert found.index.tolist() == list(range(100))
+        assert found.asked == 100
+        assert found.charge == Charge(Fraction(1, 4), Fraction(1, 10**9))
+
+    def test_stops_after_k_failures(self) -> None:
+        found = stable_answers([FAR, 0, FAR, 0, FAR, 0], 2, 1, "1e-9", share="1/4")
+        assert (found.index.tolist(), found.asked) == ([0, 2], 4)
+        assert found.charge == Charge(Fraction(1), Fraction(1, 10**9))
+        assert (found.threshold_scale, found.scale) == (Fraction(4), Fraction(16, 3))
+        one = stable_answers([FAR, 0, FAR], 2, 1, "1e-9", share="1/4")
+        assert one.charge == Charge(Fraction(5, 8), Fraction(1, 10**9))
+
+    def test_no_more_failures_than_queries(self) -> None:
+        found = stable_answers([FAR, FAR], 50, 1, "1e-9", share="1/2")
+        assert found.scale == 8
+        empty = stable_answers([], 3, 1, "1e-9")
+        assert (empty.index.tolist(), empty.asked, empty.charge) == ([], 0, Charge())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"epsilon": 0}, "epsilon must"),
+        ({"delta": 0}, "delta must"),
+        ({"delta": "1.5"}, "delta must"),
+        ({"share": 1}, "share must"),
+        ({"sensitivity": "1/2"}, "sensitivity must"),
+        ({"resolution": -1}, "resolution must"),
+        ({"distances": [0.5]}, "counts must"),
+    ],
+)
+def test_refused(arguments: dict[str, int | str | list[float]], says: str) -> None:
+    given: dict[str, Any] = {"distances": [1, 2], "epsilon": 1, "delta": "1e-6", **arguments}
+    with pytest.raises(ValueError, match=says):
+        first_stable(**given)
+    with pytest.raises(ValueError, match=says):
+        stable_answers(**given, k=1)
+
+
+def test_refused_by_one_of_them() -> None:
+    with pytest.raises(ValueError, match="noise must"):
+        first_stable([1], 1, "1e-6", noise="geometric")
+    with pytest.raises(ValueError, match="k must"):
+        stable_answers([1], 0, 1, "1e-6")

@@ -1,0 +1,94 @@
+"""Randomness is drawn in dpsql/noise and nowhere else."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import dpsql
+
+PACKAGE = Path(dpsql.__file__).parent
+BANNED_MODULES = {"random", "secrets", "numpy.random"}
+BANNED_ATTRIBUTES = {
+    ("np", "random"),
+    ("numpy", "random"),
+    ("os", "urandom"),
+    ("os", "getrandom"),
+    ("uuid", "uuid1"),
+    ("uuid", "uuid4"),
+}
+
+
+def offences(source: str) -> list[str]:
+    """Name every import or attribute of a module's source that could draw randomness."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names if alias.name in BANNED_MODULES]
+        elif isinstance(node, ast.ImportFrom):
+            module = node.module or ""
+            found += [module] if module in BANNED_MODULES else []
+            found += [
+                f"{module}.{alias.name}"
+                for alias in node.names
+                if (module, alias.name) in BANNED_ATTRIBUTES or f"{module}.{alias.name}" in BANNED_MODULES
+            ]
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            found += (
+                [f"{node.value.id}.{node.attr}"] if (node.value.id, node.attr) in BANNED_ATTRIBUTES else []
+            )
+        elif isinstance(node, ast.Constant) and node.value == "/dev/urandom":
+            found.append("/dev/urandom")
+    return found
+
+
+def test_only_noise_draws_randomness() -> None:
+    modules = [path for path in PACKAGE.rglob("*.py") if PACKAGE / "noise" not in path.parents]
+    assert len(modules) > 5
+    assert {str(path): found for path in modules if (found := offences(path.read_text("utf-8")))} == {}
+
+
+def test_within_noise_only_entropy_draws_randomness() -> None:
+    drawing = {path.name for path in (PACKAGE / "noise").glob("*.py") if offences(path.read_text("utf-8"))}
+    assert drawing == {"entropy.py"}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import random",
+        "import numpy.random as r",
+        "from numpy import random",
+        "from numpy.random import default_rng",
+        "import numpy as np\nnp.random.default_rng()",
+        "import secrets",
+        "from secrets import token_bytes",
+        "import os\nos.urandom(8)",
+        "from os import urandom",
+        "import uuid\nuuid.uuid4()",
+        "from uuid import UUID, uuid4",
+        "open('/dev/urandom')",
+    ],
+)
+def test_each_source_of_randomness_is_found(source: str) -> None:
+    assert offences(source)
+
+
+def test_the_seeded_source_is_out_of_reach() -> None:
+    """Only `dpsql.noise` names `SeededEntropy`: no statement or option can ask for it."""
+    naming = {
+        path.relative_to(PACKAGE).parts[0]
+        for path in PACKAGE.rglob("*.py")
+        if "SeededEntropy" in path.read_text("utf-8")
+    }
+    assert naming == {"noise"}
+
+
+def test_the_fast_source_is_for_audits() -> None:
+    """It predicts itself: no private statement may draw from it."""
+    naming = {
+        path.relative_to(PACKAGE).as_posix()
+        for path in PACKAGE.rglob("*.py")
+        if "SimulationEntropy" in path.read_text("utf-8")
+    }
+    assert naming == {"noise/entropy.py", "noise/__init__.py", "audit/detector.py"}
