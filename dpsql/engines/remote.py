@@ -18,8 +18,8 @@ from dpsql.engines.duckdb.domains import Domains
 from dpsql.engines.duckdb.sources import Reader, read_source
 from dpsql.engines.protocol import CANCELLED, FAILED, UNCHARGED, Counts
 from dpsql.engines.schema_database import SchemaDatabase
-from dpsql.engines.translate import PublicRelation, TargetColumn, Translated, Untranslatable, translate
 from dpsql.engines.worker import run
+from dpsql.engines.writer import PublicRelation, TargetColumn, Translated, Untranslatable, translate
 from dpsql.errors import InternalError, OperationalError, PolicyError
 from dpsql.exclusive import OwnerProcess
 from dpsql.policy import CsvSource, DatabaseSource, ParquetSource, UnitColumn
@@ -27,7 +27,7 @@ from dpsql.policy import CsvSource, DatabaseSource, ParquetSource, UnitColumn
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from dpsql.engines.translate import Dialect
+    from dpsql.engines.writer import Dialect
     from dpsql.policy import Policy, Table
     from dpsql.types import SqlType
 

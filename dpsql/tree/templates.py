@@ -76,13 +76,15 @@ _OPERATORS: dict[type[exp.Expr], str] = {
 _LIKES: dict[type[exp.Expr], str] = {exp.Like: "LIKE", exp.ILike: "ILIKE"}
 _TYPES = {"HUGEINT": HUGEINT, "INT128": HUGEINT, "JSON": JSON}
 _PLACE = re.compile(r"\{(\d+)\}")
+_ESCAPE = re.compile(r"ESCAPE (argument_\d+)")
+"""The escape character of a pattern: the parser takes a literal there, and nothing else."""
 
 
 @cache
 def template(form: str) -> Expr:
     """Return the expression that a form stands for, with `Argument`s in the places of its arguments."""
     dialect = DuckDB()
-    sql = "SELECT " + _PLACE.sub(r"argument_\1", form)
+    sql = "SELECT " + _ESCAPE.sub(r"ESCAPE '\1'", _PLACE.sub(r"argument_\1", form))
     tree = dialect.parser().parse(mark_functions(list(dialect.tokenize(sql))), sql)[0]
     if tree is None:
         raise InternalError("this is a bug of dpsql, nothing was run or charged: a form does not parse")
@@ -130,7 +132,7 @@ def _node(tree: exp.Expr) -> Expr:
         case exp.Escape():
             like = _node(tree.this)
             assert isinstance(like, Like)  # noqa: S101  of the static table
-            return replace(like, escape=_node(tree.expression))
+            return replace(like, escape=_name(str(tree.expression.this)))
         case exp.Overlay():
             parts = [tree.this, tree.expression, tree.args["from_"], tree.args.get("for_")]
             return Call("overlay", tuple(_node(part) for part in parts if part is not None))

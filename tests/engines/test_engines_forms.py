@@ -14,12 +14,13 @@ import duckdb
 import pyarrow as pa
 import pytest
 from fuzz.calls import literals
+from support.reading import query_of
 from support.stores import Store, compare
 
 from dpsql.analysis.functions import Function, listed
 from dpsql.engines.duckdb import settings
 from dpsql.engines.remote import RemoteEngine
-from dpsql.engines.translate import Untranslatable
+from dpsql.engines.writer import Untranslatable, write
 
 ROWS = 900
 BATCH = 25
@@ -231,14 +232,11 @@ def compared(engine: RemoteEngine, duck: duckdb.DuckDBPyConnection, texts: list[
 
 def translated(engine: RemoteEngine, texts: list[str]) -> list[str]:
     """Return those expressions that the engine takes."""
-    from dpsql.engines.translate import translate_text
-
     taken = []
     for text in texts:
         try:
-            translate_text(
-                f"SELECT {text} AS x {FROM}", engine.dialect, engine.schema_database, {"cells"}, {}
-            )
+            query = query_of(f"SELECT {text} AS x {FROM}")
+            write(query, engine.dialect, engine.schema_database, {"cells"}, {})
         except Untranslatable:
             continue
         taken.append(text)

@@ -15,7 +15,7 @@ from support.stores import PostgresStore, Store, compare
 
 from dpsql.engines import FAILED, Cancelled
 from dpsql.engines.remote import RemoteEngine
-from dpsql.engines.translate import TargetColumn, Translated
+from dpsql.engines.writer import TargetColumn, Translated
 from dpsql.errors import OperationalError, PolicyError, QueryRefused
 from dpsql.session import Session
 from dpsql.types import BIGINT

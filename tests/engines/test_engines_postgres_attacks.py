@@ -11,7 +11,7 @@ from support.stores import PostgresStore, compare
 
 from dpsql.engines import FAILED
 from dpsql.engines.postgres.connection import _PINNED
-from dpsql.engines.translate import Translated, Untranslatable
+from dpsql.engines.writer import Translated, Untranslatable
 from dpsql.errors import OperationalError, PolicyError, QueryRefused
 from dpsql.policy import load
 from tests.narrow import private

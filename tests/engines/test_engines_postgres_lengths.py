@@ -15,7 +15,7 @@ from support.stores import PostgresStore, compare
 from dpsql.engines import FAILED
 from dpsql.engines.duckdb import settings
 from dpsql.engines.postgres.connection import Connection
-from dpsql.engines.translate import Untranslatable
+from dpsql.engines.writer import Untranslatable
 from dpsql.errors import OperationalError, PolicyError, QueryRefused
 from dpsql.policy import load
 from dpsql.session import Session

@@ -18,7 +18,7 @@ from support.stores import Store, compare
 from support.worlds import Town, town
 
 from dpsql.analysis import Plan
-from dpsql.engines.translate import Untranslatable
+from dpsql.engines.writer import Untranslatable
 from dpsql.language import AllGroups
 
 SEED = 20261120

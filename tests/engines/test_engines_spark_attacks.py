@@ -15,8 +15,8 @@ from support.stores import SparkStore, compare
 from dpsql.engines.spark import connection as spark
 from dpsql.engines.spark.dialect import SparkDialect
 from dpsql.engines.spark.guard import check_facts
-from dpsql.engines.translate import Untranslatable
-from dpsql.engines.translate.value import Value
+from dpsql.engines.writer import Untranslatable
+from dpsql.engines.writer.value import Value
 from dpsql.errors import OperationalError, PolicyError
 from dpsql.policy import load
 from dpsql.session import Session

@@ -11,13 +11,14 @@ from types import SimpleNamespace
 import duckdb
 import pytest
 from support.lengths import forms
+from support.reading import query_of
 from support.stores import SparkStore, compare
 
 from dpsql.engines.duckdb import settings
 from dpsql.engines.duckdb.sources import declared_columns
 from dpsql.engines.remote import RemoteEngine
 from dpsql.engines.spark.schema import columns_of, scan
-from dpsql.engines.translate import Untranslatable, translate_text
+from dpsql.engines.writer import Untranslatable, write
 from dpsql.errors import PolicyError, QueryRefused
 from dpsql.session import Session
 from tests.narrow import engine_of
@@ -78,9 +79,8 @@ def test_every_form_takes_the_longest_texts_and_means_the_same(session: Session)
     engine: RemoteEngine = engine_of(session)  # type: ignore[assignment]
     for sql in forms("t1.s", "t1.s"):
         with suppress(Untranslatable):
-            translate_text(
-                f"SELECT {sql} AS x FROM {SCAN}", engine.dialect, engine.schema_database, engine._private, {}
-            )
+            query = query_of(f"SELECT {sql} AS x FROM {SCAN}")
+            write(query, engine.dialect, engine.schema_database, engine._private, {})
             written.append(sql)
     assert len(written) > 40
     with settings.connect() as connection:

@@ -1,49 +1,21 @@
-"""The dialect of PostgreSQL: names, types, constants, conversions, LIKE and aggregates."""
+"""The dialect of PostgreSQL: types, constants, conversions, LIKE and aggregates."""
 
 from __future__ import annotations
 
-from datetime import date, datetime, time
 from typing import TYPE_CHECKING, ClassVar
-from uuid import UUID
 
-from dpsql.engines.postgres.forms import FORMS
-from dpsql.engines.translate.dialect import Dialect
-from dpsql.engines.translate.doubles import INTEGERS
-from dpsql.engines.translate.shared import aggregate_call, integer_bounds
-from dpsql.engines.translate.value import Untranslatable, Value, type_family
-from dpsql.types import BIGINT, DOUBLE, HUGEINT, SqlType
+from dpsql.engines.postgres.forms import FORMS, string_literal
+from dpsql.engines.writer.dialect import Dialect, integer_bounds
+from dpsql.engines.writer.value import Untranslatable, Value, type_family
+from dpsql.types import BIGINT, BOOLEAN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from dpsql.engines.translate.forms import Form
+    from dpsql.engines.writer.forms import Form
+    from dpsql.types import SqlType
 
-__all__ = ["PostgresDialect", "hash_values", "string_literal"]
-
-_TYPES = {
-    "I": "bigint",
-    "B": "numeric",
-    "D": "float8",
-    "S": "text",
-    "T": "date",
-    "M": "timestamp",
-    "C": "time",
-    "L": "boolean",
-    "U": "uuid",
-    "X": "bytea",
-}
-
-
-def string_literal(value: str) -> str:
-    r"""Write a text literal that has the same meaning whatever standard_conforming_strings is.
-
-    >>> print(string_literal("it's"), string_literal("a\\b"))
-    'it''s' E'a\\b'
-    """
-    if "\0" in value:
-        raise Untranslatable("PostgreSQL does not support NUL characters in texts")
-    quoted = value.replace("'", "''")
-    return f"E'{quoted}'".replace("\\", "\\\\") if "\\" in quoted else f"'{quoted}'"
+__all__ = ["PostgresDialect", "string_literal"]
 
 
 def null_outside(sql: str, low: int, high: int, target: str) -> str:
@@ -52,165 +24,93 @@ def null_outside(sql: str, low: int, high: int, target: str) -> str:
     return f"NULLIF(NULLIF(LEAST(GREATEST({sql}, {a}), {b}), {b}), {a})"
 
 
-def hash_values(cells: Sequence[str]) -> str:
-    """Write a hash of several values; each is hashed first, since a row of long texts may be too long."""
-    parts = ", ".join(f"hashtextextended(CAST({cell} AS text), 0)" for cell in cells)
-    return f"hashtextextended(CAST(ROW({parts}) AS text), 0)"
-
-
 class PostgresDialect(Dialect):
     """The SQL of PostgreSQL; texts have COLLATE "C", so that they are compared by their bytes."""
 
     name: ClassVar[str] = "PostgreSQL"
+    mark: ClassVar[str] = '"'
+    types: ClassVar[Mapping[str, str]] = {
+        "I": "bigint",
+        "B": "numeric",
+        "N": "numeric",
+        "D": "float8",
+        "S": "text",
+        "T": "date",
+        "M": "timestamp",
+        "C": "time",
+        "L": "boolean",
+        "U": "uuid",
+        "X": "bytea",
+    }
     forms: ClassVar[Mapping[str, Sequence[Form]]] = FORMS
     full_join_conditions: ClassVar[bool] = False
     semi_joins: ClassVar[bool] = False
     group_frames: ClassVar[bool] = True
     max_translate_calls: ClassVar[int | None] = 20  # each takes up to .2 s for 64 KiB and hears no cancel
 
-    def quote(self, name: str) -> str:
+    def text(self, value: str) -> str:
         """See `Dialect`."""
-        return '"' + name.replace('"', '""') + '"'
+        return f'(CAST({string_literal(value)} AS text) COLLATE "C")'
 
-    def type_name(self, sql_type: SqlType) -> str:
+    def integer(self, value: Value, sql_type: SqlType) -> str:
         """See `Dialect`."""
-        letter = type_family(sql_type)
-        return f"numeric({sql_type.precision},{sql_type.scale})" if letter == "N" else _TYPES[letter]
-
-    def constant(self, value: object, sql_type: SqlType) -> str:
-        """See `Dialect`."""
-        letter = type_family(sql_type)
-        if isinstance(value, bool):
-            return "TRUE" if value else "FALSE"
-        if letter == "S" and isinstance(value, str):
-            return f'(CAST({string_literal(value)} AS text) COLLATE "C")'
-        number = self.number(value, sql_type)
-        if number is not None:
-            return number
-        days = letter in "TMC" and isinstance(value, (date, datetime, time))
-        if days or (letter == "U" and isinstance(value, UUID)):
-            return f"CAST('{value}' AS {self.type_name(sql_type)})"
-        raise Untranslatable(f"{self.name} has no constants of type {sql_type}")
-
-    def cast(self, value: Value, sql_type: SqlType) -> Value:
-        """See `Dialect`."""
-        a, b = type_family(value.type), type_family(sql_type)
-        x, value_range = value.sql, None
-        if a in "IB" and b in "IB":
-            sql = self._integer(value, sql_type)
-        elif a in "IB" and b == "D":
-            sql, value_range = f"CAST({x} AS float8)", INTEGERS if a == "I" else (1.0, 2.0**127)
-        elif a in "IBN" and b == "N":
-            sql = self.decimal(x, sql_type)
-        elif a == "N" and b in "IB":
-            low, high = integer_bounds(sql_type)
-            sql = f"CAST({null_outside(f'round({x})', low, high, 'numeric')} AS {self.type_name(sql_type)})"
-        elif a == "N" and b == "D" and value.type.precision <= 15:
-            sql, value_range = f"CAST({x} AS float8)", (10.0**-value.type.scale, 1e18)
-        elif a == b == "D":
-            return value
-        elif a == "D" and b == "I":
-            sql = self._rounded(x, sql_type)
-        elif a == "L" and b == "I":
-            sql = f"CAST(CAST({x} AS integer) AS bigint)"
-        elif a == "I" and b == "L":
-            sql = f"({x} <> 0)"
-        elif a == "L" and b == "S":
-            sql = f"CASE WHEN {x} THEN 'true' WHEN NOT {x} THEN 'false' END COLLATE \"C\""
-        elif a in "IBNUC" and b == "S":
-            if a == "C":
-                raise self._no_cast(value.type, sql_type)
-            sql = f'CAST({x} AS text) COLLATE "C"'
-        elif a in "TM" and b in "TMS" and value.value_range is not None:
-            sql, value_range = self._dated(value, a, b)
-        elif a == b and a in "SLTMCU":
-            return Value(x, sql_type, value.value_range)
-        else:
-            raise self._no_cast(value.type, sql_type)
-        return Value(f"({sql})", sql_type, value_range)
-
-    def _no_cast(self, old: SqlType, new: SqlType) -> Untranslatable:
-        return Untranslatable(
-            f"{self.name} does not convert {old} to {new} as DuckDB does, for every value",
-            "declare the column with the other type in the policy",
-        )
-
-    def _integer(self, value: Value, sql_type: SqlType) -> str:
-        (low, high), target = integer_bounds(sql_type), self.type_name(sql_type)
-        old = integer_bounds(value.type)
+        (low, high), old = integer_bounds(sql_type), integer_bounds(value.type)
         if low <= old[0] and old[1] <= high:
-            return f"CAST({value.sql} AS {target})"
-        if type_family(value.type) == "I" and type_family(sql_type) == "I":
+            return f"CAST({value.sql} AS {self.type_name(sql_type)})"
+        if type_family(value.type) == type_family(sql_type) == "I":
             return null_outside(value.sql, low, high, "bigint")
-        return f"CAST({null_outside(f'CAST({value.sql} AS numeric)', low, high, 'numeric')} AS {target})"
+        return self._fitted(f"CAST({value.sql} AS numeric)", sql_type)
+
+    def _fitted(self, number: str, sql_type: SqlType) -> str:
+        inside = null_outside(number, *integer_bounds(sql_type), "numeric")
+        return f"CAST({inside} AS {self.type_name(sql_type)})"
 
     def decimal(self, sql: str, sql_type: SqlType) -> str:
-        """Write a conversion to DECIMAL, rounded half away from zero; NULL if the value does not fit."""
+        """See `Dialect`."""
         rounded = f"round(CAST({sql} AS numeric), {sql_type.scale})"
         size = 10 ** (sql_type.precision - sql_type.scale)
         return f"CAST(CASE WHEN abs({rounded}) < {size} THEN {rounded} END AS {self.type_name(sql_type)})"
 
-    def _rounded(self, x: str, sql_type: SqlType) -> str:
-        """Write a conversion of DOUBLE to the nearest integer, ties to even; NULL if the type has none."""
-        low, high = integer_bounds(sql_type)
-        if sql_type == BIGINT:
+    def whole(self, value: Value, sql_type: SqlType) -> str:
+        """See `Dialect`."""
+        return self._fitted(f"round({value.sql})", sql_type)
+
+    def rounded(self, value: Value, sql_type: SqlType) -> str:
+        """See `Dialect`."""
+        if sql_type == BIGINT:  # the neighbours of its bounds among DOUBLEs
             a, b = "CAST('-9223372036854777856' AS float8)", "CAST('9223372036854775808' AS float8)"
-            inside = f"NULLIF(NULLIF(LEAST(GREATEST(round({x}), {a}), {b}), {b}), {a})"
+            inside = f"NULLIF(NULLIF(LEAST(GREATEST(round({value.sql}), {a}), {b}), {b}), {a})"
         else:
-            inside = null_outside(f"round({x})", low, high, "float8")
+            inside = null_outside(f"round({value.sql})", *integer_bounds(sql_type), "float8")
         return f"CAST({inside} AS bigint)"
 
-    def _dated(self, value: Value, a: str, b: str) -> tuple[str, tuple[float, float] | None]:
-        if b == "S":
-            if value.value_range is None or value.value_range[0] < 1:
-                raise Untranslatable(
-                    "this date could lie before year 1, which PostgreSQL formats differently"
-                )
-            return f'CAST({value.sql} AS text) COLLATE "C"', None
-        if a == b:
-            return value.sql, value.value_range
-        return f"CAST({value.sql} AS {'timestamp' if b == 'M' else 'date'})", value.value_range
-
-    def canonical(self, value: Value) -> Value:
+    def truth(self, value: Value) -> str:
         """See `Dialect`."""
-        return Value(f"({value.sql} + CAST(0 AS float8))", value.type, value.value_range)
+        return f"CAST(CAST({value.sql} AS integer) AS bigint)"
+
+    def printed(self, value: Value) -> str | None:
+        """See `Dialect`."""
+        letter = type_family(value.type)
+        if letter == "L":
+            return f"CASE WHEN {value.sql} THEN 'true' WHEN NOT {value.sql} THEN 'false' END COLLATE \"C\""
+        if letter in "TM" and (value.value_range or (0, 0))[0] < 1:
+            raise Untranslatable("this date could lie before year 1, which PostgreSQL formats differently")
+        return f'CAST({value.sql} AS text) COLLATE "C"' if letter in "IBNUTM" else None
 
     def like(self, value: Value, pattern: Sequence[str | None]) -> str:
         """See `Dialect`."""
         return f"({value.sql} LIKE {string_literal(''.join(_escaped(part) for part in pattern))})"
 
-    def is_distinct(self, a: str, b: str, *, negated: bool) -> str:
+    def aggregate(self, name: str, value: Value, *, distinct: bool, tail: str) -> Value:
         """See `Dialect`."""
-        return f"{a} IS {'NOT ' if negated else ''}DISTINCT FROM {b}"
+        if value.type == BOOLEAN:
+            name = {"min": "bool_and", "max": "bool_or"}.get(name, name)
+        return super().aggregate(name, value, distinct=distinct, tail=tail)
 
-    def aggregate(self, name: str, value: Value, *, distinct: bool, where: str) -> Value:
-        """See `Dialect`."""
-        letter = type_family(value.type)
-        sql_type, value_range, word = value.type, value.value_range, name
-        if name == "count":
-            sql_type, value_range = BIGINT, None
-        elif name == "sum" and letter in "IB":
-            sql_type = HUGEINT
-        elif name == "sum" and letter == "N":
-            sql_type = SqlType("DECIMAL", 38, value.type.scale)
-        elif name == "avg" and letter == "I":
-            top = aggregate_call("SUM", value, distinct=distinct, where=where)
-            bottom = aggregate_call("COUNT", value, distinct=distinct, where=where)
-            sql = f"(CAST({top} AS float8) / NULLIF({bottom}, 0))"
-            return Value(sql, DOUBLE, (1e-19, 2.0**63))
-        elif name in ("min", "max") and letter == "L":
-            word = "bool_and" if name == "min" else "bool_or"
-        elif not (
-            (name in ("min", "max") and letter in "IBNDSTMC")
-            or (name in ("bool_and", "bool_or") and letter == "L")
-            or (name in ("bit_and", "bit_or", "bit_xor") and letter == "I")
-        ):
-            raise Untranslatable(f"{self.name} does not compute {name} of {value.type} as DuckDB does")
-        return Value(aggregate_call(word, value, distinct=distinct, where=where), sql_type, value_range)
-
-    def hash_values(self, values: Sequence[Value]) -> str:
-        """See `Dialect`."""
-        return hash_values([v.sql for v in values])
+    def hash_values(self, values: Sequence[str]) -> str:
+        """See `Dialect`; each value is hashed first, since a row of long texts may be too long."""
+        parts = ", ".join(f"hashtextextended(CAST({value} AS text), 0)" for value in values)
+        return f"hashtextextended(CAST(ROW({parts}) AS text), 0)"
 
 
 def _escaped(part: str | None) -> str:

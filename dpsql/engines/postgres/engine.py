@@ -9,11 +9,11 @@ from dpsql.engines.duckdb.sources import Reader, declared_columns
 from dpsql.engines.postgres import rows
 from dpsql.engines.postgres.catalog import find_table
 from dpsql.engines.postgres.connection import Connection
-from dpsql.engines.postgres.dialect import PostgresDialect, hash_values
+from dpsql.engines.postgres.dialect import PostgresDialect
 from dpsql.engines.postgres.guard import Guard
 from dpsql.engines.postgres.schema import columns_of, scan
 from dpsql.engines.remote import RemoteEngine
-from dpsql.engines.translate import TargetColumn, Translated, Untranslatable
+from dpsql.engines.writer import TargetColumn, Translated, Untranslatable
 from dpsql.errors import PolicyError
 from dpsql.policy import DatabaseSource
 
@@ -96,7 +96,7 @@ class PostgresEngine(RemoteEngine):
 
     def checksum(self, cells: list[str]) -> str:
         """See `RemoteEngine`."""
-        return f"bit_xor({hash_values(cells)})"
+        return f"bit_xor({self.dialect.hash_values(cells)})"
 
     def stop(self, connection: Connection) -> None:
         """See `RemoteEngine`."""

@@ -8,11 +8,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpsql.engines.postgres.dialect import string_literal
-from dpsql.engines.translate.value import type_family
+from dpsql.engines.writer.value import type_family
 
 if TYPE_CHECKING:
     from dpsql.engines.postgres.dialect import PostgresDialect
-    from dpsql.engines.translate import PublicRelation, Translated
+    from dpsql.engines.writer import PublicRelation, Translated
 
 __all__ = ["display_sql", "executable_sql", "storage_types"]
 

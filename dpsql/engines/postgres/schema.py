@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dpsql.engines.postgres.dialect import PostgresDialect
-from dpsql.engines.translate.scans import Cell, build_scan
-from dpsql.engines.translate.shared import integer_bounds
-from dpsql.engines.translate.value import TargetColumn, Untranslatable, Value
+from dpsql.engines.writer.dialect import integer_bounds
+from dpsql.engines.writer.scans import Cell, build_scan, dated
+from dpsql.engines.writer.value import TargetColumn, Untranslatable, Value
 from dpsql.types import BOOLEAN, DATE, DOUBLE, TIME, TIMESTAMP, UUID, VARCHAR, SqlType, column_type
 
 if TYPE_CHECKING:
@@ -37,7 +37,6 @@ _TYPES = {
 }
 _HEADER = 16
 """The most bytes that a stored value takes besides its content."""
-_FIRST, _LAST = "0001-01-01", "9999-12-31"
 
 
 def columns_of(found: CatalogTable) -> list[tuple[str, str, str]]:
@@ -130,11 +129,11 @@ def _cell(dialect: PostgresDialect, name: str, physical: str, word: str, sql_typ
         case "text" | "varchar" | "bpchar" | "json":
             value = Value(f'(CAST({cell} AS text) COLLATE "C")', VARCHAR)
         case "date":
-            value = _dated(cell, "date", DATE)
+            value = dated(cell, "date ", DATE)
         case "timestamp":
-            value = _dated(cell, "timestamp", TIMESTAMP)
+            value = dated(cell, "timestamp ", TIMESTAMP)
         case "timestamptz":
-            value = _dated(f"({cell} AT TIME ZONE 'UTC')", "timestamp", TIMESTAMP)
+            value = dated(f"({cell} AT TIME ZONE 'UTC')", "timestamp ", TIMESTAMP)
         case "time":
             value = Value(cell, TIME)
         case "uuid":
@@ -152,10 +151,3 @@ def _cell(dialect: PostgresDialect, name: str, physical: str, word: str, sql_typ
         case _:
             raise Untranslatable(f"columns of type {physical} are not read")
     return value if value.type == sql_type else dialect.cast(value, sql_type)
-
-
-def _dated(cell: str, target: str, of: SqlType) -> Value:
-    """Read values outside the years 1 to 9999, and infinities, as NULL: engines differ there."""
-    last = _LAST if target == "date" else f"{_LAST} 23:59:59.999999"
-    sql = f"(CASE WHEN {cell} BETWEEN {target} '{_FIRST}' AND {target} '{last}' THEN {cell} END)"
-    return Value(sql, of, (1, 9999))

@@ -15,9 +15,9 @@ from dpsql.engines.spark.catalog import find_table
 from dpsql.engines.spark.connection import open_session, suppress_pyspark_warnings
 from dpsql.engines.spark.dialect import SparkDialect
 from dpsql.engines.spark.guard import check_facts
+from dpsql.engines.spark.rows import arrow_rows
 from dpsql.engines.spark.schema import columns_of, scan
-from dpsql.engines.translate import PublicRelation, TargetColumn, Translated, Untranslatable
-from dpsql.engines.translate.value import type_family
+from dpsql.engines.writer import TargetColumn, Translated, Untranslatable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,7 +67,7 @@ class SparkEngine(RemoteEngine):
         """Register the public rows as views, and bind the statement."""
         for public in statement.public:
             if public.sql not in self._frames:
-                self._frames[public.sql] = self.session.createDataFrame(_rows(public))
+                self._frames[public.sql] = self.session.createDataFrame(arrow_rows(public))
                 while len(self._frames) > 32:
                     del self._frames[next(iter(self._frames))]
             self._frames[public.sql].createOrReplaceTempView(public.name)
@@ -156,18 +156,3 @@ _STOPPED = ("SPARK_JOB_CANCELLED", "OPERATION_CANCELED")
 
 _MAX_CAUSES = 10
 """The most causes of an error that are examined."""
-
-_ARROW = {"I": pa.int64(), "B": pa.decimal128(38, 0), "0": pa.string(), "S": pa.string()}
-
-
-def _rows(public: PublicRelation) -> pa.Table:
-    """Return public rows with the Arrow types of Spark's columns."""
-    arrays = []
-    for column, target in zip(public.rows.columns, public.columns, strict=True):
-        letter = type_family(target.type)
-        wanted = _ARROW.get(letter, column.type)
-        if letter == "0":
-            arrays.append(pa.nulls(len(column), pa.string()))
-        else:
-            arrays.append(column.cast(wanted).combine_chunks())
-    return pa.table(arrays, names=[f"c{i}" for i in range(len(arrays))])

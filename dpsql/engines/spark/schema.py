@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dpsql.engines.spark.dialect import SparkDialect
-from dpsql.engines.translate.scans import Cell, build_scan
-from dpsql.engines.translate.value import TargetColumn, Untranslatable, Value
+from dpsql.engines.writer.scans import Cell, build_scan, dated
+from dpsql.engines.writer.value import TargetColumn, Untranslatable, Value
 from dpsql.types import BOOLEAN, DATE, DOUBLE, TIMESTAMP, VARCHAR, SqlType
 
 if TYPE_CHECKING:
@@ -87,16 +87,9 @@ def _cell(dialect: SparkDialect, name: str, word: str, sql_type: SqlType) -> Val
         # Bytes that are not UTF-8 would fail when they are returned, which would disclose a row.
         value = Value(f"try_validate_utf8(CAST({cell} AS STRING))", VARCHAR)
     elif word == "DATE":
-        value = _dated(cell, "DATE", DATE)
+        value = dated(cell, "DATE", DATE)
     elif word.startswith("TIMESTAMP"):
-        value = _dated(f"CAST({cell} AS TIMESTAMP_NTZ)", "TIMESTAMP_NTZ", TIMESTAMP)
+        value = dated(f"CAST({cell} AS TIMESTAMP_NTZ)", "TIMESTAMP_NTZ", TIMESTAMP)
     else:
         raise Untranslatable(f"columns of type {word[:40]} are not read")
     return value if value.type == sql_type else dialect.cast(value, sql_type)
-
-
-def _dated(cell: str, target: str, of: SqlType) -> Value:
-    """Read values outside the years 1 to 9999 as NULL: engines differ there."""
-    last = "9999-12-31" if target == "DATE" else "9999-12-31 23:59:59.999999"
-    sql = f"(CASE WHEN {cell} BETWEEN {target}'0001-01-01' AND {target}'{last}' THEN {cell} END)"
-    return Value(sql, of, (1, 9999))

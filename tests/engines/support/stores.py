@@ -14,9 +14,10 @@ import pyarrow as pa
 from dpsql.engines import open_engine
 from dpsql.engines.remote import RemoteEngine, _as_declared
 from dpsql.engines.schema_database import SchemaDatabase
-from dpsql.engines.translate import translate_text
+from dpsql.engines.writer import write
 from dpsql.policy import Policy, Table, UnitColumn, load
 from dpsql.session import Session
+from support.reading import query_of
 from tests.narrow import engine_of
 
 PLAIN = {
@@ -157,6 +158,6 @@ class SparkStore(Store):
 
 def compare(engine: RemoteEngine, sql: str) -> pa.Table:
     """Run any text of the compiled language, translated, and give its columns DuckDB's types."""
-    made = translate_text(sql, engine.dialect, engine.schema_database, engine._private, {})
+    made = write(query_of(sql), engine.dialect, engine.schema_database, engine._private, {})
     engine.bind(made)
     return _as_declared(engine._run(made), [c.type for c in made.columns])

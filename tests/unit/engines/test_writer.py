@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from support.reading import query_of
 
+from dpsql import tree
 from dpsql.analysis.typed import Span
 from dpsql.engines import Cancelled, open_engine
 from dpsql.engines.duckdb.domains import Domains
@@ -21,12 +23,14 @@ from dpsql.engines.postgres.dialect import PostgresDialect
 from dpsql.engines.postgres.rows import display_sql, executable_sql
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.engines.spark.dialect import SparkDialect
-from dpsql.engines.translate import Dialect, TargetColumn, Translated, Untranslatable, translate_text
-from dpsql.engines.translate.cases import case_table
 from dpsql.engines.worker import RunningStatement, run, running_statement
+from dpsql.engines.writer import Dialect, TargetColumn, Translated, Untranslatable, write
+from dpsql.engines.writer.cases import case_table
+from dpsql.engines.writer.queries import QUERIES, SOURCES
+from dpsql.engines.writer.statement import RULES
 from dpsql.errors import PolicyError
 from dpsql.policy import BudgetPolicy, DatabaseSource, ParquetSource, Policy, Table, UnitColumn, load
-from dpsql.types import column_type
+from dpsql.types import INTEGER, VARCHAR, column_type
 
 COLUMNS = {
     "id": "BIGINT",
@@ -94,7 +98,7 @@ def dialect(request: pytest.FixtureRequest) -> Dialect:
 def made(schema: SchemaDatabase, dialect: Dialect, expression: str) -> Translated:
     listed = ", ".join(f'b."{c}" AS {c}' for c in COLUMNS)
     sql = f'SELECT {expression} AS x FROM (SELECT {listed} FROM main."rows" AS b) AS r'
-    return translate_text(sql, dialect, schema, {"rows"}, {})
+    return write(query_of(sql), dialect, schema, {"rows"}, {})
 
 
 @pytest.mark.parametrize(
@@ -135,7 +139,6 @@ def made(schema: SchemaDatabase, dialect: Dialect, expression: str) -> Translate
         "r.nothing",
         "(SELECT 1 AS a, 2 AS b)",
         "(r.s = r.b)",
-        "COUNT(*) OVER (ROWS BETWEEN r.b PRECEDING AND CURRENT ROW)",
         "DATE '20000-01-01'",
     ],
 )
@@ -146,31 +149,68 @@ def test_what_does_not_mean_the_same_everywhere_is_refused(
         made(schema, dialect, expression)
 
 
+ROW = tree.Scan("rows", "b")
+ID = tree.Item(tree.Column("b", "id", stored=True), "x")
+ONE = tree.Constant(1, INTEGER)
+SAME = tree.Binary("=", ONE, ONE)
+
+
+class NewExpression(tree.Expr):
+    __slots__ = ()
+
+
+class NewQuery(tree.Query):
+    __slots__ = ()
+
+
+class NewSource(tree.Source):
+    __slots__ = ()
+
+
 @pytest.mark.parametrize(
     "query",
     [
-        'SELECT DISTINCT ON (b."id") b."id" AS x FROM main."rows" AS b',
-        'SELECT b."id" AS x FROM main."rows" AS b QUALIFY TRUE',
-        'SELECT b."id" AS x FROM main."rows" AS b HAVING TRUE',
-        'SELECT b."id" AS x FROM main."rows" AS b USING SAMPLE 10',
-        'SELECT b."id" AS x FROM main."rows" AS b OFFSET 1',
-        'SELECT b."id" AS x FROM main."rows" AS b NATURAL JOIN main."rows" AS c',
-        'SELECT b."id" AS x FROM main."rows" AS b ASOF JOIN main."rows" AS c ON b."id" >= c."id"',
-        'SELECT b."id" AS x FROM main."rows" AS b, UNNEST([1]) AS u(i)',
-        "SELECT x.a AS x FROM duckdb_tables() AS x(a)",
-        'SELECT b."id" AS x FROM main."rows" AS b GROUP BY ROLLUP (b."id")',
-        'SELECT b."id" AS x FROM main."rows" AS b GROUP BY 2',
-        'SELECT b."id" AS x FROM main."elsewhere" AS b',
-        'WITH c AS (SELECT 1) SELECT b."id" AS x FROM main."rows" AS b',
-        "DELETE FROM rows",
-        "SELECT",
+        tree.Select((ID,), tree.Scan("pages", "b")),
+        tree.Select((ID,), tree.Scan("elsewhere", "b")),
+        tree.Select((ID,), tree.Join(ROW, "CROSS", tree.DomainScan("d"))),
+        tree.Select((ID,), tree.Join(ROW, "CROSS", tree.Range(0, 1))),
+        tree.Select((ID,), tree.Join(ROW, "CROSS", tree.Values(((ONE,),), "v", ("c",)))),
+        tree.Select((ID,), tree.Join(ROW, "CROSS", tree.Unnest(tree.ListOf((ONE,)), "u"))),
+        tree.Select((ID,), tree.Join(ROW, "CROSS", tree.Join(ROW, "CROSS", ROW))),
+        tree.Select((ID,), tree.Join(ROW, "CROSS", ROW, SAME)),
+        tree.Select((ID,), tree.Join(ROW, "LEFT", ROW)),
+        tree.Select((ID,), tree.Join(ROW, "ASOF", ROW, SAME)),
+        tree.Select((ID,), ROW, group=(tree.Constant(2, INTEGER),)),
+        tree.Select((ID,), ROW, group=(tree.Constant("x", VARCHAR),)),
+        tree.Select((ID,), ROW, where=ONE),
+        tree.Select((tree.Item(NewExpression(), "x"),), ROW),
+        tree.Select((ID,), NewSource()),
+        NewQuery(),
+        tree.SetOperation(tree.Select((ID,), ROW), "UNION", tree.Select((ID, ID), ROW)),
     ],
 )
-def test_what_the_compiled_language_does_not_have_is_refused(
-    schema: SchemaDatabase, dialect: Dialect, query: str
-) -> None:
+def test_what_has_no_rule_is_refused(schema: SchemaDatabase, dialect: Dialect, query: tree.Query) -> None:
     with pytest.raises(Untranslatable):
-        translate_text(query, dialect, schema, {"rows"}, {})
+        write(query, dialect, schema, {"rows"}, {})
+
+
+def test_a_form_is_written_as_the_expression_it_stands_for(schema: SchemaDatabase, dialect: Dialect) -> None:
+    arguments = (tree.Column("b", "s"), tree.Constant("a$%%", VARCHAR), tree.Constant("$", VARCHAR))
+    form = tree.Apply("(NOT ({0} LIKE {1} ESCAPE {2}))", arguments)
+    meant = tree.Not(tree.Like(arguments[0], "LIKE", *arguments[1:]))
+    one, other = (
+        write(tree.Select((tree.Item(node, "x"),), ROW), dialect, schema, {"rows"}, {})
+        for node in (form, meant)
+    )
+    assert one == other
+
+
+def test_each_node_type_has_a_rule_or_is_of_public_relations_alone() -> None:
+    nodes = {c for c in vars(tree).values() if isinstance(c, type) and issubclass(c, tree.Node)}
+    nodes -= {tree.Node, tree.Expr, tree.Query, tree.Source}
+    parts = {tree.Item, tree.OrderTerm, tree.Argument, tree.Parameter}
+    public = {tree.DomainScan, tree.Range, tree.Values}
+    assert nodes - {*RULES, *QUERIES, *SOURCES} == parts | public
 
 
 def test_doubles_that_could_overflow_are_postgres_errors_so_refused(schema: SchemaDatabase) -> None:
@@ -222,7 +262,7 @@ def test_dates_and_timestamps_are_sent_as_rows(schema: SchemaDatabase, dialect: 
         f"SELECT k.v AS x, COUNT(*) AS n FROM ({hours}) AS k "
         'LEFT JOIN main."rows" AS b ON b."m" = k.v GROUP BY k.v'
     )
-    found = translate_text(sql, dialect, schema, {"rows"}, {})
+    found = write(query_of(sql), dialect, schema, {"rows"}, {})
     (public,) = found.public
     assert sorted(public.rows.column(0).to_pylist()) == [
         datetime(2024, 1, day, hour) for day in (1, 2) for hour in range(24)
@@ -237,7 +277,7 @@ def test_public_relations_are_sent_once_and_shown_by_their_number(
         f'SELECT b."id" AS x FROM main."rows" AS b INNER JOIN {public} AS t1 ON b."s" = t1.c0 '
         f"INNER JOIN {public} AS t2 ON t1.c0 = t2.c0"
     )
-    found = translate_text(sql, dialect, schema, {"rows"}, {})
+    found = write(query_of(sql), dialect, schema, {"rows"}, {})
     assert [p.name for p in found.public] == ["p0"]
     assert found.public[0].rows.to_pydict() == {"c0": ["a", 'b"\\', None]}
     assert "pages" not in found.sql

@@ -8,38 +8,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from sqlglot import exp
 
-from dpsql.engines.translate.value import TargetColumn, Untranslatable, type_family
+from dpsql.engines.writer.value import TargetColumn, Untranslatable, type_family
+from dpsql.tree import Column, Derived, Range, Scan, Unnest, Values, walk
 from dpsql.types import NULL, SqlType, column_type
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-__all__ = ["PublicEvaluator", "PublicRelation", "compute_public", "is_public"]
+    from dpsql.engines.schema_database import SchemaDatabase
+    from dpsql.tree import Query
+
+__all__ = ["PublicRelation", "compute_public", "is_public"]
 
 FIRST_DAY, LAST_DAY = date(1, 1, 1), date(9999, 12, 31)
 """The dates that every engine represents alike; other public dates are refused."""
 
 MOST_BYTES = 1 << 28
 """The most bytes of public rows sent with one statement."""
-
-
-class PublicEvaluator(Protocol):
-    """The methods of the schema database that the translation uses."""
-
-    def run(self, sql: str) -> pa.Table:
-        """Run a public statement."""
-
-    def evaluate(self, expression: str) -> object:
-        """Return the value of a constant expression; raise `ValueError` if it has none."""
-
-    def type_of(self, expression: str) -> SqlType:
-        """Return the type of a constant expression; raise `ValueError` if it is not allowed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,22 +42,18 @@ class PublicRelation:
     columns: tuple[TargetColumn, ...]
 
 
-def is_public(node: exp.Expr, private: Collection[str]) -> bool:
-    """Whether a relation reads no private table and no column of an enclosing query."""
-    inside = {
-        str(n.args["alias"].name) for n in node.find_all(exp.Table, exp.Subquery, exp.Values) if _has_alias(n)
-    }
-    tables = [n for n in node.find_all(exp.Table) if n.db == "main"]
-    if any(t.name in private for t in tables):
-        return False
-    return all(not c.table or c.table in inside for c in node.find_all(exp.Column))
+def is_public(query: Query, private: Collection[str]) -> bool:
+    """Whether a query reads no private table and no column of an enclosing query."""
+    nodes = list(walk(query))
+    inside = {node.alias for node in nodes if isinstance(node, Scan | Derived | Values | Range | Unnest)}
+    return not any(
+        (isinstance(node, Scan) and node.table in private)
+        or (isinstance(node, Column) and node.table and node.table not in inside)
+        for node in nodes
+    )
 
 
-def _has_alias(node: exp.Expr) -> bool:
-    return node.args.get("alias") is not None
-
-
-def compute_public(schema_database: PublicEvaluator, name: str, sql: str) -> PublicRelation:
+def compute_public(schema_database: SchemaDatabase, name: str, sql: str) -> PublicRelation:
     """Compute a public relation, and check that every engine can represent its values."""
     described = schema_database.run(f"DESCRIBE {sql}")
     rows = schema_database.run(sql)

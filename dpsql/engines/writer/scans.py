@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dpsql.engines.protocol import Untranslatable
-from dpsql.engines.translate.value import TargetColumn
+from dpsql.engines.writer.value import TargetColumn, Value
 from dpsql.errors import PolicyError
+from dpsql.types import DATE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dpsql.engines.translate.value import Value
     from dpsql.policy import Table
     from dpsql.types import SqlType
 
-__all__ = ["Cell", "build_scan"]
+__all__ = ["Cell", "build_scan", "dated"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,16 @@ class Cell:
     value: Value
     within_limit: str = ""
     """The condition that a text is not longer than the limit; empty for other types."""
+
+
+def dated(cell: str, literal: str, of: SqlType) -> Value:
+    """Read a date outside the years 1 to 9999, or an infinite one, as NULL: engines differ there.
+
+    `literal` is what the engine writes before the text of a constant of the type.
+    """
+    last = "9999-12-31" if of == DATE else "9999-12-31 23:59:59.999999"
+    sql = f"(CASE WHEN {cell} BETWEEN {literal}'0001-01-01' AND {literal}'{last}' THEN {cell} END)"
+    return Value(sql, of, (1, 9999))
 
 
 def build_scan(

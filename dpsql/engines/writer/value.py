@@ -14,9 +14,9 @@ __all__ = [
     "Untranslatable",
     "Value",
     "common_type",
+    "constant_range",
     "joint_range",
     "type_family",
-    "year_range",
 ]
 
 NOT_CONSTANT = object()
@@ -47,12 +47,15 @@ class Value:
         infinite or NaN. For DATE and TIMESTAMP the first and last year. None for other types.
     constant
         The value if it is the same in every row, else `NOT_CONSTANT`.
+    one_zero
+        Whether a DOUBLE is never -0.0: a stored value, a converted one, a canonical one, or a constant.
     """
 
     sql: str
     type: SqlType
     value_range: tuple[float, float] | None = None
     constant: object = field(default=NOT_CONSTANT)
+    one_zero: bool = False
 
     def as_column(self, name: str) -> TargetColumn:
         """Return the column of a query that selects this value under a name."""
@@ -117,8 +120,10 @@ def common_type(types: list[SqlType]) -> SqlType:
     return known[0]
 
 
-def year_range(value: object) -> tuple[float, float] | None:
-    """Return the range of a date or timestamp constant."""
+def constant_range(value: object) -> tuple[float, float] | None:
+    """Return the range of a constant: of a DOUBLE its magnitude, of a date or timestamp its year."""
     if isinstance(value, (date, datetime)):
         return float(value.year), float(value.year)
+    if isinstance(value, float) and abs(value) < float("inf"):
+        return abs(value) or 1.0, abs(value) or 1.0
     return None

@@ -5,25 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from dpsql.engines.translate.value import NOT_CONSTANT, Untranslatable, Value, type_family
+from dpsql.engines.writer.value import NOT_CONSTANT, Untranslatable, Value, type_family
 from dpsql.types import SqlType
 
-__all__ = ["Form", "RangeRule", "collect", "fits", "form"]
+__all__ = ["Form", "Range", "RangeRule", "collect", "fits", "no_form"]
 
-RangeRule = Callable[[list[Value]], tuple[float, float] | None]
-"""Computes the value range of a result from the arguments."""
+Range = tuple[float, float] | None
+RangeRule = Callable[[list[Value]], Range]
+"""Computes the value range of a result from the arguments, or refuses them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How a dialect writes a function for one list of argument types.
+    """How a dialect writes functions for one list of argument types.
 
-    `arguments` has an entry for each argument: a letter of `type_family`, `#p` for a positive integer
+    `names` are DuckDB's names of the functions, separated by spaces. `wanted` has an entry for each argument:
+    letters of `type_family`, `I!` or `D!` for a constant that is not zero, `#p` for a positive integer
     literal, `#n` for an integer literal from zero on, `#s` for a text literal that is not empty, or `=year`
     for the text literal "year". `text` is a template of the arguments' SQL, or a function of the arguments.
     """
 
-    arguments: tuple[str, ...]
+    names: str
+    wanted: str
     type: SqlType | None
     """The type of the result; None stands for the type of the first argument."""
     text: str | Callable[[list[Value]], str]
@@ -31,37 +34,25 @@ class Form:
 
     def apply(self, values: list[Value]) -> Value:
         """Write the call with these arguments."""
+        value_range = self.value_range(values) if self.value_range is not None else None
         text = self.text.format(*(v.sql for v in values)) if isinstance(self.text, str) else self.text(values)
-        sql_type = self.type if self.type is not None else values[0].type
-        return Value(
-            f"({text})", sql_type, self.value_range(values) if self.value_range is not None else None
-        )
+        return Value(f"({text})", self.type if self.type is not None else values[0].type, value_range)
 
 
-def form(
-    arguments: str,
-    sql_type: SqlType | None,
-    text: str | Callable[[list[Value]], str],
-    value_range: RangeRule | None = None,
-) -> Form:
-    """Make a form; `arguments` is its list of entries, separated by spaces."""
-    return Form(tuple(arguments.split()), sql_type, text, value_range)
-
-
-def collect(rows: Iterable[tuple[str, Form]]) -> dict[str, list[Form]]:
-    """Collect forms by function name; a row may have several names, separated by spaces."""
+def collect(*groups: Iterable[Form]) -> dict[str, list[Form]]:
+    """Collect forms by function name; of several that take the arguments, the first is used."""
     found: dict[str, list[Form]] = {}
-    for names, entry in rows:
-        for name in names.split():
-            found.setdefault(name, []).append(entry)
+    for group in groups:
+        for entry in group:
+            for name in entry.names.split():
+                found.setdefault(name, []).append(entry)
     return found
 
 
 def fits(entry: Form, values: list[Value]) -> bool:
     """Whether a form accepts these arguments."""
-    if len(entry.arguments) != len(values):
-        return False
-    return all(_fits(want, value) for want, value in zip(entry.arguments, values, strict=True))
+    wanted = entry.wanted.split()
+    return len(wanted) == len(values) and all(map(_fits, wanted, values))
 
 
 def _fits(want: str, value: Value) -> bool:
@@ -73,9 +64,9 @@ def _fits(want: str, value: Value) -> bool:
         return isinstance(constant, int) and not isinstance(constant, bool) and least <= constant < 2**31
     if want == "#s":
         return isinstance(constant, str) and bool(constant)
-    if constant is not NOT_CONSTANT and constant is None:
-        return value.type.name != "NULL" and want == type_family(value.type)
-    return want == type_family(value.type)
+    if want.endswith("!") and (constant is NOT_CONSTANT or not constant):
+        return False
+    return value.type.name != "NULL" and type_family(value.type) in want
 
 
 def no_form(name: str, engine: str, forms: bool) -> Untranslatable:

@@ -1,0 +1,200 @@
+"""The abstract class of a dialect: how an engine writes names, types, conversions and aggregates."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from datetime import date, time
+from decimal import Decimal
+from typing import TYPE_CHECKING, ClassVar
+from uuid import UUID
+
+from dpsql.engines.writer.ranges import INTEGERS
+from dpsql.engines.writer.value import Untranslatable, Value, type_family
+from dpsql.types import BIGINT, DOUBLE, HUGEINT, NULL, SqlType
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dpsql.engines.writer.forms import Form
+    from dpsql.engines.writer.value import TargetColumn
+
+__all__ = ["Dialect", "integer_bounds"]
+
+
+def integer_bounds(sql_type: SqlType) -> tuple[int, int]:
+    """Return the first and last value of an integer type."""
+    if sql_type == HUGEINT:
+        return -(2**127), 2**127 - 1
+    low = -(1 << (sql_type.bits - 1)) if sql_type.signed else 0
+    return low, (1 << (sql_type.bits - 1 if sql_type.signed else sql_type.bits)) - 1
+
+
+_PYTHON = {"D": float, "I": int, "B": int, "N": Decimal, "S": str, "L": bool}
+_PYTHON |= {"T": date, "M": date, "C": time, "U": UUID}
+"""The Python type of a constant of each family; dates that Python has not are of another type."""
+_NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+
+
+class Dialect(ABC):
+    """The SQL of one engine. Every text is written by a method here, none by a general transpiler."""
+
+    name: ClassVar[str]
+    """The engine's name in messages."""
+    mark: ClassVar[str]
+    """The character around a quoted name."""
+    types: ClassVar[Mapping[str, str]]
+    """The engine's type for the values of each family (see `type_family`) that it has; DECIMAL is `N`."""
+    forms: ClassVar[Mapping[str, Sequence[Form]]]
+    """The forms of functions and operators, by DuckDB's name."""
+    full_join_conditions: ClassVar[bool]
+    """Whether FULL JOIN takes conditions other than equalities of columns."""
+    semi_joins: ClassVar[bool]
+    """Whether the engine has SEMI and ANTI JOIN."""
+    group_frames: ClassVar[bool]
+    """Whether the engine has window frames in GROUPS."""
+    max_translate_calls: ClassVar[int | None] = None
+    """Most calls of `translate` in one text, each of which takes long for a long text; None: any number."""
+
+    def __init__(self, tables: Mapping[str, tuple[str, dict[str, TargetColumn]]]) -> None:
+        self._tables = tables
+
+    def scan(self, table: str) -> tuple[str, dict[str, TargetColumn]]:
+        """Return the FROM item (without alias) that reads a declared table, and its columns by name."""
+        return self._tables[table]
+
+    def quote(self, name: str) -> str:
+        """Quote a name."""
+        return self.mark + name.replace(self.mark, 2 * self.mark) + self.mark
+
+    def type_name(self, sql_type: SqlType) -> str:
+        """Return the engine's type for values of a DuckDB type."""
+        letter = type_family(sql_type)
+        if letter not in self.types:
+            raise Untranslatable(f"{self.name} has no type for {sql_type}")
+        size = f"({sql_type.precision},{sql_type.scale})" if letter == "N" else ""
+        return self.types[letter] + size
+
+    @abstractmethod
+    def text(self, value: str) -> str:
+        """Write a constant text."""
+
+    def constant(self, value: object, sql_type: SqlType) -> str:
+        """Write a constant that DuckDB computed."""
+        shown, target = value, self.type_name(sql_type)
+        if value is None:
+            return f"CAST(NULL AS {target})"
+        if not isinstance(value, _PYTHON.get(type_family(sql_type), ())):
+            raise Untranslatable(f"{self.name} has no constants of type {sql_type}")
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, bool):
+            return "TRUE" if value else "FALSE"
+        if isinstance(value, float):
+            shown = repr(value + 0.0) if math.isfinite(value) else _NOT_FINITE[repr(value)]
+        return f"CAST('{shown}' AS {target})"
+
+    def in_type(self, value: Value, sql_type: SqlType) -> str:
+        """Return a value's SQL, converted to the engine's type for `sql_type` if it differs."""
+        if value.type == NULL:
+            return self.constant(None, sql_type)
+        if type_family(value.type) != type_family(sql_type):
+            return f"CAST({value.sql} AS {self.type_name(sql_type)})"
+        return value.sql
+
+    def canonical(self, value: Value) -> Value:
+        """Write a DOUBLE so that equal values have identical bits."""
+        zero = f"CAST(0 AS {self.type_name(DOUBLE)})"
+        return Value(f"({value.sql} + {zero})", value.type, value.value_range, one_zero=True)
+
+    def cast(self, value: Value, sql_type: SqlType) -> Value:
+        """Write a conversion with the results of DuckDB's TRY_CAST: NULL instead of an error.
+
+        The conversions by type that follow return None, and are refused, unless an engine overrides them.
+        """
+        x, old, a, b = value.sql, value.type, type_family(value.type), type_family(sql_type)
+        sql, value_range = None, None
+        if a in "IB" and b in "IB":
+            sql = self.integer(value, sql_type)
+        elif a in "IBN" and b == "N":
+            sql = self.decimal(x, sql_type)
+        elif a == "N" and b in "IB":
+            sql = self.whole(value, sql_type)
+        elif b == "D" and (a in "IB" or (a == "N" and old.precision <= 15)):
+            sql = f"CAST({x} AS {self.type_name(sql_type)})"
+            value_range = {"I": INTEGERS, "B": (1.0, 2.0**127)}.get(a, (10.0**-old.scale, 1e18))
+        elif a == "D" and b == "I":
+            sql = self.rounded(value, sql_type)
+        elif a == "L" and b == "I":
+            sql = self.truth(value)
+        elif a == "I" and b == "L":
+            sql = f"{x} <> 0"
+        elif b == "S" and (a not in "TM" or value.value_range is not None):
+            sql = self.printed(value)
+        elif a in "TM" and b in "TM" and value.value_range is not None:
+            sql, value_range = f"CAST({x} AS {self.type_name(sql_type)})", value.value_range
+        if sql is None:
+            raise Untranslatable(
+                f"{self.name} does not convert {old} to {sql_type} as DuckDB does, for every value",
+                "declare the column with the other type in the policy",
+            )
+        return Value(f"({sql})", sql_type, value_range)
+
+    def integer(self, value: Value, sql_type: SqlType) -> str | None:
+        """Convert an integer to another integer type: NULL if it does not fit."""
+        return None
+
+    def decimal(self, sql: str, sql_type: SqlType) -> str | None:
+        """Convert an exact number to DECIMAL, rounded half away from zero: NULL if it does not fit."""
+        return None
+
+    def whole(self, value: Value, sql_type: SqlType) -> str | None:
+        """Convert a DECIMAL to an integer, rounded half away from zero: NULL if it does not fit."""
+        return None
+
+    def rounded(self, value: Value, sql_type: SqlType) -> str | None:
+        """Convert a DOUBLE to the nearest integer, ties to even: NULL if it does not fit."""
+        return None
+
+    def truth(self, value: Value) -> str | None:
+        """Convert a BOOLEAN to 1 or 0."""
+        return None
+
+    def printed(self, value: Value) -> str | None:
+        """Convert a value to the text that DuckDB prints."""
+        return None
+
+    @abstractmethod
+    def like(self, value: Value, pattern: Sequence[str | None]) -> str:
+        """Write LIKE; `pattern` is a list of literal texts, None for `%` and an empty text for `_`."""
+
+    def is_distinct(self, a: str, b: str, *, negated: bool) -> str:
+        """Write IS [NOT] DISTINCT FROM."""
+        return f"{a} IS {'NOT ' if negated else ''}DISTINCT FROM {b}"
+
+    @abstractmethod
+    def hash_values(self, values: Sequence[str]) -> str:
+        """Write a hash of several values, which samples the groups that a unit keeps."""
+
+    def aggregate(self, name: str, value: Value, *, distinct: bool, tail: str) -> Value:
+        """Write an aggregate that does not depend on the order of rows; `tail` is its FILTER and OVER."""
+        letter, word = type_family(value.type), "DISTINCT " if distinct else ""
+
+        def call(name: str) -> str:
+            return f"{name}({word}{value.sql}){tail}"
+
+        match name:
+            case "count":
+                return Value(call(name), BIGINT)
+            case "sum" if letter in "IB":
+                return Value(call(name), HUGEINT)
+            case "sum" if letter == "N":
+                return Value(call(name), SqlType("DECIMAL", 38, value.type.scale))
+            case "avg" if letter == "I":
+                top, bottom = self.aggregate("sum", value, distinct=distinct, tail=tail).sql, call("count")
+                sql = f"(CAST({top} AS {self.type_name(DOUBLE)}) / NULLIF({bottom}, 0))"
+                return Value(sql, DOUBLE, (1e-19, 2.0**63))
+        by_type = {"min": "IBNDSTMCL", "max": "IBNDSTMCL", "bool_and": "L", "bool_or": "L"}
+        if letter not in by_type.get(name, "I" if name in ("bit_and", "bit_or", "bit_xor") else ""):
+            raise Untranslatable(f"{self.name} does not compute {name} of {value.type} as DuckDB does")
+        return value.with_sql(call(name))

@@ -1,0 +1,213 @@
+"""Writes queries: SELECT, joins and set operations; and the rules of queries in expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dpsql import tree
+from dpsql.engines.writer.conditions import condition
+from dpsql.engines.writer.context import ColumnScope
+from dpsql.engines.writer.public import is_public
+from dpsql.engines.writer.value import TargetColumn, Value, common_type, joint_range, type_family
+from dpsql.types import BOOLEAN
+
+if TYPE_CHECKING:
+    from dpsql.engines.writer.context import Rule, Writer
+    from dpsql.tree import Expr, Query, Source
+
+__all__ = ["QUERIES", "RULES", "SOURCES", "WrittenQuery", "query"]
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenQuery:
+    """The SQL of a query, and its columns in order."""
+
+    sql: str
+    columns: tuple[TargetColumn, ...]
+
+
+@dataclass(slots=True)
+class From:
+    """The text of FROM so far, the columns it has, and the conditions that stand for SEMI and ANTI joins."""
+
+    scope: ColumnScope
+    sql: str = ""
+    conditions: tuple[str, ...] = ()
+
+
+def query(work: Writer, node: Query, outer: ColumnScope | None) -> WrittenQuery:
+    """Write a query by the rule of its node type; it may name columns of the scope `outer`."""
+    rule = QUERIES.get(type(node))
+    if rule is None:
+        raise work.refuse(type(node).__name__)
+    return rule(work, node, outer)
+
+
+def _set_operation(work: Writer, node: tree.SetOperation, outer: ColumnScope | None) -> WrittenQuery:
+    left, right = query(work, node.left, outer), query(work, node.right, outer)
+    if len(left.columns) != len(right.columns):
+        raise work.refuse("a set operation of queries with different numbers of columns")
+    columns = []
+    for a, b in zip(left.columns, right.columns, strict=True):
+        pair = [Value("", a.type, a.value_range), Value("", b.type, b.value_range)]
+        sql_type = common_type([a.type, b.type])
+        if type_family(a.type) != type_family(b.type):
+            raise work.refuse("a set operation of columns of different types")
+        columns.append(TargetColumn(a.name, sql_type, joint_range(pair)))
+    return WrittenQuery(f"({left.sql}) {node.word} ({right.sql})", tuple(columns))
+
+
+def _select(work: Writer, node: tree.Select, outer: ColumnScope | None) -> WrittenQuery:
+    made = From(ColumnScope({}, outer))
+    if node.source is not None:
+        _source(work, node.source, made)
+    scope, conditions = made.scope, list(made.conditions)
+    if node.where is not None:
+        conditions.append(condition(work, node.where, scope))
+    items = [(_name(item), work.expression(item.expr, scope)) for item in node.items]
+    listed = ", ".join(f"{v.sql} AS {work.dialect.quote(name)}" for name, v in items)
+    sql = f"SELECT {'DISTINCT ' if node.distinct else ''}{listed}"
+    if made.sql:
+        sql += f" FROM {made.sql}"
+    if conditions:
+        sql += " WHERE " + " AND ".join(f"({c})" for c in conditions)
+    if node.group:
+        sql += " GROUP BY " + ", ".join(_key(work, key, scope, len(items)) for key in node.group)
+    if node.order:
+        sql += " ORDER BY " + work.ordering(node.order, scope)
+    if node.limit is not None:
+        sql += f" LIMIT {node.limit}"
+    return WrittenQuery(sql, tuple(v.as_column(name) for name, v in items))
+
+
+def _name(item: tree.Item) -> str:
+    return item.name or (item.expr.name if isinstance(item.expr, tree.Column) else "x")
+
+
+def _key(work: Writer, key: Expr, scope: ColumnScope, width: int) -> str:
+    """Write a group key: a position in the select list, or an expression."""
+    if not isinstance(key, tree.Constant):
+        return work.expression(key, scope).sql
+    if not isinstance(key.value, int) or not 1 <= key.value <= width:
+        raise work.refuse("a group key that is a constant")
+    return str(key.value)
+
+
+def _source(work: Writer, node: Source, made: From) -> None:
+    """Write an item of FROM by the rule of its node type, and add its columns to the scope."""
+    rule = SOURCES.get(type(node))
+    if rule is None:
+        raise work.refuse(f"{type(node).__name__.upper()} in FROM")
+    rule(work, node, made)
+
+
+def _scan(work: Writer, node: tree.Scan, made: From) -> None:
+    if node.table not in work.private:
+        raise work.refuse("a public table in FROM")
+    text, made.scope.tables[node.alias] = work.dialect.scan(node.table)
+    made.sql = f"{text} AS {work.dialect.quote(node.alias)}"
+
+
+def _derived(work: Writer, node: tree.Derived, made: From) -> None:
+    name = work.dialect.quote(node.alias)
+    if is_public(node.query, work.private):
+        public = work.embed_public(node.query)
+        columns = {c.name: TargetColumn(f"c{i}", c.type, c.value_range) for i, c in enumerate(public.columns)}
+        made.sql = f"{work.dialect.quote(public.name)} AS {name}"
+    else:
+        relation = query(work, node.query, made.scope.outer)
+        columns = {c.name: c for c in relation.columns}
+        made.sql = f"({relation.sql}) AS {name}"
+    made.scope.tables[node.alias] = columns
+
+
+_JOINS = frozenset({"CROSS", "INNER", "LEFT", "RIGHT", "FULL", "SEMI", "ANTI"})
+
+
+def _join(work: Writer, node: tree.Join, made: From) -> None:
+    _source(work, node.left, made)
+    kind, left = node.kind or "INNER", made.scope
+    if kind not in _JOINS or isinstance(node.right, tree.Join) or (node.on is None) != (kind == "CROSS"):
+        raise work.refuse(f"this {kind} JOIN")
+    if node.on is not None and kind in ("SEMI", "ANTI") and not work.dialect.semi_joins:
+        right = From(ColumnScope({}, left))
+        _source(work, node.right, right)
+        word = "EXISTS" if kind == "SEMI" else "NOT EXISTS"
+        on = condition(work, node.on, right.scope)
+        made.conditions += (f"{word} (SELECT 1 FROM {right.sql} WHERE {on})",)
+        return
+    if made.conditions and kind in ("RIGHT", "FULL"):
+        raise work.refuse(
+            f"a {kind} JOIN after a SEMI or ANTI JOIN", "put the SEMI or ANTI JOIN into a subquery"
+        )
+    right = From(ColumnScope({}, left.outer))
+    _source(work, node.right, right)
+    both = ColumnScope({**left.tables, **right.scope.tables}, left.outer)
+    if kind in ("SEMI", "ANTI"):
+        made.sql += f" LEFT {kind} JOIN {right.sql}"
+    else:
+        made.scope = both
+        made.sql += f" {kind} JOIN {right.sql}"
+    if node.on is not None:
+        if kind == "FULL" and not work.dialect.full_join_conditions:
+            _check_equalities(work, node.on)
+        made.sql += f" ON {condition(work, node.on, both)}"
+
+
+def _check_equalities(work: Writer, on: Expr) -> None:
+    match on:
+        case tree.Paren(inner):
+            _check_equalities(work, inner)
+        case tree.Binary("AND", left, right):
+            _check_equalities(work, left)
+            _check_equalities(work, right)
+        case tree.Binary("=", tree.Column(), tree.Column()):
+            pass
+        case _:
+            raise work.refuse(
+                "a FULL JOIN on anything but equalities of columns", "filter each side in a subquery first"
+            )
+
+
+def _unnest(work: Writer, node: tree.Unnest, made: From) -> None:
+    raise work.refuse("UNNEST: lists are not translated")
+
+
+def _in_query(work: Writer, node: tree.InQuery, scope: ColumnScope) -> Value:
+    value, relation = work.expression(node.operand, scope), query(work, node.query, scope)
+    if len(relation.columns) != 1 or type_family(relation.columns[0].type) != type_family(value.type):
+        raise work.refuse("IN over a subquery of another type")
+    return Value(f"({value.sql} IN ({relation.sql}))", BOOLEAN)
+
+
+def _exists(work: Writer, node: tree.Exists, scope: ColumnScope) -> Value:
+    return Value(f"(EXISTS ({query(work, node.query, scope).sql}))", BOOLEAN)
+
+
+def _scalar(work: Writer, node: tree.ScalarQuery, scope: ColumnScope) -> Value:
+    """Write a scalar subquery; the analysis has made sure that it has one row."""
+    relation = query(work, node.query, scope)
+    if len(relation.columns) != 1:
+        raise work.refuse("a scalar subquery of several columns")
+    column = relation.columns[0]
+    return Value(f"({relation.sql})", column.type, column.value_range)
+
+
+RULES: dict[type[Expr], Rule] = {tree.InQuery: _in_query, tree.Exists: _exists, tree.ScalarQuery: _scalar}
+"""The rule of each node type of an expression that contains a query."""
+
+QUERIES: dict[type[Query], Callable[..., WrittenQuery]] = {
+    tree.Select: _select,
+    tree.SetOperation: _set_operation,
+}
+"""The rule of each node type of a query."""
+
+SOURCES: dict[type[Source], Callable[..., None]] = {
+    tree.Scan: _scan,
+    tree.Derived: _derived,
+    tree.Join: _join,
+    tree.Unnest: _unnest,
+}
+"""The rule of each node type in FROM. All others occur in public relations only, which DuckDB computes."""

@@ -1,0 +1,85 @@
+"""Writes a compiled query as an engine's SQL; assembles the rules of all node types."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dpsql.engines.writer import aggregates, calls, conditions, expressions, operators, queries
+from dpsql.engines.writer.context import Writer
+from dpsql.engines.writer.value import Untranslatable
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from dpsql.analysis import CompiledQuery
+    from dpsql.engines.schema_database import SchemaDatabase
+    from dpsql.engines.writer.context import Rule
+    from dpsql.engines.writer.dialect import Dialect
+    from dpsql.engines.writer.public import PublicRelation
+    from dpsql.engines.writer.value import TargetColumn
+    from dpsql.tree import Expr, Query
+
+__all__ = ["Translated", "translate", "write"]
+
+MAX_LENGTH = 1 << 20
+"""The most characters of a translated text without public rows: rules may repeat an operand."""
+
+RULES: dict[type[Expr], Rule] = {
+    **expressions.RULES,
+    **conditions.RULES,
+    **operators.RULES,
+    **calls.RULES,
+    **aggregates.RULES,
+    **queries.RULES,
+}
+"""The rule of each node type of an expression; `queries.QUERIES` and `SOURCES` have those of the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Translated:
+    """A statement in an engine's SQL: the text, its columns, and the public relations that it names."""
+
+    sql: str
+    columns: tuple[TargetColumn, ...]
+    public: tuple[PublicRelation, ...]
+
+
+def translate(
+    compiled: CompiledQuery,
+    dialect: Dialect,
+    schema_database: SchemaDatabase,
+    private: Collection[str],
+    cache: dict[str, PublicRelation],
+) -> Translated:
+    """Write a compiled query; raises `Untranslatable`. No private row is read."""
+    translated = write(compiled.query, dialect, schema_database, private, cache)
+    wanted = [f"k{i}" for i in range(len(compiled.keys))] + [f"n{i}" for i in range(compiled.counts)]
+    if [c.name for c in translated.columns] != wanted:
+        raise Untranslatable("the translated statement has other columns")
+    return translated
+
+
+def write(
+    query: Query,
+    dialect: Dialect,
+    schema_database: SchemaDatabase,
+    private: Collection[str],
+    cache: dict[str, PublicRelation],
+) -> Translated:
+    """Write a query with DuckDB's meaning in the dialect of an engine; raises `Untranslatable`."""
+    work = Writer(dialect, schema_database, private, cache, RULES)
+    try:
+        written = queries.query(work, query, None)
+    except RecursionError:
+        raise Untranslatable("the statement is nested too deeply for this engine") from None
+    if len(written.sql) > MAX_LENGTH:
+        raise Untranslatable("the statement becomes too long for this engine", "use fewer nested expressions")
+    # Each repeats its argument, so that one within another multiplies.
+    most = dialect.max_translate_calls
+    if most is not None and written.sql.count("translate(") > most:
+        raise Untranslatable(
+            f"{dialect.name} takes too long to change the case of so many texts",
+            "fewer of lower, upper and ILIKE, and none within another",
+        )
+    return Translated(written.sql, written.columns, tuple(work.public.values()))
