@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from dpsql.mechanisms.mechanism import Mechanism
     from dpsql.privacy import Number
 
-__all__ = ["Adjacency", "AuditCase", "any_k", "direction", "levels"]
+__all__ = ["Adjacency", "AuditCase", "any_k", "around", "direction", "levels"]
 
 Adjacency = Literal["general", "monotone", "one"]
 """How one unit changes counts: each in any direction, all in the same direction, or only one count."""
@@ -60,6 +60,11 @@ def direction(*, monotone: bool) -> Adjacency:
 def any_k(*values: int) -> Arguments:
     """Return arguments that try these k, for every epsilon."""
     return lambda _: {"k": values}
+
+
+def around(*ks: int) -> Arguments:
+    """Return arguments that try these k, and thresholds around the counts of the input patterns."""
+    return lambda epsilon: {"threshold": levels(epsilon, -4, -2, -1, 0, 1, 2, 4), "k": ks}
 
 
 def levels(epsilon: Number, *multiples: float, base: int = 1) -> list[int]:

@@ -16,7 +16,7 @@ from dpsql.privacy import Charge, PrivacyLoss
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Mechanism", "Result", "in_one_call"]
+__all__ = ["Mechanism", "Result", "in_one_call", "of_any_size"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -82,6 +82,17 @@ class Result(Generic[M]):
     def charge(self) -> Charge:
         """What was spent, by basic composition."""
         return self.loss.charge
+
+
+def of_any_size(plan: Callable[P, Mechanism[R]]) -> Callable[Concatenate[int, P], Mechanism[R]]:
+    """Return a plan that takes the number of counts, which such a mechanism does not use: it may be private."""
+
+    def function(groups: int, /, *args: P.args, **kwargs: P.kwargs) -> Mechanism[R]:
+        del groups
+        return plan(*args, **kwargs)
+
+    function.__doc__ = plan.__doc__
+    return function
 
 
 def in_one_call(plan: Callable[Concatenate[int, P], Mechanism[R]]) -> Callable[Concatenate[Any, P], R]:
