@@ -6,11 +6,9 @@ from typing import TYPE_CHECKING
 
 from dpsql.analysis import max_candidates, unknown_mechanism
 from dpsql.answers.all_groups import LaplaceGroups
-from dpsql.answers.exponential import ExponentialMechanism
-from dpsql.answers.hybrid import HybridTopK
 from dpsql.answers.scalar import LaplaceCounts
 from dpsql.answers.threshold import HybridVector, SparseVectors
-from dpsql.answers.top_k import NoisyTopK
+from dpsql.answers.top_k import LargestGroups
 from dpsql.answers.unknown import LimitedDomain, TopStable
 from dpsql.language import AboveThreshold, AllGroups, Scalar, TopK
 
@@ -63,13 +61,12 @@ def _method(plan: Plan) -> Method | None:
         return None
     match selection:
         case TopK(threshold=None):
-            if asked in ("AUTO", "NOISY_TOP_K") or (asked == "NOISY_MAX" and selection.k == 1):
-                return NoisyTopK.of(plan, selection)
-            if asked == "EXPONENTIAL" and selection.k == 1:
-                return ExponentialMechanism.of(plan, selection)
+            one = asked in ("NOISY_MAX", "EXPONENTIAL") and selection.k == 1
+            if one or asked in ("AUTO", "NOISY_TOP_K"):
+                return LargestGroups.of(plan, selection)
         case TopK():
             if asked in ("AUTO", "HYBRID_TOP_K"):
-                return HybridTopK.of(plan, selection)
+                return LargestGroups.of(plan, selection)
             if asked == "HYBRID_SPARSE_VECTOR":
                 return HybridVector.of(plan, selection)
         case AboveThreshold():

@@ -180,8 +180,10 @@ def predicted(
     return stddev(scale), half_width(plan, scale)
 
 
-def plain(plan: Plan, each: Measurement) -> Combined:
-    """Estimate counts from their measurements alone."""
+def plain(plan: Plan, each: Measurement | None) -> Combined:
+    """Estimate counts from their measurements alone; None: there is no group."""
+    if each is None:
+        return from_measurements([], scale=1, confidence=confidence_of(plan))
     if not isinstance(each, mechanisms.Measured):
         raise InternalError("a total does not tell the counts")
     return from_measurements(

@@ -1,4 +1,4 @@
-"""Answer top-k and argmax on a public domain by noisy top-k with gap, and estimate the counts."""
+"""Answer top-k and argmax on a public domain by a mechanism that releases gaps, and estimate the counts."""
 
 from __future__ import annotations
 
@@ -16,96 +16,137 @@ from dpsql.estimates import (
     MeasuringPlan,
     choose_measuring,
     distinguishable_gap,
+    exponential_mechanism_p_value,
     from_top_k,
     p_value,
 )
 from dpsql.privacy import Charge
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from dpsql.analysis import Plan
     from dpsql.answers.measuring import Measurement
     from dpsql.engines import Counts
     from dpsql.language import TopK
 
-__all__ = ["NOISE", "Noise", "NoisyTopK", "budgeted", "quote_of", "significance"]
+__all__ = ["NOISE", "LargestGroups", "Noise", "significance"]
 
 Noise = Literal["exponential", "laplace", "geometric"]
 NOISE: dict[str, Noise] = {"EXPONENTIAL": "exponential", "LAPLACE": "laplace", "GEOMETRIC": "geometric"}
 
+Selecting = mechanisms.NoisyTopK | mechanisms.HybridTopK | mechanisms.Exponential
+
 
 @dataclass(frozen=True, slots=True)
-class NoisyTopK:
-    """Selects by noisy top-k; `parts` maps the place of a measured count to its epsilon."""
+class LargestGroups:
+    """Selects the largest groups in order, measures them, and combines measurements with the gaps.
+
+    `mechanism` is noisy top-k, its hybrid with a threshold, or the exponential mechanism; `parts` maps the
+    place of a measured count to its epsilon.
+    """
 
     plan: Plan
     selection: TopK
-    mechanism: mechanisms.NoisyTopK
+    mechanism: Selecting
     parts: dict[int, Fraction]
     quote: Quote
 
     @classmethod
-    def of(cls, plan: Plan, selection: TopK) -> NoisyTopK:
-        """Divide the statement's epsilon and predict the error."""
-        noise, phases, parts = budgeted(plan, selection)
-        words = "noisy max with gap" if selection.argmax else "noisy top-k with gap"
-        if selection.lowest:
-            words += " of the lowest"
-        ordering = plan.counts[selection.count]
-        mechanism = mechanisms.NoisyTopK.plan(
-            plan.groups,
-            min(selection.k, plan.groups),
-            phases.selection_epsilon,
-            sensitivity=ordering.bound,
-            monotone=ordering.monotone,
-            noise=noise,
-            lowest=selection.lowest,
-        )
-        quote = quote_of(plan, words, phases, parts, selection.count)
-        return cls(plan, selection, mechanism, parts, quote)
+    def of(cls, plan: Plan, selection: TopK) -> LargestGroups:
+        """Divide the statement's epsilon between selecting and measuring, and predict the error."""
+        shown = measuring.wanted(plan, selection.count)
+        phases = _phases(plan, selection, shown)
+        mechanism = _mechanism(plan, selection, phases)
+        # If there is nothing to select, all of epsilon measures.
+        parts = measuring.divide(plan, shown, phases.measuring_epsilon if mechanism.scale else plan.epsilon)
+        return cls(plan, selection, mechanism, parts, _quote(plan, selection, mechanism, phases, parts))
 
     def run(self, counts: Counts) -> NoisyResult:
         """Select with the first share of epsilon, measure with the second, combine both."""
-        found = self.mechanism.run(counts.n[self.selection.count])
+        place = self.selection.count
+        found = self.mechanism.run(counts.n[place])
         size = len(found.index)
+        threshold = None
+        if isinstance(found, mechanisms.Hybrid) and found.reached_threshold:
+            threshold = self.selection.threshold
+        # The gap of a single group says nothing of its count, unless it ends at the threshold.
+        gaps = None if size < 2 and threshold is None else self.mechanism
 
         def strategy(scale: Fraction) -> str:
-            if size < 2:
+            if gaps is None or isinstance(gaps, mechanisms.Exponential):
                 return "EACH"
             return measuring.each_or_anchor(
                 self.plan,
-                self.mechanism.noise,
-                self.mechanism.scale,
+                gaps.noise,
+                gaps.scale,
                 size,
-                resolution=self.mechanism.resolution,
+                resolution=gaps.resolution,
                 measuring_scale=scale,
+                threshold_scale=None if threshold is None else gaps.scale,
             )
 
         def combine(measured: Measurement | None) -> Combined:
-            if size < 2 and measured is not None:
+            if size == 0 or gaps is None or isinstance(gaps, mechanisms.Exponential):
                 return measuring.plain(self.plan, measured)
             return from_top_k(
                 found.gap,
                 size,
-                scale=self.mechanism.scale,
-                noise=self.mechanism.noise,
-                resolution=self.mechanism.resolution,
+                scale=gaps.scale,
+                noise=gaps.noise,
+                resolution=gaps.resolution,
+                threshold=threshold,
                 lowest=self.selection.lowest,
                 confidence=measuring.confidence_of(self.plan),
                 **measuring.measurement(measured),
             )
 
         estimates, measured = measuring.measure(
-            self.plan, counts, found.index, self.parts, self.selection.count, strategy, combine
+            self.plan, counts, found.index, self.parts, place, strategy, combine
         )
         gap = np.full(size, np.nan)
         gap[: len(found.gap)] = found.gap
-        return NoisyResult(
-            found.index,
-            found.loss + measured,
-            estimates,
-            gap,
-            significance(gap, self.mechanism.scale, self.mechanism.noise),
+        return NoisyResult(found.index, found.loss + measured, estimates, gap, _p_values(self.mechanism, gap))
+
+
+def _mechanism(plan: Plan, selection: TopK, phases: MeasuringPlan) -> Selecting:
+    count, groups, epsilon = plan.counts[selection.count], plan.groups, phases.selection_epsilon
+    if plan.options.mechanism == "EXPONENTIAL":
+        return mechanisms.Exponential.plan(
+            groups,
+            epsilon,
+            sensitivity=count.bound,
+            monotone=count.monotone,
+            lowest=selection.lowest,
         )
+    if selection.threshold is None:
+        return mechanisms.NoisyTopK.plan(
+            groups,
+            phases.k,
+            epsilon,
+            sensitivity=count.bound,
+            monotone=count.monotone,
+            noise=phases.noise,
+            lowest=selection.lowest,
+        )
+    return mechanisms.HybridTopK.plan(
+        groups,
+        selection.threshold,
+        phases.k,
+        epsilon,
+        sensitivity=count.bound,
+        monotone=count.monotone,
+        noise=phases.noise,
+    )
+
+
+def _p_values(mechanism: Selecting, gap: NDArray[np.float64]) -> NDArray[np.float64] | None:
+    match mechanism:
+        case mechanisms.NoisyTopK():
+            return significance(gap, mechanism.scale, mechanism.noise)
+        case mechanisms.Exponential():
+            return exponential_mechanism_p_value(gap, mechanism.scale) if mechanism.scale else gap
+    return None
 
 
 def significance(gap: np.ndarray, scale: Fraction, noise: Noise) -> np.ndarray | None:
@@ -119,12 +160,10 @@ def significance(gap: np.ndarray, scale: Fraction, noise: Noise) -> np.ndarray |
     return values
 
 
-def budgeted(plan: Plan, selection: TopK) -> tuple[Noise, MeasuringPlan, dict[int, Fraction]]:
-    """Divide epsilon between selecting and measuring, and the measuring part among the counts shown."""
+def _phases(plan: Plan, selection: TopK, shown: list[int]) -> MeasuringPlan:
+    """Divide epsilon between selecting and measuring the counts shown."""
     options = plan.options
-    noise = NOISE[options.noise or "EXPONENTIAL"]
     ordering = plan.counts[selection.count]
-    shown = measuring.wanted(plan, selection.count)
     share = measuring.share_of(plan)
     if not shown:
         share = share or Fraction(0)
@@ -136,40 +175,51 @@ def budgeted(plan: Plan, selection: TopK) -> tuple[Noise, MeasuringPlan, dict[in
         )
     elif len(shown) > 1 and share is None:
         share = Fraction(1, 2)
-    phases = choose_measuring(
+    gaps = options.mechanism != "EXPONENTIAL"
+    return choose_measuring(
         min(selection.k, plan.groups),
         plan.epsilon,
         sensitivity=ordering.bound,
         monotone=ordering.monotone,
-        noise=noise,
+        noise=NOISE[options.noise or "EXPONENTIAL"],
         measure=share,
-        strategy=options.measure_strategy or "AUTO",  # type: ignore[arg-type]  # one of the three words
-        domain_size=plan.groups,
+        strategy=(options.measure_strategy or "AUTO") if gaps else "AUTO",  # type: ignore[arg-type]  # one of the three words
+        gaps=gaps,
+        # With a threshold there is one more item, so that all groups are never all that takes part.
+        domain_size=plan.groups if selection.threshold is None else None,
         grid=mechanisms.usual_grid,
     )
-    # In a domain of one group nothing is selected, and all of epsilon measures.
-    epsilon = plan.epsilon if plan.domain_size == 1 else phases.measuring_epsilon
-    return noise, phases, measuring.divide(plan, shown, epsilon)
 
 
-def quote_of(
-    plan: Plan, words: str, phases: MeasuringPlan, parts: dict[int, Fraction], ordering: int
+def _quote(
+    plan: Plan,
+    selection: TopK,
+    mechanism: Selecting,
+    phases: MeasuringPlan,
+    parts: dict[int, Fraction],
 ) -> Quote:
-    """Build the quote of a top-k: charge, scale and predicted errors."""
-    scale = phases.selection_scale
-    confidence = measuring.confidence_of(plan)
     split = "all for selecting"
-    predicted = half = None
+    predicted = half = apart = None
     if parts:
         how = {"ANCHOR": "one noisy total (ANCHOR)", "EACH": "one noisy count a group (EACH)"}
         split = (
             f"{float(phases.selection_epsilon):g} for selecting, {float(phases.measuring_epsilon):g} "
             f"for measuring {how.get(phases.strategy, '')}"
         )
-        predicted, half = measuring.predicted(plan, phases, parts, ordering)
-    if plan.domain_size == 1:
-        split, scale = "all for measuring", Fraction(0)
-    apart = None
-    if scale:
-        apart = distinguishable_gap(phases.noise, scale, confidence, resolution=phases.resolution)
-    return Quote(Charge(plan.epsilon), words, float(scale), split, predicted, half, apart)
+        predicted, half = measuring.predicted(plan, phases, parts, selection.count)
+    if not mechanism.scale:
+        split = "all for measuring"
+    elif not isinstance(mechanism, mechanisms.Exponential):
+        confidence = measuring.confidence_of(plan)
+        apart = distinguishable_gap(
+            mechanism.noise, mechanism.scale, confidence, resolution=mechanism.resolution
+        )
+    match mechanism:
+        case mechanisms.Exponential():
+            words = "exponential mechanism with gap"
+        case mechanisms.HybridTopK():
+            words = "hybrid top-k with gap"
+        case mechanisms.NoisyTopK():
+            words = "noisy max with gap" if selection.argmax else "noisy top-k with gap"
+            words += " of the lowest" * selection.lowest
+    return Quote(Charge(plan.epsilon), words, float(mechanism.scale), split, predicted, half, apart)

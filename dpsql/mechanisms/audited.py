@@ -8,6 +8,9 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from dpsql.mechanisms.mechanism import Mechanism
     from dpsql.privacy import Number
 
@@ -40,6 +43,9 @@ class AuditCase:
         Delta of the claim.
     tight
         Whether the privacy loss reaches the claim on events that are not rare.
+    answer
+        Given a result and exact answers, what is released of the answers; an input then has two rows, the
+        counts that the mechanism takes and the answers.
     """
 
     name: str
@@ -50,6 +56,7 @@ class AuditCase:
     inputs: Callable[[Fraction], Sequence[tuple[str, Any, Any]]] | None = None
     delta: float = 0.0
     tight: bool = True
+    answer: Callable[[Any, NDArray[np.int64]], NDArray[np.int64]] | None = None
 
 
 def direction(*, monotone: bool) -> Adjacency:

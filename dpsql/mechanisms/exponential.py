@@ -5,86 +5,58 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dpsql import noise as exact_noise
 from dpsql.mechanisms.arguments import bound, counted, positive
-from dpsql.mechanisms.grid import grid_of, in_counts
+from dpsql.mechanisms.audited import AuditCase
+from dpsql.mechanisms.grid import SYSTEM, NoiseSource, grid_of, in_counts, placed
+from dpsql.mechanisms.mechanism import Mechanism, Result, in_one_call
 from dpsql.mechanisms.weights import Weights
-from dpsql.privacy import Charge
+from dpsql.privacy import PrivacyLoss
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from dpsql.privacy import Number
 
-__all__ = ["Exponential", "anchor_of", "exponential", "gap_steps"]
+__all__ = ["AUDITED", "Exponential", "ExponentialChoice", "anchor_of", "exponential", "gap_steps"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Exponential:
+class ExponentialChoice(Result["Exponential"]):
     """The group chosen by the exponential mechanism, and its gap.
 
     Attributes
     ----------
     index
-        int64, position of the chosen group in `counts`, of shape (1,); (trials, 1) for trials. Empty
-        if there was no group.
+        int64, position of the chosen group in the counts, of shape (1,). Empty if there was no group.
     gap
-        float64, in counts, floored to the grid: the noisy lead of the chosen group over all others
-        combined. Never negative. Same shape as `index`; empty if there was no other group.
-    scale
-        Counts for one unit of log-odds. The p-value is a function of gap / scale.
-    resolution
-        b: gaps are multiples of 2^-b counts (those over 2^53 steps are rounded to a float).
-    charge
-        What was spent.
+        float64, in counts, floored to the grid (those over 2^53 steps are rounded to a float): the noisy lead
+        of the chosen group over all others combined. Never negative. Same shape as `index`; empty if there
+        was no other group.
     """
 
     index: NDArray[np.int64]
     gap: NDArray[np.float64]
-    scale: Fraction
-    resolution: int
-    charge: Charge
 
 
-def exponential(
-    counts: ArrayLike,
-    epsilon: Number,
-    *,
-    sensitivity: Number = 1,
-    monotone: bool = True,
-    resolution: int | None = None,
-    lowest: bool = False,
-    entropy: exact_noise.Entropy | None = None,
-) -> Exponential:
-    """Choose one group with probability proportional to e^(count/scale), and its gap at no extra charge.
+@dataclass(frozen=True, slots=True)
+class Exponential(Mechanism[ExponentialChoice]):
+    """Chooses one group with probability proportional to e^(count/scale), and its gap at no extra charge.
 
-    Parameters
+    Attributes
     ----------
-    counts
-        One count a group of a public domain, as integers. Of shape (trials, n): as many independent
-        runs, each at the full charge.
-    epsilon
-        Budget of a run.
-    sensitivity
-        How much one privacy unit can change a count.
-    monotone
-        Whether a unit moves all counts the same way, as counts of units or rows do; scale is then
-        sensitivity / epsilon, else twice that.
+    groups, lowest
+        As given to `plan`.
+    scale
+        Counts for one unit of log-odds; 0 if there is nothing to choose. The p-value is a function of
+        gap / scale.
     resolution
-        b for a grid of 2^-b counts for the gap; chosen from the scale if left out.
-    lowest
-        Prefer small counts instead; the gap is then how far the chosen group is below the others.
-    entropy
-        For tests.
-
-    Raises
-    ------
-    ValueError
-        If a public parameter is out of range. Never because of a count or a draw.
+        b: gaps are multiples of 2^-b counts.
 
     Notes
     -----
@@ -104,24 +76,62 @@ def exponential(
 
     *Order:* both laws depend on the chosen count and on the multiset of the others, not on positions.
     """
-    budget, moved = positive(epsilon, "epsilon"), bound(sensitivity)
-    array = counted(counts, trials=True)
-    groups = array.shape[-1]
-    if groups < 2:
-        nothing = np.zeros((*array.shape[:-1], 0))
-        return Exponential(np.zeros(array.shape, dtype=np.int64), nothing, Fraction(0), 0, Charge())
-    scale = moved * (1 if monotone else 2) / budget
-    bits = grid_of("exponential", resolution, scale)
-    rate, source = exact_noise.rate(scale, bits), entropy or exact_noise.SystemEntropy()
-    values = exact_noise.place(array, bits).reshape(-1, groups)
-    if lowest:
-        np.negative(values, out=values)
-    index, steps = (np.empty(len(values), dtype=np.int64) for _ in range(2))
-    for row, trials in _distinct(values):
-        index[trials], steps[trials] = _runs(row, len(trials), rate, source)
-    shape = (*array.shape[:-1], 1)
-    gap = in_counts(steps, bits).reshape(shape)
-    return Exponential(index.reshape(shape), gap, scale, bits, Charge(budget))
+
+    groups: int
+    scale: Fraction
+    resolution: int
+    lowest: bool
+
+    @classmethod
+    def plan(
+        cls,
+        groups: int,
+        epsilon: Number,
+        *,
+        sensitivity: Number = 1,
+        monotone: bool = True,
+        resolution: int | None = None,
+        lowest: bool = False,
+    ) -> Exponential:
+        """Plan the choice of one group of a public domain.
+
+        Parameters
+        ----------
+        groups, epsilon, sensitivity
+            As in `NoisyTopK.plan`.
+        monotone
+            Whether a unit moves all counts the same way, as counts of units or rows do; scale is then
+            sensitivity / epsilon, else twice that.
+        resolution
+            b for a grid of 2^-b counts for the gap; chosen from the scale if left out.
+        lowest
+            Prefer small counts instead; the gap is then how far the chosen group is below the others.
+        """
+        budget, moved = positive(epsilon, "epsilon"), bound(sensitivity)
+        if groups < 2:
+            return cls(groups, Fraction(0), 0, lowest, loss=PrivacyLoss())
+        scale = moved * (1 if monotone else 2) / budget
+        bits = grid_of("exponential", resolution, scale)
+        return cls(groups, scale, bits, lowest, loss=PrivacyLoss.of(budget))
+
+    def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> ExponentialChoice:
+        """Choose from counts in any order."""
+        array = counted(counts, self.groups, trials=True)
+        if not self.scale:
+            index = np.zeros(array.shape, dtype=np.int64)
+            return ExponentialChoice(self, index, np.zeros((*array.shape[:-1], 0)))
+        rate, entropy = exact_noise.rate(self.scale, self.resolution), source.bits
+        values = placed(array, self.resolution, negated=self.lowest).reshape(-1, self.groups)
+        index, steps = np.empty((2, len(values)), dtype=np.int64)
+        for row, trials in _distinct(values):
+            index[trials], steps[trials] = _runs(row, len(trials), rate, entropy)
+        shape = (*array.shape[:-1], 1)
+        gap = in_counts(steps, self.resolution).reshape(shape)
+        return ExponentialChoice(self, index.reshape(shape), gap)
+
+
+exponential = in_one_call(Exponential.plan)
+"""Choose one of given counts; arguments as in `Exponential.plan`, with the counts first."""
 
 
 def gap_steps(
@@ -132,7 +142,7 @@ def gap_steps(
     rate: Fraction,
     entropy: exact_noise.Entropy,
 ) -> NDArray[np.int64]:
-    """Draw exact gaps of the chosen group, floored to the grid; P(gap >= j) is as in `exponential`.
+    """Draw exact gaps of the chosen group, floored to the grid; P(gap >= j) is as in `Exponential`.
 
     Parameters
     ----------
@@ -230,3 +240,19 @@ def _distinct(values: NDArray[np.int64]) -> list[tuple[NDArray[np.int64], NDArra
     order = np.argsort(which.reshape(-1), kind="stable")
     cuts = np.searchsorted(which.reshape(-1)[order], np.arange(1, len(rows)))
     return list(zip(rows, np.split(order, cuts), strict=True))
+
+
+AUDITED = (
+    AuditCase(
+        "exponential mechanism, monotone",
+        "one group in proportion to e^(epsilon count), with gap (dissertation, Algorithm 21)",
+        Exponential.plan,
+        "monotone",
+    ),
+    AuditCase(
+        "exponential mechanism, general",
+        "one group in proportion to e^(epsilon count / 2), with gap",
+        partial(Exponential.plan, monotone=False),
+    ),
+)
+"""How it is audited."""

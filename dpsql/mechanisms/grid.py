@@ -42,6 +42,11 @@ class NoiseSource:
 
     entropy: exact_noise.Entropy | None = None
 
+    @property
+    def bits(self) -> exact_noise.Entropy:
+        """The source of random bits itself, for laws other than that of noise."""
+        return self.entropy or exact_noise.SystemEntropy()
+
     def draw(
         self, noise: Noise, scale: Fraction, bits: int, size: int | tuple[int, ...]
     ) -> NDArray[np.int64]:

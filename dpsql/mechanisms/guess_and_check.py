@@ -65,8 +65,8 @@ class GuessAndCheckPlan(Mechanism[Misses]):
     threshold_epsilon, miss_epsilon
         Charge of the threshold, and of a miss.
     threshold_scale, scale, answer_scale
-        Noise scales in counts: of the threshold, drawn once and shared by all checks and gaps; of a check; and
-        of the count that answers a miss.
+        Noise scales in counts: of the threshold, drawn once and shared by all checks and gaps; of a check;
+        and of the count that answers a miss.
     resolution
         b, for a grid of 2^-b counts.
     cutoff
@@ -129,7 +129,7 @@ class GuessAndCheckPlan(Mechanism[Misses]):
         misses
             How many misses the budget pays for.
         guess
-            The guess of `run` for each count: public, between plus and minus 2^40.
+            The guess of `run` for each count: public.
         share
             Part of the budget for the threshold's noise; `best_threshold_share` by default.
         answer_share
@@ -153,7 +153,7 @@ class GuessAndCheckPlan(Mechanism[Misses]):
         return cls(
             misses,
             noise,
-            on_grid(max(-exact_noise.COUNT_LIMIT, min(exact(guess), exact_noise.COUNT_LIMIT)), bits),
+            on_grid(guess, bits),
             part * budget,
             each,
             threshold_scale,
@@ -194,9 +194,7 @@ class _Checks:
         self._level = self._draw(plan.noise, plan.threshold_scale, trials)
         self.used = np.zeros(trials, dtype=np.int64)
 
-    def check(
-        self, count: NDArray[Any], guess: int
-    ) -> tuple[NDArray[np.bool_], NDArray[Any], NDArray[Any]]:
+    def check(self, count: NDArray[Any], guess: int) -> tuple[NDArray[np.bool_], NDArray[Any], NDArray[Any]]:
         """Check a guess in each run whose misses are not used up, all in grid steps.
 
         Counts may be Python integers in an array of objects, for guesses of any size.

@@ -43,8 +43,8 @@ def largest_groups(counts: ArrayLike, candidates: int) -> tuple[NDArray[np.int64
     """
     array = counted(counts, trials=True)
     if array.ndim == 2 and array.strides[0] == 0:  # the same counts in each trial are sorted once
-        one = largest_groups(array[0], candidates)
-        return tuple(np.broadcast_to(part, (len(array), len(part))) for part in one)
+        one, its = largest_groups(array[0], candidates)
+        return np.broadcast_to(one, (len(array), len(one))), np.broadcast_to(its, (len(array), len(its)))
     order = np.argsort(-np.maximum(array, 0), axis=-1, kind="stable")[..., : candidates + 1]
     kept = np.zeros((*array.shape[:-1], candidates + 1), dtype=np.int64)
     kept[..., : order.shape[-1]] = np.clip(np.take_along_axis(array, order, axis=-1), 0, COUNT_LIMIT)

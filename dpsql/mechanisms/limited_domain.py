@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -119,8 +119,8 @@ class LimitedDomain(Mechanism[LimitedTopK]):
         epsilon, delta
             Budget. Delta is spent in full.
         candidates
-            How many groups take part, at least k; 10 k by default. More candidates lower the cutoff as long as
-            the counts decrease, and increase the clearance only logarithmically.
+            How many groups take part, at least k; 10 k by default. More candidates lower the cutoff as long
+            as the counts decrease, and increase the clearance only logarithmically.
         threshold
             Release only groups above this as well; any number, rounded up to the grid.
         sensitivity, resolution
@@ -143,7 +143,7 @@ class LimitedDomain(Mechanism[LimitedTopK]):
         return cls(k, many, scale, bits, clearance, steps, loss=PrivacyLoss.of(epsilon, delta))
 
     def realised(self, units: int) -> PrivacyLoss:
-        """Return the loss of a run that placed so many items, the cutoff included: a share of epsilon each."""
+        """Return the loss of a run that placed so many items, the cutoff or an empty place included."""
         most = self.loss.charge
         return PrivacyLoss.of(most.epsilon * units / self.k, most.delta)
 
@@ -172,9 +172,7 @@ class LimitedDomain(Mechanism[LimitedTopK]):
         return LimitedTopK(self, *parts, reached, units=units)
 
 
-_plan = of_any_size(LimitedDomain.plan)
-
-limited_domain = in_one_call(_plan)
+limited_domain = in_one_call(of_any_size(LimitedDomain.plan))
 """Choose the k largest of given counts; arguments as in `LimitedDomain.plan`, with the counts first."""
 
 
@@ -183,12 +181,21 @@ def _clearance(epsilon: Fraction, delta: float) -> float:
     return plan.clearance / (1 << plan.resolution)
 
 
+def _audited(
+    _: int,
+    k: int,
+    candidates: int,
+    **options: Any,  # noqa: ANN401  handed on to the plan
+) -> LimitedDomain:
+    return LimitedDomain.plan(k, candidates=max(k, candidates), **options)
+
+
 AUDITED = tuple(
     AuditCase(
         f"limited domain, delta {delta:g}",
         "the k largest groups of an unknown domain that come before a cutoff",
-        partial(_plan, delta=delta),
-        arguments=lambda _: {"k": [1, 2], "candidates": [2, 3, 5]},
+        partial(_audited, delta=delta),
+        arguments=lambda _: {"k": [1, 2], "candidates": [1, 3, 5]},
         inputs=stairs(partial(_clearance, delta=delta)),
         delta=delta,
     )

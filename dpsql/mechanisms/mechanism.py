@@ -85,7 +85,7 @@ class Result(Generic[M]):
 
 
 def of_any_size(plan: Callable[P, Mechanism[R]]) -> Callable[Concatenate[int, P], Mechanism[R]]:
-    """Return a plan that takes the number of counts, which such a mechanism does not use: it may be private."""
+    """Return a plan that takes the number of counts and ignores it: it may be private."""
 
     def function(groups: int, /, *args: P.args, **kwargs: P.kwargs) -> Mechanism[R]:
         del groups

@@ -178,9 +178,7 @@ AUDITED = (
     _case(
         "sparse vector below, exponential", "the first groups below a threshold", monotone=True, below=True
     ),
-    _case(
-        "adaptive sparse vector, 2 branches, exponential", _TWO, monotone=True, branches=2, margin=2
-    ),
+    _case("adaptive sparse vector, 2 branches, exponential", _TWO, monotone=True, branches=2, margin=2),
     _case(
         "adaptive sparse vector, 2 branches, laplace",
         _TWO,

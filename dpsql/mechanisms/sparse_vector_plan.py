@@ -132,7 +132,9 @@ class SparseVectorPlan(Mechanism[SparseVector]):
         if whole(branches, "branches") > MOST_BRANCHES:
             raise ValueError(f"branches must be at most {MOST_BRANCHES}")
         middle = (branches - 1) / 2
-        part = best_share(hits, monotone=monotone, branch=middle) if share is None else between(share, "share")
+        part = (
+            best_share(hits, monotone=monotone, branch=middle) if share is None else between(share, "share")
+        )
         base = (1 - part) * budget / hits
         threshold_scale = moved / (part * budget)
         scales = tuple(moved * (1 if monotone else 2) * (1 << j) / base for j in range(branches))
@@ -173,7 +175,7 @@ class SparseVectorPlan(Mechanism[SparseVector]):
         return source.draw(self.noise, self.threshold_scale, self.resolution, (trials, 1))
 
     def passing(self, counts: NDArray[np.int64], level: NDArray[np.int64], source: NoiseSource) -> Hits:
-        """Try counts of shape (trials, n) in each branch; those that pass are hits in the cheapest of them."""
+        """Try counts of shape (trials, n) in each branch; a hit is in the cheapest one that it passes."""
         values = placed(counts, self.resolution, negated=self.below)
         values -= level
         flat = values.ravel()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Literal, Self, get_args
 
 import numpy as np
 
@@ -217,8 +217,8 @@ class FirstStable(Mechanism[StableQuery]):
     def run(self, distances: OrderedCounts, source: NoiseSource = SYSTEM) -> StableQuery:
         """Test the queries of a list in public order.
 
-        `distances` are their distances to instability: how many units must be added or removed before one more
-        could change the answer; 0 if one could.
+        A query's distance to instability is how many units must be added or removed before one more could
+        change its answer; 0 if one could.
         """
         array = in_order(distances, self.queries, trials=True)
         at, steps = first_test(self.tests.margins(np.atleast_2d(array), source))
@@ -319,7 +319,7 @@ class StableAnswers(Mechanism[StableQueries]):
         """Test the queries of a stream in public order; distances as in `FirstStable.run`."""
         array = in_order(distances, self.queries, trials=True)
         failed = self.tests.margins(np.atleast_2d(array), source) < 0
-        tested = np.cumsum(failed, axis=1) - failed < self.failures
+        tested: NDArray[np.bool_] = np.cumsum(failed, axis=1) - failed < self.failures
         asked, units = tested.sum(axis=1), (tested & failed).sum(axis=1)
         trial, place = np.nonzero(tested & ~failed)
         if array.ndim == 1:
@@ -354,10 +354,9 @@ def _cutoff(epsilon: Fraction, delta: float) -> float:
     return float(FirstStable.plan(3, epsilon, delta).tests.threshold)
 
 
-def _answer(result: Result[Any], answers: NDArray[np.int64]) -> NDArray[np.int64]:
+def _answer(result: StableQuery | StableQueries, answers: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the exact answers released after a run: those of the queries that passed."""
-    index: NDArray[np.int64] = result.index  # type: ignore[attr-defined]  # both results have one
-    return np.where(index >= 0, answers[index], -1)
+    return np.where(result.index >= 0, answers[result.index], -1)
 
 
 AUDITED = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 import numpy as np
 
@@ -202,9 +202,7 @@ def leads(kept: NDArray[np.int64], sensitivity: Fraction) -> NDArray[np.int64]:
     return np.maximum(ahead, 0)[:, ::-1]
 
 
-_plan = of_any_size(TopStable.plan)
-
-top_stable = in_one_call(_plan)
+top_stable = in_one_call(of_any_size(TopStable.plan))
 """Find the largest groups of given counts; arguments as in `TopStable.plan`, with the counts first."""
 
 
@@ -212,12 +210,21 @@ def _cutoff(epsilon: Fraction, delta: float) -> float:
     return float(TopStable.plan(3, epsilon, delta).lead)
 
 
+def _audited(
+    _: int,
+    k: int,
+    candidates: int,
+    **options: Any,  # noqa: ANN401  handed on to the plan
+) -> TopStable:
+    return TopStable.plan(k, candidates=max(k, candidates), **options)
+
+
 AUDITED = tuple(
     AuditCase(
         f"top stable, {noise}, delta {delta:g}",
         "a set of largest groups that is well apart (Carvalho et al., Algorithm 3)",
-        partial(_plan, noise=noise, delta=delta),
-        arguments=lambda _: {"k": [1, 2], "candidates": [2, 3]},
+        partial(_audited, noise=noise, delta=delta),
+        arguments=lambda _: {"k": [1, 2], "candidates": [1, 2, 3]},
         inputs=stairs(partial(_cutoff, delta=delta)),
         delta=delta,
         # A large delta covers most of the privacy loss. With two Laplace noises the loss reaches epsilon

@@ -154,7 +154,7 @@ def _points(
         for size in blocks(trials, len(counts))
     ]
     index = np.concatenate([r.index for r in chosen])[:, 0]
-    sure = exponential_mechanism_p_value(np.concatenate([r.gap for r in chosen])[:, 0], chosen[0].scale)
+    sure = exponential_mechanism_p_value(np.concatenate([r.gap for r in chosen])[:, 0], chosen[0].plan.scale)
     runs = top_k_runs(counts, 1, epsilon, trials, entropy)
     found = []
     for name, picked, p in (

@@ -7,13 +7,14 @@ without ties: N fine steps a grid step. That the product, on floors and ranks, i
 is the last test.
 """
 
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from dpsql.mechanisms import noisy_top_k
-from dpsql.mechanisms.hybrid import ahead, hybrid_top_k
+from dpsql.mechanisms import HybridTopK, NoiseSource, NoisyTopK, hybrid_top_k, noisy_top_k
 from dpsql.mechanisms.top_k import select
 
 FINE = 64
@@ -28,6 +29,20 @@ def run(q, noise, k):
     order = np.argsort(-values, kind="stable")
     ordered = values[order]
     return order[:k], (ordered[:-1] - ordered[1:])[:k]
+
+
+@dataclass(frozen=True)
+class GivenNoise(NoiseSource):
+    """The noise and the ranks of one trial, given."""
+
+    steps: NDArray[np.int64] | None = None
+    order: NDArray[np.int64] | None = None
+
+    def draw(self, *_):
+        return self.steps[None, :]
+
+    def ranks(self, *_, **__):
+        return self.order[None, :]
 
 
 def winners_of(omega, n):
@@ -145,17 +160,22 @@ def test_alignment_of_the_hybrid(noise, monotone, c, seed) -> None:
         assert np.array_equal(again[0], omega[0])
         assert np.array_equal(again[1], omega[1])
         moved = aligned - fine
-        assert Fraction(int(np.abs(moved).sum()), FINE) / said.scale <= Fraction(len(omega[0]), k)
+        assert Fraction(int(np.abs(moved).sum()), FINE) / said.plan.scale <= Fraction(len(omega[0]), k)
         if noise == "exponential":
             assert (moved >= 0).all()
         assert np.array_equal(phi_inverse(q, p, omega, aligned), fine)
 
         floors, remainders = np.divmod(fine, FINE)
-        index, gap, rest = ahead(*select(q // FINE + floors, np.argsort(np.argsort(remainders)), k))
-        reached = omega[0][-1] == 0
-        assert (index + 1).tolist() == [item for item in omega[0].tolist() if item]
-        assert [*gap.tolist(), *([] if rest is None else [rest])] == (omega[1] // FINE).tolist()
-        assert (rest is not None) == reached
+        plan = HybridTopK.plan(len(q) - 1, int(q[0] // FINE), k, 1, noise=noise, resolution=0)
+        done = plan.run([q[1:] // FINE], GivenNoise(steps=floors, order=np.argsort(np.argsort(remainders))))
+        reached = int(omega[0][-1] == 0)
+        released = len(omega[0]) - reached
+        assert (done.index[0, :released] + 1).tolist() == omega[0][:released].tolist()
+        gaps = [*done.gap[0, :released].tolist(), *done.rest[:reached].tolist()]
+        assert gaps == (omega[1] // FINE).tolist()
+        assert np.isnan(done.gap[0, released:]).all()
+        assert done.reached_threshold[0] == (reached or released == len(q) - 1)
+        assert done.units[0] == len(omega[0])
         placed.add((len(omega[0]), bool(reached)))
     assert len(placed) > 8
 
@@ -183,15 +203,17 @@ def test_the_printed_alignment_is_not_injective() -> None:
 
 
 def test_the_product_is_the_ideal_mechanism() -> None:
-    """`select` on floors and ranks = order and floored gaps of the fine noise."""
+    """A run on floors and ranks = order and floored gaps of the fine noise."""
     for laplace in (False, True):
         for q, _, fine, k in instances(9, 1, monotone=True, laplace=laplace, cases=3000):
             index, gap = run(q, fine, k)
             floors, remainders = np.divmod(fine, FINE)
             ranks = np.argsort(np.argsort(remainders))
-            chosen, steps = select(q // FINE + floors, ranks, k)
-            assert np.array_equal(chosen, index)
-            assert np.array_equal(steps, gap // FINE)
+            noise = "laplace" if laplace else "exponential"
+            plan = NoisyTopK.plan(len(q), k, 1, noise=noise, resolution=0)
+            done = plan.run([q // FINE], GivenNoise(steps=floors, order=ranks))
+            assert np.array_equal(done.index[0], index)
+            assert np.array_equal(done.gap[0], gap // FINE)
 
 
 def test_rows_are_independent_runs() -> None:

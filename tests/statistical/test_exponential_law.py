@@ -63,7 +63,7 @@ def test_law(counts, epsilon, options, strength) -> None:
     found = exponential(np.tile(counts, (TRIALS, 1)), epsilon, entropy=SeededEntropy(1), **options)
     signed = [-q for q in counts] if options.get("lowest") else counts
     # Quantiles of the gap, on the grid: floored gaps compare with them as unfloored ones would.
-    step = 2.0**-found.resolution
+    step = 2.0**-found.plan.resolution
     edges = np.unique(np.round(np.quantile(found.gap, np.arange(CELLS) / CELLS) / step) * step)
     edges[0] = 0
     cell = np.searchsorted(edges, found.gap[:, 0], side="right") - 1
@@ -136,12 +136,12 @@ class TestPValue:
         largest = np.array([max(np.delete(counts, i)) for i in range(len(counts))])
         null = largest[index] >= np.array(counts)[index]
         assert null.sum() > 5000
-        assert not self.exceeds(exponential_mechanism_p_value(gap[null], found.scale))
+        assert not self.exceeds(exponential_mechanism_p_value(gap[null], found.plan.scale))
 
     def test_exact_for_two_equal_groups(self) -> None:
         found = exponential(np.tile([4, 4], (TRIALS, 1)), 1, entropy=SeededEntropy(12))
         for factor in (0.7, 1, 1.3):
-            p = exponential_mechanism_p_value(found.gap[:, 0], found.scale * Fraction(str(factor)))
+            p = exponential_mechanism_p_value(found.gap[:, 0], found.plan.scale * Fraction(str(factor)))
             seen = np.bincount(np.minimum((p * 20).astype(int), 19), minlength=20)
             assert (chi_square(seen, np.full(20, TRIALS / 20)) > ALARM) == (factor == 1)
             assert self.exceeds(p) == (factor < 1)

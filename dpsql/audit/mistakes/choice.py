@@ -13,12 +13,12 @@ from dpsql.audit.features.numbers import times
 from dpsql.audit.inputs import Pair
 from dpsql.audit.mistakes.noise import exponential, geometric, laplace, textbook_laplace
 from dpsql.audit.outputs import CHARGE
-from dpsql.audit.subject import Subject, levels
-from dpsql.audit.subjects.choice import hybrid_top_k
+from dpsql.audit.shipped import outputs
+from dpsql.audit.subject import Subject, repeated
+from dpsql.mechanisms import HybridTopK, NoiseSource
+from dpsql.mechanisms.audited import any_k, levels
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
     from dpsql.noise import Entropy
@@ -94,8 +94,9 @@ def generous_hybrid(
     counts: NDArray[np.int64], trials: int, entropy: Entropy, k: int, threshold: int, *, epsilon: Fraction
 ) -> dict[str, Any]:
     """Run hybrid top-k, but charge only for the groups and not for reaching the threshold."""
-    found = hybrid_top_k(counts, trials, entropy, k, threshold, epsilon=epsilon)
-    return {**found, CHARGE: float(epsilon) * times(found["index"] >= 0) / min(k, len(counts))}
+    plan = HybridTopK.plan(len(counts), threshold, k, epsilon)
+    found = outputs(plan.run(repeated(counts, trials), NoiseSource(entropy)))
+    return {**found, CHARGE: float(epsilon) * times(found["index"] >= 0) / plan.k}
 
 
 def _replaced(_: Fraction) -> list[Pair]:
@@ -103,10 +104,6 @@ def _replaced(_: Fraction) -> list[Pair]:
         Pair("one moves to the next cell", (1, 1, 1, 1, 1), (2, 0, 1, 1, 1)),
         Pair("one moves to the last cell", (1, 0, 3, 2, 1), (0, 0, 3, 2, 2)),
     ]
-
-
-def _k(*values: int) -> Callable[[Fraction], dict[str, tuple[int, ...]]]:
-    return lambda _: {"k": values}
 
 
 SUBJECTS = (
@@ -177,7 +174,7 @@ SUBJECTS = (
         "whole noise with gaps, and equal noisy counts in a fixed order",
         discrete_top_k,
         "monotone",
-        arguments=_k(1),
+        arguments=any_k(1),
         effort=14.0,
     ),
     Subject(
@@ -186,7 +183,7 @@ SUBJECTS = (
         "the noise of noisy max for k groups and their gaps",
         unscaled_top_k,
         "monotone",
-        arguments=_k(2, 3),
+        arguments=any_k(2, 3),
     ),
     Subject(
         "hybrid top-k, threshold refunded",

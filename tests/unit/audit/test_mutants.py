@@ -68,11 +68,7 @@ def laplace(changed):
 
 
 def exponential(changed, **options):
-    def run(counts, trials, entropy):
-        done = changed.exponential(np.tile(counts, (trials, 1)), E, entropy=entropy, **options)
-        return {"index": done.index, "gap": done.gap, CHARGE: done.charge}
-
-    return run
+    return batches(changed.Exponential.plan, **options)
 
 
 def limited_domain(changed, delta=0.1):
@@ -86,17 +82,7 @@ def limited_domain(changed, delta=0.1):
 
 
 def hybrid(changed, k=1, threshold=2):
-    """One run at a time: the function has no batches."""
-
-    def run(counts, trials, entropy):
-        index, charges = np.full(trials, -1), np.zeros(trials)
-        for i in range(trials):
-            done = changed.hybrid_top_k(counts, threshold, k, E, entropy=entropy)
-            index[i] = done.index[0] if len(done.index) else -1
-            charges[i] = float(done.charge.epsilon)
-        return {"index": index, CHARGE: charges}
-
-    return run
+    return batches(changed.HybridTopK.plan, k=k, threshold=threshold)
 
 
 ONE = [Pair("one above", (1, 1, 1, 1), (2, 1, 1, 1))]
@@ -198,9 +184,9 @@ MUTANTS = {
     ),
     "hybrid: threshold refunded": (
         hybrid,
-        "hybrid",
-        "budget * (len(index) + (rest is not None)) / paid",
-        "budget * len(index) / paid",
+        "hybrid_top_k",
+        "units=released + threshold_placed",
+        "units=released",
         ALL,
         {},
     ),
@@ -216,7 +202,7 @@ def audit(name, *, right):
         make(changed, **options),
         E,
         inputs=inputs,
-        trials=3_000 if where == "hybrid" else 40_000,
+        trials=40_000,
         confidence=1 - 1e-9,
         name=name,
         entropy=noise.SeededEntropy(1),

@@ -15,7 +15,7 @@ from scipy import stats
 
 from dpsql import mechanisms, noise
 from dpsql.audit import CATALOGUE, read
-from dpsql.audit.subjects import choice, threshold, unknown
+from dpsql.audit.subjects import threshold, unknown
 from dpsql.order import in_public_order
 
 E = Fraction(3, 2)
@@ -27,13 +27,6 @@ DISTANCES, ANSWERS = np.array([0, 6, 2, 9]), np.array([1, 2, 3, 4])
 
 def filled(values, width, none):
     return np.concatenate([values, np.full(width - len(values), none)])[:width]
-
-
-def hybrid_top_k(entropy, epsilon):
-    done = mechanisms.hybrid_top_k(COUNTS, 2, 2, epsilon, entropy=entropy)
-    gap = [*done.gap.tolist(), *([] if done.rest is None else [done.rest])]
-    index = filled(done.index, 2, -1)
-    return (*index, int(done.rest is not None)), filled(np.array(gap), 2, np.nan), done.charge
 
 
 def sparse(entropy, epsilon):
@@ -115,7 +108,6 @@ def stable_stream(entropy, epsilon):
 
 QUERIES = np.stack([DISTANCES, ANSWERS])
 CASES = {
-    "hybrid top-k": (hybrid_top_k, lambda n, s, e: choice.hybrid_top_k(COUNTS, n, s, 2, 2, epsilon=e)),
     "adaptive": (
         sparse,
         lambda n, s, e: threshold.find_above(COUNTS, n, s, 3, 1, epsilon=e, branches=2, margin=2),

@@ -33,7 +33,7 @@ class TestWhatItReturns:
         assert (found.index.tolist(), found.index.dtype) == ([2], np.int64)
         assert found.gap.dtype == np.float64
         assert abs(found.gap[0] - 10**6) < 100
-        assert (found.scale, found.charge) == (1, Charge(Fraction(1)))
+        assert (found.plan.scale, found.charge) == (1, Charge(Fraction(1)))
 
     def test_lowest(self) -> None:
         found = exponential(FAR - 10**7, 1, lowest=True)
@@ -51,7 +51,7 @@ class TestWhatItReturns:
     )
     def test_scale(self, epsilon, options, scale) -> None:
         found = exponential([1, 2, 3], epsilon, **options)
-        assert found.scale == scale
+        assert found.plan.scale == scale
         # Exactly e^(epsilon q/c) or e^(epsilon q/(2c)): the charge is not a rounding of it.
         assert found.charge.epsilon == Fraction(str(epsilon))
 
@@ -75,7 +75,7 @@ class TestWhatItReturns:
         for counts in ([5, 5, 5], [9, 5, 0], [0] * 50):
             for bits in (None, 0, 3):
                 found = exponential(np.tile(counts, (2000, 1)), 1, resolution=bits, entropy=SeededEntropy(2))
-                steps = found.gap * 2**found.resolution
+                steps = found.gap * 2**found.plan.resolution
                 assert (steps >= 0).all()
                 assert (steps == np.floor(steps)).all()
 
@@ -252,7 +252,7 @@ def test_no_output_tells_more_than_the_charge(monotone, c, bits) -> None:
     for base in [(0, 0), (0, 1), (5, 0), (0, 0, 0), (0, 1, 1), (1, 0, 2), (4, 0, 0)]:
         said = exponential(base, 1, sensitivity=c, monotone=monotone, resolution=bits)
         assert said.charge.epsilon <= 1
-        allowed = (1 / R) ** int(said.charge.epsilon * said.scale * 2**bits)
+        allowed = (1 / R) ** int(said.charge.epsilon * said.plan.scale * 2**bits)
         here = law([q << bits for q in base])
         span = range(c + 1) if monotone else range(-c, c + 1)
         for move in product(span, repeat=len(base)):
@@ -267,4 +267,4 @@ def test_general_counts_at_the_strength_of_monotone_ones_are_not_private() -> No
     said = exponential([0, 0], 1)
     first, second = law((1, 0)), law((0, 1))
     ratio = max(first[o] / second[o] for o in first)
-    assert ratio > (1 / R) ** int(said.scale * said.charge.epsilon)
+    assert ratio > (1 / R) ** int(said.plan.scale * said.charge.epsilon)

@@ -26,7 +26,7 @@ class TestHybridTopK:
         found = hybrid_top_k(FAR, 1500000, 2, 1, noise=noise)
         assert found.index.tolist() == [1, 4]
         assert not found.reached_threshold
-        assert found.rest is None
+        assert np.isnan(found.rest)
         assert found.charge == Charge(Fraction(1))
         assert abs(found.gap[1] - 10**6) < 10**4
 
@@ -42,8 +42,8 @@ class TestHybridTopK:
         found = hybrid_top_k(FAR, -(10**6), k, 600, noise=noise)
         assert sorted(found.index.tolist()) == [0, 1, 2, 3, 4, 5]
         assert found.reached_threshold
-        assert found.rest is None
-        assert found.scale == Fraction(6, 600)
+        assert np.isnan(found.rest)
+        assert found.plan.scale == Fraction(6, 600)
         assert found.charge == Charge(Fraction(600))
         assert abs(found.gap.sum() - 5 * 10**6) < 10**3
 
@@ -89,7 +89,7 @@ class TestHybridSparseVector:
 
 
 def test_scales() -> None:
-    assert hybrid_top_k(FAR, 5, 3, "0.6", sensitivity=2, monotone=False).scale == 20
+    assert hybrid_top_k(FAR, 5, 3, "0.6", sensitivity=2, monotone=False).plan.scale == 20
     found = hybrid_sparse_vector(FAR, 5, 3, 1, sensitivity=2, monotone=False, share="1/4")
     assert (found.threshold_scale, found.scales) == (8, (16,))
     assert hybrid_sparse_vector(FAR, 5, 3, 1).share == best_share(3)
@@ -105,10 +105,11 @@ def test_scales() -> None:
         ({"sensitivity": 0}, "sensitivity must"),
         ({"noise": "gauss"}, "noise must"),
         ({"resolution": 21}, "resolution must"),
-        ({"counts": [[1]]}, "one dimension"),
+        ({"counts": [[[1]]]}, "one dimension"),
         ({"epsilon": "1e-20"}, "scale"),
     ],
 )
 def test_refused(mechanism, options, says) -> None:
+    given = {"counts": [1, 2], "threshold": 1, "k": 2, "epsilon": 1, **options}
     with pytest.raises(ValueError, match=says):
-        mechanism(**{"counts": [1, 2], "threshold": 1, "k": 2, "epsilon": 1, **options})
+        mechanism(given.pop("counts"), **given)

@@ -69,4 +69,4 @@ def test_scales() -> None:
     # One and the same e^(-d/scale) as the exponential mechanism's weights, at the same charge.
     for monotone in (True, False):
         one, other = (f([1, 2], 2, monotone=monotone) for f in (noisy_max, exponential))
-        assert (one.plan.scale, one.charge) == (other.scale, other.charge)
+        assert (one.plan.scale, one.charge) == (other.plan.scale, other.charge)

@@ -6,19 +6,19 @@ the error.
 """
 
 from collections import defaultdict
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 from itertools import permutations, product
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from dpsql.mechanisms import hybrid_top_k
-from dpsql.mechanisms.hybrid import above, ahead
+from dpsql.mechanisms import HybridTopK, NoiseSource
+from dpsql.mechanisms.hybrid import above
 from dpsql.mechanisms.sparse_vector import affordable, passed
 from dpsql.mechanisms.sparse_vector_plan import sparse_vector_plan
-from dpsql.mechanisms.top_k import select
 
 TAIL = 1e-5
 
@@ -155,20 +155,33 @@ class TestWhatIsNotPrivate:
         assert self.excess(plan, (2, 2, 2), (1, 1, 1)) <= 1e-9
 
 
-def hybrid_19(counts, k, rate, noise):
-    """{(groups.., -1.., gaps..): mass} of the first hybrid with threshold 1, and t/scale."""
-    n, paid = len(counts), min(k, len(counts))
-    grid, mass = all_noise((1 / rate,) * (n + 1), noise)
-    values = np.concatenate([[1], counts]) + grid.T
+@dataclass(frozen=True)
+class GivenNoise(NoiseSource):
+    """All noise at once, a row a trial."""
+
+    steps: NDArray[np.int64] | None = None
+    order: NDArray[np.int64] | None = None
+
+    def draw(self, *_):
+        return self.steps
+
+    def ranks(self, *_, **__):
+        return self.order
+
+
+def hybrid_19(plan, counts):
+    """{(groups, gaps, whether the threshold is reached, its gap): mass} of the first hybrid, and charges."""
+    n = len(counts)
+    grid, mass = all_noise((plan.scale,) * (n + 1), plan.noise)
+    rows = np.tile(counts, (len(mass), 1))
     found, charge = defaultdict(float), {}
     for order in permutations(range(n + 1)):
-        ranks = np.tile(np.array(order), (len(values), 1))
-        items, gaps = select(values, ranks, paid)
-        for row, weight in tally([*items.T, *gaps.T], mass / np.prod(np.arange(1, n + 2))).items():
-            index, gap, rest = ahead(np.array(row[:paid]), np.array(row[paid:]))
-            output = (*index.tolist(), "gaps", *gap.tolist(), rest)
-            found[output] += weight
-            charge[output] = rate * (len(index) + (rest is not None))
+        done = plan.run(rows, GivenNoise(steps=grid.T, order=np.tile(order, (len(mass), 1))))
+        columns = [*done.index.T, *np.nan_to_num(done.gap, nan=-1).T, np.nan_to_num(done.rest, nan=-1)]
+        columns += [done.reached_threshold, done.units]
+        for row, weight in tally(columns, mass / np.prod(np.arange(1, n + 2))).items():
+            found[row] += weight
+            charge[row] = float(plan.realised(int(row[-1])).charge.epsilon)
     return found, charge
 
 
@@ -178,15 +191,12 @@ def hybrid_19(counts, k, rate, noise):
 )
 def test_hybrid_top_k(noise, k, monotone) -> None:
     epsilon = 4 if monotone else 8
-    scale = hybrid_top_k([0, 0], 1, k, epsilon, monotone=monotone, noise=noise, resolution=0).scale
-    paid, tight = min(k, 2), 0.0
-    # The charge of t placed items is t/k of epsilon: in units of 1/scale twice that for general counts.
-    each = epsilon / paid / (1 / float(scale))
+    plan, tight = HybridTopK.plan(2, 1, k, epsilon, monotone=monotone, noise=noise, resolution=0), 0.0
     for base in ((0, 0), (1, 1), (2, 0)):
-        here, charge = hybrid_19(base, k, 1 / float(scale), noise)
+        here, charge = hybrid_19(plan, base)
         for move in product([0, 1] if monotone else [-1, 0, 1], repeat=2):
-            there, charged = hybrid_19(tuple(np.add(base, move).tolist()), k, 1 / float(scale), noise)
-            allowed = {row: spent * each for row, spent in {**charge, **charged}.items()}
+            there, charged = hybrid_19(plan, tuple(np.add(base, move).tolist()))
+            allowed = {**charge, **charged}
             assert worst_excess(here, there, allowed) <= 1e-9
             assert worst_excess(there, here, allowed) <= 1e-9
             tight = max(tight, tightness(here, there, allowed), tightness(there, here, allowed))

@@ -121,8 +121,9 @@ def test_the_grid_may_be_chosen() -> None:
     ],
 )
 def test_refused(arguments, says) -> None:
+    given = {"counts": [1, 2, 3], "k": 2, "epsilon": 1, **arguments}
     with pytest.raises(ValueError, match=says):
-        noisy_top_k(arguments.pop("counts", [1, 2, 3]), **{"k": 2, "epsilon": 1, **arguments})
+        noisy_top_k(given.pop("counts"), **given)
 
 
 def test_contenders_are_those_that_reach_the_next_to_the_last() -> None:

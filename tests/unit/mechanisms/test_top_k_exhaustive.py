@@ -1,17 +1,19 @@
 """Noisy top-k on tiny instances: every output's probability on neighbours, against e^charge.
 
-The probabilities are those of the product's own `select`, summed over all noise up to a reach and
+The probabilities are those of the mechanism that ships, run on all noise up to a reach and
 all orders of ties. Noise has P(Y >= m) = r^m per grid step, so with a scale of `paid` counts a unit
 of epsilon is r^-paid: no exponential is rounded. What lies beyond the reach bounds the error.
 """
 
+from dataclasses import dataclass
 from functools import cache
 from itertools import permutations, product
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from dpsql.mechanisms import noisy_top_k
+from dpsql.mechanisms import NoiseSource, NoisyTopK, noisy_top_k
 from dpsql.mechanisms.top_k import select
 
 R = 0.25
@@ -29,6 +31,20 @@ def noise_of(n, noise, r, reach):
     return steps, one**n * r ** np.abs(steps).sum(axis=1)
 
 
+@dataclass(frozen=True)
+class GivenNoise(NoiseSource):
+    """All noise at once, a row a trial."""
+
+    steps: NDArray[np.int64] | None = None
+    order: NDArray[np.int64] | None = None
+
+    def draw(self, *_):
+        return self.steps
+
+    def ranks(self, *_, **__):
+        return self.order
+
+
 @cache
 def outputs(counts, k, noise, rule="random", *, r=R, reach=None):
     """Probability of each output, indexed by its code, when counts in grid steps get noise.
@@ -41,9 +57,11 @@ def outputs(counts, k, noise, rule="random", *, r=R, reach=None):
     values = steps + np.array(counts)
     orders = list(permutations(range(n))) if rule == "random" else [tuple(range(n))[::-1]]
     total = np.zeros(n ** min(k, n) * WIDTH ** min(k, n - 1))
+    plan = NoisyTopK.plan(n, k, 1, noise=noise, resolution=0)
     for order in orders:
         ranks = np.tile(np.array(order), (len(values), 1))
-        index, gap = select(values, ranks, k)
+        done = plan.run(np.tile(counts, (len(steps), 1)), GivenNoise(steps=steps, order=ranks))
+        index, gap = done.index, done.gap.astype(np.int64)
         if rule == "fixed":
             everything = select(values, ranks, n)[0]
             ordered = np.take_along_axis(values, everything, axis=1)
