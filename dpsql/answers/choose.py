@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from dpsql.analysis import max_candidates, unknown_mechanism
 from dpsql.answers.all_groups import LaplaceGroups
 from dpsql.answers.scalar import LaplaceCounts
-from dpsql.answers.threshold import HybridVector, SparseVectors
+from dpsql.answers.threshold import SparseVectors
 from dpsql.answers.top_k import LargestGroups
 from dpsql.answers.unknown import LimitedDomain, TopStable
 from dpsql.language import AboveThreshold, AllGroups, Scalar, TopK
@@ -68,10 +68,10 @@ def _method(plan: Plan) -> Method | None:
             if asked in ("AUTO", "HYBRID_TOP_K"):
                 return LargestGroups.of(plan, selection)
             if asked == "HYBRID_SPARSE_VECTOR":
-                return HybridVector.of(plan, selection)
+                return SparseVectors.of(plan, selection)
         case AboveThreshold():
             if asked in ("AUTO", "ADAPTIVE_SPARSE_VECTOR", "SPARSE_VECTOR"):
-                return SparseVectors.of(plan, selection, 1 if asked == "SPARSE_VECTOR" else BRANCHES)
+                return SparseVectors.of(plan, selection, branches=1 if asked == "SPARSE_VECTOR" else BRANCHES)
         case Scalar():
             if asked in ("AUTO", "LAPLACE"):
                 return LaplaceCounts.of(plan)

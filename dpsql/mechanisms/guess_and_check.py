@@ -16,7 +16,7 @@ from dpsql.mechanisms.arguments import Noise, between, bound, in_order, kind, po
 from dpsql.mechanisms.audited import AuditCase, levels
 from dpsql.mechanisms.grid import SYSTEM, NoiseSource, grid_of, in_counts, placed
 from dpsql.mechanisms.mechanism import Mechanism, Result, of_any_size
-from dpsql.mechanisms.ragged import firsts, padded
+from dpsql.mechanisms.ragged import padded
 from dpsql.mechanisms.sparse_vector_plan import mean_noise
 from dpsql.privacy import Charge, PrivacyLoss, exact
 
@@ -182,8 +182,8 @@ class GuessAndCheckPlan(Mechanism[Misses]):
         parts = (place, in_counts(answer[trial, place], self.resolution), gap)
         if array.ndim == 1:
             return Misses(self, *parts, units=int(checks.used[0]))
-        slot, shape = np.arange(len(trial)) - firsts(trial), (len(rows), self.misses)
-        return Misses(self, *(padded(part, trial, slot, shape) for part in parts), units=checks.used)
+        rows_of = padded(trial, (len(rows), self.misses), *parts)
+        return Misses(self, *rows_of, units=checks.used)
 
 
 class _Checks:

@@ -22,14 +22,15 @@ def firsts(trial: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.repeat(np.cumsum(number) - number, number)
 
 
-def padded(
-    values: NDArray[Any], trial: NDArray[np.int64], slot: NDArray[np.int64], shape: tuple[int, int]
-) -> NDArray[Any]:
-    """Return rows, one a trial, with each value in its slot; elsewhere -1, or NaN among floats.
+def padded(trial: NDArray[np.int64], shape: tuple[int, int], *parts: NDArray[Any]) -> list[NDArray[Any]]:
+    """Return each part in rows, one a trial, filled up with -1, or NaN among floats; `trial` is ascending.
 
-    >>> padded(np.array([7, 8, 9]), np.array([0, 0, 2]), np.array([0, 1, 0]), (3, 2)).tolist()
+    >>> padded(np.array([0, 0, 2]), (3, 2), np.array([7, 8, 9]))[0].tolist()
     [[7, 8], [-1, -1], [9, -1]]
     """
-    rows = np.full(shape, np.nan if values.dtype.kind == "f" else -1, dtype=values.dtype)
-    rows[trial, slot] = values
-    return rows
+    slot, found = np.arange(len(trial)) - firsts(trial), []
+    for part in parts:
+        rows = np.full(shape, np.nan if part.dtype.kind == "f" else -1, dtype=part.dtype)
+        rows[trial, slot] = part
+        found.append(rows)
+    return found

@@ -13,7 +13,7 @@ from dpsql import noise as exact_noise
 from dpsql.mechanisms.arguments import Noise, between, bound, kind, positive, whole
 from dpsql.mechanisms.grid import grid_of, in_counts, placed
 from dpsql.mechanisms.mechanism import Mechanism, Result
-from dpsql.mechanisms.ragged import firsts, padded
+from dpsql.mechanisms.ragged import padded
 from dpsql.privacy import PrivacyLoss, exact
 
 if TYPE_CHECKING:
@@ -190,7 +190,6 @@ class SparseVectorPlan(Mechanism[SparseVector]):
     def released(self, hits: Hits, units: NDArray[np.int64], *, single: bool) -> SparseVector:
         """Return the result of a run, or of trials; the hits of each are in the order of release."""
         hits = hits.take(np.argsort(hits.trial, kind="stable"))
-        slot = np.arange(len(hits.trial)) - firsts(hits.trial)
         # A gap of 0 on the grid may come out as -1e-16 by rounding its two parts.
         offsets = np.array([float(offset) for offset in self.offsets])
         gap = np.maximum(in_counts(hits.steps, self.resolution) + offsets[hits.branch], 0.0)
@@ -199,7 +198,7 @@ class SparseVectorPlan(Mechanism[SparseVector]):
             return SparseVector(self, *parts, units=int(units[0]))
         most = ((self.hits - 1) << (len(self.scales) - 1)) + 1
         shape = (len(units), min(most, self.groups, self.limit or most))
-        return SparseVector(self, *(padded(part, hits.trial, slot, shape) for part in parts), units=units)
+        return SparseVector(self, *padded(hits.trial, shape, *parts), units=units)
 
 
 def best_share(k: int, *, monotone: bool = True, branch: float = 0) -> Fraction:

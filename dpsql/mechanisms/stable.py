@@ -15,7 +15,7 @@ from dpsql.mechanisms.audit_inputs import LARGE, SMALL, queries
 from dpsql.mechanisms.audited import AuditCase, any_k
 from dpsql.mechanisms.grid import SYSTEM, NoiseSource, grid_of, in_counts
 from dpsql.mechanisms.mechanism import Mechanism, Result, in_one_call
-from dpsql.mechanisms.ragged import firsts, padded
+from dpsql.mechanisms.ragged import padded
 from dpsql.mechanisms.sparse_vector_plan import best_share, mean_noise
 from dpsql.mechanisms.tails import laplace_cutoff, one_sided_cutoff
 from dpsql.privacy import PrivacyLoss
@@ -319,12 +319,13 @@ class StableAnswers(Mechanism[StableQueries]):
         """Test the queries of a stream in public order; distances as in `FirstStable.run`."""
         array = in_order(distances, self.queries, trials=True)
         failed = self.tests.margins(np.atleast_2d(array), source) < 0
-        tested: NDArray[np.bool_] = np.cumsum(failed, axis=1) - failed < self.failures
+        earlier: NDArray[np.int64] = np.cumsum(failed, axis=1) - failed
+        tested = earlier < self.failures
         asked, units = tested.sum(axis=1), (tested & failed).sum(axis=1)
         trial, place = np.nonzero(tested & ~failed)
         if array.ndim == 1:
             return StableQueries(self, place, asked[0], units=int(units[0]))
-        index = padded(place, trial, np.arange(len(trial)) - firsts(trial), failed.shape)
+        (index,) = padded(trial, failed.shape, place)
         return StableQueries(self, index, asked, units=units)
 
 
