@@ -7,7 +7,6 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from dpsql import mechanisms
-from dpsql.errors import InternalError
 from dpsql.estimates import (
     Combined,
     choose_strategy,
@@ -28,8 +27,7 @@ if TYPE_CHECKING:
     from dpsql.engines import Counts
     from dpsql.estimates import MeasuringPlan
 
-    Measurement = mechanisms.Measured | mechanisms.Total
-    Combine = Callable[[Measurement | None], Combined]
+    Combine = Callable[[mechanisms.Measured | None], Combined]
     Strategy = Callable[[Fraction], str]
 
 __all__ = [
@@ -101,27 +99,22 @@ def measure(
             continue
         exact = counts.n[place][index]
         orders = count == plan.counts[ordering]
-        each = mechanisms.Laplace.plan(size, epsilon, sensitivity=count.bound)
-        loss += each.loss
-        if not orders:
-            estimates[place] = plain(plan, each.run(exact))
-        elif strategy(each.scale) == "EACH":
-            estimates[place] = combine(each.run(exact))
-        else:
-            # At the same scale, and so at the same charge.
-            estimates[place] = combine(
-                mechanisms.Anchor.plan(size, epsilon, sensitivity=count.bound).run(exact)
-            )
+        mechanism = mechanisms.Laplace.plan(size, epsilon, sensitivity=count.bound)
+        if orders and strategy(mechanism.scale) == "ANCHOR":
+            mechanism = mechanisms.Laplace.plan(size, epsilon, sensitivity=count.bound, total=True)
+        measured = mechanism.run(exact)
+        loss += measured.loss
+        estimates[place] = combine(measured) if orders else plain(plan, measured)
     return tuple(estimates), loss
 
 
-def measurement(measured: Measurement | None) -> dict[str, Any]:
+def measurement(measured: mechanisms.Measured | None) -> dict[str, Any]:
     """Return the arguments that pass a measurement to the estimates of `dpsql.estimates`."""
     if measured is None:
         return {}
     noise = {"measuring_scale": measured.plan.scale, "measuring_resolution": measured.plan.resolution}
-    if isinstance(measured, mechanisms.Total):
-        return {**noise, "anchor_total": float(measured.total)}
+    if measured.plan.total:
+        return {**noise, "anchor_total": float(measured.value[0])}
     return {**noise, "each": measured.value}
 
 
@@ -180,12 +173,10 @@ def predicted(
     return stddev(scale), half_width(plan, scale)
 
 
-def plain(plan: Plan, each: Measurement | None) -> Combined:
+def plain(plan: Plan, each: mechanisms.Measured | None) -> Combined:
     """Estimate counts from their measurements alone; None: there is no group."""
     if each is None:
         return from_measurements([], scale=1, confidence=confidence_of(plan))
-    if not isinstance(each, mechanisms.Measured):
-        raise InternalError("a total does not tell the counts")
     return from_measurements(
         each.value, scale=each.plan.scale, resolution=each.plan.resolution, confidence=confidence_of(plan)
     )

@@ -17,7 +17,6 @@ from dpsql.privacy import Charge
 
 if TYPE_CHECKING:
     from dpsql.analysis import Plan
-    from dpsql.answers.measuring import Measurement
     from dpsql.engines import Counts
     from dpsql.mechanisms.sparse_vector_plan import SparseVectorPlan
 
@@ -87,7 +86,7 @@ class SparseVectors:
                 threshold_scale=mechanism.threshold_scale,
             )
 
-        def combine(measured: Measurement | None) -> Combined:
+        def combine(measured: mechanisms.Measured | None) -> Combined:
             return from_threshold(
                 found.gap,
                 self.selection.threshold or 0,

@@ -14,13 +14,13 @@ random ranks.
 """
 
 from dpsql.mechanisms.arguments import Noise
-from dpsql.mechanisms.exponential import Exponential, ExponentialChoice, exponential
+from dpsql.mechanisms.exponential import Exponential, exponential
 from dpsql.mechanisms.grid import NoiseSource, usual_grid
 from dpsql.mechanisms.guess_and_check import Checked, GuessAndCheck, GuessAndCheckPlan, Misses
 from dpsql.mechanisms.hybrid_sparse_vector import HybridSparseVector, hybrid_sparse_vector
 from dpsql.mechanisms.hybrid_top_k import Hybrid, HybridTopK, hybrid_top_k
 from dpsql.mechanisms.limited_domain import LimitedDomain, LimitedTopK, limited_domain
-from dpsql.mechanisms.measure import Anchor, Laplace, Measured, Total, anchor, laplace, release_all
+from dpsql.mechanisms.measure import Laplace, Measured, anchor, laplace, release_all
 from dpsql.mechanisms.median_oracle import MedianOracle
 from dpsql.mechanisms.sparse_vector import AdaptiveSparseVector, adaptive_sparse_vector, sparse_vector
 from dpsql.mechanisms.sparse_vector_plan import SparseVector, best_share
@@ -39,10 +39,8 @@ from dpsql.order import OrderedCounts, in_public_order
 
 __all__ = [
     "AdaptiveSparseVector",
-    "Anchor",
     "Checked",
     "Exponential",
-    "ExponentialChoice",
     "FirstStable",
     "GuessAndCheck",
     "GuessAndCheckPlan",
@@ -67,7 +65,6 @@ __all__ = [
     "StableSet",
     "TopK",
     "TopStable",
-    "Total",
     "adaptive_sparse_vector",
     "anchor",
     "best_share",

@@ -14,7 +14,8 @@ from dpsql import noise as exact_noise
 from dpsql.mechanisms.arguments import bound, counted, positive
 from dpsql.mechanisms.audited import AuditCase
 from dpsql.mechanisms.grid import SYSTEM, NoiseSource, grid_of, in_counts, placed
-from dpsql.mechanisms.mechanism import Mechanism, Result, in_one_call
+from dpsql.mechanisms.mechanism import Mechanism, in_one_call
+from dpsql.mechanisms.top_k import TopK
 from dpsql.mechanisms.weights import Weights
 from dpsql.privacy import PrivacyLoss
 
@@ -23,40 +24,16 @@ if TYPE_CHECKING:
 
     from dpsql.privacy import Number
 
-__all__ = ["AUDITED", "Exponential", "ExponentialChoice", "anchor_of", "exponential", "gap_steps"]
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class ExponentialChoice(Result["Exponential"]):
-    """The group chosen by the exponential mechanism, and its gap.
-
-    Attributes
-    ----------
-    index
-        int64, position of the chosen group in the counts, of shape (1,). Empty if there was no group.
-    gap
-        float64, in counts, floored to the grid (those over 2^53 steps are rounded to a float): the noisy lead
-        of the chosen group over all others combined. Never negative. Same shape as `index`; empty if there
-        was no other group.
-    """
-
-    index: NDArray[np.int64]
-    gap: NDArray[np.float64]
+__all__ = ["AUDITED", "Exponential", "anchor_of", "exponential", "gap_steps"]
 
 
 @dataclass(frozen=True, slots=True)
-class Exponential(Mechanism[ExponentialChoice]):
+class Exponential(Mechanism[TopK]):
     """Chooses one group with probability proportional to e^(count/scale), and its gap at no extra charge.
 
-    Attributes
-    ----------
-    groups, lowest
-        As given to `plan`.
-    scale
-        Counts for one unit of log-odds; 0 if there is nothing to choose. The p-value is a function of
-        gap / scale.
-    resolution
-        b: gaps are multiples of 2^-b counts.
+    The gap is the noisy lead of the chosen group over all others combined, never negative; the p-value is a
+    function of gap / scale. The scale is c/epsilon, or twice that if not monotone: the number of counts for
+    one unit of log-odds.
 
     Notes
     -----
@@ -95,17 +72,7 @@ class Exponential(Mechanism[ExponentialChoice]):
     ) -> Exponential:
         """Plan the choice of one group of a public domain.
 
-        Parameters
-        ----------
-        groups, epsilon, sensitivity
-            As in `NoisyTopK.plan`.
-        monotone
-            Whether a unit moves all counts the same way, as counts of units or rows do; scale is then
-            sensitivity / epsilon, else twice that.
-        resolution
-            b for a grid of 2^-b counts for the gap; chosen from the scale if left out.
-        lowest
-            Prefer small counts instead; the gap is then how far the chosen group is below the others.
+        With `lowest`, small counts are preferred, and the gap is the distance below the others.
         """
         budget, moved = positive(epsilon, "epsilon"), bound(sensitivity)
         if groups < 2:
@@ -114,12 +81,12 @@ class Exponential(Mechanism[ExponentialChoice]):
         bits = grid_of("exponential", resolution, scale)
         return cls(groups, scale, bits, lowest, loss=PrivacyLoss.of(budget))
 
-    def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> ExponentialChoice:
+    def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> TopK:
         """Choose from counts in any order."""
         array = counted(counts, self.groups, trials=True)
         if not self.scale:
             index = np.zeros(array.shape, dtype=np.int64)
-            return ExponentialChoice(self, index, np.zeros((*array.shape[:-1], 0)))
+            return TopK(self, index, np.zeros((*array.shape[:-1], 0)))
         rate, entropy = exact_noise.rate(self.scale, self.resolution), source.bits
         values = placed(array, self.resolution, negated=self.lowest).reshape(-1, self.groups)
         index, steps = np.empty((2, len(values)), dtype=np.int64)
@@ -127,7 +94,7 @@ class Exponential(Mechanism[ExponentialChoice]):
             index[trials], steps[trials] = _runs(row, len(trials), rate, entropy)
         shape = (*array.shape[:-1], 1)
         gap = in_counts(steps, self.resolution).reshape(shape)
-        return ExponentialChoice(self, index.reshape(shape), gap)
+        return TopK(self, index.reshape(shape), gap)
 
 
 exponential = in_one_call(Exponential.plan)

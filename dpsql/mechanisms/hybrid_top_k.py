@@ -58,16 +58,10 @@ class HybridTopK(Mechanism[Hybrid]):
 
     Attributes
     ----------
-    groups, noise, below
-        As given to `plan`.
     k
         Most groups, and most items that are placed; as given, but not above the number of groups.
     level
         The threshold in grid steps, rounded up; negated if groups below it are chosen.
-    scale
-        Scale of the noise on each count, and on the threshold.
-    resolution
-        b: noise and gaps are multiples of 2^-b counts.
 
     Notes
     -----
@@ -102,20 +96,9 @@ class HybridTopK(Mechanism[Hybrid]):
         resolution: int | None = None,
         below: bool = False,
     ) -> HybridTopK:
-        """Plan a choice of at most k largest groups above a threshold.
+        """Plan a choice of at most k largest groups above a public threshold; epsilon pays for k of them.
 
-        Parameters
-        ----------
-        threshold
-            Public, any number; rounded up to the grid.
-        k
-            Most groups.
-        epsilon
-            Budget for k of them.
-        groups, sensitivity, monotone, noise, resolution
-            As in `NoisyTopK.plan`.
-        below
-            Choose the smallest groups at or below the threshold instead.
+        With `below`, the smallest groups at or below the threshold are chosen.
         """
         k, budget, moved, noise = whole(k, "k"), positive(epsilon, "epsilon"), bound(sensitivity), kind(noise)
         level, paid = exact(threshold), min(k, groups)

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from dpsql.privacy import PrivacyLoss, exact
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+    from dpsql.mechanisms.arguments import Noise
     from dpsql.privacy import Number
 
 __all__ = ["AUDITED", "LimitedDomain", "LimitedTopK", "limited_domain"]
@@ -90,6 +91,8 @@ class LimitedDomain(Mechanism[LimitedTopK]):
     Empty places are groups of count 0 like any other; the first of them before the cutoff counts as
     placed and ends the release.
     """
+
+    noise: ClassVar[Noise] = "exponential"
 
     k: int
     candidates: int

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,71 +21,34 @@ if TYPE_CHECKING:
 
     from dpsql.privacy import Number
 
-__all__ = ["AUDITED", "Anchor", "Laplace", "Measured", "Total", "anchor", "laplace", "release_all"]
-
-R = TypeVar("R")
+__all__ = ["AUDITED", "Laplace", "Measured", "anchor", "laplace", "release_all"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Measured(Result["Laplace"]):
-    """Counts with independent Laplace noise: `value`, float64, a multiple of 2^-resolution for each."""
+    """Counts with independent Laplace noise, float64 in `value`; or their noisy total, of shape (1,)."""
 
     value: NDArray[np.float64]
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Total(Result["Anchor"]):
-    """The noisy total of several counts, which locates counts known only by their gaps: `total`, float64."""
-
-    total: NDArray[np.float64]
-
-
 @dataclass(frozen=True, slots=True)
-class _LaplaceNoise(Mechanism[R]):
-    """The public facts of Laplace noise on counts.
+class Laplace(Mechanism[Measured]):
+    """Laplace noise on each of several counts, or (`total`) on their sum, which is called an anchor.
 
-    Attributes
-    ----------
-    groups
-        Number of counts.
-    scale
-        Scale of the noise drawn, in counts.
-    resolution
-        b, for a grid of 2^-b counts.
-    """
-
-    groups: int
-    scale: Fraction
-    resolution: int
-
-
-@dataclass(frozen=True, slots=True)
-class Laplace(_LaplaceNoise[Measured]):
-    """Independent Laplace noise on each count, clamped to 2^40; of one public count too.
+    With the gaps between the counts, the anchor determines each of them.
 
     Notes
     -----
     Discrete Laplace noise of scale m c/epsilon on the grid: P(z) proportional to e^(-|z|/scale). *Private:*
     neighbouring databases differ in at most m counts, by at most c each, a whole number of steps; so the
-    probability of any output by at most a factor (e^(c/scale))^m. The values have the positions of their
-    counts: the order of release must be public, or itself be released.
+    probability of any output by at most a factor (e^(c/scale))^m, and the sum by at most m c. The values have
+    the positions of their counts: the order of release must be public, or itself be released.
     """
 
-    @classmethod
-    def with_scale(
-        cls,
-        groups: int,
-        scale: Number,
-        *,
-        groups_per_unit: int | None = None,
-        sensitivity: Number = 1,
-        resolution: int | None = None,
-    ) -> Self:
-        """Plan noise of this scale, in counts; other parameters as in `plan`."""
-        width, moved = positive(scale, "scale"), bound(sensitivity)
-        m = groups if groups_per_unit is None else min(whole(groups_per_unit, "groups_per_unit"), groups)
-        bits = grid_of("laplace", resolution, width)
-        return cls(groups, width, bits, loss=PrivacyLoss.of(moved / width, times=m))
+    groups: int
+    scale: Fraction
+    resolution: int
+    total: bool
 
     @classmethod
     def plan(
@@ -96,93 +59,69 @@ class Laplace(_LaplaceNoise[Measured]):
         groups_per_unit: int | None = None,
         sensitivity: Number = 1,
         resolution: int | None = None,
-    ) -> Self:
-        """Plan the release of every count; all of epsilon is spent, unless there is no count.
+        total: bool = False,
+    ) -> Laplace:
+        """Plan a measurement of counts that may all be released; nothing is spent if there is none.
 
-        Parameters
-        ----------
-        groups
-            Number of counts.
-        epsilon
-            Budget of a run.
-        groups_per_unit
-            m, the largest number of groups in which a privacy unit is counted. None: all of them.
-        sensitivity
-            c, how much a unit can change each of these counts.
-        resolution
-            b for a grid of 2^-b counts; chosen from the scale if left out.
+        `groups_per_unit` is m, the largest number of the counts that a privacy unit can change, by at most
+        the sensitivity each; None: all of them.
 
-        Examples
-        --------
         >>> Laplace.plan(3, 1, groups_per_unit=2).scale
         Fraction(2, 1)
         """
+        budget, moved = positive(epsilon, "epsilon"), bound(sensitivity)
         m = groups if groups_per_unit is None else min(whole(groups_per_unit, "groups_per_unit"), groups)
-        scale = max(m, 1) * bound(sensitivity) / positive(epsilon, "epsilon")
-        return cls.with_scale(
-            groups, scale, groups_per_unit=groups_per_unit, sensitivity=sensitivity, resolution=resolution
-        )
+        if total and m < 1:
+            raise ValueError("a total needs at least one count")
+        scale = max(m, 1) * moved / budget
+        loss = PrivacyLoss.of(budget) if total else PrivacyLoss.of(moved / scale, times=m)
+        return cls(groups, scale, grid_of("laplace", resolution, scale), total, loss=loss)
 
     def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> Measured:
-        """Add noise to each count."""
+        """Add noise to each count, clamped to 2^40, or to their sum."""
         array = counted(counts, self.groups, trials=True)
         values = exact_noise.place(array, self.resolution)
+        if self.total:
+            noise = source.draw("laplace", self.scale, self.resolution, (*array.shape[:-1], 1))
+            # Python integers where a sum of clamped counts may pass 2^63; converted once noise is added.
+            wide = self.groups * exact_noise.COUNT_LIMIT << self.resolution > exact_noise.LARGEST
+            addends = np.concatenate([values, noise], axis=-1, dtype=object if wide else np.int64)
+            total = addends.sum(axis=-1, keepdims=True).astype(np.float64)
+            return Measured(self, in_counts(total, self.resolution))
         values += source.draw("laplace", self.scale, self.resolution, array.shape)
         return Measured(self, in_counts(values, self.resolution))
-
-
-@dataclass(frozen=True, slots=True)
-class Anchor(_LaplaceNoise[Total]):
-    """Laplace noise on the total of selected counts; with their gaps it determines each count.
-
-    *Private:* one unit changes the total of k counts by at most k c; the noise has scale k c/epsilon.
-    """
-
-    @classmethod
-    def with_scale(
-        cls, groups: int, scale: Number, *, sensitivity: Number = 1, resolution: int | None = None
-    ) -> Self:
-        """Plan noise of this scale on the total; other parameters as in `plan`."""
-        width, moved = positive(scale, "scale"), bound(sensitivity)
-        if groups < 1:
-            raise ValueError("an anchor needs at least one count")
-        bits = grid_of("laplace", resolution, width)
-        return cls(groups, width, bits, loss=PrivacyLoss.of(groups * moved / width))
-
-    @classmethod
-    def plan(
-        cls, groups: int, epsilon: Number, *, sensitivity: Number = 1, resolution: int | None = None
-    ) -> Self:
-        """Plan the release of a total; parameters as in `Laplace.plan`."""
-        scale = groups * bound(sensitivity) / positive(epsilon, "epsilon")
-        return cls.with_scale(groups, scale, sensitivity=sensitivity, resolution=resolution)
-
-    def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> Total:
-        """Add the counts, then noise."""
-        placed = exact_noise.place(counted(counts, self.groups, trials=True), self.resolution)
-        noise = source.draw("laplace", self.scale, self.resolution, (*placed.shape[:-1], 1))
-        # Python integers where a sum of clamped counts may pass 2^63; converted once noise is added.
-        wide = self.groups * exact_noise.COUNT_LIMIT << self.resolution > exact_noise.LARGEST
-        total = np.add.reduce(
-            np.concatenate([placed, noise], axis=-1), axis=-1, dtype=object if wide else np.int64
-        )
-        return Total(self, in_counts(np.asarray(total).astype(np.float64), self.resolution))
 
 
 release_all = in_one_call(Laplace.plan)
 """Release each of given counts; arguments as in `Laplace.plan`, with the counts first."""
 
-laplace = in_one_call(Laplace.with_scale)
-"""Release each of given counts with noise of a given scale: `Laplace.with_scale`."""
 
-anchor = in_one_call(Anchor.with_scale)
-"""Release the total of given counts with noise of a given scale: `Anchor.with_scale`."""
+def laplace(
+    counts: ArrayLike,
+    scale: Number,
+    *,
+    sensitivity: Number = 1,
+    **options: Any,  # noqa: ANN401  as `release_all`
+) -> Measured:
+    """Release each of given counts with noise of this scale: k c/epsilon for k counts."""
+    size = max(np.shape(counts)[-1:], default=0)
+    epsilon = max(size, 1) * bound(sensitivity) / positive(scale, "scale")
+    return release_all(counts, epsilon, sensitivity=sensitivity, **options)
+
+
+anchor = partial(laplace, total=True)
+"""Release the total of given counts with noise of this scale, k c/epsilon for k counts."""
 
 AUDITED = (
     AuditCase(
         "laplace, each count", "each of k counts with noise of scale k/epsilon", Laplace.plan, "monotone"
     ),
-    AuditCase("anchor", "the total of k counts with noise of scale k/epsilon", Anchor.plan, "monotone"),
+    AuditCase(
+        "anchor",
+        "the total of k counts with noise of scale k/epsilon",
+        partial(Laplace.plan, total=True),
+        "monotone",
+    ),
     AuditCase(
         "release all, 1 group a unit",
         "a histogram: all counts, of which a unit changes one",
@@ -200,4 +139,4 @@ AUDITED = (
         ],
     ),
 )
-"""How they are audited."""
+"""How it is audited."""

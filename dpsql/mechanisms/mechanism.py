@@ -25,16 +25,34 @@ M = TypeVar("M", bound="Mechanism[Any]")
 
 @dataclass(frozen=True, slots=True)
 class Mechanism(ABC, Generic[R]):
-    """A mechanism whose public facts are fixed: its scales, its grid and its privacy loss.
+    """A mechanism with fixed public facts: its scales, its grid and its privacy loss.
 
-    A class is one mechanism. Its class method `plan` checks the public facts (number of groups, budget,
-    sensitivity, direction, ..), computes the scales and returns an instance; it raises `ValueError` if a fact
-    is out of range. `run` raises nothing because of a count or a draw.
+    Each mechanism is a class. Its class method `plan` checks the public facts, computes the scales and
+    returns an instance. It raises `ValueError` if a fact is out of range; `run` never raises because of a
+    count or a draw. Parameters of `plan` that mean the same in all mechanisms:
+
+    groups
+        Number of counts; on a public domain one for each of its groups.
+    epsilon
+        Budget of a run.
+    sensitivity
+        How much one privacy unit can change a count.
+    monotone
+        Whether a unit moves all counts in the same direction, as for counts of units or rows. Differences of
+        counts are not monotone and need twice the noise.
+    noise
+        "exponential" (the most precise), "laplace", or "geometric" (whole counts).
+    resolution
+        b for a grid of 2^-b counts; chosen from the scales if left out.
 
     Attributes
     ----------
     loss
         The largest privacy loss of a run.
+    scale
+        Scale of the noise on each count, in counts; 0 if there is nothing to choose.
+    resolution
+        b: noise and what is released are multiples of 2^-b counts.
     """
 
     ordered: ClassVar[bool] = False
@@ -57,17 +75,11 @@ class Mechanism(ABC, Generic[R]):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Result(Generic[M]):
-    """What a run released: each field but `plan` and `units` is released.
+    """What a run of the mechanism `plan` released: all other fields but `units`.
 
     Of a single run, arrays hold what was selected, and nothing more. Of trials, they have one row a trial,
-    padded with -1 and NaN.
-
-    Attributes
-    ----------
-    plan
-        The mechanism that ran, with its scales: public.
-    units
-        What the run spent, as `Mechanism.realised` takes it; int64 (trials,) if that differs between trials.
+    padded with -1 and NaN. `units` is what the run spent, as `Mechanism.realised` takes it; int64 (trials,)
+    if that differs between trials.
     """
 
     plan: M

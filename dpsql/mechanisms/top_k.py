@@ -39,13 +39,13 @@ _BELOW_ALL = -(1 << 62)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class TopK(Result["NoisyTopK"]):
-    """The groups chosen by noisy top-k, and the gaps between them.
+class TopK(Result["Mechanism[TopK]"]):
+    """The groups chosen, best first, and the gaps between them.
 
     Attributes
     ----------
     index
-        int64, positions of the chosen groups in the counts, best first: min(k, n) of them.
+        int64, positions of the chosen groups in the counts: min(k, n) of them.
     gap
         float64, in counts: `gap[i]` is from the i-th chosen to the next one, floored to the grid (those over
         2^53 steps are rounded to a float). With n <= k groups the last one has no next, and there are n - 1.
@@ -60,15 +60,6 @@ class NoisyTopK(Mechanism[TopK]):
     """Noisy top-k: chooses the k largest groups, and the gap of each to the next one at no extra charge.
 
     With k = 1 this is noisy max; with exponential noise the choice has the law of permute-and-flip.
-
-    Attributes
-    ----------
-    groups, k, noise, lowest
-        As given to `plan`.
-    scale
-        Scale of the noise on each count, in counts; 0 if there is nothing to choose.
-    resolution
-        b: noise and gaps are multiples of 2^-b counts.
 
     Notes
     -----
@@ -117,27 +108,9 @@ class NoisyTopK(Mechanism[TopK]):
         resolution: int | None = None,
         lowest: bool = False,
     ) -> NoisyTopK:
-        """Plan a choice of the k largest groups of a public domain.
+        """Plan a choice of the k largest groups of a public domain; free if there is only one.
 
-        Parameters
-        ----------
-        groups
-            Number of groups in the domain.
-        k
-            How many groups to choose.
-        epsilon
-            Budget of a run; nothing is spent if there is only one group.
-        sensitivity
-            How much one privacy unit can change a count.
-        monotone
-            Whether a unit moves all counts in the same direction, as for counts of units or rows. Differences
-            of counts are not monotone and need twice the noise.
-        noise
-            "exponential" (the most precise), "laplace", or "geometric" (gaps are whole numbers).
-        resolution
-            b for a grid of 2^-b counts; chosen from the scale if left out.
-        lowest
-            Choose the k smallest instead; each gap is then the distance below the next one.
+        With `lowest`, the k smallest are chosen, and each gap is the distance below the next one.
         """
         k, budget, moved, noise = whole(k, "k"), positive(epsilon, "epsilon"), bound(sensitivity), kind(noise)
         paid = min(k, groups - 1)

@@ -150,6 +150,11 @@ class TopStable(Mechanism[StableSet]):
         return cls(k, many, moved, tests, choice, loss=loss)
 
     @property
+    def scale(self) -> Fraction:
+        """Scale of the noise of each test, in counts."""
+        return self.tests.scale
+
+    @property
     def lead(self) -> Fraction:
         """What is added to a margin, in counts, for an unbiased estimate of the lead."""
         return self.tests.threshold + self.sensitivity

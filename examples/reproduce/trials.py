@@ -93,7 +93,7 @@ def measured(exact: NDArray[np.int64], scale: Fraction, entropy: Entropy) -> tup
 def totals(exact: NDArray[np.int64], scale: Fraction, entropy: Entropy) -> tuple[NDArray[np.float64], int]:
     """Measure the total of each trial, as an ANCHOR does."""
     found = mechanisms.anchor(exact, scale, entropy=entropy)
-    return found.total, found.plan.resolution
+    return found.value[:, 0], found.plan.resolution
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ def squared_error(counts: np.ndarray, k: int, strategy: str, runs: int) -> float
         scale = k / plan.measuring_epsilon
         if strategy == "ANCHOR":
             measured = mechanisms.anchor(exact, scale)
-            given = {"anchor_total": measured.total}
+            given = {"anchor_total": measured.value[0]}
         else:
             measured = mechanisms.laplace(exact, scale)
             given = {"each": measured.value}

@@ -126,7 +126,7 @@ def test_measured_counts() -> None:
     """|noise| over its scale is exponential: 64 cells of equal mass; so is the anchor's."""
     draws = laplace(np.full(TRIALS, 100), 20, entropy=SeededEntropy(6)).value - 100
     entropy = SeededEntropy(7)
-    totals = np.array([float(anchor([40, 60], 20, entropy=entropy).total) - 100 for _ in range(20_000)])
+    totals = np.array([anchor([40, 60], 20, entropy=entropy).value[0] - 100 for _ in range(20_000)])
     for sample in (draws, totals):
         for factor in (0.7, 1.0, 1.3):
             cell = np.floor(64 * np.exp(-np.abs(sample) / (20 * factor))).clip(0, 63).astype(int)

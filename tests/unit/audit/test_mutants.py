@@ -161,8 +161,8 @@ MUTANTS = {
     "laplace: charge halved": (
         laplace,
         "measure",
-        "PrivacyLoss.of(moved / width, times=m)",
-        "PrivacyLoss.of(moved / width / 2, times=m)",
+        "PrivacyLoss.of(moved / scale, times=m)",
+        "PrivacyLoss.of(moved / scale / 2, times=m)",
         [Pair("one above", (1,), (2,))],
         {},
     ),

@@ -189,15 +189,15 @@ class TestMeasure:
 
     def test_anchor(self) -> None:
         found = anchor([100, 200, 301], "0.5")
-        assert abs(found.total - 601) < 40
+        assert abs(found.value[0] - 601) < 40
         assert (found.plan.scale, found.charge, found.plan.groups) == (Fraction(1, 2), Charge(Fraction(6)), 3)
-        steps = found.total * 2**found.plan.resolution
+        steps = found.value[0] * 2**found.plan.resolution
         assert steps == np.floor(steps)
-        assert anchor([[1, 2], [3, 4], [5, 6]], 1).total.shape == (3,)
+        assert anchor([[1, 2], [3, 4], [5, 6]], 1).value.shape == (3, 1)
 
     def test_anchor_does_not_overflow(self) -> None:
         counts = np.full(1 << 22, 2**63 - 1)
-        assert abs(anchor(counts, "1e-3").total - (1 << 62)) < 1
+        assert abs(anchor(counts, "1e-3").value[0] - (1 << 62)) < 1
 
     def test_refused(self) -> None:
         for arguments, says in (

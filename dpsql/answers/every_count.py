@@ -1,0 +1,78 @@
+"""Release the counts of a whole table, or of every group of a public domain: noise without selection."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpsql import mechanisms
+from dpsql.answers import measuring
+from dpsql.answers.method import NoisyResult, Quote
+from dpsql.estimates import Combined
+from dpsql.language import AllGroups, Scalar
+from dpsql.privacy import Charge, PrivacyLoss
+
+if TYPE_CHECKING:
+    from dpsql.analysis import Plan
+    from dpsql.engines import Counts
+
+__all__ = ["EveryCount"]
+
+
+@dataclass(frozen=True, slots=True)
+class EveryCount:
+    """Adds Laplace noise to every distinct count of every group; `noise` maps a count's place to it."""
+
+    plan: Plan
+    selection: AllGroups | Scalar
+    noise: dict[int, mechanisms.Laplace]
+    quote: Quote
+
+    @classmethod
+    def of(cls, plan: Plan, selection: AllGroups | Scalar) -> EveryCount:
+        """Divide the statement's epsilon among its counts; each unit is in a bounded number of groups."""
+        parts = measuring.divide(plan, measuring.wanted(plan, 0), plan.epsilon)
+        grouped = isinstance(selection, AllGroups)
+        if not parts:
+            source = plan.query.source
+            raise source.refuse("every group of the domain would be shown: select a count", plan.query.tree)
+        m = 1 if plan.owner.row else plan.options.max_groups_contributed or 1
+        noise = {
+            place: mechanisms.Laplace.plan(
+                plan.groups, epsilon, groups_per_unit=m, sensitivity=plan.counts[place].bound
+            )
+            for place, epsilon in parts.items()
+        }
+        widest = max(each.scale for each in noise.values())
+        note = f"of each unit at most {m} group{'s' * (m > 1)} counted, chosen by a hash"
+        quote = Quote(
+            Charge(plan.epsilon),
+            "Laplace on every group" if grouped else "Laplace",
+            float(widest),
+            "all for measuring" if len(parts) == 1 else f"divided among {len(parts)} counts",
+            measuring.stddev(widest),
+            measuring.half_width(plan, widest),
+            None,
+            (note,) if grouped else (),
+        )
+        return cls(plan, selection, noise, quote)
+
+    def run(self, counts: Counts) -> NoisyResult:
+        """Add noise to every count; groups are released in the public order of the counts.
+
+        Each count has independent noise, so positions decide only which groups the LIMIT keeps, and in what
+        order they are released.
+        """
+        if isinstance(self.selection, AllGroups):
+            rows = counts.rows_in_order()[: self.selection.limit]
+        else:
+            rows = np.zeros(1, dtype=np.int64)
+        loss = PrivacyLoss()
+        estimates: list[Combined | None] = [None] * len(self.plan.counts)
+        for place, noise in self.noise.items():
+            measured = noise.run(counts.n[place])
+            loss += measured.loss
+            estimates[place] = measuring.taken(measuring.plain(self.plan, measured), rows)
+        return NoisyResult(rows, loss, tuple(estimates))

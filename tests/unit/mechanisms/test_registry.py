@@ -1,0 +1,47 @@
+"""Every mechanism is in the registry, and what the registry lists can be audited."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from dpsql import mechanisms
+from dpsql.audit import CATALOGUE
+from dpsql.mechanisms.mechanism import Mechanism, Result
+from dpsql.mechanisms.registry import AUDITED
+from dpsql.noise import SeededEntropy
+from dpsql.order import in_public_order
+from dpsql.privacy import PrivacyLoss
+
+
+def planned(case, epsilon=Fraction(7, 10)):
+    arguments = {name: values[-1] for name, values in case.arguments(epsilon).items()}
+    return case.plan(5, epsilon=epsilon, **arguments)
+
+
+def test_every_mechanism_is_registered() -> None:
+    every = {one for one in vars(mechanisms).values() if isinstance(one, type) and issubclass(one, Mechanism)}
+    assert every == {type(planned(case)) for case in AUDITED}
+    assert len({case.name for case in AUDITED}) == len(AUDITED)
+
+
+def test_the_catalogue_has_what_is_registered() -> None:
+    shipped = {subject.name: subject for subject in CATALOGUE if subject.kind == "dpsql"}
+    for case in AUDITED:
+        assert shipped[case.name].adjacency == case.adjacency
+        assert shipped[case.name].delta == case.delta
+
+
+@pytest.mark.parametrize("case", AUDITED, ids=lambda case: case.name)
+def test_scales_and_loss_are_public(case) -> None:
+    """They follow from the plan alone, so a run on any counts reports the same plan, and no larger loss."""
+    plan = planned(case)
+    assert plan == planned(case)
+    assert isinstance(plan.loss, PrivacyLoss)
+    assert plan.loss.charge.epsilon <= Fraction(7, 10)
+    for counts in (np.zeros(5, dtype=np.int64), np.array([9, 7, 2**62, -5, 1])):
+        given = in_public_order(counts) if plan.ordered else counts
+        done = plan.run(given, mechanisms.NoiseSource(SeededEntropy(1)))
+        assert isinstance(done, Result)
+        assert done.plan is plan
+        assert done.charge.fits(plan.loss.charge)
