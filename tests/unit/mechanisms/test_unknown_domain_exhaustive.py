@@ -118,11 +118,12 @@ def limited_worst(bases, n, k, c, over, *, threshold=0, bits=0, forget_the_cutof
     def law(counts, flip, second):
         return limited_law(*engine(counts, flip), plan, second * (c << bits))
 
+    # e^charge = r^-(charge x scale in steps), by the units that a run spends.
+    spent = [plan.realised(units).charge.epsilon * plan.scale * 2**bits for units in range(k + 1)]
+
     def factor(row):
-        # e^charge = r^-(charge x scale in steps)
         ended = sum(name >= 0 for name in row[:k]) < k
-        epsilon = plan.realised(row[-1] - (forget_the_cutoff and ended)).charge.epsilon
-        return R ** -float(epsilon * plan.scale * 2**bits)
+        return R ** -float(spent[row[-1] - (forget_the_cutoff and ended)])
 
     return worst(neighbours(bases, c), law, factor), n / 2 * R ** max(over, 0)
 
