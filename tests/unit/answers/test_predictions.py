@@ -19,7 +19,7 @@ import pytest
 
 from dpsql import mechanisms
 from dpsql.estimates import threshold_gap_offsets
-from dpsql.mechanisms.sparse_vector import sparse_vector_runs
+from dpsql.mechanisms import NoiseSource
 from dpsql.noise import SeededEntropy
 from dpsql.order import in_public_order
 from dpsql.policy import load
@@ -153,25 +153,18 @@ def test_the_predicted_stddev_of_coarse_noise_is_that_of_simulated_errors(
 
 def simulated(prepared, distance: float, trials: int, entropy):
     """Run a sparse vector statement's selection with all groups at one distance from the threshold."""
-    method, run = prepared.method, prepared.method._run_plan()
-    level = int(method._threshold)
-    runs = sparse_vector_runs(
-        in_public_order(np.full((trials, GROUPS), level + round(distance))),
-        level,
-        run.hits,
-        method.selection_epsilon,
-        limit=run.limit,
-        branches=method.branches,
-        noise=method.noise,
-        entropy=entropy,
-    )
-    hit = runs.branch >= 0
+    made, level = prepared.method.mechanism, int(prepared.method.selection.threshold)
+    counts = in_public_order(np.full((trials, GROUPS), level + round(distance)))
+    runs = made.run(counts, NoiseSource(entropy))
+    hit = runs.index >= 0
     error, branch = runs.gap[hit] - round(distance), runs.branch[hit]
     covered = np.zeros(len(error), dtype=bool)
-    for j, scale in enumerate(run.scales[::-1]):
-        low, high = threshold_gap_offsets(method.noise, scale, run.threshold_scale, 0.95, resolution=run.bits)
+    for j, scale in enumerate(made.scales):
+        low, high = threshold_gap_offsets(
+            made.noise, scale, made.threshold_scale, 0.95, resolution=made.resolution
+        )
         covered |= (branch == j) & (error <= low + 1e-9) & (error >= -high - 1e-9)
-    charge = float(np.mean([float(spent) for spent in runs.epsilon]))
+    charge = float(np.mean([float(made.realised(units).charge.epsilon) for units in runs.units.tolist()]))
     return hit.sum(axis=1).mean(), error, covered, charge
 
 
@@ -185,7 +178,7 @@ def test_what_is_said_of_a_sparse_vector_is_what_happens(session, options, noise
     clause = f"{BY} HAVING n >= 500{limit}" if limit else f"{BY} ABOVE THRESHOLD 500"
     text = statement(clause, "1", f"{options}, noise = {noise}")
     facts, prepared = explained(session, text), session.prepare(text)
-    base = float(prepared.method._run_plan().scales[-1])
+    base = float(prepared.method.mechanism.scales[0])
     entropy = SeededEntropy(9)
     _, error, _, charge = simulated(prepared, 20_000, 1000, entropy)
     assert charge == pytest.approx(facts["expected_charge_far_above"], rel=0.02)
