@@ -45,15 +45,15 @@ class EveryCount:
             )
             for place, epsilon in parts.items()
         }
-        widest = max(each.scale for each in noise.values())
+        widest = max(noise.values(), key=lambda each: each.scale)
         note = f"of each unit at most {m} group{'s' * (m > 1)} counted, chosen by a hash"
         quote = Quote(
             Charge(plan.epsilon),
             "Laplace on every group" if grouped else "Laplace",
-            float(widest),
+            float(widest.scale),
             "all for measuring" if len(parts) == 1 else f"divided among {len(parts)} counts",
-            measuring.stddev(widest),
-            measuring.half_width(plan, widest),
+            widest.stddev,
+            widest.half_width(measuring.confidence_of(plan)),
             None,
             (note,) if grouped else (),
         )

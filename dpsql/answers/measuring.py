@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -10,9 +9,7 @@ from dpsql import mechanisms
 from dpsql.estimates import (
     Combined,
     choose_strategy,
-    count_offset,
     from_measurements,
-    laplace_variance,
     split_measuring,
 )
 from dpsql.privacy import PrivacyLoss
@@ -34,13 +31,11 @@ __all__ = [
     "confidence_of",
     "divide",
     "each_or_anchor",
-    "half_width",
     "measure",
     "measurement",
     "plain",
     "predicted",
     "share_of",
-    "stddev",
     "taken",
     "wanted",
 ]
@@ -148,17 +143,6 @@ def each_or_anchor(
     )
 
 
-def stddev(scale: Fraction) -> float:
-    """Predict the standard deviation of a count with Laplace noise of this scale, on its grid."""
-    return math.sqrt(laplace_variance(scale, mechanisms.usual_grid("laplace", scale)))
-
-
-def half_width(plan: Plan, scale: Fraction) -> float:
-    """Predict half the width of the interval of a count with Laplace noise of this scale."""
-    grid = mechanisms.usual_grid("laplace", scale)
-    return count_offset(scale, confidence_of(plan), resolution=grid)
-
-
 def predicted(
     plan: Plan, phases: MeasuringPlan, parts: dict[int, Fraction], ordering: int
 ) -> tuple[float | None, float | None]:
@@ -169,8 +153,8 @@ def predicted(
     if plan.counts[place] == plan.counts[ordering] and plan.domain_size != 1:
         return phases.predicted_stddev, phases.half_width(confidence_of(plan))
     # Gaps are those of the ordering count; of another count each group is measured separately.
-    scale = phases.k * Fraction(plan.counts[place].bound) / epsilon
-    return stddev(scale), half_width(plan, scale)
+    noise = mechanisms.Laplace.plan(phases.k, epsilon, sensitivity=plan.counts[place].bound)
+    return noise.stddev, noise.half_width(confidence_of(plan))
 
 
 def plain(plan: Plan, each: mechanisms.Measured | None) -> Combined:

@@ -11,7 +11,7 @@ from dpsql import mechanisms
 from dpsql.answers import measuring
 from dpsql.answers.method import NoisyResult, Quote
 from dpsql.answers.top_k import NOISE
-from dpsql.estimates import Combined, SparseVectorLaw, from_threshold, sparse_vector_error
+from dpsql.estimates import Combined, SparseVectorLaw, from_threshold
 from dpsql.language import AboveThreshold, TopK
 from dpsql.privacy import Charge
 
@@ -156,13 +156,6 @@ def _quote(
     words = "hybrid sparse vector with gap"
     if mechanism.ordered:
         words = "sparse vector with gap" if branches == 1 else "adaptive sparse vector with gap"
-    apart = sparse_vector_error(
-        mechanism.threshold_scale,
-        max(mechanism.scales),
-        mechanism.groups,
-        branches=branches,
-        confidence=confidence,
-    )
     measured = plan.epsilon - selecting if measures else Fraction(0)
     threshold = selecting * mechanism.share
     split = f"{float(threshold):.4g} for the threshold, {float(selecting - threshold):.4g} for the groups"
@@ -179,7 +172,7 @@ def _quote(
         split,
         max(spreads) if shown else None,
         None,
-        apart,
+        mechanism.distinguishable_gap(confidence),
         _notes(law, base, confidence, shown=shown),
         outlook,
     )

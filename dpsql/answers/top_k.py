@@ -17,7 +17,6 @@ from dpsql.estimates import (
     Combined,
     MeasuringPlan,
     choose_measuring,
-    distinguishable_gap,
     exponential_mechanism_p_value,
     from_top_k,
     p_value,
@@ -217,7 +216,7 @@ def _quote(
     parts: dict[int, Fraction],
 ) -> Quote:
     split = "all for selecting"
-    predicted = half = apart = None
+    predicted = half = None
     if parts:
         how = {"ANCHOR": "one noisy total (ANCHOR)", "EACH": "one noisy count a group (EACH)"}
         split = (
@@ -227,11 +226,6 @@ def _quote(
         predicted, half = measuring.predicted(plan, phases, parts, selection.count)
     if not mechanism.scale:
         split = "all for measuring"
-    elif isinstance(mechanism, WithGaps):
-        confidence = measuring.confidence_of(plan)
-        apart = distinguishable_gap(
-            mechanism.noise, mechanism.scale, confidence, resolution=mechanism.resolution
-        )
     match mechanism:
         case mechanisms.Exponential():
             words = "exponential mechanism with gap"
@@ -245,4 +239,5 @@ def _quote(
         case mechanisms.TopStable():
             words = "Top Stable"
     charge, notes = Charge(plan.epsilon, mechanism.loss.charge.delta), () if plan.domain_size else (NOTE,)
+    apart = mechanism.distinguishable_gap(measuring.confidence_of(plan))
     return Quote(charge, words, float(mechanism.scale), split, predicted, half, apart, notes)

@@ -18,7 +18,7 @@ dpsql, and subjects known to be private or not.
 ``statistics``         Fisher's exact test on thinned counts
 ``verdict``            the result of an audit, in words
 ``subject``            one mechanism of the catalogue with its claim
-``subjects``           the mechanisms of dpsql
+``shipped``            the registered mechanisms of dpsql as subjects
 ``mistakes``           mechanisms with a known verdict, most of them incorrect
 ``curves``, ``report``, ``report_html``  p-value curves in characters; JSON; HTML
 =====================  =================================================================

@@ -1,11 +1,15 @@
-"""The mechanisms: each maps integer counts and exact noise to a selection or measurement with its charge.
+"""The mechanisms: each maps integer counts and exact noise to a selection or measurement, at a privacy loss.
+
+A mechanism is a class: `plan` makes an instance of public facts (number of groups, budget, sensitivity, ..),
+which knows its scales, its privacy loss and its error; `run` takes counts. The functions named below plan for
+the number of counts they are given and run at once; the result's `plan` is the mechanism that ran.
 
 Selection: `noisy_top_k`, `noisy_max`, `sparse_vector`, `adaptive_sparse_vector`, `hybrid_top_k`,
 `hybrid_sparse_vector`, `exponential`; on an unknown domain `limited_domain`, `top_stable`. Queries whose
 answer no single unit could change: `first_stable`, `stable_answers`. Measuring what was selected:
 `laplace` (each count), `anchor` (their total); `release_all` measures every group. Interactive queries that
 are charged only if a public guess is off: `GuessAndCheck`, `MedianOracle`.
-Every mechanism can be used on its own and does not depend on SQL. The proof stands in the docstring.
+Every mechanism can be used on its own and does not depend on SQL. The proof stands in the class's docstring.
 
 Positions: where a proof rests on the order of the counts, the mechanism takes `OrderedCounts`, which
 `in_public_order` makes of an array. Everywhere else a permutation of the counts permutes the law of the

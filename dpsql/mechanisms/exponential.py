@@ -111,26 +111,9 @@ def gap_steps(
 ) -> NDArray[np.int64]:
     """Draw exact gaps of the chosen group, floored to the grid; P(gap >= j) is as in `Exponential`.
 
-    Parameters
-    ----------
-    weights
-        Weights of the counts, with the chosen count lowered by `anchor` grid steps.
-    group
-        The group chosen.
-    anchor
-        Any number of steps from 0 up. The law does not depend on it; drawing is fastest near the location
-        theta.
-    size
-        How many gaps.
-    rate
-        Log-odds of a grid step.
-    entropy
-        Source of random bits.
-
-    Returns
-    -------
-    numpy.ndarray
-        int64, in grid steps; saturates at 2^61.
+    `weights` are those of the counts with the chosen one lowered by `anchor` grid steps, any number from 0
+    up: the law does not depend on it; drawing is fastest near the location theta. `rate` is the log-odds of a
+    grid step. Gaps are in grid steps, and saturate at 2^61.
 
     Notes
     -----

@@ -135,8 +135,6 @@ class GuessAndCheckPlan(Mechanism[Misses]):
         answer_share
             Part of a miss's budget for its noisy count; the rest pays for the check. With the default, 1/3,
             check and count have noise of the same scale.
-        sensitivity, resolution
-            As in `NoisyTopK.plan`.
         noise
             Of threshold and checks: "exponential", "laplace" or "geometric". The count on a miss has
             Laplace noise.

@@ -59,16 +59,9 @@ class HybridSparseVector(SparseVectorPlan):
         resolution: int | None = None,
         below: bool = False,
     ) -> Self:
-        """Plan a choice of at most k largest groups above a threshold.
+        """Plan a choice of at most k largest groups above a threshold; epsilon pays for k of them.
 
-        Parameters
-        ----------
-        k
-            Most groups.
-        epsilon
-            Budget for k groups.
-        groups, threshold, share, sensitivity, monotone, noise, resolution, below
-            As in `AdaptiveSparseVector.plan`.
+        Further arguments are as in `AdaptiveSparseVector.plan`.
         """
         return cls._planned(
             groups,

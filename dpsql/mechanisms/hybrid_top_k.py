@@ -14,8 +14,8 @@ from dpsql import noise as exact_noise
 from dpsql.mechanisms.arguments import Noise, bound, counted, kind, positive, whole
 from dpsql.mechanisms.audited import AuditCase, levels
 from dpsql.mechanisms.grid import SYSTEM, NoiseSource, grid_of, in_counts, placed
-from dpsql.mechanisms.mechanism import Mechanism, Result, in_one_call
-from dpsql.mechanisms.top_k import noisy_order
+from dpsql.mechanisms.mechanism import Result, in_one_call
+from dpsql.mechanisms.top_k import NoisyOrder
 from dpsql.privacy import PrivacyLoss, exact
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Hybrid(Result["HybridTopK"]):
 
 
 @dataclass(frozen=True, slots=True)
-class HybridTopK(Mechanism[Hybrid]):
+class HybridTopK(NoisyOrder[Hybrid]):
     """Noisy top-k in which a threshold takes part: only the groups before it are released and charged.
 
     The threshold is one more item, with noise of the same law.
@@ -74,12 +74,7 @@ class HybridTopK(Mechanism[Hybrid]):
     *Order:* as in `NoisyTopK`, the law does not depend on positions.
     """
 
-    groups: int
-    k: int
-    noise: Noise
     level: int
-    scale: Fraction
-    resolution: int
     below: bool
 
     @classmethod
@@ -103,13 +98,13 @@ class HybridTopK(Mechanism[Hybrid]):
         k, budget, moved, noise = whole(k, "k"), positive(epsilon, "epsilon"), bound(sensitivity), kind(noise)
         level, paid = exact(threshold), min(k, groups)
         if paid == 0:
-            return cls(groups, 0, noise, 0, Fraction(0), 0, below, loss=PrivacyLoss())
+            return cls(groups, 0, noise, Fraction(0), 0, 0, below, loss=PrivacyLoss())
         scale = paid * moved * (1 if monotone else 2) / budget
         bits = grid_of(noise, resolution, scale)
         # Twice the limit of counts is beyond every count.
         beyond = Fraction(2 * exact_noise.COUNT_LIMIT)
         steps = math.ceil(max(-beyond, min(-level if below else level, beyond)) * (1 << bits))
-        return cls(groups, paid, noise, steps, scale, bits, below, loss=PrivacyLoss.of(budget))
+        return cls(groups, paid, noise, scale, bits, steps, below, loss=PrivacyLoss.of(budget))
 
     def realised(self, units: int) -> PrivacyLoss:
         """Return the loss of a run that placed so many items."""
@@ -124,8 +119,10 @@ class HybridTopK(Mechanism[Hybrid]):
         if not self.k:
             index, gap = np.zeros((*shape, 0), dtype=np.int64), np.zeros((*shape, 0))
             return Hybrid(self, index, gap, np.ones(shape, dtype=np.bool_), np.full(shape, np.nan))
-        values = np.insert(placed(array, self.resolution, negated=self.below), 0, self.level, axis=-1)
-        items, steps = noisy_order(values, self.k, self.noise, self.scale, self.resolution, source)
+        values = np.empty((*shape, self.groups + 1), dtype=np.int64)
+        values[..., 0] = self.level
+        values[..., 1:] = placed(array, self.resolution, negated=self.below)
+        items, steps = self.order(values, source)
         gaps = in_counts(steps, self.resolution)
         before = np.cumsum(items == 0, axis=-1) == 0
         released = before.sum(axis=-1)

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -16,15 +16,14 @@ from dpsql.mechanisms.audit_inputs import LARGE, SMALL, stairs
 from dpsql.mechanisms.audited import AuditCase
 from dpsql.mechanisms.grid import SYSTEM, NoiseSource, grid_of, in_counts
 from dpsql.mechanisms.largest_groups import largest_groups
-from dpsql.mechanisms.mechanism import Mechanism, Result, in_one_call, of_any_size
+from dpsql.mechanisms.mechanism import Result, in_one_call, of_any_size
 from dpsql.mechanisms.tails import exponential_cutoff
-from dpsql.mechanisms.top_k import select
+from dpsql.mechanisms.top_k import NoisyOrder
 from dpsql.privacy import PrivacyLoss, exact
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from dpsql.mechanisms.arguments import Noise
     from dpsql.privacy import Number
 
 __all__ = ["AUDITED", "LimitedDomain", "LimitedTopK", "limited_domain"]
@@ -53,7 +52,7 @@ class LimitedTopK(Result["LimitedDomain"]):
 
 
 @dataclass(frozen=True, slots=True)
-class LimitedDomain(Mechanism[LimitedTopK]):
+class LimitedDomain(NoisyOrder[LimitedTopK]):
     """Noisy top-k among the largest groups of an unknown domain, in which a cutoff is one more item.
 
     The cutoff is far above the largest group left out. Only the groups before it are released. So a group of
@@ -61,14 +60,8 @@ class LimitedDomain(Mechanism[LimitedTopK]):
 
     Attributes
     ----------
-    k
-        Most groups.
-    candidates
+    groups
         How many groups take part. One more count is read, that of the largest group left out.
-    scale
-        Scale of the noise on each count and on the cutoff, in counts.
-    resolution
-        b, for a grid of 2^-b counts.
     clearance
         Difference between the cutoff and the largest group left out, in grid steps.
     threshold
@@ -92,12 +85,6 @@ class LimitedDomain(Mechanism[LimitedTopK]):
     placed and ends the release.
     """
 
-    noise: ClassVar[Noise] = "exponential"
-
-    k: int
-    candidates: int
-    scale: Fraction
-    resolution: int
     clearance: int
     threshold: int
 
@@ -126,8 +113,6 @@ class LimitedDomain(Mechanism[LimitedTopK]):
             as the counts decrease, and increase the clearance only logarithmically.
         threshold
             Release only groups above this as well; any number, rounded up to the grid.
-        sensitivity, resolution
-            As in `NoisyTopK.plan`.
         """
         k, epsilon, moved = whole(k, "k"), positive(epsilon, "epsilon"), bound(sensitivity)
         delta = between(delta, "delta")
@@ -143,7 +128,7 @@ class LimitedDomain(Mechanism[LimitedTopK]):
         beyond = Fraction(2 * exact_noise.COUNT_LIMIT)
         level = Fraction(0) if threshold is None else max(Fraction(0), min(exact(threshold), beyond))
         steps = math.ceil(level * (1 << bits))
-        return cls(k, many, scale, bits, clearance, steps, loss=PrivacyLoss.of(epsilon, delta))
+        return cls(many, k, "exponential", scale, bits, clearance, steps, loss=PrivacyLoss.of(epsilon, delta))
 
     def realised(self, units: int) -> PrivacyLoss:
         """Return the loss of a run that placed so many items, the cutoff or an empty place included."""
@@ -156,21 +141,19 @@ class LimitedDomain(Mechanism[LimitedTopK]):
         They must be monotone: one unit moves all counts the same way, each by at most the sensitivity, in any
         number of groups.
         """
-        position, kept = largest_groups(counts, self.candidates)
-        values = exact_noise.place(np.atleast_2d(kept), self.resolution)
-        values[:, -1] = np.maximum(values[:, -1] + self.clearance, self.threshold)
-        values += source.draw("exponential", self.scale, self.resolution, values.shape)
-        items, steps = select(values, source.ranks(values.shape[1], trials=len(values)), self.k)
+        position, kept = largest_groups(counts, self.groups)
+        values = exact_noise.place(kept, self.resolution)
+        values[..., -1] = np.maximum(values[..., -1] + self.clearance, self.threshold)
+        items, steps = self.order(values, source)
         # Neither the cutoff, the last item, nor an empty place has a position.
-        names = np.hstack([np.atleast_2d(position), np.full((len(values), 1), -1)])
-        index = np.take_along_axis(names, items, axis=1)
-        before = np.logical_and.accumulate(index >= 0, axis=1)
-        number = before.sum(axis=1)
-        reached = ((items == self.candidates) & (np.arange(self.k) == number[:, None])).any(axis=1)
+        names = np.concatenate([position, np.full((*position.shape[:-1], 1), -1)], axis=-1)
+        index = np.take_along_axis(names, items, axis=-1)
+        before = np.logical_and.accumulate(index >= 0, axis=-1)
+        number = before.sum(axis=-1)
+        reached = ((items == self.groups) & (np.arange(self.k) == number[..., None])).any(axis=-1)
         gap, units = in_counts(steps, self.resolution), np.minimum(number + 1, self.k)
         if position.ndim == 1:
-            n = int(number[0])
-            return LimitedTopK(self, index[0, :n], gap[0, :n], reached[0], units=int(units[0]))
+            return LimitedTopK(self, index[:number], gap[:number], reached, units=int(units))
         parts = (np.where(before, index, -1), np.where(before, gap, np.nan))
         return LimitedTopK(self, *parts, reached, units=units)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpsql import noise as exact_noise
+from dpsql.estimates import count_offset, laplace_variance
 from dpsql.mechanisms.arguments import bound, counted, positive, whole
 from dpsql.mechanisms.audited import AuditCase
 from dpsql.mechanisms.grid import SYSTEM, NoiseSource, grid_of, in_counts
@@ -76,6 +78,15 @@ class Laplace(Mechanism[Measured]):
         scale = max(m, 1) * moved / budget
         loss = PrivacyLoss.of(budget) if total else PrivacyLoss.of(moved / scale, times=m)
         return cls(groups, scale, grid_of("laplace", resolution, scale), total, loss=loss)
+
+    @property
+    def stddev(self) -> float:
+        """Predict the standard deviation of each value."""
+        return math.sqrt(laplace_variance(self.scale, self.resolution))
+
+    def half_width(self, confidence: Fraction) -> float:
+        """Predict half the width of the interval of each value."""
+        return count_offset(self.scale, confidence, resolution=self.resolution)
 
     def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> Measured:
         """Add noise to each count, clamped to 2^40, or to their sum."""

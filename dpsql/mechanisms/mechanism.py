@@ -14,9 +14,11 @@ from dpsql.order import OrderedCounts
 from dpsql.privacy import Charge, PrivacyLoss
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from numpy.typing import NDArray
 
-__all__ = ["Mechanism", "Result", "in_one_call", "of_any_size"]
+__all__ = ["Mechanism", "R", "Result", "in_one_call", "of_any_size"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -66,6 +68,11 @@ class Mechanism(ABC, Generic[R]):
 
         A pure function of the counts and of what `source` returns.
         """
+
+    def distinguishable_gap(self, confidence: Fraction) -> float | None:
+        """Predict how far apart two counts must be to come in the right order; None: nothing is ordered."""
+        del confidence
+        return None
 
     def realised(self, units: int) -> PrivacyLoss:
         """Return the loss of a run that spent so many units; the same for all unless a mechanism says so."""

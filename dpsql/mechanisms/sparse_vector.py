@@ -95,8 +95,6 @@ class AdaptiveSparseVector(SparseVectorPlan):
         margin
             Margin required in the cheaper branches, in standard deviations of their noise; by default
             max(2, ln(n/k)), which keeps false hits rare in long scans.
-        groups, sensitivity, monotone, noise, resolution
-            As in `NoisyTopK.plan`.
         below
             Find groups at or below the threshold instead; gaps are then distances below it.
         """

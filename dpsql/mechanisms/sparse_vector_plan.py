@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 import numpy as np
 
 from dpsql import noise as exact_noise
+from dpsql.estimates import sparse_vector_error
 from dpsql.mechanisms.arguments import Noise, between, bound, kind, positive, whole
 from dpsql.mechanisms.grid import grid_of, in_counts, placed
 from dpsql.mechanisms.mechanism import Mechanism, Result
@@ -169,6 +170,13 @@ class SparseVectorPlan(Mechanism[SparseVector]):
         epsilon = self.loss.charge.epsilon
         unit = (1 - self.share) * epsilon / (self.hits << (len(self.scales) - 1))
         return PrivacyLoss.of(self.share * epsilon) + PrivacyLoss.of(unit, times=units)
+
+    def distinguishable_gap(self, confidence: Fraction) -> float | None:
+        """Predict how far from the threshold all groups must be to be answered correctly."""
+        widest, branches = max(self.scales), len(self.scales)
+        return sparse_vector_error(
+            self.threshold_scale, widest, self.groups, branches=branches, confidence=confidence
+        )
 
     def threshold_noise(self, trials: int, source: NoiseSource) -> NDArray[np.int64]:
         """Draw the threshold's noise in grid steps, of shape (trials, 1)."""

@@ -196,8 +196,6 @@ class FirstStable(Mechanism[StableQuery]):
             "one-sided", or "laplace" as in the paper.
         sensitivity
             How much one unit can change a distance: 1 for the distance in units.
-        resolution
-            As in `NoisyTopK.plan`.
         """
         tests = StabilityTests.plan(
             queries,
@@ -295,7 +293,7 @@ class StableAnswers(Mechanism[StableQueries]):
             Budget for k failures. Delta is spent in full.
         share
             Part of epsilon for the threshold's noise; `best_share` for general counts by default.
-        queries, sensitivity, resolution
+        queries, sensitivity
             As in `FirstStable.plan`.
         """
         failures = min(whole(k, "k"), max(queries, 1))

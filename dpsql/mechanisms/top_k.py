@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
+from dpsql.estimates import distinguishable_gap
 from dpsql.mechanisms.arguments import Noise, bound, counted, kind, positive, whole
 from dpsql.mechanisms.audited import AuditCase, any_k, direction
 from dpsql.mechanisms.grid import SYSTEM, NoiseSource, grid_of, in_counts, placed
-from dpsql.mechanisms.mechanism import Mechanism, Result, in_one_call
+from dpsql.mechanisms.mechanism import Mechanism, R, Result, in_one_call
 from dpsql.privacy import PrivacyLoss
 
 if TYPE_CHECKING:
@@ -24,12 +25,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AUDITED",
+    "NoisyOrder",
     "NoisyTopK",
     "TopK",
     "contenders",
     "leaders",
     "noisy_max",
-    "noisy_order",
     "noisy_top_k",
     "select",
 ]
@@ -56,7 +57,37 @@ class TopK(Result["Mechanism[TopK]"]):
 
 
 @dataclass(frozen=True, slots=True)
-class NoisyTopK(Mechanism[TopK]):
+class NoisyOrder(Mechanism[R]):
+    """A mechanism that orders counts with noise of one law and releases at most k of them, with gaps."""
+
+    groups: int
+    k: int
+    noise: Noise
+    scale: Fraction
+    resolution: int
+
+    def order(
+        self, values: NDArray[np.int64], source: NoiseSource
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the k largest of values + noise, best first, and their gaps; all in grid steps."""
+        law = (self.noise, self.scale, self.resolution)
+        if values.ndim == 2:
+            noisy = source.draw(*law, values.shape)
+            noisy += values
+            return select(noisy, source.ranks(values.shape[1], trials=len(values)), self.k)
+        near, noisy = leaders(values, self.k, partial(source.draw, *law), partial(source.draw_reaching, *law))
+        chosen, gaps = select(noisy, source.ranks(len(near)), self.k)
+        return near[chosen], gaps
+
+    def distinguishable_gap(self, confidence: Fraction) -> float | None:
+        """Predict how far apart two counts must be to come in the right order."""
+        if not self.scale:
+            return None
+        return distinguishable_gap(self.noise, self.scale, confidence, resolution=self.resolution)
+
+
+@dataclass(frozen=True, slots=True)
+class NoisyTopK(NoisyOrder[TopK]):
     """Noisy top-k: chooses the k largest groups, and the gap of each to the next one at no extra charge.
 
     With k = 1 this is noisy max; with exponential noise the choice has the law of permute-and-flip.
@@ -88,11 +119,6 @@ class NoisyTopK(Mechanism[TopK]):
     Lowest-k negates the counts, then adds noise: subtracting one-sided noise is not private.
     """
 
-    groups: int
-    k: int
-    noise: Noise
-    scale: Fraction
-    resolution: int
     lowest: bool
 
     @classmethod
@@ -126,7 +152,7 @@ class NoisyTopK(Mechanism[TopK]):
         if not self.scale:
             return TopK(self, np.zeros(array.shape, dtype=np.int64), np.zeros((*array.shape[:-1], 0)))
         values = placed(array, self.resolution, negated=self.lowest)
-        index, gaps = noisy_order(values, self.k, self.noise, self.scale, self.resolution, source)
+        index, gaps = self.order(values, source)
         return TopK(self, index, in_counts(gaps, self.resolution))
 
 
@@ -139,44 +165,17 @@ def noisy_max(counts: ArrayLike, epsilon: Number, **options: Any) -> TopK:  # no
     return noisy_top_k(counts, 1, epsilon, **options)
 
 
-def noisy_order(
-    values: NDArray[np.int64], k: int, noise: Noise, scale: Fraction, bits: int, source: NoiseSource
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Add noise to values in grid steps, and return the k largest, best first, with their gaps in steps."""
-    if values.ndim == 2:
-        noisy = values + source.draw(noise, scale, bits, values.shape)
-        return select(noisy, source.ranks(values.shape[1], trials=len(values)), k)
-    some = partial(source.draw, noise, scale, bits)
-    near, noisy = leaders(values, k, some, partial(source.draw_reaching, noise, scale, bits))
-    chosen, gaps = select(noisy, source.ranks(len(near)), k)
-    return near[chosen], gaps
-
-
 def leaders(
     values: NDArray[np.int64],
     k: int,
     some: Callable[[int], NDArray[np.int64]],
     reaching: Callable[[NDArray[np.int64]], tuple[NDArray[np.int64], NDArray[np.int64]]],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Add noise, and return the groups that reach the (k+1)-th largest noisy value.
+    """Add noise in grid steps; return the positions that reach the (k+1)-th largest sum, and their sums.
 
-    Noise is drawn in blocks. After the first block it is completed only where it can reach the (k+1)-th
-    largest value until then, which never decreases when groups are added.
-
-    Parameters
-    ----------
-    values
-        Counts in grid steps.
-    k
-        Number of groups to choose.
-    some, reaching
-        The noise: `some(n)` returns n draws; `reaching(need)` returns the positions where draws are at
-        least `need`, and those draws.
-
-    Returns
-    -------
-    index, noisy
-        Positions in ascending order, and count + noise there.
+    Noise is drawn in blocks: `some(n)` returns n draws. After the first block it is completed only where it
+    can reach the (k+1)-th largest sum until then, which never decreases when groups are added:
+    `reaching(need)` returns the positions where draws are at least `need`, and those draws. Positions ascend.
     """
     first = np.arange(min(len(values), _BLOCK))
     found, least = [(first, values[:_BLOCK] + some(len(first)))], _BELOW_ALL
@@ -215,22 +214,10 @@ def contenders(values: NDArray[np.int64], k: int) -> NDArray[np.int64]:
 def select(
     values: NDArray[np.int64], ranks: NDArray[np.int64], k: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Order noisy values, ties by rank, and floor the gaps; a pure function given noise and ranks.
+    """Choose the k largest noisy values, in grid steps, and their gaps; a pure function of shape (..., n).
 
-    Parameters
-    ----------
-    values
-        Counts plus noise in grid steps, shape (..., n).
-    ranks
-        A permutation of 0..n-1 for each row; the larger rank wins a tie.
-    k
-        How many to choose.
-
-    Returns
-    -------
-    index, gap
-        Shapes (..., min(k, n)) and (..., min(k, n - 1)). A gap is the difference of the values, less
-        one grid step if the winner's rank is the smaller: the floor of the continuous gap.
+    The larger rank wins a tie. A gap is the difference to the next value, less one grid step if the winner's
+    rank is the smaller: the floor of the continuous gap. With n <= k there are n - 1 gaps.
 
     >>> select(np.array([3, 5, 5]), np.array([2, 1, 0]), 2)
     (array([1, 2]), array([0, 1]))

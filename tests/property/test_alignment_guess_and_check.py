@@ -50,8 +50,8 @@ def run(counts, guesser, given, options):
         guesses.append(guesser(said))
         source.ask(place)
         said.append(oracle.check(count, guesses[-1]))
-        # One draw on a hit, two on a miss: the threshold's noise is drawn once, or a lucky one would be paid for
-        # once and drawn often.
+        # One draw on a hit, two on a miss. Were the threshold's noise drawn again, a lucky one would be paid
+        # for once and drawn often.
         assert len(source.next) == said[-1].hit
     return said, guesses, oracle
 

@@ -39,7 +39,7 @@ class GivenNoise(NoiseSource):
     order: NDArray[np.int64] | None = None
 
     def draw(self, *_):
-        return self.steps[None, :]
+        return self.steps[None, :].copy()
 
     def ranks(self, *_, **__):
         return self.order[None, :]

@@ -140,12 +140,14 @@ def test_the_product_is_the_ideal_limited_domain() -> None:
         source = GivenNoise(parts=[noise], order=np.argsort(np.argsort(remainders)))
         # Equal counts are in the order in which the candidates are.
         counts = np.append(kept[: (ids >= 0).sum()], kept[-1])
-        done = replace(plan, clearance=2).run(counts, source)
+        done = replace(plan, clearance=2).run([counts], source)
         ended = [name == BAR or name < 0 for name in names]
-        assert ids[done.index].tolist() == [name for name, end in zip(names, ended, strict=True) if not end]
-        assert done.gap.tolist() == [gap // FINE for gap in gaps[: len(done.gap)]]
-        assert bool(done.reached_threshold) == (BAR in names)
-        assert done.units == len(names)
+        released = [name for name, end in zip(names, ended, strict=True) if not end]
+        assert ids[done.index[0, : len(released)]].tolist() == released
+        assert done.gap[0, : len(released)].tolist() == [gap // FINE for gap in gaps[: len(released)]]
+        assert (done.index[0, len(released) :] == -1).all()
+        assert done.reached_threshold[0] == (BAR in names)
+        assert done.units[0] == len(names)
 
 
 @pytest.mark.parametrize("c", [1, 3])

@@ -204,7 +204,7 @@ GROUPS = [40, 38, 38, 30, 21, 20, 9]
 def ideal(plan, k, *, factor=1.0, cutoff_factor=1.0, clearance=None, seed=7):
     """Who is released, how it ended, and the first gap in steps."""
     rng = np.random.default_rng(seed)
-    shape, step, n = (2 * TRIALS, plan.candidates), 2.0**-plan.resolution, plan.candidates
+    shape, step, n = (2 * TRIALS, plan.groups), 2.0**-plan.resolution, plan.groups
     _, kept = largest_groups(GROUPS, n)
     real = min(len(GROUPS), n)
     cutoff = kept[-1] + (plan.clearance * step if clearance is None else clearance)
@@ -222,15 +222,13 @@ def coded(index, gap, released, plan):
     width = max(1, int(plan.scale * 2**plan.resolution / 3))
     code = released + 4 * np.minimum(gap // width, CELLS).astype(np.int64)
     for place in range(index.shape[1]):
-        code = code * 12 + np.where(
-            place < released, index[:, place], 10 + (index[:, place] == plan.candidates)
-        )
+        code = code * 12 + np.where(place < released, index[:, place], 10 + (index[:, place] == plan.groups))
     return np.where(released > 0, code, -1)
 
 
 def coded_runs(plan, done):
     """As `coded`, of runs of the mechanism."""
-    index = np.where(done.index < 0, plan.candidates - 1 + done.reached_threshold[:, None], done.index)
+    index = np.where(done.index < 0, plan.groups - 1 + done.reached_threshold[:, None], done.index)
     gap = np.nan_to_num(done.gap[:, 0]) * 2**plan.resolution
     return coded(index, gap, (done.index >= 0).sum(axis=1), plan)
 
@@ -277,7 +275,7 @@ def test_a_single_limited_domain_has_the_law_of_many() -> None:
     index = np.full((len(found), 2), 0)
     for row, one in zip(index, found, strict=True):
         row[: len(one.index)] = one.index
-        row[len(one.index) :] = plan.candidates  # six real groups: only the bar can end it
+        row[len(one.index) :] = plan.groups  # six real groups: only the bar can end it
         assert one.reached_threshold == (len(one.index) < 2)
     sample = coded(
         index,

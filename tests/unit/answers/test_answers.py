@@ -226,6 +226,15 @@ def test_what_is_free_of_a_release(session) -> None:
     assert release.rows["g"].equals(release.table["gap"])
 
 
+def test_a_domain_of_one_group_above_a_threshold_pays_for_selecting(session) -> None:
+    """That it is above the threshold is released, so no more than the rest of epsilon measures it."""
+    rest = f"page, {N} AS n FROM visits WHERE page = 'c' GROUP BY page HAVING n >= 3 ORDER BY n DESC LIMIT 4"
+    rows, release = ask(session, rest)
+    assert rows == [("c", 30)]
+    assert release.charge.epsilon == 100_000
+    assert release.properties["split"] != "all for measuring"
+
+
 def test_a_domain_of_one_group_is_only_measured(session) -> None:
     rest = f"page, {N} AS n FROM visits WHERE page = 'b' GROUP BY page ORDER BY n DESC LIMIT 3"
     rows, release = ask(session, rest)

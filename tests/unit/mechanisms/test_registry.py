@@ -1,5 +1,8 @@
 """Every mechanism is in the registry, and what the registry lists can be audited."""
 
+import importlib
+import inspect
+import pkgutil
 from fractions import Fraction
 
 import numpy as np
@@ -19,9 +22,16 @@ def planned(case, epsilon=Fraction(7, 10)):
     return case.plan(5, epsilon=epsilon, **arguments)
 
 
+def concrete():
+    """Return the mechanisms that the package's modules define."""
+    for module in pkgutil.iter_modules(mechanisms.__path__):
+        for one in vars(importlib.import_module(f"dpsql.mechanisms.{module.name}")).values():
+            if isinstance(one, type) and issubclass(one, Mechanism) and not inspect.isabstract(one):
+                yield one
+
+
 def test_every_mechanism_is_registered() -> None:
-    every = {one for one in vars(mechanisms).values() if isinstance(one, type) and issubclass(one, Mechanism)}
-    assert every == {type(planned(case)) for case in AUDITED}
+    assert set(concrete()) == {type(planned(case)) for case in AUDITED}
     assert len({case.name for case in AUDITED}) == len(AUDITED)
 
 

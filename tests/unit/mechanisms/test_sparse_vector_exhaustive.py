@@ -192,7 +192,7 @@ class GivenSteps(NoiseSource):
     order: NDArray[np.int64] | None = None
 
     def draw(self, *_):
-        return self.steps
+        return self.steps.copy()
 
     def ranks(self, *_, **__):
         return self.order

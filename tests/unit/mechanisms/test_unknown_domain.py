@@ -45,7 +45,7 @@ class TestLimitedDomain:
         assert found.index.tolist() == [0, 1, 2]
         assert np.abs(found.gap - 2 * 10**6).max() < 10**4
         assert found.charge == Charge(Fraction(1), Fraction(1, 10**6))
-        assert (found.reached_threshold, found.plan.candidates, found.plan.scale) == (False, 30, 3)
+        assert (found.reached_threshold, found.plan.groups, found.plan.scale) == (False, 30, 3)
         assert found.index.dtype == np.int64
         assert found.gap.dtype == np.float64
 

@@ -95,7 +95,7 @@ def worst(pairs, law, factor):
 @cache
 def limited_law(kept, names, plan, further):
     """{(groups, gaps in steps, whether the cutoff is reached, units): mass}."""
-    n = plan.candidates
+    n = plan.groups
     grid, mass = noise_of((R,) * (n + 1), (REACH + further,) * (n + 1))
     law = defaultdict(float)
     rows = np.broadcast_to(np.array(kept, dtype=np.int64), (len(mass), len(kept)))
