@@ -10,7 +10,6 @@ import numpy as np
 from dpsql import noise as exact_noise
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from fractions import Fraction
 
     from numpy.typing import NDArray
@@ -44,7 +43,48 @@ class NoiseSource:
         """The source of random bits itself, for laws other than that of noise."""
         return self.entropy or exact_noise.SystemEntropy()
 
-    def placed(counts: NDArray[np.int64], bits: int, *, negated: bool) -> NDArray[np.int64]:
+    def draw(
+        self, noise: Noise, scale: Fraction, bits: int, size: int | tuple[int, ...]
+    ) -> NDArray[np.int64]:
+        """Draw noise in grid steps, for a scale in counts: one-sided, or two-sided for Laplace."""
+        sampler = exact_noise.laplace if noise == "laplace" else exact_noise.geometric
+        return sampler(exact_noise.rate(scale, bits), size, entropy=self.entropy)
+
+    def draw_reaching(
+        self, noise: Noise, scale: Fraction, bits: int, need: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Draw noise for each entry of `need`; return where it is at least `need`, and its values there."""
+        sampler = exact_noise.laplace_reaching if noise == "laplace" else exact_noise.geometric_reaching
+        return sampler(exact_noise.rate(scale, bits), need, entropy=self.entropy)
+
+    def ranks(self, n: int, *, trials: int | None = None) -> NDArray[np.int64]:
+        """Draw a uniformly random permutation of 0..n-1, or one a trial; the larger rank wins a tie."""
+        return exact_noise.ranks(n, trials=trials, entropy=self.entropy)
+
+
+SYSTEM = NoiseSource()
+"""Noise made of the operating system's random bits."""
+
+
+def grid_of(noise: Noise, resolution: int | None, *scales: Fraction) -> int:
+    """Choose b of the grid 2^-b counts: 0 for geometric noise, else by the smallest scale.
+
+    Raises `ValueError` if `resolution` is not allowed or a scale too large for the grid.
+    """
+    if noise == "geometric" and resolution not in {None, 0}:
+        raise ValueError("geometric noise lives on whole counts: resolution must be 0 or left out")
+    bits = usual_grid(noise, *scales) if resolution is None else resolution
+    for scale in scales:
+        exact_noise.rate(scale, bits)
+    return bits
+
+
+def usual_grid(noise: Noise, *scales: Fraction) -> int:
+    """Return the default b of the grid of 2^-b counts, as chosen by `grid_of`."""
+    return 0 if noise == "geometric" else exact_noise.resolution(min(scales))
+
+
+def placed(counts: NDArray[np.int64], bits: int, *, negated: bool) -> NDArray[np.int64]:
     """Convert counts to grid steps; negated, before any noise, if the smallest are wanted."""
     values = exact_noise.place(counts, bits)
     if negated:

@@ -138,6 +138,8 @@ class GuessAndCheckPlan(Mechanism[Misses]):
         noise
             Of threshold and checks: "exponential", "laplace" or "geometric". The count on a miss has
             Laplace noise.
+        sensitivity, resolution
+            As in `Mechanism`.
         """
         budget, moved, noise = positive(epsilon, "epsilon"), bound(sensitivity), kind(noise)
         misses, answering = whole(misses, "misses"), between(answer_share, "answer_share")

@@ -113,6 +113,8 @@ class LimitedDomain(NoisyOrder[LimitedTopK]):
             as the counts decrease, and increase the clearance only logarithmically.
         threshold
             Release only groups above this as well; any number, rounded up to the grid.
+        sensitivity, resolution
+            As in `Mechanism`.
         """
         k, epsilon, moved = whole(k, "k"), positive(epsilon, "epsilon"), bound(sensitivity)
         delta = between(delta, "delta")

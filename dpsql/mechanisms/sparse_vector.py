@@ -97,6 +97,8 @@ class AdaptiveSparseVector(SparseVectorPlan):
             max(2, ln(n/k)), which keeps false hits rare in long scans.
         below
             Find groups at or below the threshold instead; gaps are then distances below it.
+        groups, sensitivity, monotone, noise, resolution
+            As in `Mechanism`.
         """
         return cls._planned(
             groups,

@@ -196,6 +196,8 @@ class FirstStable(Mechanism[StableQuery]):
             "one-sided", or "laplace" as in the paper.
         sensitivity
             How much one unit can change a distance: 1 for the distance in units.
+        resolution
+            As in `Mechanism`.
         """
         tests = StabilityTests.plan(
             queries,
@@ -293,7 +295,7 @@ class StableAnswers(Mechanism[StableQueries]):
             Budget for k failures. Delta is spent in full.
         share
             Part of epsilon for the threshold's noise; `best_share` for general counts by default.
-        queries, sensitivity
+        queries, sensitivity, resolution
             As in `FirstStable.plan`.
         """
         failures = min(whole(k, "k"), max(queries, 1))

@@ -130,6 +130,8 @@ class TopStable(Mechanism[StableSet]):
             "top-k" among them, or "uniform", at no charge.
         choosing
             Share of epsilon reserved for noisy top-k, if `candidates` > k.
+        sensitivity, resolution
+            As in `Mechanism`.
         """
         k, budget, moved = whole(k, "k"), positive(epsilon, "epsilon"), bound(sensitivity)
         many = k if candidates is None else whole(candidates, "candidates")

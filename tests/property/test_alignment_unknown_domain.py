@@ -28,7 +28,7 @@ class GivenNoise(NoiseSource):
     order: np.ndarray | None = None
 
     def draw(self, *_):
-        return self.parts.pop(0)[None]
+        return self.parts.pop(0)[None].copy()
 
     def ranks(self, n, *, trials):
         return self.order[None]

@@ -43,7 +43,7 @@ class GivenNoise(NoiseSource):
     order: np.ndarray | None = None
 
     def draw(self, *_):
-        return self.parts.pop(0)
+        return self.parts.pop(0).copy()  # it is added to in place
 
     def ranks(self, n, *, trials=None):
         return np.tile(self.order, (trials, 1))
