@@ -14,7 +14,7 @@ from dpsql.mechanisms.arguments import between, bound, in_order, positive, whole
 from dpsql.mechanisms.audit_inputs import LARGE, SMALL, queries
 from dpsql.mechanisms.audited import AuditCase, any_k
 from dpsql.mechanisms.grid import SYSTEM, NoiseSource, grid_of, in_counts
-from dpsql.mechanisms.mechanism import Mechanism, Result, in_one_call
+from dpsql.mechanisms.mechanism import Mechanism, R, Result, in_one_call
 from dpsql.mechanisms.ragged import padded
 from dpsql.mechanisms.sparse_vector_plan import best_share, mean_noise
 from dpsql.mechanisms.tails import laplace_cutoff, one_sided_cutoff
@@ -123,6 +123,20 @@ class StabilityTests:
         return steps
 
 
+@dataclass(frozen=True, slots=True)
+class _Stable(Mechanism[R]):
+    """Stability tests of a number of queries at public positions."""
+
+    ordered = True
+
+    queries: int
+    tests: StabilityTests
+
+    def realised(self, units: int) -> PrivacyLoss:
+        """Return the loss of a run that pays for so many tests."""
+        return self.tests.loss(units) if self.queries else self.loss
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class StableQuery(Result["FirstStable"]):
     """The first query that passed its stability test, if any did.
@@ -141,15 +155,8 @@ class StableQuery(Result["FirstStable"]):
 
 
 @dataclass(frozen=True, slots=True)
-class FirstStable(Mechanism[StableQuery]):
-    """Finds the first query of a list whose exact answer is safe to release.
-
-    Attributes
-    ----------
-    queries
-        How many.
-    tests
-        The stability tests of the queries.
+class FirstStable(_Stable[StableQuery]):
+    """Finds the first query of a list whose exact answer is safe to release; a test that passes is paid for.
 
     Notes
     -----
@@ -164,11 +171,6 @@ class FirstStable(Mechanism[StableQuery]):
     upwards, as one-sided noise needs, and which ones shows in the output: the alignment is injective.
     It costs c/threshold_scale, and if a test passes 2c/scale more.
     """
-
-    ordered = True
-
-    queries: int
-    tests: StabilityTests
 
     @classmethod
     def plan(
@@ -210,10 +212,6 @@ class FirstStable(Mechanism[StableQuery]):
         )
         return cls(queries, tests, loss=tests.loss(1) if queries else PrivacyLoss())
 
-    def realised(self, units: int) -> PrivacyLoss:
-        """Return the loss of a run in which a query passed (1) or none did (0)."""
-        return self.tests.loss(units) if self.queries else self.loss
-
     def run(self, distances: OrderedCounts, source: NoiseSource = SYSTEM) -> StableQuery:
         """Test the queries of a list in public order.
 
@@ -246,13 +244,11 @@ class StableQueries(Result["StableAnswers"]):
 
 
 @dataclass(frozen=True, slots=True)
-class StableAnswers(Mechanism[StableQueries]):
-    """Answers the stable queries of a stream exactly; only queries that fail the test are charged.
+class StableAnswers(_Stable[StableQueries]):
+    """Answers the stable queries of a stream exactly; only queries that fail the test are paid for.
 
     Attributes
     ----------
-    queries, tests
-        As in `FirstStable`.
     failures
         The stream stops after this many queries that failed.
 
@@ -267,11 +263,7 @@ class StableAnswers(Mechanism[StableQueries]):
     it must be symmetric; and the gaps change, so they are not released.
     """
 
-    ordered = True
-
-    queries: int
     failures: int
-    tests: StabilityTests
 
     @classmethod
     def plan(
@@ -309,11 +301,7 @@ class StableAnswers(Mechanism[StableQueries]):
             resolution=resolution,
             paid=failures,
         )
-        return cls(queries, failures, tests, loss=tests.loss(failures) if queries else PrivacyLoss())
-
-    def realised(self, units: int) -> PrivacyLoss:
-        """Return the loss of a run in which so many queries failed."""
-        return self.tests.loss(units) if self.queries else self.loss
+        return cls(queries, tests, failures, loss=tests.loss(failures) if queries else PrivacyLoss())
 
     def run(self, distances: OrderedCounts, source: NoiseSource = SYSTEM) -> StableQueries:
         """Test the queries of a stream in public order; distances as in `FirstStable.run`."""
