@@ -57,10 +57,10 @@ class _Stream:
         self._run = Running(
             session.ledger,
             analyst=session.analyst,
-            statement=f"{name}(tolerance={mechanism.threshold_scale})",
+            statement=f"{name}(tolerance={mechanism.plan.threshold_scale})",
             selection=name,
             mechanism="guess and check",
-            charge=mechanism.largest_charge,
+            charge=mechanism.plan.loss.charge,
         )
 
     @property

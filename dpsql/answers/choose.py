@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 from dpsql.analysis import max_candidates, unknown_mechanism
 from dpsql.answers.every_count import EveryCount
-from dpsql.answers.threshold import HybridVector, SparseVectors
+from dpsql.answers.threshold import SparseVectors
 from dpsql.answers.top_k import LargestGroups
-from dpsql.answers.unknown import LimitedDomain, TopStable
 from dpsql.language import AboveThreshold, AllGroups, Scalar, TopK
 
 if TYPE_CHECKING:
@@ -52,11 +51,8 @@ def _method(plan: Plan) -> Method | None:
                 plan.options.at.get("candidates"),
                 "a smaller k, or fewer candidates",
             )
-        match unknown_mechanism(selection.k, plan.options):
-            case "LIMITED_DOMAIN":
-                return LimitedDomain.of(plan, selection)
-            case "TOP_STABLE":
-                return TopStable.of(plan, selection)
+        if unknown_mechanism(selection.k, plan.options) in ("LIMITED_DOMAIN", "TOP_STABLE"):
+            return LargestGroups.of(plan, selection)
         return None
     match selection:
         case TopK(threshold=None):
@@ -67,10 +63,10 @@ def _method(plan: Plan) -> Method | None:
             if asked in ("AUTO", "HYBRID_TOP_K"):
                 return LargestGroups.of(plan, selection)
             if asked == "HYBRID_SPARSE_VECTOR":
-                return HybridVector.of(plan, selection)
+                return SparseVectors.of(plan, selection)
         case AboveThreshold():
             if asked in ("AUTO", "ADAPTIVE_SPARSE_VECTOR", "SPARSE_VECTOR"):
-                return SparseVectors.of(plan, selection, 1 if asked == "SPARSE_VECTOR" else BRANCHES)
+                return SparseVectors.of(plan, selection, branches=1 if asked == "SPARSE_VECTOR" else BRANCHES)
         case Scalar() | AllGroups():
             if asked in ("AUTO", "LAPLACE"):
                 return EveryCount.of(plan, selection)

@@ -1,4 +1,4 @@
-"""Answer top-k and argmax on a public domain by a mechanism that releases gaps, and estimate the counts."""
+"""Answer top-k and argmax: select the largest groups, and estimate their counts by gaps and measurements."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from dpsql import mechanisms
+from dpsql.analysis import unknown_mechanism
 from dpsql.answers import measuring
 from dpsql.answers.method import NoisyResult, Quote
+from dpsql.answers.unknown import NOTE, by_key, check_unknown, plan_unknown
 from dpsql.estimates import (
     Combined,
     MeasuringPlan,
@@ -28,20 +30,22 @@ if TYPE_CHECKING:
     from dpsql.engines import Counts
     from dpsql.language import TopK
 
-__all__ = ["NOISE", "LargestGroups", "Noise", "significance"]
+__all__ = ["NOISE", "LargestGroups", "Noise"]
 
 Noise = Literal["exponential", "laplace", "geometric"]
 NOISE: dict[str, Noise] = {"EXPONENTIAL": "exponential", "LAPLACE": "laplace", "GEOMETRIC": "geometric"}
 
-Selecting = mechanisms.NoisyTopK | mechanisms.HybridTopK | mechanisms.Exponential
+WithGaps = mechanisms.NoisyTopK | mechanisms.HybridTopK | mechanisms.LimitedDomain
+"""Mechanisms whose gaps estimate the counts of several groups."""
+
+Selecting = WithGaps | mechanisms.Exponential | mechanisms.TopStable
 
 
 @dataclass(frozen=True, slots=True)
 class LargestGroups:
-    """Selects the largest groups in order, measures them, and combines measurements with the gaps.
+    """Selects the largest groups, measures them, and combines measurements with the gaps if there are any.
 
-    `mechanism` is noisy top-k, its hybrid with a threshold, or the exponential mechanism; `parts` maps the
-    place of a measured count to its epsilon.
+    `parts` maps the place of a measured count to its epsilon.
     """
 
     plan: Plan
@@ -53,6 +57,8 @@ class LargestGroups:
     @classmethod
     def of(cls, plan: Plan, selection: TopK) -> LargestGroups:
         """Divide the statement's epsilon between selecting and measuring, and predict the error."""
+        if plan.domain_size is None:
+            check_unknown(plan, selection)
         shown = measuring.wanted(plan, selection.count)
         phases = _phases(plan, selection, shown)
         mechanism = _mechanism(plan, selection, phases)
@@ -64,15 +70,19 @@ class LargestGroups:
         """Select with the first share of epsilon, measure with the second, combine both."""
         place = self.selection.count
         found = self.mechanism.run(counts.n[place])
-        size = len(found.index)
+        index, size = found.index, len(found.index)
+        if isinstance(self.mechanism, mechanisms.TopStable):
+            index = by_key(counts, index)
         threshold = None
         if isinstance(found, mechanisms.Hybrid) and found.reached_threshold:
             threshold = self.selection.threshold
         # The gap of a single group says nothing of its count, unless it ends at the threshold.
-        gaps = None if size < 2 and threshold is None else self.mechanism
+        gaps = self.mechanism if isinstance(self.mechanism, WithGaps) else None
+        if size == 0 or (size == 1 and threshold is None):
+            gaps = None
 
         def strategy(scale: Fraction) -> str:
-            if gaps is None or isinstance(gaps, mechanisms.Exponential):
+            if gaps is None:
                 return "EACH"
             return measuring.each_or_anchor(
                 self.plan,
@@ -85,7 +95,7 @@ class LargestGroups:
             )
 
         def combine(measured: mechanisms.Measured | None) -> Combined:
-            if size == 0 or gaps is None or isinstance(gaps, mechanisms.Exponential):
+            if gaps is None:
                 return measuring.plain(self.plan, measured)
             return from_top_k(
                 found.gap,
@@ -100,15 +110,21 @@ class LargestGroups:
             )
 
         estimates, measured = measuring.measure(
-            self.plan, counts, found.index, self.parts, place, strategy, combine
+            self.plan, counts, index, self.parts, place, strategy, combine
         )
+        loss = found.loss + measured
+        if isinstance(self.mechanism, mechanisms.TopStable):
+            return NoisyResult(index, loss, estimates)
         gap = np.full(size, np.nan)
         gap[: len(found.gap)] = found.gap
-        return NoisyResult(found.index, found.loss + measured, estimates, gap, _p_values(self.mechanism, gap))
+        return NoisyResult(index, loss, estimates, gap, _p_values(self.mechanism, gap))
 
 
 def _mechanism(plan: Plan, selection: TopK, phases: MeasuringPlan) -> Selecting:
-    count, groups, epsilon = plan.counts[selection.count], plan.groups, phases.selection_epsilon
+    count, epsilon = plan.counts[selection.count], phases.selection_epsilon
+    if plan.domain_size is None:
+        return plan_unknown(plan, selection, epsilon)
+    groups = plan.domain_size
     if plan.options.mechanism == "EXPONENTIAL":
         return mechanisms.Exponential.plan(
             groups,
@@ -140,14 +156,14 @@ def _mechanism(plan: Plan, selection: TopK, phases: MeasuringPlan) -> Selecting:
 
 def _p_values(mechanism: Selecting, gap: NDArray[np.float64]) -> NDArray[np.float64] | None:
     match mechanism:
-        case mechanisms.NoisyTopK():
-            return significance(gap, mechanism.scale, mechanism.noise)
+        case mechanisms.NoisyTopK() | mechanisms.LimitedDomain():
+            return _significance(gap, mechanism.scale, mechanism.noise)
         case mechanisms.Exponential():
             return exponential_mechanism_p_value(gap, mechanism.scale) if mechanism.scale else gap
     return None
 
 
-def significance(gap: np.ndarray, scale: Fraction, noise: Noise) -> np.ndarray | None:
+def _significance(gap: np.ndarray, scale: Fraction, noise: Noise) -> np.ndarray | None:
     """Return the p-values of gaps (NaN where there is no gap); None unless the noise is exponential."""
     if noise != "exponential":
         return None
@@ -160,8 +176,9 @@ def significance(gap: np.ndarray, scale: Fraction, noise: Noise) -> np.ndarray |
 
 def _phases(plan: Plan, selection: TopK, shown: list[int]) -> MeasuringPlan:
     """Divide epsilon between selecting and measuring the counts shown."""
-    options = plan.options
-    ordering = plan.counts[selection.count]
+    options, known = plan.options, plan.domain_size is not None
+    ordering, law = plan.counts[selection.count], NOISE[options.noise or "EXPONENTIAL"]
+    asked = options.mechanism if known else unknown_mechanism(selection.k, options)
     share = measuring.share_of(plan)
     if not shown:
         share = share or Fraction(0)
@@ -173,19 +190,21 @@ def _phases(plan: Plan, selection: TopK, shown: list[int]) -> MeasuringPlan:
         )
     elif len(shown) > 1 and share is None:
         share = Fraction(1, 2)
-    gaps = options.mechanism != "EXPONENTIAL"
     return choose_measuring(
-        min(selection.k, plan.groups),
+        min(selection.k, plan.groups) if known else selection.k,
         plan.epsilon,
         sensitivity=ordering.bound,
         monotone=ordering.monotone,
-        noise=NOISE[options.noise or "EXPONENTIAL"],
+        noise=law if known else "exponential",
         measure=share,
-        strategy=(options.measure_strategy or "AUTO") if gaps else "AUTO",  # type: ignore[arg-type]  # one of the three words
-        gaps=gaps,
+        strategy="AUTO" if asked == "EXPONENTIAL" else options.measure_strategy or "AUTO",  # type: ignore[arg-type]  # one of the three words
+        gaps=asked not in ("EXPONENTIAL", "TOP_STABLE"),
         # With a threshold there is one more item, so that all groups are never all that takes part.
-        domain_size=plan.groups if selection.threshold is None else None,
-        grid=mechanisms.usual_grid,
+        domain_size=plan.domain_size if selection.threshold is None else None,
+        # The geometric law is the exponential one on the grid of integers.
+        grid=lambda noise, scale: mechanisms.usual_grid(
+            "geometric" if noise == "exponential" and law == "geometric" else noise, scale
+        ),
     )
 
 
@@ -215,5 +234,10 @@ def _quote(
         case mechanisms.NoisyTopK():
             words = "noisy max with gap" if selection.argmax else "noisy top-k with gap"
             words += " of the lowest" * selection.lowest
+        case mechanisms.LimitedDomain():
+            words = "limited-domain top-k with gap"
+        case mechanisms.TopStable():
+            words = "Top Stable"
+    charge, notes = Charge(plan.epsilon, mechanism.loss.charge.delta), () if plan.domain_size else (NOTE,)
     apart = mechanism.distinguishable_gap(measuring.confidence_of(plan))
-    return Quote(Charge(plan.epsilon), words, float(mechanism.scale), split, predicted, half, apart)
+    return Quote(charge, words, float(mechanism.scale), split, predicted, half, apart, notes)

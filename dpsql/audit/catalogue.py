@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from dpsql.audit.mistakes import SUBJECTS as KNOWN
 from dpsql.audit.shipped import SHIPPED
-from dpsql.audit.subjects import SUBJECTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CATALOGUE", "EPSILONS", "Campaign", "Outcome", "campaign"]
 
-CATALOGUE: tuple[Subject, ...] = (*SHIPPED, *SUBJECTS, *KNOWN)
+CATALOGUE: tuple[Subject, ...] = (*SHIPPED, *KNOWN)
 """All subjects: every mechanism of dpsql, private ones from the literature, and known mistakes."""
 
 EPSILONS = (Fraction(1, 5), Fraction(7, 10), Fraction(3, 2))

@@ -11,7 +11,7 @@ import numpy as np
 
 from dpsql.audit.inputs import Pair
 from dpsql.audit.outputs import CHARGE
-from dpsql.audit.subject import Subject
+from dpsql.audit.subject import Subject, repeated
 from dpsql.mechanisms.grid import NoiseSource
 from dpsql.mechanisms.registry import AUDITED
 from dpsql.order import in_public_order
@@ -53,9 +53,13 @@ def _run(
     epsilon: Fraction,
     **arguments: Any,  # noqa: ANN401  handed on to the plan
 ) -> dict[str, Any]:
-    plan = case.plan(counts.shape[-1], epsilon=epsilon, **arguments)
-    rows = np.broadcast_to(counts, (trials, *counts.shape))
-    return outputs(plan.run(in_public_order(rows) if plan.ordered else rows, NoiseSource(entropy)))
+    values = counts if case.answer is None else counts[0]
+    plan = case.plan(len(values), epsilon=epsilon, **arguments)
+    rows = repeated(values, trials)
+    result = plan.run(in_public_order(rows) if plan.ordered else rows, NoiseSource(entropy))
+    if case.answer is None:
+        return outputs(result)
+    return {**outputs(result), "answer": case.answer(result, counts[1])}
 
 
 def _subject(case: AuditCase) -> Subject:

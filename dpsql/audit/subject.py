@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dpsql.mechanisms.audited import Adjacency
     from dpsql.noise import Entropy
 
-__all__ = ["Kind", "Subject", "first_hits", "levels", "repeated"]
+__all__ = ["Kind", "Subject", "levels", "repeated"]
 
 Kind = Literal["dpsql", "reference", "incorrect", "statement"]
 """A mechanism of dpsql, a private one from the literature, one whose claim is false, or a whole statement."""
@@ -107,26 +107,3 @@ class Subject:
 def repeated(counts: NDArray[np.int64], trials: int) -> NDArray[np.int64]:
     """Return the counts once for each run, as one array (without copying them)."""
     return np.broadcast_to(counts, (trials, len(counts)))
-
-
-def first_hits(
-    hit: NDArray[np.bool_], most: int, **parts: NDArray[Any]
-) -> tuple[NDArray[np.int64], dict[str, NDArray[Any]]]:
-    """Return the positions of the first hits of each run, padded with -1, and other arrays at them.
-
-    Parameters
-    ----------
-    hit
-        Which groups are hits, shape (trials, n).
-    most
-        Number of hits returned for each run.
-    parts
-        Arrays of that shape.
-    """
-    order = np.argsort(~hit, axis=1, kind="stable")[:, :most]
-    there = np.take_along_axis(hit, order, axis=1)
-    taken = {name: np.take_along_axis(part, order, axis=1) for name, part in parts.items()}
-    none = {name: -1 if part.dtype.kind == "i" else np.nan for name, part in taken.items()}
-    return np.where(there, order, -1), {
-        name: np.where(there, part, none[name]) for name, part in taken.items()
-    }

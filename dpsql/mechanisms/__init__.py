@@ -20,38 +20,55 @@ random ranks.
 from dpsql.mechanisms.arguments import Noise
 from dpsql.mechanisms.exponential import Exponential, exponential
 from dpsql.mechanisms.grid import NoiseSource, usual_grid
-from dpsql.mechanisms.guess_and_check import Checked, GuessAndCheck
-from dpsql.mechanisms.hybrid import hybrid_sparse_vector
+from dpsql.mechanisms.guess_and_check import Checked, GuessAndCheck, GuessAndCheckPlan, Misses
+from dpsql.mechanisms.hybrid_sparse_vector import HybridSparseVector, hybrid_sparse_vector
 from dpsql.mechanisms.hybrid_top_k import Hybrid, HybridTopK, hybrid_top_k
-from dpsql.mechanisms.limited_domain import LimitedDomain, limited_domain
+from dpsql.mechanisms.limited_domain import LimitedDomain, LimitedTopK, limited_domain
 from dpsql.mechanisms.measure import Laplace, Measured, anchor, laplace, release_all
 from dpsql.mechanisms.median_oracle import MedianOracle
-from dpsql.mechanisms.sparse_vector import SparseVector, adaptive_sparse_vector, sparse_vector
-from dpsql.mechanisms.sparse_vector_plan import best_share
-from dpsql.mechanisms.stable import FirstStable, StableAnswers, first_stable, stable_answers
+from dpsql.mechanisms.sparse_vector import AdaptiveSparseVector, adaptive_sparse_vector, sparse_vector
+from dpsql.mechanisms.sparse_vector_plan import SparseVector, best_share
+from dpsql.mechanisms.stable import (
+    FirstStable,
+    StabilityTests,
+    StableAnswers,
+    StableQueries,
+    StableQuery,
+    first_stable,
+    stable_answers,
+)
 from dpsql.mechanisms.top_k import NoisyTopK, TopK, noisy_max, noisy_top_k
-from dpsql.mechanisms.top_stable import Stable, top_stable
+from dpsql.mechanisms.top_stable import StableSet, TopStable, top_stable
 from dpsql.order import OrderedCounts, in_public_order
 
 __all__ = [
+    "AdaptiveSparseVector",
     "Checked",
     "Exponential",
     "FirstStable",
     "GuessAndCheck",
+    "GuessAndCheckPlan",
     "Hybrid",
+    "HybridSparseVector",
     "HybridTopK",
     "Laplace",
     "LimitedDomain",
+    "LimitedTopK",
     "Measured",
     "MedianOracle",
+    "Misses",
     "Noise",
     "NoiseSource",
     "NoisyTopK",
     "OrderedCounts",
     "SparseVector",
-    "Stable",
+    "StabilityTests",
     "StableAnswers",
+    "StableQueries",
+    "StableQuery",
+    "StableSet",
     "TopK",
+    "TopStable",
     "adaptive_sparse_vector",
     "anchor",
     "best_share",

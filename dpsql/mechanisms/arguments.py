@@ -38,11 +38,11 @@ def counted(counts: ArrayLike, groups: int | None = None, *, trials: bool = Fals
     return array.astype(np.int64, copy=False)
 
 
-def in_order(counts: OrderedCounts, *, trials: bool = False) -> NDArray[np.int64]:
+def in_order(counts: OrderedCounts, groups: int | None = None, *, trials: bool = False) -> NDArray[np.int64]:
     """Convert counts in a public order, as `counted`; a bare array is refused, its order may be private."""
     if not isinstance(counts, OrderedCounts):
         raise TypeError("this mechanism depends on positions: declare them public by in_public_order(counts)")
-    return counted(counts.values, trials=trials)
+    return counted(counts.values, groups, trials=trials)
 
 
 def whole(value: int, name: str) -> int:

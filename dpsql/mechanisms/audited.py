@@ -8,10 +8,13 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from dpsql.mechanisms.mechanism import Mechanism
     from dpsql.privacy import Number
 
-__all__ = ["Adjacency", "AuditCase", "any_k", "direction", "levels"]
+__all__ = ["Adjacency", "AuditCase", "any_k", "around", "direction", "levels"]
 
 Adjacency = Literal["general", "monotone", "one"]
 """How one unit changes counts: each in any direction, all in the same direction, or only one count."""
@@ -40,6 +43,9 @@ class AuditCase:
         Delta of the claim.
     tight
         Whether the privacy loss reaches the claim on events that are not rare.
+    answer
+        Given a result and exact answers, what is released of the answers; an input then has two rows, the
+        counts that the mechanism takes and the answers.
     """
 
     name: str
@@ -50,6 +56,7 @@ class AuditCase:
     inputs: Callable[[Fraction], Sequence[tuple[str, Any, Any]]] | None = None
     delta: float = 0.0
     tight: bool = True
+    answer: Callable[[Any, NDArray[np.int64]], NDArray[np.int64]] | None = None
 
 
 def direction(*, monotone: bool) -> Adjacency:
@@ -60,6 +67,11 @@ def direction(*, monotone: bool) -> Adjacency:
 def any_k(*values: int) -> Arguments:
     """Return arguments that try these k, for every epsilon."""
     return lambda _: {"k": values}
+
+
+def around(*ks: int) -> Arguments:
+    """Return arguments that try these k, and thresholds around the counts of the input patterns."""
+    return lambda epsilon: {"threshold": levels(epsilon, -4, -2, -1, 0, 1, 2, 4), "k": ks}
 
 
 def levels(epsilon: Number, *multiples: float, base: int = 1) -> list[int]:

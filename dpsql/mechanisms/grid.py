@@ -10,7 +10,6 @@ import numpy as np
 from dpsql import noise as exact_noise
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from fractions import Fraction
 
     from numpy.typing import NDArray
@@ -20,11 +19,8 @@ if TYPE_CHECKING:
 __all__ = [
     "SYSTEM",
     "NoiseSource",
-    "draw",
-    "draw_reaching",
     "grid_of",
     "in_counts",
-    "noise_of",
     "placed",
     "usual_grid",
 ]
@@ -86,43 +82,6 @@ def grid_of(noise: Noise, resolution: int | None, *scales: Fraction) -> int:
 def usual_grid(noise: Noise, *scales: Fraction) -> int:
     """Return the default b of the grid of 2^-b counts, as chosen by `grid_of`."""
     return 0 if noise == "geometric" else exact_noise.resolution(min(scales))
-
-
-def draw(
-    noise: Noise,
-    scale: Fraction,
-    bits: int,
-    size: int | tuple[int, ...],
-    entropy: exact_noise.Entropy | None,
-) -> NDArray[np.int64]:
-    """Draw noise in grid steps, for a scale in counts: one-sided, or two-sided for Laplace."""
-    sampler = exact_noise.laplace if noise == "laplace" else exact_noise.geometric
-    return sampler(exact_noise.rate(scale, bits), size, entropy=entropy)
-
-
-def draw_reaching(
-    noise: Noise,
-    scale: Fraction,
-    bits: int,
-    need: NDArray[np.int64],
-    entropy: exact_noise.Entropy | None,
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Draw noise for each entry of `need`; return where it is at least `need`, and its values there."""
-    sampler = exact_noise.laplace_reaching if noise == "laplace" else exact_noise.geometric_reaching
-    return sampler(exact_noise.rate(scale, bits), need, entropy=entropy)
-
-
-def noise_of(
-    noise: Noise, scale: Fraction, bits: int, entropy: exact_noise.Entropy | None
-) -> tuple[
-    Callable[[int], NDArray[np.int64]],
-    Callable[[NDArray[np.int64]], tuple[NDArray[np.int64], NDArray[np.int64]]],
-]:
-    """Return `draw` and `draw_reaching` with the parameters of one noise bound."""
-    return (
-        lambda size: draw(noise, scale, bits, size, entropy),
-        lambda need: draw_reaching(noise, scale, bits, need, entropy),
-    )
 
 
 def placed(counts: NDArray[np.int64], bits: int, *, negated: bool) -> NDArray[np.int64]:

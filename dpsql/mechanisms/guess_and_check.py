@@ -6,23 +6,214 @@ import math
 import threading
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from dpsql import noise as exact_noise
-from dpsql.mechanisms.arguments import Noise, bound, positive, whole
-from dpsql.mechanisms.grid import draw, grid_of
-from dpsql.mechanisms.sparse_vector_plan import sparse_vector_plan
-from dpsql.privacy import Charge, exact
+from dpsql.mechanisms.arguments import Noise, between, bound, in_order, kind, positive, whole
+from dpsql.mechanisms.audited import AuditCase, levels
+from dpsql.mechanisms.grid import SYSTEM, NoiseSource, grid_of, in_counts, placed
+from dpsql.mechanisms.mechanism import Mechanism, Result, of_any_size
+from dpsql.mechanisms.ragged import padded
+from dpsql.mechanisms.sparse_vector_plan import mean_noise
+from dpsql.privacy import Charge, PrivacyLoss, exact
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dpsql.order import OrderedCounts
     from dpsql.privacy import Number
 
-__all__ = ["ANSWER_SHARE", "Checked", "GuessAndCheck", "best_threshold_share", "judge", "on_grid"]
+__all__ = [
+    "ANSWER_SHARE",
+    "AUDITED",
+    "Checked",
+    "GuessAndCheck",
+    "GuessAndCheckPlan",
+    "Misses",
+    "best_threshold_share",
+    "on_grid",
+]
 
 ANSWER_SHARE = Fraction(1, 3)
 """Share of a miss's budget for its noisy count. Checks are not monotone, so 1/3 gives both the same scale."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Misses(Result["GuessAndCheckPlan"]):
+    """The counts for which a guess was off: positions, noisy counts, and gaps as in `Checked`."""
+
+    index: NDArray[np.int64]
+    value: NDArray[np.float64]
+    gap: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class GuessAndCheckPlan(Mechanism[Misses]):
+    """The public facts of guess and check, which `GuessAndCheck` runs interactively.
+
+    `run` checks one guess, known beforehand, for each of a list of counts.
+
+    Attributes
+    ----------
+    misses, noise
+        As given to `plan`.
+    guess
+        The guess of `run`, in grid steps.
+    threshold_epsilon, miss_epsilon
+        Charge of the threshold, and of a miss.
+    threshold_scale, scale, answer_scale
+        Noise scales in counts: of the threshold, drawn once and shared by all checks and gaps; of a check;
+        and of the count that answers a miss.
+    resolution
+        b, for a grid of 2^-b counts.
+    cutoff
+        A guess is off if its error + noise - threshold noise, in grid steps, is at least this.
+    offset
+        What is added to such a value, in counts, to get the gap.
+
+    Notes
+    -----
+    PrivGuessAndCheck of the lecture (section 2), as one sparse vector with gap whose queries are
+    |q - guess|, with threshold `tolerance` and k = misses, rather than one sparse vector a miss.
+    *Private* if guesses depend on public data and earlier answers alone: then for the same answers
+    they are the same on a neighbour D'. z = |q - guess| moves by at most c either way. The threshold's
+    noise moves by c; on a miss, the check's by c + z - z' and the count's by q - q'. All of the
+    threshold's and the checks' moves are upwards, misses keep gap and count, and a hit stays one, as
+    z' <= z + c. So the same answers come out, and they alone say which noise moved by how much: the
+    alignment is injective. It costs c/scale_0 = epsilon_0 and, a miss, at most 2c/scale_1 + c/scale_2
+    = epsilon_1 + epsilon_2. Hits are free.
+
+    Guesses are rounded to the grid. Otherwise |q - guess| - |q' - guess| is not a multiple of a step if the
+    guess lies between q and q', and the last digits of the gap distinguish D from D'.
+    """
+
+    ordered = True
+
+    misses: int
+    noise: Noise
+    guess: int
+    threshold_epsilon: Fraction
+    miss_epsilon: Fraction
+    threshold_scale: Fraction
+    scale: Fraction
+    answer_scale: Fraction
+    resolution: int
+    cutoff: int
+    offset: Fraction
+
+    @classmethod
+    def plan(
+        cls,
+        tolerance: Number,
+        epsilon: Number,
+        misses: int,
+        *,
+        guess: Number = 0,
+        share: Number | None = None,
+        answer_share: Number = ANSWER_SHARE,
+        sensitivity: Number = 1,
+        noise: Noise = "exponential",
+        resolution: int | None = None,
+    ) -> Self:
+        """Plan checks of guesses.
+
+        Parameters
+        ----------
+        tolerance
+            A guess is a hit if its error is below this, in counts, up to noise. Public.
+        epsilon
+            Budget for all checks, with every miss used.
+        misses
+            How many misses the budget pays for.
+        guess
+            The guess of `run` for each count: public.
+        share
+            Part of the budget for the threshold's noise; `best_threshold_share` by default.
+        answer_share
+            Part of a miss's budget for its noisy count; the rest pays for the check. With the default, 1/3,
+            check and count have noise of the same scale.
+        noise
+            Of threshold and checks: "exponential", "laplace" or "geometric". The count on a miss has
+            Laplace noise.
+        sensitivity, resolution
+            As in `Mechanism`.
+        """
+        budget, moved, noise = positive(epsilon, "epsilon"), bound(sensitivity), kind(noise)
+        misses, answering = whole(misses, "misses"), between(answer_share, "answer_share")
+        usual = best_threshold_share(misses, answer_share=answering)
+        part = usual if share is None else between(share, "share")
+        each = (1 - part) * budget / misses
+        threshold_scale, scale = moved / (part * budget), 2 * moved / ((1 - answering) * each)
+        answer_scale = moved / (answering * each)
+        bits = grid_of(noise, resolution, threshold_scale, scale, answer_scale)
+        offset = mean_noise(noise, threshold_scale, bits) - mean_noise(noise, scale, bits) - exact(tolerance)
+        return cls(
+            misses,
+            noise,
+            on_grid(guess, bits),
+            part * budget,
+            each,
+            threshold_scale,
+            scale,
+            answer_scale,
+            bits,
+            math.ceil(-offset * (1 << bits)),
+            offset,
+            loss=PrivacyLoss.of(part * budget) + PrivacyLoss.of(each, times=misses),
+        )
+
+    def realised(self, units: int) -> PrivacyLoss:
+        """Return the loss of a run with so many misses."""
+        return PrivacyLoss.of(self.threshold_epsilon) + PrivacyLoss.of(self.miss_epsilon, times=units)
+
+    def run(self, counts: OrderedCounts, source: NoiseSource = SYSTEM) -> Misses:
+        """Check the guess for counts in a public order, until the misses are used up."""
+        array = in_order(counts, trials=True)
+        rows = placed(np.atleast_2d(array), self.resolution, negated=False)
+        checks = _Checks(self, source, len(rows))
+        missed, off, answer = np.zeros((3, *rows.shape), dtype=np.int64)
+        for j in range(rows.shape[1]):
+            missed[:, j], off[:, j], answer[:, j] = checks.check(rows[:, j], self.guess)
+        trial, place = np.nonzero(missed)
+        gap = in_counts(off[trial, place], self.resolution) + float(self.offset)
+        parts = (place, in_counts(answer[trial, place], self.resolution), gap)
+        if array.ndim == 1:
+            return Misses(self, *parts, units=int(checks.used[0]))
+        rows_of = padded(trial, (len(rows), self.misses), *parts)
+        return Misses(self, *rows_of, units=checks.used)
+
+
+class _Checks:
+    """The state of one run, or of several independent ones: the threshold's noise and the misses used."""
+
+    def __init__(self, plan: GuessAndCheckPlan, source: NoiseSource, trials: int) -> None:
+        self._plan, self._source = plan, source
+        self._level = self._draw(plan.noise, plan.threshold_scale, trials)
+        self.used = np.zeros(trials, dtype=np.int64)
+
+    def check(self, count: NDArray[Any], guess: int) -> tuple[NDArray[np.bool_], NDArray[Any], NDArray[Any]]:
+        """Check a guess in each run whose misses are not used up, all in grid steps.
+
+        Counts may be Python integers in an array of objects, for guesses of any size.
+
+        Returns
+        -------
+        missed, off, answer
+            Whether the guess is off; its error with noise, less the threshold's noise; the noisy count, of
+            use on a miss only.
+        """
+        plan, trials = self._plan, len(self.used)
+        off = abs(count - guess) + (self._draw(plan.noise, plan.scale, trials) - self._level)
+        missed = (off >= plan.cutoff) & (self.used < plan.misses)
+        self.used += missed
+        noise = self._draw("laplace", plan.answer_scale, trials) if missed.any() else 0
+        return missed, off, count + noise
+
+    def _draw(self, noise: Noise, scale: Fraction, trials: int) -> NDArray[np.int64]:
+        return self._source.draw(noise, scale, self._plan.resolution, trials)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,46 +241,15 @@ class GuessAndCheck:
 
     Parameters
     ----------
-    tolerance
-        A guess is a hit if its error is below this, in counts, up to noise. Public.
-    epsilon
-        Budget for all checks, with every miss used.
-    misses
-        How many misses the budget pays for. After them `check` raises an error.
-    share
-        Part of the budget for the threshold's noise; `best_threshold_share` by default.
-    answer_share
-        Part of a miss's budget for its noisy count; the rest pays for the check. With the default, 1/3,
-        check and count have noise of the same scale.
-    sensitivity
-        How much one privacy unit can change a count.
-    noise
-        Of threshold and checks: "exponential", "laplace" or "geometric". The count on a miss has
-        Laplace noise.
-    resolution
-        b for a grid of 2^-b counts; chosen from the scales if left out.
-    entropy
-        For tests.
+    tolerance, epsilon, misses, options
+        As in `GuessAndCheckPlan.plan`, which states the proof.
+    source
+        Of noise; for tests.
 
     Raises
     ------
     ValueError
         If a public parameter is out of range.
-
-    Notes
-    -----
-    PrivGuessAndCheck of the lecture (section 2), as one sparse vector with gap whose queries are
-    |q - guess|, with threshold `tolerance` and k = misses, rather than one sparse vector a miss.
-    *Private* if guesses depend on public data and earlier answers alone: then for the same answers
-    they are the same on a neighbour D'. z = |q - guess| moves by at most c either way. The threshold's
-    noise moves by c; on a miss, the check's by c + z - z' and the count's by q - q'. All of the
-    threshold's and the checks' moves are upwards, misses keep gap and count, and a hit stays one, as
-    z' <= z + c. So the same answers come out, and they alone say which noise moved by how much: the
-    alignment is injective. It costs c/scale_0 = epsilon_0 and, a miss, at most 2c/scale_1 + c/scale_2
-    = epsilon_1 + epsilon_2. Hits are free.
-
-    Guesses are rounded to the grid. Otherwise |q - guess| - |q' - guess| is not a multiple of a step if the
-    guess lies between q and q', and the last digits of the gap distinguish D from D'.
     """
 
     def __init__(
@@ -98,47 +258,11 @@ class GuessAndCheck:
         epsilon: Number,
         misses: int,
         *,
-        share: Number | None = None,
-        answer_share: Number = ANSWER_SHARE,
-        sensitivity: Number = 1,
-        noise: Noise = "exponential",
-        resolution: int | None = None,
-        entropy: exact_noise.Entropy | None = None,
+        source: NoiseSource = SYSTEM,
+        **options: Any,  # noqa: ANN401  handed on to the plan
     ) -> None:
-        budget, moved = positive(epsilon, "epsilon"), bound(sensitivity)
-        self._misses, counting = whole(misses, "misses"), exact(answer_share)
-        if not 0 < counting < 1:
-            raise ValueError("answer_share must lie between 0 and 1")
-        part = best_threshold_share(misses, answer_share=counting) if share is None else exact(share)
-        if not 0 < part < 1:
-            raise ValueError("share must lie between 0 and 1")
-        self._threshold_charge = part * budget
-        each = (1 - part) * budget / misses
-        self._miss_charge = each
-        self._answer_scale = moved / (counting * each)
-        finding = self._threshold_charge + (1 - counting) * each * misses
-        query_scale = 2 * moved / ((1 - counting) * each)
-        bits = grid_of(noise, resolution, moved / self._threshold_charge, query_scale, self._answer_scale)
-        self._plan = sparse_vector_plan(
-            misses,
-            tolerance,
-            misses,
-            finding,
-            limit=None,
-            branches=1,
-            share=self._threshold_charge / finding,
-            margin=0,
-            sensitivity=moved,
-            monotone=False,
-            noise=noise,
-            resolution=bits,
-            below=False,
-        )
-        # Not the plan's own cutoff, which is clamped to int64: guesses are Python integers of any size.
-        self._cutoff = math.ceil(-self._plan.offsets[0] * (1 << bits))
-        self._entropy = entropy or exact_noise.SystemEntropy()
-        self._level = self._draw(noise, self._plan.threshold_scale)
-        self._used = 0
+        self.plan = GuessAndCheckPlan.plan(tolerance, epsilon, misses, **options)
+        self._checks = _Checks(self.plan, source, 1)
         self._asked = False
         self._alone = threading.Lock()
 
@@ -161,84 +285,34 @@ class GuessAndCheck:
         """
         if isinstance(true_count, bool) or not isinstance(true_count, (int, np.integer)):
             raise ValueError("a count must be a whole number")  # noqa: TRY004  one error type for callers
-        wanted, plan = on_grid(guess, self._plan.bits), self._plan
+        bits = self.plan.resolution
+        wanted, limit = on_grid(guess, bits), exact_noise.COUNT_LIMIT
+        steps = np.array([max(-limit, min(int(true_count), limit)) << bits], dtype=object)
         # The lock prevents two threads from using the same last miss.
         with self._alone:
             if self.exhausted:
-                raise RuntimeError(f"all {self._misses} misses are used up: no more guesses are checked")
+                raise RuntimeError(f"all {self.plan.misses} misses are used up: no more guesses are checked")
             self._asked = True
-            noise = self._draw(plan.noise, plan.scales[0])
-            steps = max(-exact_noise.COUNT_LIMIT, min(int(true_count), exact_noise.COUNT_LIMIT)) << plan.bits
-            missed, off = judge(steps, wanted, noise, self._level, self._cutoff)
-            if not missed:
-                return Checked(True, Fraction(wanted, 1 << plan.bits), None)
-            self._used += 1
-            answer = steps + self._draw("laplace", self._answer_scale)
-            gap = Fraction(off, 1 << plan.bits) + plan.offsets[0]
-            return Checked(False, Fraction(answer, 1 << plan.bits), gap)
+            missed, off, answer = self._checks.check(steps, wanted)
+        if not missed[0]:
+            return Checked(True, Fraction(wanted, 1 << bits), None)
+        gap = Fraction(int(off[0]), 1 << bits) + self.plan.offset
+        return Checked(False, Fraction(int(answer[0]), 1 << bits), gap)
 
     @property
     def exhausted(self) -> bool:
         """Whether all misses are used up, so that `check` raises an error."""
-        return self._used >= self._misses
+        return self.misses_left == 0
 
     @property
     def misses_left(self) -> int:
         """How many further misses the budget pays for."""
-        return self._misses - self._used
+        return self.plan.misses - int(self._checks.used[0])
 
     @property
     def charge(self) -> Charge:
         """The charge until now: the threshold's share after the first check, and that of each miss."""
-        spent = self._used * self._miss_charge
-        return Charge(spent + self._threshold_charge) if self._asked else Charge()
-
-    @property
-    def largest_charge(self) -> Charge:
-        """The charge when all misses are used: epsilon."""
-        return Charge(self._threshold_charge + self._misses * self._miss_charge)
-
-    @property
-    def threshold_scale(self) -> Fraction:
-        """Scale of the threshold's noise, in counts. It is drawn once and shared by all checks and gaps."""
-        return self._plan.threshold_scale
-
-    @property
-    def scale(self) -> Fraction:
-        """Scale of a check's noise, in counts."""
-        return self._plan.scales[0]
-
-    @property
-    def answer_scale(self) -> Fraction:
-        """Scale of the noise on the count that answers a miss, in counts."""
-        return self._answer_scale
-
-    @property
-    def resolution(self) -> int:
-        """b, for a grid of 2^-b counts."""
-        return self._plan.bits
-
-    def _draw(self, noise: Noise, scale: Fraction) -> int:
-        return int(draw(noise, scale, self._plan.bits, 1, self._entropy)[0])
-
-
-def judge(count: int, guess: int, noise: int, level: int, cutoff: int) -> tuple[bool, int]:
-    """Return whether a guess is a miss, and its noisy error; a pure function, all values in grid steps.
-
-    Parameters
-    ----------
-    count, guess
-        The true count and the guess.
-    noise, level
-        Noise of this check, and of the threshold.
-    cutoff
-        The guess is a miss if |count - guess| + noise - level is at least this.
-
-    >>> judge(10, 3, 2, 4, 5), judge(10, 3, 1, 4, 5)
-    ((True, 5), (False, 4))
-    """
-    off = abs(count - guess) + noise - level
-    return off >= cutoff, off
+        return self.plan.realised(int(self._checks.used[0])).charge if self._asked else Charge()
 
 
 def on_grid(guess: Number, bits: int) -> int:
@@ -258,3 +332,14 @@ def best_threshold_share(misses: int, *, answer_share: Fraction = ANSWER_SHARE) 
     """
     most = whole(misses, "misses") / (1 - float(answer_share))
     return Fraction(1 / (1 + math.cbrt(4 * most * most))).limit_denominator(10**9)
+
+
+AUDITED = (
+    AuditCase(
+        "guess and check, exponential",
+        "guesses checked at no cost, a fresh count for each miss (lecture, section 2)",
+        of_any_size(partial(GuessAndCheckPlan.plan, guess=1)),
+        arguments=lambda epsilon: {"tolerance": levels(epsilon, -4, -1, 0, 1, 4), "misses": [1, 2]},
+    ),
+)
+"""How it is audited."""

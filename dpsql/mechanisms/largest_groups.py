@@ -28,22 +28,26 @@ def largest_groups(counts: ArrayLike, candidates: int) -> tuple[NDArray[np.int64
     Parameters
     ----------
     counts
-        The counts of the groups, in any order.
+        The counts of the groups, in any order; of one run, or of trials (trials, groups).
     candidates
         How many groups to take. Public.
 
     Returns
     -------
     position, count
-        int64, at most `candidates` positions in `counts`; and `candidates + 1` counts in descending
-        order, clamped to 2^40 and padded with zeros. The last one is the count of the largest group left
-        out.
+        int64, of each run. `candidates` positions in its counts, -1 for missing groups; and `candidates + 1`
+        counts in descending order, clamped to 2^40. The last one is the count of the largest group left out.
 
     >>> largest_groups([7, 0, 9], 3)
-    (array([2, 0]), array([9, 7, 0, 0]))
+    (array([ 2,  0, -1]), array([9, 7, 0, 0]))
     """
-    array = counted(counts)
-    order = np.argsort(-np.maximum(array, 0), kind="stable")[: candidates + 1].astype(np.int64, copy=False)
-    kept = np.zeros(candidates + 1, dtype=np.int64)
-    kept[: len(order)] = np.clip(array[order], 0, COUNT_LIMIT)
-    return order[: np.count_nonzero(kept[:candidates])], kept
+    array = counted(counts, trials=True)
+    if array.ndim == 2 and array.strides[0] == 0:  # the same counts in each trial are sorted once
+        one, its = largest_groups(array[0], candidates)
+        return np.broadcast_to(one, (len(array), len(one))), np.broadcast_to(its, (len(array), len(its)))
+    order = np.argsort(-np.maximum(array, 0), axis=-1, kind="stable")[..., : candidates + 1]
+    kept = np.zeros((*array.shape[:-1], candidates + 1), dtype=np.int64)
+    kept[..., : order.shape[-1]] = np.clip(np.take_along_axis(array, order, axis=-1), 0, COUNT_LIMIT)
+    position = np.full((*array.shape[:-1], candidates), -1, dtype=np.int64)
+    position[..., : order.shape[-1]] = order[..., :candidates]
+    return np.where(kept[..., :candidates] > 0, position, -1), kept

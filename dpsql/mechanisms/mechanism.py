@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from dpsql.noise import Entropy
 
-__all__ = ["M", "Mechanism", "R", "Result", "in_one_call"]
+__all__ = ["M", "Mechanism", "R", "Result", "in_one_call", "of_any_size"]
 
 R = TypeVar("R")
 M = TypeVar("M", bound="Mechanism[Any]")
@@ -102,6 +102,17 @@ class Result(Generic[M]):
     def charge(self) -> Charge:
         """What was spent, by basic composition."""
         return self.loss.charge
+
+
+def of_any_size(plan: Callable[..., Mechanism[R]]) -> Callable[..., Mechanism[R]]:
+    """Return a plan that takes the number of counts and ignores it: it may be private."""
+
+    def function(groups: int, /, *args: Any, **kwargs: Any) -> Mechanism[R]:  # noqa: ANN401  as `plan`
+        del groups
+        return plan(*args, **kwargs)
+
+    function.__doc__ = plan.__doc__
+    return function
 
 
 def in_one_call(plan: Callable[..., Mechanism[R]]) -> Callable[..., R]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpsql.mechanisms.arguments import counted
-from dpsql.mechanisms.guess_and_check import ANSWER_SHARE, GuessAndCheck
+from dpsql.mechanisms.guess_and_check import GuessAndCheck
 from dpsql.privacy import exact
 
 if TYPE_CHECKING:
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from dpsql import noise as exact_noise
-    from dpsql.mechanisms.arguments import Noise
     from dpsql.mechanisms.guess_and_check import Checked
     from dpsql.privacy import Charge, Number
 
@@ -43,7 +41,7 @@ class MedianOracle:
     misses
         How many misses the budget pays for; by default log2(hypotheses), rounded up and at least 1:
         after as many, at most one hypothesis is left.
-    share, answer_share, sensitivity, noise, resolution, entropy
+    options
         As in `GuessAndCheck`.
 
     Raises
@@ -68,13 +66,7 @@ class MedianOracle:
         tolerance: Number,
         epsilon: Number,
         misses: int | None = None,
-        *,
-        share: Number | None = None,
-        answer_share: Number = ANSWER_SHARE,
-        sensitivity: Number = 1,
-        noise: Noise = "exponential",
-        resolution: int | None = None,
-        entropy: exact_noise.Entropy | None = None,
+        **options: Any,  # noqa: ANN401  handed on to the plan
     ) -> None:
         array = counted(hypotheses, trials=True)
         if array.ndim != 2 or 0 in array.shape:
@@ -88,12 +80,7 @@ class MedianOracle:
             tolerance,
             epsilon,
             max(1, (len(array) - 1).bit_length()) if misses is None else misses,
-            share=share,
-            answer_share=answer_share,
-            sensitivity=sensitivity,
-            noise=noise,
-            resolution=resolution,
-            entropy=entropy,
+            **options,
         )
 
     def ask(self, true_count: int, cells: ArrayLike) -> Checked:

@@ -2,11 +2,28 @@
 
 from dpsql.mechanisms.audited import AuditCase
 from dpsql.mechanisms.exponential import AUDITED as EXPONENTIAL
+from dpsql.mechanisms.guess_and_check import AUDITED as GUESS_AND_CHECK
+from dpsql.mechanisms.hybrid_sparse_vector import AUDITED as HYBRID_SPARSE_VECTOR
 from dpsql.mechanisms.hybrid_top_k import AUDITED as HYBRID_TOP_K
+from dpsql.mechanisms.limited_domain import AUDITED as LIMITED_DOMAIN
 from dpsql.mechanisms.measure import AUDITED as MEASURE
+from dpsql.mechanisms.sparse_vector import AUDITED as SPARSE_VECTOR
+from dpsql.mechanisms.stable import AUDITED as STABLE
 from dpsql.mechanisms.top_k import AUDITED as TOP_K
+from dpsql.mechanisms.top_stable import AUDITED as TOP_STABLE
 
 __all__ = ["AUDITED"]
 
-AUDITED: tuple[AuditCase, ...] = (*TOP_K, *EXPONENTIAL, *HYBRID_TOP_K, *MEASURE)
+AUDITED: tuple[AuditCase, ...] = (
+    *TOP_K,
+    *EXPONENTIAL,
+    *HYBRID_TOP_K,
+    *MEASURE,
+    *SPARSE_VECTOR,
+    *HYBRID_SPARSE_VECTOR,
+    *GUESS_AND_CHECK,
+    *LIMITED_DOMAIN,
+    *TOP_STABLE,
+    *STABLE,
+)
 """The audit cases of all mechanisms, in the order of the audit's catalogue."""

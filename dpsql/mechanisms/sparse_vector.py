@@ -3,131 +3,38 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self, get_args
 
 import numpy as np
 
-from dpsql import noise as exact_noise
 from dpsql.mechanisms.arguments import Noise, in_order
-from dpsql.mechanisms.grid import draw, draw_reaching, in_counts, placed
-from dpsql.mechanisms.sparse_vector_plan import SparseVectorPlan, sparse_vector_plan
-from dpsql.privacy import Charge
+from dpsql.mechanisms.audited import AuditCase, around, direction
+from dpsql.mechanisms.grid import SYSTEM, NoiseSource
+from dpsql.mechanisms.mechanism import in_one_call
+from dpsql.mechanisms.ragged import firsts
+from dpsql.mechanisms.sparse_vector_plan import Hits, SparseVectorPlan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from fractions import Fraction
-
     from numpy.typing import NDArray
 
+    from dpsql.mechanisms.sparse_vector_plan import SparseVector
     from dpsql.order import OrderedCounts
     from dpsql.privacy import Number
 
-    Reach = Callable[[int, NDArray[np.int64]], tuple[NDArray[np.int64], NDArray[np.int64]]]
-
-__all__ = [
-    "Runs",
-    "SparseVector",
-    "adaptive_sparse_vector",
-    "affordable",
-    "fresh",
-    "gaps_of",
-    "passed",
-    "sparse_vector",
-    "sparse_vector_runs",
-]
+__all__ = ["AUDITED", "AdaptiveSparseVector", "adaptive_sparse_vector", "sparse_vector"]
 
 _BLOCK = 1 << 15
-_MISS = np.array([-1])
+"""Counts of a trial that are compared at once, before it is known whether the scan goes on."""
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class SparseVector:
-    """The groups found above the threshold, in the order of the scan.
-
-    Attributes
-    ----------
-    index
-        int64, positions of the hits in `counts`.
-    gap
-        float64, in counts: how far each hit is above the noisy threshold; never negative. Apart from
-        selection bias, gap plus threshold is an unbiased estimate of the count.
-    branch
-        int64, the branch j in which each hit passed; its charge is base/2^j. 0 is the base branch.
-    scanned
-        How many groups were answered, hits or not.
-    threshold_scale
-        Scale of the threshold's noise, in counts; shared by all gaps.
-    scales
-        Scale of the noise on a count by branch: `scales[j]`.
-    share
-        Part of the budget that paid for the threshold.
-    resolution
-        b, for noise on a grid of 2^-b counts.
-    charge
-        What was spent: `share` of epsilon, and the charge of each hit.
-    """
-
-    index: NDArray[np.int64]
-    gap: NDArray[np.float64]
-    branch: NDArray[np.int64]
-    scanned: int
-    threshold_scale: Fraction
-    scales: tuple[Fraction, ...]
-    share: Fraction
-    resolution: int
-    charge: Charge
-
-
-def adaptive_sparse_vector(
-    counts: OrderedCounts,
-    threshold: Number,
-    k: int,
-    epsilon: Number,
-    *,
-    limit: int | None = None,
-    branches: int = 4,
-    share: Number | None = None,
-    margin: Number | None = None,
-    sensitivity: Number = 1,
-    monotone: bool = True,
-    noise: Noise = "exponential",
-    resolution: int | None = None,
-    below: bool = False,
-    entropy: exact_noise.Entropy | None = None,
-) -> SparseVector:
-    """Find the groups at or above a threshold; groups far above it are charged less.
+@dataclass(frozen=True, slots=True)
+class AdaptiveSparseVector(SparseVectorPlan):
+    """Sparse vector with gap: scans groups for those at or above a threshold; clear hits are charged less.
 
     Each group is tried in several branches, the noisiest and cheapest first. These pass only with a margin;
-    the base branch comes last. Budget that is not used is not charged, or pays for more hits.
-
-    Parameters
-    ----------
-    counts
-        One count a group of a public domain, in a public order: see `in_public_order`.
-    threshold
-        Public, any number.
-    k
-        Base hits: how many hits in the base branch the budget pays for.
-    epsilon
-        Budget.
-    limit
-        Most rows. None: as many as the budget pays for.
-    branches
-        1 is the plain sparse vector, 2 with `margin=2` the papers' adaptive one.
-    share
-        Part of the budget for the threshold's noise; `best_share` by default.
-    margin
-        Margin required in the cheaper branches, in standard deviations of their noise; by default
-        max(2, ln(n/k)), which keeps false hits rare in long scans.
-    sensitivity, monotone, noise, resolution, entropy
-        As in `noisy_top_k`.
-    below
-        Find groups at or below the threshold instead; gaps are then distances below it.
-
-    Raises
-    ------
-    ValueError
-        If a public parameter is out of range. Never because of a count or a draw.
+    the base branch comes last. The scan stops once no base hit is affordable. Budget that is not used is not
+    charged, or pays for more hits. With one branch it is the plain sparse vector.
 
     Notes
     -----
@@ -148,223 +55,146 @@ def adaptive_sparse_vector(
 
     The centres of one-sided noise are public shifts of the threshold.
     """
-    array = in_order(counts)
-    plan = sparse_vector_plan(
-        len(array),
-        threshold,
-        k,
-        epsilon,
-        limit=limit,
-        branches=branches,
-        share=share,
-        margin=margin,
-        sensitivity=sensitivity,
-        monotone=monotone,
-        noise=noise,
-        resolution=resolution,
-        below=below,
-    )
-    level = draw(plan.noise, plan.threshold_scale, plan.bits, 1, entropy)
-    found: list[NDArray[np.int64]] = []
-    spent = rows = 0
-    scanned = len(array)
-    for start in range(0, len(array), _BLOCK):
-        values = placed(array[start : start + _BLOCK], plan.bits, negated=below) - level
-        branch_index, steps = passed(values, plan.cutoffs, fresh(plan, entropy))
-        hits = np.flatnonzero(branch_index >= 0)
-        hits = hits[affordable(branch_index[hits], plan, spent=spent, rows=rows)]
-        found.append(np.stack([start + hits, branch_index[hits], steps[hits]]))
-        spent, rows = spent + int((1 << branch_index[hits]).sum()), rows + len(hits)
-        if not affordable(_MISS, plan, spent=spent, rows=rows)[0]:
-            scanned = start + int(hits[-1]) + 1
-            break
-    index, branch_index, steps = np.concatenate(found, axis=1) if found else np.zeros((3, 0), dtype=np.int64)
-    return SparseVector(
-        index,
-        gaps_of(steps, branch_index, plan),
-        plan.branches - 1 - branch_index,
-        scanned,
-        plan.threshold_scale,
-        plan.scales[::-1],
-        plan.share,
-        plan.bits,
-        Charge(plan.spent(spent)) if len(array) else Charge(),
-    )
+
+    ordered = True
+
+    @classmethod
+    def plan(
+        cls,
+        groups: int,
+        threshold: Number,
+        k: int,
+        epsilon: Number,
+        *,
+        limit: int | None = None,
+        branches: int = 4,
+        share: Number | None = None,
+        margin: Number | None = None,
+        sensitivity: Number = 1,
+        monotone: bool = True,
+        noise: Noise = "exponential",
+        resolution: int | None = None,
+        below: bool = False,
+    ) -> Self:
+        """Plan a scan for the groups of a public domain above a threshold.
+
+        Parameters
+        ----------
+        threshold
+            Public, any number.
+        k
+            Base hits: how many hits in the base branch the budget pays for.
+        epsilon
+            Budget.
+        limit
+            Most rows. None: as many as the budget pays for.
+        branches
+            1 is the plain sparse vector, 2 with `margin=2` the papers' adaptive one.
+        share
+            Part of the budget for the threshold's noise; `best_share` by default.
+        margin
+            Margin required in the cheaper branches, in standard deviations of their noise; by default
+            max(2, ln(n/k)), which keeps false hits rare in long scans.
+        below
+            Find groups at or below the threshold instead; gaps are then distances below it.
+        groups, sensitivity, monotone, noise, resolution
+            As in `Mechanism`.
+        """
+        return cls._planned(
+            groups,
+            threshold,
+            k,
+            epsilon,
+            limit=limit,
+            branches=branches,
+            share=share,
+            margin=margin,
+            sensitivity=sensitivity,
+            monotone=monotone,
+            noise=noise,
+            resolution=resolution,
+            below=below,
+        )
+
+    def run(self, counts: OrderedCounts, source: NoiseSource = SYSTEM) -> SparseVector:
+        """Scan counts in a public order; hits are released in this order."""
+        array = in_order(counts, self.groups, trials=True)
+        rows = np.atleast_2d(array)
+        level = self.threshold_noise(len(rows), source)
+        spent, number = np.zeros((2, len(rows)), dtype=np.int64)
+        found = [Hits.none()]
+        for start in range(0, self.groups, _BLOCK):
+            hits = self.passing(rows[:, start : start + _BLOCK], level, source)
+            cost, first = 1 << (len(self.scales) - 1 - hits.branch), firsts(hits.trial)
+            earlier = np.cumsum(cost) - cost
+            before = number[hits.trial] + np.arange(len(first)) - first
+            answered = self._affordable(spent[hits.trial] + earlier - earlier[first], before)
+            hits = hits.take(answered)
+            found.append(hits._replace(place=start + hits.place))
+            np.add.at(spent, hits.trial, cost[answered])
+            np.add.at(number, hits.trial, 1)
+            if not self._affordable(spent, number).any():
+                break
+        every = Hits(*(np.concatenate(part) for part in zip(*found, strict=True)))
+        return self.released(every, spent, single=array.ndim == 1)
+
+    def _affordable(self, spent: NDArray[np.int64], hits: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return whether the scan goes on after so many units and hits: a base hit fits, and the limit."""
+        goes_on: NDArray[np.bool_] = spent <= (self.hits - 1) << (len(self.scales) - 1)
+        return goes_on if self.limit is None else goes_on & (hits < self.limit)
 
 
-def sparse_vector(
-    counts: OrderedCounts,
-    threshold: Number,
-    k: int,
-    epsilon: Number,
+adaptive_sparse_vector = in_one_call(AdaptiveSparseVector.plan)
+"""Find the groups of given counts above a threshold; arguments as in `AdaptiveSparseVector.plan`."""
+
+sparse_vector = in_one_call(partial(AdaptiveSparseVector.plan, branches=1))
+"""Find the first k groups above a threshold: `adaptive_sparse_vector` with one branch."""
+
+_PLAIN = "the first groups above a threshold, with gaps (dissertation, Algorithm 17)"
+_TWO = "sparse vector that spends half on clear hits (Free Gap, Algorithm 2)"
+_MORE = "sparse vector that spends less on clear hits, charged by branch (Free Gap, Algorithm 2, extended)"
+
+
+def _case(
+    name: str,
+    about: str,
     *,
-    share: Number | None = None,
-    sensitivity: Number = 1,
-    monotone: bool = True,
-    noise: Noise = "exponential",
-    resolution: int | None = None,
-    below: bool = False,
-    entropy: exact_noise.Entropy | None = None,
-) -> SparseVector:
-    """Find the first k groups at or above a threshold, with their gaps: one branch, k rows.
-
-    Dissertation, Algorithm 17. Parameters, errors and proof as in `adaptive_sparse_vector`.
-    """
-    return adaptive_sparse_vector(
-        counts,
-        threshold,
-        k,
-        epsilon,
-        branches=1,
-        share=share,
-        sensitivity=sensitivity,
-        monotone=monotone,
-        noise=noise,
-        resolution=resolution,
-        below=below,
-        entropy=entropy,
-    )
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Runs:
-    """Results of independent runs over rows of counts, for audits and evaluations.
-
-    Attributes
-    ----------
-    branch
-        int64 (trials, n): j where a group was a hit in branch j, -1 where it was no hit, -2 after the end
-        of the scan.
-    gap
-        float64 (trials, n), NaN where there was no hit.
-    epsilon
-        The charge of each run, as a tuple of exact numbers.
-    """
-
-    branch: NDArray[np.int64]
-    gap: NDArray[np.float64]
-    epsilon: tuple[Fraction, ...]
-
-
-def sparse_vector_runs(
-    counts: OrderedCounts,
-    threshold: Number,
-    k: int,
-    epsilon: Number,
-    *,
-    limit: int | None = None,
+    monotone: bool,
+    ks: tuple[int, ...] = (1, 2),
     branches: int = 1,
-    share: Number | None = None,
-    margin: Number | None = None,
-    sensitivity: Number = 1,
-    monotone: bool = True,
-    noise: Noise = "exponential",
-    resolution: int | None = None,
-    below: bool = False,
-    entropy: exact_noise.Entropy | None = None,
-) -> Runs:
-    """Run `adaptive_sparse_vector` once on each row of `counts`, shape (trials, n).
-
-    Each run costs its full charge; other parameters as there.
-    """
-    array = in_order(counts, trials=True)
-    if array.ndim != 2:
-        raise ValueError("counts must have two dimensions: (trials, groups)")
-    plan = sparse_vector_plan(
-        array.shape[1],
-        threshold,
-        k,
-        epsilon,
-        limit=limit,
-        branches=branches,
-        share=share,
-        margin=margin,
-        sensitivity=sensitivity,
-        monotone=monotone,
-        noise=noise,
-        resolution=resolution,
-        below=below,
-    )
-    values = placed(array, plan.bits, negated=below)
-    values -= draw(plan.noise, plan.threshold_scale, plan.bits, (len(array), 1), entropy)
-    branch_index, steps = passed(values, plan.cutoffs, fresh(plan, entropy))
-    answered = affordable(branch_index, plan)
-    hit = answered & (branch_index >= 0)
-    gap = np.full(array.shape, np.nan)
-    gap[hit] = gaps_of(steps[hit], branch_index[hit], plan)
-    units = np.where(hit, 1 << np.maximum(branch_index, 0), 0).sum(axis=1)
-    branch = np.where(answered, np.where(hit, plan.branches - 1 - branch_index, -1), -2)
-    return Runs(branch, gap, tuple(plan.spent(spent) for spent in units.tolist()))
+    **options: Any,  # noqa: ANN401  handed on to the plan
+) -> AuditCase:
+    adjacency = direction(monotone=monotone)
+    plan = partial(AdaptiveSparseVector.plan, monotone=monotone, branches=branches, **options)
+    return AuditCase(f"{name}, {adjacency}", about, plan, adjacency, around(*ks))
 
 
-def passed(
-    values: NDArray[np.int64], cutoffs: NDArray[np.int64], reach: Reach
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return for each group the first branch it passes, and its value there; pure given the noise.
-
-    Parameters
-    ----------
-    values
-        Count - threshold noise, in grid steps, of any shape.
-    cutoffs
-        A group passes a branch if value + noise is at least this; cheapest branch first.
-    reach
-        The noise: `reach(place, need)` returns the positions where the noise of the branch at this index is
-        at least `need`, and the noise there.
-
-    Returns
-    -------
-    branch_index, steps
-        Index of the first branch passed, or -1; and value + noise there. Same shape as `values`.
-    """
-    flat = values.ravel()
-    branch_index, steps = np.full(flat.shape, -1, dtype=np.int64), np.zeros_like(flat)
-    for place in range(len(cutoffs) - 1, -1, -1):
-        where, noise = reach(place, cutoffs[place] - flat)
-        branch_index[where] = place
-        steps[where] = flat[where] + noise
-    return branch_index.reshape(values.shape), steps.reshape(values.shape)
-
-
-def affordable(
-    branch_index: NDArray[np.int64], plan: SparseVectorPlan, *, spent: int = 0, rows: int = 0
-) -> NDArray[np.bool_]:
-    """Return for each group whether it is still answered: the stopping rule of a run; a pure function.
-
-    A group is answered if, before it, a base hit still fits the budget and the limit is not reached.
-
-    Parameters
-    ----------
-    branch_index
-        As returned by `passed`, shape (..., n); groups that are no hit may be left out.
-    plan
-        The run's plan.
-    spent, rows
-        Units and hits before the first of these groups.
-    """
-    hit = branch_index >= 0
-    cost = np.where(hit, 1 << np.maximum(branch_index, 0), 0)
-    before = spent + np.cumsum(cost, axis=-1) - cost
-    answered: NDArray[np.bool_] = before <= (plan.hits - 1) << (plan.branches - 1)
-    if plan.limit is not None:
-        answered &= rows + np.cumsum(hit, axis=-1) - hit < plan.limit
-    return answered
-
-
-def fresh(plan: SparseVectorPlan, entropy: exact_noise.Entropy | None) -> Reach:
-    """Return the `reach` argument of `passed` that draws the noise of a plan."""
-
-    def reach(place: int, need: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        return draw_reaching(plan.noise, plan.scales[place], plan.bits, need, entropy)
-
-    return reach
-
-
-def gaps_of(
-    steps: NDArray[np.int64], branch_index: NDArray[np.int64], plan: SparseVectorPlan
-) -> NDArray[np.float64]:
-    """Convert the released values of hits to gaps over the threshold, in counts."""
-    # A gap of 0 on the grid may come out as -1e-16 by rounding its two parts.
-    offsets = np.array([float(offset) for offset in plan.offsets])
-    gaps: NDArray[np.float64] = np.maximum(in_counts(steps, plan.bits) + offsets[branch_index], 0.0)
-    return gaps
+AUDITED = (
+    *(
+        _case(f"sparse vector, {noise}", _PLAIN, monotone=monotone, noise=noise)
+        for noise in get_args(Noise)
+        for monotone in (True, False)
+    ),
+    _case(
+        "sparse vector below, exponential", "the first groups below a threshold", monotone=True, below=True
+    ),
+    _case("adaptive sparse vector, 2 branches, exponential", _TWO, monotone=True, branches=2, margin=2),
+    _case(
+        "adaptive sparse vector, 2 branches, laplace",
+        _TWO,
+        monotone=False,
+        branches=2,
+        margin=2,
+        noise="laplace",
+    ),
+    _case("adaptive sparse vector, 4 branches, exponential", _MORE, monotone=True, branches=4),
+    _case(
+        "adaptive sparse vector, 4 branches, limit 1, exponential",
+        _MORE,
+        monotone=False,
+        ks=(1,),
+        branches=4,
+        limit=1,
+    ),
+)
+"""How it is audited."""

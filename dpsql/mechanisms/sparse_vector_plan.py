@@ -1,25 +1,29 @@
-"""The public plan of a sparse vector run: budget shares, noise scales and cutoffs."""
+"""The public facts of the sparse vector family: budget shares, noise scales, cutoffs; and its result."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 
 from dpsql import noise as exact_noise
-from dpsql.mechanisms.arguments import Noise, bound, kind, positive, whole
-from dpsql.mechanisms.grid import grid_of
-from dpsql.privacy import exact
+from dpsql.estimates import sparse_vector_error
+from dpsql.mechanisms.arguments import Noise, between, bound, kind, positive, whole
+from dpsql.mechanisms.grid import grid_of, in_counts, placed
+from dpsql.mechanisms.mechanism import Mechanism, Result
+from dpsql.mechanisms.ragged import padded
+from dpsql.privacy import PrivacyLoss, exact
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from dpsql.mechanisms.grid import NoiseSource
     from dpsql.privacy import Number
 
-__all__ = ["MOST_BRANCHES", "SparseVectorPlan", "best_share", "sparse_vector_plan"]
+__all__ = ["Hits", "SparseVector", "SparseVectorPlan", "best_share", "mean_noise"]
 
 MOST_BRANCHES = 16
 """Most branches: each further one halves the budget of a hit."""
@@ -29,53 +33,180 @@ _LARGEST_CUTOFF = 1 << 62
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class SparseVectorPlan:
-    """The public plan of a run of the sparse vector family, determined by public parameters alone.
-
-    Tuples run over the branches in the order they are tried, cheapest first; the last is the base.
+class SparseVector(Result["SparseVectorPlan"]):
+    """The groups found above the threshold.
 
     Attributes
     ----------
-    epsilon, share
-        The budget, and the part of it that pays for the threshold's noise.
+    index
+        int64, positions of the hits in the counts.
+    gap
+        float64, in counts: how far each hit is above the noisy threshold; never negative. Apart from
+        selection bias, gap plus threshold is an unbiased estimate of the count.
+    branch
+        int64, the branch in which each hit passed; 0 is the base branch.
+    """
+
+    index: NDArray[np.int64]
+    gap: NDArray[np.float64]
+    branch: NDArray[np.int64]
+
+
+class Hits(NamedTuple):
+    """The hits of several trials: one entry a hit in each array."""
+
+    trial: NDArray[np.int64]
+    place: NDArray[np.int64]
+    """Which count of which trial."""
+    branch: NDArray[np.int64]
+    steps: NDArray[np.int64]
+    """The branch passed, and count + noise - threshold noise there, in grid steps."""
+
+    @classmethod
+    def none(cls) -> Hits:
+        """Return no hits."""
+        return cls(*np.zeros((4, 0), dtype=np.int64))
+
+    def take(self, which: NDArray[np.intp] | NDArray[np.bool_]) -> Hits:
+        """Return some of the hits."""
+        return Hits(*(part[which] for part in self))
+
+
+@dataclass(frozen=True, slots=True)
+class SparseVectorPlan(Mechanism[SparseVector]):
+    """The public facts of a run of the sparse vector family; tuples have one entry a branch, base first.
+
+    Attributes
+    ----------
+    groups, noise, limit, below
+        As given to `plan`.
+    share
+        The part of epsilon that pays for the threshold's noise.
     hits
-        Base hits the budget pays for, at most the number of groups.
-    limit
-        Most rows; None for as many as the budget pays for.
+        Base hits the budget pays for, at most the number of groups. A hit in branch j costs 1/2^j of one.
     threshold_scale, scales
         Noise scales in counts: of the threshold, and of the queries in each branch.
-    bits
-        The grid: 2^-bits counts.
+    resolution
+        b, for a grid of 2^-b counts.
     cutoffs
-        int64, in grid steps: a branch passes if count + noise - threshold noise is at least this.
+        In grid steps: a branch passes if count + noise - threshold noise is at least this.
     offsets
         What is added to such a value, in counts, to get the gap: means of the noises, less the threshold.
     """
 
+    groups: int
     noise: Noise
-    epsilon: Fraction
+    limit: int | None
+    below: bool
     share: Fraction
     hits: int
-    limit: int | None
     threshold_scale: Fraction
     scales: tuple[Fraction, ...]
-    bits: int
-    cutoffs: NDArray[np.int64]
+    resolution: int
+    cutoffs: tuple[int, ...]
     offsets: tuple[Fraction, ...]
 
-    @property
-    def branches(self) -> int:
-        """Number of branches in which each group is tried."""
-        return len(self.scales)
+    @classmethod
+    def _planned(
+        cls,
+        groups: int,
+        threshold: Number,
+        k: int,
+        epsilon: Number,
+        *,
+        limit: int | None = None,
+        branches: int = 1,
+        share: Number | None,
+        margin: Number | None = None,
+        sensitivity: Number,
+        monotone: bool,
+        noise: Noise,
+        resolution: int | None,
+        below: bool,
+    ) -> Self:
+        """Check the public arguments, and compute scales and cutoffs."""
+        budget, moved, noise = positive(epsilon, "epsilon"), bound(sensitivity), kind(noise)
+        level = -exact(threshold) if below else exact(threshold)
+        hits = min(whole(k, "k"), max(groups, 1))
+        if limit is not None:
+            limit = whole(limit, "limit")
+        if whole(branches, "branches") > MOST_BRANCHES:
+            raise ValueError(f"branches must be at most {MOST_BRANCHES}")
+        middle = (branches - 1) / 2
+        part = (
+            best_share(hits, monotone=monotone, branch=middle) if share is None else between(share, "share")
+        )
+        base = (1 - part) * budget / hits
+        threshold_scale = moved / (part * budget)
+        scales = tuple(moved * (1 if monotone else 2) * (1 << j) / base for j in range(branches))
+        bits = grid_of(noise, resolution, threshold_scale, *scales)
+        over = max(2.0, math.log(max(groups, 1) / hits)) if margin is None else exact(margin)
+        if over < 0:
+            raise ValueError("margin must not be negative")
+        # Centres and margins are public numbers: as floats they cost accuracy in the last digit only.
+        centre = mean_noise(noise, threshold_scale, bits)
+        offsets = tuple(centre - mean_noise(noise, scale, bits) - level for scale in scales)
+        wanted = [Fraction(0), *(Fraction(over) * _deviation(noise, scale, bits) for scale in scales[1:])]
+        cutoffs = [
+            math.ceil((needed - offset) * (1 << bits)) for needed, offset in zip(wanted, offsets, strict=True)
+        ]
+        return cls(
+            groups,
+            noise,
+            limit,
+            below,
+            part,
+            hits,
+            threshold_scale,
+            scales,
+            bits,
+            tuple(max(-_LARGEST_CUTOFF, min(cutoff, _LARGEST_CUTOFF)) for cutoff in cutoffs),
+            offsets,
+            loss=PrivacyLoss.of(budget) if groups else PrivacyLoss(),
+        )
 
-    @property
-    def unit(self) -> Fraction:
-        """Charge of a hit in the cheapest branch; it doubles with each next branch."""
-        return (1 - self.share) * self.epsilon / (self.hits << (self.branches - 1))
+    def realised(self, units: int) -> PrivacyLoss:
+        """Return the loss of a run whose hits cost so many units; a base hit costs 2^(branches - 1)."""
+        epsilon = self.loss.charge.epsilon
+        unit = (1 - self.share) * epsilon / (self.hits << (len(self.scales) - 1))
+        return PrivacyLoss.of(self.share * epsilon) + PrivacyLoss.of(unit, times=units)
 
-    def spent(self, units: int) -> Fraction:
-        """Return the charge of a run whose hits cost `units` units."""
-        return self.share * self.epsilon + units * self.unit
+    def distinguishable_gap(self, confidence: Fraction) -> float | None:
+        """Predict how far from the threshold all groups must be to be answered correctly."""
+        widest, branches = max(self.scales), len(self.scales)
+        return sparse_vector_error(
+            self.threshold_scale, widest, self.groups, branches=branches, confidence=confidence
+        )
+
+    def threshold_noise(self, trials: int, source: NoiseSource) -> NDArray[np.int64]:
+        """Draw the threshold's noise in grid steps, of shape (trials, 1)."""
+        return source.draw(self.noise, self.threshold_scale, self.resolution, (trials, 1))
+
+    def passing(self, counts: NDArray[np.int64], level: NDArray[np.int64], source: NoiseSource) -> Hits:
+        """Try counts of shape (trials, n) in each branch; a hit is in the cheapest one that it passes."""
+        values = placed(counts, self.resolution, negated=self.below)
+        values -= level
+        flat = values.ravel()
+        branch, steps = np.full(flat.shape, -1, dtype=np.int64), np.zeros_like(flat)
+        for j, scale in enumerate(self.scales):
+            where, noise = source.draw_reaching(self.noise, scale, self.resolution, self.cutoffs[j] - flat)
+            branch[where] = j
+            steps[where] = flat[where] + noise
+        hit = np.flatnonzero(branch >= 0)
+        return Hits(*np.divmod(hit, counts.shape[1]), branch[hit], steps[hit])
+
+    def released(self, hits: Hits, units: NDArray[np.int64], *, single: bool) -> SparseVector:
+        """Return the result of a run, or of trials; the hits of each are in the order of release."""
+        hits = hits.take(np.argsort(hits.trial, kind="stable"))
+        # A gap of 0 on the grid may come out as -1e-16 by rounding its two parts.
+        offsets = np.array([float(offset) for offset in self.offsets])
+        gap = np.maximum(in_counts(hits.steps, self.resolution) + offsets[hits.branch], 0.0)
+        parts = (hits.place, gap, hits.branch)
+        if single:
+            return SparseVector(self, *parts, units=int(units[0]))
+        most = ((self.hits - 1) << (len(self.scales) - 1)) + 1
+        shape = (len(units), min(most, self.groups, self.limit or most))
+        return SparseVector(self, *padded(hits.trial, shape, *parts), units=units)
 
 
 def best_share(k: int, *, monotone: bool = True, branch: float = 0) -> Fraction:
@@ -90,63 +221,7 @@ def best_share(k: int, *, monotone: bool = True, branch: float = 0) -> Fraction:
     return Fraction(1 / (1 + (kappa * kappa * 4.0**branch * k * k) ** (1 / 3))).limit_denominator(10**9)
 
 
-def sparse_vector_plan(
-    groups: int,
-    threshold: Number,
-    k: int,
-    epsilon: Number,
-    *,
-    limit: int | None,
-    branches: int,
-    share: Number | None,
-    margin: Number | None,
-    sensitivity: Number,
-    monotone: bool,
-    noise: Noise,
-    resolution: int | None,
-    below: bool,
-) -> SparseVectorPlan:
-    """Compute the plan of a run; raises `ValueError` if a public parameter is out of range."""
-    budget, moved, noise = positive(epsilon, "epsilon"), bound(sensitivity), kind(noise)
-    level = -exact(threshold) if below else exact(threshold)
-    hits = min(whole(k, "k"), max(groups, 1))
-    if limit is not None:
-        limit = whole(limit, "limit")
-    if whole(branches, "branches") > MOST_BRANCHES:
-        raise ValueError(f"branches must be at most {MOST_BRANCHES}")
-    middle = (branches - 1) / 2
-    part = best_share(hits, monotone=monotone, branch=middle) if share is None else exact(share)
-    if not 0 < part < 1:
-        raise ValueError("share must lie between 0 and 1")
-    base = (1 - part) * budget / hits
-    threshold_scale = moved / (part * budget)
-    scales = tuple(moved * (1 if monotone else 2) * (1 << j) / base for j in range(branches - 1, -1, -1))
-    bits = grid_of(noise, resolution, threshold_scale, *scales)
-    over = max(2.0, math.log(max(groups, 1) / hits)) if margin is None else exact(margin)
-    if over < 0:
-        raise ValueError("margin must not be negative")
-    # Centres and margins are public numbers: as floats they cost accuracy in the last digit only.
-    centre = _mean(noise, threshold_scale, bits)
-    offsets = tuple(centre - _mean(noise, scale, bits) - level for scale in scales)
-    wanted = [Fraction(over) * _deviation(noise, scale, bits) for scale in scales[:-1]] + [Fraction(0)]
-    cutoffs = [
-        math.ceil((needed - offset) * (1 << bits)) for needed, offset in zip(wanted, offsets, strict=True)
-    ]
-    return SparseVectorPlan(
-        noise,
-        budget,
-        part,
-        hits,
-        limit,
-        threshold_scale,
-        scales,
-        bits,
-        np.array([max(-_LARGEST_CUTOFF, min(cutoff, _LARGEST_CUTOFF)) for cutoff in cutoffs], dtype=np.int64),
-        offsets,
-    )
-
-
-def _mean(noise: Noise, scale: Fraction, bits: int) -> Fraction:
+def mean_noise(noise: Noise, scale: Fraction, bits: int) -> Fraction:
     """Return the mean of the noise on its grid, in counts: gamma r/(1 - r) for one-sided noise."""
     if noise == "laplace":
         return Fraction(0)

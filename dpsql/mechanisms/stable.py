@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal, cast, get_args
+from functools import partial
+from typing import TYPE_CHECKING, Literal, Self, get_args
 
 import numpy as np
 
 from dpsql import noise as exact_noise
 from dpsql.mechanisms.arguments import between, bound, in_order, positive, whole
-from dpsql.mechanisms.grid import draw, grid_of
-from dpsql.mechanisms.sparse_vector_plan import best_share
+from dpsql.mechanisms.audit_inputs import LARGE, SMALL, queries
+from dpsql.mechanisms.audited import AuditCase, any_k
+from dpsql.mechanisms.grid import SYSTEM, NoiseSource, grid_of, in_counts
+from dpsql.mechanisms.mechanism import Mechanism, R, Result, in_one_call
+from dpsql.mechanisms.ragged import padded
+from dpsql.mechanisms.sparse_vector_plan import best_share, mean_noise
 from dpsql.mechanisms.tails import laplace_cutoff, one_sided_cutoff
-from dpsql.privacy import Charge
+from dpsql.privacy import PrivacyLoss
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,80 +27,25 @@ if TYPE_CHECKING:
     from dpsql.privacy import Number
 
 __all__ = [
+    "AUDITED",
     "FirstStable",
     "StabilityTests",
     "StableAnswers",
     "StableNoise",
+    "StableQueries",
+    "StableQuery",
     "first_stable",
     "first_test",
-    "margins",
     "stable_answers",
-    "stable_tests",
-    "until_unstable",
 ]
 
 StableNoise = Literal["one-sided", "laplace"]
 """Law of the noise of stability tests; the one-sided one is geometric on the grid."""
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class FirstStable:
-    """The first query that passed its stability test.
-
-    Attributes
-    ----------
-    query
-        Position of the query, None if no query passed. Its exact answer may be released.
-    gap
-        Excess over the cutoff, in counts: a multiple of 2^-resolution, not negative; None without a query.
-    threshold
-        Apart from selection bias, gap + threshold is an unbiased estimate of the distance. Public.
-    threshold_scale, scale
-        Noise scales in counts, of the threshold and of each test.
-    resolution
-        b, for a grid of 2^-b counts.
-    charge
-        What was spent: all of it if a query passed, else the threshold's share; and delta.
-    """
-
-    query: int | None
-    gap: float | None
-    threshold: Fraction
-    threshold_scale: Fraction
-    scale: Fraction
-    resolution: int
-    charge: Charge
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class StableAnswers:
-    """Which queries of a stream passed their stability tests.
-
-    Attributes
-    ----------
-    index
-        int64, positions of the queries that passed, ascending: their exact answers may be released.
-    asked
-        How many queries of the stream were tested, counted from the first.
-    threshold_scale, scale
-        Noise scales in counts, of the threshold and of each test.
-    resolution
-        b, for a grid of 2^-b counts.
-    charge
-        What was spent: the threshold's share, the charge of each query that failed, and delta.
-    """
-
-    index: NDArray[np.int64]
-    asked: int
-    threshold_scale: Fraction
-    scale: Fraction
-    resolution: int
-    charge: Charge
-
-
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, slots=True)
 class StabilityTests:
-    """The public plan of stability tests against one noisy threshold.
+    """The public facts of stability tests against one noisy threshold.
 
     Attributes
     ----------
@@ -107,8 +57,8 @@ class StabilityTests:
         Bound on the probability that any of the tests passes at distance 0.
     threshold_scale, scale
         Noise scales in counts: c/threshold_epsilon and 2c/epsilon.
-    bits
-        The grid: 2^-bits counts.
+    resolution
+        b, for a grid of 2^-b counts.
     cutoff
         In grid steps: a test passes if distance + noise >= cutoff + the threshold's noise.
     """
@@ -119,63 +69,94 @@ class StabilityTests:
     delta: Fraction
     threshold_scale: Fraction
     scale: Fraction
-    bits: int
+    resolution: int
     cutoff: int
+
+    @classmethod
+    def plan(
+        cls,
+        tests: int,
+        epsilon: Number,
+        delta: Number,
+        *,
+        share: Number | None = None,
+        noise: StableNoise = "one-sided",
+        sensitivity: Number = 1,
+        resolution: int | None = None,
+        paid: int = 1,
+    ) -> Self:
+        """Plan so many tests, of which `paid` are paid for; other arguments as in `FirstStable.plan`."""
+        if noise not in get_args(StableNoise):
+            raise ValueError("noise must be 'one-sided' or 'laplace'")
+        budget, moved = positive(epsilon, "epsilon"), bound(sensitivity)
+        # .37 is the paper's share; with one-sided noise the share is chosen for a low cutoff.
+        usual = Fraction(37, 100) if noise == "laplace" else Fraction(15, 100)
+        delta, part = between(delta, "delta"), usual if share is None else between(share, "share")
+        first, each = part * budget, (1 - part) * budget / paid
+        scales = (moved / first, 2 * moved / each)
+        bits = grid_of("exponential", resolution, *scales)
+        least = laplace_cutoff if noise == "laplace" else one_sided_cutoff
+        cutoff = least(delta / max(tests, 1), *(exact_noise.rate(scale, bits) for scale in scales))
+        return cls(noise, first, each, delta, *scales, bits, cutoff)
 
     @property
     def threshold(self) -> Fraction:
         """What is added to a gap, in counts, for an unbiased estimate of the distance."""
-        raised = Fraction(self.cutoff, 1 << self.bits)
-        if self.noise == "laplace":
-            return raised
-        means = [_mean(scale, self.bits) for scale in (self.threshold_scale, self.scale)]
-        return raised + means[0] - means[1]
-
-    def draw(
-        self, trials: int, tests: int, entropy: exact_noise.Entropy | None
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Draw the noise of the threshold, shape (trials, 1), and of the tests, shape (trials, tests)."""
         law: Literal["exponential", "laplace"] = "laplace" if self.noise == "laplace" else "exponential"
-        return (
-            draw(law, self.threshold_scale, self.bits, (trials, 1), entropy),
-            draw(law, self.scale, self.bits, (trials, tests), entropy),
-        )
+        means = [mean_noise(law, scale, self.resolution) for scale in (self.threshold_scale, self.scale)]
+        return Fraction(self.cutoff, 1 << self.resolution) + means[0] - means[1]
+
+    def loss(self, paid: int) -> PrivacyLoss:
+        """Return the loss of the threshold and of so many tests that are paid for."""
+        threshold = PrivacyLoss.of(self.threshold_epsilon, self.delta)
+        return threshold + PrivacyLoss.of(self.epsilon, times=paid)
+
+    def margins(self, distances: NDArray[np.int64], source: NoiseSource) -> NDArray[np.int64]:
+        """Return the margin of each test in grid steps, for distances of shape (trials, tests).
+
+        A test passes if its margin is not negative. Negative distances are treated as 0.
+        """
+        law: Literal["exponential", "laplace"] = "laplace" if self.noise == "laplace" else "exponential"
+        steps = exact_noise.place(np.maximum(distances, 0), self.resolution)
+        steps -= self.cutoff + source.draw(law, self.threshold_scale, self.resolution, (len(steps), 1))
+        steps += source.draw(law, self.scale, self.resolution, steps.shape)
+        return steps
 
 
-def first_stable(
-    distances: OrderedCounts,
-    epsilon: Number,
-    delta: Number,
-    *,
-    share: Number | None = None,
-    noise: StableNoise = "one-sided",
-    sensitivity: Number = 1,
-    resolution: int | None = None,
-    entropy: exact_noise.Entropy | None = None,
-) -> FirstStable:
-    """Find the first query of a list whose exact answer is safe to release.
+@dataclass(frozen=True, slots=True)
+class _Stable(Mechanism[R]):
+    """Stability tests of a number of queries at public positions."""
 
-    Parameters
+    ordered = True
+
+    queries: int
+    tests: StabilityTests
+
+    def realised(self, units: int) -> PrivacyLoss:
+        """Return the loss of a run that pays for so many tests."""
+        return self.tests.loss(units) if self.queries else self.loss
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class StableQuery(Result["FirstStable"]):
+    """The first query that passed its stability test, if any did.
+
+    Attributes
     ----------
-    distances
-        For each query its distance to instability: how many units must be added or removed before one
-        more could change the answer; 0 if one could. The number of queries and the position of each are
-        public: `in_public_order`.
-    epsilon, delta
-        Budget. Delta is spent in full.
-    share
-        Part of epsilon for the threshold's noise: .15 by default, .37 with Laplace noise.
-    noise
-        "one-sided", or "laplace" as in the paper.
-    sensitivity
-        How much one unit can change a distance: 1 for the distance in units.
-    resolution, entropy
-        As in `noisy_top_k`.
+    index
+        int64, its position: one, or none. Its exact answer may be released.
+    gap
+        float64, the excess over the cutoff, in counts: a multiple of 2^-resolution, not negative. Apart from
+        selection bias, gap + `plan.tests.threshold` is an unbiased estimate of the distance.
+    """
 
-    Raises
-    ------
-    ValueError
-        If a public parameter is out of range.
+    index: NDArray[np.int64]
+    gap: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class FirstStable(_Stable[StableQuery]):
+    """Finds the first query of a list whose exact answer is safe to release; a test that passes is paid for.
 
     Notes
     -----
@@ -190,132 +171,150 @@ def first_stable(
     upwards, as one-sided noise needs, and which ones shows in the output: the alignment is injective.
     It costs c/threshold_scale, and if a test passes 2c/scale more.
     """
-    values = in_order(distances)
-    plan = stable_tests(
-        max(len(values), 1),
-        epsilon,
-        delta,
-        share=share,
-        noise=noise,
-        sensitivity=sensitivity,
-        resolution=resolution,
-    )
-    at, steps = (part[0] for part in first_test(margins(values, plan, *plan.draw(1, len(values), entropy))))
-    spent = plan.threshold_epsilon + (plan.epsilon if at >= 0 else 0)
-    return FirstStable(
-        int(at) if at >= 0 else None,
-        float(steps) * 0.5**plan.bits if at >= 0 else None,
-        plan.threshold,
-        plan.threshold_scale,
-        plan.scale,
-        plan.bits,
-        Charge(spent, plan.delta) if len(values) else Charge(),
-    )
+
+    @classmethod
+    def plan(
+        cls,
+        queries: int,
+        epsilon: Number,
+        delta: Number,
+        *,
+        share: Number | None = None,
+        noise: StableNoise = "one-sided",
+        sensitivity: Number = 1,
+        resolution: int | None = None,
+    ) -> Self:
+        """Plan stability tests of a list of queries.
+
+        Parameters
+        ----------
+        queries
+            How many; public.
+        epsilon, delta
+            Budget. Delta is spent in full.
+        share
+            Part of epsilon for the threshold's noise: .15 by default, .37 with Laplace noise.
+        noise
+            "one-sided", or "laplace" as in the paper.
+        sensitivity
+            How much one unit can change a distance: 1 for the distance in units.
+        resolution
+            As in `Mechanism`.
+        """
+        tests = StabilityTests.plan(
+            queries,
+            epsilon,
+            delta,
+            share=share,
+            noise=noise,
+            sensitivity=sensitivity,
+            resolution=resolution,
+        )
+        return cls(queries, tests, loss=tests.loss(1) if queries else PrivacyLoss())
+
+    def run(self, distances: OrderedCounts, source: NoiseSource = SYSTEM) -> StableQuery:
+        """Test the queries of a list in public order.
+
+        A query's distance to instability is how many units must be added or removed before one more could
+        change its answer; 0 if one could.
+        """
+        array = in_order(distances, self.queries, trials=True)
+        at, steps = first_test(self.tests.margins(np.atleast_2d(array), source))
+        passed = at >= 0
+        gap = np.where(passed, in_counts(steps, self.tests.resolution), np.nan)
+        if array.ndim == 1:
+            return StableQuery(self, at[passed], gap[passed], units=int(passed[0]))
+        return StableQuery(self, at[:, None], gap[:, None], units=passed.astype(np.int64))
 
 
-def stable_answers(
-    distances: OrderedCounts,
-    k: int,
-    epsilon: Number,
-    delta: Number,
-    *,
-    share: Number | None = None,
-    sensitivity: Number = 1,
-    resolution: int | None = None,
-    entropy: exact_noise.Entropy | None = None,
-) -> StableAnswers:
-    """Answer the stable queries of a stream exactly; only queries that fail the test are charged.
+@dataclass(frozen=True, eq=False, slots=True)
+class StableQueries(Result["StableAnswers"]):
+    """Which queries of a stream passed their stability tests.
 
-    Parameters
+    Attributes
     ----------
-    distances
-        As in `first_stable`, in the order of the stream.
-    k
-        Stop after this many queries that failed.
-    epsilon, delta
-        Budget for k failures. Delta is spent in full.
-    share
-        Part of epsilon for the threshold's noise; `best_share` for general counts by default.
-    sensitivity, resolution, entropy
-        As in `first_stable`.
+    index
+        int64, positions of the queries that passed, ascending: their exact answers may be released.
+    asked
+        int64, how many queries of the stream were tested, counted from the first.
+    """
 
-    Raises
-    ------
-    ValueError
-        If a public parameter is out of range.
+    index: NDArray[np.int64]
+    asked: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class StableAnswers(_Stable[StableQueries]):
+    """Answers the stable queries of a stream exactly; only queries that fail the test are paid for.
+
+    Attributes
+    ----------
+    failures
+        The stream stops after this many queries that failed.
 
     Notes
     -----
     Carvalho et al. (UAI 2020), Algorithm 5, with another charge: the published one,
     sqrt(32 k log(2/delta)) of one threshold, is not proved by its sources.
 
-    *Private:* delta as in `first_stable`. Otherwise the threshold's noise moves by -c and that of
+    *Private:* delta as in `FirstStable`. Otherwise the threshold's noise moves by -c and that of
     each failed test by d_i - d'_i - c, from -2c to 0: what failed still fails by as much, what passed
     passes with room to spare. Passing is free, and failing costs 2c/scale. All noise moves down, so
     it must be symmetric; and the gaps change, so they are not released.
     """
-    values = in_order(distances)
-    misses = min(whole(k, "k"), max(len(values), 1))
-    plan = stable_tests(
-        max(len(values), 1),
-        epsilon,
-        delta,
-        share=best_share(misses, monotone=False) if share is None else share,
-        noise="laplace",
-        sensitivity=sensitivity,
-        resolution=resolution,
-        paid=misses,
-    )
-    steps = margins(values, plan, *plan.draw(1, len(values), entropy))[0]
-    index, asked = until_unstable(steps, misses)
-    spent = plan.threshold_epsilon + (asked - len(index)) * plan.epsilon
-    return StableAnswers(
-        index,
-        asked,
-        plan.threshold_scale,
-        plan.scale,
-        plan.bits,
-        Charge(spent, plan.delta) if len(values) else Charge(),
-    )
 
+    failures: int
 
-def stable_tests(
-    tests: int,
-    epsilon: Number,
-    delta: Number,
-    *,
-    share: Number | None,
-    noise: StableNoise,
-    sensitivity: Number,
-    resolution: int | None,
-    paid: int = 1,
-) -> StabilityTests:
-    """Compute the plan of `tests` stability tests, of which `paid` are paid for; checks the parameters."""
-    budget, moved, noise = positive(epsilon, "epsilon"), bound(sensitivity), _kind(noise)
-    # .37 is the paper's share; with one-sided noise the share is chosen for a low cutoff.
-    usual = Fraction(37, 100) if noise == "laplace" else Fraction(15, 100)
-    delta, part = between(delta, "delta"), usual if share is None else between(share, "share")
-    threshold_epsilon, each = part * budget, (1 - part) * budget / paid
-    threshold_scale, scale = moved / threshold_epsilon, 2 * moved / each
-    bits = grid_of("exponential", resolution, threshold_scale, scale)
-    placed = laplace_cutoff if noise == "laplace" else one_sided_cutoff
-    cutoff = placed(delta / tests, exact_noise.rate(threshold_scale, bits), exact_noise.rate(scale, bits))
-    return StabilityTests(noise, threshold_epsilon, each, delta, threshold_scale, scale, bits, cutoff)
+    @classmethod
+    def plan(
+        cls,
+        queries: int,
+        k: int,
+        epsilon: Number,
+        delta: Number,
+        *,
+        share: Number | None = None,
+        sensitivity: Number = 1,
+        resolution: int | None = None,
+    ) -> Self:
+        """Plan stability tests of a stream of queries.
 
+        Parameters
+        ----------
+        k
+            Stop after this many queries that failed.
+        epsilon, delta
+            Budget for k failures. Delta is spent in full.
+        share
+            Part of epsilon for the threshold's noise; `best_share` for general counts by default.
+        queries, sensitivity, resolution
+            As in `FirstStable.plan`.
+        """
+        failures = min(whole(k, "k"), max(queries, 1))
+        tests = StabilityTests.plan(
+            queries,
+            epsilon,
+            delta,
+            share=best_share(failures, monotone=False) if share is None else share,
+            noise="laplace",
+            sensitivity=sensitivity,
+            resolution=resolution,
+            paid=failures,
+        )
+        return cls(queries, tests, failures, loss=tests.loss(failures) if queries else PrivacyLoss())
 
-def margins(
-    distances: NDArray[np.int64],
-    plan: StabilityTests,
-    threshold_noise: NDArray[np.int64],
-    noise: NDArray[np.int64],
-) -> NDArray[np.int64]:
-    """Return the margin of each test in grid steps; a pure function given the noise.
-
-    A test passes if its margin is not negative. Negative distances are treated as 0.
-    """
-    steps: NDArray[np.int64] = exact_noise.place(np.maximum(distances, 0), plan.bits) + noise
-    steps -= plan.cutoff + threshold_noise
-    return steps
+    def run(self, distances: OrderedCounts, source: NoiseSource = SYSTEM) -> StableQueries:
+        """Test the queries of a stream in public order; distances as in `FirstStable.run`."""
+        array = in_order(distances, self.queries, trials=True)
+        failed = self.tests.margins(np.atleast_2d(array), source) < 0
+        earlier: NDArray[np.int64] = np.cumsum(failed, axis=1) - failed
+        tested = earlier < self.failures
+        asked, units = tested.sum(axis=1), (tested & failed).sum(axis=1)
+        trial, place = np.nonzero(tested & ~failed)
+        if array.ndim == 1:
+            return StableQueries(self, place, asked[0], units=int(units[0]))
+        (index,) = padded(trial, failed.shape, place)
+        return StableQueries(self, index, asked, units=units)
 
 
 def first_test(steps: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -324,33 +323,53 @@ def first_test(steps: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.
     >>> first_test(np.array([[-3, 0, 5], [-1, -2, -3]]))
     (array([ 1, -1]), array([0, 0]))
     """
-    passed = steps >= 0
     if steps.shape[-1] == 0:
         return np.full(steps.shape[:-1], -1), np.zeros(steps.shape[:-1], dtype=np.int64)
+    passed = steps >= 0
     at: NDArray[np.int64] = np.argmax(passed, axis=-1)
     gap = np.take_along_axis(steps, at[..., None], axis=-1)[..., 0]
     found = passed.any(axis=-1)
     return np.where(found, at, -1), np.where(found, gap, 0)
 
 
-def until_unstable(steps: NDArray[np.int64], k: int) -> tuple[NDArray[np.int64], int]:
-    """Return the tests passed before the k-th failure, and the number of tests made; a pure function.
+first_stable = in_one_call(FirstStable.plan)
+"""Find the first stable query by its distance; arguments as in `FirstStable.plan`, distances first."""
 
-    >>> until_unstable(np.array([4, -1, 0, -2, 9]), 2)
-    (array([0, 2]), 4)
-    """
-    failed = np.flatnonzero(steps < 0)
-    asked = int(failed[k - 1]) + 1 if len(failed) >= k else len(steps)
-    return np.flatnonzero(steps[:asked] >= 0), asked
+stable_answers = in_one_call(StableAnswers.plan)
+"""Find the stable queries of a stream; arguments as in `StableAnswers.plan`, with the distances first."""
 
 
-def _kind(noise: str) -> StableNoise:
-    for known in get_args(StableNoise):
-        if noise == known:
-            return cast("StableNoise", known)
-    raise ValueError("noise must be 'one-sided' or 'laplace'")
+def _cutoff(epsilon: Fraction, delta: float) -> float:
+    return float(FirstStable.plan(3, epsilon, delta).tests.threshold)
 
 
-def _mean(scale: Fraction, bits: int) -> Fraction:
-    """Return the mean of geometric noise in counts, r/(1 - r) steps; a float suffices, as it is public."""
-    return Fraction(1 / np.expm1(min(float(exact_noise.rate(scale, bits)), 500.0))) / (1 << bits)
+def _answer(result: StableQuery | StableQueries, answers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the exact answers released after a run: those of the queries that passed."""
+    return np.where(result.index >= 0, answers[result.index], -1)
+
+
+AUDITED = (
+    *(
+        AuditCase(
+            f"first stable, one-sided, delta {delta:g}",
+            "the first query that no unit could change (Carvalho et al., Algorithm 4)",
+            partial(FirstStable.plan, delta=delta),
+            inputs=queries(partial(_cutoff, delta=delta)),
+            delta=delta,
+            tight=delta == SMALL,
+            answer=_answer,
+        )
+        for delta in (SMALL, LARGE)
+    ),
+    AuditCase(
+        f"stable answers, delta {SMALL:g}",
+        "exact answers of stable queries, unstable ones charged (Carvalho et al., Algorithm 5, recharged)",
+        partial(StableAnswers.plan, delta=SMALL),
+        arguments=any_k(1, 2),
+        inputs=queries(partial(_cutoff, delta=SMALL)),
+        delta=SMALL,
+        tight=False,
+        answer=_answer,
+    ),
+)
+"""How they are audited."""

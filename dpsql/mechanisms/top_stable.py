@@ -2,210 +2,240 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal, cast, get_args
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 import numpy as np
 
 from dpsql import noise as exact_noise
 from dpsql.mechanisms.arguments import between, bound, positive, whole
-from dpsql.mechanisms.grid import NoiseSource
+from dpsql.mechanisms.audit_inputs import LARGE, SMALL, stairs
+from dpsql.mechanisms.audited import AuditCase
+from dpsql.mechanisms.grid import SYSTEM, NoiseSource, in_counts
 from dpsql.mechanisms.largest_groups import largest_groups
-from dpsql.mechanisms.stable import StabilityTests, first_test, margins, stable_tests
+from dpsql.mechanisms.mechanism import Mechanism, Result, in_one_call, of_any_size
+from dpsql.mechanisms.stable import StabilityTests, first_test
 from dpsql.mechanisms.top_k import NoisyTopK
-from dpsql.privacy import Charge
+from dpsql.privacy import PrivacyLoss
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from dpsql.mechanisms.stable import StableNoise
-    from dpsql.mechanisms.top_k import TopK
     from dpsql.privacy import Number
 
-__all__ = ["Choose", "Stable", "leads", "runs", "top_stable"]
+__all__ = ["AUDITED", "Choose", "StableSet", "TopStable", "leads", "top_stable"]
 
 Choose = Literal["top-k", "uniform"]
 """How to choose k groups of a larger stable set."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Stable:
+class StableSet(Result["TopStable"]):
     """The groups released by Top Stable: a set, unless noisy top-k ordered it at a charge.
 
     Attributes
     ----------
     index
-        int64, positions of the groups in `counts_desc`, at most k. If `chosen` is None they are ascending
-        and only the *set* is private: positions are in order of the counts, so sort the groups by key, or
-        shuffle them, before anything is released. The order of the positions reveals more than was
-        charged for.
+        int64, positions of the groups in the counts, at most k. Ascending if noisy top-k did not order them:
+        then only the *set* is private. Where positions are in order of the counts, sort the groups by key, or
+        shuffle them, before anything is released: the order of the counts reveals more than was charged for.
     stable
         Size of the stable set, which identifies the test that passed; 0 if none did.
+    margin
+        Margin of that test, in counts: a multiple of 2^-resolution, not negative; NaN if none passed.
+        margin + `plan.lead` estimates the lead of the smallest group of the stable set over the largest one
+        outside, in counts; unbiased apart from selection bias.
     gap
-        Margin of that test, in counts: a multiple of 2^-resolution, not negative. None if no test
-        passed.
-    threshold
-        gap + threshold estimates the lead of the smallest group of the stable set over the largest one
-        outside, in counts; unbiased apart from selection bias. Public.
-    chosen
-        The choice of k groups by noisy top-k, with its own order, gaps and charge; its `index` holds
-        positions within the stable set. None if no choice was needed, or it was uniform.
-    threshold_scale, scale
-        Noise scales in counts: of the tests' common threshold, and of each test.
-    resolution
-        b, for a grid of 2^-b counts.
-    charge
-        What was spent in total.
+        float64, if noisy top-k chose among a larger stable set: the gaps of its choice.
     """
 
     index: NDArray[np.int64]
-    stable: int
-    gap: float | None
-    threshold: Fraction
-    chosen: TopK[NoisyTopK] | None
-    threshold_scale: Fraction
-    scale: Fraction
-    resolution: int
-    charge: Charge
+    stable: NDArray[np.int64]
+    margin: NDArray[np.float64]
+    gap: NDArray[np.float64]
 
 
-def top_stable(
-    counts_desc: ArrayLike,
-    k: int,
-    epsilon: Number,
-    delta: Number,
-    *,
-    candidates: int | None = None,
-    noise: StableNoise = "one-sided",
-    share: Number | None = None,
-    choose: Choose = "top-k",
-    choosing: Number = Fraction(1, 4),
-    sensitivity: Number = 1,
-    resolution: int | None = None,
-    entropy: exact_noise.Entropy | None = None,
-) -> Stable:
-    """Release the set of the largest groups of an unknown domain, if it is well separated from the rest.
+@dataclass(frozen=True, slots=True)
+class TopStable(Mechanism[StableSet]):
+    """Releases the set of the largest groups of an unknown domain, if it is well separated from the rest.
 
     For each i from `candidates` down to 1 a test decides whether the i largest groups are well ahead of the
     next one. The first such set is released exactly. The noise does not grow with k.
 
-    Parameters
+    Attributes
     ----------
-    counts_desc
-        The `candidates + 1` largest counts, or all of them, largest first; with any order of ties.
-        Missing ones count 0. They must be monotone: one unit moves all counts the same way, each by
-        at most the sensitivity, in any number of groups.
-    k
-        Most groups.
-    epsilon, delta
-        Budget. Delta is spent in full.
-    candidates
-        Size of the largest set tested, at least k; k by default.
-    noise
-        "one-sided", or "laplace" as in the paper.
-    share
-        Part of the tests' epsilon for their threshold's noise: .15 by default, .37 with Laplace noise.
-    choose
-        How to choose k groups if the stable set is larger, which requires `candidates` > k: by noisy
-        "top-k" among them, or "uniform", at no charge.
-    choosing
-        Share of epsilon reserved for noisy top-k, if `candidates` > k.
-    sensitivity, resolution, entropy
-        As in `noisy_top_k`.
-
-    Raises
-    ------
-    ValueError
-        If a public parameter is out of range. Never because of a count or a draw, nor because there
-        are few groups.
+    k, candidates
+        As given to `plan`.
+    sensitivity
+        How much one unit can change a count.
+    tests
+        The stability tests, one for each size of a set.
+    choice
+        Noisy top-k among a stable set of more than k groups; None for a choice at random, at no charge.
 
     Notes
     -----
-    Carvalho et al. (UAI 2020), Algorithm 3; the one-sided noise and the gap are ours. The tests are
-    those of `first_stable` on d_i = max(0, h_i - h_(i+1) - c), h the counts in descending order, c
+    Carvalho et al. (UAI 2020), Algorithm 3; the one-sided noise and the margin are ours. The tests are
+    those of `FirstStable` on d_i = max(0, h_i - h_(i+1) - c), h the counts in descending order, c
     the sensitivity.
 
-    *Private:* as `first_stable`, for d_i > 0 means that the i largest groups are the same on every
+    *Private:* as `FirstStable`, for d_i > 0 means that the i largest groups are the same on every
     neighbour, and h_i - h_(i+1) changes by c at most, up or down. Given the same stable set on both
     sides, it is a public domain for noisy top-k. Empty places are groups of count 0; of a set only the
     real groups are released. A stable set ends where counts differ, so its members do not depend on ties or
     positions. The charge is that of the tests, the threshold's share if
     all failed, and `choosing` of epsilon if noisy top-k chose.
     """
-    k, budget, moved = whole(k, "k"), positive(epsilon, "epsilon"), bound(sensitivity)
-    many = k if candidates is None else whole(candidates, "candidates")
-    if many < k:
-        raise ValueError("candidates must be at least k")
-    part = between(choosing, "choosing")
-    if _choice(choose) == "uniform" or many == k:
-        part = Fraction(0)
-    plan = stable_tests(
-        many,
-        budget * (1 - part),
-        delta,
-        share=share,
-        noise=noise,
-        sensitivity=sensitivity,
-        resolution=resolution,
-    )
-    position, kept = largest_groups(counts_desc, many)
-    found, steps = (value[0] for value in runs(kept, moved, plan, 1, entropy))
-    spent = Charge(plan.threshold_epsilon + (plan.epsilon if found else 0), plan.delta)
-    members, chosen = position[:found], None
-    if len(members) > k and part:
-        choice = NoisyTopK.plan(
-            len(members), k, budget * part, sensitivity=sensitivity, resolution=resolution
+
+    k: int
+    candidates: int
+    sensitivity: Fraction
+    tests: StabilityTests
+    choice: NoisyTopK | None
+
+    @classmethod
+    def plan(
+        cls,
+        k: int,
+        epsilon: Number,
+        delta: Number,
+        *,
+        candidates: int | None = None,
+        noise: StableNoise = "one-sided",
+        share: Number | None = None,
+        choose: Choose = "top-k",
+        choosing: Number = Fraction(1, 4),
+        sensitivity: Number = 1,
+        resolution: int | None = None,
+    ) -> Self:
+        """Plan a search for a stable set; the number of groups is private, and does not matter.
+
+        Parameters
+        ----------
+        k
+            Most groups.
+        epsilon, delta
+            Budget. Delta is spent in full.
+        candidates
+            Size of the largest set tested, at least k; k by default.
+        noise
+            "one-sided", or "laplace" as in the paper.
+        share
+            Part of the tests' epsilon for their threshold's noise: .15 by default, .37 with Laplace noise.
+        choose
+            How to choose k groups if the stable set is larger, which requires `candidates` > k: by noisy
+            "top-k" among them, or "uniform", at no charge.
+        choosing
+            Share of epsilon reserved for noisy top-k, if `candidates` > k.
+        sensitivity, resolution
+            As in `Mechanism`.
+        """
+        k, budget, moved = whole(k, "k"), positive(epsilon, "epsilon"), bound(sensitivity)
+        many = k if candidates is None else whole(candidates, "candidates")
+        if many < k:
+            raise ValueError("candidates must be at least k")
+        if choose not in get_args(Choose):
+            raise ValueError("choose must be 'top-k' or 'uniform'")
+        part, choice = between(choosing, "choosing"), None
+        if many > k and choose == "top-k":
+            choice = NoisyTopK.plan(many, k, budget * part, sensitivity=moved, resolution=resolution)
+            budget *= 1 - part
+        tests = StabilityTests.plan(
+            many, budget, delta, share=share, noise=noise, sensitivity=moved, resolution=resolution
         )
-        chosen = choice.run(kept[: len(members)], NoiseSource(entropy))
-        members, spent = members[chosen.index], spent + chosen.charge
-    elif len(members) > k:
-        members = members[exact_noise.ranks(len(members), entropy=entropy) < k]
-    return Stable(
-        members,
-        int(found),
-        float(steps) * 0.5**plan.bits if found else None,
-        plan.threshold + moved,
-        chosen,
-        plan.threshold_scale,
-        plan.scale,
-        plan.bits,
-        spent,
-    )
+        loss = tests.loss(1) + (choice.loss if choice else PrivacyLoss())
+        return cls(k, many, moved, tests, choice, loss=loss)
+
+    @property
+    def scale(self) -> Fraction:
+        """Scale of the noise of each test, in counts."""
+        return self.tests.scale
+
+    @property
+    def lead(self) -> Fraction:
+        """What is added to a margin, in counts, for an unbiased estimate of the lead."""
+        return self.tests.threshold + self.sensitivity
+
+    def realised(self, units: int) -> PrivacyLoss:
+        """Return the loss of a run in which no test passed (0), one did (1), and noisy top-k chose (2)."""
+        return self.loss if units == 2 else self.tests.loss(units)
+
+    def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> StableSet:
+        """Search counts, or the `candidates + 1` largest of them, in any order.
+
+        They must be monotone: one unit moves all counts the same way, each by at most the sensitivity, in any
+        number of groups.
+        """
+        position, kept = largest_groups(counts, self.candidates)
+        single, position, kept = position.ndim == 1, np.atleast_2d(position), np.atleast_2d(kept)
+        at, steps = first_test(self.tests.margins(leads(kept, self.sensitivity), source))
+        stable = np.where(at >= 0, self.candidates - at, 0)
+        margin = np.where(at >= 0, in_counts(steps, self.tests.resolution), np.nan)
+        real = np.minimum(stable, np.count_nonzero(position >= 0, axis=1))
+        index = np.where(np.arange(self.k) < real[:, None], position[:, : self.k], -1)
+        gap = np.full((len(index), self.k if self.choice else 0), np.nan)
+        units = (at >= 0).astype(np.int64)
+        for many in np.unique(real[real > self.k]).tolist():
+            rows = np.flatnonzero(real == many)
+            members = position[rows, :many]
+            if self.choice:
+                among = kept[0, :many] if single else kept[rows, :many]
+                chosen = replace(self.choice, groups=many).run(among, source)
+                index[rows] = np.take_along_axis(members, np.atleast_2d(chosen.index), axis=1)
+                gap[rows], units[rows] = chosen.gap, 2
+            else:
+                index[rows] = members[source.ranks(many, trials=len(rows)) < self.k].reshape(-1, self.k)
+        last = np.iinfo(np.int64).max
+        ascending = np.sort(np.where(index < 0, last, index), axis=1)
+        index = np.where(units[:, None] < 2, np.where(ascending == last, -1, ascending), index)
+        if single:
+            shown = (index[0, : int(real[0])], stable[0], margin[0], gap[0, : self.k * (units[0] == 2)])
+            return StableSet(self, *shown, units=int(units[0]))
+        return StableSet(self, index, stable, margin, gap, units=units)
 
 
-def leads(kept: NDArray[np.int64], moved: Fraction) -> NDArray[np.int64]:
+def leads(kept: NDArray[np.int64], sensitivity: Fraction) -> NDArray[np.int64]:
     """Return the distances to instability of the i largest groups, for i from all down to 1.
 
-    >>> leads(np.array([9, 5, 5, 0]), Fraction(1))
-    array([4, 0, 3])
+    >>> leads(np.array([[9, 5, 5, 0]]), Fraction(1))
+    array([[4, 0, 3]])
     """
-    ahead: NDArray[np.int64] = kept[:-1] - kept[1:] - min(int(moved), exact_noise.COUNT_LIMIT)
-    return np.maximum(ahead, 0)[::-1]
+    ahead: NDArray[np.int64] = kept[:, :-1] - kept[:, 1:] - min(int(sensitivity), exact_noise.COUNT_LIMIT)
+    return np.maximum(ahead, 0)[:, ::-1]
 
 
-def runs(
-    kept: NDArray[np.int64],
-    moved: Fraction,
-    plan: StabilityTests,
-    trials: int,
-    entropy: exact_noise.Entropy | None,
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Run the tests `trials` times on the counts of `largest_groups`.
-
-    Returns
-    -------
-    stable, steps
-        Of shape (trials,): the size of the stable set, 0 if no test passes; and the margin of the test,
-        in grid steps.
-    """
-    distances = leads(kept, moved)
-    at, steps = first_test(margins(distances, plan, *plan.draw(trials, len(distances), entropy)))
-    return np.where(at >= 0, len(distances) - at, 0), steps
+top_stable = in_one_call(of_any_size(TopStable.plan))
+"""Find the largest groups of given counts; arguments as in `TopStable.plan`, with the counts first."""
 
 
-def _choice(choose: str) -> Choose:
-    for known in get_args(Choose):
-        if choose == known:
-            return cast("Choose", known)
-    raise ValueError("choose must be 'top-k' or 'uniform'")
+def _cutoff(epsilon: Fraction, delta: float) -> float:
+    return float(TopStable.plan(3, epsilon, delta).lead)
+
+
+def _audited(
+    _: int,
+    k: int,
+    candidates: int,
+    **options: Any,  # noqa: ANN401  handed on to the plan
+) -> TopStable:
+    return TopStable.plan(k, candidates=max(k, candidates), **options)
+
+
+AUDITED = tuple(
+    AuditCase(
+        f"top stable, {noise}, delta {delta:g}",
+        "a set of largest groups that is well apart (Carvalho et al., Algorithm 3)",
+        partial(_audited, noise=noise, delta=delta),
+        arguments=lambda _: {"k": [1, 2], "candidates": [1, 2, 3]},
+        inputs=stairs(partial(_cutoff, delta=delta)),
+        delta=delta,
+        # A large delta covers most of the privacy loss. With two Laplace noises the loss reaches epsilon
+        # only where both are in their tails.
+        tight=noise == "one-sided" and delta == SMALL,
+    )
+    for noise, delta in (("one-sided", SMALL), ("one-sided", LARGE), ("laplace", SMALL))
+)
+"""How it is audited."""

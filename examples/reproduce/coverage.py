@@ -160,8 +160,8 @@ def _above(k: int, noise: Noise, trials: int, entropy: Entropy) -> float:
     for part, runs in threshold_runs(
         counts, np.full(trials, 10**5), k, EPSILON, entropy, branches=1, share=share, noise=noise
     ):
-        rows, column = np.nonzero(runs.branch >= 0)
-        value = runs.gap[rows, column] + part[rows]
+        rows, slot = np.nonzero(runs.index >= 0)
+        value, column = runs.gap[rows, slot] + part[rows], runs.index[rows, slot]
         inside = (value + ends.low[0] <= counts[column]) & (counts[column] <= value + ends.high[0])
         covered, found = covered + int(inside.sum()), found + len(rows)
     return covered / found

@@ -16,7 +16,7 @@ from reproduce.page import Claim, Figure, Section, Table
 from reproduce.sets import DataSet
 from reproduce.svg import Series, panel
 from reproduce.thresholds import KS
-from reproduce.trials import threshold_runs, top_k_runs
+from reproduce.trials import charges, threshold_runs, top_k_runs
 
 __all__ = ["NAMES", "RANK", "Point", "claims_left", "claims_mean", "hybrids"]
 
@@ -158,11 +158,11 @@ def _point(one: DataSet, k: int, trials: int, entropy: Entropy, tick: Callable[[
         for _ in range(trials)
     ]
     left, mean = [], []
-    for charges, index in (
+    for spent_by, index in (
         ([r.charge for r in first], [r.index for r in first]),
         ([r.charge for r in second], [r.index for r in second]),
     ):
-        left.append(float(np.mean([1 - float(charge.epsilon / EPSILON) for charge in charges])))
+        left.append(float(np.mean([1 - float(charge.epsilon / EPSILON) for charge in spent_by])))
         mean.append(_mean(one, np.concatenate(index)))
     plain = top_k_runs(one.counts, k, EPSILON, trials, entropy)
     left.append(1 - float(plain.epsilon / EPSILON))
@@ -171,8 +171,8 @@ def _point(one: DataSet, k: int, trials: int, entropy: Entropy, tick: Callable[[
     for _, runs in threshold_runs(
         one.counts, np.full(trials, threshold), k, EPSILON, entropy, branches=1, share=share
     ):
-        spent += [float(epsilon / EPSILON) for epsilon in runs.epsilon]
-        columns.append(np.nonzero(runs.branch >= 0)[1])
+        spent += [float(epsilon / EPSILON) for epsilon in charges(runs)]
+        columns.append(runs.index[runs.index >= 0])
     left.append(1 - float(np.mean(spent)))
     mean.append(_mean(one, np.concatenate(columns)))
     tick()

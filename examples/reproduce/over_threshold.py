@@ -178,13 +178,12 @@ def _point(
         share=share,
         noise=noise,
     ):
-        found = (runs.branch >= 0).sum(axis=1)
+        found = (runs.index >= 0).sum(axis=1)
         for hits in np.unique(found[found > 0]).tolist():
             rows = np.flatnonzero(found == hits)
-            column = np.nonzero(runs.branch[rows] >= 0)[1].reshape(-1, hits)
-            exact = one.counts[column]
+            exact = one.counts[runs.index[rows, :hits]]
             values, grid = measured(exact, scale, entropy)
-            gap = np.take_along_axis(runs.gap[rows], column, axis=1) + part[rows][:, None]
+            gap = runs.gap[rows, :hits] + part[rows][:, None]
             estimate = affine(
                 lambda x, hits=hits, grid=grid: (
                     from_threshold(  # type: ignore[misc]  # bound in the loop

@@ -15,7 +15,7 @@ from reproduce.over_threshold import printed_share, random_thresholds
 from reproduce.page import Claim, Figure, Section, Table
 from reproduce.sets import DataSet
 from reproduce.svg import Series, panel
-from reproduce.trials import threshold_runs
+from reproduce.trials import charges, threshold_runs
 
 __all__ = ["KS", "NAMES", "Point", "adaptivity", "claims_answers", "claims_left", "claims_quality"]
 
@@ -294,9 +294,9 @@ def _point(one: DataSet, k: int, name: int, trials: int, entropy: Entropy, tick:
     answers = far = 0
     precision, f_measure = [], []
     for part, runs in threshold_runs(one.counts, thresholds, k, EPSILON, entropy, **options):
-        hit = runs.branch >= 0
-        true = one.counts[None, :] >= part[:, None]
-        found, right, wanted = hit.sum(axis=1), (hit & true).sum(axis=1), true.sum(axis=1)
+        hit = runs.index >= 0
+        right = (hit & (one.counts[runs.index] >= part[:, None])).sum(axis=1)
+        found, wanted = hit.sum(axis=1), (one.counts[None, :] >= part[:, None]).sum(axis=1)
         answers += int(found.sum())
         far += int((runs.branch >= 1).sum())
         precision.append(np.where(found > 0, right / np.maximum(found, 1), 1.0))
@@ -304,8 +304,8 @@ def _point(one: DataSet, k: int, name: int, trials: int, entropy: Entropy, tick:
     left: list[Fraction] = []
     if name:
         for _, runs in threshold_runs(one.counts, thresholds, k, EPSILON, entropy, limit=k, **options):
-            full = (runs.branch >= 0).sum(axis=1) == k
-            left += [1 - runs.epsilon[i] / EPSILON for i in np.flatnonzero(full)]
+            full, spent = (runs.index >= 0).sum(axis=1) == k, charges(runs)
+            left += [1 - spent[i] / EPSILON for i in np.flatnonzero(full)]
     tick()
     return Point(
         one.name,

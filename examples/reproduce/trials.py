@@ -10,11 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql import mechanisms
-from dpsql.mechanisms.sparse_vector import Runs, sparse_vector_runs
 from dpsql.noise import Entropy
 from dpsql.order import in_public_order
 
-__all__ = ["Affine", "TopKRuns", "affine", "blocks", "measured", "threshold_runs", "top_k_runs", "totals"]
+__all__ = [
+    "Affine",
+    "TopKRuns",
+    "affine",
+    "blocks",
+    "charges",
+    "measured",
+    "threshold_runs",
+    "top_k_runs",
+    "totals",
+]
 
 _CELLS = 4_000_000
 """Most counts with noise that are held at once."""
@@ -71,7 +80,7 @@ def threshold_runs(
     epsilon: Fraction,
     entropy: Entropy,
     **options: object,
-) -> Iterator[tuple[NDArray[np.int64], Runs]]:
+) -> Iterator[tuple[NDArray[np.int64], mechanisms.SparseVector]]:
     """Run the sparse vector family once for each threshold; yield them in blocks with their runs.
 
     A threshold is public: to subtract it from the counts and compare with 0 is the same.
@@ -81,7 +90,13 @@ def threshold_runs(
         part = thresholds[start : start + size]
         start += size
         below = counts[None, :] - part[:, None]
-        yield part, sparse_vector_runs(in_public_order(below), 0, k, epsilon, entropy=entropy, **options)  # type: ignore[arg-type]
+        plan = mechanisms.AdaptiveSparseVector.plan(len(counts), 0, k, epsilon, **options)  # type: ignore[arg-type]
+        yield part, plan.run(in_public_order(below), mechanisms.NoiseSource(entropy))
+
+
+def charges(runs: mechanisms.SparseVector) -> list[Fraction]:
+    """Return the epsilon that each run spent."""
+    return [runs.plan.realised(int(units)).charge.epsilon for units in np.atleast_1d(runs.units)]
 
 
 def measured(exact: NDArray[np.int64], scale: Fraction, entropy: Entropy) -> tuple[NDArray[np.float64], int]:

@@ -11,11 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.analysis.plan import LIMITED_DOMAIN_K
+from dpsql.mechanisms import LimitedDomain, NoiseSource, TopStable
 from dpsql.mechanisms.largest_groups import largest_groups
-from dpsql.mechanisms.limited_domain import limited_domain_plan
-from dpsql.mechanisms.limited_domain import runs as limited_runs
-from dpsql.mechanisms.stable import StableNoise, stable_tests
-from dpsql.mechanisms.top_stable import runs as stable_runs
+from dpsql.mechanisms.stable import StableNoise
 from dpsql.noise import Entropy
 from reproduce.page import Claim, Figure, Section, Table
 from reproduce.peer import limited_domain_as_published
@@ -122,13 +120,14 @@ def _stable(
     *,
     by_lemma: bool = False,
 ) -> tuple[float, float]:
-    plan = stable_tests(k, epsilon, one.delta, share=None, noise=noise, sensitivity=1, resolution=None)
+    plan = TopStable.plan(k, epsilon, one.delta, noise=noise)
     if by_lemma:
-        cutoff = lemma(float(one.delta) / k, float(plan.threshold_epsilon), float(plan.epsilon))
-        plan = replace(plan, cutoff=math.ceil(cutoff * 2**plan.bits))
-    position, kept = largest_groups(one.descending, k)
-    size, _ = stable_runs(kept, Fraction(1), plan, trials, entropy)
-    sizes = np.minimum(size, len(position))
+        tests = plan.tests
+        cutoff = lemma(float(one.delta) / k, float(tests.threshold_epsilon), float(tests.epsilon))
+        plan = replace(plan, tests=replace(tests, cutoff=math.ceil(cutoff * 2**tests.resolution)))
+    counts = np.broadcast_to(one.descending, (trials, len(one.descending)))
+    sizes = (plan.run(counts, NoiseSource(entropy)).index >= 0).sum(axis=1)
+    _, kept = largest_groups(one.descending, k)
     sums = np.concatenate([[0], np.cumsum(kept[:-1])])
     return float(sizes.mean() / k), float(sums[sizes].mean() / sums[-1])
 
@@ -152,10 +151,10 @@ def lemma(chance: float, threshold_epsilon: float, epsilon: float) -> float:
 
 
 def _limited(one: DataSet, k: int, epsilon: Fraction, trials: int, entropy: Entropy) -> tuple[float, float]:
-    plan = limited_domain_plan(k, epsilon, one.delta)
-    position, kept = largest_groups(one.descending, plan.candidates)
-    index, _, released = limited_runs(kept, len(position), plan, trials, entropy)
-    return _scores(one, k, index[np.arange(k) < released[:, None]], trials)
+    plan = LimitedDomain.plan(k, epsilon, one.delta)
+    counts = np.broadcast_to(one.descending, (trials, len(one.descending)))
+    index = plan.run(counts, NoiseSource(entropy)).index
+    return _scores(one, k, index[index >= 0], trials)
 
 
 def _table(cells: Cells, which: int) -> Table:

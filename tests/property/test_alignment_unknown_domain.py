@@ -5,25 +5,37 @@ bad event, run(D', phi(H)) = omega; phi costs at most the charge of omega; shift
 support; phi has an inverse. What the bad event may hold is shown to be rare by the count's place.
 """
 
-from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpsql.mechanisms.limited_domain import before_cutoff, limited_domain_plan
-from dpsql.mechanisms.stable import StableNoise, first_test, margins, stable_tests, until_unstable
+from dpsql.mechanisms import FirstStable, LimitedDomain, NoiseSource, StableAnswers
 from dpsql.mechanisms.top_stable import leads
+from dpsql.order import in_public_order
 
 FINE = 64
 CASES = 1500
 BAR = "bar"
 
 
-def sides(
-    seed: int, c: int
-) -> Iterator[tuple[np.random.Generator, NDArray[np.int64], NDArray[np.int64], int, int]]:
+@dataclass(frozen=True)
+class GivenNoise(NoiseSource):
+    """The parts of the noise of a run in the order in which they are drawn, and an order."""
+
+    parts: list[np.ndarray] = field(default_factory=list)
+    order: np.ndarray | None = None
+
+    def draw(self, *_):
+        return self.parts.pop(0)[None].copy()
+
+    def ranks(self, n, *, trials):
+        return self.order[None]
+
+
+def sides(seed, c):
     """A universe of groups on D and D', where empty places are groups of count 0 like any other."""
     rng = np.random.default_rng(seed)
     for case in range(CASES):
@@ -88,7 +100,7 @@ def lift(
 def test_limited_domain(c: int) -> None:
     kinds = []
     for rng, q, p, k, many in sides(c, c):
-        plan = limited_domain_plan(k, 1, "1e-6", candidates=many, sensitivity=c, resolution=0)
+        plan = LimitedDomain.plan(k, 1, "1e-6", candidates=many, sensitivity=c, resolution=0)
         clearance, threshold = int(rng.integers(c, 3 * c + 2)), int(rng.choice([0, 0, 3]))
         (ids, kept), (other, kept_p) = candidates(rng, q, many), candidates(rng, p, many)
         # Candidates of both sides keep their noise; those that leave lend it to those that come.
@@ -123,8 +135,8 @@ def test_limited_domain(c: int) -> None:
         assert again[1:] == (names, gaps)
         assert (aligned >= noise).all()
         cost = Fraction(int((aligned - noise).sum()), FINE) / plan.scale
-        released = sum(isinstance(name, int) and name >= 0 for name in names)
-        assert cost <= plan.charge(released).epsilon
+        released = sum(name != BAR and name >= 0 for name in names)
+        assert cost <= plan.realised(min(released + 1, k)).charge.epsilon
         assert np.array_equal(lift(here, there, won, aligned, inverse=True), noise)
         kinds.append(
             (released, names[-1] == BAR, isinstance(names[-1], int) and names[-1] < 0, bool((~stay).any()))
@@ -134,18 +146,24 @@ def test_limited_domain(c: int) -> None:
 
 
 def test_the_product_is_the_ideal_limited_domain() -> None:
-    """`before_cutoff` on floors and ranks = the same order, cut and floored gaps."""
+    """A run on floors and ranks = the same order, cut and floored gaps."""
     for rng, q, _, k, many in sides(7, 1):
         ids, kept = candidates(rng, q, many)
-        groups = int((ids >= 0).sum())
-        remainders = rng.permutation(FINE)[: many + 1]
-        values = np.append(kept[:-1], kept[-1] + 2) + rng.geometric(0.4, many + 1)
-        placed, names, gaps = place(ids, values * FINE + remainders, k)
-        index, steps, released = before_cutoff(values, np.argsort(np.argsort(remainders)), k, groups)
-        ended = [isinstance(name, str) or name < 0 for name in names]
-        assert released == len(names) - sum(ended)
-        assert np.array_equal(index[: len(placed)], placed)
-        assert steps[: len(placed)].tolist() == [gap // FINE for gap in gaps]
+        remainders, noise = rng.permutation(FINE)[: many + 1], rng.geometric(0.4, many + 1) - 1
+        values = np.append(kept[:-1], kept[-1] + 2) + noise
+        _, names, gaps = place(ids, values * FINE + remainders, k)
+        plan = LimitedDomain.plan(k, 1, "1e-6", candidates=many, resolution=0)
+        source = GivenNoise(parts=[noise], order=np.argsort(np.argsort(remainders)))
+        # Equal counts are in the order in which the candidates are.
+        counts = np.append(kept[: (ids >= 0).sum()], kept[-1])
+        done = replace(plan, clearance=2).run([counts], source)
+        ended = [name == BAR or name < 0 for name in names]
+        released = [name for name, end in zip(names, ended, strict=True) if not end]
+        assert ids[done.index[0, : len(released)]].tolist() == released
+        assert done.gap[0, : len(released)].tolist() == [gap // FINE for gap in gaps[: len(released)]]
+        assert (done.index[0, len(released) :] == -1).all()
+        assert done.reached_threshold[0] == (BAR in names)
+        assert done.units[0] == len(names)
 
 
 @pytest.mark.parametrize("c", [1, 3])
@@ -154,7 +172,7 @@ def test_an_unstable_set_has_distance_0_on_both_sides(c: int) -> None:
     changed = 0
     for rng, q, p, _, many in sides(20 + c, c):
         (ids, kept), (other, kept_p) = candidates(rng, q, many), candidates(rng, p, many)
-        distance, distance_p = leads(kept, Fraction(c))[::-1], leads(kept_p, Fraction(c))[::-1]
+        distance, distance_p = (leads(side[None], Fraction(c))[0, ::-1] for side in (kept, kept_p))
         assert (np.abs(distance - distance_p) <= c).all()
         for i in range(1, many + 1):
             if set(ids[:i].tolist()) != set(other[:i].tolist()):
@@ -185,23 +203,23 @@ def stable_instances(
 def test_first_stable(noise: StableNoise, c: int) -> None:
     places = set()
     for rng, d, other, threshold, draws in stable_instances(c, c, laplace=noise == "laplace"):
-        plan = stable_tests(
-            len(d), 1, rng.choice(["1e-9", "0.9"]), share=None, noise=noise, sensitivity=c, resolution=0
+        plan = FirstStable.plan(
+            len(d), 1, rng.choice(["1e-9", "0.9"]), noise=noise, sensitivity=c, resolution=0
         )
-        at, gap = first_test(margins(d, plan, threshold, draws))
+        done = plan.run(in_public_order(d), GivenNoise(parts=[threshold, draws]))
         moved = draws.copy()
-        if at >= 0:
-            moved[at] += c + d[at] - other[at]
+        moved[done.index] += (c + d - other)[done.index]
         lifted = threshold + c
-        assert [int(part) for part in first_test(margins(other, plan, lifted, moved))] == [at, gap]
+        again = plan.run(in_public_order(other), GivenNoise(parts=[lifted, moved]))
+        assert (again.index.tolist(), again.gap.tolist()) == (done.index.tolist(), done.gap.tolist())
+        assert again.charge == done.charge
         assert (moved >= draws).all()
-        cost = c / plan.threshold_scale + Fraction(int((moved - draws).sum())) / plan.scale
-        assert cost <= plan.threshold_epsilon + (plan.epsilon if at >= 0 else 0)
+        cost = c / plan.tests.threshold_scale + Fraction(int((moved - draws).sum())) / plan.tests.scale
+        assert cost <= done.charge.epsilon
         back = moved.copy()
-        if at >= 0:
-            back[at] -= c + d[at] - other[at]
+        back[again.index] -= (c + d - other)[again.index]
         assert np.array_equal(back, draws)
-        places.add(int(at))
+        places.add(tuple(done.index.tolist()))
     assert len(places) >= 5
 
 
@@ -210,20 +228,18 @@ def test_stable_answers(c: int) -> None:
     ends = set()
     for rng, d, other, threshold, draws in stable_instances(30 + c, c, laplace=True):
         k = int(rng.integers(1, len(d) + 1))
-        plan = stable_tests(
-            len(d), 1, "0.9", share=None, noise="laplace", sensitivity=c, resolution=0, paid=k
-        )
-        index, asked = until_unstable(margins(d, plan, threshold, draws), k)
-        failed = np.setdiff1d(np.arange(asked), index)
+        plan = StableAnswers.plan(len(d), k, 1, "0.9", share="0.37", sensitivity=c, resolution=0)
+        done = plan.run(in_public_order(d), GivenNoise(parts=[threshold, draws]))
+        failed = np.setdiff1d(np.arange(done.asked), done.index)
         moved = draws.copy()
         moved[failed] += (d - other)[failed] - c
-        again, asked_again = until_unstable(margins(other, plan, threshold - c, moved), k)
-        assert asked_again == asked
-        assert np.array_equal(again, index)
-        cost = c / plan.threshold_scale + Fraction(int(np.abs(moved - draws).sum())) / plan.scale
-        assert cost <= plan.threshold_epsilon + len(failed) * plan.epsilon
-        assert plan.threshold_epsilon + k * plan.epsilon == 1
+        again = plan.run(in_public_order(other), GivenNoise(parts=[threshold - c, moved]))
+        assert (again.index.tolist(), again.asked) == (done.index.tolist(), done.asked)
+        assert again.charge == done.charge
+        cost = c / plan.tests.threshold_scale
+        cost += Fraction(int(np.abs(moved - draws).sum())) / plan.tests.scale
+        assert cost <= done.charge.epsilon <= plan.loss.charge.epsilon == 1
         moved[failed] -= (d - other)[failed] - c
         assert np.array_equal(moved, draws)
-        ends.add((len(failed) == k, len(index) > 0, asked < len(d)))
+        ends.add((len(failed) == k, len(done.index) > 0, bool(done.asked < len(d))))
     assert len(ends) == 5

@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import chi2, chi2_contingency
 
-from dpsql.mechanisms import GuessAndCheck, Noise
+from dpsql.mechanisms import GuessAndCheck, NoiseSource
 from dpsql.noise import SeededEntropy
 
 ALARM = 1e-9
@@ -19,9 +19,9 @@ TOLERANCE, GUESS, COUNTS = 9, 3, (10, -8)
 
 def runs(noise: Noise) -> tuple[GuessAndCheck, NDArray[np.float64]]:
     """Two checks of each run, one miss to spend: hit or not, gap, error of the answer."""
-    entropy, rows = SeededEntropy(1), []
+    source, rows = NoiseSource(SeededEntropy(1)), []
     for _ in range(RUNS):
-        oracle = GuessAndCheck(TOLERANCE, "0.8", 1, noise=noise, entropy=entropy)
+        oracle = GuessAndCheck(TOLERANCE, "0.8", 1, noise=noise, source=source)
         for which, count in enumerate(COUNTS):
             said = oracle.check(count, GUESS)
             if not said.hit:
@@ -38,7 +38,7 @@ def ideal(
 ) -> NDArray[np.float64]:
     """The same with inexact noise, its scales multiplied by the factors."""
     rng, size = np.random.default_rng(seed), 200_000
-    scales = [float(s) for s in (oracle.threshold_scale, oracle.scale, oracle.answer_scale)]
+    scales = [float(s) for s in (oracle.plan.threshold_scale, oracle.plan.scale, oracle.plan.answer_scale)]
     scales = [s * f for s, f in zip(scales, factors, strict=True)]
 
     def centred(scale: float) -> NDArray[np.float64]:
@@ -82,10 +82,10 @@ def test_law(noise: Noise) -> None:
 
 def test_each_check_has_noise_of_its_own() -> None:
     """Two checks of one run, given its threshold: independent. One count asked again is a new draw."""
-    entropy, table = SeededEntropy(5), np.zeros((2, 2))
+    source, table = NoiseSource(SeededEntropy(5)), np.zeros((2, 2))
     for _ in range(3000):
         # Nearly no noise on the threshold: its share is all but a hundredth.
-        oracle = GuessAndCheck(8, 60, 2, share="0.99", entropy=entropy)
+        oracle = GuessAndCheck(8, 60, 2, share="0.99", source=source)
         first, second = (int(oracle.check(10, 0).hit) for _ in range(2))
         table[first, second] += 1
     assert table.min() > 200

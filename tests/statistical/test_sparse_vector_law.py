@@ -4,15 +4,14 @@ Fixed seeds; each test's false-alarm rate over seeds is 1e-9, and it must reject
 times the scale.
 """
 
-from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.stats import chi2_contingency
 
-from dpsql.mechanisms import Noise, adaptive_sparse_vector, hybrid_sparse_vector, hybrid_top_k
-from dpsql.mechanisms.sparse_vector import sparse_vector_runs
+from dpsql.mechanisms import adaptive_sparse_vector, hybrid_sparse_vector, hybrid_top_k
 from dpsql.noise import SeededEntropy
 from dpsql.order import in_public_order
 from tests.narrow import present
@@ -47,19 +46,20 @@ def drawn(
     return rng.exponential(scale, shape) - scale, scale
 
 
-def printed(
-    counts: Sequence[int],
-    threshold: int,
-    k: int,
-    epsilon: int,
-    theta: float,
-    *,
-    noise: str,
-    branches: int,
-    margin: int,
-    factor: float,
-    rng: np.random.Generator,
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def by_group(found, groups):
+    """Branch tag (-1 below, -2 not answered) and gap of each group of each trial."""
+    made = found.plan
+    tags, gaps = np.full((len(found.index), groups), -1), np.zeros((len(found.index), groups))
+    trial, slot = np.nonzero(found.index >= 0)
+    place = found.index[trial, slot]
+    tags[trial, place], gaps[trial, place] = found.branch[trial, slot], found.gap[trial, slot]
+    stopped = found.units > (made.hits - 1) << (len(made.scales) - 1)
+    last = np.where(stopped, found.index.max(axis=1), groups)
+    tags[np.arange(groups) > last[:, None]] = -2
+    return tags, gaps
+
+
+def printed(counts, threshold, k, epsilon, theta, *, noise, branches, margin, factor, rng):
     """Dissertation, Algorithm 16, over trials: branch tag (-1 below, -2 stopped) and gap of each group."""
     base = (1 - theta) * epsilon / k
     noisy_threshold = threshold + drawn(rng, noise, factor / (theta * epsilon), TRIALS)[0]
@@ -90,7 +90,7 @@ def cells(tags: NDArray[np.int64], gaps: NDArray[np.float64], width: int) -> NDA
 @pytest.mark.parametrize("noise", ["exponential", "laplace", "geometric"])
 def test_adaptive_sparse_vector(noise: Noise, branches: int) -> None:
     counts, threshold, k, epsilon, theta = [6, 16, 7], 8, 2, 1, 0.4
-    runs = sparse_vector_runs(
+    runs = adaptive_sparse_vector(
         in_public_order(np.tile(counts, (TRIALS, 1))),
         threshold,
         k,
@@ -101,7 +101,7 @@ def test_adaptive_sparse_vector(noise: Noise, branches: int) -> None:
         noise=noise,
         entropy=SeededEntropy(1),
     )
-    sample = cells(runs.branch, runs.gap, 6)
+    sample = cells(*by_group(runs, 3), 6)
     for factor in FACTORS:
         rng = np.random.default_rng(2)
         expected = printed(
@@ -121,7 +121,8 @@ def test_adaptive_sparse_vector(noise: Noise, branches: int) -> None:
         theta * epsilon + sum((1 - theta) * epsilon / k / 2**j for j in row if j >= 0)
         for row in runs.branch[:500]
     ]
-    assert np.allclose([float(charge) for charge in runs.epsilon[:500]], spent)
+    charges = [runs.plan.realised(units).charge.epsilon for units in runs.units[:500].tolist()]
+    assert np.allclose([float(charge) for charge in charges], spent)
 
 
 def test_one_run_has_the_law_of_many() -> None:
@@ -130,10 +131,11 @@ def test_one_run_has_the_law_of_many() -> None:
         found = adaptive_sparse_vector(
             in_public_order(counts), 8, 2, 1, branches=2, share="0.4", margin=1, entropy=entropy
         )
-        tag, gap = np.full(3, -1), np.zeros(3)
-        tag[found.index], gap[found.index] = found.branch, found.gap
-        tag[found.scanned :] = -2
-        rows.append(cells(tag[None], gap[None], 6)[0])
+        padded = {
+            part: np.append(getattr(found, part), np.full(3 - len(found.index), -1))[None]
+            for part in ("index", "branch", "gap")
+        }
+        rows.append(cells(*by_group(replace(found, units=np.array([found.units]), **padded), 3), 6)[0])
     for factor in FACTORS:
         many = printed(
             counts,

@@ -4,8 +4,6 @@ Fixed seeds; each test's false-alarm rate over seeds is at most 1e-9, and it mus
 and 1.3 times the scale, noise left out, `>` for `>=`, and a delta off by a factor.
 """
 
-from collections.abc import Sequence
-from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
@@ -14,15 +12,19 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import binomtest, chi2, chi2_contingency
 
-from dpsql.mechanisms import first_stable, limited_domain, stable_answers, top_stable
+from dpsql.mechanisms import (
+    LimitedDomain,
+    NoiseSource,
+    StableAnswers,
+    TopStable,
+    first_stable,
+    limited_domain,
+    stable_answers,
+    top_stable,
+)
 from dpsql.mechanisms.largest_groups import largest_groups
-from dpsql.mechanisms.limited_domain import Plan, limited_domain_plan
-from dpsql.mechanisms.limited_domain import runs as limited_runs
-from dpsql.mechanisms.stable import StabilityTests, StableNoise, stable_tests
-from dpsql.mechanisms.top_stable import runs as stable_runs
 from dpsql.noise import SeededEntropy
 from dpsql.order import in_public_order
-from tests.narrow import present
 
 ALARM = 1e-9
 TRIALS = 60_000
@@ -78,25 +80,31 @@ COUNTS = [14, 12, 7, 7, 0]
 DISTANCES = [6, 0, 4, 1]  # of the 4, 3, 2 and 1 largest
 
 
-def released(plan: StabilityTests, width: int, seed: int, trials: int = TRIALS) -> NDArray[np.int64]:
-    stable, steps = stable_runs(np.array(COUNTS), Fraction(1), plan, trials, SeededEntropy(seed))
+def trials_of(plan, counts, seed):
+    """Many runs on the same counts."""
+    return plan.run(np.tile(counts, (TRIALS, 1)), NoiseSource(SeededEntropy(seed)))
+
+
+def released(plan, width, seed):
+    done = trials_of(plan, COUNTS, seed)
+    stable, steps = done.stable, np.nan_to_num(done.margin) * 2**plan.tests.resolution
     code = np.where(
         stable > 0, 1 + (len(DISTANCES) - stable) * CELLS + np.minimum(steps // width, CELLS - 1), 0
-    )
+    ).astype(np.int64)
     return np.bincount(code, minlength=1 + CELLS * len(DISTANCES))
 
 
 @pytest.mark.parametrize("resolution", [0, 4])
 @pytest.mark.parametrize("noise", ["one-sided", "laplace"])
-def test_top_stable(noise: StableNoise, resolution: int) -> None:
-    plan = stable_tests(4, 1, "1/4", share="1/2", noise=noise, sensitivity=1, resolution=resolution)
-    scales = [float(scale) * 2**resolution for scale in (plan.threshold_scale, plan.scale)]
+def test_top_stable(noise, resolution) -> None:
+    plan = TopStable.plan(4, 1, "1/4", share="1/2", noise=noise, resolution=resolution)
+    scales = [float(scale) * 2**resolution for scale in (plan.tests.threshold_scale, plan.tests.scale)]
     distances = np.array(DISTANCES) * 2**resolution
     width = max(1, int(scales[1] / 2))
     seen = released(plan, width, 1)
     laplace = noise == "laplace"
 
-    def accepted(factors: tuple[float, float] = (1, 1), cutoff: int = plan.cutoff, **options: Any) -> bool:
+    def accepted(factors=(1, 1), cutoff=plan.tests.cutoff, **options):
         wrong = [scale * factor for scale, factor in zip(scales, factors, strict=True)]
         law = pass_law(distances, cutoff, wrong, width, laplace=laplace, **options)
         return chi_square(seen, law * TRIALS) > ALARM
@@ -108,16 +116,15 @@ def test_top_stable(noise: StableNoise, resolution: int) -> None:
     assert not accepted(quiet=True)
     assert resolution > 0 or not accepted(strict=True)
     for delta in ("1/8", "1/2"):
-        other = stable_tests(4, 1, delta, share="1/2", noise=noise, sensitivity=1, resolution=resolution)
-        assert not accepted(cutoff=other.cutoff)
+        other = TopStable.plan(4, 1, delta, share="1/2", noise=noise, resolution=resolution)
+        assert not accepted(cutoff=other.tests.cutoff)
 
 
 @pytest.mark.parametrize("noise", ["one-sided", "laplace"])
 def test_the_chance_at_distance_0_is_delta(noise: StableNoise) -> None:
     """One test at distance 0 passes with probability delta, by the grid's rounding a little less."""
-    plan = stable_tests(1, 1, "1/20", share=None, noise=noise, sensitivity=1, resolution=None)
-    stable, _ = stable_runs(np.array([5, 4]), Fraction(1), plan, TRIALS, SeededEntropy(2))
-    passed = int((stable > 0).sum())
+    plan = TopStable.plan(1, 1, "1/20", noise=noise)
+    passed = int((trials_of(plan, [5, 4], 2).stable > 0).sum())
     assert binomtest(passed, TRIALS, 0.05).pvalue > ALARM
     for factor in (0.7, 1.3):
         assert binomtest(passed, TRIALS, 0.05 * factor).pvalue < ALARM
@@ -126,18 +133,15 @@ def test_the_chance_at_distance_0_is_delta(noise: StableNoise) -> None:
 def test_a_single_run_has_the_law_of_many() -> None:
     """The functions themselves, call by call: what was found, and its gap."""
     entropy, calls = SeededEntropy(3), 8000
-    plan = stable_tests(4, 1, "1/4", share="1/4", noise="one-sided", sensitivity=1, resolution=0)
+    plan = TopStable.plan(4, 1, "1/4", share="1/4", resolution=0).tests
     scales = [float(plan.threshold_scale), float(plan.scale)]
     options: dict[str, Any] = {"share": "1/4", "resolution": 0, "entropy": entropy}
     sets = [top_stable(COUNTS, 4, 1, "1/4", **options) for _ in range(calls)]
     firsts = [first_stable(in_public_order(DISTANCES), 1, "1/4", **options) for _ in range(calls)]
     codes = (
+        [1 + (4 - s.stable) * CELLS + min(int(s.margin // 2), CELLS - 1) if s.stable else 0 for s in sets],
         [
-            1 + (4 - s.stable) * CELLS + min(int(present(s.gap) // 2), CELLS - 1) if s.stable else 0
-            for s in sets
-        ],
-        [
-            0 if f.query is None else 1 + f.query * CELLS + min(int(present(f.gap) // 2), CELLS - 1)
+            1 + int(f.index[0]) * CELLS + min(int(f.gap[0] // 2), CELLS - 1) if len(f.index) else 0
             for f in firsts
         ],
     )
@@ -156,8 +160,9 @@ def test_gap_and_threshold_estimate_the_lead() -> None:
         leads = []
         for _ in range(3000):
             found = top_stable([4000, 1000], 1, 1, "1e-6", **options)
-            leads.append(present(found.gap) + float(found.threshold))
-        variance = float(found.threshold_scale**2 + found.scale**2) * (2 if noise == "laplace" else 1)
+            leads.append(found.margin + float(found.plan.lead))
+        tests = found.plan.tests
+        variance = float(tests.threshold_scale**2 + tests.scale**2) * (2 if noise == "laplace" else 1)
         # 6.5 deviations of the mean.
         assert abs(np.mean(leads) - 3000) < 6.5 * np.sqrt(variance / 3000)
         assert abs(np.std(leads) / np.sqrt(variance) - 1) < 0.2
@@ -172,9 +177,9 @@ def test_stable_answers() -> None:
         for _ in range(calls)
     ]
     seen = np.bincount([16 * a.asked + (1 << a.index).sum() for a in answers], minlength=96)
-    plan = stable_tests(4, 1, "1/4", share="1/2", noise="laplace", sensitivity=1, resolution=0, paid=k)
-    assert (answers[0].scale, answers[0].threshold_scale) == (plan.scale, plan.threshold_scale)
-    assert (plan.scale, plan.threshold_scale) == (Fraction(8), Fraction(2))
+    plan = StableAnswers.plan(4, k, 1, "1/4", share="1/2", resolution=0).tests
+    assert answers[0].plan.tests == plan
+    assert (plan.scale, plan.threshold_scale) == (8, 2)
     rng = np.random.default_rng(6)
 
     def drawn(scale: float, shape: tuple[int, int]) -> NDArray[np.int64]:
@@ -198,7 +203,7 @@ def test_stable_answers() -> None:
     assert not accepted(2, 8 * 1.3, plan.cutoff)
     assert not accepted(6, 8, plan.cutoff)
     for delta in ("1/16", "0.9"):
-        other = stable_tests(4, 1, delta, share="1/2", noise="laplace", sensitivity=1, resolution=0, paid=k)
+        other = StableAnswers.plan(4, k, 1, delta, share="1/2", resolution=0).tests
         assert not accepted(2, 8, other.cutoff)
 
 
@@ -218,7 +223,7 @@ def ideal(
 ) -> NDArray[np.int64]:
     """Who is released, how it ended, and the first gap in steps."""
     rng = np.random.default_rng(seed)
-    shape, step, n = (2 * TRIALS, plan.candidates), 2.0**-plan.bits, plan.candidates
+    shape, step, n = (2 * TRIALS, plan.groups), 2.0**-plan.resolution, plan.groups
     _, kept = largest_groups(GROUPS, n)
     real = min(len(GROUPS), n)
     cutoff = kept[-1] + (plan.clearance * step if clearance is None else clearance)
@@ -232,22 +237,22 @@ def ideal(
     return coded(order[:, :k], gap[:, 0], (np.cumsum(order[:, :k] >= real, axis=1) == 0).sum(axis=1), plan)
 
 
-def coded(
-    index: NDArray[np.int64],
-    gap: NDArray[np.float64] | NDArray[np.int64],
-    released: NDArray[np.int64],
-    plan: Plan,
-) -> NDArray[np.int64]:
-    width = max(1, int(plan.scale * 2**plan.bits / 3))
+def coded(index, gap, released, plan):
+    width = max(1, int(plan.scale * 2**plan.resolution / 3))
     code = released + 4 * np.minimum(gap // width, CELLS).astype(np.int64)
     for place in range(index.shape[1]):
-        code = code * 12 + np.where(
-            place < released, index[:, place], 10 + (index[:, place] == plan.candidates)
-        )
+        code = code * 12 + np.where(place < released, index[:, place], 10 + (index[:, place] == plan.groups))
     return np.where(released > 0, code, -1)
 
 
-def same_law(first: NDArray[np.int64], second: NDArray[np.int64]) -> bool:
+def coded_runs(plan, done):
+    """As `coded`, of runs of the mechanism."""
+    index = np.where(done.index < 0, plan.groups - 1 + done.reached_threshold[:, None], done.index)
+    gap = np.nan_to_num(done.gap[:, 0]) * 2**plan.resolution
+    return coded(index, gap, (done.index >= 0).sum(axis=1), plan)
+
+
+def same_law(first, second):
     names, codes = np.unique(np.concatenate([first, second]), return_inverse=True)
     parts = (codes[: len(first)], codes[len(first) :])
     table = np.array([np.bincount(part, minlength=len(names)) for part in parts])
@@ -257,26 +262,23 @@ def same_law(first: NDArray[np.int64], second: NDArray[np.int64]) -> bool:
 
 
 @pytest.mark.parametrize(("candidates", "resolution"), [(4, 0), (4, None), (6, None), (9, 0), (9, None)])
-def test_limited_domain(candidates: int, resolution: int | None) -> None:
-    plan = limited_domain_plan(2, "1/4", "1/5", candidates=candidates, resolution=resolution)
-    position, kept = largest_groups(GROUPS, candidates)
-    index, gap, count = limited_runs(kept, len(position), plan, TRIALS, SeededEntropy(8))
-    sample = coded(index, gap[:, 0], count, plan)
+def test_limited_domain(candidates, resolution) -> None:
+    plan = LimitedDomain.plan(2, "1/4", "1/5", candidates=candidates, resolution=resolution)
+    sample = coded_runs(plan, trials_of(plan, GROUPS, 8))
     assert same_law(sample, ideal(plan, 2))
     for factor in (0.7, 1.3):
         assert not same_law(sample, ideal(plan, 2, factor=factor))
     assert not same_law(sample, ideal(plan, 2, cutoff_factor=1e-9))
     for delta in ("1/10", "2/5"):
-        other = limited_domain_plan(2, "1/4", delta, candidates=candidates, resolution=resolution)
-        assert not same_law(sample, ideal(plan, 2, clearance=other.clearance * 2.0**-other.bits))
+        other = LimitedDomain.plan(2, "1/4", delta, candidates=candidates, resolution=resolution)
+        assert not same_law(sample, ideal(plan, 2, clearance=other.clearance * 2.0**-other.resolution))
 
 
 @pytest.mark.parametrize("c", [1, 3])
 def test_the_chance_of_a_group_that_may_be_missing_is_delta(c: int) -> None:
     """One candidate, c above the largest left out: released with probability delta."""
-    plan = limited_domain_plan(1, 1, "1/20", candidates=1, sensitivity=c)
-    _, _, released_ = limited_runs(np.array([10 + c, 10]), 1, plan, TRIALS, SeededEntropy(9))
-    passed = int(released_.sum())
+    plan = LimitedDomain.plan(1, 1, "1/20", candidates=1, sensitivity=c)
+    passed = int((trials_of(plan, [10 + c, 10], 9).index >= 0).sum())
     assert binomtest(passed, TRIALS, 0.05).pvalue > ALARM
     for factor in (0.7, 1.3):
         assert binomtest(passed, TRIALS, 0.05 * factor).pvalue < ALARM
@@ -284,7 +286,7 @@ def test_the_chance_of_a_group_that_may_be_missing_is_delta(c: int) -> None:
 
 def test_a_single_limited_domain_has_the_law_of_many() -> None:
     entropy = SeededEntropy(10)
-    plan = limited_domain_plan(2, "1/4", "1/5", candidates=6, resolution=0)
+    plan = LimitedDomain.plan(2, "1/4", "1/5", candidates=6, resolution=0)
     found = [
         limited_domain(GROUPS, 2, "1/4", "1/5", candidates=6, resolution=0, entropy=entropy)
         for _ in range(12_000)
@@ -292,7 +294,7 @@ def test_a_single_limited_domain_has_the_law_of_many() -> None:
     index = np.full((len(found), 2), 0)
     for row, one in zip(index, found, strict=True):
         row[: len(one.index)] = one.index
-        row[len(one.index) :] = plan.candidates  # six real groups: only the bar can end it
+        row[len(one.index) :] = plan.groups  # six real groups: only the bar can end it
         assert one.reached_threshold == (len(one.index) < 2)
     sample = coded(
         index,
@@ -307,13 +309,11 @@ def test_a_single_limited_domain_has_the_law_of_many() -> None:
 
 def test_free_p_values_are_valid() -> None:
     """All candidates alike: exp(-gap/scale) of the last group released is at most uniform."""
-    plan = limited_domain_plan(3, 1, "1/2", candidates=30)
-    kept = np.array([500] * 30 + [0])
-    index, gap, released_ = limited_runs(kept, 30, plan, TRIALS, SeededEntropy(11))
-    assert (released_ == 3).all()
-    assert index.max() < 30
+    plan = LimitedDomain.plan(3, 1, "1/2", candidates=30)
+    done = trials_of(plan, [500] * 30, 11)
+    assert (done.index >= 0).all()
     for place in range(3):
-        p = np.exp(-gap[:, place] * 2.0**-plan.bits / float(plan.scale))
+        p = np.exp(-done.gap[:, place] / float(plan.scale))
         for level in (0.01, 0.05, 0.5):
             below = int((p <= level).sum())
             assert binomtest(below, TRIALS, level, alternative="greater").pvalue > ALARM

@@ -23,15 +23,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
-from dpsql.mechanisms.largest_groups import largest_groups
-from dpsql.mechanisms.limited_domain import limited_domain_plan
-from dpsql.mechanisms.limited_domain import runs as limited_runs
-from dpsql.mechanisms.stable import StableNoise, stable_tests
-from dpsql.mechanisms.top_stable import runs as stable_runs
-from dpsql.noise import Entropy, SeededEntropy
-from dpsql.privacy import Number
+from dpsql.mechanisms import LimitedDomain, NoiseSource, TopStable
+from dpsql.noise import SeededEntropy
 
 EPSILONS = ("0.4", "0.8", "1.0")
 KS = (3, 10, 50)
@@ -52,33 +46,24 @@ def lemma(bar_chance: float, threshold_epsilon: float, epsilon: float) -> float:
     return math.log(1 / low) / (epsilon / 2)
 
 
-def stable_share(
-    counts: NDArray[np.int64],
-    k: int,
-    epsilon: Number,
-    delta: Number,
-    noise: StableNoise,
-    trials: int,
-    entropy: Entropy,
-    *,
-    as_printed: bool = False,
-) -> float:
-    plan = stable_tests(k, epsilon, delta, share=None, noise=noise, sensitivity=1, resolution=None)
+def stable_share(counts, k, epsilon, delta, noise, trials, entropy, *, as_printed=False):
+    plan = TopStable.plan(k, epsilon, delta, noise=noise)
     if as_printed:
-        cutoff = lemma(float(delta) / k, float(plan.threshold_epsilon), float(plan.epsilon))
-        plan = dataclasses.replace(plan, cutoff=math.ceil(cutoff * 2**plan.bits))
-    position, kept = largest_groups(counts, k)
-    stable, _ = stable_runs(kept, Fraction(1), plan, trials, entropy)
-    return np.minimum(stable, len(position)).mean() / k
+        tests = plan.tests
+        cutoff = lemma(float(delta) / k, float(tests.threshold_epsilon), float(tests.epsilon))
+        tests = dataclasses.replace(tests, cutoff=math.ceil(cutoff * 2**tests.resolution))
+        plan = dataclasses.replace(plan, tests=tests)
+    return (runs(plan, counts, trials, entropy).index >= 0).sum(axis=1).mean() / k
 
 
-def limited_share(
-    counts: NDArray[np.int64], k: int, epsilon: Number, delta: Number, trials: int, entropy: Entropy
-) -> float:
-    plan = limited_domain_plan(k, epsilon, delta)
-    position, kept = largest_groups(counts, plan.candidates)
-    index, _, released = limited_runs(kept, len(position), plan, trials, entropy)
-    return ((index < k) & (np.arange(k) < released[:, None])).sum(axis=1).mean() / k
+def runs(plan, counts, trials, entropy):
+    return plan.run(np.broadcast_to(counts, (trials, len(counts))), NoiseSource(entropy))
+
+
+def limited_share(counts, k, epsilon, delta, trials, entropy):
+    descending = np.sort(counts)[::-1]
+    index = runs(LimitedDomain.plan(k, epsilon, delta), descending, trials, entropy).index
+    return ((index >= 0) & (index < k)).sum(axis=1).mean() / k
 
 
 def main() -> None:

@@ -17,7 +17,8 @@ import numpy as np
 from dpsql.audit.inputs import Pair
 from dpsql.audit.mistakes.noise import exponential, laplace
 from dpsql.audit.outputs import CHARGE
-from dpsql.audit.subject import Subject, first_hits, levels
+from dpsql.audit.subject import Subject, levels
+from dpsql.mechanisms.ragged import padded
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -59,7 +60,8 @@ def sparse_vector(
     asked = np.cumsum(above, axis=1) - above < n if scales.bounded else np.ones(shape, dtype=np.bool_)
     parts: dict[str, Any] = {"above": np.where(asked, above, -1)}
     if scales.value:
-        parts["value"] = first_hits(asked & above, n, value=noisy)[1]["value"]
+        trial, place = np.nonzero(asked & above)
+        (parts["value"],) = padded(trial, (trials, n), noisy[trial, place])
     return parts
 
 
@@ -94,11 +96,16 @@ def reusing_branches(
     level = threshold + exponential(2 / epsilon, (trials, 1), entropy)
     margin = float(4 / epsilon)
     wide, narrow = counts + 2 * drawn - level, counts + drawn - level
-    branch = np.where(wide >= margin, 1, np.where(narrow >= 0, 0, -1))
-    gap = np.where(branch == 1, wide, narrow)
-    index, parts = first_hits(branch >= 0, 1, branch=branch, gap=gap)
-    spent = float(epsilon) * np.where(parts["branch"][:, 0] == 1, 0.75, np.where(index[:, 0] < 0, 0.5, 1.0))
-    return {"index": index, **parts, CHARGE: spent}
+    passed = np.maximum(wide - margin, narrow) >= 0
+    at, found = np.argmax(passed, axis=1)[:, None], passed.any(axis=1)
+    wide, narrow = (np.take_along_axis(part, at, axis=1)[:, 0] for part in (wide, narrow))
+    cheap = wide >= margin
+    return {
+        "index": np.where(found, at[:, 0], -1),
+        "branch": np.where(found, cheap, -1),
+        "gap": np.where(found, np.where(cheap, wide, narrow), np.nan),
+        CHARGE: float(epsilon) * np.where(found, np.where(cheap, 0.75, 1.0), 0.5),
+    }
 
 
 def _tall(epsilon: Fraction) -> list[Pair]:

@@ -7,15 +7,15 @@ from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from dpsql.audit.inputs import Pair
-from dpsql.audit.subject import Subject
-from dpsql.mechanisms import stable
+from dpsql.audit.shipped import outputs
+from dpsql.audit.subject import Subject, repeated
+from dpsql.mechanisms import NoiseSource, TopStable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from dpsql.noise import Entropy
@@ -24,6 +24,9 @@ __all__ = ["SUBJECTS"]
 
 _DELTA, _LITTLE = 0.1, 0.02
 """Delta of the claims: large where the mistake is in delta, small where the mistake is in epsilon."""
+
+_QUIET = Fraction(1, 1 << 40)
+"""A scale of noise that is zero but for a probability below e^-1,000,000."""
 
 
 def top_stable(
@@ -36,40 +39,25 @@ def top_stable(
     fault: str,
     delta: float,
 ) -> dict[str, Any]:
-    """Run Top Stable with one-sided noise and one fault: `quiet`, `strict` or `unclamped`.
+    """Run Top Stable with one fault: `quiet`, `strict` or `unclamped`.
 
     Quiet: the threshold has no noise. Strict: the cutoff is one grid step too low. Unclamped: the lead of a
     group is not reduced by the sensitivity.
     """
-    bits = 0 if fault == "strict" else None
-    plan = stable.stable_tests(
-        many, epsilon, delta, share=None, noise="one-sided", sensitivity=1, resolution=bits
-    )
-    if fault == "strict":
-        # The least cutoff that noise exceeds with the probability allowed. Reaching it is enough to pass.
-        plan = replace(plan, cutoff=plan.cutoff - 1)
-    order = np.argsort(-counts, kind="stable")
-    sorted_counts = np.zeros(many + 1, dtype=np.int64)
-    kept = counts[order][: many + 1]
-    sorted_counts[: len(kept)] = kept
-    leads = sorted_counts[:-1] - sorted_counts[1:] - (0 if fault == "unclamped" else 1)
-    level, drawn = plan.draw(trials, many, entropy)
+    plan = TopStable.plan(many, epsilon, delta, resolution=0 if fault == "strict" else None)
     if fault == "quiet":
-        level = np.zeros_like(level)
-    at, _ = stable.first_test(stable.margins(np.maximum(leads, 0)[::-1], plan, level, drawn))
-    found = np.where(at >= 0, many - at, 0)
-    member = np.zeros((many + 1, len(counts)), dtype=np.int64)
-    real = order[counts[order] > 0]
-    for size in range(many + 1):
-        member[size, real[:size]] = 1
-    return {"members": member[found]}
+        plan = replace(plan, tests=replace(plan.tests, threshold_scale=_QUIET))
+    elif fault == "strict":
+        # The least cutoff that noise exceeds with the probability allowed. Reaching it is enough to pass.
+        plan = replace(plan, tests=replace(plan.tests, cutoff=plan.tests.cutoff - 1))
+    else:
+        plan = replace(plan, sensitivity=Fraction(0))
+    return outputs(plan.run(repeated(counts, trials), NoiseSource(entropy)))
 
 
 def _near_cutoff(epsilon: Fraction) -> list[Pair]:
-    plan = stable.stable_tests(
-        3, epsilon, _LITTLE, share=None, noise="one-sided", sensitivity=1, resolution=None
-    )
-    cutoff = plan.cutoff // (1 << plan.bits)
+    tests = TopStable.plan(3, epsilon, _LITTLE).tests
+    cutoff = tests.cutoff // (1 << tests.resolution)
     found = []
     for level in range(cutoff - 2, cutoff + 4):
         found += [

@@ -24,8 +24,7 @@ from dpsql import mechanisms
 from dpsql.answers.threshold import SparseVectors
 from dpsql.engines import Counts
 from dpsql.estimates import threshold_gap_offsets
-from dpsql.mechanisms import Noise
-from dpsql.mechanisms.sparse_vector import sparse_vector_runs
+from dpsql.mechanisms import NoiseSource
 from dpsql.noise import Entropy, SeededEntropy
 from dpsql.order import in_public_order
 from dpsql.policy import load
@@ -171,25 +170,18 @@ def simulated(
     """Run a sparse vector statement's selection with all groups at one distance from the threshold."""
     method = prepared.method
     assert isinstance(method, SparseVectors)
-    run = method._run_plan()
-    level = int(method._threshold)
-    runs = sparse_vector_runs(
-        in_public_order(np.full((trials, GROUPS), level + round(distance))),
-        level,
-        run.hits,
-        method.selection_epsilon,
-        limit=run.limit,
-        branches=method.branches,
-        noise=method.noise,
-        entropy=entropy,
-    )
-    hit = runs.branch >= 0
+    made, level = method.mechanism, int(method.selection.threshold)
+    counts = in_public_order(np.full((trials, GROUPS), level + round(distance)))
+    runs = made.run(counts, NoiseSource(entropy))
+    hit = runs.index >= 0
     error, branch = runs.gap[hit] - round(distance), runs.branch[hit]
     covered = np.zeros(len(error), dtype=bool)
-    for j, scale in enumerate(run.scales[::-1]):
-        low, high = threshold_gap_offsets(method.noise, scale, run.threshold_scale, 0.95, resolution=run.bits)
+    for j, scale in enumerate(made.scales):
+        low, high = threshold_gap_offsets(
+            made.noise, scale, made.threshold_scale, 0.95, resolution=made.resolution
+        )
         covered |= (branch == j) & (error <= low + 1e-9) & (error >= -high - 1e-9)
-    charge = float(np.mean([float(spent) for spent in runs.epsilon]))
+    charge = float(np.mean([float(made.realised(units).charge.epsilon) for units in runs.units.tolist()]))
     return hit.sum(axis=1).mean(), error, covered, charge
 
 
@@ -204,7 +196,7 @@ def test_what_is_said_of_a_sparse_vector_is_what_happens(session: Session, optio
     text = statement(clause, "1", f"{options}, noise = {noise}")
     facts, prepared = explained(session, text), private(session.prepare(text))
     assert isinstance(prepared.method, SparseVectors)
-    base = float(prepared.method._run_plan().scales[-1])
+    base = float(prepared.method.mechanism.scales[0])
     entropy = SeededEntropy(9)
     _, error, _, charge = simulated(prepared, 20_000, 1000, entropy)
     assert charge == pytest.approx(facts["expected_charge_far_above"], rel=0.02)

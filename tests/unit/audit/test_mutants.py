@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from dpsql import mechanisms, noise
 from dpsql.audit import CHARGE, Pair, Verdict, detect, pairs
 from dpsql.audit.inputs import LENGTHS
 from dpsql.audit.shipped import outputs
+from dpsql.mechanisms.mechanism import of_any_size
 from dpsql.order import in_public_order
 
 E = Fraction(3, 2)
@@ -49,23 +49,18 @@ def top_k(changed: types.ModuleType, k: int = 1, **options: Any) -> Callable[...
 def batches(plan: Callable[..., Any], **options: Any) -> Callable[..., object]:
     """Run a mechanism as the catalogue does."""
 
-    def run(counts: NDArray[np.int64], trials: int, entropy: noise.Entropy) -> dict[str, object]:
-        made = plan(len(counts), epsilon=E, **options)
-        return outputs(made.run(np.tile(counts, (trials, 1)), mechanisms.NoiseSource(entropy)))
+    def run(counts, trials, entropy):
+        made, rows = plan(len(counts), epsilon=E, **options), np.tile(counts, (trials, 1))
+        return outputs(
+            made.run(in_public_order(rows) if made.ordered else rows, mechanisms.NoiseSource(entropy))
+        )
 
     return run
 
 
-def sparse_vector(
-    changed: types.ModuleType, k: int = 1, threshold: int = 1, told: bool = True, **options: Any
-) -> Callable[..., object]:
-    def run(counts: NDArray[np.int64], trials: int, entropy: noise.Entropy) -> dict[str, object]:
-        rows = np.tile(counts, (trials, 1))
-        done = changed.sparse_vector_runs(in_public_order(rows), threshold, k, E, entropy=entropy, **options)
-        charge = [float(spent) for spent in done.epsilon] if told else E
-        return {"branch": done.branch, "gap": done.gap, CHARGE: charge}
-
-    return run
+def sparse_vector(changed, k=1, told=True, **options):
+    run = batches(changed.AdaptiveSparseVector.plan, k=k, threshold=1, branches=1, **options)
+    return run if told else lambda *arguments: {**run(*arguments), CHARGE: E}
 
 
 def laplace(changed: types.ModuleType) -> Callable[..., object]:
@@ -76,14 +71,8 @@ def exponential(changed: types.ModuleType, **options: Any) -> Callable[..., obje
     return batches(changed.Exponential.plan, **options)
 
 
-def limited_domain(changed: types.ModuleType, delta: float = 0.1) -> Callable[..., object]:
-    def run(counts: NDArray[np.int64], trials: int, entropy: noise.Entropy) -> dict[str, object]:
-        plan = changed.limited_domain_plan(1, E, delta, candidates=1)
-        position, kept = changed.largest_groups(counts, 1)
-        _, _, released = changed.runs(kept, len(position), plan, trials, entropy)
-        return {"groups": released, CHARGE: E}
-
-    return run
+def limited_domain(changed):
+    return batches(of_any_size(changed.LimitedDomain.plan), k=1, delta=0.1, candidates=1)
 
 
 def hybrid(changed: types.ModuleType, k: int = 1, threshold: int = 2) -> Callable[..., object]:
@@ -136,24 +125,28 @@ MUTANTS: dict[str, tuple[Made, str, Texts, Texts, Sequence[Pair], dict[str, Any]
     "sparse vector: threshold without noise": (
         sparse_vector,
         "sparse_vector",
-        "values -= draw(plan.noise, plan.threshold_scale, plan.bits, (len(array), 1), entropy)",
-        "values -= 0",
+        "level = self.threshold_noise(len(rows), source)",
+        "level = 0 * self.threshold_noise(len(rows), source)",
         [Pair("all above", (0,) * 6, (1,) * 6)],
         {"noise": "laplace"},
     ),
     "sparse vector: hits refunded": (
         sparse_vector,
         "sparse_vector",
-        "tuple(plan.spent(spent) for spent in units.tolist())",
-        "tuple(plan.spent(spent // 2) for spent in units.tolist())",
+        "self.released(every, spent, ",
+        "self.released(every, spent // 2, ",
         [Pair("all but the last above", (0, 0, 0, 0, 0), (1, 1, 1, 1, 0))],
         {},
     ),
     "sparse vector: more hits than are paid for": (
         sparse_vector,
         "sparse_vector",
-        "before <= (plan.hits - 1)",
-        "before <= (plan.hits + 2)",
+        ("import dataclass\n", "spent <= (self.hits - 1)", "self.released("),
+        (
+            "import dataclass, replace\n",
+            "spent <= (self.hits + 2)",
+            "replace(self, hits=self.hits + 3).released(",
+        ),
         [Pair("X shape", (1, 1, 1, 0, 0, 0), (0, 0, 0, 1, 1, 1))],
         {"monotone": False, "told": False},
     ),

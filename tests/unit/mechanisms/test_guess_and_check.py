@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 from typing import Any
@@ -11,13 +11,19 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpsql.mechanisms import Checked, GuessAndCheck, Noise
-from dpsql.mechanisms.guess_and_check import best_threshold_share, judge, on_grid
-from dpsql.noise import COUNT_LIMIT, SeededEntropy
+from dpsql import noise
+from dpsql.mechanisms import Checked, GuessAndCheck, GuessAndCheckPlan, NoiseSource
+from dpsql.mechanisms.guess_and_check import best_threshold_share, on_grid
+from dpsql.noise import COUNT_LIMIT
+from dpsql.order import in_public_order
 from dpsql.privacy import Charge
 
 
-class Slow(SeededEntropy):
+def seeded(seed):
+    return NoiseSource(noise.SeededEntropy(seed))
+
+
+class Slow(noise.SeededEntropy):
     """Lets every other thread run while it draws."""
 
     def words(self, n: int) -> NDArray[np.uint64]:
@@ -37,7 +43,7 @@ class TestChecking:
         assert not oracle.exhausted
 
     def test_bad_guesses_are_answered_until_used_up(self) -> None:
-        oracle = GuessAndCheck(100, 1, 2, share="1/5", entropy=SeededEntropy(1))
+        oracle = GuessAndCheck(100, 1, 2, share="1/5", source=seeded(1))
         for used in (1, 2):
             said = oracle.check(50_000, 10_000)
             assert not said.hit
@@ -49,7 +55,7 @@ class TestChecking:
         assert oracle.exhausted
         with pytest.raises(RuntimeError, match="misses are used up"):
             oracle.check(5, 5)
-        assert oracle.charge == oracle.largest_charge == Charge(Fraction(1))
+        assert oracle.charge == oracle.plan.loss.charge == Charge(Fraction(1))
 
     def test_both_sides_of_the_count(self) -> None:
         oracle = GuessAndCheck(1000, 1, 2)
@@ -61,33 +67,34 @@ class TestChecking:
     def test_the_charge_never_passes_the_cap(self, noise: Noise, misses: int) -> None:
         """Exactly: no sum of shares is over epsilon, also with shares that are no short decimals."""
         for epsilon, share in (("0.7", None), (Fraction(1, 3), "1/7"), (0.1, 0.3)):
-            oracle = GuessAndCheck(5, epsilon, misses, share=share, noise=noise, entropy=SeededEntropy(2))
+            oracle = GuessAndCheck(5, epsilon, misses, share=share, noise=noise, source=seeded(2))
             spent = [oracle.charge.epsilon]
             while not oracle.exhausted:
                 oracle.check(10**6, 0)
                 spent.append(oracle.charge.epsilon)
             assert spent == sorted(spent)
             assert spent[-1] == Fraction(str(epsilon))
-            assert oracle.largest_charge.epsilon == Fraction(str(epsilon))
+            assert oracle.plan.loss.charge.epsilon == Fraction(str(epsilon))
 
     def test_scales_pay_for_what_they_cost(self) -> None:
         """c/scale of the threshold, and 2c/scale + c/scale of a miss: the parts of the charge."""
-        oracle = GuessAndCheck(5, "0.9", 4, share="1/3", answer_share="1/4", sensitivity=3)
+        oracle = GuessAndCheckPlan.plan(5, "0.9", 4, share="1/3", answer_share="1/4", sensitivity=3)
         assert 3 / oracle.threshold_scale == Fraction(3, 10)
         each = Fraction(6, 10) / 4
         assert 6 / oracle.scale == each * Fraction(3, 4)
         assert 3 / oracle.answer_scale == each / 4
-        assert GuessAndCheck(5, 1, 4).scale == GuessAndCheck(5, 1, 4).answer_scale
+        usual = GuessAndCheckPlan.plan(5, 1, 4)
+        assert usual.scale == usual.answer_scale
 
     @pytest.mark.parametrize("shares", [("0.9", "1/3"), ("0.1", "0.9"), ("0.1", "0.1")])
     def test_one_grid_fine_enough_for_the_smallest_scale(self, shares: tuple[str, str]) -> None:
         """Each of the three noises in turn has the smallest scale."""
-        oracle = GuessAndCheck(5, "0.05", 2, share=shares[0], answer_share=shares[1])
+        oracle = GuessAndCheckPlan.plan(5, "0.05", 2, share=shares[0], answer_share=shares[1])
         smallest = min(oracle.threshold_scale, oracle.scale, oracle.answer_scale)
         assert smallest / 2 < 1024 / Fraction(2**oracle.resolution) <= smallest
 
     def test_guesses_of_any_kind(self) -> None:
-        oracle = GuessAndCheck(10**6, 1, 1, resolution=2, entropy=SeededEntropy(3))
+        oracle = GuessAndCheck(10**6, 1, 1, resolution=2, source=seeded(3))
         for guess, value in ((5, 5), ("5.25", Fraction(21, 4)), (Fraction(16, 3), Fraction(21, 4)), (0.1, 0)):
             assert oracle.check(0, guess).value == value
         assert not oracle.check(0, 10**400).hit
@@ -95,7 +102,7 @@ class TestChecking:
     @pytest.mark.parametrize("tolerance", [10**30, "1e300"])
     def test_absurd_tolerances(self, tolerance: int | str) -> None:
         """Beyond int64 too, the gap is what is over the tolerance."""
-        oracle = GuessAndCheck(tolerance, 1, 1, entropy=SeededEntropy(4))
+        oracle = GuessAndCheck(tolerance, 1, 1, source=seeded(4))
         assert oracle.check(2**62, 10**30 - 10**6).hit
         said = oracle.check(0, 10**301)
         assert said.gap == pytest.approx(10**301 - Fraction(str(tolerance)))
@@ -107,7 +114,7 @@ class TestChecking:
         assert oracle.check(np.int64(7), 7).hit  # type: ignore[arg-type]  # numpy's integers are taken
 
     def test_threads_share_the_misses(self) -> None:
-        oracle = GuessAndCheck(10, 1, 3, entropy=Slow(1))
+        oracle = GuessAndCheck(10, 1, 3, source=NoiseSource(Slow(1)))
         answered, refused = [], []
 
         def ask() -> None:
@@ -123,7 +130,7 @@ class TestChecking:
         for thread in threads:
             thread.join()
         assert (len(answered), len(refused)) == (3, 157)
-        assert oracle.charge == oracle.largest_charge
+        assert oracle.charge == oracle.plan.loss.charge
 
     @pytest.mark.parametrize(
         ("arguments", "options"),
@@ -168,31 +175,36 @@ def noise_law(kind: Noise, scale: Fraction, bits: int) -> tuple[NDArray[np.int64
     return steps, ((1 - r) if kind != "laplace" else (1 - r) / (1 + r)) * r ** np.abs(steps)
 
 
-def outputs(
-    counts: Sequence[int],
-    guesses: Sequence[int],
-    oracle: GuessAndCheck,
-    kind: Noise,
-    *,
-    query_scale: Fraction | None = None,
-) -> dict[tuple[int | str, ...], float]:
+class GivenNoise:
+    """All noise at once, a row a trial: of the threshold, then of each check; none on the counts."""
+
+    def __init__(self, level, *checks) -> None:
+        none = np.zeros(len(level), dtype=np.int64)
+        self.drawn = iter([level, *(part for check in checks for part in (check, none))])
+
+    def draw(self, *_):
+        return next(self.drawn)
+
+
+def outputs(counts, guess, plan, *, query_scale=None):
     """Probability of each output: ("hits",) or (which check missed, gap in steps, answer in steps)."""
-    bits = oracle.resolution
-    level, level_mass = noise_law(kind, oracle.threshold_scale, bits)
-    noise, mass = noise_law(kind, oracle.scale if query_scale is None else query_scale, bits)
-    missed, off = [], []
-    for axis, (count, guess) in enumerate(zip(counts, guesses, strict=True)):
-        shape = (1, -1, 1) if axis == 0 else (1, 1, -1)
-        draw: Any = noise.reshape(shape)  # all noise at once, where `judge` declares one draw
-        drawn: Any = level.reshape(-1, 1, 1)
-        out = judge(count << bits, guess, draw, drawn, oracle._cutoff)
-        missed.append(np.broadcast_to(out[0], (len(level), len(noise), len(noise))))
-        off.append(np.broadcast_to(out[1], (len(level), len(noise), len(noise))))
-    weight = level_mass[:, None, None] * mass[None, :, None] * mass[None, None, :]
-    found: dict[tuple[int | str, ...], float] = {("hits",): weight[~missed[0] & ~missed[1]].sum()}
-    r = float(np.exp(-1 / float(oracle.answer_scale * 2**bits)))
-    for which, where in ((0, missed[0]), (1, ~missed[0] & missed[1])):
-        gaps = np.bincount(off[which][where] - oracle._cutoff, weights=weight[where])
+    bits = plan.resolution
+    laws = [noise_law(plan.noise, plan.threshold_scale, bits)]
+    laws += [noise_law(plan.noise, plan.scale if query_scale is None else query_scale, bits)] * 2
+    steps = [axis.ravel() for axis in np.meshgrid(*(law[0] for law in laws), indexing="ij")]
+    weight = np.multiply.reduce(
+        [axis.ravel() for axis in np.meshgrid(*(law[1] for law in laws), indexing="ij")]
+    )
+    plan = replace(plan, guess=guess)
+    done = plan.run(in_public_order(np.broadcast_to(counts, (len(weight), 2))), GivenNoise(*steps))
+    missed = done.index[:, 0]
+    found = {("hits",): weight[missed < 0].sum()}
+    r = float(np.exp(-1 / float(plan.answer_scale * 2**bits)))
+    for which in (0, 1):
+        here = missed == which
+        assert (done.value[here, 0] == counts[which]).all()
+        over = np.rint((done.gap[here, 0] - float(plan.offset)) * 2**bits).astype(np.int64) - plan.cutoff
+        gaps = np.bincount(over, weights=weight[here])
         for answer in ANSWERS:
             answered = (1 - r) / (1 + r) * r ** abs(answer - (counts[which] << bits))
             found.update({(which, gap, int(answer)): p * answered for gap, p in enumerate(gaps)})
@@ -218,20 +230,20 @@ CASES = [("exponential", 0), ("exponential", 1), ("laplace", 0), ("geometric", 0
 @pytest.mark.parametrize(("kind", "bits"), CASES)
 def test_no_output_tells_more_than_the_charge(kind: Noise, bits: int) -> None:
     tight = 0.0
-    for base, guesses in (((0, 0), (0, 0)), ((1, 0), (0, 2)), ((6, 1), (1, 1))):
-        # Scales of about half a count keep the reach short.
-        oracle = GuessAndCheck(1, 9, 1, noise=kind, resolution=bits)
-        steps = [guess << bits for guess in guesses]
-        beyond = 4 * np.exp(-REACH / (float(max(oracle.threshold_scale, oracle.scale)) * 2**bits))
-        here = outputs(base, steps, oracle, kind)
+    # Scales of about half a count keep the reach short.
+    plan = GuessAndCheckPlan.plan(1, 9, 1, noise=kind, resolution=bits)
+    threshold = float(plan.realised(0).charge.epsilon)
+    beyond = 4 * np.exp(-REACH / (float(max(plan.threshold_scale, plan.scale)) * 2**bits))
+    for base, guess in (((0, 0), 0), ((3, 0), 2), ((6, 1), 1)):
+        here = outputs(base, guess << bits, plan)
         assert here["hits",] > 1000 * beyond
         for move in product([-1, 0, 1], repeat=2):
-            there = outputs([q + d for q, d in zip(base, move, strict=True)], steps, oracle, kind)
+            there = outputs([q + d for q, d in zip(base, move, strict=True)], guess << bits, plan)
             for first, second in ((here, there), (there, here)):
                 miss, hits = worst(first, second, beyond)
                 assert miss <= 9 + 1e-3
                 # What is charged when no guess missed pays for that answer too.
-                assert hits <= float(oracle._threshold_charge) + 1e-3
+                assert hits <= threshold + 1e-3
                 tight = max(tight, miss / 9)
     # Two checks are too few for the worst of Laplace noise: the first's gives way before the threshold's.
     assert tight > (0.65 if kind == "laplace" else 0.95)
@@ -239,11 +251,11 @@ def test_no_output_tells_more_than_the_charge(kind: Noise, bits: int) -> None:
 
 def test_a_check_is_general() -> None:
     """|q - guess| moves against another: with the scale of monotone counts the charge is passed."""
-    oracle = GuessAndCheck(1, 9, 1, noise="geometric")
-    beyond = 4 * np.exp(-REACH / float(max(oracle.threshold_scale, oracle.scale)))
+    plan = GuessAndCheckPlan.plan(1, 9, 1, noise="geometric")
+    beyond = 4 * np.exp(-REACH / float(max(plan.threshold_scale, plan.scale)))
     ratios = []
-    for scale in (oracle.scale, oracle.scale / 2):
-        first, second = (outputs(q, (0, 0), oracle, "geometric", query_scale=scale) for q in ((5, 2), (6, 1)))
+    for scale in (plan.scale, plan.scale / 2):
+        first, second = (outputs(q, 0, plan, query_scale=scale) for q in ((5, 2), (6, 1)))
         ratios.append(max(worst(first, second, beyond)[0], worst(second, first, beyond)[0]))
     assert ratios[0] <= 9 < ratios[1]
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import ArrayLike, NDArray
 
-from dpsql.mechanisms import MedianOracle
+from dpsql.mechanisms import MedianOracle, NoiseSource
 from dpsql.mechanisms.median_oracle import median, surviving
 from dpsql.noise import SeededEntropy
 
@@ -53,7 +53,7 @@ def queries() -> list[tuple[int, ...]]:
 def test_every_count_is_answered_within_the_tolerance(truth: list[int]) -> None:
     """Noise of at most 60 counts or so: the truth is a hypothesis and stays one."""
     hypotheses = worlds()
-    oracle = MedianOracle(hypotheses, 500, 2, entropy=SeededEntropy(3))
+    oracle = MedianOracle(hypotheses, 500, 2, source=NoiseSource(SeededEntropy(3)))
     assert oracle.checker.misses_left == 6
     for _ in range(3):
         for mask in queries():
@@ -71,7 +71,7 @@ def test_every_count_is_answered_within_the_tolerance(truth: list[int]) -> None:
 
 def test_data_that_fits_no_hypothesis() -> None:
     """The answer is right, and then it says so instead of guessing on."""
-    oracle = MedianOracle(worlds(), 100, 8, 20, entropy=SeededEntropy(4))
+    oracle = MedianOracle(worlds(), 100, 8, 20, source=NoiseSource(SeededEntropy(4)))
     said = oracle.ask(9_000, [1, 1, 1, 1])
     assert not said.hit
     assert abs(said.value - 9_000) < 100
@@ -83,12 +83,14 @@ def test_data_that_fits_no_hypothesis() -> None:
 
 
 def test_misses_used_up() -> None:
-    oracle = MedianOracle([[0, 100], [100, 0], [10_000, 0], [12_000, 0]], 5, 1, 1, entropy=SeededEntropy(5))
+    oracle = MedianOracle(
+        [[0, 100], [100, 0], [10_000, 0], [12_000, 0]], 5, 1, 1, source=NoiseSource(SeededEntropy(5))
+    )
     assert not oracle.ask(10_000, [True, False]).hit
     assert oracle.exhausted
     with pytest.raises(RuntimeError, match="misses are used up"):
         oracle.ask(10_000, [True, False])
-    assert oracle.charge == oracle.checker.largest_charge
+    assert oracle.charge == oracle.checker.plan.loss.charge
 
 
 @pytest.mark.parametrize(("hypotheses", "misses"), [(1, 1), (2, 1), (3, 2), (4, 2), (5, 3), (1024, 10)])
@@ -108,7 +110,7 @@ class Slow(SeededEntropy):
 
 def test_threads() -> None:
     """Asked from several threads, hypotheses and misses stay in step."""
-    oracle, failed = MedianOracle(worlds(), 200, 1, 6, entropy=Slow(6)), []
+    oracle, failed = MedianOracle(worlds(), 200, 1, 6, source=NoiseSource(Slow(6))), []
 
     def ask() -> None:
         for mask in queries():

@@ -1,16 +1,18 @@
 """The sparse vector family: what it returns, when it stops, what it charges and refuses."""
 
 import math
-from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import Any
+from importlib import import_module
 
 import numpy as np
 import pytest
 
-from dpsql.mechanisms import Noise, adaptive_sparse_vector, best_share, sparse_vector
-from dpsql.mechanisms.sparse_vector import affordable, sparse_vector_runs
-from dpsql.mechanisms.sparse_vector_plan import SparseVectorPlan, sparse_vector_plan
+from dpsql.mechanisms import (
+    AdaptiveSparseVector,
+    adaptive_sparse_vector,
+    best_share,
+    sparse_vector,
+)
 from dpsql.order import in_public_order
 from dpsql.privacy import Charge
 
@@ -18,22 +20,17 @@ NOISES = ["exponential", "laplace", "geometric"]
 FAR = np.array([0, 10**6, 3, 2 * 10**6, 10**6, 1, 10**6, 10**6])
 
 
-def plan(
-    groups: int = 100, threshold: int = 50, k: int = 10, epsilon: int | str = 1, **options: Any
-) -> SparseVectorPlan:
-    """A plan with the defaults of `adaptive_sparse_vector`."""
-    given = {
-        "limit": None,
-        "branches": 4,
-        "share": None,
-        "margin": None,
-        "sensitivity": 1,
-        "monotone": True,
-        "noise": "exponential",
-        "resolution": None,
-        "below": False,
-    }
-    return sparse_vector_plan(groups, threshold, k, epsilon, **{**given, **options})
+def plan(groups=100, threshold=50, k=10, epsilon=1, **options):
+    return AdaptiveSparseVector.plan(groups, threshold, k, epsilon, **options)
+
+
+def scanned(found) -> int:
+    """How many groups were answered: all, unless the run stopped at its last hit."""
+    made, hits = found.plan, len(found.index)
+    base = (1 - made.share) * made.loss.charge.epsilon / made.hits
+    spent = found.charge.epsilon - made.share * made.loss.charge.epsilon
+    stopped = spent + base > (1 - made.share) * made.loss.charge.epsilon
+    return int(found.index[-1]) + 1 if stopped or hits == made.limit else made.groups
 
 
 @pytest.mark.parametrize("noise", NOISES)
@@ -42,14 +39,14 @@ class TestSparseVector:
         found = sparse_vector(in_public_order(FAR), 1000, 3, 1, noise=noise)
         assert found.index.tolist() == [1, 3, 4]
         assert found.branch.tolist() == [0, 0, 0]
-        assert found.scanned == 5
+        assert scanned(found) == 5
         assert found.charge == Charge(Fraction(1))
         assert np.abs(found.gap + 1000 - FAR[found.index]).max() < 10**4
 
     def test_what_is_left_is_not_charged(self, noise: Noise) -> None:
         found = sparse_vector(in_public_order(FAR), 1500000, 4, 1, noise=noise, share="0.2")
         assert found.index.tolist() == [3]
-        assert found.scanned == len(FAR)
+        assert scanned(found) == len(FAR)
         assert found.charge == Charge(Fraction(1, 5) + Fraction(1, 5))
 
     def test_below(self, noise: Noise) -> None:
@@ -64,16 +61,16 @@ class TestSparseVector:
 
     def test_no_groups(self, noise: Noise) -> None:
         found = adaptive_sparse_vector(in_public_order([]), 5, 3, 1, noise=noise)
-        assert (found.index.tolist(), found.scanned, found.charge) == ([], 0, Charge())
+        assert (found.index.tolist(), found.charge) == ([], Charge())
 
-    def test_the_ladder_takes_the_cheapest_branch(self, noise: Noise) -> None:
+    def test_far_above_the_cheapest_branch_is_taken(self, noise) -> None:
         """Far above the threshold all hits cost an eighth: eight times as many rows."""
         counts = np.full(1000, 10**7)
         found = adaptive_sparse_vector(in_public_order(counts), 1000, 5, 1, noise=noise, share="1/2")
         assert set(found.branch.tolist()) == {3}
         # After 33 hits 33/8 base hits are spent, and no base hit fits: 4 1/8 > 5 - 1.
         assert found.index.tolist() == list(range(33))
-        assert found.scanned == 33
+        assert scanned(found) == 33
         assert found.charge == Charge(Fraction(1, 2) + Fraction(33, 8) / 10)
 
     def test_the_limit_is_a_number_of_rows(self, noise: Noise) -> None:
@@ -89,7 +86,7 @@ class TestSparseVector:
         assert found.index.tolist() == [70_000, 70_001, 150_000, 199_999]
         short = adaptive_sparse_vector(in_public_order(counts), 10**6, 4, 1, limit=3, noise=noise)
         assert short.index.tolist() == [70_000, 70_001, 150_000]
-        assert short.scanned == 150_001
+        assert scanned(short) == 150_001
 
     def test_gaps_are_never_negative(self, noise: Noise) -> None:
         counts = np.full(3000, 5)
@@ -103,7 +100,7 @@ class TestSparseVector:
     def test_centres(self, noise: Noise) -> None:
         """Where nothing is near the threshold, gap + threshold is the count on average, on any grid."""
         for resolution in (0, None if noise == "geometric" else 8):
-            runs = sparse_vector_runs(
+            runs = sparse_vector(
                 in_public_order(np.tile([500, 500], (20_000, 1))),
                 3,
                 2,
@@ -131,18 +128,18 @@ class TestPlan:
         made = plan(k=10, epsilon=2, share="1/5", branches=3, sensitivity=3)
         assert made.threshold_scale == Fraction(3) / Fraction(2, 5)
         base = Fraction(16, 100)
-        assert made.scales == (12 / base, 6 / base, 3 / base)
-        assert made.bits == plan(k=10, epsilon=2, share="1/5", branches=1, sensitivity=3).bits
-        assert Fraction(1, 2**made.bits) <= made.threshold_scale / 1024
+        assert made.scales == (3 / base, 6 / base, 12 / base)
+        assert made.resolution == plan(k=10, epsilon=2, share="1/5", branches=1, sensitivity=3).resolution
+        assert Fraction(1, 2**made.resolution) <= made.threshold_scale / 1024
         general = plan(k=10, epsilon=2, share="1/5", branches=3, sensitivity=3, monotone=False)
         assert general.threshold_scale == made.threshold_scale
         assert general.scales == tuple(2 * scale for scale in made.scales)
 
     def test_released_scales_are_by_branch(self) -> None:
         found = adaptive_sparse_vector(in_public_order(FAR), 10, 4, 1, branches=3, share="1/2")
-        assert found.scales == (Fraction(8), Fraction(16), Fraction(32))
-        assert found.threshold_scale == 2
-        assert found.share == Fraction(1, 2)
+        assert found.plan.scales == (8, 16, 32)
+        assert found.plan.threshold_scale == 2
+        assert found.plan.share == Fraction(1, 2)
 
     @pytest.mark.parametrize(
         ("k", "monotone", "branch"), [(1, True, 0), (10, True, 0), (7, False, 0), (10, True, 2)]
@@ -167,11 +164,11 @@ class TestPlan:
 
     @pytest.mark.parametrize("noise", NOISES)
     @pytest.mark.parametrize("epsilon", ["0.01", 1, 40])
-    def test_bars_and_margins(self, noise: Noise, epsilon: int | str) -> None:
+    def test_cutoffs_and_margins(self, noise, epsilon) -> None:
         """Each branch asks for max(2, ln(n/k)) deviations over the threshold; the base for none."""
         for groups, over in ((100, math.log(10)), (20, 2)):
             made = plan(groups, 50, 10, epsilon, noise=noise)
-            step = 2.0**-made.bits
+            step = 2.0**-made.resolution
 
             def moments(scale: Fraction, step: float = step) -> tuple[float, float]:
                 r = math.exp(-step / float(scale))
@@ -179,14 +176,14 @@ class TestPlan:
                 return (0, spread * math.sqrt(2)) if noise == "laplace" else (mean, spread)
 
             centre = moments(made.threshold_scale)[0]
-            for place, (cutoff, scale) in enumerate(zip(made.cutoffs.tolist(), made.scales, strict=True)):
+            for branch, (cutoff, scale) in enumerate(zip(made.cutoffs, made.scales, strict=True)):
                 mean, spread = moments(scale)
-                margin = over * spread if place < 3 else 0
+                margin = over * spread if branch else 0
                 wanted = (50 - centre + mean + margin) / step
                 assert cutoff == pytest.approx(wanted, rel=1e-9, abs=1.001)
                 assert cutoff >= wanted * (1 - 1e-9) - 1e-6
         given = plan(100, 50, 10, epsilon, noise=noise, margin=2).cutoffs
-        assert given.tolist() == plan(20, 50, 10, epsilon, noise=noise).cutoffs.tolist()
+        assert given == plan(20, 50, 10, epsilon, noise=noise).cutoffs
 
     @pytest.mark.parametrize(
         ("options", "says"),
@@ -209,60 +206,73 @@ class TestPlan:
             ({"epsilon": "1e-20"}, "scale"),
         ],
     )
-    def test_refused(self, options: dict[str, float | str], says: str) -> None:
-        arguments: dict[str, Any] = {
-            "counts": in_public_order([1, 2]),
-            "threshold": 1,
-            "k": 2,
-            "epsilon": 1,
-            **options,
-        }
+    def test_refused(self, options, says) -> None:
+        arguments = {"threshold": 1, "k": 2, "epsilon": 1, **options}
         with pytest.raises(ValueError, match=says):
-            adaptive_sparse_vector(**arguments)
+            adaptive_sparse_vector(in_public_order([1, 2]), **arguments)
 
     def test_a_bare_array_says_nothing_about_its_order(self) -> None:
-        runs: tuple[Callable[..., object], ...] = (adaptive_sparse_vector, sparse_vector, sparse_vector_runs)
-        for run in runs:
+        for run in (adaptive_sparse_vector, sparse_vector):
             with pytest.raises(TypeError, match="in_public_order"):
                 run(np.array([1, 2]), 1, 1, 1)
 
     def test_counts_refused(self) -> None:
-        with pytest.raises(ValueError, match="one dimension"):
-            sparse_vector(in_public_order([[1, 2]]), 1, 1, 1)
-        with pytest.raises(ValueError, match="two dimensions"):
-            sparse_vector_runs(in_public_order([1, 2]), 1, 1, 1)
+        for counts in ([[[1, 2]]], 3):
+            with pytest.raises(ValueError, match="one dimension"):
+                sparse_vector(in_public_order(counts), 1, 1, 1)
+        with pytest.raises(ValueError, match="planned for 3"):
+            plan(groups=3).run(in_public_order([1, 2]))
+
+
+class Passing:
+    """No noise on the threshold, and on the counts what makes each pass the branch at hand; -1: none."""
+
+    def __init__(self, branch, made) -> None:
+        self.branch, self.made, self.start = branch, made, 0
+
+    def draw(self, noise, scale, bits, size):
+        return np.zeros(size, dtype=np.int64)
+
+    def draw_reaching(self, noise, scale, bits, need):
+        at, trials = self.made.scales.index(scale), len(self.branch)
+        block = self.branch[:, self.start : self.start + len(need) // trials]
+        if at == len(self.made.scales) - 1:
+            self.start += block.shape[1]
+        where = np.flatnonzero(block == at)
+        return where, need[where]
 
 
 class TestStopping:
     """Against the printed loop: stop once spent > epsilon - epsilon_1."""
 
-    def loop(self, branch_index: Sequence[int], made: SparseVectorPlan) -> tuple[list[bool], Fraction]:
-        spent, rows, answers = made.share * made.epsilon, 0, []
-        base = (1 - made.share) * made.epsilon / made.hits
-        for place in branch_index:
-            stopped = spent > made.epsilon - base or (made.limit is not None and rows >= made.limit)
-            answers.append(not stopped)
-            if not stopped and place >= 0:
-                spent += base / 2 ** (made.branches - 1 - place)
-                rows += 1
-        return answers, spent
+    def loop(self, branch, made):
+        spent, hits = made.share * made.loss.charge.epsilon, []
+        base = (1 - made.share) * made.loss.charge.epsilon / made.hits
+        for place, j in enumerate(branch):
+            stopped = spent > made.loss.charge.epsilon - base
+            if not stopped and j >= 0 and (made.limit is None or len(hits) < made.limit):
+                spent += base / 2**j
+                hits.append((place, j))
+        return hits, spent
 
+    @pytest.mark.parametrize("block", [1, 7, 1 << 15])
     @pytest.mark.parametrize("limit", [None, 1, 3])
     @pytest.mark.parametrize("branches", [1, 2, 4])
-    def test_affordable(self, branches: int, limit: int | None) -> None:
+    def test_hits_and_charges(self, branches, limit, block, monkeypatch) -> None:
+        """For trials at once, and one by one; wherever a scan is cut into blocks."""
+        monkeypatch.setattr(import_module(AdaptiveSparseVector.__module__), "_BLOCK", block)
         rng = np.random.default_rng(1)
-        for _ in range(300):
+        for _ in range(30):
             made = plan(groups=30, k=int(rng.integers(1, 5)), share="0.37", branches=branches, limit=limit)
-            branch_index = rng.integers(-1, branches, 30) * (rng.random(30) < 0.6)
-            answers, spent = self.loop(branch_index.tolist(), made)
-            mask = affordable(branch_index, made)
-            assert mask.tolist() == answers
-            units = int((1 << branch_index[mask & (branch_index >= 0)]).sum())
-            assert made.spent(units) == spent <= made.epsilon
-            # Cut anywhere, with what was spent before carried over, it is the same.
-            cut = int(rng.integers(0, 30))
-            head = branch_index[:cut][mask[:cut] & (branch_index[:cut] >= 0)]
-            rest = affordable(branch_index[cut:], made, spent=int((1 << head).sum()), rows=len(head))
-            assert rest.tolist() == answers[cut:]
-            hits = np.flatnonzero(branch_index >= 0)
-            assert affordable(branch_index[hits], made).tolist() == mask[hits].tolist()
+            branch = np.where(rng.random((10, 30)) < 0.6, rng.integers(0, branches, (10, 30)), -1)
+            found = made.run(in_public_order(np.zeros((10, 30), dtype=np.int64)), Passing(branch, made))
+            for trial in range(10):
+                hits, spent = self.loop(branch[trial].tolist(), made)
+                one = made.run(in_public_order([0] * 30), Passing(branch[trial : trial + 1], made))
+                assert list(zip(one.index.tolist(), one.branch.tolist(), strict=True)) == hits
+                assert one.charge.epsilon == spent <= made.loss.charge.epsilon
+                assert found.units[trial] == one.units
+                for part in ("index", "branch", "gap"):
+                    row = getattr(found, part)[trial]
+                    assert row[: len(hits)].tolist() == getattr(one, part).tolist()
+                    assert ((row[len(hits) :] == -1) | np.isnan(row[len(hits) :])).all()

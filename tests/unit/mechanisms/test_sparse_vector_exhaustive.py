@@ -1,28 +1,23 @@
 """The sparse vector family and the hybrids on tiny instances: every output against e^charge.
 
-The probabilities are those of the product's own pure functions, summed over all noise up to a reach.
+The probabilities are those of the mechanisms themselves, summed over all noise up to a reach.
 Each output is held to its own realised charge, in both directions. What lies beyond the reach bounds
 the error.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache
 from itertools import permutations, product
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpsql.mechanisms import HybridTopK, Noise
-from dpsql.mechanisms.hybrid import above
-from dpsql.mechanisms.sparse_vector import affordable, passed
-from dpsql.mechanisms.sparse_vector_plan import SparseVectorPlan, sparse_vector_plan
-from dpsql.privacy import Number
-from tests.given_noise import GivenNoise
+from dpsql.mechanisms import AdaptiveSparseVector, HybridSparseVector, HybridTopK, NoiseSource
+from dpsql.order import in_public_order
 
 TAIL = 1e-5
 
@@ -32,9 +27,35 @@ def plan_for(
     groups: int, k: int, epsilon: int, branches: int, noise: Noise, monotone: bool, **options: int | str
 ) -> SparseVectorPlan:
     """A plan on whole counts, with a margin of one deviation."""
-    given: dict[str, Any] = {"limit": None, "share": "1/2", "margin": 1, "sensitivity": 1, **options}
-    return sparse_vector_plan(groups, 1, k, epsilon, branches=branches, noise=noise, monotone=monotone,
-                  resolution=0, below=False, **given)  # fmt: skip
+    given = {"share": "1/2", "margin": 1, **options}
+    return AdaptiveSparseVector.plan(
+        groups, 1, k, epsilon, branches=branches, noise=noise, monotone=monotone, resolution=0, **given
+    )
+
+
+@dataclass(frozen=True)
+class GivenNoise(NoiseSource):
+    """All noise at once, a row a trial: of the threshold and, by scale, of the counts; and an order."""
+
+    level: NDArray[np.int64] | None = None
+    queries: dict[Fraction, NDArray[np.int64]] | None = None
+    order: NDArray[np.int64] | None = None
+    hits: list[NDArray[np.int64]] = field(default_factory=list)
+
+    def draw(self, *_):
+        return self.level
+
+    def draw_reaching(self, noise, scale, bits, need):
+        drawn = self.queries[scale].ravel()
+        where = np.flatnonzero(drawn >= need)
+        self.hits[:] = [where]
+        return where, drawn[where]
+
+    def ranks(self, n):
+        """The given orders, restricted to the hits."""
+        found = self.order.ravel()[self.hits[0]]
+        assert len(found) == n
+        return np.argsort(np.argsort(found, kind="stable"))
 
 
 @cache
@@ -63,24 +84,27 @@ def tally(columns: Sequence[NDArray[np.int64]], mass: NDArray[np.float64]) -> di
     )
 
 
-def sparse_outputs(
-    counts: tuple[int, ...], plan: SparseVectorPlan, noise: Noise
-) -> tuple[dict[tuple[int, ...], float], dict[tuple[int, ...], float]]:
-    """{(branch of each group, gap of each group): mass}, and the charge of each."""
-    n, branches = len(counts), plan.branches
-    grid, mass = all_noise((plan.threshold_scale, *np.repeat(np.array(plan.scales, dtype=object), n)), noise)
-    queries = grid[1:].reshape(branches, n, -1).transpose(0, 2, 1)  # (branches, noise vectors, groups)
+def given(plan, n, **order):
+    """All noise of a plan on n counts, and its probabilities."""
+    scales = (plan.threshold_scale, *np.repeat(np.array(plan.scales, dtype=object), n))
+    grid, mass = all_noise(scales, plan.noise)
+    rows = grid[1:].reshape(len(plan.scales), n, -1).transpose(0, 2, 1)  # (branches, noise vectors, groups)
+    queries = dict(zip(plan.scales, rows, strict=True))
+    order = {name: np.tile(part, (len(mass), 1)) for name, part in order.items()}
+    return GivenNoise(level=grid[0][:, None], queries=queries, **order), mass
 
-    def reach(place: int, need: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        flat = queries[place].ravel()
-        where = np.flatnonzero(flat >= need)
-        return where, flat[where]
 
-    branch_index, steps = passed(np.array(counts) - grid[0][:, None], plan.cutoffs, reach)
-    answered = affordable(branch_index, plan)
-    hit = answered & (branch_index >= 0)
-    found = tally([*np.where(answered, branch_index, -2).T, *np.where(hit, steps, 0).T], mass)
-    return found, {row: float(plan.spent(sum(1 << j for j in row[:n] if j >= 0))) for row in found}
+def outputs(plan, done, mass):
+    """{(positions, branches, gaps, units): mass}, and the charge of each."""
+    found = tally(
+        [*done.index.T, *done.branch.T, *np.nan_to_num(done.gap, nan=-1).T, np.asarray(done.units)], mass
+    )
+    return found, {row: float(plan.realised(int(row[-1])).charge.epsilon) for row in found}
+
+
+def sparse_outputs(counts, plan):
+    source, mass = given(plan, len(counts))
+    return outputs(plan, plan.run(in_public_order(np.tile(counts, (len(mass), 1))), source), mass)
 
 
 def worst_excess(
@@ -121,11 +145,11 @@ def test_sparse_vector(noise: Noise, n: int, k: int, branches: int, epsilon: int
     plan = plan_for(n, k, epsilon * (1 if monotone else 2), branches, noise, monotone)
     tight = 0.0
     for base in product([0, 2] if n == 2 else [1], repeat=n):
-        here, charge = sparse_outputs(base, plan, noise)
+        here, charge = sparse_outputs(base, plan)
         assert sum(here.values()) == pytest.approx(1, abs=10 * TAIL)
-        assert max(charge.values()) <= plan.epsilon
+        assert max(charge.values()) <= plan.loss.charge.epsilon
         for move in product([0, 1] if monotone else [-1, 0, 1], repeat=n):
-            there, charged = sparse_outputs(tuple(np.add(base, move).tolist()), plan, noise)
+            there, charged = sparse_outputs(tuple(np.add(base, move).tolist()), plan)
             charge.update(charged)
             # A tail of 1e-5 on masses of 5e-4 and more: logarithms are good to 0.04.
             assert worst_excess(here, there, charge) <= 1e-9
@@ -136,10 +160,10 @@ def test_sparse_vector(noise: Noise, n: int, k: int, branches: int, epsilon: int
 
 def test_the_limit_is_part_of_it() -> None:
     plan = plan_for(2, 2, 12, 2, "geometric", True, limit=1)
-    here, charge = sparse_outputs((1, 1), plan, "geometric")
-    assert all(sum(j >= 0 for j in row[:2]) <= 1 for row in here)
+    here, charge = sparse_outputs((1, 1), plan)
+    assert all(len(row) == 4 for row in here)
     for move in product([0, 1], repeat=2):
-        there, charged = sparse_outputs(tuple(np.add((1, 1), move).tolist()), plan, "geometric")
+        there, charged = sparse_outputs(tuple(np.add((1, 1), move).tolist()), plan)
         charge.update(charged)
         assert max(worst_excess(here, there, charge), worst_excess(there, here, charge)) <= 1e-9
 
@@ -156,7 +180,7 @@ class TestWhatIsNotPrivate:
     ) -> float:
         found = []
         for counts in (first, second):
-            outputs, charge = sparse_outputs(counts, plan, "geometric")
+            outputs, charge = sparse_outputs(counts, plan)
             found.append((outputs, charge))
         charge = {row: spent * (change or 1) for pair in found for row, spent in pair[1].items()}
         (a, _), (b, _) = found
@@ -176,9 +200,21 @@ class TestWhatIsNotPrivate:
         assert self.excess(plan, (2, 2, 2), (1, 1, 1)) <= 1e-9
 
 
-def hybrid_19(
-    plan: HybridTopK, counts: tuple[int, ...]
-) -> tuple[dict[tuple[object, ...], float], dict[tuple[object, ...], float]]:
+@dataclass(frozen=True)
+class GivenSteps(NoiseSource):
+    """All noise at once, a row a trial."""
+
+    steps: NDArray[np.int64] | None = None
+    order: NDArray[np.int64] | None = None
+
+    def draw(self, *_):
+        return self.steps.copy()
+
+    def ranks(self, *_, **__):
+        return self.order
+
+
+def hybrid_19(plan, counts):
     """{(groups, gaps, whether the threshold is reached, its gap): mass} of the first hybrid, and charges."""
     n = len(counts)
     grid, mass = all_noise((plan.scale,) * (n + 1), plan.noise)
@@ -186,7 +222,7 @@ def hybrid_19(
     found: dict[tuple[object, ...], float] = defaultdict(float)
     charge: dict[tuple[object, ...], float] = {}
     for order in permutations(range(n + 1)):
-        done = plan.run(rows, GivenNoise(steps=grid.T, order=np.tile(order, (len(mass), 1))))
+        done = plan.run(rows, GivenSteps(steps=grid.T, order=np.tile(order, (len(mass), 1))))
         columns = [*done.index.T, *np.nan_to_num(done.gap, nan=-1).T, np.nan_to_num(done.rest, nan=-1)]
         columns += [done.reached_threshold, done.units]
         for row, weight in tally(columns, mass / np.prod(np.arange(1, n + 2))).items():
@@ -214,41 +250,30 @@ def test_hybrid_top_k(noise: Noise, k: int, monotone: bool) -> None:
     assert (0.97 if noise == "exponential" and monotone else 0.7) < tight < 1.05
 
 
-RANKS = {n: [np.array(order) for order in permutations(range(n))] for n in (2,)}
-
-
-def hybrid_20(
-    counts: tuple[int, ...], plan: SparseVectorPlan, noise: Noise
-) -> tuple[dict[tuple[object, ...], float], dict[tuple[object, ...], float]]:
-    """{(groups in order, gaps): mass} of the second hybrid over noise and ranks, and its charge."""
-    n = len(counts)
-    grid, mass = all_noise((plan.threshold_scale, *(plan.scales * n)), noise)
-    found: dict[tuple[object, ...], float] = defaultdict(float)
-    charge: dict[tuple[object, ...], float] = {}
-    for vector, weight in zip(grid.T.tolist(), mass.tolist(), strict=True):
-        drawn = np.array(vector[1:])
-
-        def reach(
-            _: int, need: NDArray[np.int64], drawn: NDArray[np.int64] = drawn
-        ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-            where = np.flatnonzero(drawn >= need)
-            return where, drawn[where]
-
-        for ranks in RANKS[n]:
-            index, steps = above(np.array(counts) - vector[0], plan, reach, ranks.__getitem__)
-            output = (*index.tolist(), "gaps", *steps.tolist())
-            found[output] += weight / len(RANKS[n])
-            charge[output] = float(plan.spent(len(index)))
+def hybrid_20(counts, plan):
+    """{(groups in order, gaps, units): mass} of the second hybrid over noise and ranks, and its charge."""
+    found, charge = defaultdict(float), {}
+    for order in permutations(range(len(counts))):
+        source, mass = given(plan, len(counts), order=order)
+        done = plan.run(np.tile(counts, (len(mass), 1)), source)
+        law, spent = outputs(plan, done, mass / np.prod(np.arange(1, len(counts) + 1)))
+        charge |= spent
+        for row, weight in law.items():
+            found[row] += weight
     return found, charge
 
 
 @pytest.mark.parametrize("monotone", [True, False])
 @pytest.mark.parametrize("k", [1, 2])
-def test_hybrid_sparse_vector(k: int, monotone: bool) -> None:
-    plan, tight = plan_for(2, k, 8 if monotone else 16, 1, "geometric", monotone), 0.0
-    here, charge = hybrid_20((1, 1), plan, "geometric")
+def test_hybrid_sparse_vector(k, monotone) -> None:
+    epsilon, tight = 8 if monotone else 16, 0.0
+    plan = HybridSparseVector.plan(
+        2, 1, k, epsilon, share="1/2", noise="geometric", monotone=monotone, resolution=0
+    )
+    here, charge = hybrid_20((1, 1), plan)
+    assert sum(here.values()) == pytest.approx(1, abs=10 * TAIL)
     for move in product([0, 1] if monotone else [-1, 0, 1], repeat=2):
-        there, charged = hybrid_20(tuple(np.add((1, 1), move).tolist()), plan, "geometric")
+        there, charged = hybrid_20(tuple(np.add((1, 1), move).tolist()), plan)
         charge.update(charged)
         assert worst_excess(here, there, charge) <= 1e-9
         assert worst_excess(there, here, charge) <= 1e-9

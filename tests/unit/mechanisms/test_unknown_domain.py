@@ -1,6 +1,5 @@
 """Limited domain and Top Stable: what they return and what they refuse."""
 
-from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -10,8 +9,6 @@ from numpy.typing import NDArray
 
 from dpsql import mechanisms
 from dpsql.mechanisms.largest_groups import largest_groups
-from dpsql.mechanisms.limited_domain import limited_domain_plan
-from dpsql.mechanisms.stable import StableNoise
 from dpsql.noise import SeededEntropy
 from dpsql.privacy import Charge
 
@@ -33,10 +30,15 @@ def test_largest() -> None:
     assert position.tolist() == [5, 1, 3, 0]
     assert kept.tolist() == [2**40, 9, 9, 3, 0]
     position, kept = largest_groups([], 2)
-    assert (position.tolist(), kept.tolist()) == ([], [0, 0, 0])
+    assert (position.tolist(), kept.tolist()) == ([-1, -1], [0, 0, 0])
     assert largest_groups([5, -(2**63)], 1)[0].tolist() == [0]
+    assert largest_groups([5, -(2**63)], 2)[0].tolist() == [0, -1]
     assert largest_groups([5, 4, 3], 2)[0].tolist() == [0, 1]
     assert largest_groups([5, 4, 3], 2)[1].tolist() == [5, 4, 3]
+    for rows in (np.tile([3, 9, 0], (2, 1)), np.broadcast_to(np.array([3, 9, 0]), (2, 3))):
+        position, kept = largest_groups(rows, 3)
+        assert position.tolist() == [[1, 0, -1]] * 2
+        assert kept.tolist() == [[9, 3, 0, 0]] * 2
 
 
 class TestLimitedDomain:
@@ -45,7 +47,7 @@ class TestLimitedDomain:
         assert found.index.tolist() == [0, 1, 2]
         assert np.abs(found.gap - 2 * 10**6).max() < 10**4
         assert found.charge == Charge(Fraction(1), Fraction(1, 10**6))
-        assert (found.reached_threshold, found.candidates, found.scale) == (False, 30, Fraction(3))
+        assert (found.reached_threshold, found.plan.groups, found.plan.scale) == (False, 30, 3)
         assert found.index.dtype == np.int64
         assert found.gap.dtype == np.float64
 
@@ -54,9 +56,11 @@ class TestLimitedDomain:
         assert found.index.tolist() == [0, 1, 2, 3, 4]
         assert found.reached_threshold
         assert found.charge == Charge(Fraction(6, 8), Fraction(1, 10**6))
-        # The bar stands at the clearance: with 80 candidates no group is left out.
-        assert found.gap[4] == pytest.approx(3 * 10**6 - float(found.clearance), abs=500)
-        assert float(found.clearance) == pytest.approx(1 + 8 * np.log(80 / 2e-6), abs=2**-found.resolution)
+        # The cutoff is the clearance: with 80 candidates no group is left out.
+        step = 2.0**-found.plan.resolution
+        clearance = found.plan.clearance * step
+        assert found.gap[4] == pytest.approx(3 * 10**6 - clearance, abs=500)
+        assert clearance == pytest.approx(1 + 8 * np.log(80 / 2e-6), abs=step)
 
     @pytest.mark.parametrize("counts", [[], [1, 1, 1], [0, 0], np.zeros(500, dtype=np.int64), [-5, -7]])
     def test_few_groups_are_no_error(self, counts: NDArray[np.int64] | list[int]) -> None:
@@ -67,8 +71,8 @@ class TestLimitedDomain:
     def test_where_the_bar_stands(self) -> None:
         """Without noise: StableNoiseictly above the largest group left out, by the clearance."""
         for c in (1, 5):
-            plan = limited_domain_plan(3, QUIET, "1e-3", candidates=4, sensitivity=c)
-            assert plan.clearance == c * 2**plan.bits + 1
+            plan = mechanisms.LimitedDomain.plan(3, QUIET, "1e-3", candidates=4, sensitivity=c)
+            assert plan.clearance == c * 2**plan.resolution + 1
             counts = [100 + c + 1, 100 + c + 1, 100 + c, 100, 100, 100]
             found = limited_domain(counts, 3, QUIET, "1e-3", candidates=4, sensitivity=c)
             assert sorted(found.index.tolist()) == [0, 1]
@@ -110,10 +114,10 @@ class TestLimitedDomain:
 
     def test_grid(self) -> None:
         found = limited_domain([50, 40, 30, 3, 2], 3, 20, "1e-6", resolution=2)
-        assert found.resolution == 2
+        assert found.plan.resolution == 2
         assert (found.gap * 4 == np.round(found.gap * 4)).all()
         fine = limited_domain(FAR, 3, 1, "1e-6")
-        assert Fraction(1, 2**fine.resolution) <= fine.scale / 1024
+        assert Fraction(1, 2**fine.plan.resolution) <= fine.plan.scale / 1024
 
 
 class TestTopStable:
@@ -122,13 +126,13 @@ class TestTopStable:
         found = top_stable(FAR, 8, 1, "1e-6", noise=noise)
         assert found.index.tolist() == [0, 1, 2, 3, 4]
         assert found.stable == 5
-        assert found.gap is not None
-        lead = found.gap + float(found.threshold)
+        lead = found.margin + float(found.plan.lead)
         assert lead == pytest.approx(3 * 10**6 - 40, abs=2000)
         share = Fraction(37, 100) if noise == "laplace" else Fraction(15, 100)
-        assert (found.threshold_scale, found.scale) == (1 / share, 2 / (1 - share))
+        tests = found.plan.tests
+        assert (tests.threshold_scale, tests.scale) == (1 / share, 2 / (1 - share))
         assert found.charge == Charge(Fraction(1), Fraction(1, 10**6))
-        assert found.chosen is None
+        assert found.gap.tolist() == []
 
     @pytest.mark.parametrize("noise", ["one-sided", "laplace"])
     @pytest.mark.parametrize("counts", [[], [1, 1, 1], [9] * 40, np.zeros(500, dtype=np.int64), [-5, -7]])
@@ -136,7 +140,8 @@ class TestTopStable:
         self, counts: NDArray[np.int64] | list[int], noise: StableNoise
     ) -> None:
         found = top_stable(counts, 3, 1, "1e-9", noise=noise, share="1/4", entropy=SeededEntropy(0))
-        assert (found.index.tolist(), found.stable, found.gap, found.chosen) == ([], 0, None, None)
+        assert (found.index.tolist(), found.stable, found.gap.tolist()) == ([], 0, [])
+        assert np.isnan(found.margin)
         assert found.charge == Charge(Fraction(1, 4), Fraction(1, 10**9))
 
     def test_distance_takes_the_sensitivity(self) -> None:
@@ -158,18 +163,16 @@ class TestTopStable:
         counts = [10**6 - 1000 * i for i in range(20)] + [5] * 80
         found = top_stable(counts, 4, 2, "1e-6", candidates=50)
         assert (found.stable, found.index.tolist()) == (20, [0, 1, 2, 3])
-        assert found.chosen is not None
-        assert found.chosen.gap.shape == (4,)
-        assert found.chosen.plan.scale == 8
-        assert found.chosen.charge == Charge(Fraction(1, 2))
+        assert found.gap.shape == (4,)
+        assert found.plan.choice.scale == 8
+        assert found.plan.choice.loss.charge == Charge(Fraction(1, 2))
         assert found.charge == Charge(Fraction(2), Fraction(1, 10**6))
-        assert found.threshold_scale == 1 / (Fraction(3, 20) * Fraction(3, 2))
+        assert found.plan.tests.threshold_scale == 1 / (Fraction(3, 20) * Fraction(3, 2))
         half = top_stable(counts, 4, 2, "1e-6", candidates=50, choosing="1/2")
-        assert half.chosen is not None
-        assert half.chosen.charge == Charge(Fraction(1))
+        assert half.plan.choice.loss.charge == Charge(Fraction(1))
         # At i <= k nothing is chosen, and its share not spent.
         few = top_stable(FAR, 5, 2, "1e-6", candidates=9)
-        assert (few.index.tolist(), few.chosen) == ([0, 1, 2, 3, 4], None)
+        assert (few.index.tolist(), few.gap.tolist()) == ([0, 1, 2, 3, 4], [])
         assert few.charge == Charge(Fraction(3, 2), Fraction(1, 10**6))
 
     def test_uniform_choice(self) -> None:
@@ -181,15 +184,15 @@ class TestTopStable:
             )
             assert len(found.index) == 2
             assert found.charge.epsilon == 2
-            assert found.chosen is None
+            assert found.gap.tolist() == []
             assert (np.diff(found.index) > 0).all()
             seen[found.index] += 1
         # 600 choices of 6 groups: 100 +- 8.2 each; seven deviations.
         assert np.abs(seen - 100).max() < 58
 
-    def test_order_of_the_counts_in_sets_is_their_positions(self) -> None:
+    def test_a_set_is_in_order_of_positions(self) -> None:
         found = top_stable([40, 9 * 10**5, 10**6, 30, 95 * 10**4], 3, 1, "1e-6")
-        assert sorted(found.index.tolist()) == [1, 2, 4]
+        assert found.index.tolist() == [1, 2, 4]
 
     def test_huge_counts(self) -> None:
         for resolution in (0, 20):
@@ -215,13 +218,15 @@ class TestTopStable:
         ({"resolution": 21}, "resolution must"),
         ({"epsilon": "1e-16"}, "scale"),
         ({"epsilon": "1e-15", "delta": "1e-999"}, "scale"),
-        ({"counts_desc": [0.5]}, "counts must"),
-        ({"counts_desc": [[1]]}, "counts must"),
+        ({"counts": [0.5]}, "counts must"),
+        ({"counts": [[[1]]]}, "counts must"),
     ],
 )
-def test_refused(mechanism: Callable[..., object], arguments: dict[str, Any], says: str) -> None:
+def test_refused(mechanism, arguments, says) -> None:
+    given = {"counts": [3, 2, 1], "k": 2, "epsilon": 1, "delta": "1e-6", **arguments}
+    counts = given.pop("counts")
     with pytest.raises(ValueError, match=says):
-        mechanism(**{"counts_desc": [3, 2, 1], "k": 2, "epsilon": 1, "delta": "1e-6", **arguments})
+        mechanism(counts, **given)
 
 
 @pytest.mark.parametrize(
@@ -236,7 +241,7 @@ def test_refused(mechanism: Callable[..., object], arguments: dict[str, Any], sa
 )
 def test_refused_by_top_stable(arguments: dict[str, Any], says: str) -> None:
     with pytest.raises(ValueError, match=says):
-        top_stable(**{"counts_desc": [3, 2, 1], "k": 2, "epsilon": 1, "delta": "1e-6", **arguments})
+        top_stable([3, 2, 1], **{"k": 2, "epsilon": 1, "delta": "1e-6", **arguments})
 
 
 def test_refused_by_limited_domain() -> None:
@@ -248,3 +253,20 @@ def test_refused_by_limited_domain() -> None:
 
 def test_a_sensitivity_beyond_all_counts_leaves_nothing_stable() -> None:
     assert top_stable([2**40, 2**39], 2, 10**30, "1e-6", sensitivity=10**30).stable == 0
+
+
+@pytest.mark.parametrize("candidates", [2, 3])
+def test_trials_are_runs(candidates) -> None:
+    """Of trials each row is padded, and has its own charge."""
+    counts = np.array([[0, 9, 10**6, 9 * 10**5, 10**6], [0, 0, 0, 10**6, 0], [0, 0, 0, 0, 0]])
+    found = limited_domain(counts, 2, 1, "1e-6", candidates=candidates)
+    assert np.sort(found.index, axis=1).tolist()[1:] == [[-1, 3], [-1, -1]]
+    assert found.units.tolist() == [2, 2, 1]
+    assert np.isnan(found.gap).tolist() == (found.index < 0).tolist()
+    found = top_stable(counts, 2, 1, "1e-6", candidates=candidates)
+    assert found.stable.tolist() == [candidates, 1, 0]
+    assert found.units.tolist() == [candidates - 1, 1, 0]
+    assert np.sort(found.index, axis=1).tolist() == [[2, 4], [-1, 3], [-1, -1]]
+    assert np.isnan(found.margin).tolist() == [False, False, True]
+    width = 2 if candidates > 2 else 0
+    assert np.isnan(found.gap).tolist() == [[False] * width, [True] * width, [True] * width]

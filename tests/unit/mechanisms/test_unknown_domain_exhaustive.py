@@ -1,6 +1,6 @@
 """Unknown domains and stable queries on tiny instances: all outputs, hockey-stick divergence <= delta.
 
-The probabilities are those of the product's own pure functions, summed over all noise up to a reach
+The probabilities are those of the mechanisms themselves, summed over all noise up to a reach
 and all orders of ties, each output against its own realised charge, in both directions and with any
 order of ties in the engine. Noise has P(Y >= m) = r^m per grid step; a scale and a charge meet only
 in their product, so no exponential is rounded. The second law of a pair is summed further than the
@@ -8,25 +8,22 @@ first, by more than any alignment moves noise: so cutting the tails off cannot m
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache
 from itertools import permutations, product
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpsql.mechanisms.limited_domain import before_cutoff, limited_domain_plan
-from dpsql.mechanisms.stable import StabilityTests, StableNoise, first_test, margins, stable_tests
-from dpsql.mechanisms.top_stable import leads
+from dpsql.mechanisms import LimitedDomain, NoiseSource, StableAnswers, TopStable
+from dpsql.order import in_public_order
 
 R0, R = 0.25, 0.125
 ROUNDING = 1e-12
 REACH_0, REACH = 7, 5
-STOPPED, EMPTY, FULL = -1, -2, -3
 
 
 @cache
@@ -42,10 +39,21 @@ def noise_of(
     return grid, mass
 
 
-Output = TypeVar("Output", bound=tuple[object, ...])
+@dataclass(frozen=True)
+class GivenNoise(NoiseSource):
+    """All noise at once, a row a trial: the parts in the order in which they are drawn; and an order."""
+
+    parts: list[np.ndarray] = field(default_factory=list)
+    order: np.ndarray | None = None
+
+    def draw(self, *_):
+        return self.parts.pop(0).copy()  # it is added to in place
+
+    def ranks(self, n, *, trials=None):
+        return np.tile(self.order, (trials, 1))
 
 
-def tally(columns: Sequence[NDArray[np.int64]], mass: NDArray[np.float64]) -> dict[tuple[int, ...], float]:
+def tally(columns, mass):
     """Sum the mass of equal outputs; columns are the parts of an output, one row a noise vector."""
     code = np.zeros(len(mass), dtype=np.int64)
     for column in columns:
@@ -62,13 +70,12 @@ def hockey_stick(
     return sum(max(mass - factor(row) * second.get(row, 0.0), 0.0) for row, mass in first.items())
 
 
-def engine(counts: tuple[int, ...], n: int, flip: bool) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The n + 1 largest of the groups present, ties either way; counts filled up with zeros."""
+def engine(counts, flip):
+    """The groups present, largest first, ties either way."""
     names = sorted(
         (g for g in range(len(counts)) if counts[g]), key=lambda g: (-counts[g], -g if flip else g)
     )
-    kept = [counts[g] for g in names][: n + 1]
-    return tuple(kept + [0] * (n + 1 - len(kept))), tuple(names[:n])
+    return tuple(counts[g] for g in names), tuple(names)
 
 
 def neighbours(bases: Sequence[tuple[int, ...]], c: int) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
@@ -96,29 +103,18 @@ def worst(
 
 
 @cache
-def limited_law(
-    kept: tuple[int, ...],
-    names: tuple[int, ...],
-    k: int,
-    clearance: int,
-    threshold: int,
-    bits: int,
-    further: int,
-) -> dict[tuple[int, ...], float]:
-    """{(how many, how it ended, groups, gaps): mass}, clearance and threshold in grid steps."""
-    n = len(kept) - 1
+def limited_law(kept, names, plan, further):
+    """{(groups, gaps in steps, whether the cutoff is reached, units): mass}."""
+    n = plan.groups
     grid, mass = noise_of((R,) * (n + 1), (REACH + further,) * (n + 1))
-    heights = np.append(np.array(kept[:-1]) << bits, max((kept[-1] << bits) + clearance, threshold))
-    values = grid + heights
-    law: dict[tuple[int, ...], float] = defaultdict(float)
-    ids = np.array([*names, *[EMPTY] * (n - len(names)), STOPPED])
+    law = defaultdict(float)
+    rows = np.broadcast_to(np.array(kept, dtype=np.int64), (len(mass), len(kept)))
+    ids = np.array([*names, -1])
     orders = list(permutations(range(n + 1)))
     for order in orders:
-        index, gap, released = before_cutoff(values, np.tile(order, (len(values), 1)), k, len(names))
-        out = np.arange(k) < released[:, None]
-        last = np.take_along_axis(index, np.minimum(released, k - 1)[:, None], axis=1)[:, 0]
-        ended = np.where(released == k, FULL, ids[last])
-        columns = [released, ended, *np.where(out, ids[index], -9).T, *np.where(out, gap, -9).T]
+        done = plan.run(rows, GivenNoise(parts=[grid], order=np.array(order)))
+        gap = np.nan_to_num(done.gap * 2**plan.resolution, nan=-9).astype(np.int64)
+        columns = [*ids[done.index].T, *gap.T, done.reached_threshold.astype(np.int64), done.units]
         for row, weight in tally(columns, mass / len(orders)).items():
             law[row] += weight
     return dict(law)
@@ -136,19 +132,18 @@ def limited_worst(
     forget_the_cutoff: bool = False,
 ) -> tuple[float, float]:
     """Divergence with a clearance `over` steps above c, and the delta claimed for it."""
-    plan = limited_domain_plan(k, 1, "1e-3", candidates=n, sensitivity=c, resolution=bits)
+    plan = LimitedDomain.plan(k, 1, "1e-3", candidates=n, sensitivity=c, resolution=bits)
+    plan = replace(plan, clearance=(c << bits) + over, threshold=threshold)
 
-    def law(counts: tuple[int, ...], flip: bool, second: int) -> dict[tuple[int, ...], float]:
-        return limited_law(
-            *engine(counts, n, flip), k, (c << bits) + over, threshold, bits, second * (c << bits)
-        )
+    def law(counts, flip, second):
+        return limited_law(*engine(counts, flip), plan, second * (c << bits))
 
-    def factor(row: tuple[int, ...]) -> float:
-        # e^charge = r^-(charge x scale in steps)
-        epsilon = plan.charge(row[0]).epsilon
-        if forget_the_cutoff and row[0] < k:
-            epsilon -= plan.epsilon / k
-        return R ** -float(epsilon * plan.scale * 2**bits)
+    # e^charge = r^-(charge x scale in steps), by the units that a run spends.
+    spent = [plan.realised(units).charge.epsilon * plan.scale * 2**bits for units in range(k + 1)]
+
+    def factor(row):
+        ended = sum(name >= 0 for name in row[:k]) < k
+        return R ** -float(spent[row[-1] - (forget_the_cutoff and ended)])
 
     return worst(neighbours(bases, c), law, factor), n / 2 * R ** max(over, 0)
 
@@ -194,9 +189,9 @@ class TestLimitedDomainWrong:
 # Top Stable.
 
 
-def plan_of(n: int, noise: StableNoise, c: int, bits: int, cutoff: int, **options: Any) -> StabilityTests:
-    plan = stable_tests(n, 1, "0.5", share="1/2", noise=noise, sensitivity=c, resolution=bits, **options)
-    return replace(plan, cutoff=cutoff)
+def plan_of(n, noise, c, bits, cutoff):
+    plan = TopStable.plan(n, 1, "0.5", share="1/2", noise=noise, sensitivity=c, resolution=bits)
+    return replace(plan, tests=replace(plan.tests, cutoff=cutoff))
 
 
 def tail(noise: StableNoise, cutoff: int) -> float:
@@ -206,40 +201,33 @@ def tail(noise: StableNoise, cutoff: int) -> float:
 
 
 @cache
-def stable_law(
-    kept: tuple[int, ...],
-    names: tuple[int, ...],
-    noise: StableNoise,
-    c: int,
-    bits: int,
-    cutoff: int,
-    further: int,
-    quiet: bool = False,
-    less: Fraction | None = None,
-) -> dict[tuple[int, int, frozenset[int]], float]:
-    """{(how many, gap, groups): mass}; as wrong variants, a quiet threshold, or another c in the distance."""
-    n = len(kept) - 1
+def stable_law(kept, names, plan, further, quiet=False):
+    """{(size of the set, margin in steps, units, groups): mass}; as a wrong variant, a quiet threshold."""
+    n, laplace = plan.candidates, plan.tests.noise == "laplace"
+    grid, mass = noise_of((R0, *(R,) * n), (REACH_0 + further, *(REACH + further,) * n), laplace)
+    source = GivenNoise(parts=[grid[:, :1] * (not quiet), grid[:, 1:]])
+    done = plan.run(np.broadcast_to(np.array(kept, dtype=np.int64), (len(mass), len(kept))), source)
+    margin = np.nan_to_num(done.margin * 2**plan.tests.resolution, nan=-9).astype(np.int64)
+    ids = np.array([*names, -1])[done.index]
+    # Where positions are in order of the counts, the set is released without them.
+    law = tally([done.stable, margin, done.units, *np.sort(ids, axis=1).T], mass)
+    assert all(len({*row[3:]} - {-1}) <= row[0] for row in law)
+    return law
+
+
+def stable_worst(bases, n, noise, c, bits, cutoff, *, less=None, **wrong):
     plan = plan_of(n, noise, c, bits, cutoff)
-    grid, mass = noise_of((R0, *(R,) * n), (REACH_0 + further, *(REACH + further,) * n), noise == "laplace")
-    distances = leads(np.array(kept), plan.threshold_scale * plan.threshold_epsilon if less is None else less)
-    at, gap = first_test(margins(distances, plan, grid[:, :1] * (not quiet), grid[:, 1:]))
-    size = np.where(at >= 0, n - at, 0)
-    law = tally([size, gap], mass)
-    return {(count, step, frozenset(names[:count])): weight for (count, step), weight in law.items()}
+    # The charge of a test that passes, in units of the noise of the threshold and of the test.
+    threshold, tests = plan.realised(0).charge.epsilon, plan.realised(1).charge.epsilon
+    base = R0 ** -float(threshold * plan.tests.threshold_scale * 2**bits)
+    paid = R ** -float((tests - threshold) * plan.tests.scale * 2**bits)
+    run = plan if less is None else replace(plan, sensitivity=Fraction(less))
 
+    def law(counts, flip, second):
+        return stable_law(*engine(counts, flip), run, second * (2 * c << bits), **wrong)
 
-def stable_worst(
-    bases: Sequence[tuple[int, ...]], n: int, noise: StableNoise, c: int, bits: int, cutoff: int, **wrong: Any
-) -> tuple[float, float]:
-    plan = plan_of(n, noise, c, bits, cutoff)
-    base = R0 ** -float(plan.threshold_epsilon * plan.threshold_scale * 2**bits)
-    paid = R ** -float(plan.epsilon * plan.scale * 2**bits)
-
-    def law(counts: tuple[int, ...], flip: bool, second: int) -> dict[tuple[int, int, frozenset[int]], float]:
-        return stable_law(*engine(counts, n, flip), noise, c, bits, cutoff, second * (2 * c << bits), **wrong)
-
-    def factor(row: tuple[int, int, frozenset[int]]) -> float:
-        return base * (paid if row[0] else 1)
+    def factor(row):
+        return base * (paid if row[2] else 1)
 
     return worst(neighbours(bases, c), law, factor), n * tail(noise, cutoff)
 
@@ -280,21 +268,29 @@ class TestTopStableWrong:
 
 
 @cache
-def stream_law(distances: tuple[int, ...], cutoff: int, k: int, further: int) -> dict[tuple[int, ...], float]:
-    """{(how many were asked, what passed): mass} for the stream that stops after k failures."""
-    plan = plan_of(len(distances), "laplace", 1, 0, cutoff, paid=k)
+def stream_plan(cutoff, k):
+    plan = StableAnswers.plan(3, k, 1, "0.5", share="1/2", resolution=0)
+    return replace(plan, tests=replace(plan.tests, cutoff=cutoff))
+
+
+@cache
+def stream_law(distances, cutoff, k, further):
+    """{(how many were asked, which passed): mass} for the stream that stops after k failures; and charges."""
     grid, mass = noise_of((R0, R, R, R), (4 + further, *(3 + further,) * 3), laplace=True)
-    passed = margins(np.array(distances), plan, grid[:, :1], grid[:, 1:]) >= 0
-    asked = np.cumsum(~passed, axis=1, dtype=np.int64) - ~passed < k
-    return tally([asked.sum(axis=1), *(passed & asked).T], mass)
+    rows = in_public_order(np.tile(np.array(distances), (len(mass), 1)))
+    done = stream_plan(cutoff, k).run(rows, GivenNoise(parts=[grid[:, :1], grid[:, 1:]]))
+    passed = (done.index[:, :, None] == np.arange(3)).any(axis=1)
+    assert (done.units == done.asked - passed.sum(axis=1)).all()
+    return tally([done.asked, *passed.T], mass)
 
 
 @pytest.mark.parametrize("k", [1, 2, 3])
 @pytest.mark.parametrize("cutoff", [1, 3])
-def test_stable_answers(k: int, cutoff: int) -> None:
-    plan = plan_of(3, "laplace", 1, 0, cutoff, paid=k)
-    base = R0 ** -float(plan.threshold_epsilon * plan.threshold_scale)
-    each = R ** -float(plan.epsilon * plan.scale)
+def test_stable_answers(k, cutoff) -> None:
+    plan = stream_plan(cutoff, k)
+    threshold, failure = (plan.realised(units).charge.epsilon for units in (0, 1))
+    base = R0 ** -float(threshold * plan.tests.threshold_scale)
+    each = R ** -float((failure - threshold) * plan.tests.scale)
     found = 0.0
     for here in product(range(3), repeat=3):
         for move in product([-1, 0, 1], repeat=3):

@@ -1,0 +1,69 @@
+"""Adjacent inputs that show the delta of a mechanism: counts, or distances, around a cutoff."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any
+
+__all__ = ["LARGE", "SMALL", "queries", "stairs"]
+
+SMALL, LARGE = 1e-6, 0.02
+"""One delta too small to matter beside epsilon, and one large enough for such events to be observed."""
+
+Inputs = Callable[[Fraction], Sequence[tuple[str, Any, Any]]]
+
+
+def stairs(cutoff: Callable[[Fraction], float]) -> Inputs:
+    """Make monotone pairs of counts whose largest are near a cutoff, which depends on epsilon."""
+
+    def inputs(epsilon: Fraction) -> list[tuple[str, Any, Any]]:
+        height = round(cutoff(epsilon))
+        found: list[tuple[str, Any, Any]] = [
+            ("a new group", (0,), (1,)),
+            ("a new group below another", (3 * height, 0), (3 * height, 1)),
+            ("new groups", (0, 0, 0), (1, 1, 1)),
+            ("two change places", (2 * height, 5, 4), (2 * height, 5, 5)),
+        ]
+        for level in _near(height):
+            high, higher = (3 * level, 2 * level, level), (3 * level + 1, 2 * level, level + 1)
+            found += [
+                ("one above", (level, 0), (level + 1, 0)),
+                ("all above", (2 * level, level, 1), (2 * level + 1, level + 1, 2)),
+                ("every other above", high, higher),
+                ("one of five above", (level,) * 5, (level + 1, *(level,) * 4)),
+                ("rest of five above", (level,) * 5, (level, *(level + 1,) * 4)),
+                ("all of five above", (level,) * 5, (level + 1,) * 5),
+            ]
+        return found
+
+    return inputs
+
+
+def queries(cutoff: Callable[[Fraction], float]) -> Inputs:
+    """Make distances to instability, with answers that differ only where both distances are 0."""
+
+    def inputs(epsilon: Fraction) -> list[tuple[str, Any, Any]]:
+        height = round(cutoff(epsilon))
+        found: list[tuple[str, Any, Any]] = [
+            ("unstable", ((0,), (1,)), ((0,), (2,))),
+            ("unstable behind a stable one", ((height, 0), (1, 1)), ((height, 0), (1, 2))),
+            ("unstable ones", ((0, 0, 0), (1, 1, 1)), ((0, 0, 0), (2, 2, 2))),
+        ]
+        for level in _near(height):
+            three, five = (level,) * 3, (level,) * 5
+            found += [
+                ("one further", ((level,), (1,)), ((level + 1,), (1,))),
+                ("first further", (three, (1, 2, 3)), ((level + 1, level, level), (1, 2, 3))),
+                ("last further", (three, (1, 2, 3)), ((level - 1, level - 1, level + 1), (1, 2, 3))),
+                ("all further", (five, (1,) * 5), ((level + 1,) * 5, (1,) * 5)),
+                ("last nearer", (five, (1,) * 5), ((level + 1,) * 4 + (level - 1,), (1,) * 5)),
+            ]
+        return found
+
+    return inputs
+
+
+def _near(cutoff: int) -> list[int]:
+    """Return counts around a cutoff, and some far from it."""
+    return sorted({1, cutoff // 2, cutoff - 1, cutoff, cutoff + 1, round(1.5 * cutoff), 2 * cutoff})
