@@ -75,18 +75,10 @@ PLANS = words(
     LOGICAL_PROJECTION LOGICAL_UNION LOGICAL_UNNEST LOGICAL_WINDOW
     """
 )
-_DIGITS = {
-    "TINYINT": 3,
-    "SMALLINT": 5,
-    "INTEGER": 10,
-    "BIGINT": 19,
-    "UTINYINT": 3,
-    "USMALLINT": 5,
-    "UINTEGER": 10,
-    "UBIGINT": 20,
-}
 _WIDTH = {"TINYINT": 7, "SMALLINT": 15, "INTEGER": 31, "BIGINT": 63, "HUGEINT": 127}
 _UNSIGNED = {"UTINYINT": 8, "USMALLINT": 16, "UINTEGER": 32, "UBIGINT": 64}
+_DIGITS = {name: len(str(2**bits)) for name, bits in {**_WIDTH, **_UNSIGNED}.items()}
+"""The most decimal digits of each integer type."""
 
 
 _PLAIN_FUNCTIONS = frozenset({"count", "count_star"})

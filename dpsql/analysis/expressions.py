@@ -38,6 +38,7 @@ from dpsql.tree import (
     Unary,
     Values,
 )
+from dpsql.tree.templates import COMPARISONS
 from dpsql.types import (
     BOOLEAN,
     DOUBLE,
@@ -179,18 +180,6 @@ def _not(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     return built(Paren(Not(a.node)), BOOLEAN, a)
 
 
-_COMPARISONS: dict[type[exp.Expr], str] = {
-    exp.EQ: "=",
-    exp.NEQ: "<>",
-    exp.LT: "<",
-    exp.LTE: "<=",
-    exp.GT: ">",
-    exp.GTE: ">=",
-    exp.NullSafeEQ: "IS NOT DISTINCT FROM",
-    exp.NullSafeNEQ: "IS DISTINCT FROM",
-}
-
-
 def _comparable(compiler: Compiler, value: Typed, node: exp.Expr) -> None:
     if value.type in (INTERVAL, JSON):
         raise compiler.source.refuse(f"{value.type} values are not compared", node)
@@ -201,7 +190,7 @@ def _comparison(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     _comparable(compiler, a, node.this)
     _comparable(compiler, b, node.expression)
     a, b = unify(compiler.source, compiler.catalog, a, b, node)
-    return compared(_COMPARISONS[type(node)], a, b)
+    return compared(COMPARISONS[type(node)], a, b)
 
 
 def _between(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
@@ -430,7 +419,7 @@ RULES: tuple[Rule, ...] = (
     Rule(exp.And, _and_or, _BINARY),
     Rule(exp.Or, _and_or, _BINARY),
     Rule(exp.Not, _not, frozenset({"this"})),
-    *(Rule(node, _comparison, _BINARY) for node in _COMPARISONS),
+    *(Rule(node, _comparison, _BINARY) for node in COMPARISONS),
     Rule(exp.Between, _between, frozenset({"this", "low", "high"})),
     Rule(exp.Is, _is, _BINARY),
     Rule(exp.Case, _case, frozenset({"this", "ifs", "default"})),

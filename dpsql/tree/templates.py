@@ -41,11 +41,9 @@ from dpsql.types import HUGEINT, INTEGER, JSON, VARCHAR, SqlType, column_type
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["expanded", "template"]
+__all__ = ["COMPARISONS", "expanded", "template"]
 
-_OPERATORS: dict[type[exp.Expr], str] = {
-    exp.And: "AND",
-    exp.Or: "OR",
+COMPARISONS: dict[type[exp.Expr], str] = {
     exp.EQ: "=",
     exp.NEQ: "<>",
     exp.LT: "<",
@@ -54,6 +52,13 @@ _OPERATORS: dict[type[exp.Expr], str] = {
     exp.GTE: ">=",
     exp.NullSafeEQ: "IS NOT DISTINCT FROM",
     exp.NullSafeNEQ: "IS DISTINCT FROM",
+}
+"""The operator of each comparison that the parser has a node type for."""
+
+_OPERATORS: dict[type[exp.Expr], str] = {
+    exp.And: "AND",
+    exp.Or: "OR",
+    **COMPARISONS,
     exp.Add: "+",
     exp.Sub: "-",
     exp.Mul: "*",
