@@ -9,25 +9,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-__all__ = [
-    "BIGINT",
-    "BLOB",
-    "BOOLEAN",
-    "DATE",
-    "DOUBLE",
-    "HUGEINT",
-    "INTEGER",
-    "INTERVAL",
-    "JSON",
-    "NULL",
-    "TIME",
-    "TIMESTAMP",
-    "UUID",
-    "VARCHAR",
-    "SqlType",
-    "column_type",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class SqlType:

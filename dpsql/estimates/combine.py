@@ -10,13 +10,11 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .blue import blue, top_k_offsets
-from .closed_form import count_offset
-from .error_model import ErrorModel, Strategy
-from .intervals import offsets
-from .variance import Noise, Real, laplace_variance
-
-__all__ = ["Combined", "from_measurements", "from_threshold", "from_top_k"]
+from dpsql.estimates.blue import blue, top_k_offsets
+from dpsql.estimates.closed_form import count_offset
+from dpsql.estimates.error_model import ErrorModel, Strategy
+from dpsql.estimates.intervals import offsets
+from dpsql.estimates.variance import Noise, Real, laplace_variance
 
 
 @dataclass(frozen=True, slots=True, eq=False)

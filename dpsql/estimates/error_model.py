@@ -13,11 +13,9 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from .blue import anchor_regression, blue
-from .law import Term
-from .variance import Noise, Real, check_noise, laplace_variance, noise_variance, positive
-
-__all__ = ["ErrorModel", "Strategy"]
+from dpsql.estimates.blue import anchor_regression, blue
+from dpsql.estimates.law import Term
+from dpsql.estimates.variance import Noise, Real, check_noise, laplace_variance, noise_variance, positive
 
 Strategy = Literal["NONE", "EACH", "ANCHOR"]
 """How the selected counts are measured: not at all, each by itself, or by one noisy total."""

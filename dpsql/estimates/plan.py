@@ -8,20 +8,10 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
-from .closed_form import check_confidence, lower_bound_offset
-from .error_model import ErrorModel, Strategy
-from .intervals import offsets
-from .variance import Noise, Real, check_noise, positive
-
-__all__ = [
-    "MeasuringPlan",
-    "anchor_share",
-    "choose_measuring",
-    "choose_strategy",
-    "distinguishable_gap",
-    "sparse_vector_error",
-    "split_measuring",
-]
+from dpsql.estimates.closed_form import check_confidence, lower_bound_offset
+from dpsql.estimates.error_model import ErrorModel, Strategy
+from dpsql.estimates.intervals import offsets
+from dpsql.estimates.variance import Noise, Real, check_noise, positive
 
 
 @dataclass(frozen=True, slots=True)

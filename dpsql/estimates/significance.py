@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .variance import Noise, Real, check_noise, positive
-
-__all__ = ["exponential_mechanism_p_value", "p_value"]
+from dpsql.estimates.variance import Noise, Real, check_noise, positive
 
 
 def p_value(gap: ArrayLike, scale: Real, noise: Noise = "exponential") -> NDArray[np.float64]:

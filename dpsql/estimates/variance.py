@@ -6,8 +6,6 @@ import math
 from fractions import Fraction
 from typing import Literal, get_args
 
-__all__ = ["Noise", "Real", "exponential_variance", "laplace_variance", "noise_variance"]
-
 Noise = Literal["exponential", "geometric", "laplace"]
 """The noise kinds a mechanism can select with. Geometric is exponential noise on a coarse grid."""
 

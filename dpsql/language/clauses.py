@@ -6,25 +6,18 @@ value before anything is parsed.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
+from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.language.options import MAX_INTEGER, parse_options
+from dpsql.language.source import Source
 from dpsql.language.statement import Clause, Options
 from dpsql.language.tokens import closing
 from dpsql.privacy import exact
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from sqlglot import exp
-
-    from dpsql.language.source import Source
-
-__all__ = ["Lifted", "lift"]
 
 _STOPS = frozenset(
     {

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from sqlglot.tokenizer_core import Token, TokenType
 
+from dpsql.language.source import Source
 from dpsql.language.statement import Options
 from dpsql.privacy import exact
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dpsql.language.source import Source
-
-__all__ = ["MECHANISMS", "NOISES", "OPTIONS", "parse_options", "read_value"]
 
 MECHANISMS = (
     "AUTO",

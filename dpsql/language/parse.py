@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import re
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
@@ -16,15 +15,11 @@ from dpsql.errors import QueryRefused, QuerySyntaxError
 from dpsql.language import parameters as params
 from dpsql.language.clauses import lift
 from dpsql.language.options import read_value
+from dpsql.language.plain import Parameters
 from dpsql.language.source import Source
 from dpsql.language.statement import Describe, Explain, Query, Set, Show, Statement
 from dpsql.language.tokens import MARK, mark_functions, tokenize
 from dpsql.language.wrapping import Wrapper, unwrap
-
-if TYPE_CHECKING:
-    from dpsql.language.plain import Parameters
-
-__all__ = ["parse"]
 
 _QUERY = {"SELECT", "FROM", "WITH", "VALUES", "("}
 _STATEMENTS = ("SELECT", "FROM", "WITH", "VALUES", "EXPLAIN", "SHOW", "DESCRIBE", "SET")

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.language.source import Source
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-__all__ = ["MARK", "closing", "mark_functions", "split", "tokenize"]
 
 MAX_TEXT = 100_000
 MAX_TOKENS = 20_000

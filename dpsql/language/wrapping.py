@@ -11,8 +11,6 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.language.tokens import closing
 
-__all__ = ["Wrapper", "unwrap"]
-
 _NAMES = (TokenType.VAR, TokenType.IDENTIFIER)
 
 

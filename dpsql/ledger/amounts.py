@@ -9,8 +9,6 @@ from fractions import Fraction
 
 from dpsql.privacy import Charge
 
-__all__ = ["DamagedError", "moved", "read", "rounded_up", "shown", "too_wide", "write"]
-
 
 class DamagedError(ValueError):
     """A stored amount that the ledger cannot have written."""

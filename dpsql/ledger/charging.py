@@ -15,20 +15,6 @@ from dpsql.ledger.limits import Limits
 from dpsql.ledger.records import Reservation, StoredRelease
 from dpsql.privacy import Charge
 
-__all__ = [
-    "ANYBODY",
-    "Caps",
-    "asked",
-    "end",
-    "find",
-    "progress",
-    "reserve",
-    "settle",
-    "share",
-    "spent",
-    "step",
-]
-
 POLICY = "policy"
 ANYBODY = "*"
 """Stands for every analyst whom the policy does not name."""

@@ -11,8 +11,6 @@ from dpsql.ledger.amounts import DamagedError, read
 from dpsql.ledger.charging import POLICY, scope
 from dpsql.privacy import Charge
 
-__all__ = ["problems"]
-
 
 def problems(connection: sqlite3.Connection) -> list[str]:
     """Return a sentence for each violated invariant."""

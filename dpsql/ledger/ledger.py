@@ -19,8 +19,6 @@ from dpsql.ledger.records import Budget, Entry, ReleaseInfo, Reservation, Stored
 from dpsql.ledger.store import Store
 from dpsql.privacy import Charge
 
-__all__ = ["Ledger"]
-
 _ENTRIES_PER_CHECKPOINT = 128
 
 

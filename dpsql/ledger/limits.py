@@ -14,8 +14,6 @@ from typing import Self
 from dpsql.errors import OperationalError
 from dpsql.ledger import process_identity
 
-__all__ = ["Limits", "add", "check", "clear", "ended", "failures", "release_slot", "take_slot"]
-
 _CLEAR = "until the owner has looked and run `dpsql budget --clear-failures`"
 
 

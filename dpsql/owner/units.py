@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from dpsql.analysis import fold
-from dpsql.engines.duckdb.checks import UnreadableError
-from dpsql.owner.findings import times
+from dpsql.engines.duckdb.checks import Inspector, UnreadableError
+from dpsql.owner.findings import Report, times
 from dpsql.owner.naming import is_bare_key, names_rows
 from dpsql.policy import Policy, Table, UnitColumn, UnitRow, UnitVia
 from dpsql.policy.names import joined
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dpsql.engines.duckdb.checks import Inspector
-    from dpsql.owner.findings import Report
-    from dpsql.types import SqlType
-
-__all__ = ["looks_like_units", "verify_kinds", "verify_others", "verify_unit"]
+from dpsql.types import SqlType
 
 _NAMING = re.compile(
     r"(^|_)(user|person|people|customer|client|patient|member|account|employee|sender|receiver|recipient|from|to|"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from dpsql.engines import length_check_key
 from dpsql.engines.duckdb.checks import Inspector, UnreadableError
@@ -13,11 +13,6 @@ from dpsql.policy import EnumDomain, Policy, Table, shown_length
 from dpsql.policy.names import joined
 from dpsql.release import source_version
 from dpsql.versions import Versions
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-__all__ = ["verify"]
 
 
 def verify(policy: Policy, on_progress: Callable[[str], None] = lambda table: None) -> Report:

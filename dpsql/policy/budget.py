@@ -9,8 +9,6 @@ from pathlib import Path
 from dpsql.policy.names import joined, wrong
 from dpsql.privacy import Charge, exact
 
-__all__ = ["AnalystPolicy", "BudgetPolicy"]
-
 _NUMBERS = ("epsilon", "delta", "max_epsilon_per_query", "default_epsilon", "default_delta")
 
 

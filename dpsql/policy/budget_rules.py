@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
+from dpsql.policy.budget import AnalystPolicy, BudgetPolicy
 from dpsql.policy.names import joined, wrong
-
-if TYPE_CHECKING:
-    from dpsql.policy.budget import AnalystPolicy, BudgetPolicy
-
-__all__ = ["check_analyst", "check_budget"]
 
 _LIMITS = ("max_failures", "max_failures_total", "max_cancelled", "max_cancelled_total")
 

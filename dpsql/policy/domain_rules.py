@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from datetime import date, datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING
 
+from dpsql.policy.fields import TableFields
 from dpsql.policy.names import suggest, wrong
 from dpsql.policy.parts import (
     BooleanDomain,
@@ -20,11 +20,6 @@ from dpsql.policy.parts import (
 )
 from dpsql.policy.values import fit, kind_of
 from dpsql.types import BIGINT, DATE, VARCHAR, SqlType
-
-if TYPE_CHECKING:
-    from dpsql.policy.fields import TableFields
-
-__all__ = ["MOST_VALUES", "check_table_domain", "checked_domain"]
 
 MOST_VALUES = 10_000_000
 """The most values a domain may have: each of them is a group that is counted and gets noise."""

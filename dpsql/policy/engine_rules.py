@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlsplit
 
+from dpsql.policy.fields import PolicyFields
 from dpsql.policy.names import suggest, wrong
-
-if TYPE_CHECKING:
-    from dpsql.policy.fields import PolicyFields
-
-__all__ = ["check_engine", "engine_kind"]
 
 _KEY = "database.engine"
 _LIBPQ = frozenset(

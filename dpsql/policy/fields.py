@@ -15,8 +15,6 @@ from dpsql.policy.budget import AnalystPolicy, BudgetPolicy
 from dpsql.policy.parts import Domain, Source, Unit
 from dpsql.types import SqlType
 
-__all__ = ["PolicyFields", "TableFields"]
-
 
 class TableFields(Protocol):
     """The fields of a `Table`."""

@@ -8,15 +8,10 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from dpsql.policy.fields import PolicyFields, TableFields
 from dpsql.policy.names import fold
 from dpsql.policy.parts import DatabaseSource
-
-if TYPE_CHECKING:
-    from dpsql.policy.fields import PolicyFields, TableFields
-
-__all__ = ["fingerprint", "part_fingerprint"]
 
 
 def fingerprint(policy: PolicyFields) -> str:

@@ -21,8 +21,6 @@ from dpsql.policy.section import Section
 from dpsql.policy.tables import read_table, unit_kinds
 from dpsql.privacy import exact
 
-__all__ = ["load"]
-
 
 def load(path: str | os.PathLike[str]) -> Policy:
     """Read the owner's policy file.

@@ -15,8 +15,6 @@ from dpsql.policy.names import Names
 from dpsql.policy.parts import Domain, Source, Unit
 from dpsql.types import SqlType
 
-__all__ = ["Policy", "Table"]
-
 
 @dataclass(frozen=True, slots=True)
 class Table:

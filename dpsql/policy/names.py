@@ -11,8 +11,6 @@ from typing import TypeVar
 
 from dpsql.errors import PolicyError
 
-__all__ = ["Names", "fold", "joined", "name_problem", "same_name", "suggest", "wrong"]
-
 V = TypeVar("V")
 
 # str.lower() would fold characters from outside ASCII onto ASCII ones (the Kelvin sign onto k), so that two

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from dpsql.policy import budget_rules
 from dpsql.policy.domain_rules import check_table_domain, checked_domain
 from dpsql.policy.engine_rules import check_engine
+from dpsql.policy.fields import PolicyFields, TableFields
 from dpsql.policy.length_rules import read_length
 from dpsql.policy.names import Names, fold, joined, name_problem, same_name, suggest, wrong
 from dpsql.policy.parts import (
@@ -20,11 +21,6 @@ from dpsql.policy.parts import (
     UnitVia,
 )
 from dpsql.types import SqlType
-
-if TYPE_CHECKING:
-    from dpsql.policy.fields import PolicyFields, TableFields
-
-__all__ = ["checked_policy", "checked_table"]
 
 V = TypeVar("V")
 

@@ -9,8 +9,6 @@ from typing import TypeVar
 
 from dpsql.policy.names import joined, suggest, wrong
 
-__all__ = ["Section", "described"]
-
 T = TypeVar("T")
 
 _WORDS: tuple[tuple[type, str], ...] = (

@@ -32,8 +32,6 @@ from dpsql.policy.parts import (
 from dpsql.policy.section import Section, described
 from dpsql.types import SqlType, column_type
 
-__all__ = ["read_table", "unit_kinds"]
-
 _IDENTIFIER = r'(?:"((?:[^"]|"")+)"|([A-Za-z_][A-Za-z0-9_]*))'
 
 
