@@ -34,7 +34,7 @@ def verify_unit(report: Report, inspector: Inspector, table: Table, rows: int) -
 def _report_ownerless(
     report: Report, inspector: Inspector, table: Table, unit: UnitColumn | UnitVia, rows: int
 ) -> None:
-    place, nobody = joined("tables", table.name, "unit"), inspector.ownerless(table.name)
+    place, nobody = table.place("unit"), inspector.ownerless(table.name)
     if isinstance(unit, UnitColumn):
         every, how = f"every row has a {unit.column}", f"no {unit.column}"
     else:
@@ -61,7 +61,7 @@ def _report_second_units(
                 f"{shared:,} of its {times(values, 'value')} are units as well; a row protects only the unit "
                 f"that {own} names, not the one named here"
             )
-            report.note(joined("tables", table.name, "columns", column), text)
+            report.note(table.place("columns", column), text)
 
 
 def looks_like_units(column: str, values: int, shared: int, units: int) -> bool:
@@ -86,7 +86,7 @@ def verify_others(report: Report, inspector: Inspector, policy: Policy) -> None:
         # A source that cannot be read was reported before.
         with suppress(UnreadableError):
             if (text := next(texts, None)) is not None:
-                report.note(joined("tables", table.name, "unit"), text)
+                report.note(table.place("unit"), text)
 
 
 def _kind(table: Table) -> str | None:

@@ -41,7 +41,7 @@ def verify(policy: Policy, on_progress: Callable[[str], None] = lambda table: No
             on_progress(table.name)
             if table.trust_source and not table.public:
                 text = "trust_source is set: its rows were not read, nothing about them was verified"
-                report.note(joined("tables", table.name), text)
+                report.note(table.place(), text)
             else:
                 _verify_table(report, inspector, policy, table, versions)
         verify_kinds(report, inspector, policy)
@@ -57,7 +57,7 @@ def verify(policy: Policy, on_progress: Callable[[str], None] = lambda table: No
 def _verify_table(
     report: Report, inspector: Inspector, policy: Policy, table: Table, versions: Versions
 ) -> None:
-    place = joined("tables", table.name)
+    place = table.place()
     version, before = source_version(policy, table, versions), report.wrong
     try:
         rows, lost = inspector.read(table.name)
@@ -82,11 +82,11 @@ def _verify_values(report: Report, inspector: Inspector, table: Table, lost: dic
     for column, kind in inspector.readers[table.name].columns:
         if lost[column]:
             text = f"{times(lost[column], 'value')} not readable as {kind}, so read as NULL"
-            report.bad(joined("tables", table.name, "columns", column), text)
+            report.bad(table.place("columns", column), text)
     for column, wrong in inspector.invalid_timestamps(table.name).items():
         if wrong:
             text = f"{times(wrong, 'value')} no TIMESTAMP (before 290309 BC): correct it, or declare VARCHAR"
-            report.bad(joined("tables", table.name, "columns", column), text)
+            report.bad(table.place("columns", column), text)
 
 
 def _verify_lengths(report: Report, inspector: Inspector, policy: Policy, table: Table) -> bool:
@@ -97,7 +97,7 @@ def _verify_lengths(report: Report, inspector: Inspector, policy: Policy, table:
     for column, longer in found.items():
         what = "their rows are not read" if column.lower() in facts else "read as NULL"
         text = f"{times(longer, 'value')} longer than {limit} ([engine] longest_value): {what}"
-        report.note(joined("tables", table.name, "columns", column), text)
+        report.note(table.place("columns", column), text)
     return not found
 
 
@@ -112,7 +112,7 @@ def _verify_fact(report: Report, inspector: Inspector, table: Table, i: int, fac
 
 
 def _verify_domain(report: Report, inspector: Inspector, table: Table, column: str) -> None:
-    place = joined("tables", table.name, "domain", column)
+    place = table.place("domain", column)
     values, rows = inspector.outside(table.name, column)
     if values:
         text = (
@@ -128,6 +128,6 @@ def _report_unreadable(report: Report, inspector: Inspector, table: Table, words
     problems = inspector.unreadable(table.name)
     if 0 < len(problems) < len(inspector.readers[table.name].columns):
         for column, text in problems.items():
-            report.bad(joined("tables", table.name, "columns", column), f"cannot be read: {text}")
+            report.bad(table.place("columns", column), f"cannot be read: {text}")
     else:
-        report.bad(joined("tables", table.name, "source"), f"cannot be read: {words}")
+        report.bad(table.place("source"), f"cannot be read: {words}")

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from datetime import date, datetime
 from decimal import Decimal
 
-from dpsql.policy.fields import TableFields
-from dpsql.policy.names import suggest, wrong
+from dpsql.policy.names import wrong
 from dpsql.policy.parts import (
     BooleanDomain,
     Domain,
     EnumDomain,
     RangeDomain,
-    TableDomain,
     Value,
     ValuesDomain,
 )
@@ -36,39 +33,6 @@ def checked_domain(domain: Domain, sql_type: SqlType | None, place: str) -> Doma
     elif isinstance(domain, EnumDomain) and sql_type is not None and sql_type.name != "ENUM":
         raise wrong(place, f"the column is {sql_type}, not ENUM", "list its values")
     return domain
-
-
-def check_table_domain(
-    domain: TableDomain, sql_type: SqlType | None, tables: Mapping[str, TableFields], place: str
-) -> None:
-    """Check that the table of a domain is declared and public and has a column of a comparable type."""
-    table = tables.get(domain.table)
-    if table is None:
-        raise wrong(place, f"there is no table {domain.table!r}", suggest(domain.table, tables, "tables"))
-    if not table.public:
-        raise wrong(
-            place,
-            f"{table.name!r} is private, so its values cannot be a public domain",
-            "a domain may not be derived from private data; list the values, or name a public table",
-        )
-    if table.columns is None:
-        return
-    if domain.column not in table.columns:
-        raise wrong(
-            place,
-            f"{table.name!r} has no column {domain.column!r}",
-            suggest(domain.column, table.columns, "its columns"),
-        )
-    found = table.columns[domain.column]
-    if sql_type is not None and not _comparable(found, sql_type):
-        raise wrong(place, f"the column is {sql_type}, but {domain.column!r} of {table.name!r} is {found}")
-
-
-def _comparable(one: SqlType, other: SqlType) -> bool:
-    texts = ("VARCHAR", "ENUM")
-    return (
-        one == other or (one.numeric and other.numeric) or (one.name in texts and other.name in texts)
-    ) and one.name not in ("LIST", "STRUCT", "BLOB")
 
 
 def _checked_values(domain: ValuesDomain, sql_type: SqlType | None, place: str) -> ValuesDomain:

@@ -86,6 +86,17 @@ class Names(Mapping[str, V]):
         return self._spelled[fold(name)]
 
 
+def checked_names(items: Mapping[str, V], place: str) -> Names[V]:
+    """Return a mapping as `Names`; raise `PolicyError` for names that are not valid or not distinct."""
+    for name in items:
+        if problem := name_problem(name):
+            raise wrong(f"{place}.{joined(name)}", problem)
+    try:
+        return Names(items)
+    except ValueError as problem:
+        raise wrong(place, str(problem), "names are compared without regard to case") from None
+
+
 def joined(*parts: str) -> str:
     """Return a key path in TOML syntax: `tables.visits.domain."landing page"`.
 
