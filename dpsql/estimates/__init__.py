@@ -34,7 +34,7 @@ from dpsql.estimates.plan import (
 )
 from dpsql.estimates.significance import exponential_mechanism_p_value, p_value
 from dpsql.estimates.sparse_vector import Outlook, SparseVectorLaw
-from dpsql.estimates.variance import Noise, exponential_variance, laplace_variance, noise_variance
+from dpsql.estimates.variance import Noise, laplace_variance, noise_variance
 
 __all__ = [
     "Combined",
@@ -53,7 +53,6 @@ __all__ = [
     "count_offset",
     "distinguishable_gap",
     "exponential_mechanism_p_value",
-    "exponential_variance",
     "from_measurements",
     "from_threshold",
     "from_top_k",
