@@ -42,6 +42,16 @@ def read(text: object) -> Fraction:
     return amount
 
 
+def read_charge(epsilon: object, delta: object) -> Charge:
+    """Read a charge back, as `read` does its amounts."""
+    return Charge(read(epsilon), read(delta))
+
+
+def write_charge(charge: Charge) -> tuple[str, str]:
+    """Return epsilon and delta as they are stored."""
+    return write(charge.epsilon), write(charge.delta)
+
+
 def too_wide(total: Charge, charge: Charge) -> bool:
     """Whether adding `charge` made the digits of `total` outgrow the ledger.
 
