@@ -184,33 +184,17 @@ class Dialect(default.DefaultDialect):
         self._must_exist(connection, table_name, schema)
         return {"constrained_columns": [], "name": None}
 
-    def get_foreign_keys(
+    def _nothing(
         self, connection: Connection, table_name: str, schema: str | None = None, **kw: object
-    ) -> list[interfaces.ReflectedForeignKeyConstraint]:
-        """Return an empty list: a policy declares no foreign keys."""
+    ) -> list[Any]:
+        """Return an empty list: a policy declares no foreign keys, indexes or constraints."""
         self._must_exist(connection, table_name, schema)
         return []
 
-    def get_indexes(
-        self, connection: Connection, table_name: str, schema: str | None = None, **kw: object
-    ) -> list[interfaces.ReflectedIndex]:
-        """Return an empty list: there are no indexes."""
-        self._must_exist(connection, table_name, schema)
-        return []
-
-    def get_unique_constraints(
-        self, connection: Connection, table_name: str, schema: str | None = None, **kw: object
-    ) -> list[interfaces.ReflectedUniqueConstraint]:
-        """List no constraints."""
-        self._must_exist(connection, table_name, schema)
-        return []
-
-    def get_check_constraints(
-        self, connection: Connection, table_name: str, schema: str | None = None, **kw: object
-    ) -> list[interfaces.ReflectedCheckConstraint]:
-        """List no constraints."""
-        self._must_exist(connection, table_name, schema)
-        return []
+    get_foreign_keys = _nothing
+    get_indexes = _nothing
+    get_unique_constraints = _nothing
+    get_check_constraints = _nothing
 
     def _must_exist(self, connection: Connection, table_name: str, schema: str | None) -> None:
         if not self.has_table(connection, table_name, schema):
