@@ -33,7 +33,7 @@ _TYPES = {
     "text": str,
     "`true` or `false`": bool,
 }
-"""The words of `Key.value` that stand for a type."""
+"""The words of `Key.value` that stand for a type; keys with other words need a reader of their own."""
 
 KEYS: dict[str, dict[str, Key]] = {
     "top level": {
