@@ -8,7 +8,7 @@ from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from dpsql.errors import InterfaceError, ProgrammingError
 from dpsql.ledger import charging, checking, limits
@@ -17,10 +17,8 @@ from dpsql.ledger.charging import ANYBODY, POLICY, Caps, scope
 from dpsql.ledger.limits import Limits
 from dpsql.ledger.records import Budget, Entry, ReleaseInfo, Reservation, StoredRelease
 from dpsql.ledger.store import Store
+from dpsql.policy import Policy
 from dpsql.privacy import Charge
-
-if TYPE_CHECKING:
-    from dpsql.policy import Policy
 
 _ENTRIES_PER_CHECKPOINT = 128
 _LATELY = 1000

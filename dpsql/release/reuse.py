@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from dpsql.policy import Policy, Table
     from dpsql.versions import Versions
 
-__all__ = ["charged_again", "question", "reuse_key", "source_version", "tables_read"]
 
 _CHANGES = {2: "the policy changed", 3: "the data changed", 4: "dpsql or the engine was updated"}
 """Position of a part of a key -> what its change means; before them are the parts of the question itself."""
