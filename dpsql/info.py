@@ -8,11 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from dpsql.analysis import Catalog, Plan, fold
+from dpsql.analysis import Catalog, Plan
 from dpsql.answers import Method
 from dpsql.language import AboveThreshold, AllGroups, Describe, Scalar, Selection, Show, TopK
 from dpsql.ledger import Budget, Ledger
-from dpsql.policy import Policy
+from dpsql.policy import Policy, fold
 from dpsql.prepared import PreparedPrivate, PreparedPublic
 from dpsql.privacy import Charge
 

@@ -22,7 +22,6 @@ from dpsql.analysis.analyse import analyse, complete, is_private
 from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.plan import CompiledQuery, Output, Plan, PublicOrder, max_candidates, unknown_mechanism
 from dpsql.analysis.public import public_sql
-from dpsql.analysis.relation import fold
 from dpsql.tree import quote
 
 __all__ = [
@@ -33,7 +32,6 @@ __all__ = [
     "PublicOrder",
     "analyse",
     "complete",
-    "fold",
     "is_private",
     "max_candidates",
     "public_sql",

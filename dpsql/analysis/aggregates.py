@@ -19,9 +19,10 @@ from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.domains import with_domain
 from dpsql.analysis.expressions import canonical, check_arguments, function_name, predicate
 from dpsql.analysis.parsed import order_term, order_terms, whole_number, words
-from dpsql.analysis.relation import Block, Column, From, Item, Relation, Scope, fold, select_list
+from dpsql.analysis.relation import Block, Column, From, Item, Relation, Scope, select_list
 from dpsql.analysis.typed import Typed, UnitRole, column
 from dpsql.errors import QueryRefused
+from dpsql.policy import fold
 from dpsql.tree import (
     Aggregate,
     Binary,

@@ -13,10 +13,9 @@ from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.groups import CountingQuery, all_groups, largest_groups, one_group
 from dpsql.analysis.outer_query import OuterQuery, outer_query
 from dpsql.analysis.plan import Plan, max_candidates, seal
-from dpsql.analysis.relation import fold
 from dpsql.analysis.rules import RULES_BY_NODE
 from dpsql.language import AboveThreshold, AllGroups, Options, Query, TopK
-from dpsql.policy import Policy, UnitColumn, UnitRow
+from dpsql.policy import Policy, UnitColumn, UnitRow, fold
 from dpsql.tree import duckdb_sql
 
 MAX_DOMAIN = 10_000_000

@@ -13,10 +13,11 @@ from dpsql.analysis.expressions import canonical, check_arguments, function_name
 from dpsql.analysis.hoist import Hoist
 from dpsql.analysis.joins import from_clause
 from dpsql.analysis.parsed import order_term, order_terms, whole_number
-from dpsql.analysis.relation import Block, Column, Cte, From, Item, Relation, Scope, fold, select_list
+from dpsql.analysis.relation import Block, Column, Cte, From, Item, Relation, Scope, select_list
 from dpsql.analysis.setops import combined
 from dpsql.analysis.typed import Typed, UnitRole
 from dpsql.language import MARK
+from dpsql.policy import fold
 from dpsql.tree import Binary, Constant, Derived, Expr, OrderTerm, Paren, Select
 from dpsql.tree import columns as columns_of
 from dpsql.tree import items as items_of

@@ -10,10 +10,11 @@ from dpsql.analysis.coerce import unify
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.expressions import built, check_arguments, compared, predicate
 from dpsql.analysis.parsed import conjuncts
-from dpsql.analysis.relation import Cte, From, Origin, Owner, Relation, Scope, fold
+from dpsql.analysis.relation import Cte, From, Origin, Owner, Relation, Scope
 from dpsql.analysis.tables import from_item, origin_of
 from dpsql.analysis.typed import Typed, UnitRole, column
 from dpsql.errors import QueryRefused
+from dpsql.policy import fold
 from dpsql.tree import (
     Binary,
     Call,

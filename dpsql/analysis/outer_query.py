@@ -17,12 +17,13 @@ from dpsql.analysis.groups import Rows
 from dpsql.analysis.joins import from_clause
 from dpsql.analysis.parsed import conjuncts, whole_number
 from dpsql.analysis.plan import Output
-from dpsql.analysis.relation import Block, From, Item, Scope, fold
+from dpsql.analysis.relation import Block, From, Item, Scope
 from dpsql.analysis.released import ReleasedAggregate, compile_released, is_released
 from dpsql.analysis.selection import parse_selection
 from dpsql.analysis.spellings import rewritten
 from dpsql.analysis.typed import KeyDomain, Typed, UnitRole, column
 from dpsql.language import AboveThreshold, AllGroups, Query, Selection, TopK
+from dpsql.policy import fold
 from dpsql.types import DOUBLE
 
 MAX_KEYS = 16

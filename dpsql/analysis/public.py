@@ -12,10 +12,9 @@ from dpsql.analysis.aggregates import AGGREGATES, ORDER_DEPENDENT
 from dpsql.analysis.expressions import function_name
 from dpsql.analysis.functions import listed
 from dpsql.analysis.parsed import words
-from dpsql.analysis.relation import fold
 from dpsql.analysis.tables import declared_table
 from dpsql.language import MARK, Query
-from dpsql.policy import Policy
+from dpsql.policy import Policy, fold
 
 _NODES = words(
     """

@@ -11,18 +11,10 @@ from sqlglot import exp
 from dpsql import tree
 from dpsql.analysis.typed import KeyDomain, Span, Typed, UnitRole
 from dpsql.language import Source
+from dpsql.policy import fold
 from dpsql.tree import Expr, Query
 from dpsql.tree import Source as TreeSource
 from dpsql.types import SqlType
-
-
-def fold(name: str) -> str:
-    """Return the form in which names are compared: ASCII letters in lower case.
-
-    >>> fold("Page"), fold("É")
-    ('page', 'É')
-    """
-    return "".join(chr(ord(c) + 32) if "A" <= c <= "Z" else c for c in name)
 
 
 @dataclass(frozen=True, slots=True)

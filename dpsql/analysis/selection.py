@@ -11,9 +11,10 @@ from sqlglot import exp
 
 from dpsql.analysis.expressions import check_arguments, function_name
 from dpsql.analysis.parsed import order_terms, whole_number
-from dpsql.analysis.relation import Item, fold
+from dpsql.analysis.relation import Item
 from dpsql.analysis.released import is_call, is_released
 from dpsql.language import AboveThreshold, AllGroups, Query, Scalar, Selection, Source, TopK
+from dpsql.policy import fold
 from dpsql.privacy import exact
 
 _AGGREGATE_WORDS = frozenset({"sum", "avg", "min", "max", "median"})

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from dpsql.analysis.expressions import check_arguments, function_name
-from dpsql.analysis.relation import fold
 from dpsql.language import Source
+from dpsql.policy import fold
 
 _ARG_MAX = frozenset({"arg_max", "argmax", "max_by"})
 

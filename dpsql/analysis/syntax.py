@@ -8,9 +8,10 @@ from dpsql.analysis import functions
 from dpsql.analysis.coerce import to_type
 from dpsql.analysis.expressions import Compiler, Rule, built, call_rule, function_name, predicate
 from dpsql.analysis.limits import LONGEST, check_pattern, check_regex
-from dpsql.analysis.relation import Scope, fold
+from dpsql.analysis.relation import Scope
 from dpsql.analysis.samples import fails_on_samples
 from dpsql.analysis.typed import Literal, Typed, constant
+from dpsql.policy import fold
 from dpsql.tree import (
     Apply,
     Binary,

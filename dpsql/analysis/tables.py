@@ -12,10 +12,10 @@ from dpsql import tree
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.domains import distinct_values
 from dpsql.analysis.expressions import canonical, check_arguments, common
-from dpsql.analysis.relation import Column, Cte, Origin, Owner, Relation, Scope, fold, select_list
+from dpsql.analysis.relation import Column, Cte, Origin, Owner, Relation, Scope, select_list
 from dpsql.analysis.typed import KeyDomain, Span, UnitRole, column
 from dpsql.language import Source
-from dpsql.policy import Policy, Table, UnitColumn, UnitRow, UnitVia
+from dpsql.policy import Policy, Table, UnitColumn, UnitRow, UnitVia, fold
 from dpsql.tree import Aggregate, Binary, Constant, Derived, Expr, IsNull, Item, Join, Scan, Select, Values
 from dpsql.types import BOOLEAN, SqlType
 

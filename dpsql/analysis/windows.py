@@ -15,8 +15,9 @@ from sqlglot import exp
 from dpsql.analysis.aggregates import AGGREGATES
 from dpsql.analysis.expressions import Compiler, Rule, canonical, check_arguments, function_name
 from dpsql.analysis.parsed import order_term, order_terms, whole_number
-from dpsql.analysis.relation import Block, Scope, fold
+from dpsql.analysis.relation import Block, Scope
 from dpsql.analysis.typed import Typed, UnitRole
+from dpsql.policy import fold
 from dpsql.tree import Aggregate, Bound, Call, Cast, Constant, Expr, Frame, OrderTerm, Paren, Window
 from dpsql.types import BIGINT, DOUBLE
 

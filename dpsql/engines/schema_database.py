@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 
-from dpsql.analysis import fold, quote
+from dpsql.analysis import quote
 from dpsql.engines.duckdb import settings
 from dpsql.engines.protocol import CANCELLED, FAILED, UNCHARGED, Cancelled
 from dpsql.engines.worker import running_statement
 from dpsql.errors import OperationalError, ProgrammingError
+from dpsql.policy import fold
 from dpsql.types import HUGEINT, INTERVAL, JSON, NULL, SqlType, column_type
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from dpsql.analysis import fold
 from dpsql.engines.duckdb.schema import Found, introspect
 from dpsql.errors import PolicyError
+from dpsql.policy import fold
 
 
 def introspect_sources(sources: Iterable[str | Path]) -> list[Found]:

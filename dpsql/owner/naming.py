@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from dpsql.analysis import fold
+from dpsql.policy import fold
 
 _PEOPLE = (
     "user|person|people|customer|client|patient|member|account|employee|subscriber|student|guest|tenant|"

@@ -6,11 +6,10 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 
-from dpsql.analysis import fold
 from dpsql.engines.duckdb.checks import Inspector, UnreadableError
 from dpsql.owner.findings import Report, times
 from dpsql.owner.naming import is_bare_key, names_rows
-from dpsql.policy import Policy, Table, UnitColumn, UnitRow, UnitVia
+from dpsql.policy import Policy, Table, UnitColumn, UnitRow, UnitVia, fold
 from dpsql.policy.names import joined
 from dpsql.types import SqlType
 

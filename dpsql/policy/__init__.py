@@ -20,7 +20,7 @@ from dpsql.policy.keys import KEYS, Key
 from dpsql.policy.length_rules import shown_length
 from dpsql.policy.load import load
 from dpsql.policy.model import Policy
-from dpsql.policy.names import Names, same_name
+from dpsql.policy.names import Names, fold, same_name
 from dpsql.policy.parts import (
     BooleanDomain,
     CsvSource,
@@ -66,6 +66,7 @@ __all__ = [
     "ValuesDomain",
     "engine_kind",
     "fit",
+    "fold",
     "load",
     "same_name",
     "shown_length",

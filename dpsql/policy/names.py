@@ -19,7 +19,11 @@ _LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 
 def fold(name: str) -> str:
-    """Return the form in which names are compared: ASCII letters in lower case."""
+    """Return the form in which names are compared: ASCII letters in lower case.
+
+    >>> fold("Page"), fold("É")
+    ('page', 'É')
+    """
     return name.translate(_LOWER)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dpsql.analysis import fold
 from dpsql.language import Query, Statement
+from dpsql.policy import fold
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

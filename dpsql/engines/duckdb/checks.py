@@ -6,12 +6,12 @@ from typing import Any
 
 import duckdb
 
-from dpsql.analysis import fold, quote
+from dpsql.analysis import quote
 from dpsql.engines.duckdb.csv_source import well_quoted
 from dpsql.engines.duckdb.engine import DuckDBEngine, invalid_timestamp
 from dpsql.engines.duckdb.sources import Reader
 from dpsql.errors import InternalError
-from dpsql.policy import CsvSource, UnitColumn, UnitVia
+from dpsql.policy import CsvSource, UnitColumn, UnitVia, fold
 from dpsql.tree import duckdb_sql
 from dpsql.types import TIMESTAMP
 

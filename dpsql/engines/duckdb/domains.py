@@ -7,7 +7,7 @@ from datetime import date
 
 import duckdb
 
-from dpsql.analysis import fold, quote
+from dpsql.analysis import quote
 from dpsql.engines.duckdb.sources import Reader
 from dpsql.errors import PolicyError
 from dpsql.policy import (
@@ -19,6 +19,7 @@ from dpsql.policy import (
     TableDomain,
     ValuesDomain,
     fit,
+    fold,
 )
 from dpsql.policy.domain_rules import checked_domain
 from dpsql.tree import DOMAIN_SCHEMA, Binary, Cast, Column, Constant, DomainScan, Item, Query, Range, Select

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dpsql.analysis import fold, quote
-from dpsql.policy import Table
+from dpsql.analysis import quote
+from dpsql.policy import Table, fold
 from dpsql.types import SqlType
 
 _MEASURES = {

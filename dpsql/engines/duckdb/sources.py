@@ -9,11 +9,11 @@ from pathlib import Path
 
 import duckdb
 
-from dpsql.analysis import fold, quote
+from dpsql.analysis import quote
 from dpsql.engines.duckdb.csv_source import csv_header, csv_scan
 from dpsql.engines.duckdb.lengths import limit_lengths, over_limit_conditions
 from dpsql.errors import PolicyError
-from dpsql.policy import CsvSource, DatabaseSource, ParquetSource, Policy, Table, UnitColumn
+from dpsql.policy import CsvSource, DatabaseSource, ParquetSource, Policy, Table, UnitColumn, fold
 from dpsql.types import DOUBLE, VARCHAR, SqlType, column_type
 
 
