@@ -52,6 +52,7 @@ class DatabaseSource:
 
 
 Source = ParquetSource | CsvSource | DatabaseSource
+"""The source of a declared table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,7 @@ class UnitVia:
 
 
 Unit = UnitColumn | UnitRow | UnitVia
+"""How the rows of a table belong to privacy units."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,3 +137,4 @@ class EnumDomain:
 
 
 Domain = ValuesDomain | RangeDomain | TableDomain | BooleanDomain | EnumDomain
+"""The public domain of a key column."""
