@@ -1,4 +1,4 @@
-"""dpsql: differentially private SQL for DuckDB.
+"""dpsql: differentially private SQL on DuckDB, PostgreSQL and Spark.
 
 ::
 

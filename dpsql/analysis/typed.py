@@ -87,7 +87,7 @@ class Span:
     origin: str = ""
 
     def size(self, grain: str) -> int:
-        """Return the number of grid points of a grain."""
+        """Return how many days, hours, minutes or seconds (`grain`) the declared days have."""
         return ((self.last - self.first).days + 1) * (_MILLISECONDS["day"] // _MILLISECONDS[grain])
 
     def grid(self, grain: str) -> KeyDomain | None:

@@ -66,7 +66,7 @@ def scope(analyst: str) -> str:
 
 
 def spent(connection: sqlite3.Connection, name: str) -> Charge:
-    """Return what is spent in a scope."""
+    """Return the total charge of a scope: of the policy, or of one analyst."""
     row = connection.execute("SELECT epsilon, delta FROM scope WHERE name = ?", (name,)).fetchone()
     if row is not None:
         return Charge(read(row[0]), read(row[1]))
@@ -217,7 +217,7 @@ def _caps(caps: Caps, analyst: str) -> tuple[tuple[str, Charge | None], ...]:
 
 
 def _spend(connection: sqlite3.Connection, name: str, charge: Charge, cap: Charge | None) -> None:
-    """Add to what is spent in a scope, if its cap allows it."""
+    """Add a charge to the total of a scope, if its cap allows it."""
     before = spent(connection, name)
     after = before + charge
     if cap is not None and not after.fits(cap):

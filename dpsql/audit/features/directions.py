@@ -85,7 +85,7 @@ class _Rows:
 
     @property
     def certainty(self) -> NDArray[np.float64]:
-        """Return the difference of the means in its standard deviations."""
+        """Return the difference of the samples' means, divided by its standard deviation."""
         share = float(np.sqrt(sum(1 / len(side) for side in self.sides)))
         return self.shift / (self.spread * share)
 
