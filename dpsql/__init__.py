@@ -1,3 +1,4 @@
+# ruff: noqa: F403, F405  the names of `dbapi` and `errors` are listed there, in their own `__all__`
 """dpsql: differentially private SQL on DuckDB, PostgreSQL and Spark.
 
 ::
@@ -15,44 +16,12 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from dpsql import errors
+from dpsql.errors import *
+
 if TYPE_CHECKING:
     from dpsql.database import Database
-    from dpsql.dbapi import (
-        BINARY,
-        DATETIME,
-        NUMBER,
-        ROWID,
-        STRING,
-        Binary,
-        Connection,
-        Cursor,
-        Date,
-        DateFromTicks,
-        Time,
-        TimeFromTicks,
-        Timestamp,
-        TimestampFromTicks,
-        apilevel,
-        connect,
-        paramstyle,
-        threadsafety,
-    )
-    from dpsql.errors import (
-        BudgetExceeded,
-        DatabaseError,
-        DataError,
-        Error,
-        IntegrityError,
-        InterfaceError,
-        InternalError,
-        NotSupportedError,
-        OperationalError,
-        PolicyError,
-        ProgrammingError,
-        QueryRefused,
-        QuerySyntaxError,
-        Warning,  # noqa: A004  PEP 249 fixes the name
-    )
+    from dpsql.dbapi import *
     from dpsql.ledger import Budget
     from dpsql.policy import Policy
     from dpsql.privacy import Charge
@@ -60,7 +29,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.2.0.dev0"
 
-__all__ = [  # noqa: RUF022  grouped: connecting, results, PEP 249's constants, types, exceptions
+__all__ = [  # noqa: RUF022  grouped: connecting, results, PEP 249's constants and types; exceptions follow
     "connect",
     "Connection",
     "Cursor",
@@ -84,33 +53,18 @@ __all__ = [  # noqa: RUF022  grouped: connecting, results, PEP 249's constants, 
     "TimeFromTicks",
     "TimestampFromTicks",
     "Binary",
-    "Warning",
-    "Error",
-    "InterfaceError",
-    "DatabaseError",
-    "DataError",
-    "OperationalError",
-    "BudgetExceeded",
-    "IntegrityError",
-    "InternalError",
-    "ProgrammingError",
-    "QuerySyntaxError",
-    "PolicyError",
-    "NotSupportedError",
-    "QueryRefused",
 ]
+__all__ += errors.__all__
 
-_ERRORS = __all__[__all__.index("Warning") :]
 _MODULES = {
     "Database": "dpsql.database",
     "Policy": "dpsql.policy",
     "Release": "dpsql.release",
     "Charge": "dpsql.privacy",
     "Budget": "dpsql.ledger",
-    **dict.fromkeys(_ERRORS, "dpsql.errors"),
 }
-"""Name of `__all__` -> its module; all other names are in `dpsql.dbapi`."""
-_SUBPACKAGES = {"errors", "estimates", "mechanisms", "noise"}
+"""Name of `__all__` -> its module; all other names that are loaded late are in `dpsql.dbapi`."""
+_SUBPACKAGES = {"estimates", "mechanisms", "noise"}
 """Modules that are attributes of `dpsql` without an import of their own."""
 
 

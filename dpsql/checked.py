@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, Self
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from fractions import Fraction
+from typing import Protocol, Self
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
+from dpsql.analysis import Plan
 from dpsql.errors import InterfaceError, OperationalError, ProgrammingError
-from dpsql.language import Scalar, plain, plain_text
-from dpsql.mechanisms import GuessAndCheck, MedianOracle
-from dpsql.privacy import exact
+from dpsql.exclusive import Turn
+from dpsql.language import Parameters, Scalar, plain, plain_text
+from dpsql.ledger import Ledger
+from dpsql.mechanisms import Checked, GuessAndCheck, MedianOracle
+from dpsql.prepared import PlannedCount
+from dpsql.privacy import Number, exact
 from dpsql.running import Paid, Running
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractContextManager
-    from fractions import Fraction
-
-    from numpy.typing import ArrayLike, NDArray
-
-    from dpsql.analysis import Plan
-    from dpsql.exclusive import Turn
-    from dpsql.language import Parameters
-    from dpsql.ledger import Ledger
-    from dpsql.mechanisms import Checked
-    from dpsql.prepared import PlannedCount
-    from dpsql.privacy import Number
-
-__all__ = ["CheckedCounts", "MedianCounts", "plain_array"]
 
 
 class _Session(Protocol):

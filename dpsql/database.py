@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import weakref
+from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import Protocol, Self
 
 from dpsql.engines import Engine, length_check_key, open_engine
+from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.errors import InterfaceError, OperationalError
 from dpsql.exclusive import OwnerProcess
 from dpsql.ledger import Ledger
-from dpsql.policy import Policy, load
+from dpsql.policy import Policy, Table, load
 from dpsql.release import source_version
 from dpsql.running import sealed
 from dpsql.versions import CHANGING, Stamps, Versions
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Iterable
-
-    from dpsql.engines.schema_database import SchemaDatabase
-    from dpsql.policy import Table
-
-__all__ = ["Database", "Engines"]
 
 _ATTEMPTS = 5
 

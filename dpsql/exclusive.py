@@ -7,8 +7,6 @@ import threading
 
 from dpsql.errors import InterfaceError
 
-__all__ = ["OwnerProcess", "Turn"]
-
 _forks = 0
 
 

@@ -4,24 +4,17 @@ from __future__ import annotations
 
 import json as json_text
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
-from dpsql.analysis import fold
-from dpsql.language import AboveThreshold, AllGroups, Scalar, TopK
-from dpsql.prepared import PreparedPublic
-
-if TYPE_CHECKING:
-    from dpsql.analysis import Catalog, Plan
-    from dpsql.answers import Method
-    from dpsql.language import Describe, Selection, Show
-    from dpsql.ledger import Budget, Ledger
-    from dpsql.policy import Policy
-    from dpsql.prepared import PreparedPrivate
-    from dpsql.privacy import Charge
-
-__all__ = ["describe", "empty", "explain", "show", "words"]
+from dpsql.analysis import Catalog, Plan, fold
+from dpsql.answers import Method
+from dpsql.language import AboveThreshold, AllGroups, Describe, Scalar, Selection, Show, TopK
+from dpsql.ledger import Budget, Ledger
+from dpsql.policy import Policy
+from dpsql.prepared import PreparedPrivate, PreparedPublic
+from dpsql.privacy import Charge
 
 
 def selection_words(selection: Selection) -> str:

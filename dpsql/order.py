@@ -10,12 +10,8 @@ a mechanism states it for numbers of his own.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-__all__ = ["OrderedCounts", "in_public_order"]
+from numpy.typing import ArrayLike
 
 
 @dataclass(frozen=True, eq=False, slots=True)

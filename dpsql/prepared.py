@@ -3,29 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-from dpsql.analysis import analyse
-from dpsql.engines import Cancelled, Untranslatable
+from dpsql.analysis import Plan, analyse
+from dpsql.answers import Method
+from dpsql.database import Engines
+from dpsql.engines import Cancelled, Counts, Untranslatable
+from dpsql.language import Describe, Options, Query, Set, Show
+from dpsql.policy import Policy, Table
 from dpsql.privacy import Charge
 from dpsql.release import tables_read
-
-if TYPE_CHECKING:
-    from dpsql.analysis import Plan
-    from dpsql.answers import Method
-    from dpsql.database import Engines
-    from dpsql.engines import Counts
-    from dpsql.language import Describe, Options, Query, Set, Show
-    from dpsql.policy import Policy, Table
-
-__all__ = [
-    "Explained",
-    "PlannedCount",
-    "Prepared",
-    "PreparedCommand",
-    "PreparedPrivate",
-    "PreparedPublic",
-]
 
 _CHANGED = "the data changed while it was counted, so there is no answer; the charge is kept, ask again"
 

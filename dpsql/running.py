@@ -9,22 +9,17 @@ frames keep exact counts and answers that nobody paid for, and tools that report
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
+from typing import Generic, NoReturn, TypeVar
 
 from dpsql.engines import FAILED, Cancelled, running_statement
 from dpsql.errors import DatabaseError, Error, InterfaceError, OperationalError
 from dpsql.exclusive import OwnerProcess
+from dpsql.ledger import Ledger
 from dpsql.privacy import Charge
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from dpsql.ledger import Ledger
-
-__all__ = ["Paid", "Running", "sealed"]
 
 _T = TypeVar("_T")
 

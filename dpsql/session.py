@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from dpsql.policy import Policy
     from dpsql.privacy import Number
 
-__all__ = ["Session", "StatementResult"]
 
 _ATTEMPTS = 5
 _Stream = TypeVar("_Stream", CheckedCounts, MedianCounts)

@@ -17,21 +17,15 @@ In SQLAlchemy's own language the options go before the columns::
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
 
 from sqlalchemy import exc, types
-from sqlalchemy.engine import default, reflection
+from sqlalchemy.engine import URL, Connection, default, interfaces, reflection
 
 from dpsql import dbapi
 from dpsql.types import SqlType, column_type
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from types import ModuleType
-
-    from sqlalchemy.engine import URL, Connection, interfaces
-
-__all__ = ["Dialect"]
 
 _SCHEMA = "main"
 

@@ -9,25 +9,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-__all__ = [
-    "BIGINT",
-    "BLOB",
-    "BOOLEAN",
-    "DATE",
-    "DOUBLE",
-    "HUGEINT",
-    "INTEGER",
-    "INTERVAL",
-    "JSON",
-    "NULL",
-    "TIME",
-    "TIMESTAMP",
-    "UUID",
-    "VARCHAR",
-    "SqlType",
-    "column_type",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class SqlType:
@@ -107,31 +88,19 @@ JSON = SqlType("JSON")
 NULL = SqlType("NULL")
 """The type of a bare NULL; it fits everywhere."""
 
-_ALIASES = {
-    "BOOL": "BOOLEAN",
-    "LOGICAL": "BOOLEAN",
-    "INT1": "TINYINT",
-    "INT2": "SMALLINT",
-    "SHORT": "SMALLINT",
-    "INT": "INTEGER",
-    "INT4": "INTEGER",
-    "SIGNED": "INTEGER",
-    "INT8": "BIGINT",
-    "LONG": "BIGINT",
-    "FLOAT": "DOUBLE",  # widened at the scan
-    "FLOAT4": "DOUBLE",
-    "REAL": "DOUBLE",
-    "FLOAT8": "DOUBLE",
-    "TEXT": "VARCHAR",
-    "STRING": "VARCHAR",
-    "CHAR": "VARCHAR",
-    "BPCHAR": "VARCHAR",
-    "NUMERIC": "DECIMAL",
-    "DATETIME": "TIMESTAMP",
-    "BYTEA": "BLOB",
-    "BINARY": "BLOB",
-    "VARBINARY": "BLOB",
+_SPELLINGS = {
+    "BOOLEAN": "BOOL LOGICAL",
+    "TINYINT": "INT1",
+    "SMALLINT": "INT2 SHORT",
+    "INTEGER": "INT INT4 SIGNED",
+    "BIGINT": "INT8 LONG",
+    "DOUBLE": "FLOAT FLOAT4 REAL FLOAT8",  # the narrow ones are widened at the scan
+    "VARCHAR": "TEXT STRING CHAR BPCHAR",
+    "DECIMAL": "NUMERIC",
+    "TIMESTAMP": "DATETIME",
+    "BLOB": "BYTEA BINARY VARBINARY",
 }
+_ALIASES = {alias: name for name, aliases in _SPELLINGS.items() for alias in aliases.split()}
 _SIMPLE = {*_INTEGERS, "BOOLEAN", "DOUBLE", "VARCHAR", "DATE", "TIMESTAMP", "TIME", "UUID", "BLOB"}
 _ADVICE = {
     "HUGEINT": "declare it BIGINT",

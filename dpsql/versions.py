@@ -10,19 +10,12 @@ import hashlib
 import json
 import os
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from pathlib import Path
 
 from dpsql.errors import OperationalError
-from dpsql.policy import CsvSource, DatabaseSource, ParquetSource
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-    from dpsql.ledger import Ledger
-    from dpsql.policy import Policy, Table
-
-__all__ = ["CHANGING", "Stamps", "Versions"]
+from dpsql.ledger import Ledger
+from dpsql.policy import CsvSource, DatabaseSource, ParquetSource, Policy, Table
 
 CHANGING = "the data is being changed; nothing was charged, ask again"
 

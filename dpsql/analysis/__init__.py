@@ -24,7 +24,8 @@ from dpsql.analysis.analyse import analyse, complete, is_private
 from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.plan import CompiledQuery, Output, Plan, PublicOrder, max_candidates, unknown_mechanism
 from dpsql.analysis.public import public_sql
-from dpsql.analysis.relation import fold, quote
+from dpsql.analysis.relation import fold
+from dpsql.tree import quote
 
 __all__ = [
     "Catalog",

@@ -9,27 +9,33 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from sqlglot import exp
 
 from dpsql import tree
 from dpsql.analysis.coerce import cast
+from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.domains import with_domain
 from dpsql.analysis.expressions import canonical, check_arguments, function_name, predicate
 from dpsql.analysis.parsed import order_term, order_terms, whole_number, words
-from dpsql.analysis.relation import Block, Column, Relation, Scope, fold, select_list
+from dpsql.analysis.relation import Block, Column, From, Item, Relation, Scope, fold, select_list
 from dpsql.analysis.typed import Typed, UnitRole, column
 from dpsql.errors import QueryRefused
-from dpsql.tree import Aggregate, Binary, Case, Cast, Constant, Derived, IsNull, OrderTerm, Paren, Select
+from dpsql.tree import (
+    Aggregate,
+    Binary,
+    Case,
+    Cast,
+    Constant,
+    Derived,
+    Expr,
+    IsNull,
+    OrderTerm,
+    Paren,
+    Select,
+)
 from dpsql.types import BIGINT, BOOLEAN, DOUBLE, INTEGER, SqlType
-
-if TYPE_CHECKING:
-    from dpsql.analysis.compiler import StatementCompiler
-    from dpsql.analysis.relation import From, Item
-    from dpsql.tree import Expr
-
-__all__ = ["AGGREGATES", "Group", "call_of", "contains", "group_nodes", "grouped"]
 
 
 class Form(Protocol):

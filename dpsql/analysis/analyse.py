@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from dpsql.analysis import blocks
 from dpsql.analysis.binder import confirm
+from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.compiler import StatementCompiler
-from dpsql.analysis.groups import all_groups, largest_groups, one_group
+from dpsql.analysis.groups import CountingQuery, all_groups, largest_groups, one_group
 from dpsql.analysis.outer_query import OuterQuery, outer_query
 from dpsql.analysis.plan import Plan, max_candidates, seal
 from dpsql.analysis.relation import fold
 from dpsql.analysis.rules import RULES_BY_NODE
-from dpsql.language import AboveThreshold, AllGroups, Options, TopK
-from dpsql.policy import UnitColumn, UnitRow
+from dpsql.language import AboveThreshold, AllGroups, Options, Query, TopK
+from dpsql.policy import Policy, UnitColumn, UnitRow
 from dpsql.tree import duckdb_sql
-
-if TYPE_CHECKING:
-    from dpsql.analysis.catalog import Catalog
-    from dpsql.analysis.groups import CountingQuery
-    from dpsql.language import Query
-    from dpsql.policy import Policy
-
-__all__ = ["analyse", "is_private"]
 
 MAX_DOMAIN = 10_000_000
 

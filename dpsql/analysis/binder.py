@@ -8,18 +8,13 @@ errors of the SQL generator. A refusal here is a bug of dpsql, never the analyst
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.parsed import words
 from dpsql.errors import InternalError
+from dpsql.policy import Policy
 from dpsql.tree import DOMAIN_SCHEMA, literal_sql
-
-if TYPE_CHECKING:
-    from dpsql.analysis.catalog import Catalog
-    from dpsql.policy import Policy
-
-__all__ = ["confirm"]
-
 
 FUNCTIONS = words(
     """

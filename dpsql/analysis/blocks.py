@@ -3,31 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from dpsql.analysis import aggregates
+from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.domains import distinct_values, with_domain
 from dpsql.analysis.expressions import canonical, check_arguments, function_name, predicate
 from dpsql.analysis.hoist import Hoist
 from dpsql.analysis.joins import from_clause
 from dpsql.analysis.parsed import order_term, order_terms, whole_number
-from dpsql.analysis.relation import Block, Column, Cte, Item, Relation, Scope, fold, select_list
+from dpsql.analysis.relation import Block, Column, Cte, From, Item, Relation, Scope, fold, select_list
 from dpsql.analysis.setops import combined
 from dpsql.analysis.typed import Typed, UnitRole
 from dpsql.language import MARK
-from dpsql.tree import Binary, Constant, Derived, OrderTerm, Paren, Select
+from dpsql.tree import Binary, Constant, Derived, Expr, OrderTerm, Paren, Select
 from dpsql.tree import columns as columns_of
 from dpsql.tree import items as items_of
 from dpsql.types import INTEGER
-
-if TYPE_CHECKING:
-    from dpsql.analysis.compiler import StatementCompiler
-    from dpsql.analysis.relation import From
-    from dpsql.tree import Expr
-
-__all__ = ["expand", "query", "with_ctes"]
 
 _KNOWN = frozenset(
     {"expressions", "from_", "joins", "where", "group", "having", "distinct", "with_"}

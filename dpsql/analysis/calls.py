@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from dpsql.analysis import functions
 from dpsql.analysis.coerce import cast, unify
 from dpsql.analysis.expressions import (
+    Compiler,
     Rule,
     built,
     common,
@@ -19,19 +20,12 @@ from dpsql.analysis.expressions import (
     predicate,
 )
 from dpsql.analysis.limits import LONGEST
+from dpsql.analysis.relation import Scope
 from dpsql.analysis.samples import fails_on_samples
 from dpsql.analysis.syntax import lambda_call
 from dpsql.analysis.typed import Literal, Typed, constant
 from dpsql.tree import Apply, Binary, Call, Case, Cast, Constant, Paren
 from dpsql.types import DATE, JSON, NULL, TIMESTAMP, VARCHAR
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from dpsql.analysis.expressions import Compiler
-    from dpsql.analysis.relation import Scope
-
-__all__ = ["CALL_RULES"]
 
 
 def _json(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:

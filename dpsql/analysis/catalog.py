@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from datetime import date
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from datetime import date
-
-    from dpsql.tree import Query
-    from dpsql.types import SqlType
-
-__all__ = ["Catalog"]
+from dpsql.tree import Query
+from dpsql.types import SqlType
 
 
 class Catalog(Protocol):

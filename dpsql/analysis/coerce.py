@@ -7,20 +7,14 @@ that value. dpsql adds a conversion itself only if it cannot fail; for any other
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from dpsql.analysis.typed import OPAQUE, UnitRole
-from dpsql.tree import Cast, IsNull, duckdb_sql
+from sqlglot import exp
+
+from dpsql.analysis.catalog import Catalog
+from dpsql.analysis.typed import Typed, UnitRole
+from dpsql.language import Source
+from dpsql.tree import OPAQUE, Cast, IsNull, duckdb_sql
 from dpsql.types import BIGINT, DOUBLE, HUGEINT, TIMESTAMP, VARCHAR, SqlType
-
-if TYPE_CHECKING:
-    from sqlglot import exp
-
-    from dpsql.analysis.catalog import Catalog
-    from dpsql.analysis.typed import Typed
-    from dpsql.language import Source
-
-__all__ = ["cast", "to_type", "unify"]
 
 _FROM_TEXT = frozenset({"DATE", "TIMESTAMP", "TIME", "UUID", "ENUM", "DOUBLE", "DECIMAL", "BOOLEAN"})
 

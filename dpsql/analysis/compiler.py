@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from sqlglot import exp
 
-from dpsql.analysis.expressions import MAX_NODES, check_arguments
-from dpsql.analysis.typed import OPAQUE
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from dpsql.analysis.catalog import Catalog
-    from dpsql.analysis.expressions import Rule
-    from dpsql.analysis.relation import Cte, Relation, Scope
-    from dpsql.analysis.typed import Typed
-    from dpsql.language import Source
-    from dpsql.policy import Policy
-
-__all__ = ["QueryCompiler", "StatementCompiler"]
+from dpsql.analysis.catalog import Catalog
+from dpsql.analysis.expressions import MAX_NODES, Rule, check_arguments
+from dpsql.analysis.relation import Cte, Relation, Scope
+from dpsql.analysis.typed import Typed
+from dpsql.language import Source
+from dpsql.policy import Policy
+from dpsql.tree import OPAQUE
 
 MAX_LEVELS = 16
 _NODES = {

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from dpsql.analysis.expressions import Rule
+from dpsql.analysis.expressions import Compiler, Rule
 from dpsql.analysis.limits import LONGEST
+from dpsql.analysis.relation import Scope
 from dpsql.analysis.typed import Literal, Typed, constant
 from dpsql.tree import Constant, Interval, duckdb_sql
 from dpsql.types import BIGINT, BOOLEAN, DOUBLE, INTEGER, INTERVAL, NULL, VARCHAR, SqlType
-
-if TYPE_CHECKING:
-    from dpsql.analysis.expressions import Compiler
-    from dpsql.analysis.relation import Scope
-
-__all__ = ["CONSTANT_RULES"]
 
 
 def _literal(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from math import prod
-from typing import TYPE_CHECKING
 
+from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.expressions import listed
+from dpsql.analysis.relation import Scope
 from dpsql.analysis.typed import KeyDomain, Typed
-from dpsql.tree import Column, Constant, Derived, IsNull, Item, Join, Select, SetOperation, Values, duckdb_sql
+from dpsql.tree import (
+    Column,
+    Constant,
+    Derived,
+    Expr,
+    IsNull,
+    Item,
+    Join,
+    Query,
+    Select,
+    SetOperation,
+    Source,
+    Values,
+    duckdb_sql,
+)
 from dpsql.types import BOOLEAN, INTEGER, NULL
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from dpsql.analysis.catalog import Catalog
-    from dpsql.analysis.relation import Scope
-    from dpsql.tree import Expr, Query, Source
-
-__all__ = ["BOOLEANS", "cross_join", "distinct_values", "image", "listed_values", "with_domain"]
 
 _BOTH = Values(tuple((Constant(bool(i), BOOLEAN), Constant(i, INTEGER)) for i in (0, 1)), "r", ("v", "o"))
 BOOLEANS = KeyDomain(

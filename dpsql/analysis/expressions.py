@@ -5,19 +5,22 @@ A node without a rule is refused, and so is a node with an argument that its rul
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from functools import partial, reduce
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from sqlglot import exp
 
 from dpsql.analysis import functions
+from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.coerce import cast, to_type, unify
 from dpsql.analysis.limits import LONGEST, within
+from dpsql.analysis.relation import Scope
 from dpsql.analysis.spans import joint_grains, seen_at
 from dpsql.analysis.typed import KeyDomain, Literal, Typed, constant
-from dpsql.language import MARK
+from dpsql.language import MARK, Source
 from dpsql.tree import (
     Aggregate,
     Apply,
@@ -27,6 +30,7 @@ from dpsql.tree import (
     Case,
     Column,
     Constant,
+    Expr,
     InList,
     IsNull,
     IsTruth,
@@ -51,32 +55,6 @@ from dpsql.types import (
     SqlType,
     column_type,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from dpsql.analysis.catalog import Catalog
-    from dpsql.analysis.relation import Scope
-    from dpsql.language import Source
-    from dpsql.tree import Expr
-
-__all__ = [
-    "MAX_NODES",
-    "RULES",
-    "Compiler",
-    "Rule",
-    "built",
-    "call_rule",
-    "canonical",
-    "check_arguments",
-    "common",
-    "compared",
-    "compile_in_list",
-    "function_name",
-    "listed",
-    "literal_domain",
-    "predicate",
-]
 
 MAX_NODES = 5_000
 

@@ -10,29 +10,22 @@ from __future__ import annotations
 import csv
 import difflib
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING
 
+from sqlglot import exp
+
+from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.coerce import cast, to_type
 from dpsql.analysis.limits import bounded
 from dpsql.analysis.samples import fails_on_samples, splits_characters
 from dpsql.analysis.spans import call_grains
 from dpsql.analysis.typed import KeyDomain, Typed
-from dpsql.tree import Apply, Cast, Column, Interval, Item, Range, Select, duckdb_sql
+from dpsql.language import Source
+from dpsql.tree import Apply, Cast, Column, Expr, Interval, Item, Range, Select, duckdb_sql
 from dpsql.types import BIGINT, HUGEINT, JSON, VARCHAR, SqlType, column_type
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from sqlglot import exp
-
-    from dpsql.analysis.catalog import Catalog
-    from dpsql.language import Source
-    from dpsql.tree import Expr
-
-__all__ = ["REFUSED", "Function", "call", "listed"]
 
 _DATED = {
     "DATE": "DATE '2000-01-01'",

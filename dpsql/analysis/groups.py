@@ -6,11 +6,13 @@ and has one row for each group: the keys, then the numbers as BIGINT.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from dpsql.analysis.domains import cross_join
-from dpsql.analysis.relation import select_list
+from dpsql.analysis.relation import From, select_list
+from dpsql.analysis.released import Part, ReleasedAggregate
+from dpsql.analysis.typed import KeyDomain, Typed
 from dpsql.errors import InternalError
 from dpsql.tree import (
     Binary,
@@ -18,27 +20,20 @@ from dpsql.tree import (
     Column,
     Constant,
     Derived,
+    Expr,
     IsNull,
     Item,
     Join,
     OrderTerm,
+    Query,
     Select,
+    Source,
     Window,
     columns,
     conjunction,
     items,
 )
 from dpsql.types import BIGINT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from dpsql.analysis.relation import From
-    from dpsql.analysis.released import Part, ReleasedAggregate
-    from dpsql.analysis.typed import KeyDomain, Typed
-    from dpsql.tree import Expr, Query, Source
-
-__all__ = ["CountingQuery", "Rows", "all_groups", "largest_groups", "one_group"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from dpsql import tree
+from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.expressions import canonical
-from dpsql.analysis.relation import Block, Scope, select_list
+from dpsql.analysis.relation import Block, From, Scope, select_list
 from dpsql.analysis.typed import Typed, column
-from dpsql.tree import Call, Column, Derived, Item, OrderTerm, Select, Window
-
-if TYPE_CHECKING:
-    from dpsql.analysis.compiler import StatementCompiler
-    from dpsql.analysis.relation import From
-    from dpsql.tree import Expr
-
-__all__ = ["Hoist"]
+from dpsql.tree import Call, Column, Derived, Expr, Item, OrderTerm, Select, Window
 
 
 @dataclass(slots=True)

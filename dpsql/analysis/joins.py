@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from sqlglot import exp
 
 from dpsql.analysis.coerce import unify
+from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.expressions import built, check_arguments, compared, predicate
 from dpsql.analysis.parsed import conjuncts
-from dpsql.analysis.relation import From, Origin, Owner, Relation, Scope, fold
+from dpsql.analysis.relation import Cte, From, Origin, Owner, Relation, Scope, fold
 from dpsql.analysis.tables import from_item, origin_of
 from dpsql.analysis.typed import Typed, UnitRole, column
 from dpsql.errors import QueryRefused
-from dpsql.tree import Binary, Call, Column, Constant, Derived, Item, Join, Paren, Select, Unnest, conjunction
+from dpsql.tree import (
+    Binary,
+    Call,
+    Column,
+    Constant,
+    Derived,
+    Expr,
+    Item,
+    Join,
+    Paren,
+    Select,
+    Unnest,
+    conjunction,
+)
 from dpsql.types import INTEGER
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from dpsql.analysis.compiler import StatementCompiler
-    from dpsql.analysis.relation import Cte
-    from dpsql.tree import Expr
-
-__all__ = ["equalities", "from_clause"]
 
 _ITEMS = frozenset({"VARCHAR", "BIGINT", "INTEGER", "SMALLINT", "TINYINT", "DATE", "BOOLEAN", "UUID"})
 

@@ -8,20 +8,14 @@ limits a search takes about 10 ms for a value of 64 KiB; a regular expression ca
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from sqlglot import exp
+
+from dpsql.analysis.typed import Typed
+from dpsql.language import Source
 from dpsql.tree import Apply
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from sqlglot import exp
-
-    from dpsql.analysis.typed import Typed
-    from dpsql.language import Source
-
-__all__ = ["LONGEST", "bounded", "check_pattern", "check_regex", "within"]
 
 LONGEST = 65_536
 """The length, in bytes of UTF-8, of the longest text that a statement may compute or contain as a literal."""

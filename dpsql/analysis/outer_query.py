@@ -2,37 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from dpsql.analysis.aggregates import call_of, group_nodes
 from dpsql.analysis.blocks import expand, with_ctes
 from dpsql.analysis.coerce import to_type
+from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.domains import listed_values, with_domain
 from dpsql.analysis.expressions import canonical, check_arguments, function_name, predicate
 from dpsql.analysis.groups import Rows
 from dpsql.analysis.joins import from_clause
 from dpsql.analysis.parsed import conjuncts, whole_number
 from dpsql.analysis.plan import Output
-from dpsql.analysis.relation import Block, Scope, fold
-from dpsql.analysis.released import compile_released, is_released
+from dpsql.analysis.relation import Block, From, Item, Scope, fold
+from dpsql.analysis.released import ReleasedAggregate, compile_released, is_released
 from dpsql.analysis.selection import parse_selection
 from dpsql.analysis.spellings import rewritten
 from dpsql.analysis.typed import KeyDomain, Typed, UnitRole, column
-from dpsql.language import AboveThreshold, AllGroups, Selection, TopK
+from dpsql.language import AboveThreshold, AllGroups, Query, Selection, TopK
 from dpsql.types import DOUBLE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from dpsql.analysis.compiler import StatementCompiler
-    from dpsql.analysis.relation import From, Item
-    from dpsql.analysis.released import ReleasedAggregate
-    from dpsql.language import Query
-
-__all__ = ["FREE", "OuterQuery", "outer_query"]
 
 MAX_KEYS = 16
 MAX_COUNTS = 16

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from sqlglot import exp
 
 from dpsql.analysis.expressions import check_arguments
-from dpsql.tree import OrderTerm
-
-if TYPE_CHECKING:
-    from dpsql.language import Source
-    from dpsql.tree import Expr
-
-__all__ = ["conjuncts", "order_term", "order_terms", "whole_number", "words"]
+from dpsql.language import Source
+from dpsql.tree import Expr, OrderTerm
 
 
 def words(table: str) -> frozenset[str]:

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from dataclasses import InitVar, dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from dpsql import tree
+from dpsql.analysis.relation import Owner
+from dpsql.analysis.released import ReleasedAggregate
 from dpsql.errors import InternalError
+from dpsql.language import Options, Query, Selection
 from dpsql.tree import duckdb_sql
-
-if TYPE_CHECKING:
-    from dpsql import tree
-    from dpsql.analysis.relation import Owner
-    from dpsql.analysis.released import ReleasedAggregate
-    from dpsql.language import Options, Query, Selection
-    from dpsql.types import SqlType
-
-__all__ = ["CompiledQuery", "Output", "Plan", "PublicOrder", "max_candidates", "seal", "unknown_mechanism"]
+from dpsql.types import SqlType
 
 LIMITED_DOMAIN_K = 32
 """The largest k for which AUTO uses the limited domain mechanism; above it Top Stable is more accurate."""

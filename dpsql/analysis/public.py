@@ -6,8 +6,6 @@ The checks refuse statements that would write, read files, or read the state of 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from sqlglot import exp
 
 from dpsql.analysis.aggregates import AGGREGATES, ORDER_DEPENDENT
@@ -16,13 +14,8 @@ from dpsql.analysis.functions import listed
 from dpsql.analysis.parsed import words
 from dpsql.analysis.relation import fold
 from dpsql.analysis.tables import declared_table
-from dpsql.language import MARK
-
-if TYPE_CHECKING:
-    from dpsql.language import Query
-    from dpsql.policy import Policy
-
-__all__ = ["public_sql"]
+from dpsql.language import MARK, Query
+from dpsql.policy import Policy
 
 _NODES = words(
     """

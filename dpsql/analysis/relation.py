@@ -3,38 +3,17 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from dpsql import tree
-from dpsql.analysis.typed import KeyDomain, Typed, UnitRole
-from dpsql.tree import quote
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from dpsql.analysis.typed import Span
-    from dpsql.language import Source
-    from dpsql.tree import Expr, Query
-    from dpsql.tree import Source as TreeSource
-    from dpsql.types import SqlType
-
-__all__ = [
-    "Block",
-    "Column",
-    "Cte",
-    "From",
-    "Item",
-    "Origin",
-    "Owner",
-    "Relation",
-    "Scope",
-    "fold",
-    "quote",
-    "select_list",
-]
+from dpsql.analysis.typed import KeyDomain, Span, Typed, UnitRole
+from dpsql.language import Source
+from dpsql.tree import Expr, Query
+from dpsql.tree import Source as TreeSource
+from dpsql.types import SqlType
 
 
 def fold(name: str) -> str:

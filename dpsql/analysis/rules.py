@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from sqlglot import exp
 
 from dpsql.analysis.calls import CALL_RULES
 from dpsql.analysis.constants import CONSTANT_RULES
-from dpsql.analysis.expressions import RULES
+from dpsql.analysis.expressions import RULES, Rule
 from dpsql.analysis.subqueries import SUBQUERY_RULES
 from dpsql.analysis.syntax import SYNTAX_RULES
 from dpsql.analysis.windows import WINDOW_RULES
-
-if TYPE_CHECKING:
-    from sqlglot import exp
-
-    from dpsql.analysis.expressions import Rule
-
-__all__ = ["RULES_BY_NODE"]
 
 RULES_BY_NODE: dict[type[exp.Expr], Rule] = {
     rule.node: rule

@@ -6,15 +6,10 @@ fail on common kinds of values. A failure that needs a particular text is preven
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dpsql.analysis.catalog import Catalog
-    from dpsql.analysis.typed import Typed
-
-__all__ = ["fails_on_samples", "splits_characters"]
+from dpsql.analysis.catalog import Catalog
+from dpsql.analysis.typed import Typed
 
 _TEXTS = (
     "'', ' ', 'a', 'Ab1', 'é', 'aéb', 'e' || chr(769), chr(8205) || chr(65039), chr(128512), chr(1114111), "

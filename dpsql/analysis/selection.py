@@ -5,23 +5,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from sqlglot import exp
 
 from dpsql.analysis.expressions import check_arguments, function_name
 from dpsql.analysis.parsed import order_terms, whole_number
-from dpsql.analysis.relation import fold
+from dpsql.analysis.relation import Item, fold
 from dpsql.analysis.released import is_call, is_released
-from dpsql.language import AboveThreshold, AllGroups, Scalar, Selection, TopK
+from dpsql.language import AboveThreshold, AllGroups, Query, Scalar, Selection, Source, TopK
 from dpsql.privacy import exact
-
-if TYPE_CHECKING:
-    from dpsql.analysis.relation import Item
-    from dpsql.language import Query, Source
-
-__all__ = ["parse_selection"]
-
 
 _AGGREGATE_WORDS = frozenset({"sum", "avg", "min", "max", "median"})
 

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from sqlglot import exp
 
 from dpsql import tree
 from dpsql.analysis import typed
+from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.expressions import check_arguments, common
 from dpsql.analysis.relation import Column, Owner, Relation, select_list
-from dpsql.analysis.typed import UnitRole
-from dpsql.tree import Cast, Constant, Derived, Select, SetOperation
+from dpsql.analysis.typed import Typed, UnitRole
+from dpsql.tree import Cast, Constant, Derived, Expr, Select, SetOperation
 from dpsql.types import NULL
-
-if TYPE_CHECKING:
-    from dpsql.analysis.compiler import StatementCompiler
-    from dpsql.analysis.typed import Typed
-    from dpsql.tree import Expr
-
-__all__ = ["combined"]
 
 
 def combined(compiler: StatementCompiler, node: exp.Expr, left: Relation, right: Relation) -> Relation:

@@ -10,17 +10,12 @@ none.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from dpsql.analysis.typed import GRAINS, Typed
 from dpsql.tree import Interval
 from dpsql.types import TIMESTAMP
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-__all__ = ["call_grains", "joint_grains", "seen_at"]
 
 
 def joint_grains(parts: Iterable[Typed]) -> dict[str, str]:

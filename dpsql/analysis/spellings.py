@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from dpsql.analysis.expressions import check_arguments, function_name
 from dpsql.analysis.relation import fold
-
-if TYPE_CHECKING:
-    from dpsql.language import Source
-
-__all__ = ["Spelled", "rewritten"]
+from dpsql.language import Source
 
 _ARG_MAX = frozenset({"arg_max", "argmax", "max_by"})
 

@@ -6,23 +6,25 @@ A subquery over private rows must be correlated with the outer row by the privac
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from dpsql.analysis import aggregates, typed
 from dpsql.analysis.coerce import unify
+from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.expressions import Rule, canonical, check_arguments, compile_in_list, predicate
 from dpsql.analysis.joins import equalities, from_clause
 from dpsql.analysis.parsed import conjuncts
 from dpsql.analysis.relation import Block, From, Scope
-from dpsql.analysis.typed import OPAQUE, Typed, UnitRole
+from dpsql.analysis.typed import Typed, UnitRole
 from dpsql.tree import (
+    OPAQUE,
     Binary,
     Column,
     Constant,
     Derived,
     Exists,
+    Expr,
     InQuery,
     IsNull,
     Item,
@@ -33,12 +35,6 @@ from dpsql.tree import (
 )
 from dpsql.tree import items as items_of
 from dpsql.types import BOOLEAN, INTEGER
-
-if TYPE_CHECKING:
-    from dpsql.analysis.compiler import StatementCompiler
-    from dpsql.tree import Expr
-
-__all__ = ["SUBQUERY_RULES"]
 
 _HINT = "WHERE a.user_id = b.user_id"
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from sqlglot import exp
 
 from dpsql.analysis import functions
 from dpsql.analysis.coerce import to_type
-from dpsql.analysis.expressions import Rule, built, call_rule, function_name, predicate
+from dpsql.analysis.expressions import Compiler, Rule, built, call_rule, function_name, predicate
 from dpsql.analysis.limits import LONGEST, check_pattern, check_regex
 from dpsql.analysis.relation import Scope, fold
 from dpsql.analysis.samples import fails_on_samples
@@ -19,6 +17,7 @@ from dpsql.tree import (
     Call,
     Constant,
     Element,
+    Expr,
     Lambda,
     Like,
     ListOf,
@@ -29,12 +28,6 @@ from dpsql.tree import (
     Unary,
 )
 from dpsql.types import BIGINT, BOOLEAN, INTEGER, VARCHAR, SqlType
-
-if TYPE_CHECKING:
-    from dpsql.analysis.expressions import Compiler
-    from dpsql.tree import Expr
-
-__all__ = ["SYNTAX_RULES", "lambda_call"]
 
 _ITEMS = frozenset({"VARCHAR", "BIGINT", "INTEGER", "DATE", "BOOLEAN"})
 _TEXTS = 1000

@@ -3,31 +3,21 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from dpsql import tree
+from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.domains import distinct_values
 from dpsql.analysis.expressions import canonical, check_arguments, common
-from dpsql.analysis.relation import Column, Origin, Owner, Relation, Scope, fold, select_list
+from dpsql.analysis.relation import Column, Cte, Origin, Owner, Relation, Scope, fold, select_list
 from dpsql.analysis.typed import KeyDomain, Span, UnitRole, column
-from dpsql.policy import UnitColumn, UnitRow, UnitVia
-from dpsql.tree import Aggregate, Binary, Constant, Derived, IsNull, Item, Join, Scan, Select, Values
-from dpsql.types import BOOLEAN
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dpsql.analysis.compiler import StatementCompiler
-    from dpsql.analysis.relation import Cte
-    from dpsql.language import Source
-    from dpsql.policy import Policy, Table
-    from dpsql.tree import Expr
-    from dpsql.types import SqlType
-
-__all__ = ["base_table", "declared_table", "from_item", "origin_of", "rename"]
+from dpsql.language import Source
+from dpsql.policy import Policy, Table, UnitColumn, UnitRow, UnitVia
+from dpsql.tree import Aggregate, Binary, Constant, Derived, Expr, IsNull, Item, Join, Scan, Select, Values
+from dpsql.types import BOOLEAN, SqlType
 
 
 def from_item(

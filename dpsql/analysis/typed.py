@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
 from enum import Enum
-from typing import TYPE_CHECKING
 
 from dpsql.tree import (
-    OPAQUE,
     Call,
     Column,
     Constant,
+    Expr,
     Item,
+    Query,
     Range,
     Select,
     duckdb_sql,
@@ -21,23 +21,7 @@ from dpsql.tree import (
     guarded,
     total,
 )
-
-if TYPE_CHECKING:
-    from dpsql.tree import Expr, Query
-    from dpsql.types import SqlType
-
-__all__ = [
-    "GRAINS",
-    "MAX_GRID",
-    "OPAQUE",
-    "KeyDomain",
-    "Literal",
-    "Span",
-    "Typed",
-    "UnitRole",
-    "column",
-    "constant",
-]
+from dpsql.types import SqlType
 
 
 class UnitRole(Enum):

@@ -9,24 +9,16 @@ refused.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from dpsql.analysis.aggregates import AGGREGATES
-from dpsql.analysis.expressions import Rule, canonical, check_arguments, function_name
+from dpsql.analysis.expressions import Compiler, Rule, canonical, check_arguments, function_name
 from dpsql.analysis.parsed import order_term, order_terms, whole_number
-from dpsql.analysis.relation import fold
+from dpsql.analysis.relation import Block, Scope, fold
 from dpsql.analysis.typed import Typed, UnitRole
-from dpsql.tree import Aggregate, Bound, Call, Cast, Constant, Frame, OrderTerm, Paren, Window
+from dpsql.tree import Aggregate, Bound, Call, Cast, Constant, Expr, Frame, OrderTerm, Paren, Window
 from dpsql.types import BIGINT, DOUBLE
-
-if TYPE_CHECKING:
-    from dpsql.analysis.expressions import Compiler
-    from dpsql.analysis.relation import Block, Scope
-    from dpsql.tree import Expr
-
-__all__ = ["WINDOW_RULES"]
 
 _RANKS = {"rank": BIGINT, "dense_rank": BIGINT, "percent_rank": DOUBLE, "cume_dist": DOUBLE}
 _ORDERED = frozenset({"row_number", "ntile", "lag", "lead", "first_value", "last_value", "nth_value"})

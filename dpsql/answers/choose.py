@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from dpsql.analysis import max_candidates, unknown_mechanism
+from dpsql.analysis import Plan, max_candidates, unknown_mechanism
 from dpsql.answers.every_count import EveryCount
+from dpsql.answers.method import Method
 from dpsql.answers.threshold import SparseVectors
 from dpsql.answers.top_k import LargestGroups
 from dpsql.language import AboveThreshold, AllGroups, Scalar, TopK
-
-if TYPE_CHECKING:
-    from dpsql.analysis import Plan
-    from dpsql.answers.method import Method
-
-__all__ = ["choose"]
 
 MAX_CANDIDATES = 1_000_000
 BRANCHES = 4

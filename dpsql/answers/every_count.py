@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dpsql import mechanisms
+from dpsql.analysis import Plan
 from dpsql.answers import measuring
 from dpsql.answers.method import NoisyResult, Quote
+from dpsql.engines import Counts
 from dpsql.estimates import Combined
 from dpsql.language import AllGroups, Scalar
 from dpsql.privacy import Charge, PrivacyLoss
-
-if TYPE_CHECKING:
-    from dpsql.analysis import Plan
-    from dpsql.engines import Counts
-
-__all__ = ["EveryCount"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,19 +27,6 @@ if TYPE_CHECKING:
     Combine = Callable[[mechanisms.Measured | None], Combined]
     Strategy = Callable[[Fraction], str]
 
-__all__ = [
-    "confidence_of",
-    "divide",
-    "each_or_anchor",
-    "measure",
-    "measurement",
-    "plain",
-    "predicted",
-    "share_of",
-    "taken",
-    "wanted",
-]
-
 
 def confidence_of(plan: Plan) -> Fraction:
     """Return the confidence level of the statement's intervals."""

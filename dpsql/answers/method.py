@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+import numpy as np
+from numpy.typing import NDArray
 
-    from dpsql.engines import Counts
-    from dpsql.estimates import Combined
-    from dpsql.privacy import Charge, PrivacyLoss
-
-__all__ = ["Method", "NoisyResult"]
+from dpsql.engines import Counts
+from dpsql.estimates import Combined
+from dpsql.privacy import Charge, PrivacyLoss
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     Calculate = Callable[[pa.Table, Sequence[str]], Sequence[pa.Array]]
 
-__all__ = ["details", "picked", "rows"]
 
 _FEW = 1000
 

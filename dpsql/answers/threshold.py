@@ -5,23 +5,18 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dpsql import mechanisms
+from dpsql.analysis import Plan
 from dpsql.answers import measuring
 from dpsql.answers.method import NoisyResult, Quote
 from dpsql.answers.top_k import NOISE
+from dpsql.engines import Counts
 from dpsql.estimates import Combined, SparseVectorLaw, from_threshold
 from dpsql.language import AboveThreshold, TopK
+from dpsql.mechanisms.sparse_vector_plan import SparseVectorPlan
 from dpsql.privacy import Charge
-
-if TYPE_CHECKING:
-    from dpsql.analysis import Plan
-    from dpsql.engines import Counts
-    from dpsql.mechanisms.sparse_vector_plan import SparseVectorPlan
-
-__all__ = ["SparseVectors"]
-
 
 _FAR = 60
 """At this many scales above the threshold every group is a hit in the cheapest branch."""

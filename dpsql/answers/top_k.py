@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpsql import mechanisms
-from dpsql.analysis import unknown_mechanism
+from dpsql.analysis import Plan, unknown_mechanism
 from dpsql.answers import measuring
 from dpsql.answers.method import NoisyResult, Quote
 from dpsql.answers.unknown import NOTE, by_key, check_unknown, plan_unknown
+from dpsql.engines import Counts
 from dpsql.estimates import (
     Combined,
     MeasuringPlan,
@@ -21,16 +23,8 @@ from dpsql.estimates import (
     from_top_k,
     p_value,
 )
+from dpsql.language import TopK
 from dpsql.privacy import Charge
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from dpsql.analysis import Plan
-    from dpsql.engines import Counts
-    from dpsql.language import TopK
-
-__all__ = ["NOISE", "LargestGroups", "Noise"]
 
 Noise = Literal["exponential", "laplace", "geometric"]
 NOISE: dict[str, Noise] = {"EXPONENTIAL": "exponential", "LAPLACE": "laplace", "GEOMETRIC": "geometric"}

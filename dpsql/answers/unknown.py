@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from fractions import Fraction
 
-from dpsql.analysis import max_candidates, unknown_mechanism
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsql.analysis import Plan, max_candidates, unknown_mechanism
 from dpsql.answers.table import picked
+from dpsql.engines import Counts
+from dpsql.language import TopK
 from dpsql.mechanisms import LimitedDomain, TopStable
-
-if TYPE_CHECKING:
-    from fractions import Fraction
-
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from dpsql.analysis import Plan
-    from dpsql.engines import Counts
-    from dpsql.language import TopK
-
-__all__ = ["NOTE", "by_key", "check_unknown", "plan_unknown"]
 
 NOTE = "fewer rows than asked for may come: a key is shown only when no single unit can have put it there"
 

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import signal
 import time
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from multiprocessing import get_context
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dpsql.audit.mistakes import SUBJECTS as KNOWN
 from dpsql.audit.shipped import SHIPPED
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from dpsql.audit.subject import Subject
-    from dpsql.audit.verdict import Verdict
-    from dpsql.noise import Entropy
-
-__all__ = ["CATALOGUE", "EPSILONS", "Campaign", "Outcome", "campaign"]
+from dpsql.audit.subject import Subject
+from dpsql.audit.verdict import Verdict
+from dpsql.noise import Entropy
 
 CATALOGUE: tuple[Subject, ...] = (*SHIPPED, *KNOWN)
 """All subjects: every mechanism of dpsql, private ones from the literature, and known mistakes."""

@@ -5,29 +5,20 @@ from __future__ import annotations
 import math
 import os
 import time
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from dpsql.audit.event_selection import SelectedEvent
 from dpsql.audit.group_sequential import GroupSequentialTest
-from dpsql.audit.inputs import LENGTHS, pairs
-from dpsql.audit.sequential_halving import SearchState, search
+from dpsql.audit.inputs import LENGTHS, Pair, pairs
+from dpsql.audit.sequential_halving import Mechanism, SearchState, search
 from dpsql.audit.statistics import strata
 from dpsql.audit.verdict import Counterexample, PValues, Verdict
 from dpsql.errors import ProgrammingError
-from dpsql.noise import SimulationEntropy
-from dpsql.privacy import exact
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from dpsql.audit.event_selection import SelectedEvent
-    from dpsql.audit.inputs import Pair
-    from dpsql.audit.sequential_halving import Mechanism
-    from dpsql.mechanisms.audited import Adjacency
-    from dpsql.noise import Entropy
-    from dpsql.privacy import Number
-
-__all__ = ["detect"]
+from dpsql.mechanisms.audited import Adjacency
+from dpsql.noise import Entropy, SimulationEntropy
+from dpsql.privacy import Number, exact
 
 _BLOCK = 1 << 16
 """Runs of one call in the final test, chosen so that they fit into the cache."""

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpsql.audit.events import Within
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from dpsql.audit.features import LabelFeature, NumberFeature
-    from dpsql.audit.outputs import Outputs
-
-__all__ = ["Bins", "LabelCodes", "bin_numbers", "encode_labels", "interval"]
+from dpsql.audit.features import LabelFeature, NumberFeature
+from dpsql.audit.outputs import Outputs
 
 _GROUPS = 24
 """Number of distinct labels kept, the most frequent ones."""

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dpsql.audit.event_space import EventSpace
+from dpsql.audit.event_space import EventFamily, EventSpace
 from dpsql.audit.events import Charged, Event
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from dpsql.audit.event_space import EventFamily
-    from dpsql.audit.outputs import Outputs
-
-__all__ = ["CAUTIONS", "SelectedEvent", "best_events", "evidence", "excess"]
+from dpsql.audit.outputs import Outputs
 
 CAUTIONS = (2.5, 4.5)
 """Standard deviations subtracted from a log-ratio: few, to find rare events with a high ratio, and as many as

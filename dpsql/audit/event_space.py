@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dpsql.audit.discretization import bin_numbers, encode_labels, interval
-from dpsql.audit.events import Labelled
+from dpsql.audit.discretization import Bins, LabelCodes, bin_numbers, encode_labels, interval
+from dpsql.audit.events import Condition, Labelled
 from dpsql.audit.features import label_features, number_features, row_features
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from numpy.typing import NDArray
-
-    from dpsql.audit.discretization import Bins, LabelCodes
-    from dpsql.audit.events import Condition
-    from dpsql.audit.outputs import Outputs
-
-__all__ = ["EventFamily", "EventSpace"]
+from dpsql.audit.outputs import Outputs
 
 _UNION = 6
 """Most labels in one event, for events must stay readable."""

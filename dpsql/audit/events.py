@@ -5,17 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from dpsql.audit.features import LabelFeature, NumberFeature
-    from dpsql.audit.outputs import Outputs
-
-__all__ = ["Charged", "Condition", "Event", "Labelled", "Within"]
+from dpsql.audit.features import LabelFeature, NumberFeature
+from dpsql.audit.outputs import Outputs
 
 
 @dataclass(frozen=True, slots=True)

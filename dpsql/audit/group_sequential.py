@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpsql.audit.statistics import lower_bound, p_value
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-__all__ = ["GroupSequentialTest"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)

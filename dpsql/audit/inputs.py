@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpsql.audit.statistics import uniforms
 from dpsql.errors import ProgrammingError
 from dpsql.mechanisms.audited import Adjacency
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from dpsql.noise import Entropy
-
-__all__ = ["LENGTHS", "Adjacency", "Pair", "pairs"]
+from dpsql.noise import Entropy
 
 LENGTHS = (5, 10)
 """Numbers of counts: few, so that a counterexample can be checked by hand."""

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpsql.errors import ProgrammingError
 from dpsql.privacy import Charge
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-__all__ = ["CHARGE", "Outputs", "read"]
 
 CHARGE = "charge"
 """The key under which a mechanism reports its charge: a `Charge`, or an epsilon for each run."""

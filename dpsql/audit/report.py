@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 from dataclasses import fields
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from dpsql.audit.catalogue import Campaign, Outcome
+from dpsql.audit.verdict import Verdict
 from dpsql.render.cells import escape_controls
-from dpsql.render.grid import column, draw
+from dpsql.render.grid import Style, column, draw
 from dpsql.render.plots import Curve, curves, sparkline
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from _typeshed import DataclassInstance
 
-    from dpsql.audit.catalogue import Campaign, Outcome
-    from dpsql.audit.verdict import Verdict
-    from dpsql.render.grid import Style
-
-__all__ = ["as_data", "as_text", "figure", "p_values", "strip", "verdict_data"]
 
 _FIGURES = 6
 """The most subjects for which figures are drawn; a strip is drawn for each."""

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 from itertools import groupby
-from typing import TYPE_CHECKING
 
+from dpsql.audit.catalogue import Campaign, Outcome
 from dpsql.audit.report import p_values
 from dpsql.render.html import curve_svg, table, tag
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dpsql.audit.catalogue import Campaign, Outcome
-
-__all__ = ["as_html"]
 
 _KINDS = {
     "dpsql": "Mechanisms of dpsql",

@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from dpsql.audit.event_selection import best_events, evidence, excess
-from dpsql.audit.outputs import read
+from dpsql.audit.event_selection import SelectedEvent, best_events, evidence, excess
+from dpsql.audit.inputs import Pair
+from dpsql.audit.outputs import Outputs, read
 from dpsql.audit.statistics import uniforms
 from dpsql.errors import ProgrammingError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from dpsql.audit.event_selection import SelectedEvent
-    from dpsql.audit.inputs import Pair
-    from dpsql.audit.outputs import Outputs
-    from dpsql.noise import Entropy
-
-__all__ = ["SMALL_EPSILON", "Mechanism", "SearchPoint", "SearchState", "search"]
+from dpsql.noise import Entropy
 
 Mechanism = Callable[..., object]
 

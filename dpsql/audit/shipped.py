@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpsql.audit.inputs import Pair
 from dpsql.audit.outputs import CHARGE
 from dpsql.audit.subject import Subject, repeated
+from dpsql.mechanisms.audited import AuditCase
 from dpsql.mechanisms.grid import NoiseSource
+from dpsql.mechanisms.mechanism import Result
 from dpsql.mechanisms.registry import AUDITED
+from dpsql.noise import Entropy
 from dpsql.order import in_public_order
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from dpsql.mechanisms.audited import AuditCase
-    from dpsql.mechanisms.mechanism import Result
-    from dpsql.noise import Entropy
-    from dpsql.privacy import Charge
-
-__all__ = ["SHIPPED", "outputs"]
+from dpsql.privacy import Charge
 
 
 def outputs(result: Result[Any]) -> dict[str, Any]:

@@ -3,24 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from dpsql.noise import Entropy
-
-__all__ = [
-    "binomial_quantiles",
-    "fisher",
-    "lower_bound",
-    "p_value",
-    "poisson_excess",
-    "strata",
-    "uniforms",
-]
+from dpsql.noise import Entropy
 
 _STRATA = 32
 _REACH = 9.0

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpsql.audit.detector import detect
+from dpsql.audit.inputs import Pair
 from dpsql.audit.sequential_halving import SMALL_EPSILON
-from dpsql.mechanisms.audited import levels
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from dpsql.audit.inputs import Pair
-    from dpsql.audit.verdict import Verdict
-    from dpsql.mechanisms.audited import Adjacency
-    from dpsql.noise import Entropy
-
-__all__ = ["Kind", "Subject", "levels", "repeated"]
+from dpsql.audit.verdict import Verdict
+from dpsql.mechanisms.audited import Adjacency
+from dpsql.noise import Entropy
 
 Kind = Literal["dpsql", "reference", "incorrect", "statement"]
 """A mechanism of dpsql, a private one from the literature, one whose claim is false, or a whole statement."""

@@ -5,14 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from dpsql.audit.events import Event
-
-__all__ = ["Counterexample", "PValues", "Verdict"]
+from dpsql.audit.events import Event
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,6 @@ import sys
 
 from dpsql.cli.app import main
 
-__all__ = ["start"]
-
 
 class _WithoutPandas:
     """An import finder that hides pandas from the process.

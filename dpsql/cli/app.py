@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from dpsql.session import Session
 
-__all__ = ["app", "main", "open_session"]
-
 
 def open_session(settings: Settings) -> Session:
     """Open a session on the database of the policy."""

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from dpsql.audit import Campaign, Subject
     from dpsql.cli.settings import Settings
 
-__all__ = ["audit_command"]
 
 _TRIALS, _STATEMENT_TRIALS = 500_000, 4_000
 _EPSILONS = ("0.2", "0.7", "1.5")

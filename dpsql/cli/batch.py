@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from dpsql.prepared import Prepared
     from dpsql.session import Session, StatementResult
 
-__all__ = ["Batch", "write_result"]
-
 
 _Priced = list[tuple["Piece", "Prepared"]]
 """Statements with their places, prepared and priced."""

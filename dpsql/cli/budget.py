@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from dpsql.privacy import Charge
     from dpsql.render.grid import Style
 
-__all__ = ["budget_command", "release_command"]
 
 _SHOWN = 20
 """Entries the report lists; `--json` has them all."""

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from dpsql.owner import Report
     from dpsql.render.grid import Style
 
-__all__ = ["check_command"]
 
 _FOR_WHOM = "for the owner alone: this report holds exact private facts; never hand it on"
 _CODES = {"ok": "32", "note": "33", "wrong": "31;1"}

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from dpsql.cli.output import Output
     from dpsql.session import Session
 
-__all__ = ["POLICY", "TOUR", "Stop", "copy_data", "tour"]
 
 POLICY = "clinic.toml"
 

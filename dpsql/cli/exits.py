@@ -8,8 +8,6 @@ import click
 
 from dpsql import errors
 
-__all__ = ["ExitCode", "OutputFailedError", "UnwritableError", "exit_code", "legend"]
-
 
 class UnwritableError(Exception):
     """The output cannot be written; found before anything was charged."""

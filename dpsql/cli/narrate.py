@@ -11,8 +11,6 @@ from dpsql.cli.exits import ExitCode, OutputFailedError, UnwritableError, exit_c
 from dpsql.errors import Error, InternalError
 from dpsql.render.cells import escape_controls, folded
 
-__all__ = ["error", "failure", "note", "say", "warning"]
-
 
 def say(text: str) -> None:
     """Write lines to stderr, with control characters escaped."""

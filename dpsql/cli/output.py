@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from dpsql.privacy import Charge
     from dpsql.release import Release
 
-__all__ = ["FORMATS", "ONE_RESULT", "Output"]
 
 FORMATS = ("table", "csv", "json", "jsonl", "markdown", "arrow", "parquet")
 _TEXTS = ("table", "markdown")

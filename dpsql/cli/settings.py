@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from dpsql.ledger import Ledger
     from dpsql.policy import Policy
 
-__all__ = ["Settings"]
-
 
 @dataclass(frozen=True, slots=True)
 class Settings:

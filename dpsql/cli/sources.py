@@ -13,7 +13,6 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["InOrder", "Piece", "Source", "read", "statements"]
 
 _COMMENTS = re.compile(r"(?:\s+|--[^\n]*\n|/\*.*?\*/)*", re.DOTALL)
 

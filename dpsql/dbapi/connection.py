@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from dpsql.release import Release
     from dpsql.session import Session
 
-__all__ = ["Connection", "connect"]
-
 
 def connect(
     policy: str | os.PathLike[str] | Policy | Database = "dpsql.toml", *, analyst: str | None = None

@@ -4,16 +4,6 @@ from __future__ import annotations
 
 from datetime import date, datetime, time
 
-__all__ = [
-    "Binary",
-    "Date",
-    "DateFromTicks",
-    "Time",
-    "TimeFromTicks",
-    "Timestamp",
-    "TimestampFromTicks",
-]
-
 Date = date
 """Make a date from a year, a month and a day."""
 Time = time

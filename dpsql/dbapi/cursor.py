@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from dpsql.release import Release
     from dpsql.session import Session, StatementResult
 
-__all__ = ["Cursor"]
-
 
 class _Connection(Protocol):
     """The methods of `Connection`, whose module imports this one."""

@@ -10,7 +10,6 @@ from dpsql.errors import DataError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Row", "Rows"]
 
 Row = tuple[Any, ...]
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["BINARY", "DATETIME", "NUMBER", "ROWID", "STRING", "Column", "TypeObject", "describe"]
 
 Column = tuple[str, str, None, None, int | None, int | None, None]
 """name, type_code, display_size, internal_size, precision, scale, null_ok."""

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-from dpsql.policy import engine_kind
-
-if TYPE_CHECKING:
-    from dpsql.analysis import CompiledQuery
-    from dpsql.engines.protocol import Counts
-    from dpsql.engines.schema_database import SchemaDatabase
-    from dpsql.policy import Policy
-
-__all__ = ["Engine", "length_check_key", "open_engine"]
+from dpsql.analysis import CompiledQuery
+from dpsql.engines.protocol import Counts
+from dpsql.engines.schema_database import SchemaDatabase
+from dpsql.policy import Policy, engine_kind
 
 
 class Engine(Protocol):

@@ -16,14 +16,6 @@ if TYPE_CHECKING:
 
     from dpsql.analysis import PublicOrder
 
-__all__ = [
-    "CANCELLED",
-    "FAILED",
-    "UNCHARGED",
-    "Cancelled",
-    "Counts",
-    "Untranslatable",
-]
 
 FAILED = "the engine could not finish the statement; its charge is kept"
 """The one message of every failure at run time: a message that depended on data would disclose it."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from contextlib import AbstractContextManager, suppress
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -19,19 +19,11 @@ from dpsql.engines.duckdb.sources import Reader, read_source
 from dpsql.engines.protocol import CANCELLED, FAILED, UNCHARGED, Counts
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.engines.worker import run
-from dpsql.engines.writer import PublicRelation, TargetColumn, Translated, Untranslatable, translate
+from dpsql.engines.writer import Dialect, PublicRelation, TargetColumn, Translated, Untranslatable, translate
 from dpsql.errors import InternalError, OperationalError, PolicyError
 from dpsql.exclusive import OwnerProcess
-from dpsql.policy import CsvSource, DatabaseSource, ParquetSource, UnitColumn
-
-if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
-    from dpsql.engines.writer import Dialect
-    from dpsql.policy import Policy, Table
-    from dpsql.types import SqlType
-
-__all__ = ["RemoteEngine"]
+from dpsql.policy import CsvSource, DatabaseSource, ParquetSource, Policy, Table, UnitColumn
+from dpsql.types import SqlType
 
 _CACHE_SIZE = 16
 """The most translated statements, and the most public relations, that are cached."""

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from dpsql.engines.duckdb.sources import Reader
     from dpsql.tree import Query
 
-__all__ = ["SchemaDatabase"]
 
 _INTERNAL_TYPES = {"HUGEINT": HUGEINT, "INTERVAL": INTERVAL, "JSON": JSON, '"NULL"': NULL, "NULL": NULL}
 

@@ -20,7 +20,6 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]  # tested before each use
 
-__all__ = ["Scratch", "remove_ownerless"]
 
 _PREFIX = "dpsql-scratch-"
 _ATTEMPTS = 100

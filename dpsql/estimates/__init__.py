@@ -12,18 +12,18 @@ Pure functions of released values or public parameters; nothing here reads priva
 * `variance`: variances of the noises on their grid.
 """
 
-from .blue import Estimates, blue, top_k_offsets
-from .closed_form import (
+from dpsql.estimates.blue import Estimates, blue, top_k_offsets
+from dpsql.estimates.closed_form import (
     count_offset,
     gap_offset,
     lower_bound_offset,
     threshold_gap_cdf,
     threshold_gap_offsets,
 )
-from .combine import Combined, from_measurements, from_threshold, from_top_k
-from .error_model import ErrorModel, Strategy
-from .intervals import Offsets, offsets
-from .plan import (
+from dpsql.estimates.combine import Combined, from_measurements, from_threshold, from_top_k
+from dpsql.estimates.error_model import ErrorModel, Strategy
+from dpsql.estimates.intervals import Offsets, offsets
+from dpsql.estimates.plan import (
     MeasuringPlan,
     anchor_share,
     choose_measuring,
@@ -32,9 +32,9 @@ from .plan import (
     sparse_vector_error,
     split_measuring,
 )
-from .significance import exponential_mechanism_p_value, p_value
-from .sparse_vector import Outlook, SparseVectorLaw
-from .variance import Noise, exponential_variance, laplace_variance, noise_variance
+from dpsql.estimates.significance import exponential_mechanism_p_value, p_value
+from dpsql.estimates.sparse_vector import Outlook, SparseVectorLaw
+from dpsql.estimates.variance import Noise, laplace_variance, noise_variance
 
 __all__ = [
     "Combined",
@@ -53,7 +53,6 @@ __all__ = [
     "count_offset",
     "distinguishable_gap",
     "exponential_mechanism_p_value",
-    "exponential_variance",
     "from_measurements",
     "from_threshold",
     "from_top_k",

@@ -24,8 +24,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Estimates", "blue", "top_k_offsets"]
-
 FloatArray = NDArray[np.float64]
 
 

@@ -12,9 +12,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .variance import Noise, Real, check_noise, positive
-
-__all__ = ["count_offset", "gap_offset", "lower_bound_offset", "threshold_gap_cdf", "threshold_gap_offsets"]
+from dpsql.estimates.variance import Noise, Real, check_noise, positive
 
 _SLACK = 1e-9  # in grid steps: an exact grid point may come out of floating point a little below itself
 

@@ -6,17 +6,16 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .blue import blue, top_k_offsets
-from .closed_form import count_offset
-from .error_model import ErrorModel, Strategy
-from .intervals import offsets
-from .variance import Noise, Real, laplace_variance
-
-__all__ = ["Combined", "from_measurements", "from_threshold", "from_top_k"]
+from dpsql.estimates.blue import top_k_offsets
+from dpsql.estimates.closed_form import count_offset
+from dpsql.estimates.error_model import ErrorModel, Strategy
+from dpsql.estimates.intervals import offsets
+from dpsql.estimates.variance import Noise, Real, laplace_variance
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,9 +79,7 @@ def from_top_k(
     >>> found.value, found.low.round(1), found.high.round(1)
     (array([170., 130.]), array([156.9, 116.9]), array([183.1, 143.1]))
     """
-    if k == 0 and not np.size(gap):
-        return _nothing()
-    y = top_k_offsets(gap, k, resolution)
+    y = np.zeros(0) if k == 0 and not np.size(gap) else top_k_offsets(gap, k, resolution)
     if lowest:  # the mechanism ran on the negated counts
         each = None if each is None else -np.asarray(each, dtype=np.float64)
         anchor_total = None if anchor_total is None else -anchor_total
@@ -92,19 +89,19 @@ def from_top_k(
         if np.size(gap) != k:
             raise ValueError("above a threshold every selected group has a gap")
         y = y + float(threshold)
-    strategy = _strategy(each, anchor_total)
-    model = ErrorModel(
-        noise,
-        scale,
-        k,
-        strategy=strategy,
+    found = _combine(
+        y,
+        each,
+        anchor_total,
+        confidence,
+        noise=noise,
+        scale=scale,
         measuring_scale=measuring_scale,
         threshold_scale=None if threshold is None else scale,
         resolution=resolution,
         ranked=True,
         measuring_resolution=measuring_resolution,
     )
-    found = _combine(model, y, each, anchor_total, confidence)
     return Combined(-found.value, found.stddev, -found.high, -found.low) if lowest else found
 
 
@@ -146,20 +143,19 @@ def from_threshold(
     (array([130.]), array([102.48]), array([145.74]))
     """
     y = np.asarray(gap, dtype=np.float64) + float(threshold)
-    if not y.size:
-        return _nothing()
-    model = ErrorModel(
-        noise,
-        tuple(scale) if isinstance(scale, Iterable) else scale,
-        y.size,
-        strategy=_strategy(each, anchor_total),
+    return _combine(
+        y,
+        each,
+        anchor_total,
+        confidence,
+        noise=noise,
+        scale=tuple(scale) if isinstance(scale, Iterable) else scale,
         measuring_scale=measuring_scale,
         threshold_scale=threshold_scale,
         resolution=resolution,
         ranked=False,
         measuring_resolution=measuring_resolution,
     )
-    return _combine(model, y, each, anchor_total, confidence)
 
 
 def from_measurements(
@@ -177,32 +173,24 @@ def from_measurements(
     return Combined(values.copy(), deviation, values - width, values + width)
 
 
-def _nothing() -> Combined:
-    return Combined(np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0))
-
-
-def _strategy(each: ArrayLike | None, anchor_total: Real | None) -> Strategy:
-    if each is not None and anchor_total is not None:
-        raise ValueError("counts are measured EACH or by an ANCHOR, not both")
-    return "EACH" if each is not None else "ANCHOR" if anchor_total is not None else "NONE"
-
-
 def _combine(
-    model: ErrorModel,
     y: NDArray[np.float64],
     each: ArrayLike | None,
     anchor_total: Real | None,
     confidence: Real,
+    *,
+    noise: Noise,
+    scale: Real | tuple[Real, ...],
+    **law: Any,  # noqa: ANN401  further fields of `ErrorModel`
 ) -> Combined:
-    scales, _, group = model.groups()
-    v = np.array([model.selection_variance(scale) for scale in scales])[group]
-    v0, variance = model.reference_variance(), model.measuring_variance()
-    if each is not None:
-        found = blue(y, v, v0, each=each, each_variance=variance)
-    elif anchor_total is not None:
-        mean = float(Fraction(anchor_total) / model.k)  # exact: the total may have more than 53 bits
-        found = blue(y, v, v0, anchor_mean=mean, anchor_variance=variance)
-    else:
-        found = blue(y, v, v0)
+    if not y.size:
+        return Combined(np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0))
+    if each is not None and anchor_total is not None:
+        raise ValueError("counts are measured EACH or by an ANCHOR, not both")
+    strategy: Strategy = "EACH" if each is not None else "ANCHOR" if anchor_total is not None else "NONE"
+    model = ErrorModel(noise, scale, y.size, strategy, **law)
+    # exact: the total may have more than 53 bits
+    mean = None if anchor_total is None else float(Fraction(anchor_total) / model.k)
+    found = model.estimate(y, each=each, anchor_mean=mean)
     around = offsets(model, confidence)
     return Combined(found.value, model.stddev(), found.value - around.low, found.value + around.high)

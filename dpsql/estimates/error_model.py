@@ -11,13 +11,11 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from .blue import anchor_regression, blue
-from .law import Term
-from .variance import Noise, Real, check_noise, laplace_variance, noise_variance, positive
-
-__all__ = ["ErrorModel", "Strategy"]
+from dpsql.estimates.blue import Estimates, anchor_regression, blue
+from dpsql.estimates.law import Term
+from dpsql.estimates.variance import Noise, Real, check_noise, laplace_variance, noise_variance, positive
 
 Strategy = Literal["NONE", "EACH", "ANCHOR"]
 """How the selected counts are measured: not at all, each by itself, or by one noisy total."""
@@ -109,17 +107,23 @@ class ErrorModel:
         drawn = laplace_variance(self.measuring_scale, self.measuring_resolution)
         return drawn if self.strategy == "EACH" else drawn / self.k**2
 
-    def stddev(self) -> NDArray[np.float64]:
-        """Return the standard deviation of each estimate, in counts, float64[k], flooring included."""
+    def estimate(
+        self, y: NDArray[np.float64], *, each: ArrayLike | None = None, anchor_mean: float | None = None
+    ) -> Estimates:
+        """Return the estimates by `blue` of a release with these noises, flooring left out."""
         scales, _, group = self.groups()
         v = np.array([self.selection_variance(scale) for scale in scales])[group]
-        zeros, a, v0 = np.zeros(self.k), self.measuring_variance(), self.reference_variance()
+        v0, a = self.reference_variance(), self.measuring_variance()
         if self.strategy == "EACH":
-            variance = blue(zeros, v, v0, each=zeros, each_variance=a).variance
-        elif self.strategy == "ANCHOR":
-            variance = blue(zeros, v, v0, anchor_mean=0.0, anchor_variance=a).variance
-        else:
-            variance = blue(zeros, v, v0).variance
+            return blue(y, v, v0, each=each, each_variance=a)
+        if self.strategy == "ANCHOR":
+            return blue(y, v, v0, anchor_mean=anchor_mean, anchor_variance=a)
+        return blue(y, v, v0)
+
+    def stddev(self) -> NDArray[np.float64]:
+        """Return the standard deviation of each estimate, in counts, float64[k], flooring included."""
+        zeros = np.zeros(self.k)
+        variance = self.estimate(zeros, each=zeros, anchor_mean=0.0).variance
         if self.floored and self.resolution is not None:
             variance = variance + self._floor_variance(2.0**-self.resolution)
         return np.sqrt(variance)
@@ -132,11 +136,8 @@ class ErrorModel:
         same for all j) and the noise mu of the reference. `shares` has one entry a group.
         """
         scales, counts, _ = self.groups()
-        v, v0, a = (
-            [self.selection_variance(s) for s in scales],
-            self.reference_variance(),
-            self.measuring_variance(),
-        )
+        v = [self.selection_variance(s) for s in scales]
+        v0, a = self.reference_variance(), self.measuring_variance()
         known = 0.0 if math.isinf(v0) else 1 / v0
         if self.strategy == "EACH":
             precision = known + sum(n / (a + w) for n, w in zip(counts, v, strict=True))

@@ -20,12 +20,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .closed_form import check_confidence, count_offset, threshold_gap_offsets
-from .error_model import ErrorModel
-from .law import quantiles
-from .variance import Real
-
-__all__ = ["Offsets", "offsets"]
+from dpsql.estimates.closed_form import check_confidence, count_offset, threshold_gap_offsets
+from dpsql.estimates.error_model import ErrorModel
+from dpsql.estimates.law import quantiles
+from dpsql.estimates.variance import Real
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -13,8 +13,6 @@ from functools import lru_cache
 
 import numpy as np
 
-__all__ = ["Term", "quantiles"]
-
 _REACH = 32.0  # standard deviations each side: what lies beyond is folded back, below exp(-32)
 _POINTS = 1 << 13
 _FREQUENCY = np.pi / _REACH * np.arange(_POINTS // 2 + 1)

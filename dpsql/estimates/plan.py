@@ -4,24 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
-from .closed_form import check_confidence, lower_bound_offset
-from .error_model import ErrorModel, Strategy
-from .intervals import offsets
-from .variance import Noise, Real, check_noise, positive
-
-__all__ = [
-    "MeasuringPlan",
-    "anchor_share",
-    "choose_measuring",
-    "choose_strategy",
-    "distinguishable_gap",
-    "sparse_vector_error",
-    "split_measuring",
-]
+from dpsql.estimates.closed_form import check_confidence, lower_bound_offset
+from dpsql.estimates.error_model import ErrorModel, Strategy
+from dpsql.estimates.intervals import offsets
+from dpsql.estimates.variance import Noise, Real, check_noise, positive
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +29,6 @@ class MeasuringPlan:
     """Scale of the selection noise, in counts."""
     measuring_scale: Fraction | None
     """Scale of the Laplace noise drawn on each count (EACH) or on the total (ANCHOR); None: no measuring."""
-    predicted_stddev: float
-    """Of each estimated count when all k are selected; infinite without measuring."""
     gaps: bool = True
     """Whether the selection has free gaps to improve the counts with."""
     resolution: int | None = None
@@ -48,12 +36,29 @@ class MeasuringPlan:
     measuring_resolution: int | None = None
     """The grid of the measuring noise."""
 
+    @property
+    def predicted_stddev(self) -> float:
+        """Of each estimated count when all k are selected; infinite without measuring."""
+        return math.inf if self.measuring_scale is None else float(self._model().stddev().max())
+
     def half_width(self, confidence: Real = 0.95) -> float:
         """Return half the expected length of the interval of each count; infinite without measuring."""
         if self.measuring_scale is None:
             return math.inf
-        around = offsets(_model(self), confidence)
+        around = offsets(self._model(), confidence)
         return float((around.low + around.high).max()) / 2
+
+    def _model(self) -> ErrorModel:
+        """Return the error model of a plan that measures."""
+        return ErrorModel(
+            self.noise,
+            self.selection_scale,
+            self.k if self.gaps else 1,  # without gaps every count stands alone, like k = 1
+            self.strategy if self.gaps else "EACH",
+            self.measuring_scale,
+            resolution=self.resolution,
+            measuring_resolution=self.measuring_resolution,
+        )
 
 
 def anchor_share(
@@ -142,24 +147,17 @@ def choose_measuring(
     if strategy == "ANCHOR" and not gaps:
         raise ValueError("an ANCHOR needs the gaps of an ordered selection")
     share = measure
-    if share is None:
-        half = strategy == "EACH" or not gaps
-        share = (
-            Fraction(1, 2)
-            if half
-            else anchor_share(k, monotone=monotone, noise=noise, domain_size=domain_size)
-        )
-    measuring = epsilon * share
+    if share is None and gaps and strategy != "EACH":
+        share = anchor_share(k, monotone=monotone, noise=noise, domain_size=domain_size)
+    measuring = epsilon * (Fraction(1, 2) if share is None else share)
     scale = (1 if monotone else 2) * charged * Fraction(sensitivity) / (epsilon - measuring)
     drawn = selected * Fraction(sensitivity) / measuring if measuring else None
     resolution = None if grid is None else grid(noise, scale)
     measured = None if grid is None or drawn is None else grid("laplace", drawn)
-    chosen: Strategy = "NONE"
-    if drawn is not None and strategy != "AUTO":
-        chosen = strategy
-    elif drawn is not None and not gaps:
-        chosen = "EACH"
-    elif drawn is not None:
+    chosen: Strategy = strategy if strategy != "AUTO" else "EACH"
+    if drawn is None:
+        chosen = "NONE"
+    elif strategy == "AUTO" and gaps:
         chosen = choose_strategy(
             noise,
             scale,
@@ -168,22 +166,9 @@ def choose_measuring(
             resolution=resolution,
             measuring_resolution=measured,
         )
-    plan = MeasuringPlan(
-        chosen,
-        selected,
-        noise,
-        epsilon - measuring,
-        measuring,
-        scale,
-        drawn,
-        math.inf,
-        gaps,
-        resolution,
-        measured,
+    return MeasuringPlan(
+        chosen, selected, noise, epsilon - measuring, measuring, scale, drawn, gaps, resolution, measured
     )
-    if drawn is None:
-        return plan
-    return replace(plan, predicted_stddev=float(_model(plan).stddev().max()))
 
 
 def choose_strategy(
@@ -252,7 +237,7 @@ def distinguishable_gap(
 
 
 def sparse_vector_error(
-    threshold_scale: Real, query_scale: Real, candidates: int, *, branches: int = 1, confidence: Real = 0.95
+    threshold_scale: Real, query_scale: Real, groups: int, *, branches: int = 1, confidence: Real = 0.95
 ) -> float:
     """Return how far from the threshold all groups must be for a sparse vector to answer all correctly.
 
@@ -264,7 +249,7 @@ def sparse_vector_error(
     ----------
     threshold_scale, query_scale
         Scales in use, in counts; with several branches the largest query scale.
-    candidates
+    groups
         Size n of the public domain.
     branches
         Number B of branches, each with fresh noise.
@@ -276,11 +261,11 @@ def sparse_vector_error(
     >>> round(sparse_vector_error(4, 10, 1000), 1)
     138.7
     """
-    if candidates < 1 or branches < 1:
-        raise ValueError("candidates and branches must be positive")
+    if groups < 1 or branches < 1:
+        raise ValueError("groups and branches must be positive")
     beta = 1 - check_confidence(confidence)
     scales = positive(threshold_scale, "threshold_scale") + positive(query_scale, "query_scale")
-    return scales * math.log((candidates * branches + 1) / beta)
+    return scales * math.log((groups * branches + 1) / beta)
 
 
 def _selected(k: int, domain_size: int | None) -> tuple[int, int]:
@@ -290,19 +275,6 @@ def _selected(k: int, domain_size: int | None) -> tuple[int, int]:
     if domain_size is None or domain_size > k:
         return k, k
     return domain_size, max(1, domain_size - 1)
-
-
-def _model(plan: MeasuringPlan) -> ErrorModel:
-    """Return the error model of a plan that measures."""
-    return ErrorModel(
-        plan.noise,
-        plan.selection_scale,
-        plan.k if plan.gaps else 1,  # without gaps every count stands alone, like k = 1
-        plan.strategy if plan.gaps else "EACH",
-        plan.measuring_scale,
-        resolution=plan.resolution,
-        measuring_resolution=plan.measuring_resolution,
-    )
 
 
 def _rounded(value: float) -> Fraction:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .variance import Noise, Real, check_noise, positive
-
-__all__ = ["exponential_mechanism_p_value", "p_value"]
+from dpsql.estimates.variance import Noise, Real, check_noise, positive
 
 
 def p_value(gap: ArrayLike, scale: Real, noise: Noise = "exponential") -> NDArray[np.float64]:
@@ -47,17 +45,10 @@ def exponential_mechanism_p_value(gap: ArrayLike, scale: Real) -> NDArray[np.flo
     """Return the p-value of the hypothesis that the exponential mechanism did not select a largest group.
 
     2 / (1 + exp(gap / scale)): Theorem 5.14 of Ding's dissertation on free gap information, with the gap in
-    counts.
+    counts, of any shape.
 
-    Parameters
-    ----------
-    gap
-        Gap in counts as released, any shape.
-    scale
-        Counts for one unit of log-odds: bound / epsilon for monotone counts, 2 bound / epsilon else.
+    `scale` is in counts per unit of log-odds: bound / epsilon for monotone counts, else 2 bound / epsilon.
 
-    Examples
-    --------
     >>> exponential_mechanism_p_value(0, 10), exponential_mechanism_p_value(36.6, 10).round(3)
     (array(1.), np.float64(0.05))
     """

@@ -14,10 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .closed_form import threshold_gap_offsets
-from .variance import Noise, Real, noise_variance
-
-__all__ = ["Outlook", "SparseVectorLaw"]
+from dpsql.estimates.closed_form import threshold_gap_offsets
+from dpsql.estimates.variance import Noise, Real, noise_variance
 
 FloatArray = NDArray[np.float64]
 

@@ -6,8 +6,6 @@ import math
 from fractions import Fraction
 from typing import Literal, get_args
 
-__all__ = ["Noise", "Real", "exponential_variance", "laplace_variance", "noise_variance"]
-
 Noise = Literal["exponential", "geometric", "laplace"]
 """The noise kinds a mechanism can select with. Geometric is exponential noise on a coarse grid."""
 
@@ -15,13 +13,17 @@ Real = int | float | Fraction
 """A scale as mechanisms report it (exact) or as a user types it."""
 
 
-def exponential_variance(scale: Real, resolution: int | None = None, *, ranked: bool = False) -> float:
-    """Return the variance of one-sided noise of this scale, in squared counts.
+def noise_variance(
+    noise: Noise, scale: Real, resolution: int | None = None, *, ranked: bool = False
+) -> float:
+    """Return the variance of noise of this kind and scale, in squared counts.
 
     Parameters
     ----------
+    noise
+        "exponential" and "geometric" are one-sided: P(noise >= x) = exp(-x / scale). "laplace" is two-sided.
     scale
-        In counts; P(noise >= x) = exp(-x / scale).
+        In counts.
     resolution
         The noise is a multiple of 2^-resolution; None for the continuous limit.
     ranked
@@ -30,42 +32,26 @@ def exponential_variance(scale: Real, resolution: int | None = None, *, ranked: 
 
     Examples
     --------
-    >>> exponential_variance(3), round(exponential_variance(3, 0), 4)
+    >>> noise_variance("exponential", 3), round(noise_variance("exponential", 3, 0), 4)
     (9.0, 8.9171)
-    >>> round(exponential_variance(3, 0, ranked=True), 4)
-    9.0005
-    """
-    beta = positive(scale, "scale")
-    if resolution is None:
-        return beta * beta
-    gamma = 2.0**-resolution
-    return gamma * gamma * (_geometric(gamma / beta) + (1 / 12 if ranked else 0.0))
-
-
-def laplace_variance(scale: Real, resolution: int | None = None, *, ranked: bool = False) -> float:
-    """Return the variance of Laplace noise of this scale, in squared counts; parameters as above.
-
-    >>> laplace_variance(3), round(laplace_variance(3, 0), 4)
-    (18.0, 17.8343)
-    """
-    beta = positive(scale, "scale")
-    if resolution is None:
-        return 2 * beta * beta
-    gamma = 2.0**-resolution
-    return gamma * gamma * (2 * _geometric(gamma / beta) + (1 / 12 if ranked else 0.0))
-
-
-def noise_variance(
-    noise: Noise, scale: Real, resolution: int | None = None, *, ranked: bool = False
-) -> float:
-    """Return the variance of noise of this kind and scale, in squared counts.
-
-    >>> noise_variance("laplace", 3)
-    18.0
+    >>> round(noise_variance("exponential", 3, 0, ranked=True), 4), noise_variance("laplace", 3)
+    (9.0005, 18.0)
     """
     check_noise(noise)
-    variance = laplace_variance if noise == "laplace" else exponential_variance
-    return variance(scale, resolution, ranked=ranked)
+    beta, sides = positive(scale, "scale"), 2 if noise == "laplace" else 1
+    if resolution is None:
+        return sides * beta * beta
+    gamma = 2.0**-resolution
+    return gamma * gamma * (sides * _geometric(gamma / beta) + (1 / 12 if ranked else 0.0))
+
+
+def laplace_variance(scale: Real, resolution: int | None = None) -> float:
+    """Return the variance of Laplace noise of this scale, as `noise_variance`.
+
+    >>> round(laplace_variance(3, 0), 4)
+    17.8343
+    """
+    return noise_variance("laplace", scale, resolution)
 
 
 def _geometric(rate: float) -> float:

@@ -6,25 +6,18 @@ value before anything is parsed.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
+from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.language.options import MAX_INTEGER, parse_options
+from dpsql.language.source import Source
 from dpsql.language.statement import Clause, Options
-from dpsql.language.tokens import closing
+from dpsql.language.tokens import Cursor, closing
 from dpsql.privacy import exact
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from sqlglot import exp
-
-    from dpsql.language.source import Source
-
-__all__ = ["Lifted", "lift"]
 
 _STOPS = frozenset(
     {
@@ -54,12 +47,12 @@ class Lifted:
     clause: Clause
 
 
-class _Lifter:
-    """One pass over the tokens of a statement; `i` is the index of the current token."""
+class _Lifter(Cursor):
+    """One pass over the tokens of a statement."""
 
     def __init__(self, source: Source, tokens: list[Token], parse: Callable[[list[Token]], exp.Expr]) -> None:
+        super().__init__(tokens)
         self.source = source
-        self.tokens = tokens
         self.parse = parse
         self.kept: list[Token] = []
         self.options: Options | None = None
@@ -69,7 +62,6 @@ class _Lifter:
         self.threshold: Fraction | None = None
         self.spelling: list[str] = []
         self.at = 0
-        self.i = 0
 
     def run(self) -> Lifted:
         depth = 0
@@ -101,17 +93,6 @@ class _Lifter:
         clause = Clause(self.top, self.argmax, self.by, self.threshold, " ".join(self.spelling), self.at)
         return Lifted(self.kept, self.options or Options(), self.options is not None, clause)
 
-    def peek(self, ahead: int = 0) -> Token | None:
-        return self.tokens[self.i + ahead] if self.i + ahead < len(self.tokens) else None
-
-    def word(self, ahead: int = 0) -> str:
-        token = self.peek(ahead)
-        return token.text.upper() if token is not None and token.token_type != TokenType.STRING else ""
-
-    def kind(self, ahead: int = 0) -> TokenType | None:
-        token = self.peek(ahead)
-        return token.token_type if token is not None else None
-
     def is_options(self) -> bool:
         return self.kind() == TokenType.WITH and self.word(1) == "DIFFERENTIAL_PRIVACY"
 
@@ -133,18 +114,17 @@ class _Lifter:
                 )
             self.options = parse_options(self.source, inner) if inner else Options(at={"options": at})
         if self.word() == "TOP" and self.kind() == TokenType.VAR:
-            start = self.i
             number = self.number_ahead()
-            follows = self.tokens[number] if 0 <= number < len(self.tokens) else None
-            bracketed = self.kind(1) == TokenType.L_PAREN
-            if number > 0 and not (
-                bracketed
-                and (
-                    follows is None
-                    or follows.token_type in (TokenType.COMMA, TokenType.FROM, TokenType.ALIAS)
-                )
-            ):
-                self.take_top(start)
+            follows = self.kind(number - self.i)
+            # TOP (5), or TOP (5) AS x, is a column: the call of a function named top
+            call = self.kind(1) == TokenType.L_PAREN and follows in (
+                None,
+                TokenType.COMMA,
+                TokenType.FROM,
+                TokenType.ALIAS,
+            )
+            if number > 0 and not call:
+                self.take_top()
                 if self.word() == "BY":
                     raise self.source.syntax(
                         "BY is allowed only with TOP after GROUP BY", self.tokens[self.i].start
@@ -152,19 +132,12 @@ class _Lifter:
 
     def number_ahead(self) -> int:
         """Return the index after the number that follows TOP or THRESHOLD; -1 if no number follows."""
-        j = self.i + 1
-        bracketed = j < len(self.tokens) and self.tokens[j].token_type == TokenType.L_PAREN
-        j += bracketed
-        if j < len(self.tokens) and self.tokens[j].token_type == TokenType.DASH:
-            j += 1
-        if j >= len(self.tokens) or self.tokens[j].token_type != TokenType.NUMBER:
+        bracketed = self.kind(1) == TokenType.L_PAREN
+        j = 1 + bracketed
+        j += self.kind(j) == TokenType.DASH
+        if self.kind(j) != TokenType.NUMBER or (bracketed and self.kind(j + 1) != TokenType.R_PAREN):
             return -1
-        j += 1
-        if bracketed:
-            if j >= len(self.tokens) or self.tokens[j].token_type != TokenType.R_PAREN:
-                return -1
-            j += 1
-        return j
+        return self.i + j + 1 + bracketed
 
     def take_number(self, what: str) -> Fraction:
         """Take the number after the word at `i`, and move `i` behind it."""
@@ -180,8 +153,8 @@ class _Lifter:
         self.i = end
         return value
 
-    def take_top(self, start: int) -> None:
-        at = self.tokens[start].start
+    def take_top(self) -> None:
+        at = self.tokens[self.i].start
         if self.top is not None or self.argmax:
             raise self.source.syntax("the selection is given twice", at)
         value = self.take_number("TOP")
@@ -216,7 +189,7 @@ class _Lifter:
                 f"{word} selects groups and needs a GROUP BY before it", at, "GROUP BY page TOP 10"
             )
         if word == "TOP":
-            self.take_top(self.i)
+            self.take_top()
             self.take_by()
         elif word == "ARGMAX":
             if self.top is not None or self.argmax:

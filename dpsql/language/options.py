@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from sqlglot.tokenizer_core import Token, TokenType
 
+from dpsql.language.source import Source
 from dpsql.language.statement import Options
 from dpsql.privacy import exact
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dpsql.language.source import Source
-
-__all__ = ["MECHANISMS", "NOISES", "OPTIONS", "parse_options", "read_value"]
 
 MECHANISMS = (
     "AUTO",
@@ -114,10 +107,12 @@ def _epsilon(token: Token, sign: str) -> Fraction:
     return value
 
 
-def _within(low: Fraction, high: Fraction, words: str, *, open_low: bool) -> Callable[[Token, str], Fraction]:
+def _within(words: str, *, open_low: bool) -> Callable[[Token, str], Fraction]:
+    """Return the reader of a number below 1 that is at least 0, or above 0 if `open_low`."""
+
     def read(token: Token, sign: str) -> Fraction:
         value = _number(token, sign)
-        if not low <= value < high or (open_low and value == low):
+        if not 0 <= value < 1 or (open_low and value == 0):
             raise ValueError(f"it must be {words}")
         return value
 
@@ -127,9 +122,7 @@ def _within(low: Fraction, high: Fraction, words: str, *, open_low: bool) -> Cal
 def _measure(token: Token, sign: str) -> Fraction | str:
     if token.text.upper() == "AUTO" and not sign:
         return "AUTO"
-    return _within(Fraction(0), Fraction(1), "AUTO, or at least 0 and less than 1", open_low=False)(
-        token, sign
-    )
+    return _within("AUTO, or at least 0 and less than 1", open_low=False)(token, sign)
 
 
 def _word(*allowed: str) -> Callable[[Token, str], str]:
@@ -161,12 +154,11 @@ def _name(token: Token, sign: str) -> str:
     return token.text
 
 
-_ZERO, _ONE = Fraction(0), Fraction(1)
-_PROPER = "more than 0 and less than 1"
+_proper = _within("more than 0 and less than 1", open_low=True)
 _TABLE: dict[str, tuple[Callable[[Token, str], object], str]] = {
     "epsilon": (_epsilon, "the most the statement may cost, from 0.000001 to 1,000,000"),
     "delta": (
-        _within(_ZERO, _ONE, _PROPER, open_low=True),
+        _proper,
         "the delta for keys without a declared domain, between 0 and 1",
     ),
     "measure": (_measure, "the share of epsilon that measures the counts shown, or `AUTO`"),
@@ -178,7 +170,7 @@ _TABLE: dict[str, tuple[Callable[[Token, str], object], str]] = {
     "noise": (_word(*NOISES), "the noise of the selection"),
     "base_hits": (_count, "how many groups barely above the threshold the budget must pay for"),
     "threshold_share": (
-        _within(_ZERO, _ONE, _PROPER, open_low=True),
+        _proper,
         "the share of epsilon for the noise of the threshold, between 0 and 1",
     ),
     "candidates": (
@@ -187,7 +179,7 @@ _TABLE: dict[str, tuple[Callable[[Token, str], object], str]] = {
     ),
     "max_groups_contributed": (_count, "in how many groups one unit may count when all groups are released"),
     "confidence": (
-        _within(_ZERO, _ONE, _PROPER, open_low=True),
+        _proper,
         "the probability that an interval covers the true count; 0.95 by default",
     ),
     "privacy_unit_column": (_name, "the unit's column; may only repeat what the policy declares"),

@@ -8,18 +8,12 @@ import uuid
 from collections.abc import Mapping
 from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.errors import ProgrammingError
-from dpsql.language.plain import Unusable
-
-if TYPE_CHECKING:
-    from dpsql.language.plain import Parameters
-    from dpsql.language.source import Source
-
-__all__ = ["bind"]
+from dpsql.language.plain import Parameters, Unusable
+from dpsql.language.source import Source
 
 
 def bind(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import Literal
 
 from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
@@ -16,19 +16,20 @@ from dpsql.errors import QueryRefused, QuerySyntaxError
 from dpsql.language import parameters as params
 from dpsql.language.clauses import lift
 from dpsql.language.options import read_value
+from dpsql.language.plain import Parameters
 from dpsql.language.source import Source
 from dpsql.language.statement import Describe, Explain, Query, Set, Show, Statement
 from dpsql.language.tokens import MARK, mark_functions, tokenize
 from dpsql.language.wrapping import Wrapper, unwrap
 
-if TYPE_CHECKING:
-    from dpsql.language.plain import Parameters
-
-__all__ = ["parse"]
-
 _QUERY = {"SELECT", "FROM", "WITH", "VALUES", "("}
 _STATEMENTS = ("SELECT", "FROM", "WITH", "VALUES", "EXPLAIN", "SHOW", "DESCRIBE", "SET")
 _EXPLAIN = re.compile(r"\s*EXPLAIN\b(\s*\(\s*FORMAT\s+(?P<format>\w+)\s*\))?", re.IGNORECASE)
+_SHOWN: dict[str, Literal["budget", "tables", "releases"]] = {
+    "PRIVACY BUDGET": "budget",
+    "TABLES": "tables",
+    "RELEASES": "releases",
+}
 _SETTINGS = ("dp_epsilon", "dp_delta", "dp_measure", "dp_confidence")
 
 
@@ -167,14 +168,9 @@ def _unknown(source: Source, token: Token) -> Exception:
 
 
 def _show(source: Source, tokens: list[Token]) -> Show:
-    words = " ".join(t.text.upper() for t in tokens[1:])
-    match words:
-        case "PRIVACY BUDGET":
-            return Show(source, "budget")
-        case "TABLES":
-            return Show(source, "tables")
-        case "RELEASES":
-            return Show(source, "releases")
+    what = _SHOWN.get(" ".join(t.text.upper() for t in tokens[1:]))
+    if what is not None:
+        return Show(source, what)
     at = tokens[1].start if len(tokens) > 1 else tokens[0].start
     raise source.syntax("SHOW does not support this", at, "SHOW PRIVACY BUDGET, SHOW TABLES or SHOW RELEASES")
 

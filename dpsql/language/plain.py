@@ -9,19 +9,14 @@ from __future__ import annotations
 
 import datetime
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from dpsql.errors import ProgrammingError
 from dpsql.privacy import exact
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-__all__ = ["Parameters", "Unusable", "plain", "plain_text", "plain_whole"]
 
 Parameters = Sequence[object] | Mapping[str, object] | None
 """The parameters of a statement: a sequence for `?` and `$1`, a mapping for `$name`."""

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+from sqlglot import exp
 
 from dpsql.errors import QueryRefused, QuerySyntaxError
-
-if TYPE_CHECKING:
-    from sqlglot import exp
-
-__all__ = ["Source"]
 
 
 @dataclass(frozen=True, slots=True)

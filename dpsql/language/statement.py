@@ -3,31 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from fractions import Fraction
+from typing import Literal
 
-if TYPE_CHECKING:
-    from fractions import Fraction
+from sqlglot import exp
 
-    from sqlglot import exp
-
-    from dpsql.language.source import Source
-    from dpsql.language.wrapping import Wrapper
-
-__all__ = [
-    "AboveThreshold",
-    "AllGroups",
-    "Clause",
-    "Describe",
-    "Explain",
-    "Options",
-    "Query",
-    "Scalar",
-    "Selection",
-    "Set",
-    "Show",
-    "Statement",
-    "TopK",
-]
+from dpsql.language.source import Source
+from dpsql.language.wrapping import Wrapper
 
 
 @dataclass(frozen=True, slots=True)

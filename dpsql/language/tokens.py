@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.language.source import Source
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-__all__ = ["MARK", "closing", "mark_functions", "split", "tokenize"]
 
 MAX_TEXT = 100_000
 MAX_TOKENS = 20_000
@@ -33,6 +29,40 @@ _KEYWORD_FUNCTIONS = frozenset(
 )
 _SPELLED = frozenset({"position", "substring", "trim", "overlay"})
 _STAR_MODIFIERS = frozenset({"replace", "exclude", "except", "rename"})
+
+
+_OPAQUE = re.compile(r"""'[^']*'?|"[^"]*"?|--[^\n]*|\$\$.*?(?:\$\$|\Z)|/\*|;""", re.DOTALL)
+"""A quoted text, a line of comment, the begin of a comment, or a semicolon."""
+_COMMENT = re.compile(r"/\*|\*/")
+
+
+class Cursor:
+    """A place in a list of tokens; nothing is found beyond its end. `i` is the index of the current token."""
+
+    def __init__(self, tokens: list[Token]) -> None:
+        self.tokens = tokens
+        self.i = 0
+
+    def kind(self, ahead: int = 0) -> TokenType | None:
+        """Return the type of a token; None beyond the end."""
+        return self.tokens[self.i + ahead].token_type if self.i + ahead < len(self.tokens) else None
+
+    def word(self, ahead: int = 0) -> str:
+        """Return a token's text in upper case; empty for a quoted text and beyond the end."""
+        return (
+            "" if self.kind(ahead) in (None, TokenType.STRING) else self.tokens[self.i + ahead].text.upper()
+        )
+
+    def take(self, *kinds: TokenType) -> bool:
+        """Move behind the current token if it is one of these; return whether it was."""
+        found = self.kind() in kinds
+        self.i += found
+        return found
+
+    def text(self) -> str:
+        """Move behind the current token and return its text."""
+        self.i += 1
+        return self.tokens[self.i - 1].text
 
 
 def tokenize(source: Source) -> list[Token]:
@@ -55,10 +85,10 @@ def tokenize(source: Source) -> list[Token]:
     for token in tokens:
         if token.token_type == TokenType.NUMBER and len(token.text) > MAX_DIGITS:
             raise source.refuse(f"a number has more than {MAX_DIGITS} characters", token.start)
-    depth = 0
     for before, token in pairwise(tokens):
         if before.token_type == token.token_type == TokenType.COMMA:
             raise source.syntax("an item is missing between two commas", token.start)
+    depth = 0
     for token in tokens:
         if token.token_type in (TokenType.L_PAREN, TokenType.L_BRACKET):
             depth += 1
@@ -95,43 +125,26 @@ def _semicolons(script: str) -> list[int]:
     The tokenizer cannot be used, because it does not split the text after EXPLAIN.
     """
     found: list[int] = []
-    i, size = 0, len(script)
-    while i < size:
-        char = script[i]
-        pair = script[i : i + 2]
-        if char in "'\"":
-            i = _after(script, char, i + 1)
-        elif pair == "--":
-            i = _after(script, "\n", i)
-        elif pair == "/*":
+    i = 0
+    while match := _OPAQUE.search(script, i):
+        i = match.end()
+        if match[0] == ";":
+            found.append(match.start())
+        elif match[0] == "/*":
             i = _after_comment(script, i)
-        elif pair == "$$":
-            i = _after(script, "$$", i + 2)
-        else:
-            if char == ";":
-                found.append(i)
-            i += 1
     return found
 
 
-def _after(script: str, mark: str, begin: int) -> int:
-    end = script.find(mark, begin)
-    return len(script) if end < 0 else end + len(mark)
-
-
-def _after_comment(script: str, begin: int) -> int:
-    depth, i = 0, begin
-    while i < len(script):
-        pair = script[i : i + 2]
-        if pair == "/*":
-            depth, i = depth + 1, i + 2
-        elif pair == "*/":
-            depth, i = depth - 1, i + 2
-            if depth == 0:
-                return i
-        else:
-            i += 1
-    return len(script)
+def _after_comment(script: str, i: int) -> int:
+    """Return the end of the comment that was opened before `i`; comments may be nested."""
+    depth = 1
+    while depth:
+        match = _COMMENT.search(script, i)
+        if match is None:
+            return len(script)
+        depth += 1 if match[0] == "/*" else -1
+        i = match.end()
+    return i
 
 
 def _has_code(part: str) -> bool:

@@ -9,9 +9,7 @@ from dataclasses import dataclass
 
 from sqlglot.tokenizer_core import Token, TokenType
 
-from dpsql.language.tokens import closing
-
-__all__ = ["Wrapper", "unwrap"]
+from dpsql.language.tokens import Cursor, closing
 
 _NAMES = (TokenType.VAR, TokenType.IDENTIFIER)
 
@@ -29,66 +27,51 @@ class Wrapper:
 
 def unwrap(tokens: list[Token]) -> tuple[list[Token], Wrapper] | None:
     """Split `SELECT * | names FROM (statement) [alias] [ORDER BY names] [LIMIT n]`; None for other tokens."""
-    if not tokens or tokens[0].token_type != TokenType.SELECT:
+    at = Cursor(tokens)
+    if not at.take(TokenType.SELECT):
         return None
-    i, columns = _columns(tokens, 1)
-    if i < 0 or i + 1 >= len(tokens) or tokens[i].token_type != TokenType.FROM:
+    columns = None if at.take(TokenType.STAR) else _columns(at)
+    if columns == () or not at.take(TokenType.FROM) or at.kind() != TokenType.L_PAREN:
         return None
-    if tokens[i + 1].token_type != TokenType.L_PAREN:
-        return None
-    end = closing(tokens, i + 1)
-    inner = tokens[i + 2 : end]
+    end = closing(tokens, at.i)
+    inner = tokens[at.i + 1 : end]
     if end < 0 or not inner or inner[0].token_type not in (TokenType.SELECT, TokenType.WITH, TokenType.FROM):
         return None
-    i = end + 1
-    if i < len(tokens) and tokens[i].token_type == TokenType.ALIAS:
-        i += 1
-    if i < len(tokens) and tokens[i].token_type in _NAMES:
-        i += 1
-    order: tuple[tuple[str, bool], ...] = ()
-    if i < len(tokens) and tokens[i].token_type == TokenType.ORDER_BY:
-        i, order = _order(tokens, i + 1)
-        if i < 0:
-            return None
+    at.i = end + 1
+    at.take(TokenType.ALIAS)
+    at.take(*_NAMES)
+    order = _order(at) if at.take(TokenType.ORDER_BY) else ()
     limit = None
-    if i + 1 < len(tokens) and tokens[i].token_type == TokenType.LIMIT and tokens[i + 1].text.isdecimal():
-        limit = int(tokens[i + 1].text[:18])
-        i += 2
-    return (inner, Wrapper(columns, order, limit)) if i == len(tokens) else None
+    if at.kind(1) is not None and at.kind() == TokenType.LIMIT and tokens[at.i + 1].text.isdecimal():
+        limit = int(tokens[at.i + 1].text[:18])
+        at.i += 2
+    return (inner, Wrapper(columns, order, limit)) if order is not None and at.i == len(tokens) else None
 
 
-def _columns(tokens: list[Token], i: int) -> tuple[int, tuple[str, ...] | None]:
-    if i < len(tokens) and tokens[i].token_type == TokenType.STAR:
-        return i + 1, None
+def _columns(at: Cursor) -> tuple[str, ...]:
     names: list[str] = []
-    while i < len(tokens) and tokens[i].token_type in _NAMES:
-        name = tokens[i].text
-        i += 1
-        if (
-            i + 1 < len(tokens)
-            and tokens[i].token_type == TokenType.DOT
-            and tokens[i + 1].token_type in _NAMES
-        ):
-            name, i = tokens[i + 1].text, i + 2
+    while at.kind() in _NAMES:
+        name = at.text()
+        if at.kind() == TokenType.DOT and at.kind(1) in _NAMES:
+            at.i += 1
+            name = at.text()
         names.append(name)
-        if i >= len(tokens) or tokens[i].token_type != TokenType.COMMA:
+        if not at.take(TokenType.COMMA):
             break
-        i += 1
-    return (i, tuple(names)) if names else (-1, None)
+    return tuple(names)
 
 
-def _order(tokens: list[Token], i: int) -> tuple[int, tuple[tuple[str, bool], ...]]:
+def _order(at: Cursor) -> tuple[tuple[str, bool], ...] | None:
+    """Take the terms of ORDER BY; None for anything but names and places."""
     terms: list[tuple[str, bool]] = []
-    while i < len(tokens) and tokens[i].token_type in (*_NAMES, TokenType.NUMBER):
-        name, down = tokens[i].text, False
-        i += 1
-        if i + 1 < len(tokens) and tokens[i].token_type == TokenType.DOT:
-            name, i = tokens[i + 1].text, i + 2
-        if i < len(tokens) and tokens[i].token_type in (TokenType.ASC, TokenType.DESC):
-            down = tokens[i].token_type == TokenType.DESC
-            i += 1
+    while at.kind() in (*_NAMES, TokenType.NUMBER):
+        name = at.text()
+        if at.kind() == TokenType.DOT and at.kind(1) is not None:
+            at.i += 1
+            name = at.text()
+        down = at.kind() == TokenType.DESC
+        at.take(TokenType.ASC, TokenType.DESC)
         terms.append((name, down))
-        if i >= len(tokens) or tokens[i].token_type != TokenType.COMMA:
-            return i, tuple(terms)
-        i += 1
-    return -1, ()
+        if not at.take(TokenType.COMMA):
+            return tuple(terms)
+    return None

@@ -9,8 +9,6 @@ from fractions import Fraction
 
 from dpsql.privacy import Charge
 
-__all__ = ["DamagedError", "moved", "read", "rounded_up", "shown", "too_wide", "write"]
-
 
 class DamagedError(ValueError):
     """A stored amount that the ledger cannot have written."""
@@ -42,6 +40,16 @@ def read(text: object) -> Fraction:
     if write(amount) != text:
         raise DamagedError("not an amount in lowest terms")
     return amount
+
+
+def read_charge(epsilon: object, delta: object) -> Charge:
+    """Read a charge back, as `read` does its amounts."""
+    return Charge(read(epsilon), read(delta))
+
+
+def write_charge(charge: Charge) -> tuple[str, str]:
+    """Return epsilon and delta as they are stored."""
+    return write(charge.epsilon), write(charge.delta)
 
 
 def too_wide(total: Charge, charge: Charge) -> bool:

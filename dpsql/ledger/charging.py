@@ -10,30 +10,14 @@ from fractions import Fraction
 
 from dpsql.errors import BudgetExceeded, InterfaceError, InternalError, OperationalError, PolicyError
 from dpsql.ledger import limits, process_identity
-from dpsql.ledger.amounts import DamagedError, moved, read, rounded_up, shown, too_wide, write
+from dpsql.ledger.amounts import DamagedError, moved, read_charge, rounded_up, shown, too_wide, write_charge
 from dpsql.ledger.limits import Limits
 from dpsql.ledger.records import Reservation, StoredRelease
 from dpsql.privacy import Charge
 
-__all__ = [
-    "ANYBODY",
-    "Caps",
-    "asked",
-    "end",
-    "find",
-    "progress",
-    "reserve",
-    "settle",
-    "share",
-    "spent",
-    "step",
-]
-
 POLICY = "policy"
 ANYBODY = "*"
 """Stands for every analyst whom the policy does not name."""
-_LATELY = 1000
-"""How many of the latest releases are searched for a statement's text, which has no index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +53,7 @@ def spent(connection: sqlite3.Connection, name: str) -> Charge:
     """Return the total charge of a scope: of the policy, or of one analyst."""
     row = connection.execute("SELECT epsilon, delta FROM scope WHERE name = ?", (name,)).fetchone()
     if row is not None:
-        return Charge(read(row[0]), read(row[1]))
+        return read_charge(*row)
     if name == POLICY:  # written when the ledger was made, and never deleted
         raise DamagedError("the policy's total is missing")
     return Charge()
@@ -93,8 +77,8 @@ def reserve(
     if caps.per_query is not None and charge.epsilon > caps.per_query:
         available = Charge(caps.per_query, (caps.total - spent(connection, POLICY)).delta)
         raise _exceeded(charge, available, "query")
-    for name, cap in _caps(caps, analyst):
-        _spend(connection, name, charge, cap)
+    _spend(connection, scope(analyst), charge, caps.of(analyst))
+    _spend(connection, POLICY, charge, caps.total)
     entry = _enter(connection, charge, who, shared=False)
     limits.take_slot(connection, analyst)
     return Reservation(entry, charge)
@@ -108,8 +92,9 @@ def step(connection: sqlite3.Connection, reservation: Reservation, number: int, 
         raise InternalError("a stream's steps are written in order, by one user of its reservation")
     if not before.fits(charge) or not charge.fits(reservation.charge):
         raise InternalError("what a stream has spent lies between what it had spent and what is reserved")
-    amounts = (write(charge.epsilon), write(charge.delta))
-    connection.execute("INSERT INTO progress VALUES (?, ?, ?, ?)", (reservation.entry, number, *amounts))
+    connection.execute(
+        "INSERT INTO progress VALUES (?, ?, ?, ?)", (reservation.entry, number, *write_charge(charge))
+    )
 
 
 def progress(connection: sqlite3.Connection, entry: int) -> tuple[int, Charge]:
@@ -117,7 +102,7 @@ def progress(connection: sqlite3.Connection, entry: int) -> tuple[int, Charge]:
     row = connection.execute(
         "SELECT step, epsilon, delta FROM progress WHERE entry = ? ORDER BY step DESC LIMIT 1", (entry,)
     ).fetchone()
-    return (row[0], Charge(read(row[1]), read(row[2]))) if row is not None else (0, Charge())
+    return (row[0], read_charge(*row[1:])) if row is not None else (0, Charge())
 
 
 def settle(
@@ -145,7 +130,7 @@ def settle(
     connection.execute(
         "UPDATE entry SET state = 'settled', charged_epsilon = ?, charged_delta = ?, release = ?"
         " WHERE entry = ?",
-        (write(charge.epsilon), write(charge.delta), number, reservation.entry),
+        (*write_charge(charge), number, reservation.entry),
     )
     limits.release_slot(connection, analyst, mine)
     return number
@@ -170,24 +155,6 @@ def find(connection: sqlite3.Connection, reuse_key: str, analyst: str) -> Stored
     return StoredRelease(row[0], datetime.fromisoformat(row[1]), analyst, row[2]) if row else None
 
 
-def asked(
-    connection: sqlite3.Connection, question: str, statement: str, analyst: str
-) -> list[tuple[str, str]]:
-    """Return keys and times of an analyst's releases with a key of this prefix, or with the same text."""
-    same_question = connection.execute(
-        "SELECT reuse_key, at FROM release WHERE analyst = ? AND reuse_key >= ? AND reuse_key < ?"
-        " ORDER BY number DESC LIMIT 1",
-        (analyst, question, question + "g"),  # a key goes on with hexadecimal digits
-    ).fetchall()
-    same_text = connection.execute(
-        "SELECT r.reuse_key, r.at FROM release r JOIN entry e ON e.entry = r.entry"
-        " WHERE r.number > (SELECT max(number) FROM release) - ? AND r.analyst = ?"
-        " AND r.reuse_key IS NOT NULL AND e.statement = ? ORDER BY r.number DESC LIMIT 4",
-        (_LATELY, analyst, statement),
-    ).fetchall()
-    return same_question + same_text
-
-
 def share(connection: sqlite3.Connection, caps: Caps, reuse_key: str, analyst: str) -> StoredRelease | None:
     """Copy another analyst's release to `analyst`, charged to that one's own cap; None if there is none."""
     caps.check_listed(analyst)
@@ -203,17 +170,13 @@ def share(connection: sqlite3.Connection, caps: Caps, reuse_key: str, analyst: s
     if row is None:
         return None
     at, statement, selection, mechanism, epsilon, delta, payload = row
-    charge = Charge(read(epsilon), read(delta))
+    charge = read_charge(epsilon, delta)
     _spend(connection, scope(analyst), charge, caps.of(analyst))
     who = (analyst, statement, selection, mechanism)
     entry = _enter(connection, charge, who, shared=True, at=at)
     number = _store(connection, entry, (at, analyst, reuse_key, payload))
     connection.execute("UPDATE entry SET state = 'settled', release = ? WHERE entry = ?", (number, entry))
     return StoredRelease(number, datetime.fromisoformat(at), analyst, payload)
-
-
-def _caps(caps: Caps, analyst: str) -> tuple[tuple[str, Charge | None], ...]:
-    return (scope(analyst), caps.of(analyst)), (POLICY, caps.total)
 
 
 def _spend(connection: sqlite3.Connection, name: str, charge: Charge, cap: Charge | None) -> None:
@@ -231,7 +194,7 @@ def _set_spent(connection: sqlite3.Connection, name: str, total: Charge) -> None
     connection.execute(
         "INSERT INTO scope VALUES (?, ?, ?)"
         " ON CONFLICT DO UPDATE SET epsilon = excluded.epsilon, delta = excluded.delta",
-        (name, write(total.epsilon), write(total.delta)),
+        (name, *write_charge(total)),
     )
 
 
@@ -243,7 +206,7 @@ def _enter(
     shared: bool,
     at: str | None = None,
 ) -> int:
-    amounts = (write(charge.epsilon), write(charge.delta))
+    amounts = write_charge(charge)
     when = at or datetime.now(UTC).isoformat(timespec="seconds")
     cursor = connection.execute(
         "INSERT INTO entry (at, analyst, statement, reading, mechanism, reserved_epsilon, reserved_delta,"
@@ -262,7 +225,7 @@ def _reserved(connection: sqlite3.Connection, reservation: Reservation) -> tuple
         "SELECT reserved_epsilon, reserved_delta, state, at, analyst, holder FROM entry WHERE entry = ?",
         (reservation.entry,),
     ).fetchone()
-    if row is None or (write(reservation.charge.epsilon), write(reservation.charge.delta)) != row[:2]:
+    if row is None or write_charge(reservation.charge) != row[:2]:
         raise InternalError("the ledger holds no such reservation")
     if row[2] != "reserved":
         raise InternalError("a reservation was ended twice")
@@ -286,16 +249,13 @@ def _store(
 
 def _exceeded(requested: Charge, available: Charge, name: str) -> BudgetExceeded:
     """Return the error; the requested amount is rounded up, the available one down."""
-    if requested.epsilon > available.epsilon:
-        asked = f"epsilon {shown(requested.epsilon, up=True)}"
-        left = shown(available.epsilon, up=False)
-    else:
-        asked = f"delta {shown(requested.delta, up=True)}"
-        left = shown(available.delta, up=False)
+    exceeded = "epsilon" if requested.epsilon > available.epsilon else "delta"
+    costs = f"the statement costs {exceeded} {shown(getattr(requested, exceeded), up=True)}, but"
+    left = shown(getattr(available, exceeded), up=False)
     text = {
-        "query": f"the statement costs {asked}, but one statement may cost at most {left}",
-        POLICY: f"the statement costs {asked}, but only {left} of the budget is left",
-    }.get(name, f"the statement costs {asked}, but only {left} of your own budget is left")
+        "query": f"{costs} one statement may cost at most {left}",
+        POLICY: f"{costs} only {left} of the budget is left",
+    }.get(name, f"{costs} only {left} of your own budget is left")
     return BudgetExceeded(
         text, (requested.epsilon, requested.delta), (available.epsilon, available.delta), scope=name
     )

@@ -5,13 +5,10 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator
-from fractions import Fraction
 
-from dpsql.ledger.amounts import DamagedError, read
+from dpsql.ledger.amounts import DamagedError, read_charge
 from dpsql.ledger.charging import POLICY, scope
 from dpsql.privacy import Charge
-
-__all__ = ["problems"]
 
 
 def problems(connection: sqlite3.Connection) -> list[str]:
@@ -37,26 +34,14 @@ def problems(connection: sqlite3.Connection) -> list[str]:
 
 
 def _entries(connection: sqlite3.Connection) -> Iterator[str]:
-    sums: dict[str, list[Fraction]] = {POLICY: [Fraction(0), Fraction(0)]}
+    sums = {POLICY: Charge()}
     open_ones: Counter[tuple[str, str]] = Counter()
     rows = connection.execute(
-        "SELECT entry, analyst, reserved_epsilon, reserved_delta, charged_epsilon, charged_delta, state,"
-        " release, shared, holder FROM entry ORDER BY entry"
+        "SELECT entry, analyst, state, release, shared, holder, reserved_epsilon, reserved_delta,"
+        " charged_epsilon, charged_delta FROM entry ORDER BY entry"
     )
-    for (
-        entry,
-        analyst,
-        epsilon,
-        delta,
-        charged_epsilon,
-        charged_delta,
-        state,
-        release,
-        shared,
-        holder,
-    ) in rows:
-        reserved = Charge(read(epsilon), read(delta))
-        charged = Charge(read(charged_epsilon), read(charged_delta))
+    for entry, analyst, state, release, shared, holder, *amounts in rows:
+        reserved, charged = read_charge(*amounts[:2]), read_charge(*amounts[2:])
         if not charged.fits(reserved):
             yield f"entry {entry} is charged more than was reserved"
         if state != "settled" and charged != reserved:
@@ -66,10 +51,8 @@ def _entries(connection: sqlite3.Connection) -> Iterator[str]:
         if state == "reserved":
             open_ones[analyst, holder] += 1
         for name in (scope(analyst),) if shared else (scope(analyst), POLICY):
-            total = sums.setdefault(name, [Fraction(0), Fraction(0)])
-            total[0] += charged.epsilon
-            total[1] += charged.delta
-    kept = {name: [read(e), read(d)] for name, e, d in connection.execute("SELECT * FROM scope")}
+            sums[name] = sums.get(name, Charge()) + charged
+    kept = {name: read_charge(*amounts) for name, *amounts in connection.execute("SELECT * FROM scope")}
     for name in sorted({*sums, *kept}):
         if sums.get(name) != kept.get(name):
             yield f"the total of {name} is not the sum of its entries"
@@ -94,11 +77,11 @@ def _steps(connection: sqlite3.Connection) -> Iterator[str]:
         " FROM progress p JOIN entry e ON e.entry = p.entry ORDER BY p.entry, p.step"
     )
     last: tuple[int, int, Charge] = (0, 0, Charge())
-    for entry, step, epsilon, delta, charged_epsilon, charged_delta in rows:
-        spent = Charge(read(epsilon), read(delta))
+    for entry, step, *amounts in rows:
+        spent, charged = read_charge(*amounts[:2]), read_charge(*amounts[2:])
         before = last[1:] if last[0] == entry else (0, Charge())
         if step != before[0] + 1 or not before[1].fits(spent):
             yield f"the steps of entry {entry} are not in order"
-        if not spent.fits(Charge(read(charged_epsilon), read(charged_delta))):
+        if not spent.fits(charged):
             yield f"entry {entry} is charged less than its steps have spent"
         last = (entry, step, spent)

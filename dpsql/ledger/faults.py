@@ -10,8 +10,6 @@ from pathlib import Path
 from dpsql.errors import Error, OperationalError
 from dpsql.ledger.amounts import DamagedError
 
-__all__ = ["BUSY_SECONDS", "busy", "faults"]
-
 BUSY_SECONDS = 5.0
 """How long a charge waits for the ledger while other processes write to it."""
 

@@ -8,23 +8,21 @@ from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from dpsql.errors import InterfaceError, ProgrammingError
 from dpsql.ledger import charging, checking, limits
-from dpsql.ledger.amounts import read
+from dpsql.ledger.amounts import read_charge
 from dpsql.ledger.charging import ANYBODY, POLICY, Caps, scope
 from dpsql.ledger.limits import Limits
 from dpsql.ledger.records import Budget, Entry, ReleaseInfo, Reservation, StoredRelease
 from dpsql.ledger.store import Store
+from dpsql.policy import Policy
 from dpsql.privacy import Charge
 
-if TYPE_CHECKING:
-    from dpsql.policy import Policy
-
-__all__ = ["Ledger"]
-
 _ENTRIES_PER_CHECKPOINT = 128
+_LATELY = 1000
+"""How many of the latest releases are searched for a statement's text, which has no index."""
 
 
 class Ledger:
@@ -193,16 +191,8 @@ class Ledger:
                 (_named(analyst),),
             ).fetchall()
         return [
-            ReleaseInfo(
-                number=row[0],
-                when=datetime.fromisoformat(row[1]),
-                analyst=row[2],
-                statement=row[3],
-                selection=row[4],
-                mechanism=row[5],
-                charge=Charge(read(row[6]), read(row[7])),
-            )
-            for row in rows
+            ReleaseInfo(n, datetime.fromisoformat(at), who, text, selection, mechanism, read_charge(*charge))
+            for n, at, who, text, selection, mechanism, *charge in rows
         ]
 
     def release(self, number: int, analyst: str) -> bytes:
@@ -244,22 +234,16 @@ class Ledger:
                 " ORDER BY entry DESC LIMIT ?",
                 (*given, -1 if limit is None else max(0, limit)),
             ).fetchall()
-        return [
-            Entry(
-                entry=row[0],
-                when=datetime.fromisoformat(row[1]),
-                analyst=row[2],
-                statement=row[3],
-                selection=row[4],
-                mechanism=row[5],
-                reserved=Charge(read(row[6]), read(row[7])),
-                charged=Charge(read(row[8]), read(row[9])),
-                state=row[10],
-                release=row[11],
-                shared=bool(row[12]),
+        entries = []
+        for n, at, who, text, selection, mechanism, *amounts, state, release, shared in rows:
+            reserved, charged = read_charge(*amounts[:2]), read_charge(*amounts[2:])
+            when = datetime.fromisoformat(at)
+            entries.append(
+                Entry(
+                    n, when, who, text, selection, mechanism, reserved, charged, state, release, bool(shared)
+                )
             )
-            for row in rows
-        ]
+        return entries
 
     def failures(self, analyst: str) -> int:
         """Return how many of the analyst's statements count as failed, for the owner."""
@@ -278,16 +262,11 @@ class Ledger:
 
     def vetted(self, source: str, version: str) -> bool:
         """Whether this version of a source was read through its declared types before."""
-        with self._store.read() as connection:
-            row = connection.execute(
-                "SELECT value FROM meta WHERE name = ?", (f"vetted {source}",)
-            ).fetchone()
-        return row is not None and row[0] == version
+        return self.recall(f"vetted {source}") == version
 
     def vet(self, source: str, version: str) -> None:
         """Record that this version of a source was read through its declared types."""
-        with self._store.write() as connection:
-            connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (f"vetted {source}", version))
+        self.remember(f"vetted {source}", version)
 
     def recall(self, name: str) -> str | None:
         """Return the value stored under a name; None if there is none."""
@@ -305,9 +284,20 @@ class Ledger:
 
         Keys of the same question begin with `question`; text is compared for recent releases only.
         """
+        name = _named(analyst)
         with self._store.read() as connection:
-            rows = charging.asked(connection, question, _text(statement), _named(analyst))
-        return [(key, datetime.fromisoformat(at)) for key, at in rows]
+            same_question = connection.execute(
+                "SELECT reuse_key, at FROM release WHERE analyst = ? AND reuse_key >= ? AND reuse_key < ?"
+                " ORDER BY number DESC LIMIT 1",
+                (name, question, question + "g"),  # a key goes on with hexadecimal digits
+            ).fetchall()
+            same_text = connection.execute(
+                "SELECT r.reuse_key, r.at FROM release r JOIN entry e ON e.entry = r.entry"
+                " WHERE r.number > (SELECT max(number) FROM release) - ? AND r.analyst = ?"
+                " AND r.reuse_key IS NOT NULL AND e.statement = ? ORDER BY r.number DESC LIMIT 4",
+                (_LATELY, name, _text(statement)),
+            ).fetchall()
+        return [(key, datetime.fromisoformat(at)) for key, at in same_question + same_text]
 
     def check(self) -> list[str]:
         """Verify every invariant; return a sentence for each violation."""

@@ -14,8 +14,6 @@ from typing import Self
 from dpsql.errors import OperationalError
 from dpsql.ledger import process_identity
 
-__all__ = ["Limits", "add", "check", "clear", "ended", "failures", "release_slot", "take_slot"]
-
 _CLEAR = "until the owner has looked and run `dpsql budget --clear-failures`"
 
 
@@ -66,12 +64,11 @@ def check(connection: sqlite3.Connection, limits: Limits, analyst: str) -> None:
         raise OperationalError(
             _crowded(running, f"{cancelled} were cancelled", limits.cancelled, "max_cancelled")
         )
-    for kind, ended_total, most in (
-        ("have failed", failed_total, limits.failures_total),
-        ("were cancelled", cancelled_total, limits.cancelled_total),
+    for kind, ended_total, most, key in (
+        ("have failed", failed_total, limits.failures_total, "max_failures_total"),
+        ("were cancelled", cancelled_total, limits.cancelled_total, "max_cancelled_total"),
     ):
         if running_total + ended_total >= most:
-            key = "max_failures_total" if kind == "have failed" else "max_cancelled_total"
             raise OperationalError(
                 f"as many private statements of all analysts together are running or {kind} as the policy"
                 f" allows ({key}): try again when some have ended; if it stays so, further ones are refused"

@@ -13,8 +13,6 @@ import re
 import sys
 from pathlib import Path
 
-__all__ = ["current", "is_alive"]
-
 
 def current() -> str:
     """Return the identity of this process: machine and container, process number, start time."""

@@ -7,8 +7,6 @@ from datetime import datetime
 
 from dpsql.privacy import Charge
 
-__all__ = ["Budget", "Entry", "ReleaseInfo", "Reservation", "StoredRelease"]
-
 
 @dataclass(frozen=True, slots=True)
 class Budget:

@@ -11,8 +11,6 @@ from pathlib import Path
 from dpsql.errors import OperationalError, PolicyError
 from dpsql.ledger.process_identity import current
 
-__all__ = ["create", "recognise", "update"]
-
 APPLICATION = 0x64707371
 """`dpsq` in SQLite's `application_id`."""
 VERSION = 2

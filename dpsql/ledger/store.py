@@ -16,8 +16,6 @@ from dpsql.ledger import faults as waiting
 from dpsql.ledger.faults import busy, faults
 from dpsql.ledger.schema import create, recognise, update
 
-__all__ = ["Store"]
-
 _PRAGMAS = (
     "PRAGMA foreign_keys = ON",
     "PRAGMA trusted_schema = OFF",

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal, cast, get_args
+from typing import Literal, cast, get_args
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from dpsql.order import OrderedCounts
-from dpsql.privacy import exact
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from dpsql.privacy import Number
-
-__all__ = ["Noise", "between", "bound", "counted", "in_order", "kind", "positive", "whole"]
+from dpsql.privacy import Number, exact
 
 Noise = Literal["exponential", "laplace", "geometric"]
 """Law of the noise; geometric noise is exponential noise on the grid of integers."""

@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
-__all__ = ["LARGE", "SMALL", "queries", "stairs"]
-
 SMALL, LARGE = 1e-6, 0.02
 """One delta too small to matter beside epsilon, and one large enough for such events to be observed."""
 

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+import numpy as np
+from numpy.typing import NDArray
 
-    from dpsql.mechanisms.mechanism import Mechanism
-    from dpsql.privacy import Number
-
-__all__ = ["Adjacency", "AuditCase", "any_k", "around", "direction", "levels"]
+from dpsql.mechanisms.mechanism import Mechanism
+from dpsql.privacy import Number
 
 Adjacency = Literal["general", "monotone", "one"]
 """How one unit changes counts: each in any direction, all in the same direction, or only one count."""

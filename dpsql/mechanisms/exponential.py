@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from dpsql import noise as exact_noise
 from dpsql.mechanisms.arguments import bound, counted, positive
@@ -17,14 +17,7 @@ from dpsql.mechanisms.grid import SYSTEM, NoiseSource, grid_of, in_counts, place
 from dpsql.mechanisms.mechanism import Mechanism, in_one_call
 from dpsql.mechanisms.top_k import TopK
 from dpsql.mechanisms.weights import Weights
-from dpsql.privacy import PrivacyLoss
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from dpsql.privacy import Number
-
-__all__ = ["AUDITED", "Exponential", "anchor_of", "exponential", "gap_steps"]
+from dpsql.privacy import Number, PrivacyLoss
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,27 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from fractions import Fraction
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpsql import noise as exact_noise
-
-if TYPE_CHECKING:
-    from fractions import Fraction
-
-    from numpy.typing import NDArray
-
-    from dpsql.mechanisms.arguments import Noise
-
-__all__ = [
-    "SYSTEM",
-    "NoiseSource",
-    "grid_of",
-    "in_counts",
-    "placed",
-    "usual_grid",
-]
+from dpsql.mechanisms.arguments import Noise
 
 
 @dataclass(frozen=True, slots=True)

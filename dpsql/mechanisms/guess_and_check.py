@@ -7,9 +7,10 @@ import threading
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpsql import noise as exact_noise
 from dpsql.mechanisms.arguments import Noise, between, bound, in_order, kind, positive, whole
@@ -18,24 +19,8 @@ from dpsql.mechanisms.grid import SYSTEM, NoiseSource, grid_of, in_counts, place
 from dpsql.mechanisms.mechanism import Mechanism, Result, of_any_size
 from dpsql.mechanisms.ragged import padded
 from dpsql.mechanisms.sparse_vector_plan import mean_noise
-from dpsql.privacy import Charge, PrivacyLoss, exact
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from dpsql.order import OrderedCounts
-    from dpsql.privacy import Number
-
-__all__ = [
-    "ANSWER_SHARE",
-    "AUDITED",
-    "Checked",
-    "GuessAndCheck",
-    "GuessAndCheckPlan",
-    "Misses",
-    "best_threshold_share",
-    "on_grid",
-]
+from dpsql.order import OrderedCounts
+from dpsql.privacy import Charge, Number, PrivacyLoss, exact
 
 ANSWER_SHARE = Fraction(1, 3)
 """Share of a miss's budget for its noisy count. Checks are not monotone, so 1/3 gives both the same scale."""

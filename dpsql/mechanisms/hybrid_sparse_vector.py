@@ -4,24 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dpsql.mechanisms.arguments import Noise, counted
 from dpsql.mechanisms.audited import AuditCase, around
 from dpsql.mechanisms.grid import SYSTEM, NoiseSource
 from dpsql.mechanisms.mechanism import in_one_call
 from dpsql.mechanisms.ragged import firsts
-from dpsql.mechanisms.sparse_vector_plan import SparseVectorPlan
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from dpsql.mechanisms.sparse_vector_plan import SparseVector
-    from dpsql.privacy import Number
-
-__all__ = ["AUDITED", "HybridSparseVector", "hybrid_sparse_vector"]
+from dpsql.mechanisms.sparse_vector_plan import SparseVector, SparseVectorPlan
+from dpsql.privacy import Number
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from dpsql import noise as exact_noise
 from dpsql.mechanisms.arguments import Noise, bound, counted, kind, positive, whole
@@ -16,14 +16,7 @@ from dpsql.mechanisms.audited import AuditCase, levels
 from dpsql.mechanisms.grid import SYSTEM, NoiseSource, grid_of, in_counts, placed
 from dpsql.mechanisms.mechanism import Result, in_one_call
 from dpsql.mechanisms.top_k import NoisyOrder
-from dpsql.privacy import PrivacyLoss, exact
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from dpsql.privacy import Number
-
-__all__ = ["AUDITED", "Hybrid", "HybridTopK", "hybrid_top_k"]
+from dpsql.privacy import Number, PrivacyLoss, exact
 
 
 @dataclass(frozen=True, eq=False, slots=True)

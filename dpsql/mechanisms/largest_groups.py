@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from dpsql.mechanisms.arguments import counted
 from dpsql.noise import COUNT_LIMIT
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-__all__ = ["largest_groups"]
 
 
 def largest_groups(counts: ArrayLike, candidates: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

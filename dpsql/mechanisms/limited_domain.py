@@ -6,9 +6,10 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from dpsql import noise as exact_noise
 from dpsql.mechanisms.arguments import between, bound, positive, whole
@@ -19,14 +20,7 @@ from dpsql.mechanisms.largest_groups import largest_groups
 from dpsql.mechanisms.mechanism import Result, in_one_call, of_any_size
 from dpsql.mechanisms.tails import exponential_cutoff
 from dpsql.mechanisms.top_k import NoisyOrder
-from dpsql.privacy import PrivacyLoss, exact
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from dpsql.privacy import Number
-
-__all__ = ["AUDITED", "LimitedDomain", "LimitedTopK", "limited_domain"]
+from dpsql.privacy import Number, PrivacyLoss, exact
 
 
 @dataclass(frozen=True, eq=False, slots=True)

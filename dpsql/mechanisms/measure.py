@@ -6,9 +6,10 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from dpsql import noise as exact_noise
 from dpsql.estimates import count_offset, laplace_variance
@@ -16,14 +17,7 @@ from dpsql.mechanisms.arguments import bound, counted, positive, whole
 from dpsql.mechanisms.audited import AuditCase
 from dpsql.mechanisms.grid import SYSTEM, NoiseSource, grid_of, in_counts
 from dpsql.mechanisms.mechanism import Mechanism, Result, in_one_call
-from dpsql.privacy import PrivacyLoss
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from dpsql.privacy import Number
-
-__all__ = ["AUDITED", "Laplace", "Measured", "anchor", "laplace", "release_all"]
+from dpsql.privacy import Number, PrivacyLoss
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -5,22 +5,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from fractions import Fraction
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpsql.mechanisms.grid import SYSTEM, NoiseSource
+from dpsql.noise import Entropy
 from dpsql.order import OrderedCounts
 from dpsql.privacy import Charge, PrivacyLoss
-
-if TYPE_CHECKING:
-    from fractions import Fraction
-
-    from numpy.typing import NDArray
-
-    from dpsql.noise import Entropy
-
-__all__ = ["M", "Mechanism", "R", "Result", "in_one_call", "of_any_size"]
 
 R = TypeVar("R")
 M = TypeVar("M", bound="Mechanism[Any]")

@@ -4,23 +4,15 @@ from __future__ import annotations
 
 import math
 import threading
-from typing import TYPE_CHECKING, Any
+from fractions import Fraction
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from dpsql.mechanisms.arguments import counted
-from dpsql.mechanisms.guess_and_check import GuessAndCheck
-from dpsql.privacy import exact
-
-if TYPE_CHECKING:
-    from fractions import Fraction
-
-    from numpy.typing import ArrayLike, NDArray
-
-    from dpsql.mechanisms.guess_and_check import Checked
-    from dpsql.privacy import Charge, Number
-
-__all__ = ["MedianOracle", "median", "surviving"]
+from dpsql.mechanisms.guess_and_check import Checked, GuessAndCheck
+from dpsql.privacy import Charge, Number, exact
 
 _LARGEST = 1 << 40
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-__all__ = ["firsts", "padded"]
+from numpy.typing import NDArray
 
 
 def firsts(trial: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -12,8 +12,6 @@ from dpsql.mechanisms.stable import AUDITED as STABLE
 from dpsql.mechanisms.top_k import AUDITED as TOP_K
 from dpsql.mechanisms.top_stable import AUDITED as TOP_STABLE
 
-__all__ = ["AUDITED"]
-
 AUDITED: tuple[AuditCase, ...] = (
     *TOP_K,
     *EXPONENTIAL,

@@ -4,25 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self, get_args
+from typing import Any, Self, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpsql.mechanisms.arguments import Noise, in_order
 from dpsql.mechanisms.audited import AuditCase, around, direction
 from dpsql.mechanisms.grid import SYSTEM, NoiseSource
 from dpsql.mechanisms.mechanism import in_one_call
 from dpsql.mechanisms.ragged import firsts
-from dpsql.mechanisms.sparse_vector_plan import Hits, SparseVectorPlan
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from dpsql.mechanisms.sparse_vector_plan import SparseVector
-    from dpsql.order import OrderedCounts
-    from dpsql.privacy import Number
-
-__all__ = ["AUDITED", "AdaptiveSparseVector", "adaptive_sparse_vector", "sparse_vector"]
+from dpsql.mechanisms.sparse_vector_plan import Hits, SparseVector, SparseVectorPlan
+from dpsql.order import OrderedCounts
+from dpsql.privacy import Number
 
 _BLOCK = 1 << 15
 """Counts of a trial that are compared at once, before it is known whether the scan goes on."""

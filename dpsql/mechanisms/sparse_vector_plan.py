@@ -5,25 +5,18 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpsql import noise as exact_noise
 from dpsql.estimates import sparse_vector_error
 from dpsql.mechanisms.arguments import Noise, between, bound, kind, positive, whole
-from dpsql.mechanisms.grid import grid_of, in_counts, placed
+from dpsql.mechanisms.grid import NoiseSource, grid_of, in_counts, placed
 from dpsql.mechanisms.mechanism import Mechanism, Result
 from dpsql.mechanisms.ragged import padded
-from dpsql.privacy import PrivacyLoss, exact
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from dpsql.mechanisms.grid import NoiseSource
-    from dpsql.privacy import Number
-
-__all__ = ["Hits", "SparseVector", "SparseVectorPlan", "best_share", "mean_noise"]
+from dpsql.privacy import Number, PrivacyLoss, exact
 
 MOST_BRANCHES = 16
 """Most branches: each further one halves the budget of a hit."""

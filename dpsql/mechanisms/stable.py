@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Literal, Self, get_args
+from typing import Literal, Self, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpsql import noise as exact_noise
 from dpsql.mechanisms.arguments import between, bound, in_order, positive, whole
@@ -18,26 +19,8 @@ from dpsql.mechanisms.mechanism import Mechanism, R, Result, in_one_call
 from dpsql.mechanisms.ragged import padded
 from dpsql.mechanisms.sparse_vector_plan import best_share, mean_noise
 from dpsql.mechanisms.tails import laplace_cutoff, one_sided_cutoff
-from dpsql.privacy import PrivacyLoss
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from dpsql.order import OrderedCounts
-    from dpsql.privacy import Number
-
-__all__ = [
-    "AUDITED",
-    "FirstStable",
-    "StabilityTests",
-    "StableAnswers",
-    "StableNoise",
-    "StableQueries",
-    "StableQuery",
-    "first_stable",
-    "first_test",
-    "stable_answers",
-]
+from dpsql.order import OrderedCounts
+from dpsql.privacy import Number, PrivacyLoss
 
 StableNoise = Literal["one-sided", "laplace"]
 """Law of the noise of stability tests; the one-sided one is geometric on the grid."""

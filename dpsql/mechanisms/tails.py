@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
     Bounds = Callable[[int], tuple[int, int, int, int]]
 
-__all__ = ["exponential_cutoff", "laplace_cutoff", "one_sided_cutoff"]
 
 # Every tail below is a rational function, not a constant, of e^-g for some rational g, and e^-g is
 # transcendental: a tail never equals the rational chance, so enough digits always decide.

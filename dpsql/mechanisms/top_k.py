@@ -2,38 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from dpsql.estimates import distinguishable_gap
 from dpsql.mechanisms.arguments import Noise, bound, counted, kind, positive, whole
 from dpsql.mechanisms.audited import AuditCase, any_k, direction
 from dpsql.mechanisms.grid import SYSTEM, NoiseSource, grid_of, in_counts, placed
 from dpsql.mechanisms.mechanism import M, Mechanism, R, Result, in_one_call
-from dpsql.privacy import PrivacyLoss
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import ArrayLike, NDArray
-
-    from dpsql.privacy import Number
-
-__all__ = [
-    "AUDITED",
-    "NoisyOrder",
-    "NoisyTopK",
-    "TopK",
-    "contenders",
-    "leaders",
-    "noisy_max",
-    "noisy_top_k",
-    "select",
-]
+from dpsql.privacy import Number, PrivacyLoss
 
 _BLOCK = 1 << 15
 _BELOW_ALL = -(1 << 62)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Self, get_args
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from dpsql import noise as exact_noise
 from dpsql.mechanisms.arguments import between, bound, positive, whole
@@ -16,17 +17,9 @@ from dpsql.mechanisms.audited import AuditCase
 from dpsql.mechanisms.grid import SYSTEM, NoiseSource, in_counts
 from dpsql.mechanisms.largest_groups import largest_groups
 from dpsql.mechanisms.mechanism import Mechanism, Result, in_one_call, of_any_size
-from dpsql.mechanisms.stable import StabilityTests, first_test
+from dpsql.mechanisms.stable import StabilityTests, StableNoise, first_test
 from dpsql.mechanisms.top_k import NoisyTopK
-from dpsql.privacy import PrivacyLoss
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from dpsql.mechanisms.stable import StableNoise
-    from dpsql.privacy import Number
-
-__all__ = ["AUDITED", "Choose", "StableSet", "TopStable", "leads", "top_stable"]
+from dpsql.privacy import Number, PrivacyLoss
 
 Choose = Literal["top-k", "uniform"]
 """How to choose k groups of a larger stable set."""

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpsql import noise as exact_noise
-
-if TYPE_CHECKING:
-    from fractions import Fraction
-
-    from numpy.typing import NDArray
-
-__all__ = ["Weights"]
 
 _BITS = 62
 _WORD = 64

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import os
 from hashlib import shake_256
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-__all__ = ["Entropy", "SeededEntropy", "SimulationEntropy", "SystemEntropy"]
+from numpy.typing import NDArray
 
 
 class Entropy(Protocol):

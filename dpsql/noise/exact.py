@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-__all__ = ["exp_bounds", "positive_rational"]
-
 
 def positive_rational(value: Fraction | int, name: str) -> Fraction:
     """Check a positive rational parameter of a sampler; raises `ValueError`."""

@@ -4,30 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dpsql.noise.entropy import SystemEntropy
+from dpsql.noise.entropy import Entropy, SystemEntropy
 from dpsql.noise.exact import positive_rational
 from dpsql.noise.table import AMBIGUOUS, Table, table
-
-if TYPE_CHECKING:
-    from fractions import Fraction
-
-    from numpy.typing import NDArray
-
-    from dpsql.noise.entropy import Entropy
-
-__all__ = [
-    "LARGEST",
-    "geometric",
-    "geometric_reaching",
-    "laplace",
-    "laplace_reaching",
-    "truncated_geometric",
-]
 
 LARGEST = 1 << 61
 """Draws saturate here, at 2^11 times the largest scale, so with probability at most e^-2048."""

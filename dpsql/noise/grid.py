@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from fractions import Fraction
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpsql.noise.exact import positive_rational
-
-if TYPE_CHECKING:
-    from fractions import Fraction
-
-    from numpy.typing import NDArray
-
-__all__ = ["COUNT_LIMIT", "FINEST", "place", "rate", "resolution"]
 
 FINEST = 20
 """The finest grid is 2^-20 of a count."""

@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
-from dpsql.noise.entropy import SystemEntropy
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from dpsql.noise.entropy import Entropy
-
-__all__ = ["ranks"]
+from dpsql.noise.entropy import Entropy, SystemEntropy
 
 
 def ranks(n: int, *, trials: int | None = None, entropy: Entropy | None = None) -> NDArray[np.int64]:

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
+from dpsql.noise.entropy import Entropy
 from dpsql.noise.exact import exp_bounds
-
-if TYPE_CHECKING:
-    from fractions import Fraction
-
-    from numpy.typing import NDArray
-
-    from dpsql.noise.entropy import Entropy
-
-__all__ = ["AMBIGUOUS", "GUIDE_BITS", "Table", "table"]
 
 GUIDE_BITS = 16
 """Random bits a draw starts with."""

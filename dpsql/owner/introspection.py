@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from dpsql.analysis import fold
-from dpsql.engines.duckdb.schema import introspect
+from dpsql.engines.duckdb.schema import Found, introspect
 from dpsql.errors import PolicyError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from dpsql.engines.duckdb.schema import Found
-
-__all__ = ["introspect_sources"]
 
 
 def introspect_sources(sources: Iterable[str | Path]) -> list[Found]:

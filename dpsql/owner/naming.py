@@ -6,8 +6,6 @@ import re
 
 from dpsql.analysis import fold
 
-__all__ = ["is_bare_key", "is_key_name", "kind_word", "names_person", "names_rows", "singular"]
-
 _PEOPLE = (
     "user|person|people|customer|client|patient|member|account|employee|subscriber|student|guest|tenant|"
     "citizen|voter|resident|passenger|player|household"

@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from dpsql.analysis import fold
-from dpsql.engines.duckdb.checks import UnreadableError
-from dpsql.owner.findings import times
+from dpsql.engines.duckdb.checks import Inspector, UnreadableError
+from dpsql.owner.findings import Report, times
 from dpsql.owner.naming import is_bare_key, names_rows
 from dpsql.policy import Policy, Table, UnitColumn, UnitRow, UnitVia
 from dpsql.policy.names import joined
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dpsql.engines.duckdb.checks import Inspector
-    from dpsql.owner.findings import Report
-    from dpsql.types import SqlType
-
-__all__ = ["looks_like_units", "verify_kinds", "verify_others", "verify_unit"]
+from dpsql.types import SqlType
 
 _NAMING = re.compile(
     r"(^|_)(user|person|people|customer|client|patient|member|account|employee|sender|receiver|recipient|from|to|"
@@ -42,7 +34,7 @@ def verify_unit(report: Report, inspector: Inspector, table: Table, rows: int) -
 def _report_ownerless(
     report: Report, inspector: Inspector, table: Table, unit: UnitColumn | UnitVia, rows: int
 ) -> None:
-    place, nobody = joined("tables", table.name, "unit"), inspector.ownerless(table.name)
+    place, nobody = table.place("unit"), inspector.ownerless(table.name)
     if isinstance(unit, UnitColumn):
         every, how = f"every row has a {unit.column}", f"no {unit.column}"
     else:
@@ -69,7 +61,7 @@ def _report_second_units(
                 f"{shared:,} of its {times(values, 'value')} are units as well; a row protects only the unit "
                 f"that {own} names, not the one named here"
             )
-            report.add("note", joined("tables", table.name, "columns", column), text)
+            report.add("note", table.place("columns", column), text)
 
 
 def looks_like_units(column: str, values: int, shared: int, units: int) -> bool:
@@ -94,7 +86,7 @@ def verify_others(report: Report, inspector: Inspector, policy: Policy) -> None:
         # A source that cannot be read was reported before.
         with suppress(UnreadableError):
             if (text := next(texts, None)) is not None:
-                report.add("note", joined("tables", table.name, "unit"), text)
+                report.add("note", table.place("unit"), text)
 
 
 def _kind(table: Table) -> str | None:

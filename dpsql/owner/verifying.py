@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from dpsql.engines import length_check_key
 from dpsql.engines.duckdb.checks import Inspector, UnreadableError
@@ -13,11 +13,6 @@ from dpsql.policy import EnumDomain, Policy, Table, shown_length
 from dpsql.policy.names import joined
 from dpsql.release import source_version
 from dpsql.versions import Versions
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-__all__ = ["verify"]
 
 
 def verify(policy: Policy, on_progress: Callable[[str], None] = lambda table: None) -> Report:
@@ -46,7 +41,7 @@ def verify(policy: Policy, on_progress: Callable[[str], None] = lambda table: No
             on_progress(table.name)
             if table.trust_source and not table.public:
                 text = "trust_source is set: its rows were not read, nothing about them was verified"
-                report.add("note", joined("tables", table.name), text)
+                report.add("note", table.place(), text)
             else:
                 _verify_table(report, inspector, policy, table, versions)
         verify_kinds(report, inspector, policy)
@@ -64,7 +59,7 @@ def verify(policy: Policy, on_progress: Callable[[str], None] = lambda table: No
 def _verify_table(
     report: Report, inspector: Inspector, policy: Policy, table: Table, versions: Versions
 ) -> None:
-    place = joined("tables", table.name)
+    place = table.place()
     version, before = source_version(policy, table, versions), report.wrong
     try:
         rows, lost = inspector.read(table.name)
@@ -91,11 +86,11 @@ def _verify_values(report: Report, inspector: Inspector, table: Table, lost: dic
     for column, kind in inspector.readers[table.name].columns:
         if lost[column]:
             text = f"{times(lost[column], 'value')} not readable as {kind}, so read as NULL"
-            report.add("wrong", joined("tables", table.name, "columns", column), text)
+            report.add("wrong", table.place("columns", column), text)
     for column, wrong in inspector.invalid_timestamps(table.name).items():
         if wrong:
             text = f"{times(wrong, 'value')} no TIMESTAMP (before 290309 BC): correct it, or declare VARCHAR"
-            report.add("wrong", joined("tables", table.name, "columns", column), text)
+            report.add("wrong", table.place("columns", column), text)
 
 
 def _verify_lengths(report: Report, inspector: Inspector, policy: Policy, table: Table) -> bool:
@@ -106,7 +101,7 @@ def _verify_lengths(report: Report, inspector: Inspector, policy: Policy, table:
     for column, longer in found.items():
         what = "their rows are not read" if column.lower() in facts else "read as NULL"
         text = f"{times(longer, 'value')} longer than {limit} ([engine] longest_value): {what}"
-        report.add("note", joined("tables", table.name, "columns", column), text)
+        report.add("note", table.place("columns", column), text)
     return not found
 
 
@@ -121,7 +116,7 @@ def _verify_fact(report: Report, inspector: Inspector, table: Table, i: int, fac
 
 
 def _verify_domain(report: Report, inspector: Inspector, table: Table, column: str) -> None:
-    place = joined("tables", table.name, "domain", column)
+    place = table.place("domain", column)
     values, rows = inspector.outside(table.name, column)
     if values:
         text = (
@@ -137,6 +132,6 @@ def _report_unreadable(report: Report, inspector: Inspector, table: Table, words
     problems = inspector.unreadable(table.name)
     if 0 < len(problems) < len(inspector.readers[table.name].columns):
         for column, text in problems.items():
-            report.add("wrong", joined("tables", table.name, "columns", column), f"cannot be read: {text}")
+            report.add("wrong", table.place("columns", column), f"cannot be read: {text}")
     else:
-        report.add("wrong", joined("tables", table.name, "source"), f"cannot be read: {words}")
+        report.add("wrong", table.place("source"), f"cannot be read: {words}")

@@ -1,13 +1,11 @@
 """The owner's policy: reads `dpsql.toml` into a `Policy`. Analysts may read all of it.
 
 ========================  ==================================================================
-``load``, ``tables``      TOML -> the dataclasses (``section`` reads one TOML table)
-``model``, ``budget``,    the dataclasses
-``parts``
-``fields``                protocols of the dataclasses, for the rules
+``load``, ``load_table``  TOML -> the dataclasses (``section`` reads one TOML table)
+``model``, ``table``,     the dataclasses, each with the checks of its own fields (with ``domain_rules``,
+``budget``, ``parts``     ``engine_rules``, ``length_rules``)
+``rules``                 the checks of tables against each other
 ``keys``                  the keys of each TOML table, with their meanings
-``rules``                 the checks of their consistency (``budget_rules``, ``domain_rules``,
-                          ``engine_rules``, ``length_rules``)
 ``names``                 ASCII names compared without case; policy errors
 ``values``                conversion of a domain's values to the column's type
 ``fingerprint``           a hash of the parts that answers depend on
@@ -21,7 +19,7 @@ from dpsql.policy.engine_rules import engine_kind
 from dpsql.policy.keys import KEYS, Key
 from dpsql.policy.length_rules import shown_length
 from dpsql.policy.load import load
-from dpsql.policy.model import Policy, Table
+from dpsql.policy.model import Policy
 from dpsql.policy.names import Names, same_name
 from dpsql.policy.parts import (
     BooleanDomain,
@@ -40,6 +38,7 @@ from dpsql.policy.parts import (
     Value,
     ValuesDomain,
 )
+from dpsql.policy.table import Table
 from dpsql.policy.values import fit
 
 __all__ = [

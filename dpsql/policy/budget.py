@@ -1,4 +1,4 @@
-"""The budget of a policy: its total, and the caps of single analysts."""
+"""The budget of a policy: its total, and the caps of single analysts; the checks of both."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from pathlib import Path
 from dpsql.policy.names import joined, wrong
 from dpsql.privacy import Charge, exact
 
-__all__ = ["AnalystPolicy", "BudgetPolicy"]
-
+_LIMITS = ("max_failures", "max_failures_total", "max_cancelled", "max_cancelled_total")
 _NUMBERS = ("epsilon", "delta", "max_epsilon_per_query", "default_epsilon", "default_delta")
 
 
@@ -59,6 +58,24 @@ class BudgetPolicy:
         """The policy's whole budget."""
         return Charge(self.epsilon, self.delta)
 
+    def check(self) -> None:
+        """Raise `PolicyError` for a number that is out of range or contradicts another."""
+        _check_pair(self, "budget")
+        most = self.max_epsilon_per_query
+        _check_cap("max_epsilon_per_query", most, self.epsilon, "epsilon")
+        _check_cap("default_epsilon", self.default_epsilon, self.epsilon, "epsilon")
+        if most is not None:
+            _check_cap("default_epsilon", self.default_epsilon, most, "max_epsilon_per_query")
+        _check_cap("default_delta", self.default_delta, self.delta, "delta")
+        for name in _LIMITS:
+            _check_limit(name, getattr(self, name))
+        for name in ("max_failures", "max_cancelled"):
+            own, total = getattr(self, name), getattr(self, f"{name}_total")
+            if own is not None and total is not None and total < own:
+                raise wrong(
+                    f"budget.{name}_total", f"is less than budget.{name}, which could never be reached"
+                )
+
 
 @dataclass(frozen=True, slots=True)
 class AnalystPolicy:
@@ -80,6 +97,12 @@ class AnalystPolicy:
         """The cap as a charge."""
         return Charge(self.epsilon, self.delta)
 
+    def check(self) -> None:
+        """Raise `PolicyError` for an invalid name or cap."""
+        if not self.name or len(self.name) > 200 or not self.name.isprintable():
+            raise wrong(joined("analysts", self.name), "an analyst's name is 1 to 200 printable characters")
+        _check_pair(self, "analysts", self.name)
+
 
 def _read_numbers(part: BudgetPolicy | AnalystPolicy, *key: str) -> None:
     """Replace each number of a frozen part by an exact rational; raise `PolicyError` for an invalid one."""
@@ -91,3 +114,30 @@ def _read_numbers(part: BudgetPolicy | AnalystPolicy, *key: str) -> None:
             object.__setattr__(part, name, exact(value))
         except ValueError as problem:
             raise wrong(joined(*key, name), str(problem)) from None
+
+
+def _check_limit(name: str, value: object) -> None:
+    if value is None and name != "max_failures":
+        return
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise wrong(f"budget.{name}", "expected an integer")
+    if not 1 <= value <= 1_000_000:
+        raise wrong(f"budget.{name}", "must be between 1 and 1000000")
+
+
+def _check_pair(part: BudgetPolicy | AnalystPolicy, *key: str) -> None:
+    if part.epsilon <= 0:
+        raise wrong(joined(*key, "epsilon"), "must be greater than 0")
+    if not 0 <= part.delta < 1:
+        raise wrong(
+            joined(*key, "delta"), "must be at least 0 and less than 1", "values like 1e-6 are customary"
+        )
+
+
+def _check_cap(name: str, value: Fraction | None, cap: Fraction, capped_by: str) -> None:
+    if value is None:
+        return
+    if value <= 0:
+        raise wrong(f"budget.{name}", "must be greater than 0")
+    if value > cap:
+        raise wrong(f"budget.{name}", f"is more than budget.{capped_by}, so it could never be spent")

@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from datetime import date, datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING
 
-from dpsql.policy.names import suggest, wrong
+from dpsql.policy.names import wrong
 from dpsql.policy.parts import (
     BooleanDomain,
     Domain,
     EnumDomain,
     RangeDomain,
-    TableDomain,
     Value,
     ValuesDomain,
 )
 from dpsql.policy.values import fit, kind_of
 from dpsql.types import BIGINT, DATE, VARCHAR, SqlType
-
-if TYPE_CHECKING:
-    from dpsql.policy.fields import TableFields
-
-__all__ = ["MOST_VALUES", "check_table_domain", "checked_domain"]
 
 MOST_VALUES = 10_000_000
 """The most values a domain may have: each of them is a group that is counted and gets noise."""
@@ -41,39 +33,6 @@ def checked_domain(domain: Domain, sql_type: SqlType | None, place: str) -> Doma
     elif isinstance(domain, EnumDomain) and sql_type is not None and sql_type.name != "ENUM":
         raise wrong(place, f"the column is {sql_type}, not ENUM", "list its values")
     return domain
-
-
-def check_table_domain(
-    domain: TableDomain, sql_type: SqlType | None, tables: Mapping[str, TableFields], place: str
-) -> None:
-    """Check that the table of a domain is declared and public and has a column of a comparable type."""
-    table = tables.get(domain.table)
-    if table is None:
-        raise wrong(place, f"there is no table {domain.table!r}", suggest(domain.table, tables, "tables"))
-    if not table.public:
-        raise wrong(
-            place,
-            f"{table.name!r} is private, so its values cannot be a public domain",
-            "a domain may not be derived from private data; list the values, or name a public table",
-        )
-    if table.columns is None:
-        return
-    if domain.column not in table.columns:
-        raise wrong(
-            place,
-            f"{table.name!r} has no column {domain.column!r}",
-            suggest(domain.column, table.columns, "its columns"),
-        )
-    found = table.columns[domain.column]
-    if sql_type is not None and not _comparable(found, sql_type):
-        raise wrong(place, f"the column is {sql_type}, but {domain.column!r} of {table.name!r} is {found}")
-
-
-def _comparable(one: SqlType, other: SqlType) -> bool:
-    texts = ("VARCHAR", "ENUM")
-    return (
-        one == other or (one.numeric and other.numeric) or (one.name in texts and other.name in texts)
-    ) and one.name not in ("LIST", "STRUCT", "BLOB")
 
 
 def _checked_values(domain: ValuesDomain, sql_type: SqlType | None, place: str) -> ValuesDomain:

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
 from dpsql.policy.names import suggest, wrong
-
-if TYPE_CHECKING:
-    from dpsql.policy.fields import PolicyFields
-
-__all__ = ["ADDRESSES", "check_engine", "engine_kind"]
 
 ADDRESSES = ("duckdb", "spark", "postgresql://user@host/database", "sc://host:15002")
 """The engines that a policy may name, for messages and documents."""
@@ -43,23 +38,23 @@ def engine_kind(engine: str) -> str:
     return _KINDS.get(scheme.lower() + slashes if slashes else engine, "")
 
 
-def check_engine(policy: PolicyFields) -> None:
+def check_engine(engine: str, database: Path | None, timeout: object) -> None:
     """Raise `PolicyError` for an unknown engine, an address with a password, or a conflicting setting."""
-    kind = engine_kind(policy.engine)
+    kind = engine_kind(engine)
     if not kind:
-        if "://" in policy.engine or "@" in policy.engine:  # it may hold a password
+        if "://" in engine or "@" in engine:  # it may hold a password
             raise wrong(_KEY, "unknown kind of address", "one of " + ", ".join(ADDRESSES))
-        raise wrong(_KEY, f"unknown engine {policy.engine!r}", suggest(policy.engine, ADDRESSES))
-    if "#" in policy.engine:  # what follows it is a part of the address to one reader, not to another
+        raise wrong(_KEY, f"unknown engine {engine!r}", suggest(engine, ADDRESSES))
+    if "#" in engine:  # what follows it is a part of the address to one reader, not to another
         raise wrong(_KEY, "an address has no '#'", "write %23 where a name has one")
-    if kind != "duckdb" and policy.database is not None:
+    if kind != "duckdb" and database is not None:
         raise wrong("database.path", "a DuckDB file does not go with another engine", "leave out one of them")
-    if isinstance(policy.timeout, bool) or not isinstance(policy.timeout, int) or policy.timeout < 1:
+    if isinstance(timeout, bool) or not isinstance(timeout, int) or timeout < 1:
         raise wrong("database.timeout", "expected a number of seconds, at least 1")
     if kind == "postgresql":
-        _check_postgres(policy.engine)
-    elif "://" in policy.engine:
-        _check_connect(policy.engine)
+        _check_postgres(engine)
+    elif "://" in engine:
+        _check_connect(engine)
 
 
 def _check_postgres(address: str) -> None:

@@ -8,42 +8,14 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-from dpsql.policy.names import fold
-from dpsql.policy.parts import DatabaseSource
-
-if TYPE_CHECKING:
-    from dpsql.policy.fields import PolicyFields, TableFields
-
-__all__ = ["fingerprint", "part_fingerprint"]
 
 
-def fingerprint(policy: PolicyFields) -> str:
-    """Return the SHA-256 of the tables, the database, the data version and the limit on values' length.
+def fingerprint(content: Iterable[object], folder: Path | None) -> str:
+    """Return the SHA-256 of parts of a policy; `folder` is the policy's, to which paths are taken relative.
 
-    Formatting, comments, the order of tables and the location of the folder do not change it: paths are taken
-    relative to the policy. The budget and the caps do not change it either, because no answer depends on
-    them.
+    So formatting, comments and the location of the folder do not change it.
     """
-    content = ["1", policy.engine, policy.database, policy.data_version, policy.longest_value]
-    return _hash(policy, [*content, _sorted(policy.tables.values())])
-
-
-def part_fingerprint(policy: PolicyFields, tables: Iterable[TableFields]) -> str:
-    """Return the fingerprint for some of the tables, without the data version."""
-    chosen = _sorted(tables)
-    database = policy.database if any(isinstance(t.source, DatabaseSource) for t in chosen) else None
-    return _hash(policy, ["1", policy.engine, database, policy.longest_value, chosen])
-
-
-def _sorted(tables: Iterable[TableFields]) -> list[TableFields]:
-    return sorted(tables, key=lambda table: fold(table.name))
-
-
-def _hash(policy: PolicyFields, content: object) -> str:
-    base = policy.path.parent if policy.path is not None else None
-    text = json.dumps(_plain(content, base), ensure_ascii=True, separators=(",", ":"))
+    text = json.dumps(_plain(["1", *content], folder), ensure_ascii=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 

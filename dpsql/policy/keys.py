@@ -7,10 +7,9 @@ this table.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
 
 from dpsql.policy.engine_rules import ADDRESSES
-
-__all__ = ["KEYS", "Key"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +22,20 @@ class Key:
     """The value when the key is absent, in words; `required` if it must be present."""
     meaning: str
 
+    @property
+    def kind(self) -> type | None:
+        """The type of the value if that is all the reader has to check; Decimal: any number."""
+        return _TYPES.get(self.value)
+
+
+_TYPES = {
+    "a number": Decimal,
+    "a whole number": int,
+    "seconds": int,
+    "text": str,
+    "`true` or `false`": bool,
+}
+"""The words of `Key.value` that stand for a type; keys with other words need a reader of their own."""
 
 KEYS: dict[str, dict[str, Key]] = {
     "top level": {

@@ -6,8 +6,6 @@ import re
 
 from dpsql.policy.names import wrong
 
-__all__ = ["LARGEST", "LONGEST", "read_length", "shown_length"]
-
 LONGEST = 64 << 10
 """The default limit, in bytes of UTF-8."""
 LARGEST = 256 << 10

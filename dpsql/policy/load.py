@@ -6,7 +6,6 @@ import os
 import re
 import tomllib
 from decimal import Decimal, InvalidOperation
-from fractions import Fraction
 from pathlib import Path
 from typing import cast
 
@@ -14,14 +13,12 @@ from dpsql.errors import PolicyError
 from dpsql.policy.budget import AnalystPolicy, BudgetPolicy
 from dpsql.policy.keys import KEYS
 from dpsql.policy.length_rules import LONGEST, read_length
-from dpsql.policy.model import Policy, Table
+from dpsql.policy.load_table import read_table, unit_kinds
+from dpsql.policy.model import Policy
 from dpsql.policy.names import wrong
 from dpsql.policy.parts import CsvSource, ParquetSource
 from dpsql.policy.section import Section
-from dpsql.policy.tables import read_table, unit_kinds
-from dpsql.privacy import exact
-
-__all__ = ["load"]
+from dpsql.policy.table import Table
 
 
 def load(path: str | os.PathLike[str]) -> Policy:
@@ -87,6 +84,7 @@ def _policy(raw: dict[str, object], file: Path) -> Policy:
     top.require("tables", 'write [tables.NAME] with source = "FILE" and unit = "COLUMN"')
     base = file.parent
     database = Section(top.get("database", dict, {}), ("database",), KEYS["[database]"])
+    engine = Section(top.get("engine", dict, {}), ("engine",), KEYS["[engine]"])
     database_path = _path(database, "path", base)
     if database_path is not None:
         _must_exist(database_path, "database.path")
@@ -94,30 +92,23 @@ def _policy(raw: dict[str, object], file: Path) -> Policy:
         path=file,
         database=database_path,
         engine=database.get("engine", str, "duckdb"),
-        timeout=database.get("timeout", int, 3600),
         budget=_budget(top.raw("budget"), base),
         tables=_tables(top.raw("tables"), base),
         analysts=_analysts(top),
-        share_releases=top.get("share_releases", bool, False),
-        data_version=top.optional("data_version", str),
-        longest_value=_longest(top),
+        longest_value=read_length(engine.raw("longest_value")) if "longest_value" in engine else LONGEST,
+        **database.simple(),
+        **top.simple(),
     )
     for table in policy.tables.values():
-        key = top.place("tables", table.name, "source")
         if isinstance(table.source, (ParquetSource, CsvSource)):
-            _must_exist(table.source.path, key)
+            _must_exist(table.source.path, table.place("source"))
         elif database_path is None and policy.engine == "duckdb":
             raise wrong(
-                key,
+                table.place("source"),
                 "is not a Parquet or CSV file, and no database is named",
                 'end it in .parquet or .csv, or write [database] with path = "FILE"',
             )
     return policy
-
-
-def _longest(top: Section) -> int:
-    section = Section(top.get("engine", dict, {}), ("engine",), KEYS["[engine]"])
-    return read_length(section.raw("longest_value")) if "longest_value" in section else LONGEST
 
 
 def _path(section: Section, name: str, base: Path) -> Path | None:
@@ -138,16 +129,7 @@ def _budget(raw: object, base: Path) -> BudgetPolicy:
     section = Section(raw, ("budget",), KEYS["[budget]"])
     section.require("epsilon", "write the total that may ever be spent, for instance epsilon = 5.0")
     return BudgetPolicy(
-        epsilon=_number(section, "epsilon"),
-        delta=_number(section, "delta", Fraction(0)),
-        max_epsilon_per_query=_optional_number(section, "max_epsilon_per_query"),
-        max_failures=section.get("max_failures", int, 3),
-        max_failures_total=section.optional("max_failures_total", int),
-        max_cancelled=section.optional("max_cancelled", int),
-        max_cancelled_total=section.optional("max_cancelled_total", int),
-        default_epsilon=_optional_number(section, "default_epsilon"),
-        default_delta=_optional_number(section, "default_delta"),
-        ledger=_path(section, "ledger", base) or base / "dpsql-ledger.sqlite",
+        ledger=_path(section, "ledger", base) or base / "dpsql-ledger.sqlite", **section.simple()
     )
 
 
@@ -163,9 +145,7 @@ def _analysts(top: Section) -> dict[str, AnalystPolicy]:
     for name, raw in (listed or {}).items():
         section = Section(raw, ("analysts", name), KEYS["[analysts.NAME]"])
         section.require("epsilon", "write the most this analyst may spend")
-        analysts[name] = AnalystPolicy(
-            name, _number(section, "epsilon"), _number(section, "delta", Fraction(0))
-        )
+        analysts[name] = AnalystPolicy(name, **section.simple())
     return analysts
 
 
@@ -175,18 +155,3 @@ def _tables(raw: object, base: Path) -> dict[str, Table]:
     tables = cast("dict[str, dict[str, object]]", raw)
     kinds = unit_kinds(tables)
     return {name: read_table(name, table, base, kinds) for name, table in tables.items()}
-
-
-def _number(section: Section, name: str, default: Fraction | None = None) -> Fraction:
-    value = _optional_number(section, name)
-    return value if value is not None else default if default is not None else Fraction(0)
-
-
-def _optional_number(section: Section, name: str) -> Fraction | None:
-    value = section.number(name)
-    if value is None:
-        return None
-    try:
-        return exact(value)
-    except ValueError as problem:
-        raise wrong(section.place(name), str(problem)) from None

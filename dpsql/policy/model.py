@@ -1,57 +1,20 @@
-"""The dataclasses `Policy` and `Table`, which are frozen and validated when they are made."""
+"""The dataclass `Policy`, which is frozen and validated when it is made."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dpsql.policy import rules
 from dpsql.policy.budget import AnalystPolicy, BudgetPolicy
+from dpsql.policy.engine_rules import check_engine
 from dpsql.policy.fingerprint import fingerprint
-from dpsql.policy.length_rules import LONGEST
-from dpsql.policy.names import Names
-from dpsql.policy.parts import Domain, Source, Unit
-from dpsql.types import SqlType
-
-__all__ = ["Policy", "Table"]
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """A declared table. Analysts cannot use tables that are not declared.
-
-    Attributes
-    ----------
-    name
-        As declared; compared without case.
-    source
-        Where its rows are.
-    public, unit
-        A private table has a unit, a public one has none.
-    columns
-        Names and types in order; None: they are taken from the source's schema.
-    unique
-        Sets of columns that the owner declares unique over the whole table.
-    domain
-        Public domains of columns.
-    trust_source
-        Skip reading the source once through its declared types.
-    """
-
-    name: str
-    source: Source
-    public: bool = False
-    unit: Unit | None = None
-    columns: Mapping[str, SqlType] | None = None
-    unique: tuple[tuple[str, ...], ...] = ()
-    domain: Mapping[str, Domain] = field(default_factory=Names)
-    trust_source: bool = False
-
-    def __post_init__(self) -> None:
-        for name, value in rules.checked_table(self).items():
-            object.__setattr__(self, name, value)
+from dpsql.policy.length_rules import LONGEST, read_length
+from dpsql.policy.names import checked_names, fold, joined, wrong
+from dpsql.policy.parts import DatabaseSource
+from dpsql.policy.rules import check_tables
+from dpsql.policy.table import Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +42,41 @@ class Policy:
     longest_value: int = LONGEST
     """Bytes of UTF-8 of the longest private value that is read; longer ones are NULL, on every engine."""
     fingerprint: str = field(init=False, repr=False, compare=False)
-    """Hash of the parts of the policy that answers depend on; budgets and caps are not among them."""
+    """Hash of the parts that answers depend on: the tables, the database, the data version and the limit on
+    values' length. The budget and the caps are not among them, nor is the order of the tables."""
 
     def __post_init__(self) -> None:
-        for name, value in rules.checked_policy(self).items():
-            object.__setattr__(self, name, value)
-        object.__setattr__(self, "fingerprint", fingerprint(self))
+        check_engine(self.engine, self.database, self.timeout)
+        if not self.tables:
+            raise wrong("tables", "a policy declares at least one table")
+        tables = checked_names(self.tables, "tables")
+        check_tables(tables)
+        self.budget.check()
+        for name, analyst in self.analysts.items():
+            if name != analyst.name:
+                raise wrong(joined("analysts", name), f"holds an analyst named {analyst.name!r}")
+            analyst.check()
+        object.__setattr__(self, "longest_value", read_length(self.longest_value))
+        object.__setattr__(self, "tables", tables)
+        object.__setattr__(self, "analysts", dict(self.analysts))
+        content = [
+            self.engine,
+            self.database,
+            self.data_version,
+            self.longest_value,
+            _sorted(tables.values()),
+        ]
+        object.__setattr__(self, "fingerprint", fingerprint(content, self._folder))
+
+    def part_fingerprint(self, tables: Iterable[Table]) -> str:
+        """Return the fingerprint for some of the tables, without the data version."""
+        chosen = _sorted(tables)
+        database = self.database if any(isinstance(t.source, DatabaseSource) for t in chosen) else None
+        return fingerprint([self.engine, database, self.longest_value, chosen], self._folder)
+
+    @property
+    def _folder(self) -> Path | None:
+        return None if self.path is None else self.path.parent
 
     def table(self, name: str) -> Table | None:
         """Return the table of that name, compared without case; None if it is not declared."""
@@ -100,3 +92,7 @@ class Policy:
         if self.path is None:
             return "python"
         return Path(os.path.relpath(self.path, self.budget.ledger.absolute().parent)).as_posix()
+
+
+def _sorted(tables: Iterable[Table]) -> list[Table]:
+    return sorted(tables, key=lambda table: fold(table.name))

@@ -11,8 +11,6 @@ from typing import TypeVar
 
 from dpsql.errors import PolicyError
 
-__all__ = ["Names", "fold", "joined", "name_problem", "same_name", "suggest", "wrong"]
-
 V = TypeVar("V")
 
 # str.lower() would fold characters from outside ASCII onto ASCII ones (the Kelvin sign onto k), so that two
@@ -86,6 +84,17 @@ class Names(Mapping[str, V]):
     def spelled(self, name: str) -> str:
         """Return the name as it was declared; `KeyError` if it was not."""
         return self._spelled[fold(name)]
+
+
+def checked_names(items: Mapping[str, V], place: str) -> Names[V]:
+    """Return a mapping as `Names`; raise `PolicyError` for names that are not valid or not distinct."""
+    for name in items:
+        if problem := name_problem(name):
+            raise wrong(f"{place}.{joined(name)}", problem)
+    try:
+        return Names(items)
+    except ValueError as problem:
+        raise wrong(place, str(problem), "names are compared without regard to case") from None
 
 
 def joined(*parts: str) -> str:

@@ -7,24 +7,6 @@ from datetime import date, datetime, time
 from decimal import Decimal
 from pathlib import Path
 
-__all__ = [
-    "BooleanDomain",
-    "CsvSource",
-    "DatabaseSource",
-    "Domain",
-    "EnumDomain",
-    "ParquetSource",
-    "RangeDomain",
-    "Source",
-    "TableDomain",
-    "Unit",
-    "UnitColumn",
-    "UnitRow",
-    "UnitVia",
-    "Value",
-    "ValuesDomain",
-]
-
 Value = str | int | bool | Decimal | date | datetime | time
 """One value of a public domain. Never a float: a DOUBLE is held as its shortest decimal."""
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from datetime import date, datetime, time
 from decimal import Decimal
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
+from dpsql.policy.keys import Key
 from dpsql.policy.names import joined, suggest, wrong
-
-__all__ = ["Section", "described"]
 
 T = TypeVar("T")
 
@@ -34,8 +33,9 @@ def described(value: object) -> str:
 class Section:
     """A TOML table at a key path, with its allowed keys."""
 
-    def __init__(self, raw: object, key: tuple[str, ...], known: Collection[str]) -> None:
+    def __init__(self, raw: object, key: tuple[str, ...], known: Mapping[str, Key | None]) -> None:
         self.key = key
+        self._known = known
         if not isinstance(raw, dict):
             raise wrong(self.place(), f"expected a table, found {described(raw)}")
         self._raw: Mapping[str, object] = raw
@@ -67,18 +67,20 @@ class Section:
     def optional(self, name: str, kind: type[T]) -> T | None:
         """Return a key's value, which must be of that type; None if it is absent."""
         value = self._raw.get(name)
-        if value is None:
-            return None
-        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        if value is not None:
+            self._check_kind(name, value, kind)
+        return cast("T | None", value)
+
+    def simple(self) -> dict[str, Any]:
+        """Return the present keys whose value needs no more than the check of its type."""
+        kinds = {name: key.kind for name, key in self._known.items() if key is not None and name in self}
+        for name, kind in kinds.items():
+            if kind is not None:
+                self._check_kind(name, self._raw[name], kind)
+        return {name: self._raw[name] for name, kind in kinds.items() if kind is not None}
+
+    def _check_kind(self, name: str, value: object, kind: type) -> None:
+        accepted = (int, str, Decimal) if kind is Decimal else kind
+        if not isinstance(value, accepted) or (isinstance(value, bool) and kind is not bool):
             expected = next(word for python, word in _WORDS if python is kind)
             raise wrong(self.place(name), f"expected {expected}, found {described(value)}")
-        return value
-
-    def number(self, name: str) -> int | str | Decimal | None:
-        """Return a key's value if it may be read as a number; None if it is absent."""
-        value = self._raw.get(name)
-        if value is None:
-            return None
-        if isinstance(value, bool) or not isinstance(value, (int, str, Decimal)):
-            raise wrong(self.place(name), f"expected a number, found {described(value)}")
-        return value

@@ -11,8 +11,6 @@ from decimal import Decimal
 from dpsql.policy.parts import Value
 from dpsql.types import SqlType
 
-__all__ = ["fit", "kind_of"]
-
 
 def fit(value: Value, sql_type: SqlType) -> Value:
     """Convert a value to a column type; `ValueError` says why that is not possible.

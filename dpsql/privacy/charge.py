@@ -8,8 +8,6 @@ from decimal import Decimal
 from fractions import Fraction
 from operator import index
 
-__all__ = ["Charge", "Number", "exact"]
-
 Number = int | str | float | Fraction | Decimal
 """What a user may give for epsilon or delta."""
 

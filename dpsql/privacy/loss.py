@@ -7,8 +7,6 @@ from fractions import Fraction
 
 from dpsql.privacy.charge import Charge
 
-__all__ = ["ApproximateDP", "PrivacyLoss"]
-
 
 @dataclass(frozen=True, slots=True)
 class ApproximateDP:

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-__all__ = ["check_wrapper", "present"]
-
 
 def _place(names: Sequence[str], wanted: str) -> int | None:
     """Return the index of the column that a name, or a number from 1, stands for."""

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-__all__ = ["Release", "from_bytes", "to_bytes"]
-
 
 @dataclass(frozen=True, slots=True)
 class Release:

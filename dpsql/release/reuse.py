@@ -8,7 +8,6 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from dpsql.policy import DatabaseSource, TableDomain, UnitVia
-from dpsql.policy.fingerprint import part_fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from dpsql.policy import Policy, Table
     from dpsql.versions import Versions
 
-__all__ = ["charged_again", "question", "reuse_key", "source_version", "tables_read"]
 
 _CHANGES = {2: "the policy changed", 3: "the data changed", 4: "dpsql or the engine was updated"}
 """Position of a part of a key -> what its change means; before them are the parts of the question itself."""
@@ -32,7 +30,7 @@ def source_version(policy: Policy, table: Table, versions: Versions) -> str:
     """
     remote = isinstance(table.source, DatabaseSource) and policy.engine != "duckdb"
     data = f"declared {policy.data_version}" if remote else versions.content([table])
-    return _hash(part_fingerprint(policy, [table]), data, *_versions())
+    return _hash(policy.part_fingerprint([table]), data, *_versions())
 
 
 @cache
@@ -57,7 +55,7 @@ def reuse_key(plan: Plan, policy: Policy, versions: Versions) -> str:
     parts = (
         _hash(plan.compiled.sql, repr(plan.selection), repr(plan.outputs)),
         _hash(repr(sorted(options.items())), repr([(type(p).__name__, p) for p in plan.query.parameters])),
-        part_fingerprint(policy, tables),
+        policy.part_fingerprint(tables),
         _hash(versions.content(tables) if policy.data_version is None else f"declared {policy.data_version}"),
         _hash(*_versions()),
     )

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import unicodedata
 
-__all__ = ["cut", "escape_controls", "folded", "pad", "width"]
-
 _JOINERS = "\u200c\u200d"
 """Zero-width joiners: format characters that scripts need, and that do no harm."""
 _UNSAFE = {"Cc", "Cf", "Cs", "Zl", "Zp"}

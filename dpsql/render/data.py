@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-__all__ = ["write_arrow", "write_csv", "write_json", "write_jsonl", "write_parquet"]
 
 _SLICE = 10_000
 """Rows turned into text together."""

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from fractions import Fraction
 
-__all__ = ["Estimate", "at_unit", "charged", "half_text", "left", "number", "unit_of"]
 
 _DIGITS = 4
 """Significant digits of a budget that has no short decimal."""

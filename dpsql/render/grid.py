@@ -11,7 +11,6 @@ from dpsql.render.cells import cut, escape_controls, pad, width
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Column", "Style", "box", "column", "draw", "fit", "markdown", "span"]
 
 _NARROWEST = 6
 """Cells that a cut column keeps."""

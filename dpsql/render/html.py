@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from dpsql.render.plots import Curve
     from dpsql.render.readable import Released
 
-__all__ = ["curve_svg", "release_html", "table", "tag"]
 
 _ROWS = 200
 """Rows that are drawn; the others are counted below."""

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from dpsql.render.grid import Style
     from dpsql.render.readable import Estimates
 
-__all__ = ["NARROWEST", "Curve", "axis_end", "bars", "chart", "curves", "sparkline", "widest"]
 
 NARROWEST = 10
 """Cells below which a bar tells nothing."""

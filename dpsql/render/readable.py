@@ -20,18 +20,6 @@ if TYPE_CHECKING:
     from dpsql.privacy import Charge
     from dpsql.render.grid import Style
 
-__all__ = [
-    "Estimates",
-    "Released",
-    "amounts",
-    "certainty",
-    "counts",
-    "footer",
-    "ordering",
-    "orders",
-    "price",
-    "summary",
-]
 
 Estimates = list[Estimate | None]
 """One a released group; None where the count is NULL."""

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from dpsql.privacy import Charge
     from dpsql.render.readable import Released
 
-__all__ = ["as_chart", "as_markdown", "as_table", "release_columns", "release_text"]
-
 
 def as_table(rows: pa.Table, release: Released | None, style: Style, *, total: Charge | None = None) -> str:
     """Draw an answer (`release` is None if it is public) as a box table; `total` is the whole budget."""

@@ -12,8 +12,6 @@ from dpsql.render.figures import number
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["text", "values"]
-
 
 def values(column: pa.ChunkedArray) -> list[Any]:
     """Return a column's values, as text where Python has no such value (a date beyond year 9999)."""

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial, reduce
-from typing import TYPE_CHECKING
 
 from dpsql.tree.expressions import Binary, Column
+from dpsql.tree.node import Expr
 from dpsql.tree.relations import Item
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from dpsql.tree.node import Expr
-
-__all__ = ["columns", "conjunction", "items"]
 
 
 def columns(table: str, prefix: str, count: int) -> tuple[Column, ...]:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from dpsql.tree.node import OPAQUE, Expr, Facts, Node, Query, facts
-
-if TYPE_CHECKING:
-    from dpsql.types import SqlType
+from dpsql.types import SqlType
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,8 +35,6 @@ from dpsql.tree.expressions import (
 )
 from dpsql.tree.node import OPAQUE, Expr, facts, mapped
 
-__all__ = ["guarded", "total"]
-
 _WHOLE = (Column, Constant, Interval, ListOf, Window, InQuery, Exists, ScalarQuery)
 """Nodes that cannot fail: stored values, constants, and those whose parts are guarded when they are made."""
 

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-__all__ = ["OPAQUE", "Expr", "Facts", "Node", "Query", "Source", "facts", "mapped", "parts", "walk"]
+from typing import ClassVar, TypeVar
 
 OPAQUE = "?"
 """A member of `Facts.reads` if the expression contains a subquery or a window."""

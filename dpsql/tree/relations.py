@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from dpsql.tree.expressions import OrderTerm
 from dpsql.tree.node import Expr, Node, Query, Source
-
-if TYPE_CHECKING:
-    from dpsql.tree.expressions import OrderTerm
-
 
 DOMAIN_SCHEMA = "dpsql_domain"
 """The schema in which the schema database and the private database hold declared domains."""

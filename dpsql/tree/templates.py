@@ -7,10 +7,10 @@ process, when an engine that is not DuckDB first needs it; no text of a statemen
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 from functools import cache
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
@@ -37,11 +37,6 @@ from dpsql.tree.expressions import (
 )
 from dpsql.tree.node import Expr, mapped
 from dpsql.types import HUGEINT, INTEGER, JSON, VARCHAR, SqlType, column_type
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-__all__ = ["COMPARISONS", "expanded", "template"]
 
 COMPARISONS: dict[type[exp.Expr], str] = {
     exp.EQ: "=",

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     Pieces = Sequence[str | Node]
 
-__all__ = ["duckdb_sql", "literal_sql", "quote"]
-
 
 def duckdb_sql(node: Node) -> str:
     """Return the SQL of an expression, a query or an item of FROM."""

@@ -304,7 +304,7 @@ def test_a_session_that_forgot_its_settings_counts_the_same(postgres: PostgresSt
 def test_a_text_means_the_same_whatever_strings_are(postgres: PostgresStore) -> None:
     from adbc_driver_postgresql import dbapi
 
-    from dpsql.engines.postgres.dialect import string_literal
+    from dpsql.engines.postgres.forms import string_literal
 
     values = ["\\", "'", "\\'", "'\\", "a\\\\'b", "\\x41", " OR 1 = 1 --", "\n\t\\n"]
     with dbapi.connect(postgres.address, autocommit=True) as connection, connection.cursor() as cursor:

@@ -6,14 +6,15 @@ shown by its inverse.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from dpsql.mechanisms import Checked, GuessAndCheck
+from dpsql.mechanisms import Checked, GuessAndCheck, NoiseSource
 from dpsql.mechanisms.guess_and_check import on_grid
 from dpsql.noise import COUNT_LIMIT
 from dpsql.privacy import Number
@@ -30,24 +31,30 @@ class Noise:
     answers: list[int]
 
 
-class Given:
+@dataclass(frozen=True, kw_only=True)
+class Given(NoiseSource):
     """The noise of a run: of the threshold, then of the check at hand, then of its answer."""
 
-    def __init__(self, given) -> None:
-        self.given, self.next = given, [given.level]
+    given: Noise
+    next: list[int] = field(default_factory=list)
 
-    def ask(self, place) -> None:
-        self.next = [self.given.checks[place], self.given.answers[place]]
+    def __post_init__(self) -> None:
+        self.next[:] = [self.given.level]
 
-    def draw(self, *_):
+    def ask(self, place: int) -> None:
+        self.next[:] = [self.given.checks[place], self.given.answers[place]]
+
+    def draw(self, *_: object) -> NDArray[np.int64]:
         return np.array([self.next.pop(0)])
 
 
 def run(
     counts: Sequence[int], guesser: Callable[[list[Checked]], Any], given: Noise, options: dict[str, Any]
-) -> tuple[list[Checked], list[Any], Given]:
+) -> tuple[list[Checked], list[Any], GuessAndCheck]:
     """All answers until the misses are used up; and the guesses, which depend on answers alone."""
-    source, said, guesses = Given(given), [], []
+    source = Given(given=given)
+    said: list[Checked] = []
+    guesses: list[Any] = []
     oracle = GuessAndCheck(**options, source=source)
     for place, count in enumerate(counts):
         if oracle.exhausted:

@@ -5,6 +5,7 @@ bad event, run(D', phi(H)) = omega; phi costs at most the charge of omega; shift
 support; phi has an inverse. What the bad event may hold is shown to be rare by the count's place.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
@@ -13,8 +14,10 @@ import pytest
 from numpy.typing import NDArray
 
 from dpsql.mechanisms import FirstStable, LimitedDomain, NoiseSource, StableAnswers
+from dpsql.mechanisms.stable import StableNoise
 from dpsql.mechanisms.top_stable import leads
 from dpsql.order import in_public_order
+from tests.narrow import present
 
 FINE = 64
 CASES = 1500
@@ -25,17 +28,19 @@ BAR = "bar"
 class GivenNoise(NoiseSource):
     """The parts of the noise of a run in the order in which they are drawn, and an order."""
 
-    parts: list[np.ndarray] = field(default_factory=list)
-    order: np.ndarray | None = None
+    parts: list[NDArray[np.int64]] = field(default_factory=list)
+    order: NDArray[np.int64] | None = None
 
-    def draw(self, *_):
+    def draw(self, *_: object) -> NDArray[np.int64]:
         return self.parts.pop(0)[None].copy()
 
-    def ranks(self, n, *, trials):
-        return self.order[None]
+    def ranks(self, n: int, *, trials: int | None = None) -> NDArray[np.int64]:
+        return present(self.order)[None]
 
 
-def sides(seed, c):
+def sides(
+    seed: int, c: int
+) -> Iterator[tuple[np.random.Generator, NDArray[np.int64], NDArray[np.int64], int, int]]:
     """A universe of groups on D and D', where empty places are groups of count 0 like any other."""
     rng = np.random.default_rng(seed)
     for case in range(CASES):
@@ -135,7 +140,7 @@ def test_limited_domain(c: int) -> None:
         assert again[1:] == (names, gaps)
         assert (aligned >= noise).all()
         cost = Fraction(int((aligned - noise).sum()), FINE) / plan.scale
-        released = sum(name != BAR and name >= 0 for name in names)
+        released = sum(isinstance(name, int) and name >= 0 for name in names)
         assert cost <= plan.realised(min(released + 1, k)).charge.epsilon
         assert np.array_equal(lift(here, there, won, aligned, inverse=True), noise)
         kinds.append(
@@ -157,13 +162,13 @@ def test_the_product_is_the_ideal_limited_domain() -> None:
         # Equal counts are in the order in which the candidates are.
         counts = np.append(kept[: (ids >= 0).sum()], kept[-1])
         done = replace(plan, clearance=2).run([counts], source)
-        ended = [name == BAR or name < 0 for name in names]
+        ended = [isinstance(name, str) or name < 0 for name in names]
         released = [name for name, end in zip(names, ended, strict=True) if not end]
         assert ids[done.index[0, : len(released)]].tolist() == released
         assert done.gap[0, : len(released)].tolist() == [gap // FINE for gap in gaps[: len(released)]]
         assert (done.index[0, len(released) :] == -1).all()
         assert done.reached_threshold[0] == (BAR in names)
-        assert done.units[0] == len(names)
+        assert np.asarray(done.units)[0] == len(names)
 
 
 @pytest.mark.parametrize("c", [1, 3])
@@ -230,7 +235,7 @@ def test_stable_answers(c: int) -> None:
         k = int(rng.integers(1, len(d) + 1))
         plan = StableAnswers.plan(len(d), k, 1, "0.9", share="0.37", sensitivity=c, resolution=0)
         done = plan.run(in_public_order(d), GivenNoise(parts=[threshold, draws]))
-        failed = np.setdiff1d(np.arange(done.asked), done.index)
+        failed = np.setdiff1d(np.arange(int(done.asked)), done.index)
         moved = draws.copy()
         moved[failed] += (d - other)[failed] - c
         again = plan.run(in_public_order(other), GivenNoise(parts=[threshold - c, moved]))

@@ -12,7 +12,7 @@ from scipy import stats
 
 from dpsql import mechanisms, noise
 from dpsql.audit import CATALOGUE, CHARGE, EPSILONS, Subject, campaign, detect
-from dpsql.audit.inputs import Adjacency
+from dpsql.mechanisms.audited import Adjacency
 
 REPEATS = 200
 

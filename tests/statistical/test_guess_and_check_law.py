@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import chi2, chi2_contingency
 
-from dpsql.mechanisms import GuessAndCheck, NoiseSource
+from dpsql.mechanisms import GuessAndCheck, Noise, NoiseSource
 from dpsql.noise import SeededEntropy
 
 ALARM = 1e-9

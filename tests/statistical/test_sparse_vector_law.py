@@ -4,14 +4,16 @@ Fixed seeds; each test's false-alarm rate over seeds is 1e-9, and it must reject
 times the scale.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.stats import chi2_contingency
 
-from dpsql.mechanisms import adaptive_sparse_vector, hybrid_sparse_vector, hybrid_top_k
+from dpsql.mechanisms import Noise, SparseVector, adaptive_sparse_vector, hybrid_sparse_vector, hybrid_top_k
 from dpsql.noise import SeededEntropy
 from dpsql.order import in_public_order
 from tests.narrow import present
@@ -46,7 +48,11 @@ def drawn(
     return rng.exponential(scale, shape) - scale, scale
 
 
-def by_group(found, groups):
+Groups = tuple[NDArray[np.int64], NDArray[np.float64]]
+"""Tag and gap of each group of each trial."""
+
+
+def by_group(found: SparseVector, groups: int) -> Groups:
     """Branch tag (-1 below, -2 not answered) and gap of each group of each trial."""
     made = found.plan
     tags, gaps = np.full((len(found.index), groups), -1), np.zeros((len(found.index), groups))
@@ -59,7 +65,19 @@ def by_group(found, groups):
     return tags, gaps
 
 
-def printed(counts, threshold, k, epsilon, theta, *, noise, branches, margin, factor, rng):
+def printed(
+    counts: Sequence[int],
+    threshold: int,
+    k: int,
+    epsilon: int,
+    theta: float,
+    *,
+    noise: str,
+    branches: int,
+    margin: int,
+    factor: float,
+    rng: np.random.Generator,
+) -> Groups:
     """Dissertation, Algorithm 16, over trials: branch tag (-1 below, -2 stopped) and gap of each group."""
     base = (1 - theta) * epsilon / k
     noisy_threshold = threshold + drawn(rng, noise, factor / (theta * epsilon), TRIALS)[0]
@@ -121,7 +139,7 @@ def test_adaptive_sparse_vector(noise: Noise, branches: int) -> None:
         theta * epsilon + sum((1 - theta) * epsilon / k / 2**j for j in row if j >= 0)
         for row in runs.branch[:500]
     ]
-    charges = [runs.plan.realised(units).charge.epsilon for units in runs.units[:500].tolist()]
+    charges = [runs.plan.realised(units).charge.epsilon for units in np.asarray(runs.units)[:500].tolist()]
     assert np.allclose([float(charge) for charge in charges], spent)
 
 
@@ -131,7 +149,7 @@ def test_one_run_has_the_law_of_many() -> None:
         found = adaptive_sparse_vector(
             in_public_order(counts), 8, 2, 1, branches=2, share="0.4", margin=1, entropy=entropy
         )
-        padded = {
+        padded: dict[str, Any] = {
             part: np.append(getattr(found, part), np.full(3 - len(found.index), -1))[None]
             for part in ("index", "branch", "gap")
         }

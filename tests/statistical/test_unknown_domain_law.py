@@ -4,6 +4,8 @@ Fixed seeds; each test's false-alarm rate over seeds is at most 1e-9, and it mus
 and 1.3 times the scale, noise left out, `>` for `>=`, and a delta off by a factor.
 """
 
+from collections.abc import Sequence
+from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
@@ -14,6 +16,7 @@ from scipy.stats import binomtest, chi2, chi2_contingency
 
 from dpsql.mechanisms import (
     LimitedDomain,
+    LimitedTopK,
     NoiseSource,
     StableAnswers,
     TopStable,
@@ -23,6 +26,8 @@ from dpsql.mechanisms import (
     top_stable,
 )
 from dpsql.mechanisms.largest_groups import largest_groups
+from dpsql.mechanisms.mechanism import Mechanism, R
+from dpsql.mechanisms.stable import StableNoise
 from dpsql.noise import SeededEntropy
 from dpsql.order import in_public_order
 
@@ -80,12 +85,12 @@ COUNTS = [14, 12, 7, 7, 0]
 DISTANCES = [6, 0, 4, 1]  # of the 4, 3, 2 and 1 largest
 
 
-def trials_of(plan, counts, seed):
+def trials_of(plan: Mechanism[R], counts: Sequence[int], seed: int) -> R:
     """Many runs on the same counts."""
     return plan.run(np.tile(counts, (TRIALS, 1)), NoiseSource(SeededEntropy(seed)))
 
 
-def released(plan, width, seed):
+def released(plan: TopStable, width: int, seed: int) -> NDArray[np.int64]:
     done = trials_of(plan, COUNTS, seed)
     stable, steps = done.stable, np.nan_to_num(done.margin) * 2**plan.tests.resolution
     code = np.where(
@@ -96,7 +101,7 @@ def released(plan, width, seed):
 
 @pytest.mark.parametrize("resolution", [0, 4])
 @pytest.mark.parametrize("noise", ["one-sided", "laplace"])
-def test_top_stable(noise, resolution) -> None:
+def test_top_stable(noise: StableNoise, resolution: int) -> None:
     plan = TopStable.plan(4, 1, "1/4", share="1/2", noise=noise, resolution=resolution)
     scales = [float(scale) * 2**resolution for scale in (plan.tests.threshold_scale, plan.tests.scale)]
     distances = np.array(DISTANCES) * 2**resolution
@@ -104,7 +109,9 @@ def test_top_stable(noise, resolution) -> None:
     seen = released(plan, width, 1)
     laplace = noise == "laplace"
 
-    def accepted(factors=(1, 1), cutoff=plan.tests.cutoff, **options):
+    def accepted(
+        factors: tuple[float, float] = (1, 1), cutoff: int = plan.tests.cutoff, **options: Any
+    ) -> bool:
         wrong = [scale * factor for scale, factor in zip(scales, factors, strict=True)]
         law = pass_law(distances, cutoff, wrong, width, laplace=laplace, **options)
         return chi_square(seen, law * TRIALS) > ALARM
@@ -139,7 +146,10 @@ def test_a_single_run_has_the_law_of_many() -> None:
     sets = [top_stable(COUNTS, 4, 1, "1/4", **options) for _ in range(calls)]
     firsts = [first_stable(in_public_order(DISTANCES), 1, "1/4", **options) for _ in range(calls)]
     codes = (
-        [1 + (4 - s.stable) * CELLS + min(int(s.margin // 2), CELLS - 1) if s.stable else 0 for s in sets],
+        [
+            1 + (4 - int(s.stable)) * CELLS + min(int(s.margin // 2), CELLS - 1) if s.stable else 0
+            for s in sets
+        ],
         [
             1 + int(f.index[0]) * CELLS + min(int(f.gap[0] // 2), CELLS - 1) if len(f.index) else 0
             for f in firsts
@@ -179,7 +189,7 @@ def test_stable_answers() -> None:
     seen = np.bincount([16 * a.asked + (1 << a.index).sum() for a in answers], minlength=96)
     plan = StableAnswers.plan(4, k, 1, "1/4", share="1/2", resolution=0).tests
     assert answers[0].plan.tests == plan
-    assert (plan.scale, plan.threshold_scale) == (8, 2)
+    assert (plan.scale, plan.threshold_scale) == (Fraction(8), Fraction(2))
     rng = np.random.default_rng(6)
 
     def drawn(scale: float, shape: tuple[int, int]) -> NDArray[np.int64]:
@@ -213,7 +223,7 @@ GROUPS = [40, 38, 38, 30, 21, 20, 9]
 
 
 def ideal(
-    plan: Plan,
+    plan: LimitedDomain,
     k: int,
     *,
     factor: float = 1.0,
@@ -237,7 +247,12 @@ def ideal(
     return coded(order[:, :k], gap[:, 0], (np.cumsum(order[:, :k] >= real, axis=1) == 0).sum(axis=1), plan)
 
 
-def coded(index, gap, released, plan):
+def coded(
+    index: NDArray[np.int64],
+    gap: NDArray[np.float64] | NDArray[np.int64],
+    released: NDArray[np.int64],
+    plan: LimitedDomain,
+) -> NDArray[np.int64]:
     width = max(1, int(plan.scale * 2**plan.resolution / 3))
     code = released + 4 * np.minimum(gap // width, CELLS).astype(np.int64)
     for place in range(index.shape[1]):
@@ -245,14 +260,14 @@ def coded(index, gap, released, plan):
     return np.where(released > 0, code, -1)
 
 
-def coded_runs(plan, done):
+def coded_runs(plan: LimitedDomain, done: LimitedTopK) -> NDArray[np.int64]:
     """As `coded`, of runs of the mechanism."""
     index = np.where(done.index < 0, plan.groups - 1 + done.reached_threshold[:, None], done.index)
     gap = np.nan_to_num(done.gap[:, 0]) * 2**plan.resolution
     return coded(index, gap, (done.index >= 0).sum(axis=1), plan)
 
 
-def same_law(first, second):
+def same_law(first: NDArray[np.int64], second: NDArray[np.int64]) -> bool:
     names, codes = np.unique(np.concatenate([first, second]), return_inverse=True)
     parts = (codes[: len(first)], codes[len(first) :])
     table = np.array([np.bincount(part, minlength=len(names)) for part in parts])
@@ -262,7 +277,7 @@ def same_law(first, second):
 
 
 @pytest.mark.parametrize(("candidates", "resolution"), [(4, 0), (4, None), (6, None), (9, 0), (9, None)])
-def test_limited_domain(candidates, resolution) -> None:
+def test_limited_domain(candidates: int, resolution: int | None) -> None:
     plan = LimitedDomain.plan(2, "1/4", "1/5", candidates=candidates, resolution=resolution)
     sample = coded_runs(plan, trials_of(plan, GROUPS, 8))
     assert same_law(sample, ideal(plan, 2))

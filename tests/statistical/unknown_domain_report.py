@@ -23,9 +23,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from dpsql.mechanisms import LimitedDomain, NoiseSource, TopStable
-from dpsql.noise import SeededEntropy
+from dpsql.mechanisms.mechanism import Mechanism, R
+from dpsql.mechanisms.stable import StableNoise
+from dpsql.noise import Entropy, SeededEntropy
+from dpsql.privacy import Number
 
 EPSILONS = ("0.4", "0.8", "1.0")
 KS = (3, 10, 50)
@@ -46,7 +50,17 @@ def lemma(bar_chance: float, threshold_epsilon: float, epsilon: float) -> float:
     return math.log(1 / low) / (epsilon / 2)
 
 
-def stable_share(counts, k, epsilon, delta, noise, trials, entropy, *, as_printed=False):
+def stable_share(
+    counts: NDArray[np.int64],
+    k: int,
+    epsilon: Number,
+    delta: Number,
+    noise: StableNoise,
+    trials: int,
+    entropy: Entropy,
+    *,
+    as_printed: bool = False,
+) -> float:
     plan = TopStable.plan(k, epsilon, delta, noise=noise)
     if as_printed:
         tests = plan.tests
@@ -56,11 +70,13 @@ def stable_share(counts, k, epsilon, delta, noise, trials, entropy, *, as_printe
     return (runs(plan, counts, trials, entropy).index >= 0).sum(axis=1).mean() / k
 
 
-def runs(plan, counts, trials, entropy):
+def runs(plan: Mechanism[R], counts: NDArray[np.int64], trials: int, entropy: Entropy) -> R:
     return plan.run(np.broadcast_to(counts, (trials, len(counts))), NoiseSource(entropy))
 
 
-def limited_share(counts, k, epsilon, delta, trials, entropy):
+def limited_share(
+    counts: NDArray[np.int64], k: int, epsilon: Number, delta: Number, trials: int, entropy: Entropy
+) -> float:
     descending = np.sort(counts)[::-1]
     index = runs(LimitedDomain.plan(k, epsilon, delta), descending, trials, entropy).index
     return ((index >= 0) & (index < k)).sum(axis=1).mean() / k

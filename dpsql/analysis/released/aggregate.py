@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial, reduce
-from typing import TYPE_CHECKING
 
+from sqlglot import exp
+
+from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.expressions import predicate
-from dpsql.tree import Binary, conjunction
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from sqlglot import exp
-
-    from dpsql.analysis.compiler import StatementCompiler
-    from dpsql.analysis.relation import From
-    from dpsql.analysis.typed import Typed
-    from dpsql.errors import QueryRefused
-    from dpsql.tree import Expr
-
-__all__ = ["AggregateCall", "Direction", "Part", "ReleasedAggregate"]
+from dpsql.analysis.relation import From
+from dpsql.analysis.typed import Typed
+from dpsql.errors import QueryRefused
+from dpsql.tree import Binary, Expr, conjunction
 
 
 class Direction(Enum):

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from dpsql.analysis.expressions import check_arguments, function_name
 from dpsql.analysis.parsed import whole_number
+from dpsql.analysis.relation import From
 from dpsql.analysis.released.aggregate import AggregateCall, Part
 from dpsql.analysis.typed import Typed, UnitRole
-from dpsql.tree import Aggregate, Binary, Call, Case, Cast, Constant, IsNull, Paren
+from dpsql.tree import Aggregate, Binary, Call, Case, Cast, Constant, Expr, IsNull, Paren
 from dpsql.types import BIGINT
-
-if TYPE_CHECKING:
-    from dpsql.analysis.relation import From
-    from dpsql.tree import Expr
-
-__all__ = ["BoundedRows", "SingleRows", "Units", "count", "count_if"]
 
 MAX_CLAMP = 1_000_000
 

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import duckdb
 
 from dpsql.analysis import quote
 from dpsql.engines.duckdb.csv_source import csv_header, csv_scan
 from dpsql.errors import ProgrammingError
-from dpsql.policy import CsvSource, DatabaseSource, ParquetSource, UnitColumn, UnitRow, UnitVia
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dpsql.policy import Policy, Table
-
-__all__ = ["Neighbour", "neighbour"]
+from dpsql.policy import CsvSource, DatabaseSource, ParquetSource, Policy, Table, UnitColumn, UnitRow, UnitVia
 
 
 @dataclass(frozen=True, slots=True)

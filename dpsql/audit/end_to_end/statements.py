@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from dpsql.audit.catalogue import Campaign, Outcome
 from dpsql.audit.detector import detect
@@ -21,22 +23,12 @@ from dpsql.audit.end_to_end.neighbour import neighbour
 from dpsql.audit.inputs import Pair
 from dpsql.audit.outputs import CHARGE
 from dpsql.audit.subject import Subject
+from dpsql.audit.verdict import Verdict
 from dpsql.errors import ProgrammingError
-from dpsql.language import Set
+from dpsql.language import Options, Set
+from dpsql.policy import Policy
 from dpsql.prepared import PreparedCommand, PreparedPrivate
-from dpsql.session import Session
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from numpy.typing import NDArray
-
-    from dpsql.audit.verdict import Verdict
-    from dpsql.language import Options
-    from dpsql.policy import Policy
-    from dpsql.session import StatementResult
-
-__all__ = ["Audited", "audit_statements", "private_statements"]
+from dpsql.session import Session, StatementResult
 
 _DERIVED = ("_stddev", "_low", "_high", "p_value")
 """Endings of the names of columns that are functions of other columns."""

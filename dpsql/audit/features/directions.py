@@ -7,23 +7,16 @@ events are found. The events are compared, and then tested, on other runs.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
+from dpsql.audit.features.numbers import Value
 from dpsql.audit.features.rows import Combination, Corner
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from dpsql.audit.features.numbers import Value
-    from dpsql.audit.outputs import Outputs
-
-__all__ = ["combinations"]
+from dpsql.audit.outputs import Outputs
 
 _LOOK = 1 << 12
 """Runs of each sample used to choose the combinations."""

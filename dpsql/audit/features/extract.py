@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpsql.audit.features.directions import combinations
 from dpsql.audit.features.labels import Agreement, Column, Finest, LowBits, Row, Set, Sides, Times
 from dpsql.audit.features.numbers import Average, Greatest, Least, Value
 from dpsql.audit.features.residues import residues
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from dpsql.audit.outputs import Outputs
-
-__all__ = ["LabelFeature", "NumberFeature", "label_features", "number_features", "row_features"]
+from dpsql.audit.outputs import Outputs
 
 _WIDEST = 12
 """Most columns of a part that get a feature each; further ones enter only features of the whole part."""

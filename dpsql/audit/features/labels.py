@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpsql.audit.features.numbers import indexed, times
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from dpsql.audit.outputs import Outputs
-
-__all__ = ["Agreement", "Column", "Finest", "LowBits", "Row", "Set", "Sides", "Times"]
+from dpsql.audit.outputs import Outputs
 
 
 def _shown(value: object) -> str:

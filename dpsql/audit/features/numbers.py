@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from dpsql.audit.outputs import Outputs
-
-__all__ = ["Average", "Greatest", "Least", "Value", "indexed", "times"]
+from dpsql.audit.outputs import Outputs
 
 
 def times(flags: NDArray[np.bool_]) -> NDArray[np.int64]:

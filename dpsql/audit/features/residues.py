@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
+from dpsql.audit.features.numbers import Value
 from dpsql.audit.features.rows import Residue
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from dpsql.audit.features.numbers import Value
-    from dpsql.audit.outputs import Outputs
-
-__all__ = ["residues"]
+from dpsql.audit.outputs import Outputs
 
 _LOOK = 256
 """Runs of each sample used to decide whether residues differ."""

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from dpsql.audit.features.numbers import Value
-    from dpsql.audit.outputs import Outputs
-
-__all__ = ["Combination", "Corner", "Residue"]
+from dpsql.audit.features.numbers import Value
+from dpsql.audit.outputs import Outputs
 
 _STEPS = 4096
 """Residues are rounded to 1/4096 of the modulus: division by 3 or 10 is inexact in floating point."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpsql import noise as exact_noise
 from dpsql.audit.features.numbers import times
@@ -17,13 +18,7 @@ from dpsql.audit.shipped import outputs
 from dpsql.audit.subject import Subject, repeated
 from dpsql.mechanisms import HybridTopK, NoiseSource
 from dpsql.mechanisms.audited import any_k, levels
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from dpsql.noise import Entropy
-
-__all__ = ["SUBJECTS"]
+from dpsql.noise import Entropy
 
 _DRAW = {"laplace": laplace, "exponential": exponential}
 

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from fractions import Fraction
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpsql.audit.mistakes.noise import laplace
 from dpsql.audit.subject import Subject
-
-if TYPE_CHECKING:
-    from fractions import Fraction
-
-    from numpy.typing import NDArray
-
-    from dpsql.noise import Entropy
-
-__all__ = ["SUBJECTS", "below_grid", "narrow_counter", "scale_dropped", "shared", "two_names"]
+from dpsql.noise import Entropy
 
 
 def two_names(

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from fractions import Fraction
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpsql import noise as exact_noise
 from dpsql.audit.statistics import uniforms
-
-if TYPE_CHECKING:
-    from fractions import Fraction
-
-    from numpy.typing import NDArray
-
-    from dpsql.noise import Entropy
-
-__all__ = ["exponential", "geometric", "laplace", "textbook_laplace"]
+from dpsql.noise import Entropy
 
 Shape = int | tuple[int, ...]
 

@@ -10,23 +10,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpsql.audit.inputs import Pair
 from dpsql.audit.mistakes.noise import exponential, laplace
 from dpsql.audit.outputs import CHARGE
-from dpsql.audit.subject import Subject, levels
+from dpsql.audit.subject import Kind, Subject
+from dpsql.mechanisms.audited import levels
 from dpsql.mechanisms.ragged import padded
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from dpsql.audit.subject import Kind
-    from dpsql.noise import Entropy
-
-__all__ = ["SUBJECTS"]
+from dpsql.noise import Entropy
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from dpsql.audit.inputs import Pair
 from dpsql.audit.shipped import outputs
 from dpsql.audit.subject import Subject, repeated
 from dpsql.mechanisms import NoiseSource, TopStable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from dpsql.noise import Entropy
-
-__all__ = ["SUBJECTS"]
+from dpsql.noise import Entropy
 
 _DELTA, _LITTLE = 0.1, 0.02
 """Delta of the claims: large where the mistake is in delta, small where the mistake is in epsilon."""

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from dpsql.owner import Found, FoundColumn
     from dpsql.types import SqlType
 
-__all__ = ["InitOptions", "Tables"]
-
 
 @dataclass(frozen=True, slots=True)
 class InitOptions:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from dpsql.owner import Found, FoundColumn
     from dpsql.types import SqlType
 
-__all__ = ["AMOUNTS", "Declared", "Via", "policy_text", "quoted"]
 
 _HEAD = """\
 # What analysts may ask of this data, and how much. Written by `dpsql init` from names and types alone: no row

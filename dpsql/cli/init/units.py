@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from dpsql.owner import Found, FoundColumn
 
-__all__ = ["Units", "fold_name"]
 
 Unit = str | Via
 """A column, "ROW", "PUBLIC", or a link to the table that has the unit's column."""

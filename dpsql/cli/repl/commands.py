@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from dpsql.cli.repl.state import ReplState
 
-__all__ = ["COMMANDS", "ReplState", "run"]
-
 
 def run(repl: ReplState, line: str) -> None:
     """Run one dot command; a unique prefix of its name is enough."""

@@ -11,7 +11,6 @@ from dpsql.language.options import MECHANISMS, NOISES, OPTIONS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-__all__ = ["Names", "completions"]
 
 _KEYWORDS = (
     *("SELECT", "FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT", "DISTINCT", "COUNT", "AS", "ASC"),

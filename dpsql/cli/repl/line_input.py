@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from prompt_toolkit.completion import Completer, Completion
     from prompt_toolkit.document import Document
 
-__all__ = ["Piped", "Reader", "complete", "reader"]
 
 _COMMENTS = re.compile(r"--[^\n]*(?:\n|$)|/\*.*?\*/", re.DOTALL)
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from dpsql.session import Session
 
-__all__ = ["Repl", "names_of"]
 
 _MOST_VALUES = 500
 """Public values offered for one column."""

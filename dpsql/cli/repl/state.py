@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from dpsql.prepared import Prepared
     from dpsql.session import Session, StatementResult
 
-__all__ = ["ReplState"]
-
 
 @dataclass
 class ReplState:

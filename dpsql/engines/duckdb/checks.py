@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import duckdb
 
 from dpsql.analysis import fold, quote
 from dpsql.engines.duckdb.csv_source import well_quoted
 from dpsql.engines.duckdb.engine import DuckDBEngine, invalid_timestamp
+from dpsql.engines.duckdb.sources import Reader
 from dpsql.errors import InternalError
 from dpsql.policy import CsvSource, UnitColumn, UnitVia
 from dpsql.tree import duckdb_sql
 from dpsql.types import TIMESTAMP
-
-if TYPE_CHECKING:
-    from dpsql.engines.duckdb.sources import Reader
-
-__all__ = ["Inspector", "UnreadableError"]
 
 
 class UnreadableError(Exception):

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import csv
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 
 from dpsql.errors import PolicyError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from dpsql.policy import Table
-
-__all__ = ["csv_header", "csv_scan", "well_quoted"]
+from dpsql.policy import Table
 
 _LONGEST_HEADER = 1_000_000
 _CHUNK = 1 << 24

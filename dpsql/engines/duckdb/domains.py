@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import hashlib
 from datetime import date
-from typing import TYPE_CHECKING
+
+import duckdb
 
 from dpsql.analysis import fold, quote
+from dpsql.engines.duckdb.sources import Reader
 from dpsql.errors import PolicyError
-from dpsql.policy import BooleanDomain, EnumDomain, RangeDomain, TableDomain, ValuesDomain, fit
+from dpsql.policy import (
+    BooleanDomain,
+    Domain,
+    EnumDomain,
+    Policy,
+    RangeDomain,
+    TableDomain,
+    ValuesDomain,
+    fit,
+)
 from dpsql.policy.domain_rules import checked_domain
-from dpsql.tree import DOMAIN_SCHEMA, Binary, Cast, Column, Constant, DomainScan, Item, Range, Select
-from dpsql.types import DATE, INTEGER, TIMESTAMP
-
-if TYPE_CHECKING:
-    import duckdb
-
-    from dpsql.engines.duckdb.sources import Reader
-    from dpsql.policy import Domain, Policy
-    from dpsql.tree import Query
-    from dpsql.types import SqlType
-
-__all__ = ["Domains"]
+from dpsql.tree import DOMAIN_SCHEMA, Binary, Cast, Column, Constant, DomainScan, Item, Query, Range, Select
+from dpsql.types import DATE, INTEGER, TIMESTAMP, SqlType
 
 
 class Domains:

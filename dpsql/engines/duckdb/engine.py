@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from dpsql.policy import Policy
 
-__all__ = ["DuckDBEngine", "invalid_timestamp"]
 
 _Result = TypeVar("_Result")
 

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from dpsql.analysis import fold, quote
-
-if TYPE_CHECKING:
-    from dpsql.policy import Table
-    from dpsql.types import SqlType
-
-__all__ = ["limit_lengths", "over_limit_conditions"]
+from dpsql.policy import Table
+from dpsql.types import SqlType
 
 _MEASURES = {
     "VARCHAR": "strlen({0})",

@@ -18,8 +18,6 @@ from dpsql.engines.duckdb import settings
 from dpsql.errors import PolicyError
 from dpsql.types import SqlType, column_type
 
-__all__ = ["Found", "FoundColumn", "introspect"]
-
 
 @dataclass(frozen=True, slots=True)
 class FoundColumn:

@@ -6,18 +6,14 @@ settings, not those that another cursor or connection set for itself, so setting
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, TypeVar
+from pathlib import Path
+from typing import TypeVar
 
 import duckdb
 
 from dpsql.engines.worker import run
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
-
-__all__ = ["connect", "interrupt", "interruptible", "lock", "run_on_cursor"]
 
 _Result = TypeVar("_Result")
 

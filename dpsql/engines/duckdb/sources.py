@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import duckdb
 
@@ -14,13 +13,8 @@ from dpsql.analysis import fold, quote
 from dpsql.engines.duckdb.csv_source import csv_header, csv_scan
 from dpsql.engines.duckdb.lengths import limit_lengths, over_limit_conditions
 from dpsql.errors import PolicyError
-from dpsql.policy import CsvSource, DatabaseSource, ParquetSource, UnitColumn
+from dpsql.policy import CsvSource, DatabaseSource, ParquetSource, Policy, Table, UnitColumn
 from dpsql.types import DOUBLE, VARCHAR, SqlType, column_type
-
-if TYPE_CHECKING:
-    from dpsql.policy import Policy, Table
-
-__all__ = ["Reader", "declared_columns", "read_source", "read_sources"]
 
 
 @dataclass(frozen=True, slots=True)

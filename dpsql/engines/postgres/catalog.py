@@ -5,15 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from dpsql.engines.postgres.dialect import string_literal
+from dpsql.engines.postgres.forms import string_literal
 from dpsql.errors import PolicyError
-
-if TYPE_CHECKING:
-    from dpsql.policy import DatabaseSource, Table
-
-__all__ = ["CatalogColumn", "CatalogQuery", "CatalogTable", "find_table"]
+from dpsql.policy import DatabaseSource, Table
 
 CatalogQuery = Callable[[str], list[tuple[object, ...]]]
 """Runs a query on the catalog and returns its rows."""

@@ -6,7 +6,7 @@ import threading
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from dpsql.engines.postgres.dialect import string_literal
+from dpsql.engines.postgres.forms import string_literal
 from dpsql.errors import OperationalError, PolicyError
 
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from dpsql.engines.postgres.guard import Guard
 
-__all__ = ["Connection"]
 
 _PINNED = {
     # The meaning of a statement must not depend on the server, the database or the role.

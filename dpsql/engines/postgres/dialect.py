@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 from dpsql.engines.postgres.forms import FORMS, string_literal
+from dpsql.engines.protocol import Untranslatable
 from dpsql.engines.writer.dialect import Dialect, integer_bounds
-from dpsql.engines.writer.value import Untranslatable, Value, type_family
-from dpsql.types import BIGINT, BOOLEAN
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from dpsql.engines.writer.forms import Form
-    from dpsql.types import SqlType
-
-__all__ = ["PostgresDialect", "string_literal"]
+from dpsql.engines.writer.forms import Form
+from dpsql.engines.writer.value import Value, type_family
+from dpsql.types import BIGINT, BOOLEAN, SqlType
 
 
 def null_outside(sql: str, low: int, high: int, target: str) -> str:

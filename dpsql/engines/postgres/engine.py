@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from dpsql.analysis import CompiledQuery
     from dpsql.policy import Policy, Table
 
-__all__ = ["PostgresEngine"]
-
 
 class PostgresEngine(RemoteEngine):
     """Implements `dpsql.engines.Engine` on PostgreSQL."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from dpsql.engines.protocol import Untranslatable
 from dpsql.engines.writer.common import (
     SPACES,
     change_case,
@@ -14,7 +13,7 @@ from dpsql.engines.writer.common import (
     date_truncations,
     strftime_forms,
 )
-from dpsql.engines.writer.forms import Form, collect
+from dpsql.engines.writer.forms import Form, Range, RangeRule, collect
 from dpsql.engines.writer.ranges import (
     product_range,
     quotient_range,
@@ -22,14 +21,8 @@ from dpsql.engines.writer.ranges import (
     since_year_one,
     sum_range,
 )
-from dpsql.engines.writer.value import Untranslatable
+from dpsql.engines.writer.value import Value
 from dpsql.types import BIGINT, BOOLEAN, DATE, DOUBLE, HUGEINT, INTEGER, VARCHAR
-
-if TYPE_CHECKING:
-    from dpsql.engines.writer.forms import Range, RangeRule
-    from dpsql.engines.writer.value import Value
-
-__all__ = ["FORMS", "string_literal"]
 
 
 def string_literal(value: str) -> str:

@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from dpsql.engines.postgres.catalog import find_table
+from dpsql.engines.postgres.catalog import CatalogQuery, CatalogTable, find_table
 from dpsql.engines.postgres.schema import index_distinguishes
 from dpsql.errors import OperationalError, PolicyError
-from dpsql.policy import UnitColumn
-
-if TYPE_CHECKING:
-    from dpsql.engines.postgres.catalog import CatalogQuery, CatalogTable
-    from dpsql.policy import DatabaseSource, Table
-    from dpsql.types import SqlType
-
-__all__ = ["Guard"]
+from dpsql.policy import DatabaseSource, Table, UnitColumn
+from dpsql.types import SqlType
 
 
 @dataclass(frozen=True, slots=True)

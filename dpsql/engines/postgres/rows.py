@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpsql.engines.postgres.dialect import string_literal
+from dpsql.engines.postgres.dialect import PostgresDialect
+from dpsql.engines.postgres.forms import string_literal
+from dpsql.engines.writer import PublicRelation, Translated
 from dpsql.engines.writer.value import type_family
-
-if TYPE_CHECKING:
-    from dpsql.engines.postgres.dialect import PostgresDialect
-    from dpsql.engines.writer import PublicRelation, Translated
-
-__all__ = ["display_sql", "executable_sql", "storage_types"]
 
 
 def executable_sql(statement: Translated, dialect: PostgresDialect) -> str:

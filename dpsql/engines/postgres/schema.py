@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from dpsql.engines.postgres.catalog import CatalogColumn, CatalogTable
 from dpsql.engines.postgres.dialect import PostgresDialect
+from dpsql.engines.protocol import Untranslatable
 from dpsql.engines.writer.dialect import integer_bounds
 from dpsql.engines.writer.scans import Cell, build_scan, dated
-from dpsql.engines.writer.value import TargetColumn, Untranslatable, Value
+from dpsql.engines.writer.value import TargetColumn, Value
+from dpsql.policy import Table
 from dpsql.types import BOOLEAN, DATE, DOUBLE, TIME, TIMESTAMP, UUID, VARCHAR, SqlType, column_type
-
-if TYPE_CHECKING:
-    from dpsql.engines.postgres.catalog import CatalogColumn, CatalogTable
-    from dpsql.policy import Table
-
-__all__ = ["columns_of", "index_distinguishes", "scan"]
 
 _TYPES = {
     "int2": "SMALLINT",

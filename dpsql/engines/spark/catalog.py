@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dpsql.engines.spark.dialect import SparkDialect
 from dpsql.errors import PolicyError
-from dpsql.policy import DatabaseSource, ParquetSource
-
-if TYPE_CHECKING:
-    from dpsql.policy import Table
-
-__all__ = ["find_table"]
+from dpsql.policy import DatabaseSource, ParquetSource, Table
 
 _FORMATS = frozenset({"parquet", "orc", "delta", "iceberg"})
 _SERDES = frozenset(

@@ -7,17 +7,13 @@ import os
 import sys
 import threading
 import warnings
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dpsql.engines.scratch import Scratch
 from dpsql.errors import OperationalError, PolicyError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-__all__ = ["open_session", "suppress_pyspark_warnings"]
 
 _PINNED = {
     # The meaning of a statement must not depend on the cluster's configuration.

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
+from dpsql.engines.protocol import Untranslatable
 from dpsql.engines.spark.forms import FORMS, string_literal
 from dpsql.engines.writer.dialect import Dialect, integer_bounds
-from dpsql.engines.writer.value import Untranslatable, Value, type_family
-from dpsql.types import BIGINT, HUGEINT
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from dpsql.engines.writer.forms import Form
-    from dpsql.types import SqlType
-
-__all__ = ["SparkDialect"]
+from dpsql.engines.writer.forms import Form
+from dpsql.engines.writer.value import Value, type_family
+from dpsql.types import BIGINT, HUGEINT, SqlType
 
 _NARROW = {"TINYINT": "TINYINT", "SMALLINT": "SMALLINT", "INTEGER": "INT"}
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
@@ -18,13 +19,7 @@ from dpsql.engines.spark.guard import check_facts
 from dpsql.engines.spark.rows import arrow_rows
 from dpsql.engines.spark.schema import columns_of, scan
 from dpsql.engines.writer import TargetColumn, Translated, Untranslatable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dpsql.policy import Policy, Table
-
-__all__ = ["SparkEngine"]
+from dpsql.policy import Policy, Table
 
 
 class SparkEngine(RemoteEngine):

@@ -18,8 +18,6 @@ from dpsql.engines.writer.forms import Form, collect
 from dpsql.engines.writer.ranges import product_range, same_year, sum_range
 from dpsql.types import BIGINT, BOOLEAN, DATE, DOUBLE, HUGEINT, VARCHAR
 
-__all__ = ["FORMS", "string_literal"]
-
 
 def string_literal(value: str) -> str:
     r"""Write a text literal; all but plain characters are UTF-16 escapes, so that none is syntax.

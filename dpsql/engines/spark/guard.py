@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from dpsql.errors import PolicyError
-from dpsql.policy import ParquetSource
-
-if TYPE_CHECKING:
-    from dpsql.policy import Policy
-
-__all__ = ["check_facts"]
+from dpsql.policy import ParquetSource, Policy
 
 
 def check_facts(policy: Policy) -> None:

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pyarrow as pa
 
+from dpsql.engines.writer import PublicRelation
 from dpsql.engines.writer.value import type_family
-
-if TYPE_CHECKING:
-    from dpsql.engines.writer import PublicRelation
-
-__all__ = ["arrow_rows"]
 
 _ARROW = {"I": pa.int64(), "B": pa.decimal128(38, 0), "0": pa.string(), "S": pa.string()}
 

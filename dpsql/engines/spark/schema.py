@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from dpsql.engines.protocol import Untranslatable
 from dpsql.engines.spark.dialect import SparkDialect
 from dpsql.engines.writer.scans import Cell, build_scan, dated
-from dpsql.engines.writer.value import TargetColumn, Untranslatable, Value
+from dpsql.engines.writer.value import TargetColumn, Value
+from dpsql.policy import Table
 from dpsql.types import BOOLEAN, DATE, DOUBLE, TIMESTAMP, VARCHAR, SqlType
-
-if TYPE_CHECKING:
-    from dpsql.policy import Table
-
-__all__ = ["columns_of", "scan"]
 
 _TYPES = {
     "byte": "TINYINT",

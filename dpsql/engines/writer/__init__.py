@@ -18,10 +18,11 @@ The tree is small and closed, so every node type, function and conversion that a
 Everything else is refused before anything is charged.
 """
 
+from dpsql.engines.protocol import Untranslatable
 from dpsql.engines.writer.dialect import Dialect
 from dpsql.engines.writer.public import PublicRelation
 from dpsql.engines.writer.statement import Translated, translate, write
-from dpsql.engines.writer.value import TargetColumn, Untranslatable, Value
+from dpsql.engines.writer.value import TargetColumn, Value
 
 __all__ = [
     "Dialect",

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from dpsql import tree
 from dpsql.engines.writer.conditions import condition
+from dpsql.engines.writer.context import ColumnScope, Rule, Writer
 from dpsql.engines.writer.value import Value
+from dpsql.tree import Expr
 from dpsql.types import BIGINT, DOUBLE
-
-if TYPE_CHECKING:
-    from dpsql.engines.writer.context import ColumnScope, Rule, Writer
-    from dpsql.tree import Expr
-
-__all__ = ["RULES"]
 
 _RANKS = {
     "row_number": BIGINT,

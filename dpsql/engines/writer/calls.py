@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from dpsql import tree
 from dpsql.engines.writer.conditions import check_comparable
+from dpsql.engines.writer.context import ColumnScope, Rule, Writer
 from dpsql.engines.writer.value import Value, joint_range, type_family
-from dpsql.tree import literal_sql
+from dpsql.tree import Expr, literal_sql
 from dpsql.types import BIGINT, BOOLEAN, NULL, VARCHAR
-
-if TYPE_CHECKING:
-    from dpsql.engines.writer.context import ColumnScope, Rule, Writer
-    from dpsql.tree import Expr
-
-__all__ = ["RULES"]
 
 
 def _like(work: Writer, node: tree.Like, scope: ColumnScope) -> Value:

@@ -6,8 +6,6 @@ from functools import cache
 
 import duckdb
 
-__all__ = ["case_table"]
-
 
 @cache
 def case_table(function: str) -> tuple[str, str]:

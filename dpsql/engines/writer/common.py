@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping
 
+from dpsql.engines.protocol import Untranslatable
 from dpsql.engines.writer.cases import case_table
-from dpsql.engines.writer.forms import Form
+from dpsql.engines.writer.forms import Form, RangeRule
 from dpsql.engines.writer.ranges import (
     first_range,
     same_or_previous_year,
@@ -14,24 +15,8 @@ from dpsql.engines.writer.ranges import (
     shifted_years,
     since_year_one,
 )
-from dpsql.engines.writer.value import Untranslatable
+from dpsql.engines.writer.value import Value
 from dpsql.types import BIGINT, DATE, HUGEINT, INTEGER, TIMESTAMP, VARCHAR
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from dpsql.engines.writer.forms import RangeRule
-    from dpsql.engines.writer.value import Value
-
-__all__ = [
-    "SPACES",
-    "change_case",
-    "common_forms",
-    "date_differences",
-    "date_parts",
-    "date_truncations",
-    "strftime_forms",
-]
 
 SPACES = "".join(map(chr, [0x20, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000]))
 """The characters that DuckDB's trim removes: Unicode's space separators."""

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from dpsql import tree
+from dpsql.engines.writer.context import ColumnScope, Rule, Writer
 from dpsql.engines.writer.value import Value, type_family
+from dpsql.tree import Expr
 from dpsql.types import BOOLEAN, NULL
-
-if TYPE_CHECKING:
-    from dpsql.engines.writer.context import ColumnScope, Rule, Writer
-    from dpsql.tree import Expr
-
-__all__ = ["OPERATORS", "RULES", "check_comparable", "condition"]
 
 
 def condition(work: Writer, node: Expr, scope: ColumnScope) -> str:

@@ -2,33 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from dpsql.analysis.binder import FUNCTIONS
+from dpsql.engines.protocol import Untranslatable
+from dpsql.engines.schema_database import SchemaDatabase
+from dpsql.engines.writer.dialect import Dialect
 from dpsql.engines.writer.forms import fits, no_form
 from dpsql.engines.writer.public import PublicRelation, compute_public
-from dpsql.engines.writer.value import (
-    TargetColumn,
-    Untranslatable,
-    Value,
-    common_type,
-    constant_range,
-    type_family,
-)
-from dpsql.tree import Aggregate, Call, Constant, Parameter, duckdb_sql, facts, walk
-from dpsql.types import NULL
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    from dpsql.engines.schema_database import SchemaDatabase
-    from dpsql.engines.writer.dialect import Dialect
-    from dpsql.tree import Expr, OrderTerm, Query
-    from dpsql.types import SqlType
-
-__all__ = ["ColumnScope", "Rule", "Writer"]
+from dpsql.engines.writer.value import TargetColumn, Value, common_type, constant_range, type_family
+from dpsql.tree import Aggregate, Call, Constant, Expr, OrderTerm, Parameter, Query, duckdb_sql, facts, walk
+from dpsql.types import NULL, SqlType
 
 _FOLDABLE = FUNCTIONS | {"nullif", "ifnull", "date_part"}
 """Functions that DuckDB may evaluate for the engine: the binder's check allows them; none is volatile."""

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from datetime import date, time
 from decimal import Decimal
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 from uuid import UUID
 
+from dpsql.engines.protocol import Untranslatable
+from dpsql.engines.writer.forms import Form
 from dpsql.engines.writer.ranges import INTEGERS
-from dpsql.engines.writer.value import Untranslatable, Value, type_family
+from dpsql.engines.writer.value import TargetColumn, Value, type_family
 from dpsql.types import BIGINT, DOUBLE, HUGEINT, NULL, SqlType
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from dpsql.engines.writer.forms import Form
-    from dpsql.engines.writer.value import TargetColumn
-
-__all__ = ["Dialect", "integer_bounds"]
 
 
 def integer_bounds(sql_type: SqlType) -> tuple[int, int]:

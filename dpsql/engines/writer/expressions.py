@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from dpsql import tree
 from dpsql.engines.writer.conditions import condition
+from dpsql.engines.writer.context import ColumnScope, Rule, Writer
 from dpsql.engines.writer.value import Value, joint_range
-from dpsql.tree import expanded
+from dpsql.tree import Expr, expanded
 from dpsql.types import JSON, NULL
-
-if TYPE_CHECKING:
-    from dpsql.engines.writer.context import ColumnScope, Rule, Writer
-    from dpsql.tree import Expr
-
-__all__ = ["RULES"]
 
 
 def _column(work: Writer, node: tree.Column, scope: ColumnScope) -> Value:

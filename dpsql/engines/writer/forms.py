@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from dpsql.engines.writer.value import NOT_CONSTANT, Untranslatable, Value, type_family
+from dpsql.engines.protocol import Untranslatable
+from dpsql.engines.writer.value import NOT_CONSTANT, Value, type_family
 from dpsql.types import SqlType
-
-__all__ = ["Form", "Range", "RangeRule", "collect", "fits", "no_form"]
 
 Range = tuple[float, float] | None
 RangeRule = Callable[[list[Value]], Range]

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from dpsql import tree
 from dpsql.engines.writer import conditions
+from dpsql.engines.writer.context import ColumnScope, Rule, Writer
 from dpsql.engines.writer.value import Value, type_family
+from dpsql.tree import Expr
 from dpsql.types import BIGINT, DOUBLE, TIMESTAMP
-
-if TYPE_CHECKING:
-    from dpsql.engines.writer.context import ColumnScope, Rule, Writer
-    from dpsql.tree import Expr
-
-__all__ = ["OPERATORS", "RULES"]
 
 
 def _binary(work: Writer, node: tree.Binary, scope: ColumnScope) -> Value:

@@ -6,24 +6,18 @@ and only the private part of a statement is translated.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpsql.engines.writer.value import TargetColumn, Untranslatable, type_family
-from dpsql.tree import Column, Derived, Range, Scan, Unnest, Values, walk
+from dpsql.engines.protocol import Untranslatable
+from dpsql.engines.schema_database import SchemaDatabase
+from dpsql.engines.writer.value import TargetColumn, type_family
+from dpsql.tree import Column, Derived, Query, Range, Scan, Unnest, Values, walk
 from dpsql.types import NULL, SqlType, column_type
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from dpsql.engines.schema_database import SchemaDatabase
-    from dpsql.tree import Query
-
-__all__ = ["PublicRelation", "compute_public", "is_public"]
 
 FIRST_DAY, LAST_DAY = date(1, 1, 1), date(9999, 12, 31)
 """The dates that every engine represents alike; other public dates are refused."""

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from dpsql import tree
 from dpsql.engines.writer.conditions import condition
-from dpsql.engines.writer.context import ColumnScope
+from dpsql.engines.writer.context import ColumnScope, Rule, Writer
 from dpsql.engines.writer.public import is_public
 from dpsql.engines.writer.value import TargetColumn, Value, common_type, joint_range, type_family
+from dpsql.tree import Expr, Query, Source
 from dpsql.types import BOOLEAN
-
-if TYPE_CHECKING:
-    from dpsql.engines.writer.context import Rule, Writer
-    from dpsql.tree import Expr, Query, Source
-
-__all__ = ["QUERIES", "RULES", "SOURCES", "WrittenQuery", "query"]
 
 
 @dataclass(frozen=True, slots=True)

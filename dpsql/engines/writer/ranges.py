@@ -5,25 +5,9 @@ Engines that raise on overflow run only what cannot overflow, and no engine comp
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from dpsql.engines.writer.value import Untranslatable, type_family
-
-if TYPE_CHECKING:
-    from dpsql.engines.writer.forms import Range
-    from dpsql.engines.writer.value import Value
-
-__all__ = [
-    "INTEGERS",
-    "first_range",
-    "product_range",
-    "quotient_range",
-    "same_or_previous_year",
-    "same_year",
-    "shifted_years",
-    "since_year_one",
-    "sum_range",
-]
+from dpsql.engines.protocol import Untranslatable
+from dpsql.engines.writer.forms import Range
+from dpsql.engines.writer.value import Value, type_family
 
 INTEGERS = (1.0, 2.0**63)
 """The value range of a BIGINT converted to DOUBLE."""

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from dpsql.engines.protocol import Untranslatable
 from dpsql.engines.writer.value import TargetColumn, Value
 from dpsql.errors import PolicyError
-from dpsql.types import DATE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from dpsql.policy import Table
-    from dpsql.types import SqlType
-
-__all__ = ["Cell", "build_scan", "dated"]
+from dpsql.policy import Table
+from dpsql.types import DATE, SqlType
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from dpsql.analysis import CompiledQuery
+from dpsql.engines.protocol import Untranslatable
+from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.engines.writer import aggregates, calls, conditions, expressions, operators, queries
-from dpsql.engines.writer.context import Writer
-from dpsql.engines.writer.value import Untranslatable
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from dpsql.analysis import CompiledQuery
-    from dpsql.engines.schema_database import SchemaDatabase
-    from dpsql.engines.writer.context import Rule
-    from dpsql.engines.writer.dialect import Dialect
-    from dpsql.engines.writer.public import PublicRelation
-    from dpsql.engines.writer.value import TargetColumn
-    from dpsql.tree import Expr, Query
-
-__all__ = ["Translated", "translate", "write"]
+from dpsql.engines.writer.context import Rule, Writer
+from dpsql.engines.writer.dialect import Dialect
+from dpsql.engines.writer.public import PublicRelation
+from dpsql.engines.writer.value import TargetColumn
+from dpsql.tree import Expr, Query
 
 MAX_LENGTH = 1 << 20
 """The most characters of a translated text without public rows: rules may repeat an operand."""

@@ -8,17 +8,6 @@ from datetime import date, datetime
 from dpsql.engines.protocol import Untranslatable
 from dpsql.types import BIGINT, HUGEINT, NULL, SqlType
 
-__all__ = [
-    "NOT_CONSTANT",
-    "TargetColumn",
-    "Untranslatable",
-    "Value",
-    "common_type",
-    "constant_range",
-    "joint_range",
-    "type_family",
-]
-
 NOT_CONSTANT = object()
 """Stands for the constant of a value that depends on the row."""
 

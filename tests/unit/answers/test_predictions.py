@@ -24,13 +24,14 @@ from dpsql import mechanisms
 from dpsql.answers.threshold import SparseVectors
 from dpsql.engines import Counts
 from dpsql.estimates import threshold_gap_offsets
-from dpsql.mechanisms import NoiseSource
+from dpsql.mechanisms import Noise, NoiseSource
+from dpsql.mechanisms.sparse_vector_plan import SparseVectorPlan
 from dpsql.noise import Entropy, SeededEntropy
 from dpsql.order import in_public_order
 from dpsql.policy import load
 from dpsql.prepared import PreparedPrivate
 from dpsql.session import Session
-from tests.narrow import engine_of, private
+from tests.narrow import engine_of, present, private
 
 GROUPS = 50
 POLICY = f"""
@@ -170,7 +171,8 @@ def simulated(
     """Run a sparse vector statement's selection with all groups at one distance from the threshold."""
     method = prepared.method
     assert isinstance(method, SparseVectors)
-    made, level = method.mechanism, int(method.selection.threshold)
+    made: SparseVectorPlan = method.mechanism
+    level = int(present(method.selection.threshold))
     counts = in_public_order(np.full((trials, GROUPS), level + round(distance)))
     runs = made.run(counts, NoiseSource(entropy))
     hit = runs.index >= 0
@@ -181,7 +183,8 @@ def simulated(
             made.noise, scale, made.threshold_scale, 0.95, resolution=made.resolution
         )
         covered |= (branch == j) & (error <= low + 1e-9) & (error >= -high - 1e-9)
-    charge = float(np.mean([float(made.realised(units).charge.epsilon) for units in runs.units.tolist()]))
+    charges = [made.realised(units).charge for units in np.asarray(runs.units).tolist()]
+    charge = float(np.mean([float(each.epsilon) for each in charges]))
     return hit.sum(axis=1).mean(), error, covered, charge
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from dpsql import mechanisms, noise
 from dpsql.audit import CHARGE, Pair, Verdict, detect, pairs
@@ -46,10 +47,10 @@ def top_k(changed: types.ModuleType, k: int = 1, **options: Any) -> Callable[...
     return batches(changed.NoisyTopK.plan, k=k, **options)
 
 
-def batches(plan: Callable[..., Any], **options: Any) -> Callable[..., object]:
+def batches(plan: Callable[..., Any], **options: Any) -> Callable[..., dict[str, Any]]:
     """Run a mechanism as the catalogue does."""
 
-    def run(counts, trials, entropy):
+    def run(counts: NDArray[np.int64], trials: int, entropy: noise.Entropy) -> dict[str, Any]:
         made, rows = plan(len(counts), epsilon=E, **options), np.tile(counts, (trials, 1))
         return outputs(
             made.run(in_public_order(rows) if made.ordered else rows, mechanisms.NoiseSource(entropy))
@@ -58,7 +59,9 @@ def batches(plan: Callable[..., Any], **options: Any) -> Callable[..., object]:
     return run
 
 
-def sparse_vector(changed, k=1, told=True, **options):
+def sparse_vector(
+    changed: types.ModuleType, k: int = 1, told: bool = True, **options: Any
+) -> Callable[..., object]:
     run = batches(changed.AdaptiveSparseVector.plan, k=k, threshold=1, branches=1, **options)
     return run if told else lambda *arguments: {**run(*arguments), CHARGE: E}
 
@@ -71,7 +74,7 @@ def exponential(changed: types.ModuleType, **options: Any) -> Callable[..., obje
     return batches(changed.Exponential.plan, **options)
 
 
-def limited_domain(changed):
+def limited_domain(changed: types.ModuleType) -> Callable[..., object]:
     return batches(of_any_size(changed.LimitedDomain.plan), k=1, delta=0.1, candidates=1)
 
 

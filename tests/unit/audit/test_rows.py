@@ -23,8 +23,8 @@ from dpsql.audit.features.labels import LowBits
 from dpsql.audit.features.numbers import Value
 from dpsql.audit.features.residues import residues
 from dpsql.audit.features.rows import Combination, Corner, Residue
-from dpsql.audit.inputs import Adjacency
 from dpsql.audit.mistakes.noise import laplace
+from dpsql.mechanisms.audited import Adjacency
 from dpsql.privacy import Number
 
 SURE = 1 - 1e-9

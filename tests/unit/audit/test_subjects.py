@@ -9,10 +9,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy import stats
 
 from dpsql import mechanisms, noise
-from dpsql.audit import CATALOGUE, read
+from dpsql.audit import CATALOGUE, Subject, read
 from dpsql.mechanisms import GuessAndCheck, GuessAndCheckPlan, NoiseSource
 from dpsql.order import in_public_order
 
@@ -21,7 +22,9 @@ RUNS = 2_500
 COUNTS = np.array([3, 1, 4, 2, 2])
 
 
-def one_by_one(epsilon):
+def one_by_one(
+    epsilon: Fraction,
+) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
     """Runs of the interactive mechanism, with one guess: misses, their values and gaps, and charges."""
     source = NoiseSource(noise.SeededEntropy(21))
     index, numbers, charges = np.full((RUNS, 2), -1), np.full((RUNS, 4), np.nan), np.zeros(RUNS)
@@ -38,7 +41,7 @@ def one_by_one(epsilon):
     return index, numbers, charges
 
 
-def least_p(epsilon):
+def least_p(epsilon: Fraction) -> float:
     """The least p-value of the comparisons of single checks with a batch, times their number."""
     index, numbers, charges = one_by_one(epsilon)
     rows = in_public_order(np.tile(COUNTS, (8 * RUNS, 1)))
@@ -46,7 +49,7 @@ def least_p(epsilon):
     _, which = np.unique(np.concatenate([index, done.index]), axis=0, return_inverse=True)
     ps = [frequencies(which.reshape(-1))]
     if epsilon == E:
-        spent = [float(done.plan.realised(units).charge.epsilon) for units in done.units.tolist()]
+        spent = [float(done.plan.realised(units).charge.epsilon) for units in np.asarray(done.units).tolist()]
         ps.append(frequencies(np.unique(np.concatenate([charges, spent]), return_inverse=True)[1]))
     for columns in zip(numbers.T, np.hstack([done.value, done.gap]).T, strict=True):
         a, b = (column[~np.isnan(column)] for column in columns)
@@ -55,7 +58,7 @@ def least_p(epsilon):
     return min(ps) * len(ps)
 
 
-def frequencies(which):
+def frequencies(which: NDArray[np.int64]) -> float:
     size = which.max() + 1
     table = np.stack([np.bincount(side, minlength=size) for side in (which[:RUNS], which[RUNS:])])
     rare = table.sum(axis=0) < 60
@@ -70,7 +73,7 @@ def test_checks_one_by_one_have_the_law_of_a_batch() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("factor", [Fraction(3, 5), Fraction(5, 3)], ids=["wider", "narrower"])
-def test_another_scale_would_be_noticed(factor) -> None:
+def test_another_scale_would_be_noticed(factor: Fraction) -> None:
     assert least_p(E * factor) < 1e-9
 
 

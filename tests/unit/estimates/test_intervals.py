@@ -14,7 +14,6 @@ from dpsql.estimates import (
     Noise,
     blue,
     count_offset,
-    exponential_variance,
     from_measurements,
     from_threshold,
     from_top_k,
@@ -41,7 +40,7 @@ def test_variances_are_those_of_the_probabilities(scale: float, resolution: int)
     r = math.exp(-gamma / scale)
     p = (1 - r) * r**step
     one_sided = gamma**2 * (p @ step**2 - (p @ step) ** 2)
-    assert exponential_variance(scale, resolution) == pytest.approx(one_sided)
+    assert noise_variance("exponential", scale, resolution) == pytest.approx(one_sided)
     assert noise_variance("geometric", scale, resolution) == pytest.approx(one_sided)
     assert laplace_variance(scale, resolution) == pytest.approx(2 * one_sided)
     assert noise_variance("laplace", scale, resolution, ranked=True) == pytest.approx(
@@ -49,15 +48,17 @@ def test_variances_are_those_of_the_probabilities(scale: float, resolution: int)
     )
     # the remainder below the grid makes up for what the floor took away
     if scale >= 2:
-        assert exponential_variance(scale, resolution, ranked=True) == pytest.approx(scale**2, rel=1e-2)
+        assert noise_variance("exponential", scale, resolution, ranked=True) == pytest.approx(
+            scale**2, rel=1e-2
+        )
 
 
 def test_extreme_scales_neither_overflow_nor_cancel() -> None:
-    assert exponential_variance(Fraction(1, 10**6), 0) == 0.0
-    assert exponential_variance(2.0**40, 0) == pytest.approx(2.0**80, rel=1e-12)
+    assert noise_variance("exponential", Fraction(1, 10**6), 0) == 0.0
+    assert noise_variance("exponential", 2.0**40, 0) == pytest.approx(2.0**80, rel=1e-12)
     for wrong in (0, -1, math.inf, math.nan):
         with pytest.raises(ValueError, match="scale"):
-            exponential_variance(wrong)
+            noise_variance("exponential", wrong)
     with pytest.raises(ValueError, match="noise must be one of"):
         noise_variance("gaussian", 1)  # type: ignore[arg-type]  # that is the test
 
@@ -307,7 +308,7 @@ def test_a_level_that_is_none_is_refused(level: float) -> None:
 
 def test_combining_a_top_k_release() -> None:
     gap, scale, drawn = [40.0, 12.0, 5.0], Fraction(4), Fraction(8)
-    y, v = top_k_offsets(gap, 3, 8), exponential_variance(4, 8, ranked=True)
+    y, v = top_k_offsets(gap, 3, 8), noise_variance("exponential", 4, 8, ranked=True)
     each = [150.0, 115.0, 99.0]
     by_each = from_top_k(gap, 3, scale=scale, resolution=8, each=each, measuring_scale=drawn)
     direct = blue(y, v, math.inf, each=each, each_variance=128.0)

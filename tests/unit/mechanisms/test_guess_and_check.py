@@ -2,7 +2,8 @@
 
 import threading
 import time
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import product
 from typing import Any
@@ -12,14 +13,14 @@ import pytest
 from numpy.typing import NDArray
 
 from dpsql import noise
-from dpsql.mechanisms import Checked, GuessAndCheck, GuessAndCheckPlan, NoiseSource
+from dpsql.mechanisms import Checked, GuessAndCheck, GuessAndCheckPlan, Noise, NoiseSource
 from dpsql.mechanisms.guess_and_check import best_threshold_share, on_grid
 from dpsql.noise import COUNT_LIMIT
 from dpsql.order import in_public_order
 from dpsql.privacy import Charge
 
 
-def seeded(seed):
+def seeded(seed: int) -> NoiseSource:
     return NoiseSource(noise.SeededEntropy(seed))
 
 
@@ -175,18 +176,24 @@ def noise_law(kind: Noise, scale: Fraction, bits: int) -> tuple[NDArray[np.int64
     return steps, ((1 - r) if kind != "laplace" else (1 - r) / (1 + r)) * r ** np.abs(steps)
 
 
-class GivenNoise:
+@dataclass(frozen=True)
+class GivenNoise(NoiseSource):
     """All noise at once, a row a trial: of the threshold, then of each check; none on the counts."""
 
-    def __init__(self, level, *checks) -> None:
-        none = np.zeros(len(level), dtype=np.int64)
-        self.drawn = iter([level, *(part for check in checks for part in (check, none))])
+    drawn: Iterator[NDArray[np.int64]] = field(kw_only=True)
 
-    def draw(self, *_):
+    @classmethod
+    def of(cls, level: NDArray[np.int64], *checks: NDArray[np.int64]) -> "GivenNoise":
+        none = np.zeros(len(level), dtype=np.int64)
+        return cls(drawn=iter([level, *(part for check in checks for part in (check, none))]))
+
+    def draw(self, *_: object) -> NDArray[np.int64]:
         return next(self.drawn)
 
 
-def outputs(counts, guess, plan, *, query_scale=None):
+def outputs(
+    counts: Sequence[int], guess: int, plan: GuessAndCheckPlan, *, query_scale: Fraction | None = None
+) -> dict[tuple[int | str, ...], float]:
     """Probability of each output: ("hits",) or (which check missed, gap in steps, answer in steps)."""
     bits = plan.resolution
     laws = [noise_law(plan.noise, plan.threshold_scale, bits)]
@@ -196,9 +203,9 @@ def outputs(counts, guess, plan, *, query_scale=None):
         [axis.ravel() for axis in np.meshgrid(*(law[1] for law in laws), indexing="ij")]
     )
     plan = replace(plan, guess=guess)
-    done = plan.run(in_public_order(np.broadcast_to(counts, (len(weight), 2))), GivenNoise(*steps))
+    done = plan.run(in_public_order(np.broadcast_to(counts, (len(weight), 2))), GivenNoise.of(*steps))
     missed = done.index[:, 0]
-    found = {("hits",): weight[missed < 0].sum()}
+    found: dict[tuple[int | str, ...], float] = {("hits",): weight[missed < 0].sum()}
     r = float(np.exp(-1 / float(plan.answer_scale * 2**bits)))
     for which in (0, 1):
         here = missed == which

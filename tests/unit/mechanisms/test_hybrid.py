@@ -77,7 +77,7 @@ class TestHybridSparseVector:
         assert found.index.tolist() == [1, 4]
         assert found.charge == Charge(Fraction(1, 5) + Fraction(2, 4) * Fraction(4, 5))
         assert found.plan.threshold_scale == 5
-        assert found.plan.scales == (5,)
+        assert found.plan.scales == (Fraction(5),)
         nothing = hybrid_sparse_vector(FAR, 10**9, 4, 1, noise=noise, share="0.2")
         assert nothing.charge == Charge(Fraction(1, 5))
 
@@ -94,7 +94,7 @@ class TestHybridSparseVector:
 def test_scales() -> None:
     assert hybrid_top_k(FAR, 5, 3, "0.6", sensitivity=2, monotone=False).plan.scale == 20
     found = hybrid_sparse_vector(FAR, 5, 3, 1, sensitivity=2, monotone=False, share="1/4")
-    assert (found.plan.threshold_scale, found.plan.scales) == (8, (16,))
+    assert (found.plan.threshold_scale, found.plan.scales) == (Fraction(8), (Fraction(16),))
     assert hybrid_sparse_vector(FAR, 5, 3, 1).plan.share == best_share(3)
 
 

@@ -1,30 +1,40 @@
 """The sparse vector family: what it returns, when it stops, what it charges and refuses."""
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from importlib import import_module
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from dpsql.mechanisms import (
     AdaptiveSparseVector,
+    Noise,
+    NoiseSource,
+    SparseVector,
     adaptive_sparse_vector,
     best_share,
     sparse_vector,
 )
 from dpsql.order import in_public_order
-from dpsql.privacy import Charge
+from dpsql.privacy import Charge, Number
+from tests.narrow import of_type
 
 NOISES = ["exponential", "laplace", "geometric"]
 FAR = np.array([0, 10**6, 3, 2 * 10**6, 10**6, 1, 10**6, 10**6])
 
 
-def plan(groups=100, threshold=50, k=10, epsilon=1, **options):
+def plan(
+    groups: int = 100, threshold: int = 50, k: int = 10, epsilon: Number = 1, **options: Any
+) -> AdaptiveSparseVector:
     return AdaptiveSparseVector.plan(groups, threshold, k, epsilon, **options)
 
 
-def scanned(found) -> int:
+def scanned(found: SparseVector) -> int:
     """How many groups were answered: all, unless the run stopped at its last hit."""
     made, hits = found.plan, len(found.index)
     base = (1 - made.share) * made.loss.charge.epsilon / made.hits
@@ -63,7 +73,7 @@ class TestSparseVector:
         found = adaptive_sparse_vector(in_public_order([]), 5, 3, 1, noise=noise)
         assert (found.index.tolist(), found.charge) == ([], Charge())
 
-    def test_far_above_the_cheapest_branch_is_taken(self, noise) -> None:
+    def test_far_above_the_cheapest_branch_is_taken(self, noise: Noise) -> None:
         """Far above the threshold all hits cost an eighth: eight times as many rows."""
         counts = np.full(1000, 10**7)
         found = adaptive_sparse_vector(in_public_order(counts), 1000, 5, 1, noise=noise, share="1/2")
@@ -137,7 +147,7 @@ class TestPlan:
 
     def test_released_scales_are_by_branch(self) -> None:
         found = adaptive_sparse_vector(in_public_order(FAR), 10, 4, 1, branches=3, share="1/2")
-        assert found.plan.scales == (8, 16, 32)
+        assert found.plan.scales == (Fraction(8), Fraction(16), Fraction(32))
         assert found.plan.threshold_scale == 2
         assert found.plan.share == Fraction(1, 2)
 
@@ -164,7 +174,7 @@ class TestPlan:
 
     @pytest.mark.parametrize("noise", NOISES)
     @pytest.mark.parametrize("epsilon", ["0.01", 1, 40])
-    def test_cutoffs_and_margins(self, noise, epsilon) -> None:
+    def test_cutoffs_and_margins(self, noise: Noise, epsilon: int | str) -> None:
         """Each branch asks for max(2, ln(n/k)) deviations over the threshold; the base for none."""
         for groups, over in ((100, math.log(10)), (20, 2)):
             made = plan(groups, 50, 10, epsilon, noise=noise)
@@ -206,8 +216,8 @@ class TestPlan:
             ({"epsilon": "1e-20"}, "scale"),
         ],
     )
-    def test_refused(self, options, says) -> None:
-        arguments = {"threshold": 1, "k": 2, "epsilon": 1, **options}
+    def test_refused(self, options: dict[str, float | str], says: str) -> None:
+        arguments: dict[str, Any] = {"threshold": 1, "k": 2, "epsilon": 1, **options}
         with pytest.raises(ValueError, match=says):
             adaptive_sparse_vector(in_public_order([1, 2]), **arguments)
 
@@ -224,20 +234,26 @@ class TestPlan:
             plan(groups=3).run(in_public_order([1, 2]))
 
 
-class Passing:
+@dataclass(frozen=True)
+class Passing(NoiseSource):
     """No noise on the threshold, and on the counts what makes each pass the branch at hand; -1: none."""
 
-    def __init__(self, branch, made) -> None:
-        self.branch, self.made, self.start = branch, made, 0
+    branch: NDArray[np.int64] = field(kw_only=True)
+    made: AdaptiveSparseVector = field(kw_only=True)
+    starts: list[int] = field(default_factory=lambda: [0])
 
-    def draw(self, noise, scale, bits, size):
+    def draw(
+        self, noise: Noise, scale: Fraction, bits: int, size: int | tuple[int, ...]
+    ) -> NDArray[np.int64]:
         return np.zeros(size, dtype=np.int64)
 
-    def draw_reaching(self, noise, scale, bits, need):
-        at, trials = self.made.scales.index(scale), len(self.branch)
-        block = self.branch[:, self.start : self.start + len(need) // trials]
+    def draw_reaching(
+        self, noise: Noise, scale: Fraction, bits: int, need: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        at, trials, start = self.made.scales.index(scale), len(self.branch), self.starts[-1]
+        block = self.branch[:, start : start + len(need) // trials]
         if at == len(self.made.scales) - 1:
-            self.start += block.shape[1]
+            self.starts.append(start + block.shape[1])
         where = np.flatnonzero(block == at)
         return where, need[where]
 
@@ -245,8 +261,11 @@ class Passing:
 class TestStopping:
     """Against the printed loop: stop once spent > epsilon - epsilon_1."""
 
-    def loop(self, branch, made):
-        spent, hits = made.share * made.loss.charge.epsilon, []
+    def loop(
+        self, branch: Sequence[int], made: AdaptiveSparseVector
+    ) -> tuple[list[tuple[int, int]], Fraction]:
+        spent = made.share * made.loss.charge.epsilon
+        hits: list[tuple[int, int]] = []
         base = (1 - made.share) * made.loss.charge.epsilon / made.hits
         for place, j in enumerate(branch):
             stopped = spent > made.loss.charge.epsilon - base
@@ -258,20 +277,25 @@ class TestStopping:
     @pytest.mark.parametrize("block", [1, 7, 1 << 15])
     @pytest.mark.parametrize("limit", [None, 1, 3])
     @pytest.mark.parametrize("branches", [1, 2, 4])
-    def test_hits_and_charges(self, branches, limit, block, monkeypatch) -> None:
+    def test_hits_and_charges(
+        self, branches: int, limit: int | None, block: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """For trials at once, and one by one; wherever a scan is cut into blocks."""
         monkeypatch.setattr(import_module(AdaptiveSparseVector.__module__), "_BLOCK", block)
         rng = np.random.default_rng(1)
         for _ in range(30):
             made = plan(groups=30, k=int(rng.integers(1, 5)), share="0.37", branches=branches, limit=limit)
             branch = np.where(rng.random((10, 30)) < 0.6, rng.integers(0, branches, (10, 30)), -1)
-            found = made.run(in_public_order(np.zeros((10, 30), dtype=np.int64)), Passing(branch, made))
+            source = Passing(branch=branch, made=made)
+            found = made.run(in_public_order(np.zeros((10, 30), dtype=np.int64)), source)
+            units = of_type(found.units, np.ndarray)
             for trial in range(10):
                 hits, spent = self.loop(branch[trial].tolist(), made)
-                one = made.run(in_public_order([0] * 30), Passing(branch[trial : trial + 1], made))
+                source = Passing(branch=branch[trial : trial + 1], made=made)
+                one = made.run(in_public_order([0] * 30), source)
                 assert list(zip(one.index.tolist(), one.branch.tolist(), strict=True)) == hits
                 assert one.charge.epsilon == spent <= made.loss.charge.epsilon
-                assert found.units[trial] == one.units
+                assert units[trial] == one.units
                 for part in ("index", "branch", "gap"):
                     row = getattr(found, part)[trial]
                     assert row[: len(hits)].tolist() == getattr(one, part).tolist()

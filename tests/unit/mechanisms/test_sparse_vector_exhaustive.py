@@ -6,18 +6,30 @@ the error.
 """
 
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache
 from itertools import permutations, product
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpsql.mechanisms import AdaptiveSparseVector, HybridSparseVector, HybridTopK, NoiseSource
+from dpsql.mechanisms import (
+    AdaptiveSparseVector,
+    HybridSparseVector,
+    HybridTopK,
+    Noise,
+    NoiseSource,
+    SparseVector,
+)
+from dpsql.mechanisms.sparse_vector_plan import SparseVectorPlan
 from dpsql.order import in_public_order
+from dpsql.privacy import Number
+from tests.given_noise import GivenNoise as GivenSteps
+from tests.narrow import present
 
 TAIL = 1e-5
 
@@ -25,9 +37,9 @@ TAIL = 1e-5
 @cache
 def plan_for(
     groups: int, k: int, epsilon: int, branches: int, noise: Noise, monotone: bool, **options: int | str
-) -> SparseVectorPlan:
+) -> AdaptiveSparseVector:
     """A plan on whole counts, with a margin of one deviation."""
-    given = {"share": "1/2", "margin": 1, **options}
+    given: dict[str, Any] = {"share": "1/2", "margin": 1, **options}
     return AdaptiveSparseVector.plan(
         groups, 1, k, epsilon, branches=branches, noise=noise, monotone=monotone, resolution=0, **given
     )
@@ -37,23 +49,25 @@ def plan_for(
 class GivenNoise(NoiseSource):
     """All noise at once, a row a trial: of the threshold and, by scale, of the counts; and an order."""
 
-    level: NDArray[np.int64] | None = None
-    queries: dict[Fraction, NDArray[np.int64]] | None = None
+    level: NDArray[np.int64] = field(kw_only=True)
+    queries: dict[Fraction, NDArray[np.int64]] = field(kw_only=True)
     order: NDArray[np.int64] | None = None
     hits: list[NDArray[np.int64]] = field(default_factory=list)
 
-    def draw(self, *_):
+    def draw(self, *_: object) -> NDArray[np.int64]:
         return self.level
 
-    def draw_reaching(self, noise, scale, bits, need):
+    def draw_reaching(
+        self, noise: Noise, scale: Fraction, bits: int, need: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         drawn = self.queries[scale].ravel()
         where = np.flatnonzero(drawn >= need)
         self.hits[:] = [where]
         return where, drawn[where]
 
-    def ranks(self, n):
+    def ranks(self, n: int, *, trials: int | None = None) -> NDArray[np.int64]:
         """The given orders, restricted to the hits."""
-        found = self.order.ravel()[self.hits[0]]
+        found = present(self.order).ravel()[self.hits[0]]
         assert len(found) == n
         return np.argsort(np.argsort(found, kind="stable"))
 
@@ -74,9 +88,11 @@ def all_noise(scales: tuple[Number, ...], noise: Noise) -> tuple[NDArray[np.int6
 
 
 Output = TypeVar("Output", bound=tuple[object, ...])
+Law = tuple[dict[tuple[float, ...], float], dict[tuple[float, ...], float]]
+"""The mass of each output, and its charge."""
 
 
-def tally(columns: Sequence[NDArray[np.int64]], mass: NDArray[np.float64]) -> dict[tuple[int, ...], float]:
+def tally(columns: Sequence[NDArray[Any]], mass: NDArray[np.float64]) -> dict[tuple[float, ...], float]:
     """Sum the mass of equal outputs; columns are the parts of an output, one row a noise vector."""
     rows, inverse = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
     return dict(
@@ -84,17 +100,19 @@ def tally(columns: Sequence[NDArray[np.int64]], mass: NDArray[np.float64]) -> di
     )
 
 
-def given(plan, n, **order):
+def given(
+    plan: SparseVectorPlan, n: int, order: Sequence[int] | None = None
+) -> tuple[GivenNoise, NDArray[np.float64]]:
     """All noise of a plan on n counts, and its probabilities."""
     scales = (plan.threshold_scale, *np.repeat(np.array(plan.scales, dtype=object), n))
     grid, mass = all_noise(scales, plan.noise)
     rows = grid[1:].reshape(len(plan.scales), n, -1).transpose(0, 2, 1)  # (branches, noise vectors, groups)
     queries = dict(zip(plan.scales, rows, strict=True))
-    order = {name: np.tile(part, (len(mass), 1)) for name, part in order.items()}
-    return GivenNoise(level=grid[0][:, None], queries=queries, **order), mass
+    orders = None if order is None else np.tile(order, (len(mass), 1))
+    return GivenNoise(level=grid[0][:, None], queries=queries, order=orders), mass
 
 
-def outputs(plan, done, mass):
+def outputs(plan: SparseVectorPlan, done: SparseVector, mass: NDArray[np.float64]) -> Law:
     """{(positions, branches, gaps, units): mass}, and the charge of each."""
     found = tally(
         [*done.index.T, *done.branch.T, *np.nan_to_num(done.gap, nan=-1).T, np.asarray(done.units)], mass
@@ -102,7 +120,7 @@ def outputs(plan, done, mass):
     return found, {row: float(plan.realised(int(row[-1])).charge.epsilon) for row in found}
 
 
-def sparse_outputs(counts, plan):
+def sparse_outputs(counts: Sequence[int], plan: AdaptiveSparseVector) -> Law:
     source, mass = given(plan, len(counts))
     return outputs(plan, plan.run(in_public_order(np.tile(counts, (len(mass), 1))), source), mass)
 
@@ -173,7 +191,7 @@ class TestWhatIsNotPrivate:
 
     def excess(
         self,
-        plan: SparseVectorPlan,
+        plan: AdaptiveSparseVector,
         first: tuple[int, ...],
         second: tuple[int, ...],
         change: float | None = None,
@@ -200,31 +218,17 @@ class TestWhatIsNotPrivate:
         assert self.excess(plan, (2, 2, 2), (1, 1, 1)) <= 1e-9
 
 
-@dataclass(frozen=True)
-class GivenSteps(NoiseSource):
-    """All noise at once, a row a trial."""
-
-    steps: NDArray[np.int64] | None = None
-    order: NDArray[np.int64] | None = None
-
-    def draw(self, *_):
-        return self.steps.copy()
-
-    def ranks(self, *_, **__):
-        return self.order
-
-
-def hybrid_19(plan, counts):
+def hybrid_19(plan: HybridTopK, counts: Sequence[int]) -> Law:
     """{(groups, gaps, whether the threshold is reached, its gap): mass} of the first hybrid, and charges."""
     n = len(counts)
     grid, mass = all_noise((plan.scale,) * (n + 1), plan.noise)
     rows = np.tile(counts, (len(mass), 1))
-    found: dict[tuple[object, ...], float] = defaultdict(float)
-    charge: dict[tuple[object, ...], float] = {}
+    found: dict[tuple[float, ...], float] = defaultdict(float)
+    charge: dict[tuple[float, ...], float] = {}
     for order in permutations(range(n + 1)):
         done = plan.run(rows, GivenSteps(steps=grid.T, order=np.tile(order, (len(mass), 1))))
         columns = [*done.index.T, *np.nan_to_num(done.gap, nan=-1).T, np.nan_to_num(done.rest, nan=-1)]
-        columns += [done.reached_threshold, done.units]
+        columns += [done.reached_threshold, np.asarray(done.units)]
         for row, weight in tally(columns, mass / np.prod(np.arange(1, n + 2))).items():
             found[row] += weight
             charge[row] = float(plan.realised(int(row[-1])).charge.epsilon)
@@ -250,9 +254,10 @@ def test_hybrid_top_k(noise: Noise, k: int, monotone: bool) -> None:
     assert (0.97 if noise == "exponential" and monotone else 0.7) < tight < 1.05
 
 
-def hybrid_20(counts, plan):
+def hybrid_20(counts: Sequence[int], plan: HybridSparseVector) -> Law:
     """{(groups in order, gaps, units): mass} of the second hybrid over noise and ranks, and its charge."""
-    found, charge = defaultdict(float), {}
+    found: dict[tuple[float, ...], float] = defaultdict(float)
+    charge: dict[tuple[float, ...], float] = {}
     for order in permutations(range(len(counts))):
         source, mass = given(plan, len(counts), order=order)
         done = plan.run(np.tile(counts, (len(mass), 1)), source)
@@ -265,7 +270,7 @@ def hybrid_20(counts, plan):
 
 @pytest.mark.parametrize("monotone", [True, False])
 @pytest.mark.parametrize("k", [1, 2])
-def test_hybrid_sparse_vector(k, monotone) -> None:
+def test_hybrid_sparse_vector(k: int, monotone: bool) -> None:
     epsilon, tight = 8 if monotone else 16, 0.0
     plan = HybridSparseVector.plan(
         2, 1, k, epsilon, share="1/2", noise="geometric", monotone=monotone, resolution=0

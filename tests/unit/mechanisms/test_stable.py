@@ -1,27 +1,28 @@
 """Stable queries of any kind: what is answered, what it costs, what is refused."""
 
-from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import ArrayLike
 
 from dpsql import mechanisms
 from dpsql.mechanisms.stable import StableNoise
 from dpsql.noise import SeededEntropy
 from dpsql.order import in_public_order
 from dpsql.privacy import Charge
+from tests.narrow import of_type
 
 FAR = 10**6
 
 
-def first_stable(distances: Sequence[float], *arguments: Any, **options: Any) -> mechanisms.FirstStable:
+def first_stable(distances: ArrayLike, *arguments: Any, **options: Any) -> mechanisms.StableQuery:
     given = {"entropy": SeededEntropy(0), **options}
     return mechanisms.first_stable(in_public_order(distances), *arguments, **given)
 
 
-def stable_answers(distances: Sequence[float], *arguments: Any, **options: Any) -> mechanisms.StableAnswers:
+def stable_answers(distances: ArrayLike, *arguments: Any, **options: Any) -> mechanisms.StableQueries:
     given = {"entropy": SeededEntropy(0), **options}
     return mechanisms.stable_answers(in_public_order(distances), *arguments, **given)
 
@@ -48,7 +49,7 @@ class TestFirstStable:
 
     def test_scales(self, noise: StableNoise) -> None:
         found = first_stable([5], 2, "1e-9", noise=noise, share="1/4", sensitivity=3)
-        assert (found.plan.tests.threshold_scale, found.plan.tests.scale) == (6, 4)
+        assert (found.plan.tests.threshold_scale, found.plan.tests.scale) == (Fraction(6), Fraction(4))
 
     def test_negative_distances_are_0(self, noise: StableNoise) -> None:
         found = first_stable([-(2**63), 2**63 - 1], 1, "1e-9", noise=noise, resolution=20)
@@ -75,9 +76,9 @@ class TestStableAnswers:
 
     def test_stops_after_k_failures(self) -> None:
         found = stable_answers([FAR, 0, FAR, 0, FAR, 0], 2, 1, "1e-9", share="1/4")
-        assert (found.index.tolist(), found.asked) == ([0, 2], 4)
+        assert (found.index.tolist(), int(found.asked)) == ([0, 2], 4)
         assert found.charge == Charge(Fraction(1), Fraction(1, 10**9))
-        assert (found.plan.tests.threshold_scale, found.plan.tests.scale) == (4, Fraction(16, 3))
+        assert (found.plan.tests.threshold_scale, found.plan.tests.scale) == (Fraction(4), Fraction(16, 3))
         one = stable_answers([FAR, 0, FAR], 2, 1, "1e-9", share="1/4")
         assert one.charge == Charge(Fraction(5, 8), Fraction(1, 10**9))
 
@@ -85,18 +86,18 @@ class TestStableAnswers:
         found = stable_answers([FAR, FAR], 50, 1, "1e-9", share="1/2")
         assert found.plan.tests.scale == 8
         empty = stable_answers([], 3, 1, "1e-9")
-        assert (empty.index.tolist(), empty.asked, empty.charge) == ([], 0, Charge())
+        assert (empty.index.tolist(), int(empty.asked), empty.charge) == ([], 0, Charge())
 
 
 def test_trials_are_runs() -> None:
     """Of trials each row is padded, and has its own charge."""
     distances = np.array([[0, FAR, FAR], [0, 0, 0], [FAR, 0, FAR]])
     first = first_stable(distances, 1, "1e-9")
-    assert (first.index.tolist(), first.units.tolist()) == ([[1], [-1], [0]], [1, 0, 1])
+    assert (first.index.tolist(), of_type(first.units, np.ndarray).tolist()) == ([[1], [-1], [0]], [1, 0, 1])
     assert np.isnan(first.gap).tolist() == [[False], [True], [False]]
     stream = stable_answers(distances, 1, 1, "1e-9")
     assert stream.index.tolist() == [[-1, -1, -1], [-1, -1, -1], [0, -1, -1]]
-    assert (stream.asked.tolist(), stream.units.tolist()) == ([1, 1, 2], [1, 1, 1])
+    assert (stream.asked.tolist(), of_type(stream.units, np.ndarray).tolist()) == ([1, 1, 2], [1, 1, 1])
 
 
 @pytest.mark.parametrize(
@@ -111,8 +112,8 @@ def test_trials_are_runs() -> None:
         ({"distances": [0.5]}, "counts must"),
     ],
 )
-def test_refused(arguments, says) -> None:
-    given = {"distances": [1, 2], "epsilon": 1, "delta": "1e-6", **arguments}
+def test_refused(arguments: dict[str, int | str | list[float]], says: str) -> None:
+    given: dict[str, Any] = {"distances": [1, 2], "epsilon": 1, "delta": "1e-6", **arguments}
     distances = given.pop("distances")
     with pytest.raises(ValueError, match=says):
         first_stable(distances, **given)

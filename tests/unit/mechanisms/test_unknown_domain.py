@@ -1,5 +1,6 @@
 """Limited domain and Top Stable: what they return and what they refuse."""
 
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -9,19 +10,21 @@ from numpy.typing import NDArray
 
 from dpsql import mechanisms
 from dpsql.mechanisms.largest_groups import largest_groups
+from dpsql.mechanisms.stable import StableNoise
 from dpsql.noise import SeededEntropy
 from dpsql.privacy import Charge
+from tests.narrow import of_type, present
 
 FAR = [10**7, 8 * 10**6, 6 * 10**6, 4 * 10**6, 3 * 10**6, 40, 30, 20, 10, 5]
 QUIET = 10**9
 """An epsilon at which noise is 0: the scale is far below a grid step."""
 
 
-def limited_domain(*arguments: Any, **options: Any) -> mechanisms.LimitedDomain:
+def limited_domain(*arguments: Any, **options: Any) -> mechanisms.LimitedTopK:
     return mechanisms.limited_domain(*arguments, **{"entropy": SeededEntropy(0), **options})
 
 
-def top_stable(*arguments: Any, **options: Any) -> mechanisms.Stable:
+def top_stable(*arguments: Any, **options: Any) -> mechanisms.StableSet:
     return mechanisms.top_stable(*arguments, **{"entropy": SeededEntropy(0), **options})
 
 
@@ -47,7 +50,8 @@ class TestLimitedDomain:
         assert found.index.tolist() == [0, 1, 2]
         assert np.abs(found.gap - 2 * 10**6).max() < 10**4
         assert found.charge == Charge(Fraction(1), Fraction(1, 10**6))
-        assert (found.reached_threshold, found.plan.groups, found.plan.scale) == (False, 30, 3)
+        assert not found.reached_threshold
+        assert (found.plan.groups, found.plan.scale) == (30, Fraction(3))
         assert found.index.dtype == np.int64
         assert found.gap.dtype == np.float64
 
@@ -65,7 +69,7 @@ class TestLimitedDomain:
     @pytest.mark.parametrize("counts", [[], [1, 1, 1], [0, 0], np.zeros(500, dtype=np.int64), [-5, -7]])
     def test_few_groups_are_no_error(self, counts: NDArray[np.int64] | list[int]) -> None:
         found = limited_domain(counts, 3, 1, "1e-9", entropy=SeededEntropy(0))
-        assert (found.index.tolist(), found.gap.tolist(), found.reached_threshold) == ([], [], True)
+        assert (found.index.tolist(), found.gap.tolist(), bool(found.reached_threshold)) == ([], [], True)
         assert found.charge == Charge(Fraction(1, 3), Fraction(1, 10**9))
 
     def test_where_the_bar_stands(self) -> None:
@@ -140,7 +144,7 @@ class TestTopStable:
         self, counts: NDArray[np.int64] | list[int], noise: StableNoise
     ) -> None:
         found = top_stable(counts, 3, 1, "1e-9", noise=noise, share="1/4", entropy=SeededEntropy(0))
-        assert (found.index.tolist(), found.stable, found.gap.tolist()) == ([], 0, [])
+        assert (found.index.tolist(), int(found.stable), found.gap.tolist()) == ([], 0, [])
         assert np.isnan(found.margin)
         assert found.charge == Charge(Fraction(1, 4), Fraction(1, 10**9))
 
@@ -149,27 +153,28 @@ class TestTopStable:
         for c in (1, 5):
             for lead, rows in ((c, 0), (c + 1, 2)):
                 found = top_stable([50 + lead, 50 + lead, 50], 2, QUIET, "1e-3", sensitivity=c)
-                assert (found.stable, len(found.index)) == (rows, rows)
+                assert (int(found.stable), len(found.index)) == (rows, rows)
 
     def test_fewer_groups_than_the_set(self) -> None:
         found = top_stable([10**6], 4, 1, "1e-6")
-        assert (found.index.tolist(), found.stable) == ([0], 1)
+        assert (found.index.tolist(), int(found.stable)) == ([0], 1)
         # A set that reaches into empty places, which only the bad event gives, has its real groups.
         many = [top_stable([3, 2], 6, 1, "0.999", share="1/2", entropy=SeededEntropy(s)) for s in range(400)]
-        assert max(found.stable for found in many) > 2
-        assert all(found.index.tolist() == list(range(min(found.stable, 2))) for found in many)
+        assert max(int(found.stable) for found in many) > 2
+        assert all(found.index.tolist() == list(range(min(int(found.stable), 2))) for found in many)
 
     def test_choosing_from_a_larger_set(self) -> None:
         counts = [10**6 - 1000 * i for i in range(20)] + [5] * 80
         found = top_stable(counts, 4, 2, "1e-6", candidates=50)
-        assert (found.stable, found.index.tolist()) == (20, [0, 1, 2, 3])
+        assert (int(found.stable), found.index.tolist()) == (20, [0, 1, 2, 3])
         assert found.gap.shape == (4,)
-        assert found.plan.choice.scale == 8
-        assert found.plan.choice.loss.charge == Charge(Fraction(1, 2))
+        choice = present(found.plan.choice)
+        assert choice.scale == 8
+        assert choice.loss.charge == Charge(Fraction(1, 2))
         assert found.charge == Charge(Fraction(2), Fraction(1, 10**6))
         assert found.plan.tests.threshold_scale == 1 / (Fraction(3, 20) * Fraction(3, 2))
         half = top_stable(counts, 4, 2, "1e-6", candidates=50, choosing="1/2")
-        assert half.plan.choice.loss.charge == Charge(Fraction(1))
+        assert present(half.plan.choice).loss.charge == Charge(Fraction(1))
         # At i <= k nothing is chosen, and its share not spent.
         few = top_stable(FAR, 5, 2, "1e-6", candidates=9)
         assert (few.index.tolist(), few.gap.tolist()) == ([0, 1, 2, 3, 4], [])
@@ -222,8 +227,8 @@ class TestTopStable:
         ({"counts": [[[1]]]}, "counts must"),
     ],
 )
-def test_refused(mechanism, arguments, says) -> None:
-    given = {"counts": [3, 2, 1], "k": 2, "epsilon": 1, "delta": "1e-6", **arguments}
+def test_refused(mechanism: Callable[..., object], arguments: dict[str, Any], says: str) -> None:
+    given: dict[str, Any] = {"counts": [3, 2, 1], "k": 2, "epsilon": 1, "delta": "1e-6", **arguments}
     counts = given.pop("counts")
     with pytest.raises(ValueError, match=says):
         mechanism(counts, **given)
@@ -256,17 +261,17 @@ def test_a_sensitivity_beyond_all_counts_leaves_nothing_stable() -> None:
 
 
 @pytest.mark.parametrize("candidates", [2, 3])
-def test_trials_are_runs(candidates) -> None:
+def test_trials_are_runs(candidates: int) -> None:
     """Of trials each row is padded, and has its own charge."""
     counts = np.array([[0, 9, 10**6, 9 * 10**5, 10**6], [0, 0, 0, 10**6, 0], [0, 0, 0, 0, 0]])
     found = limited_domain(counts, 2, 1, "1e-6", candidates=candidates)
     assert np.sort(found.index, axis=1).tolist()[1:] == [[-1, 3], [-1, -1]]
-    assert found.units.tolist() == [2, 2, 1]
+    assert of_type(found.units, np.ndarray).tolist() == [2, 2, 1]
     assert np.isnan(found.gap).tolist() == (found.index < 0).tolist()
-    found = top_stable(counts, 2, 1, "1e-6", candidates=candidates)
-    assert found.stable.tolist() == [candidates, 1, 0]
-    assert found.units.tolist() == [candidates - 1, 1, 0]
-    assert np.sort(found.index, axis=1).tolist() == [[2, 4], [-1, 3], [-1, -1]]
-    assert np.isnan(found.margin).tolist() == [False, False, True]
+    stable = top_stable(counts, 2, 1, "1e-6", candidates=candidates)
+    assert stable.stable.tolist() == [candidates, 1, 0]
+    assert of_type(stable.units, np.ndarray).tolist() == [candidates - 1, 1, 0]
+    assert np.sort(stable.index, axis=1).tolist() == [[2, 4], [-1, 3], [-1, -1]]
+    assert np.isnan(stable.margin).tolist() == [False, False, True]
     width = 2 if candidates > 2 else 0
-    assert np.isnan(found.gap).tolist() == [[False] * width, [True] * width, [True] * width]
+    assert np.isnan(stable.gap).tolist() == [[False] * width, [True] * width, [True] * width]

@@ -8,6 +8,7 @@ first, by more than any alignment moves noise: so cutting the tails off cannot m
 """
 
 from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache
@@ -19,11 +20,15 @@ import pytest
 from numpy.typing import NDArray
 
 from dpsql.mechanisms import LimitedDomain, NoiseSource, StableAnswers, TopStable
+from dpsql.mechanisms.stable import StableNoise
 from dpsql.order import in_public_order
+from tests.narrow import of_type, present
 
 R0, R = 0.25, 0.125
 ROUNDING = 1e-12
 REACH_0, REACH = 7, 5
+
+Output = tuple[int, ...]
 
 
 @cache
@@ -43,17 +48,19 @@ def noise_of(
 class GivenNoise(NoiseSource):
     """All noise at once, a row a trial: the parts in the order in which they are drawn; and an order."""
 
-    parts: list[np.ndarray] = field(default_factory=list)
-    order: np.ndarray | None = None
+    parts: list[NDArray[np.int64]] = field(kw_only=True)
+    order: NDArray[np.int64] | None = None
 
-    def draw(self, *_):
+    def draw(self, *_: object) -> NDArray[np.int64]:
         return self.parts.pop(0).copy()  # it is added to in place
 
-    def ranks(self, n, *, trials=None):
-        return np.tile(self.order, (trials, 1))
+    def ranks(self, n: int, *, trials: int | None = None) -> NDArray[np.int64]:
+        return np.tile(present(self.order), (present(trials), 1))
 
 
-def tally(columns, mass):
+def tally(
+    columns: Sequence[NDArray[np.int64] | NDArray[np.bool_]], mass: NDArray[np.float64]
+) -> dict[Output, float]:
     """Sum the mass of equal outputs; columns are the parts of an output, one row a noise vector."""
     code = np.zeros(len(mass), dtype=np.int64)
     for column in columns:
@@ -70,7 +77,7 @@ def hockey_stick(
     return sum(max(mass - factor(row) * second.get(row, 0.0), 0.0) for row, mass in first.items())
 
 
-def engine(counts, flip):
+def engine(counts: tuple[int, ...], flip: bool) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The groups present, largest first, ties either way."""
     names = sorted(
         (g for g in range(len(counts)) if counts[g]), key=lambda g: (-counts[g], -g if flip else g)
@@ -103,18 +110,21 @@ def worst(
 
 
 @cache
-def limited_law(kept, names, plan, further):
+def limited_law(
+    kept: tuple[int, ...], names: tuple[int, ...], plan: LimitedDomain, further: int
+) -> dict[Output, float]:
     """{(groups, gaps in steps, whether the cutoff is reached, units): mass}."""
     n = plan.groups
     grid, mass = noise_of((R,) * (n + 1), (REACH + further,) * (n + 1))
-    law = defaultdict(float)
+    law: dict[Output, float] = defaultdict(float)
     rows = np.broadcast_to(np.array(kept, dtype=np.int64), (len(mass), len(kept)))
     ids = np.array([*names, -1])
     orders = list(permutations(range(n + 1)))
     for order in orders:
         done = plan.run(rows, GivenNoise(parts=[grid], order=np.array(order)))
         gap = np.nan_to_num(done.gap * 2**plan.resolution, nan=-9).astype(np.int64)
-        columns = [*ids[done.index].T, *gap.T, done.reached_threshold.astype(np.int64), done.units]
+        columns = [*ids[done.index].T, *gap.T, done.reached_threshold.astype(np.int64)]
+        columns.append(of_type(done.units, np.ndarray))
         for row, weight in tally(columns, mass / len(orders)).items():
             law[row] += weight
     return dict(law)
@@ -135,13 +145,13 @@ def limited_worst(
     plan = LimitedDomain.plan(k, 1, "1e-3", candidates=n, sensitivity=c, resolution=bits)
     plan = replace(plan, clearance=(c << bits) + over, threshold=threshold)
 
-    def law(counts, flip, second):
+    def law(counts: tuple[int, ...], flip: bool, second: int) -> dict[Output, float]:
         return limited_law(*engine(counts, flip), plan, second * (c << bits))
 
     # e^charge = r^-(charge x scale in steps), by the units that a run spends.
     spent = [plan.realised(units).charge.epsilon * plan.scale * 2**bits for units in range(k + 1)]
 
-    def factor(row):
+    def factor(row: Output) -> float:
         ended = sum(name >= 0 for name in row[:k]) < k
         return R ** -float(spent[row[-1] - (forget_the_cutoff and ended)])
 
@@ -189,7 +199,7 @@ class TestLimitedDomainWrong:
 # Top Stable.
 
 
-def plan_of(n, noise, c, bits, cutoff):
+def plan_of(n: int, noise: StableNoise, c: int, bits: int, cutoff: int) -> TopStable:
     plan = TopStable.plan(n, 1, "0.5", share="1/2", noise=noise, sensitivity=c, resolution=bits)
     return replace(plan, tests=replace(plan.tests, cutoff=cutoff))
 
@@ -201,7 +211,9 @@ def tail(noise: StableNoise, cutoff: int) -> float:
 
 
 @cache
-def stable_law(kept, names, plan, further, quiet=False):
+def stable_law(
+    kept: tuple[int, ...], names: tuple[int, ...], plan: TopStable, further: int, quiet: bool = False
+) -> dict[Output, float]:
     """{(size of the set, margin in steps, units, groups): mass}; as a wrong variant, a quiet threshold."""
     n, laplace = plan.candidates, plan.tests.noise == "laplace"
     grid, mass = noise_of((R0, *(R,) * n), (REACH_0 + further, *(REACH + further,) * n), laplace)
@@ -210,23 +222,34 @@ def stable_law(kept, names, plan, further, quiet=False):
     margin = np.nan_to_num(done.margin * 2**plan.tests.resolution, nan=-9).astype(np.int64)
     ids = np.array([*names, -1])[done.index]
     # Where positions are in order of the counts, the set is released without them.
-    law = tally([done.stable, margin, done.units, *np.sort(ids, axis=1).T], mass)
+    units = of_type(done.units, np.ndarray)
+    law = tally([done.stable, margin, units, *np.sort(ids, axis=1).T], mass)
     assert all(len({*row[3:]} - {-1}) <= row[0] for row in law)
     return law
 
 
-def stable_worst(bases, n, noise, c, bits, cutoff, *, less=None, **wrong):
+def stable_worst(
+    bases: Sequence[tuple[int, ...]],
+    n: int,
+    noise: StableNoise,
+    c: int,
+    bits: int,
+    cutoff: int,
+    *,
+    less: Fraction | None = None,
+    **wrong: bool,
+) -> tuple[float, float]:
     plan = plan_of(n, noise, c, bits, cutoff)
     # The charge of a test that passes, in units of the noise of the threshold and of the test.
     threshold, tests = plan.realised(0).charge.epsilon, plan.realised(1).charge.epsilon
     base = R0 ** -float(threshold * plan.tests.threshold_scale * 2**bits)
     paid = R ** -float((tests - threshold) * plan.tests.scale * 2**bits)
-    run = plan if less is None else replace(plan, sensitivity=Fraction(less))
+    run = plan if less is None else replace(plan, sensitivity=less)
 
-    def law(counts, flip, second):
+    def law(counts: tuple[int, ...], flip: bool, second: int) -> dict[Output, float]:
         return stable_law(*engine(counts, flip), run, second * (2 * c << bits), **wrong)
 
-    def factor(row):
+    def factor(row: Output) -> float:
         return base * (paid if row[2] else 1)
 
     return worst(neighbours(bases, c), law, factor), n * tail(noise, cutoff)
@@ -268,13 +291,13 @@ class TestTopStableWrong:
 
 
 @cache
-def stream_plan(cutoff, k):
+def stream_plan(cutoff: int, k: int) -> StableAnswers:
     plan = StableAnswers.plan(3, k, 1, "0.5", share="1/2", resolution=0)
     return replace(plan, tests=replace(plan.tests, cutoff=cutoff))
 
 
 @cache
-def stream_law(distances, cutoff, k, further):
+def stream_law(distances: tuple[int, ...], cutoff: int, k: int, further: int) -> dict[Output, float]:
     """{(how many were asked, which passed): mass} for the stream that stops after k failures; and charges."""
     grid, mass = noise_of((R0, R, R, R), (4 + further, *(3 + further,) * 3), laplace=True)
     rows = in_public_order(np.tile(np.array(distances), (len(mass), 1)))
@@ -286,7 +309,7 @@ def stream_law(distances, cutoff, k, further):
 
 @pytest.mark.parametrize("k", [1, 2, 3])
 @pytest.mark.parametrize("cutoff", [1, 3])
-def test_stable_answers(k, cutoff) -> None:
+def test_stable_answers(k: int, cutoff: int) -> None:
     plan = stream_plan(cutoff, k)
     threshold, failure = (plan.realised(units).charge.epsilon for units in (0, 1))
     base = R0 ** -float(threshold * plan.tests.threshold_scale)
@@ -298,8 +321,8 @@ def test_stable_answers(k, cutoff) -> None:
             changed = [q == p == 0 for q, p in zip(here, there, strict=True)]
 
             def named(
-                law: Mapping[tuple[int, ...], float], side: int, changed: Sequence[bool] = changed
-            ) -> dict[tuple[int, ...], float]:
+                law: Mapping[Output, float], side: int, changed: Sequence[bool] = changed
+            ) -> dict[Output, float]:
                 """Where both distances are 0, each side has an answer of its own."""
                 return {
                     (
@@ -309,7 +332,7 @@ def test_stable_answers(k, cutoff) -> None:
                     for row, m in law.items()
                 }
 
-            def factor(row: tuple[int, ...]) -> float:
+            def factor(row: Output) -> float:
                 return base * each ** sum(hit == 0 for hit in row[1 : 1 + row[0]])
 
             first, second = (

@@ -11,6 +11,7 @@ import pytest
 
 from dpsql.errors import PolicyError
 from dpsql.policy import (
+    KEYS,
     AnalystPolicy,
     BooleanDomain,
     BudgetPolicy,
@@ -149,6 +150,21 @@ def test_numbers_are_read_exactly(write: Write) -> None:
     assert policy.budget.delta == Fraction(1, 10**25)
     assert policy.budget.max_epsilon_per_query == Fraction(1, 3)
     assert policy.budget.default_epsilon == Fraction(105, 1000)
+
+
+def test_every_key_is_read_by_its_type_or_by_a_reader_of_its_own() -> None:
+    # A key whose words stand for no type is left out of `Section.simple`: unread, its cap would not bind.
+    own = {
+        section: {name for name, key in keys.items() if key.kind is None} for section, keys in KEYS.items()
+    }
+    assert own == {
+        "top level": {"budget", "tables", "database", "engine", "analysts"},
+        "[budget]": {"ledger"},
+        "[analysts.NAME]": set(),
+        "[database]": {"path", "engine"},
+        "[engine]": {"longest_value"},
+        "[tables.NAME]": {"source", "unit", "columns", "unique", "domain"},
+    }
 
 
 def test_numbers_given_in_python_are_read_the_same_way() -> None:

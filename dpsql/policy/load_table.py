@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import cast
 
 from dpsql.policy.keys import KEYS
-from dpsql.policy.model import Table
 from dpsql.policy.names import fold, joined, wrong
 from dpsql.policy.parts import (
     BooleanDomain,
@@ -30,9 +29,8 @@ from dpsql.policy.parts import (
     ValuesDomain,
 )
 from dpsql.policy.section import Section, described
+from dpsql.policy.table import Table
 from dpsql.types import SqlType, column_type
-
-__all__ = ["read_table", "unit_kinds"]
 
 _IDENTIFIER = r'(?:"((?:[^"]|"")+)"|([A-Za-z_][A-Za-z0-9_]*))'
 
@@ -49,18 +47,18 @@ def unit_kinds(tables: Mapping[str, Mapping[str, object]]) -> dict[str, str]:
 def read_table(name: str, raw: object, base: Path, kinds: Mapping[str, str]) -> Table:
     """Read a table; `kinds` are the unit kinds of all tables, which child tables inherit."""
     section = Section(raw, ("tables", name), KEYS["[tables.NAME]"])
-    public = section.get("public", bool, False)
-    if public and "unit_kind" in section:
+    simple = section.simple()
+    kind = simple.pop("unit_kind", None)
+    if simple.get("public") and kind is not None:
         raise wrong(section.place("unit_kind"), "a public table has no privacy unit")
     return Table(
         name=name,
         source=_source(section, base),
-        public=public,
-        unit=_unit(section, kinds),
+        unit=_unit(section, kind, kinds),
         columns=_columns(section),
         unique=_unique(section),
         domain=_domains(section),
-        trust_source=section.get("trust_source", bool, False),
+        **simple,
     )
 
 
@@ -86,9 +84,8 @@ def _source(section: Section, base: Path) -> Source:
     )
 
 
-def _unit(section: Section, kinds: Mapping[str, str]) -> Unit | None:
+def _unit(section: Section, stated: str | None, kinds: Mapping[str, str]) -> Unit | None:
     raw = section.raw("unit")
-    stated = section.optional("unit_kind", str)
     if raw is None:
         return None
     if raw == "ROW":
@@ -101,13 +98,17 @@ def _unit(section: Section, kinds: Mapping[str, str]) -> Unit | None:
             f"expected the name of a column, found {described(raw)}",
             'write "user_id", "ROW", or { via = "order_id", table = "orders", column = "order_id" }',
         )
-    link = Section(raw, (*section.key, "unit"), ("via", "table", "column"))
-    for key in ("via", "table", "column"):
-        link.require(key, 'write unit = { via = "order_id", table = "orders", column = "order_id" }')
-    table = link.get("table", str, "")
-    return UnitVia(
-        link.get("via", str, ""), table, link.get("column", str, ""), stated or kinds.get(fold(table), "unit")
-    )
+    hint = 'write unit = { via = "order_id", table = "orders", column = "order_id" }'
+    names = ("via", "table", "column")
+    via, table, column = _texts(Section(raw, (*section.key, "unit"), dict.fromkeys(names)), names, hint)
+    return UnitVia(via, table, column, stated or kinds.get(fold(table), "unit"))
+
+
+def _texts(section: Section, names: tuple[str, ...], hint: str) -> list[str]:
+    """Return the values of keys that are all required texts."""
+    for name in names:
+        section.require(name, hint)
+    return [section.get(name, str, "") for name in names]
 
 
 def _columns(section: Section) -> dict[str, SqlType] | None:
@@ -152,7 +153,7 @@ def _domain(raw: object, key: tuple[str, ...]) -> Domain:
     if isinstance(raw, str) and raw.upper() == "ENUM":
         return EnumDomain()
     if isinstance(raw, dict) and ("from" in raw or "to" in raw):
-        section = Section(raw, key, ("from", "to"))
+        section = Section(raw, key, dict.fromkeys(("from", "to")))
         for end in ("from", "to"):
             section.require(end, "write { from = 0, to = 23 }; both ends are included")
         start, stop = section.raw("from"), section.raw("to")
@@ -161,10 +162,10 @@ def _domain(raw: object, key: tuple[str, ...]) -> Domain:
                 raise wrong(section.place(end), f"expected an integer or a date, found {described(value)}")
         return RangeDomain(cast("int | date", start), cast("int | date", stop))
     if isinstance(raw, dict):
-        section = Section(raw, key, ("table", "column", "from", "to"))
-        for end in ("table", "column"):
-            section.require(end, 'write { table = "pages", column = "page" }')
-        return TableDomain(section.get("table", str, ""), section.get("column", str, ""))
+        section = Section(raw, key, dict.fromkeys(("table", "column", "from", "to")))
+        return TableDomain(
+            *_texts(section, ("table", "column"), 'write { table = "pages", column = "page" }')
+        )
     raise wrong(
         joined(*key),
         f"expected a domain, found {described(raw)}",

@@ -1,0 +1,140 @@
+"""The dataclass `Table`, which is frozen and checked on its own when it is made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from dpsql.policy.domain_rules import checked_domain
+from dpsql.policy.names import Names, checked_names, fold, joined, name_problem, suggest, wrong
+from dpsql.policy.parts import (
+    CsvSource,
+    DatabaseSource,
+    Domain,
+    ParquetSource,
+    Source,
+    Unit,
+    UnitColumn,
+    UnitRow,
+    UnitVia,
+)
+from dpsql.types import SqlType
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A declared table. Analysts cannot use tables that are not declared.
+
+    Attributes
+    ----------
+    name
+        As declared; compared without case.
+    source
+        Where its rows are.
+    public, unit
+        A private table has a unit, a public one has none.
+    columns
+        Names and types in order; None: they are taken from the source's schema.
+    unique
+        Sets of columns that the owner declares unique over the whole table.
+    domain
+        Public domains of columns.
+    trust_source
+        Skip reading the source once through its declared types.
+    """
+
+    name: str
+    source: Source
+    public: bool = False
+    unit: Unit | None = None
+    columns: Mapping[str, SqlType] | None = None
+    unique: tuple[tuple[str, ...], ...] = ()
+    domain: Mapping[str, Domain] = field(default_factory=Names)
+    trust_source: bool = False
+
+    def __post_init__(self) -> None:
+        if problem := name_problem(self.name):
+            raise wrong(self.place(), problem)
+        if not isinstance(self.source, (ParquetSource, CsvSource, DatabaseSource)):
+            raise wrong(self.place("source"), "is required")
+        self._check_columns()
+        self._check_unit()
+        object.__setattr__(self, "unique", tuple(tuple(columns) for columns in self.unique))
+        for position, columns in enumerate(self.unique):
+            self._check_unique(columns, f"{self.place()}.unique[{position}]")
+        domain = {}
+        for column, values in checked_names(self.domain, self.place("domain")).items():
+            place = self.place("domain", column)
+            domain[column] = checked_domain(values, self.declared_type(column, place), place)
+        object.__setattr__(self, "domain", Names(domain))
+
+    def place(self, *names: str) -> str:
+        """Return the key path of this table in the policy, or of one of its keys."""
+        return joined("tables", self.name, *names)
+
+    def declared_type(self, column: str, place: str, of: str = "the table") -> SqlType | None:
+        """Return a column's declared type; None when the table's columns are not declared.
+
+        Raises `PolicyError` at `place` for a column that the table does not have.
+        """
+        if self.columns is None:
+            if problem := name_problem(column):
+                raise wrong(place, problem)
+            return None
+        if column not in self.columns:
+            raise wrong(place, f"{of} has no column {column!r}", suggest(column, self.columns, "its columns"))
+        return self.columns[column]
+
+    def _check_columns(self) -> None:
+        place = self.place("columns")
+        if self.columns is not None:
+            object.__setattr__(self, "columns", checked_names(self.columns, place))
+            if not self.columns:
+                raise wrong(place, "a table has at least one column")
+        elif isinstance(self.source, CsvSource):
+            raise wrong(
+                place,
+                "a CSV file is never sniffed, so its columns must be declared",
+                'write columns = { user_id = "BIGINT", page = "VARCHAR" }, in the order of the file',
+            )
+
+    def _check_unit(self) -> None:
+        place, unit = self.place("unit"), self.unit
+        if self.public:
+            if unit is not None:
+                raise wrong(place, "a public table has no privacy unit", "leave out unit, or public = true")
+            return
+        if unit is None:
+            raise wrong(
+                place,
+                "a private table names its privacy unit",
+                'write unit = "user_id" (a column), unit = "ROW" (each row is one), or public = true',
+            )
+        if not isinstance(unit, (UnitColumn, UnitRow, UnitVia)):
+            raise wrong(place, "expected a UnitColumn, UnitRow or UnitVia")
+        if name_problem(unit.kind):
+            raise wrong(self.place("unit_kind"), "a kind is a word of printable ASCII characters")
+        if isinstance(unit, UnitRow):
+            if self.columns is not None and "row" in self.columns:
+                raise wrong(place, '"ROW" means each row, but the table has a column of that name')
+            return
+        sql_type = self.declared_type(unit.column if isinstance(unit, UnitColumn) else unit.via, place)
+        if sql_type is not None and not may_be_unit(sql_type):
+            raise wrong(
+                place,
+                f"a column of type {sql_type} cannot name privacy units",
+                "declare it as an integer, VARCHAR, UUID or DATE",
+            )
+
+    def _check_unique(self, columns: tuple[str, ...], place: str) -> None:
+        if not columns:
+            raise wrong(place, "names no column", 'write unique = [["user_id", "page"]]')
+        for column in columns:
+            self.declared_type(column, place)
+        if len({fold(column) for column in columns}) < len(columns):
+            raise wrong(place, "names a column twice")
+
+
+def may_be_unit(sql_type: SqlType) -> bool:
+    """Return whether the values of a column of this type can name privacy units."""
+    return sql_type.integer or sql_type.name in ("VARCHAR", "UUID", "DATE")
