@@ -126,7 +126,7 @@ class Typed:
 
     @property
     def size(self) -> int:
-        """The number of its nodes, so that forms which repeat an argument cannot grow without bound."""
+        """The number of nodes of the expression, which is limited since forms may repeat an argument."""
         return facts(self.node).size
 
     @property

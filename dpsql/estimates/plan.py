@@ -38,7 +38,7 @@ class MeasuringPlan:
 
     @property
     def predicted_stddev(self) -> float:
-        """Of each estimated count when all k are selected; infinite without measuring."""
+        """Standard deviation of each estimated count when all k are selected; infinite without measuring."""
         return math.inf if self.measuring_scale is None else float(self._model().stddev().max())
 
     def half_width(self, confidence: Real = 0.95) -> float:
