@@ -11,6 +11,8 @@ from mkdocs.structure.files import File, InclusionLevel
 
 from dpsql import policy
 from dpsql.analysis.functions import REFUSED, listed
+from dpsql.analysis.outer_query import FREE
+from dpsql.analysis.released import RULES
 from dpsql.language.options import MECHANISMS, NOISES, OPTIONS
 
 if TYPE_CHECKING:
@@ -65,6 +67,13 @@ def _sql() -> str:
         "",
         f"Mechanisms: {', '.join(f'`{m}`' for m in MECHANISMS)}.",
         f"Noises: {', '.join(f'`{n}`' for n in NOISES)}.",
+        "",
+        "## Aggregates that are released",
+        "",
+        "Each may have FILTER, and a difference of two is released as one number.",
+        "",
+        f"Released with noise: {', '.join(f'`{name}`' for name in RULES)}.",
+        f"Computed from them at no charge: {', '.join(f'`{name}`' for name in FREE)}.",
         "",
         "## Functions over private data",
         "",

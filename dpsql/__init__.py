@@ -1,5 +1,5 @@
 # ruff: noqa: F403, F405  the names of `dbapi` and `errors` are listed there, in their own `__all__`
-"""dpsql: differentially private SQL for DuckDB.
+"""dpsql: differentially private SQL on DuckDB, PostgreSQL and Spark.
 
 ::
 

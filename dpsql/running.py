@@ -93,7 +93,7 @@ class Running:
 
     @property
     def open(self) -> bool:
-        """Whether more work may run under it, in this process."""
+        """Whether more work may run under the reservation, in this process."""
         return self._state is _State.OPEN and self._owner_process.in_own_process
 
     def confirm(self) -> None:

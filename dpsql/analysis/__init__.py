@@ -10,9 +10,11 @@
 ``expressions``    scalar rules; ``constants``, ``calls``, ``syntax``, ``subqueries`` more of them;
                    ``rules`` the table of all; ``functions`` the allowed functions; ``coerce`` conversions
 ``domains``        public domains of keys; ``spans`` those of TIMESTAMP keys
+``samples``        trial of a call's literals; ``limits`` of patterns and search texts
 ``compiler``       the state of one statement's compilation; ``relation`` and ``typed`` the compiled
                    relations and expressions
 ``parsed``         parts of the parser's nodes that several rules read
+``plan``           the results: `CompiledQuery` and `Plan`; ``catalog`` the schema database's protocol
 ``binder``         the second check: the plan that the engine's binder makes of the SQL
 ``public``         statements over public tables
 =================  ===========================================================================

@@ -81,7 +81,7 @@ class Origin:
     columns: tuple[Typed, ...]
 
     def mapped(self, change: Callable[[Typed], Typed]) -> Origin:
-        """Return the relation with changed columns."""
+        """Return the relation with `change` applied to each column."""
         return Origin(self.alias, self.names, tuple(map(change, self.columns)))
 
 

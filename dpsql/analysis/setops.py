@@ -88,7 +88,7 @@ def _unit(alias: str, relation: Relation, owner: Owner, name: str, left: Relatio
 
 
 def _same(left: Column, right: Column, merged: Typed) -> bool:
-    """Return whether neither branch was converted, except to a wider integer: no two units become one."""
+    """Return whether a set operation converts neither side's unit, except to a wider integer."""
     return all(
         c.type in (merged.type, NULL) or (c.type.integer and merged.type.integer) for c in (left, right)
     )

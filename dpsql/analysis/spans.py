@@ -35,7 +35,7 @@ def joint_grains(parts: Iterable[Typed]) -> dict[str, str]:
 
 
 def seen_at(value: Typed, grain: str | None) -> Typed:
-    """Return a column as the argument of a function that depends on it at a grain only."""
+    """Return a TIMESTAMP column marked as read only to a grain of time; any other value unchanged."""
     if grain is None or value.span is None or not value.is_column:
         return value
     return replace(value, grains=dict.fromkeys(value.reads, grain))

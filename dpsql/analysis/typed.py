@@ -71,7 +71,7 @@ class Span:
     origin: str = ""
 
     def size(self, grain: str) -> int:
-        """Return the number of grid points of a grain."""
+        """Return how many days, hours, minutes or seconds (`grain`) the declared days have."""
         return ((self.last - self.first).days + 1) * (_MILLISECONDS["day"] // _MILLISECONDS[grain])
 
     def grid(self, grain: str) -> KeyDomain | None:
@@ -126,7 +126,7 @@ class Typed:
 
     @property
     def size(self) -> int:
-        """The number of its nodes, so that forms which repeat an argument cannot grow without bound."""
+        """The number of nodes of the expression, which is limited since forms may repeat an argument."""
         return facts(self.node).size
 
     @property

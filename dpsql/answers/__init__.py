@@ -1,4 +1,8 @@
-"""Answer a selection: `choose` quotes the price of a plan and returns the method that runs it."""
+"""Answer a selection: `choose` quotes the price of a plan and returns the method that runs it.
+
+``choose`` picks a method: ``top_k`` (with ``unknown`` for keys without a domain), ``threshold`` or
+``every_count``. ``method`` has the types, ``measuring`` the counts of selected groups, ``table`` the rows.
+"""
 
 from dpsql.answers.choose import choose
 from dpsql.answers.method import Method, NoisyResult, Quote

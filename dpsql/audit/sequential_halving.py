@@ -78,7 +78,7 @@ class SearchState:
     seen: set[tuple[int, tuple[int, ...]]] = field(default_factory=set)
 
     def chosen(self, point: SearchPoint) -> dict[str, Any]:
-        """Return the arguments of a point by name."""
+        """Return the arguments of the mechanism at a search point, by name."""
         return {
             name: values[place]
             for (name, values), place in zip(self.arguments.items(), point.choice, strict=True)

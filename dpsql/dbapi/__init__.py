@@ -1,6 +1,7 @@
 """The Python connector, as PEP 249 specifies it.
 
-`connect` opens a `Connection`; its `Cursor` runs statements and returns rows, Arrow data and the `Release`.
+`connect` (``connection``) opens a `Connection`; its `Cursor` (``cursor``, ``rows``) runs statements and
+returns rows, Arrow data and the `Release`. ``typecodes`` and ``constructors`` have PEP 249's types.
 """
 
 from dpsql.dbapi.connection import Connection, connect

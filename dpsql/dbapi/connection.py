@@ -1,4 +1,4 @@
-"""The connection: opens a policy's database for one analyst."""
+"""PEP 249's connection: opens a policy's database for one analyst."""
 
 from __future__ import annotations
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 from datetime import date, datetime, time
 
 Date = date
+"""Make a date from a year, a month and a day."""
 Time = time
+"""Make a time of day from hours, minutes and seconds."""
 Timestamp = datetime
+"""Make a timestamp from a year, a month, a day, hours, minutes and seconds."""
 Binary = bytes
+"""Make a binary value from bytes or integers."""
 
 
 def DateFromTicks(ticks: float) -> date:  # noqa: N802  PEP 249 fixes the name

@@ -1,4 +1,4 @@
-"""The cursor: runs statements, returns rows, Arrow data and the release."""
+"""PEP 249's cursor: runs statements, returns rows, Arrow data and the release."""
 
 from __future__ import annotations
 

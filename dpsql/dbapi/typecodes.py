@@ -36,15 +36,19 @@ class TypeObject:
 
 
 STRING = TypeObject("STRING", frozenset({"VARCHAR", "ENUM", "UUID", "JSON"}))
+"""The type object of texts, and of types whose values are texts."""
 BINARY = TypeObject("BINARY", frozenset({"BLOB"}))
+"""The type object of binary values."""
 NUMBER = TypeObject(
     "NUMBER",
     frozenset({"BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT"})
     | {"UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "FLOAT", "DOUBLE", "DECIMAL"},
 )
+"""The type object of numbers and truth values."""
 DATETIME = TypeObject(
     "DATETIME", frozenset({"DATE", "TIME", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "INTERVAL"})
 )
+"""The type object of dates, times and intervals."""
 ROWID = TypeObject("ROWID", frozenset())
 """dpsql shows no row ids: no column has this type."""
 

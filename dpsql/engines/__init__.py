@@ -2,6 +2,17 @@
 
 The schema database, in which private tables are empty, answers everything public. A private engine runs
 `CompiledQuery` objects and nothing else.
+
+===================  =========================================================================
+``engine``           the `Engine` protocol, and the choice of an engine by the policy
+``protocol``         what engines return: `Counts`, `Cancelled`, `Untranslatable`
+``schema_database``  the binder, the catalog and the engine of public statements
+``duckdb``           the default engine
+``remote``           the base class of the others: ``postgres``, ``spark``
+``writer``           the query tree as another engine's SQL
+``worker``           runs a statement in a thread that can be interrupted
+``scratch``          private folders for temporary files
+===================  =========================================================================
 """
 
 from dpsql.engines.engine import Engine, length_check_key, open_engine

@@ -23,7 +23,7 @@ Strategy = Literal["NONE", "EACH", "ANCHOR"]
 
 @dataclass(frozen=True, slots=True)
 class ErrorModel:
-    """The noises in a past or planned release about k selected counts. Reads no data.
+    """The noises in the estimates of k selected counts, of a past or a planned release. Reads no data.
 
     Raises
     ------

@@ -38,7 +38,7 @@ class MeasuringPlan:
 
     @property
     def predicted_stddev(self) -> float:
-        """Of each estimated count when all k are selected; infinite without measuring."""
+        """Standard deviation of each estimated count when all k are selected; infinite without measuring."""
         return math.inf if self.measuring_scale is None else float(self._model().stddev().max())
 
     def half_width(self, confidence: Real = 0.95) -> float:
@@ -181,9 +181,9 @@ def choose_strategy(
     resolution: int | None = None,
     measuring_resolution: int | None = None,
 ) -> Literal["EACH", "ANCHOR"]:
-    """Return whether EACH or an ANCHOR has the smaller error at given scales; ANCHOR if both are equal.
+    """Return whether measuring EACH count or their total (ANCHOR) predicts the smaller error.
 
-    The resolutions are those of the grids that the noises are drawn on.
+    Equal errors return ANCHOR. The resolutions are those of the grids that the noises are drawn on.
 
     >>> choose_strategy("exponential", 10, 5, measuring_scale=10)
     'ANCHOR'

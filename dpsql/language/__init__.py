@@ -1,4 +1,8 @@
-"""The parser: text to `Statement`. Private clauses are removed from the tokens, the rest is standard SQL."""
+"""The parser: text to `Statement`. Private clauses are removed from the tokens, the rest is standard SQL.
+
+``parse`` runs ``tokens``, ``parameters``, ``wrapping``, ``clauses`` and ``options`` in this order;
+``statement`` has the types, ``source`` positions in errors, ``plain`` copies of the analyst's values.
+"""
 
 from dpsql.language.parse import parse
 from dpsql.language.plain import Parameters, plain, plain_text, plain_whole

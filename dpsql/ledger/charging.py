@@ -50,7 +50,7 @@ def scope(analyst: str) -> str:
 
 
 def spent(connection: sqlite3.Connection, name: str) -> Charge:
-    """Return what is spent in a scope."""
+    """Return the total charge of a scope: of the policy, or of one analyst."""
     row = connection.execute("SELECT epsilon, delta FROM scope WHERE name = ?", (name,)).fetchone()
     if row is not None:
         return read_charge(*row)
@@ -180,7 +180,7 @@ def share(connection: sqlite3.Connection, caps: Caps, reuse_key: str, analyst: s
 
 
 def _spend(connection: sqlite3.Connection, name: str, charge: Charge, cap: Charge | None) -> None:
-    """Add to what is spent in a scope, if its cap allows it."""
+    """Add a charge to the total of a scope, if its cap allows it."""
     before = spent(connection, name)
     after = before + charge
     if cap is not None and not after.fits(cap):

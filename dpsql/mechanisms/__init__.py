@@ -9,6 +9,8 @@ Selection: `noisy_top_k`, `noisy_max`, `sparse_vector`, `adaptive_sparse_vector`
 answer no single unit could change: `first_stable`, `stable_answers`. Measuring what was selected:
 `laplace` (each count), `anchor` (their total); `release_all` measures every group. Interactive queries that
 are charged only if a public guess is off: `GuessAndCheck`, `MedianOracle`.
+``mechanism`` has the base classes, ``registry`` and ``audited`` what is audited (on ``audit_inputs``);
+``arguments`` checks public facts, ``grid`` draws noise, ``tails`` certifies cutoffs, ``weights`` samples.
 Every mechanism can be used on its own and does not depend on SQL. The proof stands in the class's docstring.
 
 Positions: where a proof rests on the order of the counts, the mechanism takes `OrderedCounts`, which

@@ -1,4 +1,4 @@
-"""The form of every mechanism: a plan made of public facts, which then runs on counts and noise."""
+"""The base classes of mechanisms, which are planned from public facts, and of their results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lists of different lengths, one a trial: their entries in one array, and the same padded to rows."""
+"""Pad lists of different lengths, one a trial, to the rows of an array."""
 
 from __future__ import annotations
 

@@ -3,7 +3,8 @@
 `geometric` is exponential noise on a grid, `laplace` its two-sided version. `geometric_reaching` and
 `laplace_reaching` draw only as many bits as a comparison needs. `ranks` breaks ties. `resolution`, `rate` and
 `place` put a mechanism's counts and noise on one grid. Bits come from an `Entropy`: the operating system's,
-except in audits and tests. No result depends on floating-point arithmetic.
+except in audits and tests. No result depends on floating-point arithmetic:
+``table`` and ``exact`` compare integers.
 """
 
 from dpsql.noise.entropy import Entropy, SeededEntropy, SimulationEntropy, SystemEntropy

@@ -59,7 +59,7 @@ class _Sampler:
             out[undecided] = self._exact(cells[:, undecided], entropy)
 
     def reach(self, need: NDArray[np.int64], entropy: Entropy) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Draw for every entry of `need`; return where the draw is at least `need`, and the draws there."""
+        """Draw noise for every entry of `need`; return where it reaches `need`, and the noise there."""
         found = [
             self._block_reach(start, need[start : start + _BLOCK], entropy)
             for start in range(0, len(need), _BLOCK)

@@ -58,7 +58,7 @@ class Table:
         return drawn
 
     def decide_cells(self, cells: NDArray[np.uint16], entropy: Entropy) -> NDArray[np.int64]:
-        """Return one draw for each 16-bit prefix, extending those that are ambiguous by fresh bits."""
+        """Return one draw for each 16-bit prefix; one that determines no draw gets further random bits."""
         drawn = self.guide[cells].astype(np.int64)
         open_ = np.flatnonzero(drawn == AMBIGUOUS)
         if len(open_):

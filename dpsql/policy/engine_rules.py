@@ -7,6 +7,16 @@ from urllib.parse import parse_qsl, urlsplit
 
 from dpsql.policy.names import suggest, wrong
 
+ADDRESSES = ("duckdb", "spark", "postgresql://user@host/database", "sc://host:15002")
+"""The engines that a policy may name, for messages and documents."""
+_KINDS = {
+    "duckdb": "duckdb",
+    "postgresql://": "postgresql",
+    "postgres://": "postgresql",
+    "spark": "spark",
+    "sc://": "spark",
+}
+"""Name, or scheme of an address -> kind of the engine."""
 _KEY = "database.engine"
 _LIBPQ = frozenset(
     {"host", "port", "service", "passfile", "connect_timeout", "keepalives", "target_session_attrs"}
@@ -24,20 +34,17 @@ def engine_kind(engine: str) -> str:
     >>> [engine_kind(e) for e in ("duckdb", "postgresql://alice@db/shop", "spark", "sc://host:15002")]
     ['duckdb', 'postgresql', 'spark', 'spark']
     """
-    if engine in ("duckdb", "spark"):
-        return engine
-    scheme = engine.partition("://")[0].lower() if "://" in engine else ""
-    return {"postgresql": "postgresql", "postgres": "postgresql", "sc": "spark"}.get(scheme, "")
+    scheme, slashes, _ = engine.partition("://")
+    return _KINDS.get(scheme.lower() + slashes if slashes else engine, "")
 
 
 def check_engine(engine: str, database: Path | None, timeout: object) -> None:
     """Raise `PolicyError` for an unknown engine, an address with a password, or a conflicting setting."""
     kind = engine_kind(engine)
     if not kind:
-        known = ("duckdb", "spark", "postgresql://user@host/database", "sc://host:15002")
         if "://" in engine or "@" in engine:  # it may hold a password
-            raise wrong(_KEY, "unknown kind of address", "one of " + ", ".join(known))
-        raise wrong(_KEY, f"unknown engine {engine!r}", suggest(engine, known))
+            raise wrong(_KEY, "unknown kind of address", "one of " + ", ".join(ADDRESSES))
+        raise wrong(_KEY, f"unknown engine {engine!r}", suggest(engine, ADDRESSES))
     if "#" in engine:  # what follows it is a part of the address to one reader, not to another
         raise wrong(_KEY, "an address has no '#'", "write %23 where a name has one")
     if kind != "duckdb" and database is not None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 
+from dpsql.policy.engine_rules import ADDRESSES
+
 
 @dataclass(frozen=True, slots=True)
 class Key:
@@ -84,7 +86,7 @@ KEYS: dict[str, dict[str, Key]] = {
     "[database]": {
         "path": Key("a path", "none", "a DuckDB database, opened read-only"),
         "engine": Key(
-            "`duckdb`, `spark`, `sc://..` or `postgresql://..`",
+            "one of " + ", ".join(f"`{address}`" for address in ADDRESSES),
             "`duckdb`",
             "which engine holds the private tables",
         ),

@@ -31,7 +31,7 @@ class Policy:
     database: Path | None = None
     """The owner's DuckDB database; opened read-only."""
     engine: str = "duckdb"
-    """Which engine holds the private tables: `duckdb`, `spark`, `sc://..` or `postgresql://..`."""
+    """The engine that holds the private tables: its name or address, see `engine_rules.ADDRESSES`."""
     timeout: int = 3600
     """Seconds after which an engine other than DuckDB stops a statement; its charge is kept."""
     analysts: Mapping[str, AnalystPolicy] = field(default_factory=dict)

@@ -34,6 +34,7 @@ class DatabaseSource:
 
 
 Source = ParquetSource | CsvSource | DatabaseSource
+"""The source of a declared table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,7 @@ class UnitVia:
 
 
 Unit = UnitColumn | UnitRow | UnitVia
+"""How the rows of a table belong to privacy units."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,3 +119,4 @@ class EnumDomain:
 
 
 Domain = ValuesDomain | RangeDomain | TableDomain | BooleanDomain | EnumDomain
+"""The public domain of a key column."""

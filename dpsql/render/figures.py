@@ -16,7 +16,7 @@ _DIGITS = 4
 
 
 def charged(amount: Fraction) -> str:
-    """Write what is spent or asked for, rounded up.
+    """Write an epsilon or delta that is spent or requested, rounded up.
 
     >>> from fractions import Fraction
     >>> charged(Fraction(7, 10)), charged(Fraction(1, 3)), charged(Fraction(1, 10**9))

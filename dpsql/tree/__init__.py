@@ -19,8 +19,9 @@ Nodes are frozen dataclasses: `Expr` an expression, `Query` rows with named colu
 `Derived`             a query as an item of FROM; `Join` of two items; `Unnest` of a list
 ====================  ================================================================================
 
-``node`` has the base classes and `facts` (columns read, size), ``guards`` the TRY around what could fail,
-``writer`` DuckDB's SQL, ``build`` lists of nodes, ``templates`` the expressions that forms stand for.
+``expressions`` and ``relations`` have these; ``node`` the base classes and `facts` (columns read, size);
+``guards`` the TRY around what could fail; ``writer`` DuckDB's SQL; ``build`` lists of nodes; ``templates``
+the expressions that forms stand for.
 """
 
 from dpsql.tree.build import columns, conjunction, items

@@ -1,4 +1,4 @@
-"""Lists of nodes with generated names, and conjunctions."""
+"""Build lists of select items and columns with generated names, and conjunctions of conditions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The expressions that the forms of functions stand for, in nodes instead of DuckDB's text.
+"""Parse the forms of functions into nodes of the tree, for engines other than DuckDB.
 
 The forms are a static table (`functions.csv`, and few in the rules of the analysis). Each is parsed once in a
 process, when an engine that is not DuckDB first needs it; no text of a statement is parsed here.

@@ -1,4 +1,8 @@
-"""Features of a mechanism's outputs: the labels and the numbers that events are conditions on."""
+"""Features of a mechanism's outputs: the labels and the numbers that events are conditions on.
+
+``extract`` lists them: ``labels``, ``numbers``, and from several numbers ``rows``; ``directions`` and
+``residues`` choose combinations and digits that distinguish two samples.
+"""
 
 from dpsql.audit.features.extract import (
     LabelFeature,

@@ -78,7 +78,7 @@ class _Rows:
 
     @property
     def certainty(self) -> NDArray[np.float64]:
-        """Return the difference of the means in its standard deviations."""
+        """Return the difference of the samples' means, divided by its standard deviation."""
         share = float(np.sqrt(sum(1 / len(side) for side in self.sides)))
         return self.shift / (self.spread * share)
 
@@ -166,7 +166,7 @@ def _discriminant(rows: _Rows) -> NDArray[np.float64]:
 
 @lru_cache(maxsize=32)
 def _grid(width: int) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float64]]:
-    """Return the columns and the weight matrix of all pairs of columns with all coefficients."""
+    """Return all pairs of columns, and the matrix of their weighted sums with all coefficients."""
     pairs = np.array(list(itertools.combinations(range(width), 2)))
     i, j = (np.tile(pairs[:, side], len(_COEFFICIENTS)) for side in (0, 1))
     a, b = (np.repeat(_COEFFICIENTS[:, side], len(pairs)) for side in (0, 1))

@@ -88,7 +88,7 @@ class Times:
         return times(outputs.label(self.part, self.width) == self.label)
 
     def words(self, values: tuple[Any, ...]) -> str:
-        """Describe in words how many occurrences there are."""
+        """Describe in words that the label occurs one of some numbers of times."""
         return _is(f"the number of {_shown(self.label)} in {self.part}", values)
 
 

@@ -50,7 +50,7 @@ class Combination:
 
 @dataclass(frozen=True, slots=True)
 class Corner:
-    """The greatest of several numbers, each shifted and scaled, perhaps negated: the corner of an orthant.
+    """The greatest of several numbers, each shifted and scaled; at most 0 if all are in an orthant.
 
     Attributes
     ----------

@@ -1,4 +1,7 @@
-"""Audit subjects with a known verdict: published mistakes, and private mechanisms to compare them with."""
+"""Audit subjects with a known verdict: published mistakes, and private mechanisms to compare them with.
+
+``choice``, ``threshold``, ``measure`` and ``unknown`` have the subjects, ``noise`` their noise.
+"""
 
 from dpsql.audit.mistakes import choice, measure, threshold, unknown
 

@@ -1,4 +1,4 @@
-"""Noise for subjects with a known verdict: on a fine grid, except for the floating-point one."""
+"""The noise of audit subjects with a known verdict: on a fine grid, except for the floating-point one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`dpsql init`: writes a policy from names and types alone; asks the owner, or takes flags, for the rest."""
+"""`dpsql init`: writes a policy from names and types alone; asks the owner, or takes flags, for the rest.
+
+``tables`` decides what is declared, ``units`` the privacy units, and ``text`` writes the file.
+"""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def _word(physical: str, modifier: int, builtin: bool) -> str:
 
 
 def index_distinguishes(column: CatalogColumn, sql_type: SqlType, unit: bool) -> bool:
-    """Whether values that are distinct for an index of PostgreSQL are distinct as they are read too.
+    """Whether values that a unique index of PostgreSQL keeps distinct are distinct after the scan too.
 
     A unit that does not fit its declared type is read as NULL, and its row is not counted.
     """
