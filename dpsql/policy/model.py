@@ -45,6 +45,9 @@ class Policy:
     """Hash of the parts that answers depend on: the tables, the database, the data version and the limit on
     values' length. The budget and the caps are not among them, nor is the order of the tables."""
 
+    _parts: dict[tuple[str, ...], str] = field(init=False, repr=False, compare=False, default_factory=dict)
+    """The fingerprints computed so far, by the names of their tables."""
+
     def __post_init__(self) -> None:
         check_engine(self.engine, self.database, self.timeout)
         if not self.tables:
@@ -71,8 +74,14 @@ class Policy:
     def part_fingerprint(self, tables: Iterable[Table]) -> str:
         """Return the fingerprint for some of the tables, without the data version."""
         chosen = _sorted(tables)
+        key = tuple(table.name for table in chosen if self.table(table.name) is table)
+        if len(key) == len(chosen) and key in self._parts:
+            return self._parts[key]
         database = self.database if any(isinstance(t.source, DatabaseSource) for t in chosen) else None
-        return fingerprint([self.engine, database, self.longest_value, chosen], self._folder)
+        made = fingerprint([self.engine, database, self.longest_value, chosen], self._folder)
+        if len(key) == len(chosen):
+            self._parts[key] = made
+        return made
 
     @property
     def _folder(self) -> Path | None:
