@@ -12,6 +12,7 @@ from support.stores import SparkStore
 
 from dpsql.errors import PolicyError
 from dpsql.session import Session
+from tests.narrow import engine_of
 
 pytestmark = pytest.mark.spark
 
@@ -34,7 +35,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> tuple[SparkStore, Any]:
     with duckdb.connect() as connection:
         sources = store.put(connection, {"visits": "SELECT 1::BIGINT AS user_id, 'a' AS page"})
     opened = store.session(store.policy(POLICY, sources))
-    return store, opened.engine.session  # type: ignore[attr-defined]  # SparkEngine
+    return store, engine_of(opened).session  # type: ignore[attr-defined]  # SparkEngine
 
 
 def opened(spark: tuple[SparkStore, Any], ddl: str, *, public: bool = False) -> Session:
