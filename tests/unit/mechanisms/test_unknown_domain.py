@@ -73,7 +73,7 @@ class TestLimitedDomain:
         assert found.charge == Charge(Fraction(1, 3), Fraction(1, 10**9))
 
     def test_where_the_bar_stands(self) -> None:
-        """Without noise: StableNoiseictly above the largest group left out, by the clearance."""
+        """Without noise: Strictly above the largest group left out, by the clearance."""
         for c in (1, 5):
             plan = mechanisms.LimitedDomain.plan(3, QUIET, "1e-3", candidates=4, sensitivity=c)
             assert plan.clearance == c * 2**plan.resolution + 1
