@@ -36,6 +36,24 @@ class NoisyResult:
 
 
 @dataclass(frozen=True, slots=True)
+class Considered:
+    """A mechanism that could answer a selection, with its predicted error, from public figures alone."""
+
+    mechanism: str
+    """Its name as `OPTIONS (mechanism = ..)` takes it, and what measures: `NOISY_TOP_K + BOX`."""
+    tells_apart: float | None
+    """As in `Quote`."""
+    stddev: float | None
+    """Predicted standard deviation of a count; None if none is released."""
+    half_width: float | None
+    """Predicted half of the width of its interval; None if none is released, or it is not predicted."""
+    charge: Charge
+    """The largest charge."""
+    why: str
+    """`chosen`, or the reason why it was not, in a few words."""
+
+
+@dataclass(frozen=True, slots=True)
 class Quote:
     """The price and the predicted error of an answer, from public parameters alone."""
 

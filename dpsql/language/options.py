@@ -24,6 +24,8 @@ MECHANISMS = (
     "LIMITED_DOMAIN",
     "TOP_STABLE",
     "LAPLACE",
+    "BOX",
+    "JOINT",
 )
 NOISES = ("EXPONENTIAL", "LAPLACE", "GEOMETRIC")
 MIN_EPSILON = Fraction(1, 10**6)
@@ -163,8 +165,9 @@ _TABLE: dict[str, tuple[Callable[[Token, str], object], str]] = {
     ),
     "measure": (_measure, "the share of epsilon that measures the counts shown, or `AUTO`"),
     "measure_strategy": (
-        _word("AUTO", "EACH", "ANCHOR"),
-        "`EACH` measures every selected count, `ANCHOR` their total; `AUTO` takes the more accurate one",
+        _word("AUTO", "BOX", "EACH", "ANCHOR"),
+        "`BOX` measures all selected counts with one noise, `EACH` each by itself, `ANCHOR` their total; "
+        "`AUTO` is `BOX`",
     ),
     "mechanism": (_word(*MECHANISMS), "the mechanism by name, or `AUTO`"),
     "noise": (_word(*NOISES), "the noise of the selection"),

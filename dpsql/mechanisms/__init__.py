@@ -20,6 +20,7 @@ random ranks.
 """
 
 from dpsql.mechanisms.arguments import Noise
+from dpsql.mechanisms.box import Box, BoxMeasured, box
 from dpsql.mechanisms.exponential import Exponential, exponential
 from dpsql.mechanisms.grid import NoiseSource, usual_grid
 from dpsql.mechanisms.guess_and_check import Checked, GuessAndCheck, GuessAndCheckPlan, Misses
@@ -45,6 +46,8 @@ from dpsql.order import OrderedCounts, in_public_order
 
 __all__ = [
     "AdaptiveSparseVector",
+    "Box",
+    "BoxMeasured",
     "Checked",
     "Exponential",
     "FirstStable",
@@ -74,6 +77,7 @@ __all__ = [
     "adaptive_sparse_vector",
     "anchor",
     "best_share",
+    "box",
     "exponential",
     "first_stable",
     "hybrid_sparse_vector",

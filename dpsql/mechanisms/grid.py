@@ -43,6 +43,14 @@ class NoiseSource:
         sampler = exact_noise.laplace_reaching if noise == "laplace" else exact_noise.geometric_reaching
         return sampler(exact_noise.rate(scale, bits), need, entropy=self.entropy)
 
+    def box(self, rate: Fraction, dimension: int, trials: int) -> NDArray[np.int64]:
+        """Draw box noise in grid steps, of shape (trials, dimension)."""
+        return exact_noise.box(rate, dimension, trials, entropy=self.entropy)
+
+    def cube(self, rate: Fraction, dimension: int, trials: int) -> NDArray[np.int64]:
+        """Draw cube noise in grid steps, of shape (trials, dimension)."""
+        return exact_noise.cube(rate, dimension, trials, entropy=self.entropy)
+
     def ranks(self, n: int, *, trials: int | None = None) -> NDArray[np.int64]:
         """Draw a uniformly random permutation of 0..n-1, or one a trial; the larger rank wins a tie."""
         return exact_noise.ranks(n, trials=trials, entropy=self.entropy)

@@ -1,6 +1,7 @@
 """The registry of mechanisms: a mechanism listed here is audited."""
 
 from dpsql.mechanisms.audited import AuditCase
+from dpsql.mechanisms.box import AUDITED as BOX
 from dpsql.mechanisms.exponential import AUDITED as EXPONENTIAL
 from dpsql.mechanisms.guess_and_check import AUDITED as GUESS_AND_CHECK
 from dpsql.mechanisms.hybrid_sparse_vector import AUDITED as HYBRID_SPARSE_VECTOR
@@ -17,6 +18,7 @@ AUDITED: tuple[AuditCase, ...] = (
     *EXPONENTIAL,
     *HYBRID_TOP_K,
     *MEASURE,
+    *BOX,
     *SPARSE_VECTOR,
     *HYBRID_SPARSE_VECTOR,
     *GUESS_AND_CHECK,

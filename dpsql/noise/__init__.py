@@ -1,12 +1,14 @@
 """Exact noise: the only package of the project that draws randomness.
 
 `geometric` is exponential noise on a grid, `laplace` its two-sided version. `geometric_reaching` and
-`laplace_reaching` draw only as many bits as a comparison needs. `ranks` breaks ties. `resolution`, `rate` and
+`laplace_reaching` draw only as many bits as a comparison needs. `ranks` breaks ties.
+`box` and `cube` draw one noise for several counts. `resolution`, `rate` and
 `place` put a mechanism's counts and noise on one grid. Bits come from an `Entropy`: the operating system's,
 except in audits and tests. No result depends on floating-point arithmetic:
 ``table`` and ``exact`` compare integers.
 """
 
+from dpsql.noise.box import box, box_side, check_box, cube, uniform
 from dpsql.noise.entropy import Entropy, SeededEntropy, SimulationEntropy, SystemEntropy
 from dpsql.noise.exact import exp_bounds
 from dpsql.noise.geometric import (
@@ -28,6 +30,10 @@ __all__ = [
     "SeededEntropy",
     "SimulationEntropy",
     "SystemEntropy",
+    "box",
+    "box_side",
+    "check_box",
+    "cube",
     "exp_bounds",
     "geometric",
     "geometric_reaching",
@@ -38,4 +44,5 @@ __all__ = [
     "rate",
     "resolution",
     "truncated_geometric",
+    "uniform",
 ]
