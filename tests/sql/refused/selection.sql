@@ -413,6 +413,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = JOINT) page, DP_GAP() AS g
 -- at: noise
 -- hint: leave it out
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = JOINT, noise = LAPLACE) page FROM visits GROUP BY page ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 2
+
 -- R850 an error and an epsilon
 -- error: options epsilon and error exclude each other
 -- at: error
