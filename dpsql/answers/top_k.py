@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql import mechanisms
-from dpsql.analysis import Plan, unknown_mechanism
-from dpsql.answers import measuring
-from dpsql.answers.method import NoisyResult, Quote
-from dpsql.answers.unknown import NOTE, by_key, check_unknown, plan_unknown
+from dpsql.analysis import Plan
+from dpsql.answers import measuring, unknown
+from dpsql.answers.method import Considered, NoisyResult, Quote
 from dpsql.engines import Counts
 from dpsql.estimates import (
     Combined,
@@ -32,7 +31,10 @@ NOISE: dict[str, Noise] = {"EXPONENTIAL": "exponential", "LAPLACE": "laplace", "
 WithGaps = mechanisms.NoisyTopK | mechanisms.HybridTopK | mechanisms.LimitedDomain
 """Mechanisms whose gaps estimate the counts of several groups."""
 
-Selecting = WithGaps | mechanisms.Exponential | mechanisms.TopStable
+Selecting = WithGaps | mechanisms.Exponential | unknown.Unknown
+
+_WITHOUT_GAPS = ("EXPONENTIAL", "TOP_STABLE", "LIMITED_THEN_STABLE")
+"""Mechanisms without gaps, or whose gaps would estimate the counts of only some rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +53,16 @@ class LargestGroups:
     @classmethod
     def of(cls, plan: Plan, selection: TopK) -> LargestGroups:
         """Divide the statement's epsilon between selecting and measuring, and predict the error."""
-        if plan.domain_size is None:
-            check_unknown(plan, selection)
         shown = measuring.wanted(plan, selection.count)
-        phases = _phases(plan, selection, shown)
-        mechanism = _mechanism(plan, selection, phases)
+        asked = plan.options.mechanism
+        phases = _phases(plan, selection, shown, gaps=asked not in _WITHOUT_GAPS)
+        if plan.domain_size is None:
+            name = unknown.choose_unknown(plan, selection, phases.selection_epsilon)
+            unknown.check_unknown(plan, selection, name)
+            phases = _phases(plan, selection, shown, gaps=name not in _WITHOUT_GAPS)
+            mechanism: Selecting = unknown.plan_unknown(plan, selection, phases.selection_epsilon, name)
+        else:
+            mechanism = _mechanism(plan, selection, plan.domain_size, phases)
         # If there is nothing to select, all of epsilon measures.
         parts = measuring.divide(plan, shown, phases.measuring_epsilon if mechanism.scale else plan.epsilon)
         return cls(plan, selection, mechanism, parts, _quote(plan, selection, mechanism, phases, parts))
@@ -65,8 +72,8 @@ class LargestGroups:
         place = self.selection.count
         found = self.mechanism.run(counts.n[place])
         index, size = found.index, len(found.index)
-        if isinstance(self.mechanism, mechanisms.TopStable):
-            index = by_key(counts, index)
+        if isinstance(found, mechanisms.StableSet | mechanisms.OrderedThenSet):
+            index = unknown.released(counts, found)
         threshold = None
         if isinstance(found, mechanisms.Hybrid) and found.reached_threshold:
             threshold = self.selection.threshold
@@ -114,11 +121,8 @@ class LargestGroups:
         return NoisyResult(index, loss, estimates, gap, _p_values(self.mechanism, gap))
 
 
-def _mechanism(plan: Plan, selection: TopK, phases: MeasuringPlan) -> Selecting:
+def _mechanism(plan: Plan, selection: TopK, groups: int, phases: MeasuringPlan) -> Selecting:
     count, epsilon = plan.counts[selection.count], phases.selection_epsilon
-    if plan.domain_size is None:
-        return plan_unknown(plan, selection, epsilon)
-    groups = plan.domain_size
     if plan.options.mechanism == "EXPONENTIAL":
         return mechanisms.Exponential.plan(
             groups,
@@ -152,6 +156,8 @@ def _p_values(mechanism: Selecting, gap: NDArray[np.float64]) -> NDArray[np.floa
     match mechanism:
         case mechanisms.NoisyTopK() | mechanisms.LimitedDomain():
             return _significance(gap, mechanism.scale, mechanism.noise)
+        case mechanisms.LimitedThenStable(limited=limited):
+            return _significance(gap, limited.scale, limited.noise)
         case mechanisms.Exponential():
             return exponential_mechanism_p_value(gap, mechanism.scale) if mechanism.scale else gap
     return None
@@ -168,11 +174,10 @@ def _significance(gap: np.ndarray, scale: Fraction, noise: Noise) -> np.ndarray 
     return values
 
 
-def _phases(plan: Plan, selection: TopK, shown: list[int]) -> MeasuringPlan:
-    """Divide epsilon between selecting and measuring the counts shown."""
+def _phases(plan: Plan, selection: TopK, shown: list[int], *, gaps: bool) -> MeasuringPlan:
+    """Divide epsilon between selecting, with gaps that help or not, and measuring the counts shown."""
     options, known = plan.options, plan.domain_size is not None
     ordering, law = plan.counts[selection.count], NOISE[options.noise or "EXPONENTIAL"]
-    asked = options.mechanism if known else unknown_mechanism(selection.k, options)
     share = measuring.share_of(plan)
     if not shown:
         share = share or Fraction(0)
@@ -191,8 +196,8 @@ def _phases(plan: Plan, selection: TopK, shown: list[int]) -> MeasuringPlan:
         monotone=ordering.monotone,
         noise=law if known else "exponential",
         measure=share,
-        strategy="AUTO" if asked == "EXPONENTIAL" else options.measure_strategy or "AUTO",  # type: ignore[arg-type]  # one of the three words
-        gaps=asked not in ("EXPONENTIAL", "TOP_STABLE"),
+        strategy="AUTO" if options.mechanism == "EXPONENTIAL" else options.measure_strategy or "AUTO",  # type: ignore[arg-type]  # one of the three words
+        gaps=gaps,
         # With a threshold there is one more item, so that all groups are never all that takes part.
         domain_size=plan.domain_size if selection.threshold is None else None,
         # The geometric law is the exponential one on the grid of integers.
@@ -230,8 +235,30 @@ def _quote(
             words += " of the lowest" * selection.lowest
         case mechanisms.LimitedDomain():
             words = "limited-domain top-k with gap"
+        case mechanisms.LimitedThenStable():
+            words = "limited-domain top-k with gap, then Top Stable"
         case mechanisms.TopStable():
             words = "Top Stable"
-    charge, notes = Charge(plan.epsilon, mechanism.loss.charge.delta), () if plan.domain_size else (NOTE,)
-    apart = mechanism.distinguishable_gap(measuring.confidence_of(plan))
-    return Quote(charge, words, float(mechanism.scale), split, predicted, half, apart, notes)
+    charge = Charge(plan.epsilon, mechanism.loss.charge.delta)
+    quote = Quote(
+        charge,
+        words,
+        float(mechanism.scale),
+        split,
+        predicted,
+        half,
+        mechanism.distinguishable_gap(measuring.confidence_of(plan)),
+    )
+    if not isinstance(mechanism, unknown.Unknown):
+        return quote
+    return replace(quote, notes=unknown.notes(mechanism), outlook=unknown.outlook(mechanism))
+
+
+def considered_over_unknown(plan: Plan, selection: TopK) -> tuple[Considered, ...]:
+    """Return the mechanisms that could answer over keys without a declared domain, in a fixed order."""
+    phases = _phases(plan, selection, measuring.wanted(plan, selection.count), gaps=True)
+
+    def quote(named: Plan) -> Quote:
+        return LargestGroups.of(named, selection).quote
+
+    return unknown.considered(plan, selection, phases.selection_epsilon, quote)

@@ -175,8 +175,7 @@ limited_then_stable = in_one_call(of_any_size(LimitedThenStable.plan))
 
 
 def _bar(epsilon: Fraction, delta: float) -> float:
-    plan = LimitedThenStable.plan(2, epsilon, delta, candidates=3)
-    return plan.limited.clearance / (1 << plan.limited.resolution)
+    return float(LimitedThenStable.plan(2, epsilon, delta, candidates=3).limited.bar)
 
 
 def _lead(epsilon: Fraction, delta: float) -> float:
