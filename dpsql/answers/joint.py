@@ -12,8 +12,6 @@ from dpsql.engines import Counts
 from dpsql.language import TopK
 from dpsql.privacy import Charge
 
-NOTE = "groups are told apart at the distance shown if the largest are equal, and so are all others"
-
 
 @dataclass(frozen=True, slots=True)
 class JointGroups:
@@ -45,7 +43,6 @@ class JointGroups:
             None,
             None,
             mechanism.distinguishable_gap(measuring.confidence_of(plan)),
-            (NOTE,) if mechanism.scale else (),
         )
         return cls(plan, selection, mechanism, quote)
 
