@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from dpsql import mechanisms
 from dpsql.analysis import Plan, unknown_mechanism
 from dpsql.answers import measuring
+from dpsql.answers.joint import plan_joint
 from dpsql.answers.measuring import Measuring
 from dpsql.answers.method import NoisyResult, Quote
 from dpsql.answers.unknown import NOTE, by_key, check_unknown, plan_unknown
@@ -35,7 +36,10 @@ NOISE: dict[str, Noise] = {"EXPONENTIAL": "exponential", "LAPLACE": "laplace", "
 WithGaps = mechanisms.NoisyTopK | mechanisms.HybridTopK | mechanisms.LimitedDomain
 """Mechanisms whose gaps estimate the counts of several groups."""
 
-Selecting = WithGaps | mechanisms.Exponential | mechanisms.TopStable
+Gapless = mechanisms.TopStable | mechanisms.Joint
+"""Mechanisms that release groups alone."""
+
+Selecting = WithGaps | Gapless | mechanisms.Exponential
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,7 @@ class LargestGroups:
         threshold = None
         if isinstance(found, mechanisms.Hybrid) and found.reached_threshold:
             threshold = self.selection.threshold
+        gaps = np.zeros(0) if isinstance(found, mechanisms.JointTopK) else found.gap
         # The gap of a single group says nothing of its count, unless it ends at the threshold.
         noise = None if size == 1 and threshold is None else _gap_noise(self.mechanism)
 
@@ -79,7 +84,7 @@ class LargestGroups:
             if noise is None:
                 return from_measurement(measured)
             return from_top_k(
-                found.gap,
+                gaps,
                 size,
                 noise,
                 measured,
@@ -90,10 +95,10 @@ class LargestGroups:
 
         estimates, measured = self.measuring.run(counts, index, combine)
         loss = found.loss + measured
-        if isinstance(self.mechanism, mechanisms.TopStable):
+        if isinstance(self.mechanism, Gapless):
             return NoisyResult(index, loss, estimates)
         gap = np.full(size, np.nan)
-        gap[: len(found.gap)] = found.gap
+        gap[: len(gaps)] = gaps
         return NoisyResult(index, loss, estimates, gap, _p_values(self.mechanism, gap))
 
 
@@ -114,6 +119,8 @@ def _mechanism(plan: Plan, selection: TopK, epsilon: Fraction) -> Selecting:
     if plan.domain_size is None:
         return plan_unknown(plan, selection, epsilon)
     groups = plan.domain_size
+    if plan.options.mechanism == "JOINT":
+        return plan_joint(plan, selection, epsilon)
     if plan.options.mechanism == "EXPONENTIAL":
         return mechanisms.Exponential.plan(
             groups,
@@ -168,7 +175,7 @@ def _share(plan: Plan, selection: TopK, shown: list[int]) -> Fraction:
     options, known = plan.options, plan.domain_size is not None
     asked = options.mechanism if known else unknown_mechanism(selection.k, options)
     share, strategy = measuring.share_of(plan), measuring.strategy_of(plan)
-    if strategy == "ANCHOR" and asked == "TOP_STABLE":
+    if strategy == "ANCHOR" and asked in ("TOP_STABLE", "JOINT"):
         raise ValueError("an ANCHOR needs the gaps of an ordered selection")
     if not shown:
         return share or Fraction(0)
@@ -218,6 +225,8 @@ def _quote(plan: Plan, selection: TopK, mechanism: Selecting, second: Measuring)
             words = "limited-domain top-k with gap"
         case mechanisms.TopStable():
             words = "Top Stable"
+        case mechanisms.Joint():
+            words = "joint exponential mechanism" + " of the lowest" * selection.lowest
     charge, notes = Charge(plan.epsilon, mechanism.loss.charge.delta), () if plan.domain_size else (NOTE,)
     apart = mechanism.distinguishable_gap(measuring.confidence_of(plan))
     return Quote(charge, words, float(mechanism.scale), split, predicted, half, apart, notes)
