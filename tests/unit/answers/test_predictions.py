@@ -130,6 +130,7 @@ CASES = {
         1,
     ),
     "exponential": (f"{BY} ORDER BY n DESC LIMIT 1", "mechanism = EXPONENTIAL", 1),
+    "joint": (f"{BY} ORDER BY n DESC LIMIT 4", "mechanism = JOINT", 4),
     "hybrid top-k of all groups": (f"{BY} HAVING n >= 3 ORDER BY n DESC LIMIT 90", "", GROUPS),
     "hybrid top-k": (f"{BY} HAVING n >= 3 ORDER BY n DESC LIMIT 4", "noise = GEOMETRIC", 4),
     "limited domain": (
