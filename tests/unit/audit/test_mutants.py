@@ -94,7 +94,7 @@ NEW = [Pair("a new group", (0,), (1,))]
 
 _SCALE = "scale = paid * moved * (1 if monotone else 2) / budget"
 _GAP = "value[..., :-1] - value[..., 1:] - (rank[..., :-1] < rank[..., 1:])"
-_ORDER = "np.lexsort((ranks, values), axis=-1)[..., : -k - 2 : -1]"
+_ORDER = "ascending(values, ranks)[..., : -k - 2 : -1]"
 
 Made = Callable[..., Callable[..., object]]
 Texts = str | tuple[str, ...]
@@ -112,7 +112,7 @@ MUTANTS: dict[str, tuple[Made, str, Texts, Texts, Sequence[Pair], dict[str, Any]
     "top-k: last gap off by one rank": (
         top_k,
         "top_k",
-        f"order: NDArray[np.int64] = {_ORDER}",
+        f"order = {_ORDER}",
         "order = np.delete(np.lexsort((ranks, values), axis=-1)[..., : -k - 3 : -1], k, axis=-1)",
         [Pair("one above", (1, 0, 0), (2, 0, 0))],
         {},
@@ -120,7 +120,7 @@ MUTANTS: dict[str, tuple[Made, str, Texts, Texts, Sequence[Pair], dict[str, Any]
     "top-k: ties by position, gaps as they are": (
         top_k,
         "top_k",
-        (f"order: NDArray[np.int64] = {_ORDER}", _GAP),
+        (f"order = {_ORDER}", _GAP),
         (
             "order = np.argsort(-values, axis=-1, kind='stable')[..., : k + 1]",
             "value[..., :-1] - value[..., 1:]",
