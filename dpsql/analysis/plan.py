@@ -128,6 +128,8 @@ class Plan:
     owner: Owner
     unit: str
     """The name of the privacy unit, for messages."""
+    groups_per_unit: int | None
+    """In at most how many groups the compiled query counts a unit; None: that has no bound."""
 
     @property
     def groups(self) -> int:

@@ -27,6 +27,7 @@ class Options:
     candidates: int | None = None
     max_groups_contributed: int | None = None
     confidence: Fraction | None = None
+    intervals: str | None = None
     privacy_unit_column: str | None = None
     fresh: bool | None = None
     at: dict[str, int] = field(default_factory=dict)
