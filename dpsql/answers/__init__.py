@@ -1,11 +1,12 @@
 """Answer a selection: `choose` quotes the price of a plan and returns the method that runs it.
 
-``choose`` picks a method: ``top_k`` (with ``unknown`` for keys without a domain), ``threshold`` or
-``every_count``. ``method`` has the types, ``measuring`` the counts of selected groups, ``table`` the rows.
+``choose`` picks a method: ``top_k`` (with ``unknown`` for keys without a domain), ``threshold``,
+``whole_domain`` or ``every_count``; ``options`` checks what was asked for. ``method`` has the types,
+``measuring`` the counts of selected groups, ``table`` the rows.
 """
 
-from dpsql.answers.choose import choose
-from dpsql.answers.method import Method, NoisyResult, Quote
+from dpsql.answers.choose import choose, considered
+from dpsql.answers.method import Considered, Method, NoisyResult, Quote
 from dpsql.answers.table import details, rows
 
-__all__ = ["Method", "NoisyResult", "Quote", "choose", "details", "rows"]
+__all__ = ["Considered", "Method", "NoisyResult", "Quote", "choose", "considered", "details", "rows"]

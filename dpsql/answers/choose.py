@@ -41,8 +41,8 @@ class Candidate:
     names: tuple[str, ...]
     """As `OPTIONS (mechanism = ..)` takes it."""
     of: Callable[[Plan], Method]
-    by_name: bool = False
-    """Whether AUTO never takes it."""
+    only: str = ""
+    """What it needs to be taken, if AUTO does not take it by its figures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def considered(plan: Plan) -> list[Considered]:
     others = [each for each in _candidates(plan).mechanisms if each is not chosen]
     return [
         _considered(plan, chosen, "chosen"),
-        *(_considered(plan, each, "only by name" if each.by_name else fact) for each in others),
+        *(_considered(plan, each, each.only or fact) for each in others),
     ]
 
 
@@ -107,13 +107,14 @@ def _made(plan: Plan, candidate: Candidate) -> Method:
 
 def _considered(plan: Plan, candidate: Candidate, why: str) -> Considered:
     """Quote a candidate as if it had been named; one that cannot answer the statement has no figures."""
-    name = candidate.names[0]
-    named = replace(plan, options=replace(plan.options, mechanism=name))
+    name, options = candidate.names[0], plan.options
+    if candidate is _BOX:
+        options = replace(options, max_groups_contributed=None)
+    named = replace(plan, options=replace(options, mechanism=name))
     try:
         check_options(named)
         quote = _made(named, candidate).quote
-    except QueryRefused as refused:
-        why = why if why == "only by name" else refused.message
+    except QueryRefused:
         return Considered(name, None, None, None, Charge(plan.epsilon), why)
     if " for measuring" in quote.split and name not in ("BOX", "LAPLACE"):
         asked = plan.options.measure_strategy or "AUTO"
@@ -126,7 +127,11 @@ def _considered(plan: Plan, candidate: Candidate, why: str) -> Considered:
 
 def _least_noise(plan: Plan) -> tuple[str, str]:
     """Take what the analysis chose: it decides whether units count in some of their groups only."""
-    return ("BOX" if plan.groups_per_unit is None else "LAPLACE"), "more noise"
+    name = "BOX" if plan.groups_per_unit is None else "LAPLACE"
+    bounded = isinstance(plan.selection, Scalar) or plan.owner.row
+    if bounded or plan.options.max_groups_contributed is not None:
+        return name, "more noise"
+    return name, "needs max_groups_contributed"
 
 
 def _top_k(plan: Plan) -> tuple[str, str]:
@@ -160,12 +165,11 @@ def _nearer(plan: Plan, other: str) -> tuple[str, str]:
     """Take what selects right at the smaller distance: box noise on all groups, or the other mechanism."""
     whole = WholeDomain.of(plan).tells_apart(CONFIDENCE) or 0.0
     selecting = _largest(plan).mechanism.distinguishable_gap(CONFIDENCE) or 0.0
-    fact = f"95% distances: BOX {whole:.3g}, {other} {selecting:.3g}"
-    return ("BOX" if whole <= selecting else other), fact
+    return ("BOX" if whole <= selecting else other), "a larger distance is needed to select right"
 
 
 def _unknown_keys(plan: Plan) -> tuple[str, str]:
-    return unknown_mechanism(as_top_k(plan).k, plan.options), "k"
+    return unknown_mechanism(as_top_k(plan).k, plan.options), f"LIMIT {as_top_k(plan).k}"
 
 
 def as_top_k(plan: Plan) -> TopK:
@@ -202,7 +206,7 @@ _TOP_ONE = Candidates(
     (
         Candidate(("NOISY_TOP_K", "NOISY_MAX"), _largest),
         _BOX,
-        Candidate(("EXPONENTIAL",), _largest, by_name=True),
+        Candidate(("EXPONENTIAL",), _largest, only="only by name"),
     ),
 )
 _TOP_K_ABOVE = Candidates(
@@ -210,7 +214,7 @@ _TOP_K_ABOVE = Candidates(
     (
         Candidate(("HYBRID_TOP_K",), _largest),
         _BOX,
-        Candidate(("HYBRID_SPARSE_VECTOR",), lambda plan: _sparse_vector(plan, 1), by_name=True),
+        Candidate(("HYBRID_SPARSE_VECTOR",), lambda plan: _sparse_vector(plan, 1), only="only by name"),
     ),
 )
 _ABOVE = Candidates(
@@ -218,8 +222,8 @@ _ABOVE = Candidates(
     (
         Candidate(("HYBRID_TOP_K",), _largest),
         _BOX,
-        Candidate(("ADAPTIVE_SPARSE_VECTOR",), _sparse_vector),
-        Candidate(("SPARSE_VECTOR",), lambda plan: _sparse_vector(plan, 1), by_name=True),
+        Candidate(("ADAPTIVE_SPARSE_VECTOR",), _sparse_vector, only="only by name or base_hits"),
+        Candidate(("SPARSE_VECTOR",), lambda plan: _sparse_vector(plan, 1), only="only by name"),
     ),
 )
 _UNKNOWN_KEYS = Candidates(

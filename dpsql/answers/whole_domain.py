@@ -157,9 +157,8 @@ def _by_value(counts: Counts, value: NDArray[np.float64]) -> NDArray[np.int64]:
 
 def _notes(plan: Plan) -> tuple[str, ...]:
     """Say what is free: all counts are released, whatever the selection shows of them."""
-    if isinstance(plan.selection, Scalar) or plan.groups == 1:
+    selection = plan.selection
+    shown = selection.k if isinstance(selection, TopK) else getattr(selection, "limit", None)
+    if shown is None or shown >= plan.groups:
         return ()
-    text = f"the counts of all {plan.groups:,} groups are released with this noise"
-    if isinstance(plan.selection, AllGroups) or getattr(plan.selection, "limit", 0) is None:
-        return (text,)
-    return (f"{text}: a larger LIMIT costs nothing more",)
+    return (f"this noise releases the counts of all {plan.groups:,} groups: a larger LIMIT costs no more",)
