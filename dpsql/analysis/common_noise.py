@@ -12,7 +12,7 @@ from fractions import Fraction
 
 from dpsql.analysis.released import ReleasedAggregate
 from dpsql.estimates import split_measuring
-from dpsql.estimates.box import box_difference_variance, box_variance, cube_variance, pads
+from dpsql.estimates.box import box_variance, cube_variance, own_variance, pads
 from dpsql.language import AllGroups, Options, Scalar, Selection
 
 
@@ -53,7 +53,7 @@ def common_noise(counts: Sequence[ReleasedAggregate], wanted: Iterable[int], gro
             of.setdefault(counts[p], p)
     differences = {p: (of[counts[a]], of[counts[b]]) for p, (a, b) in differences.items()}
     size = len(of) * groups
-    own, apart = box_variance(size, pads(size)), box_difference_variance(size, pads(size))
+    own, apart = box_variance(size, pads(size)), 2 * own_variance(size + pads(size))
     free = [counts[p].bound * math.sqrt(apart if p in differences else own) for p in places]
     box = CommonNoise(tuple(of.values()), True, tuple(free), differences)
     return min(box, cube, key=lambda way: max(way.stddevs))

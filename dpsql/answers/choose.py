@@ -13,6 +13,7 @@ from fractions import Fraction
 from dpsql.analysis import Plan, unknown_mechanism
 from dpsql.answers import measuring
 from dpsql.answers.every_count import EveryCount
+from dpsql.answers.joint import JointGroups
 from dpsql.answers.method import Considered, Method
 from dpsql.answers.options import check_options, needs_selecting, wants_sparse_vector
 from dpsql.answers.threshold import SparseVectors
@@ -58,14 +59,14 @@ def choose(plan: Plan) -> Method:
     """Choose the method of a plan and quote its price; raises `QueryRefused` if none can answer it."""
     check_options(plan)
     chosen, _ = _chosen(plan)
-    if plan.options.intervals == "SIMULTANEOUS" and chosen is not _BOX:
-        hint = "leave intervals out"
+    method = _made(plan, chosen)
+    if plan.options.intervals == "SIMULTANEOUS" and isinstance(method, (EveryCount, SparseVectors)):
         raise plan.query.source.refuse(
-            "intervals that cover all counts at once are those of box noise on every group",
+            "intervals that cover all counts at once need one noise for all counts",
             plan.options.at.get("intervals"),
-            hint if plan.domain_size is None else f"OPTIONS (mechanism = BOX), or {hint}",
+            "OPTIONS (mechanism = BOX), or leave intervals out",
         )
-    return _made(plan, chosen)
+    return method
 
 
 def considered(plan: Plan) -> list[Considered]:
@@ -117,8 +118,7 @@ def _considered(plan: Plan, candidate: Candidate, why: str) -> Considered:
     except QueryRefused:
         return Considered(name, None, None, None, Charge(plan.epsilon), why)
     if " for measuring" in quote.split and name not in ("BOX", "LAPLACE"):
-        asked = plan.options.measure_strategy or "AUTO"
-        name = f"{name} + {'BOX' if asked == 'AUTO' else asked}"
+        name = f"{name} + {measuring.STRATEGIES[plan.options.measure_strategy or 'AUTO']}"
     return Considered(name, quote.tells_apart, quote.predicted_stddev, quote.half_width, quote.charge, why)
 
 
@@ -200,13 +200,15 @@ def _laplace(plan: Plan) -> EveryCount:
 
 _BOX = Candidate(("BOX",), WholeDomain.of)
 _EVERY_COUNT = Candidates(_least_noise, (_BOX, Candidate(("LAPLACE",), _laplace)))
-_TOP_K = Candidates(_top_k, (Candidate(("NOISY_TOP_K",), _largest), _BOX))
+_JOINT = Candidate(("JOINT",), lambda plan: JointGroups.of(plan, as_top_k(plan)), only="only by name")
+_TOP_K = Candidates(_top_k, (Candidate(("NOISY_TOP_K",), _largest), _BOX, _JOINT))
 _TOP_ONE = Candidates(
     _top_k,
     (
         Candidate(("NOISY_TOP_K", "NOISY_MAX"), _largest),
         _BOX,
         Candidate(("EXPONENTIAL",), _largest, only="only by name"),
+        _JOINT,
     ),
 )
 _TOP_K_ABOVE = Candidates(

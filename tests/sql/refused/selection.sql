@@ -408,11 +408,11 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = LAPLACE) page, COUNT(DISTI
 -- hint: leave mechanism out
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = BOX) page, DP_GAP() AS g FROM visits GROUP BY page ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 2
 
--- R772 intervals of all counts at once after a selection
--- error: intervals that cover all counts at once are those of box noise
+-- R772 intervals of all counts at once from the gaps of a sparse vector
+-- error: intervals that cover all counts at once need one noise for all
 -- at: intervals
 -- hint: OPTIONS (mechanism = BOX), or leave intervals out
-SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (intervals = SIMULTANEOUS, noise = LAPLACE) page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 1
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (intervals = SIMULTANEOUS, base_hits = 2) page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING n >= 10
 
 -- R773 a bound on groups that box noise does not need
 -- error: box noise on every group needs no bound on how many of them
@@ -425,3 +425,55 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = BOX, max_groups_contribute
 -- at: mechanism
 -- hint: leave mechanism out
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = HYBRID_TOP_K) page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING n >= 2 ORDER BY page LIMIT 2
+
+-- R791 a count with a mechanism that selects keys
+-- error: the joint exponential mechanism selects keys, and a count is selected
+-- at: mechanism
+-- hint: select the keys alone, or mechanism = NOISY_TOP_K
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = JOINT) page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
+
+-- R792 a gap of a mechanism that has none
+-- error: g: the joint exponential mechanism has no gaps
+-- at: mechanism
+-- hint: mechanism = NOISY_TOP_K
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = JOINT) page, DP_GAP() AS g FROM visits GROUP BY page ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 2
+
+-- R793 noise for a mechanism that adds none
+-- error: option noise has no meaning for mechanism JOINT
+-- at: noise
+-- hint: leave it out
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = JOINT, noise = LAPLACE) page FROM visits GROUP BY page ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 2
+
+-- R850 an error and an epsilon
+-- error: options epsilon and error exclude each other
+-- at: error
+-- hint: leave epsilon out
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, error = 50) COUNT(DISTINCT user_id) FROM visits
+
+-- R851 an error in percent
+-- error: a relative error is not supported: give it in counts
+-- at: '5%'
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (error = '5%') COUNT(DISTINCT user_id) FROM visits
+
+-- R852 no error
+-- error: option error: it must be more than 0
+-- at: 0
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (error = 0) COUNT(DISTINCT user_id) FROM visits
+
+-- R853 the error of what the gaps of a sparse vector say
+-- error: the error of this answer cannot be predicted
+-- at: error
+-- hint: or select the largest groups: ORDER BY n DESC
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (error = 50, base_hits = 2) page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING n >= 3 LIMIT 2
+
+-- R854 the error of keys without a domain
+-- error: the error of this answer cannot be predicted
+-- at: error
+-- hint: select a count as well
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (error = 50) note FROM visits GROUP BY note ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 2
+
+-- R855 an error as a setting
+-- error: there is no setting dp_error
+-- at: dp_error
+-- hint: settings are dp_epsilon
+SET dp_error = 50
