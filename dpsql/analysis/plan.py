@@ -122,6 +122,8 @@ class Plan:
     """The name of the privacy unit, for messages."""
     units_at_least: int | None
     """Public lower bound on the units of every private table that is read and has one; None: none has."""
+    groups_per_unit: int | None
+    """In at most how many groups the compiled query counts a unit; None: that has no bound."""
 
     @property
     def groups(self) -> int:

@@ -14,7 +14,7 @@ from dpsql.analysis import Plan
 from dpsql.answers import measuring, unknown
 from dpsql.answers.joint import plan_joint
 from dpsql.answers.measuring import Measuring
-from dpsql.answers.method import Considered, NoisyResult, Quote
+from dpsql.answers.method import NoisyResult, Quote
 from dpsql.engines import Counts
 from dpsql.estimates import (
     Combined,
@@ -116,7 +116,7 @@ def _gap_noise(mechanism: Selecting) -> GapNoise | None:
 
 
 def _over_unknown(plan: Plan, selection: TopK, epsilon: Fraction) -> unknown.Unknown:
-    name = unknown.choose_unknown(plan, selection, epsilon)
+    name = unknown.choice(plan, selection, epsilon)[0]
     unknown.check_unknown(plan, selection, name)
     if measuring.strategy_of(plan) == "ANCHOR" and name != "LIMITED_DOMAIN":
         raise ValueError("an ANCHOR needs the gaps of an ordered selection")
@@ -251,11 +251,7 @@ def _quote(plan: Plan, selection: TopK, mechanism: Selecting, second: Measuring)
     return replace(quote, notes=unknown.notes(mechanism), outlook=unknown.outlook(mechanism))
 
 
-def considered_over_unknown(plan: Plan, selection: TopK) -> tuple[Considered, ...]:
-    """Return the mechanisms that could answer over keys without a declared domain, in a fixed order."""
+def over_unknown(plan: Plan, selection: TopK) -> tuple[str, str]:
+    """Return the mechanism that AUTO takes over keys without a declared domain, and why, in a few words."""
     first = plan.epsilon * (1 - _share(plan, selection, measuring.wanted(plan, selection.count)))
-
-    def quote(named: Plan) -> Quote:
-        return LargestGroups.of(named, selection).quote
-
-    return unknown.considered(plan, selection, first, quote)
+    return unknown.choice(plan, selection, first)

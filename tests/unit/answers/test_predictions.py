@@ -93,7 +93,13 @@ def far_apart(session: Session, prepared: PreparedPrivate, rows: int) -> tuple[C
 
 CASES = {
     "one count": (f"{N} AS n FROM visits", "", 1),
-    "all groups": (BY, "max_groups_contributed = 3", GROUPS),
+    "all groups": (BY, "", GROUPS),
+    "some groups of each unit": (BY, "max_groups_contributed = 3", GROUPS),
+    "two counts": (f"{N} AS n, {M} AS m FROM visits", "", 1),
+    "a difference and its operands": (f"{N} AS n, {M} AS m, {N} - {M} AS d FROM visits", "", 1),
+    "a difference": (f"{N} - {M} AS d, {N} FILTER (WHERE ms > 2) AS m FROM visits", "", 1),
+    "top-k of the whole domain": (f"{BY} ORDER BY n DESC LIMIT 20", "", 20),
+    "threshold on the whole domain": (f"{BY} HAVING n >= 5", "", GROUPS),
     **{
         f"top-k, {noise}, {strategy}": (
             f"{BY} ORDER BY n DESC LIMIT 4",
@@ -149,7 +155,11 @@ CASES = {
         4,
     ),
     "sparse vector": (f"{BY} HAVING n >= 5 LIMIT 4", "mechanism = SPARSE_VECTOR, noise = GEOMETRIC", 4),
-    "adaptive sparse vector": (f"{BY} HAVING n >= 5 LIMIT 4", "noise = GEOMETRIC", 4),
+    "adaptive sparse vector": (
+        f"{BY} HAVING n >= 5 LIMIT 4",
+        "mechanism = ADAPTIVE_SPARSE_VECTOR, noise = GEOMETRIC",
+        4,
+    ),
     "hybrid sparse vector": (
         f"{BY} HAVING n >= 3 ORDER BY n DESC LIMIT 4",
         "mechanism = HYBRID_SPARSE_VECTOR, noise = LAPLACE",
@@ -318,7 +328,7 @@ def test_what_is_said_of_a_sparse_vector_is_what_happens(session: Session, optio
 
 
 def test_the_warnings_stand_in_explain_and_in_the_release(session: Session) -> None:
-    text = statement(f"{BY} HAVING n >= 500 LIMIT 5", "1")
+    text = statement(f"{BY} HAVING n >= 500 LIMIT 5", "1", "mechanism = ADAPTIVE_SPARSE_VECTOR")
     facts = explained(session, text)
     assert facts["predicted_stddev_least"] < 10
     assert facts["predicted_stddev"] > 45
@@ -328,7 +338,7 @@ def test_the_warnings_stand_in_explain_and_in_the_release(session: Session) -> N
     assert release.warnings == tuple(facts["warnings"])
     shown = dict(zip(*(c.to_pylist() for c in session.run(f"EXPLAIN {text}").table.columns), strict=True))
     assert shown["warnings"] == "; ".join(facts["warnings"])
-    keys_alone = statement(f"page FROM visits GROUP BY page HAVING {N} >= 500 LIMIT 5", "1")
+    keys_alone = statement(f"page FROM visits GROUP BY page HAVING {N} >= 500 LIMIT 5", "1", "measure = 0")
     assert explained(session, keys_alone)["predicted_stddev"] is None
 
 
