@@ -46,8 +46,8 @@ def guarantee(plan: Plan, charge: Charge) -> str:
     return text
 
 
-def words(plan: Plan, method: Method) -> dict[str, Any]:
-    """Return the descriptive fields of a release."""
+def words(plan: Plan, method: Method, notes: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Return the descriptive fields of a release; `notes` are those of its rows."""
     return {
         "keys": tuple(o.name for o in plan.outputs if o.kind == "key"),
         "counts": tuple(o.name for o in plan.outputs if o.kind == "count"),
@@ -55,7 +55,7 @@ def words(plan: Plan, method: Method) -> dict[str, Any]:
         "mechanism": method.quote.mechanism,
         "guarantee": guarantee(plan, method.quote.charge),
         "confidence": plan.options.confidence or Fraction(95, 100),
-        "warnings": method.quote.notes,
+        "warnings": (*method.quote.notes, *notes),
         "properties": {
             **_ordering(plan),
             "unit": plan.unit,

@@ -28,6 +28,8 @@ class NoisyResult:
     counts: tuple[Combined | None, ...]
     gap: NDArray[np.float64] | None = None
     p_value: NDArray[np.float64] | None = None
+    notes: tuple[str, ...] = ()
+    """Sentences for the analyst that follow from what is released here."""
 
     @property
     def charge(self) -> Charge:

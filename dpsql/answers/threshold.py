@@ -87,6 +87,8 @@ class SparseVectors:
                 self.selection.threshold or 0,
                 scale=scales,
                 threshold_scale=mechanism.threshold_scale,
+                least=mechanism.least_gaps(found),
+                plain=mechanism.ordered and len(mechanism.scales) == 1,
                 noise=mechanism.noise,
                 resolution=mechanism.resolution,
                 confidence=measuring.confidence_of(self.plan),
@@ -98,7 +100,11 @@ class SparseVectors:
         )
         if estimates[place] is None:
             estimates = (*estimates[:place], combine(None), *estimates[place + 1 :])
-        return NoisyResult(found.index, found.loss + loss, estimates, found.gap)
+        released = estimates[place]
+        assert released is not None  # noqa: S101  it was combined above, measured or not
+        doubtful = int((~(released.low >= float(self.selection.threshold or 0))).sum())
+        notes = (f"{doubtful} of {len(scales)} rows may lie below the threshold",) if doubtful else ()
+        return NoisyResult(found.index, found.loss + loss, estimates, found.gap, notes=notes)
 
 
 def _mechanism(

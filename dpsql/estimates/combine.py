@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -27,7 +26,7 @@ class Combined:
     stddev: NDArray[np.float64]
     """float64[k], in counts."""
     low: NDArray[np.float64]
-    """float64[k]: lower ends of the intervals; they may be below zero."""
+    """float64[k]: lower ends of the intervals; they may be below zero. NaN: there is none."""
     high: NDArray[np.float64]
     """float64[k]: upper ends of the intervals."""
 
@@ -89,7 +88,7 @@ def from_top_k(
         if np.size(gap) != k:
             raise ValueError("above a threshold every selected group has a gap")
         y = y + float(threshold)
-    found = _combine(
+    found = combined(
         y,
         each,
         anchor_total,
@@ -103,59 +102,6 @@ def from_top_k(
         measuring_resolution=measuring_resolution,
     )
     return Combined(-found.value, found.stddev, -found.high, -found.low) if lowest else found
-
-
-def from_threshold(
-    gap: ArrayLike,
-    threshold: Real,
-    *,
-    scale: Real | Iterable[Real],
-    threshold_scale: Real,
-    noise: Noise = "exponential",
-    resolution: int | None = None,
-    each: ArrayLike | None = None,
-    anchor_total: Real | None = None,
-    measuring_scale: Real | None = None,
-    measuring_resolution: int | None = None,
-    confidence: Real = 0.95,
-) -> Combined:
-    """Estimate the counts that a sparse vector or the hybrid sparse vector found above a threshold.
-
-    The gaps alone suffice; measurements improve the estimates. Without gaps all arrays are empty.
-
-    Parameters
-    ----------
-    gap
-        float64[k], in counts: how far each noisy count lies above the noisy threshold.
-    threshold
-        The public threshold.
-    scale
-        Scale of the query noise: one, or one for each item (of the branch it passed).
-    threshold_scale
-        Scale of the threshold's noise.
-    noise, resolution, each, anchor_total, measuring_scale, measuring_resolution, confidence
-        As in `from_top_k`.
-
-    Examples
-    --------
-    >>> found = from_threshold([30.0], 100, scale=10, threshold_scale=4)
-    >>> found.value, found.low.round(2), found.high.round(2)
-    (array([130.]), array([102.48]), array([145.74]))
-    """
-    y = np.asarray(gap, dtype=np.float64) + float(threshold)
-    return _combine(
-        y,
-        each,
-        anchor_total,
-        confidence,
-        noise=noise,
-        scale=tuple(scale) if isinstance(scale, Iterable) else scale,
-        measuring_scale=measuring_scale,
-        threshold_scale=threshold_scale,
-        resolution=resolution,
-        ranked=False,
-        measuring_resolution=measuring_resolution,
-    )
 
 
 def from_measurements(
@@ -173,7 +119,7 @@ def from_measurements(
     return Combined(values.copy(), deviation, values - width, values + width)
 
 
-def _combine(
+def combined(
     y: NDArray[np.float64],
     each: ArrayLike | None,
     anchor_total: Real | None,
@@ -183,6 +129,7 @@ def _combine(
     scale: Real | tuple[Real, ...],
     **law: Any,  # noqa: ANN401  further fields of `ErrorModel`
 ) -> Combined:
+    """Estimate counts from gaps to a reference and measurements, by the error model of both."""
     if not y.size:
         return Combined(np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0))
     if each is not None and anchor_total is not None:
