@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_text
+from dataclasses import asdict
 from fractions import Fraction
 from typing import Any
 
@@ -109,7 +110,7 @@ def explain(prepared: PreparedPrivate | PreparedPublic, budget: Budget, *, json:
         }
     if json:
         numbers = {name: float(str(found[name])) for name in ("epsilon", "delta", "budget_left")}
-        text = json_text.dumps({**found, **numbers})
+        text = json_text.dumps({**found, **numbers}, default=asdict)
         return pa.table({"explain": pa.array([text], pa.string())})
     shown = {name: _shown(value) for name, value in found.items() if value is not None}
     return pa.table(
@@ -120,6 +121,8 @@ def explain(prepared: PreparedPrivate | PreparedPublic, budget: Budget, *, json:
 def _shown(value: object) -> str:
     if isinstance(value, list):
         return "; ".join(value)
+    if isinstance(value, tuple):
+        return " to ".join(map(_shown, value))
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 

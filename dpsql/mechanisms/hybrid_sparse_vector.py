@@ -77,9 +77,12 @@ class HybridSparseVector(SparseVectorPlan):
         gap plus one grid step is a bound for every hit.
         """
         least = SparseVectorPlan.least_gaps(self, found)
-        if len(found.gap) < self.hits or self.hits == self.groups:
+        if self.hits == self.groups:
             return least
-        return np.asarray(np.maximum(least, found.gap.min() + 0.5**self.resolution))
+        hit = found.index >= 0
+        smallest = np.where(hit, found.gap, np.inf).min(axis=-1, keepdims=True, initial=np.inf)
+        full = hit.sum(axis=-1, keepdims=True) == self.hits
+        return np.where(full, np.maximum(least, smallest + 0.5**self.resolution), least)
 
     def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> SparseVector:
         """Choose from counts in any order; the largest noisy count is released first."""

@@ -165,7 +165,7 @@ class SparseVectorPlan(Mechanism[SparseVector]):
         return PrivacyLoss.of(self.share * epsilon) + PrivacyLoss.of(unit, times=units)
 
     def least_gaps(self, found: SparseVector) -> NDArray[np.float64]:
-        """Return the least gap that each hit of one run could have had, given all that was decided before it.
+        """Return the least gap that each hit could have had, given all that was decided before it.
 
         Given a hit, what its noise exceeds this by is memoryless; an interval for its count needs it.
         """

@@ -30,8 +30,8 @@ def missed_low(
     The noise of the threshold is averaged over; `reach` tilts it by e^(reach L), as earlier groups do.
     """
     s0, s1 = scales
-    levels, weight = law(noise, 1 / s0, 400)
-    noises, chance = law(noise, 1 / s1, 400)
+    levels, weight = law(noise, 1 / s0, 150)
+    noises, chance = law(noise, 1 / s1, 150)
     noisy = count - levels[:, None] + noises
     joint = (weight * np.exp(reach * np.minimum(levels, 60)))[:, None] * chance
     hit = noisy >= cutoff
