@@ -60,14 +60,13 @@ class EveryCount:
         Each count has independent noise, so positions decide only which groups the LIMIT keeps, and in what
         order they are released.
         """
-        if isinstance(self.selection, AllGroups):
-            rows = counts.rows_in_order()[: self.selection.limit]
-        else:
-            rows = np.zeros(1, dtype=np.int64)
+        rows = counts.rows_in_order()
+        limit = self.selection.limit if isinstance(self.selection, AllGroups) else None
+        kept = np.arange(len(rows))[:limit]
         loss = PrivacyLoss()
         estimates: list[Combined | None] = [None] * len(self.plan.counts)
         for place, noise in self.noise.items():
-            measured = noise.run(counts.n[place])
+            measured = noise.run(counts.n[place][rows])
             loss += measured.loss
-            estimates[place] = measuring.taken(measuring.plain(self.plan, measured), rows)
-        return NoisyResult(rows, loss, tuple(estimates))
+            estimates[place] = measuring.taken(measuring.plain(self.plan, measured), kept)
+        return NoisyResult(rows[kept], loss, tuple(estimates))

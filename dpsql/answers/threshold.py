@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -64,7 +64,9 @@ class SparseVectors:
         """Select the groups; measure them if the quote includes it."""
         mechanism, place = self.mechanism, self.selection.count
         if isinstance(mechanism, mechanisms.AdaptiveSparseVector):
-            found = mechanism.run(counts.in_order(place))
+            rows, ordered = counts.in_order(place)
+            found = mechanism.run(ordered)
+            found = replace(found, index=rows[found.index])
         else:
             found = mechanism.run(counts.n[place])
         scales = [mechanism.scales[j] for j in found.branch.tolist()]
