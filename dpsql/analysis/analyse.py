@@ -171,6 +171,10 @@ def _refuse_whole_time(query: Query, block: OuterQuery, place: int, key: str) ->
 
 
 def complete(options: Options, defaults: Options) -> Options:
-    """Return the options with the defaults in the place of those that the analyst left out."""
-    names = [n for n in Options.__dataclass_fields__ if n != "at" and getattr(options, n) is None]
+    """Return the options with the defaults in the place of those that the analyst left out.
+
+    An error takes the place of the default epsilon.
+    """
+    kept = ("at", "epsilon") if options.error is not None else ("at",)
+    names = [n for n in Options.__dataclass_fields__ if n not in kept and getattr(options, n) is None]
     return replace(options, **{n: getattr(defaults, n) for n in names})

@@ -24,14 +24,15 @@ hits it is confirmed by simulation: groups at one distance are hits less often w
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpsql.estimates.closed_form import check_confidence, threshold_gap_offsets
-from dpsql.estimates.combine import Combined, combined
-from dpsql.estimates.variance import Noise, Real, noise_variance, positive
+from dpsql.estimates.combine import Combined, combine
+from dpsql.estimates.error_model import ErrorModel, GapNoise
+from dpsql.estimates.measurement import Measurement
+from dpsql.estimates.variance import Real
 
 _CONTINUOUS = 2.0**-14
 """Grid step, in scales, at which the law without a grid is evaluated."""
@@ -42,24 +43,18 @@ _FARTHEST = 60
 def from_threshold(
     gap: ArrayLike,
     threshold: Real,
+    noise: GapNoise,
+    measured: Measurement | None = None,
     *,
-    scale: Real | Iterable[Real],
-    threshold_scale: Real,
     least: ArrayLike = 0.0,
     plain: bool = True,
     below: bool = False,
-    noise: Noise = "exponential",
-    resolution: int | None = None,
-    each: ArrayLike | None = None,
-    anchor_total: Real | None = None,
-    measuring_scale: Real | None = None,
-    measuring_resolution: int | None = None,
     confidence: Real = 0.95,
 ) -> Combined:
     """Estimate the counts that a sparse vector or the hybrid sparse vector found above a threshold.
 
-    The interval covers given that the group was found. Near the threshold it has no lower end (NaN): the
-    group may lie anywhere below.
+    The gaps alone suffice; measurements improve the estimates. The interval from gaps alone covers given that
+    the group was found. Near the threshold it has no lower end (NaN): the group may lie anywhere below.
 
     Parameters
     ----------
@@ -67,75 +62,58 @@ def from_threshold(
         float64[k], in counts: how far each noisy count lies above the noisy threshold.
     threshold
         The public threshold.
-    scale
-        Scale of the query noise: one, or one for each item (of the branch it passed).
-    threshold_scale
-        Scale of the threshold's noise.
+    noise
+        The noise of the gaps, with the scale of the threshold's noise.
+    measured, confidence
+        As in `from_top_k`.
     least
         The least gap that each item could have had, as the mechanism's `least_gaps` returns it.
     plain
         Whether the mechanism was the plain sparse vector. No other has lower ends with Laplace noise.
     below
         The groups were found below the threshold, and gaps are distances below it.
-    noise, resolution, each, anchor_total, measuring_scale, measuring_resolution, confidence
-        As in `from_top_k`.
 
     Examples
     --------
-    >>> found = from_threshold([70.0, 30.0], 100, scale=10, threshold_scale=4)
+    >>> found = from_threshold([70.0, 30.0], 100, GapNoise("exponential", 10, threshold_scale=4))
     >>> found.value, found.low.round(2), found.high.round(2)
     (array([170., 130.]), array([139.11,    nan]), array([185.74, 145.74]))
     """
-    gaps = np.asarray(gap, dtype=np.float64)
-    scales = tuple(scale) if isinstance(scale, Iterable) else (scale,) * gaps.size
-    if each is not None or anchor_total is not None:
-        return combined(
-            gaps + float(threshold),
-            each,
-            anchor_total,
-            confidence,
-            noise=noise,
-            scale=scales,
-            measuring_scale=measuring_scale,
-            threshold_scale=threshold_scale,
-            resolution=resolution,
-            ranked=False,
-            measuring_resolution=measuring_resolution,
-        )
-    if len(scales) != gaps.size:
-        raise ValueError("give one scale for all items or one for each of the k")
+    gaps, level = np.asarray(gap, dtype=np.float64), float(threshold)
+    if below:
+        turned = None if measured is None else measured.negated()
+        above = from_threshold(gaps, -level, noise, turned, least=least, plain=plain, confidence=confidence)
+        return above.negated()
+    if not gaps.size:
+        return Combined.nothing()
+    if measured is not None:
+        return combine(gaps + level, noise, measured, confidence)
+    model, bits = ErrorModel(noise, gaps.size), noise.resolution
     tail = (1 - check_confidence(confidence)) / 2
     # What the sum of gap and threshold may lose as a float.
-    lost = 4 * np.spacing(gaps + abs(float(threshold)))
+    lost = 4 * np.spacing(gaps + abs(level))
     past = gaps - np.asarray(least, dtype=np.float64) - lost
-    stddev, under, over = (np.zeros_like(gaps) for _ in range(3))
-    items = np.array([positive(one, "scale") for one in scales])
-    for one in np.unique(items).tolist():
-        at = items == one
-        stddev[at] = math.sqrt(
-            noise_variance(noise, one, resolution) + noise_variance(noise, threshold_scale, resolution)
-        )
-        over[at] = threshold_gap_offsets(noise, one, threshold_scale, confidence, resolution=resolution)[1]
-        if noise != "laplace":
-            under[at] = _memoryless(past[at], one, threshold_scale, tail, resolution)
+    under, over = np.zeros_like(gaps), np.zeros_like(gaps)
+    scales, _, group = model.groups()
+    assert noise.threshold_scale is not None  # noqa: S101  the model needs it
+    for i, scale in enumerate(scales):
+        at, both = group == i, (scale, float(noise.threshold_scale))
+        over[at] = threshold_gap_offsets(noise.noise, *both, confidence, resolution=bits)[1]
+        if noise.noise != "laplace":
+            under[at] = _memoryless(past[at], *both, tail, bits)
         elif plain:
-            under[at] = _inverted(past[at], one, threshold_scale, tail, resolution)
+            under[at] = _inverted(past[at], *both, tail, bits)
         else:
             under[at] = math.nan
-    wide = lost if resolution is None else lost + 2.0**-resolution
-    under, over = under + wide, over + wide
-    if below:
-        value = float(threshold) - gaps
-        return Combined(value, stddev, value - over, value + under)
-    value = float(threshold) + gaps
-    return Combined(value, stddev, value - under, value + over)
+    wide = lost if bits is None else lost + 2.0**-bits
+    value = level + gaps
+    return Combined(value, model.stddev(), value - under - wide, value + over + wide)
 
 
 def _memoryless(
-    past: NDArray[np.float64], scale: Real, threshold_scale: Real, tail: float, resolution: int | None
+    past: NDArray[np.float64], s1: float, s0: float, tail: float, resolution: int | None
 ) -> NDArray[np.float64]:
     """Return how far the lower end lies below gap + threshold for one-sided noise; NaN: there is none."""
-    s1, s0 = float(scale), float(threshold_scale)
     if resolution is None:
         far = -s1 * math.log(tail)
         return np.where(past >= far, far - s1 + s0, math.nan)
@@ -147,13 +125,12 @@ def _memoryless(
 
 
 def _inverted(
-    past: NDArray[np.float64], scale: Real, threshold_scale: Real, tail: float, resolution: int | None
+    past: NDArray[np.float64], s1: float, s0: float, tail: float, resolution: int | None
 ) -> NDArray[np.float64]:
     """Return the same for Laplace noise: the farthest count below W that passes the test at level `tail`.
 
     A count n steps below the cutoff is tested by S(n + t)/S(n), t the steps of W past the cutoff.
     """
-    s1, s0 = float(scale), float(threshold_scale)
     step = _CONTINUOUS * min(s1, s0) if resolution is None else 2.0**-resolution
     t = _steps(past, step)
 

@@ -17,7 +17,7 @@ import pytest
 from numpy.typing import NDArray
 
 from dpsql.answers.threshold import law_of
-from dpsql.estimates import from_threshold, threshold_gap_offsets
+from dpsql.estimates import GapNoise, from_threshold, threshold_gap_offsets
 from dpsql.mechanisms import AdaptiveSparseVector, HybridSparseVector, Noise, NoiseSource
 from dpsql.mechanisms.sparse_vector_plan import SparseVector
 from dpsql.noise import SeededEntropy
@@ -76,15 +76,13 @@ def covered(found: SparseVector, counts: list[int], level: float, *, margins: bo
     plan = found.plan
     hit = found.index >= 0
     least = plan.least_gaps(found)[hit] if margins else 0.0
+    scales = tuple(plan.scales[j] for j in found.branch[hit].tolist())
     ends = from_threshold(
         found.gap[hit],
         THRESHOLD,
-        scale=[plan.scales[j] for j in found.branch[hit].tolist()],
-        threshold_scale=plan.threshold_scale,
+        GapNoise(plan.noise, scales, plan.resolution, plan.threshold_scale),
         least=least,
         plain=plan.ordered and len(plan.scales) == 1,
-        noise=plan.noise,
-        resolution=plan.resolution,
         confidence=level,
     )
     truth = np.array(counts)[found.index[hit]]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpsql.estimates import Noise, from_threshold, threshold_gap_offsets
+from dpsql.estimates import GapNoise, Noise, from_threshold, threshold_gap_offsets
 from dpsql.mechanisms import AdaptiveSparseVector, HybridSparseVector
 from dpsql.mechanisms.sparse_vector_plan import SparseVector
 
@@ -40,11 +40,8 @@ def missed_low(
     found = from_threshold(
         seen + centre,
         0,
-        scale=s1,
-        threshold_scale=s0,
+        GapNoise(noise, s1, 0, s0),
         least=cutoff + centre,
-        noise=noise,
-        resolution=0,
         confidence=level,
     )
     low = found.low[np.searchsorted(seen, noisy[hit])]
@@ -79,7 +76,7 @@ def test_an_interval_for_the_noise_alone_fails_below_the_threshold(noise: Noise)
 
 
 def test_far_hits_have_two_ends_and_near_ones_an_upper_one() -> None:
-    found = from_threshold([70.0, 29.9, 30.0], 100, scale=10, threshold_scale=4)
+    found = from_threshold([70.0, 29.9, 30.0], 100, GapNoise("exponential", 10, threshold_scale=4))
     np.testing.assert_allclose(found.value, [170, 129.9, 130])
     np.testing.assert_allclose(found.stddev, math.sqrt(116))
     far = 10 * math.log(40) - 10 + 4
@@ -87,22 +84,22 @@ def test_far_hits_have_two_ends_and_near_ones_an_upper_one() -> None:
     high = threshold_gap_offsets("exponential", 10, 4)[1]
     np.testing.assert_allclose(found.high - found.value, high)
     # A margin moves the point from which there is a lower end.
-    again = from_threshold([70.0, 66.8], 100, scale=10, threshold_scale=4, least=30)
+    again = from_threshold([70.0, 66.8], 100, GapNoise("exponential", 10, threshold_scale=4), least=30)
     np.testing.assert_array_equal(np.isnan(again.low), [False, True])
 
 
 def test_each_branch_has_its_own_scale() -> None:
     gap, scales = [300.0, 80.0], [8.0, 4.0]
-    found = from_threshold(gap, 100, scale=scales, threshold_scale=2)
+    found = from_threshold(gap, 100, GapNoise("exponential", tuple(scales), threshold_scale=2))
     np.testing.assert_allclose(found.stddev, np.sqrt([68, 20]))
     for i, scale in enumerate(scales):
-        alone = from_threshold([gap[i]], 100, scale=scale, threshold_scale=2)
+        alone = from_threshold([gap[i]], 100, GapNoise("exponential", scale, threshold_scale=2))
         assert (found.low[i], found.high[i]) == (alone.low[0], alone.high[0])
 
 
 def test_hits_below_a_threshold_are_mirrored() -> None:
-    above = from_threshold([70.0, 20.0], -100, scale=10, threshold_scale=4)
-    below = from_threshold([70.0, 20.0], 100, scale=10, threshold_scale=4, below=True)
+    above = from_threshold([70.0, 20.0], -100, GapNoise("exponential", 10, threshold_scale=4))
+    below = from_threshold([70.0, 20.0], 100, GapNoise("exponential", 10, threshold_scale=4), below=True)
     np.testing.assert_array_equal(below.value, -above.value)
     np.testing.assert_array_equal([below.low, below.high], [-above.high, -above.low])
 
@@ -111,16 +108,14 @@ def test_hits_below_a_threshold_are_mirrored() -> None:
 def test_laplace_hits_have_lower_ends_by_the_plain_sparse_vector_alone(resolution: int | None) -> None:
     """With equal scales S(x) = (2 + x/s)/4 e^(-x/s), and far below the test's quotient has a limit."""
     s, tail, gap = 10.0, 0.025, 45.0
-    found = from_threshold(
-        [gap, 36.0], 100, scale=s, threshold_scale=s, noise="laplace", resolution=resolution
-    )
+    found = from_threshold([gap, 36.0], 100, GapNoise("laplace", s, resolution, s))
     below = gap - (found.value[0] - found.low[0]) + (0 if resolution is None else 2.0**-resolution)
     n = -below / s  # how far the lower end is below the cutoff, in scales
     assert n > 0
     quotient = (2 + n + gap / s) / (2 + n) * math.exp(-gap / s)
     assert quotient == pytest.approx(tail, rel=2e-3)
     assert np.isnan(found.low[1])
-    ladder = from_threshold([gap], 100, scale=s, threshold_scale=s, noise="laplace", plain=False)
+    ladder = from_threshold([gap], 100, GapNoise("laplace", s, threshold_scale=s), plain=False)
     assert np.isnan(ladder.low[0])
     assert ladder.high[0] == pytest.approx(found.high[0], abs=0.02)
 
@@ -153,6 +148,6 @@ def test_a_cut_to_the_largest_hits_raises_the_least_gap() -> None:
 
 def test_a_float_that_cannot_hold_the_gap_widens_the_interval() -> None:
     huge = 2.0**55
-    found = from_threshold([400.0], huge, scale=10, threshold_scale=4, resolution=8)
+    found = from_threshold([400.0], huge, GapNoise("exponential", 10, 8, 4))
     assert found.value[0] - found.low[0] >= 10 * math.log(40) - 6 + 4 * np.spacing(huge) - 8
     assert found.high[0] > found.value[0]
