@@ -308,7 +308,7 @@ def _noisy(prepared: PreparedPrivate) -> Paid[Release]:
         charge=answer.charge,
         statement=prepared.text,
         scale=method.quote.scale,
-        **info.words(plan, method),
+        **info.words(plan, method, answer.notes),
     )
     # Where a file may change while it is counted, the answer is for this statement alone.
     key = prepared.key if prepared.counting.unchanged() else None

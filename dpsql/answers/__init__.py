@@ -8,10 +8,11 @@ statement that asks for an error.
 
 from dpsql.answers.choose import choose, considered
 from dpsql.answers.error_target import least_epsilon
-from dpsql.answers.method import Considered, Method, NoisyResult, Quote
+from dpsql.answers.method import AtDistance, Considered, Method, NoisyResult, Quote
 from dpsql.answers.table import details, rows
 
 __all__ = [
+    "AtDistance",
     "Considered",
     "Method",
     "NoisyResult",
