@@ -95,6 +95,7 @@ def explain(prepared: PreparedPrivate | PreparedPublic, budget: Budget, *, json:
             "guarantee": guarantee(plan, quote.charge),
             "epsilon": f"{float(quote.charge.epsilon):g}",
             "delta": f"{float(quote.charge.delta):g}",
+            "error": None if plan.options.error is None else float(plan.options.error),
             "split": quote.split,
             "noise_scale": quote.scale,
             "predicted_stddev": quote.predicted_stddev,

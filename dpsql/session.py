@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from dpsql import info
 from dpsql.analysis import complete, is_private, public_sql
-from dpsql.answers import choose, details, rows
+from dpsql.answers import choose, details, least_epsilon, rows
 from dpsql.checked import CheckedCounts, MedianCounts, plain_array
 from dpsql.database import Database
 from dpsql.engines import RunningStatement, running_statement
@@ -145,6 +145,10 @@ class Session:
 
     def _plan_private(self, text: str, query: Query, engines: Engines) -> PreparedPrivate:
         options = complete(query.options, self.defaults)
+        if options.error is not None:
+            asked = PlannedCount.of(query, self.policy, engines, replace(options, epsilon=Fraction(1)))
+            most = self.policy.budget.max_epsilon_per_query
+            options = replace(options, epsilon=least_epsilon(asked.plan, most))
         if options.epsilon is None:
             raise query.source.refuse(
                 "the statement gives no epsilon and the policy has no default",

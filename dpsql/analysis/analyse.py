@@ -71,7 +71,14 @@ def _analyse(query: Query, policy: Policy, catalog: Catalog, options: Options) -
         ("not declared" if size is None else origins) if block.keys else "one group",
         owner,
         f"row of {owner.table}" if owner.row else owner.kind,
+        _units_at_least(policy, compiler),
     )
+
+
+def _units_at_least(policy: Policy, compiler: StatementCompiler) -> int | None:
+    """Return the least bound that the policy states for a table of the statement; None if it states none."""
+    tables = (policy.table(name) for name in compiler.used)
+    return min((t.units_at_least for t in tables if t is not None and t.units_at_least), default=None)
 
 
 def _unit_option(query: Query, policy: Policy, options: Options, compiler: StatementCompiler) -> None:
@@ -171,6 +178,10 @@ def _refuse_whole_time(query: Query, block: OuterQuery, place: int, key: str) ->
 
 
 def complete(options: Options, defaults: Options) -> Options:
-    """Return the options with the defaults in the place of those that the analyst left out."""
-    names = [n for n in Options.__dataclass_fields__ if n != "at" and getattr(options, n) is None]
+    """Return the options with the defaults in the place of those that the analyst left out.
+
+    An error takes the place of the default epsilon.
+    """
+    kept = ("at", "epsilon") if options.error is not None else ("at",)
+    names = [n for n in Options.__dataclass_fields__ if n not in kept and getattr(options, n) is None]
     return replace(options, **{n: getattr(defaults, n) for n in names})

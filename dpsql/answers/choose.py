@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dpsql.analysis import Plan, max_candidates, unknown_mechanism
+from dpsql.analysis import Plan, max_candidates
 from dpsql.answers.every_count import EveryCount
-from dpsql.answers.joint import JointGroups
 from dpsql.answers.method import Method
 from dpsql.answers.threshold import SparseVectors
 from dpsql.answers.top_k import LargestGroups
+from dpsql.answers.unknown import MECHANISMS
 from dpsql.language import AboveThreshold, AllGroups, Scalar, TopK
 
 MAX_CANDIDATES = 1_000_000
@@ -45,16 +45,12 @@ def _method(plan: Plan) -> Method | None:
                 plan.options.at.get("candidates"),
                 "a smaller k, or fewer candidates",
             )
-        if unknown_mechanism(selection.k, plan.options) in ("LIMITED_DOMAIN", "TOP_STABLE"):
-            return LargestGroups.of(plan, selection)
-        return None
+        return LargestGroups.of(plan, selection) if asked in ("AUTO", *MECHANISMS) else None
     match selection:
         case TopK(threshold=None):
             one = asked in ("NOISY_MAX", "EXPONENTIAL") and selection.k == 1
-            if one or asked in ("AUTO", "NOISY_TOP_K"):
+            if one or asked in ("AUTO", "NOISY_TOP_K", "JOINT"):
                 return LargestGroups.of(plan, selection)
-            if asked == "JOINT":
-                return JointGroups.of(plan, selection)
         case TopK():
             if asked in ("AUTO", "HYBRID_TOP_K"):
                 return LargestGroups.of(plan, selection)

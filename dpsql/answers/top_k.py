@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
@@ -10,17 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql import mechanisms
-from dpsql.analysis import Plan, unknown_mechanism
-from dpsql.answers import measuring
-from dpsql.answers.method import NoisyResult, Quote
-from dpsql.answers.unknown import NOTE, by_key, check_unknown, plan_unknown
+from dpsql.analysis import Plan
+from dpsql.answers import measuring, unknown
+from dpsql.answers.joint import plan_joint
+from dpsql.answers.measuring import Measuring
+from dpsql.answers.method import Considered, NoisyResult, Quote
 from dpsql.engines import Counts
 from dpsql.estimates import (
     Combined,
-    MeasuringPlan,
-    choose_measuring,
+    GapNoise,
+    Measurement,
     exponential_mechanism_p_value,
+    from_measurement,
     from_top_k,
+    measuring_share,
     p_value,
 )
 from dpsql.language import TopK
@@ -32,93 +35,98 @@ NOISE: dict[str, Noise] = {"EXPONENTIAL": "exponential", "LAPLACE": "laplace", "
 WithGaps = mechanisms.NoisyTopK | mechanisms.HybridTopK | mechanisms.LimitedDomain
 """Mechanisms whose gaps estimate the counts of several groups."""
 
-Selecting = WithGaps | mechanisms.Exponential | mechanisms.TopStable
+Gapless = mechanisms.TopStable | mechanisms.Joint
+"""Mechanisms that release groups alone."""
+
+Selecting = WithGaps | mechanisms.Exponential | mechanisms.Joint | unknown.Unknown
 
 
 @dataclass(frozen=True, slots=True)
 class LargestGroups:
-    """Selects the largest groups, measures them, and combines measurements with the gaps if there are any.
-
-    `parts` maps the place of a measured count to its epsilon.
-    """
+    """Selects the largest groups, measures them, and combines measurements with the gaps if there are any."""
 
     plan: Plan
     selection: TopK
     mechanism: Selecting
-    parts: dict[int, Fraction]
+    measuring: Measuring
     quote: Quote
 
     @classmethod
     def of(cls, plan: Plan, selection: TopK) -> LargestGroups:
         """Divide the statement's epsilon between selecting and measuring, and predict the error."""
+        shown, most = measuring.wanted(plan, selection.count), _most(plan, selection)
+        second = plan.epsilon * _share(plan, selection, shown)
+        first = plan.epsilon - second
         if plan.domain_size is None:
-            check_unknown(plan, selection)
-        shown = measuring.wanted(plan, selection.count)
-        phases = _phases(plan, selection, shown)
-        mechanism = _mechanism(plan, selection, phases)
+            mechanism: Selecting = _over_unknown(plan, selection, first)
+        else:
+            mechanism = _mechanism(plan, selection, plan.domain_size, first)
         # If there is nothing to select, all of epsilon measures.
-        parts = measuring.divide(plan, shown, phases.measuring_epsilon if mechanism.scale else plan.epsilon)
-        return cls(plan, selection, mechanism, parts, _quote(plan, selection, mechanism, phases, parts))
+        second = second if mechanism.scale or not shown else plan.epsilon
+        measured = Measuring.of(plan, selection.count, shown, second, most=most)
+        return cls(plan, selection, mechanism, measured, _quote(plan, selection, mechanism, measured))
 
     def run(self, counts: Counts) -> NoisyResult:
         """Select with the first share of epsilon, measure with the second, combine both."""
-        place = self.selection.count
-        found = self.mechanism.run(counts.n[place])
+        found = self.mechanism.run(counts.n[self.selection.count])
         index, size = found.index, len(found.index)
-        if isinstance(self.mechanism, mechanisms.TopStable):
-            index = by_key(counts, index)
+        if isinstance(found, mechanisms.StableSet | mechanisms.OrderedThenSet):
+            index = unknown.released(counts, found)
         threshold = None
         if isinstance(found, mechanisms.Hybrid) and found.reached_threshold:
             threshold = self.selection.threshold
+        gaps = np.zeros(0) if isinstance(found, mechanisms.JointTopK) else found.gap
         # The gap of a single group says nothing of its count, unless it ends at the threshold.
-        gaps = self.mechanism if isinstance(self.mechanism, WithGaps) else None
-        if size == 0 or (size == 1 and threshold is None):
-            gaps = None
+        noise = None if size == 1 and threshold is None else _gap_noise(self.mechanism)
 
-        def strategy(scale: Fraction) -> str:
-            if gaps is None:
-                return "EACH"
-            return measuring.each_or_anchor(
-                self.plan,
-                gaps.noise,
-                gaps.scale,
-                size,
-                resolution=gaps.resolution,
-                measuring_scale=scale,
-                threshold_scale=None if threshold is None else gaps.scale,
-            )
-
-        def combine(measured: mechanisms.Measured | None) -> Combined:
-            if gaps is None:
-                return measuring.plain(self.plan, measured)
+        def combine(measured: Measurement | None) -> Combined:
+            if measured is None:
+                return Combined.nothing()
+            if noise is None:
+                return from_measurement(measured)
             return from_top_k(
-                found.gap,
+                gaps,
                 size,
-                scale=gaps.scale,
-                noise=gaps.noise,
-                resolution=gaps.resolution,
+                noise,
+                measured,
                 threshold=threshold,
                 lowest=self.selection.lowest,
                 confidence=measuring.confidence_of(self.plan),
-                **measuring.measurement(measured),
             )
 
-        estimates, measured = measuring.measure(
-            self.plan, counts, index, self.parts, place, strategy, combine
-        )
+        estimates, measured = self.measuring.run(counts, index, combine)
         loss = found.loss + measured
-        if isinstance(self.mechanism, mechanisms.TopStable):
+        if isinstance(self.mechanism, Gapless):
             return NoisyResult(index, loss, estimates)
         gap = np.full(size, np.nan)
-        gap[: len(found.gap)] = found.gap
+        gap[: len(gaps)] = gaps
         return NoisyResult(index, loss, estimates, gap, _p_values(self.mechanism, gap))
 
 
-def _mechanism(plan: Plan, selection: TopK, phases: MeasuringPlan) -> Selecting:
-    count, epsilon = plan.counts[selection.count], phases.selection_epsilon
-    if plan.domain_size is None:
-        return plan_unknown(plan, selection, epsilon)
-    groups = plan.domain_size
+def _most(plan: Plan, selection: TopK) -> int:
+    """Return the largest number of groups that can be selected."""
+    return selection.k if plan.domain_size is None else min(selection.k, plan.domain_size)
+
+
+def _gap_noise(mechanism: Selecting) -> GapNoise | None:
+    """Return the noise of gaps that estimate counts; None if there are no such gaps."""
+    if not isinstance(mechanism, WithGaps) or not mechanism.scale:
+        return None
+    return GapNoise(mechanism.noise, mechanism.scale, mechanism.resolution)
+
+
+def _over_unknown(plan: Plan, selection: TopK, epsilon: Fraction) -> unknown.Unknown:
+    name = unknown.choose_unknown(plan, selection, epsilon)
+    unknown.check_unknown(plan, selection, name)
+    if measuring.strategy_of(plan) == "ANCHOR" and name != "LIMITED_DOMAIN":
+        raise ValueError("an ANCHOR needs the gaps of an ordered selection")
+    return unknown.plan_unknown(plan, selection, epsilon, name)
+
+
+def _mechanism(plan: Plan, selection: TopK, groups: int, epsilon: Fraction) -> Selecting:
+    count, noise = plan.counts[selection.count], NOISE[plan.options.noise or "EXPONENTIAL"]
+    if plan.options.mechanism == "JOINT":
+        return plan_joint(plan, selection, epsilon)
     if plan.options.mechanism == "EXPONENTIAL":
         return mechanisms.Exponential.plan(
             groups,
@@ -130,21 +138,21 @@ def _mechanism(plan: Plan, selection: TopK, phases: MeasuringPlan) -> Selecting:
     if selection.threshold is None:
         return mechanisms.NoisyTopK.plan(
             groups,
-            phases.k,
+            _most(plan, selection),
             epsilon,
             sensitivity=count.bound,
             monotone=count.monotone,
-            noise=phases.noise,
+            noise=noise,
             lowest=selection.lowest,
         )
     return mechanisms.HybridTopK.plan(
         groups,
         selection.threshold,
-        phases.k,
+        _most(plan, selection),
         epsilon,
         sensitivity=count.bound,
         monotone=count.monotone,
-        noise=phases.noise,
+        noise=noise,
     )
 
 
@@ -152,6 +160,8 @@ def _p_values(mechanism: Selecting, gap: NDArray[np.float64]) -> NDArray[np.floa
     match mechanism:
         case mechanisms.NoisyTopK() | mechanisms.LimitedDomain():
             return _significance(gap, mechanism.scale, mechanism.noise)
+        case mechanisms.LimitedThenStable(limited=limited):
+            return _significance(gap, limited.scale, limited.noise)
         case mechanisms.Exponential():
             return exponential_mechanism_p_value(gap, mechanism.scale) if mechanism.scale else gap
     return None
@@ -168,56 +178,46 @@ def _significance(gap: np.ndarray, scale: Fraction, noise: Noise) -> np.ndarray 
     return values
 
 
-def _phases(plan: Plan, selection: TopK, shown: list[int]) -> MeasuringPlan:
-    """Divide epsilon between selecting and measuring the counts shown."""
+def _share(plan: Plan, selection: TopK, shown: list[int]) -> Fraction:
+    """Return the share of epsilon that measures the counts shown."""
     options, known = plan.options, plan.domain_size is not None
-    ordering, law = plan.counts[selection.count], NOISE[options.noise or "EXPONENTIAL"]
-    asked = options.mechanism if known else unknown_mechanism(selection.k, options)
-    share = measuring.share_of(plan)
+    share, strategy = measuring.share_of(plan), measuring.strategy_of(plan)
+    if strategy == "ANCHOR" and options.mechanism == "JOINT":
+        raise ValueError("an ANCHOR needs the gaps of an ordered selection")
     if not shown:
-        share = share or Fraction(0)
-    elif share == 0:
+        return share or Fraction(0)
+    if share == 0:
         raise plan.query.source.refuse(
             "measure = 0 pays for no count, and a count is selected",
             options.at.get("measure"),
             "leave measure out, or select the keys alone",
         )
-    elif len(shown) > 1 and share is None:
-        share = Fraction(1, 2)
-    return choose_measuring(
-        min(selection.k, plan.groups) if known else selection.k,
-        plan.epsilon,
-        sensitivity=ordering.bound,
-        monotone=ordering.monotone,
-        noise=law if known else "exponential",
-        measure=share,
-        strategy="AUTO" if asked == "EXPONENTIAL" else options.measure_strategy or "AUTO",  # type: ignore[arg-type]  # one of the three words
-        gaps=asked not in ("EXPONENTIAL", "TOP_STABLE"),
+    if share is not None:
+        return share
+    if strategy == "ANCHOR" and len(shown) > 1:
+        return Fraction(1, 2)
+    return measuring_share(
+        strategy,
+        _most(plan, selection),
+        monotone=plan.counts[selection.count].monotone,
+        noise=NOISE[options.noise or "EXPONENTIAL"] if known else "exponential",
         # With a threshold there is one more item, so that all groups are never all that takes part.
         domain_size=plan.domain_size if selection.threshold is None else None,
-        # The geometric law is the exponential one on the grid of integers.
-        grid=lambda noise, scale: mechanisms.usual_grid(
-            "geometric" if noise == "exponential" and law == "geometric" else noise, scale
-        ),
     )
 
 
-def _quote(
-    plan: Plan,
-    selection: TopK,
-    mechanism: Selecting,
-    phases: MeasuringPlan,
-    parts: dict[int, Fraction],
-) -> Quote:
+def _quote(plan: Plan, selection: TopK, mechanism: Selecting, second: Measuring) -> Quote:
     split = "all for selecting"
     predicted = half = None
-    if parts:
-        how = {"ANCHOR": "one noisy total (ANCHOR)", "EACH": "one noisy count a group (EACH)"}
+    if second.places:
+        noise, most = _gap_noise(mechanism), _most(plan, selection)
+        if noise is not None and isinstance(mechanism, mechanisms.HybridTopK) and most == plan.domain_size:
+            noise = noise.over_threshold()  # all groups come before it, or it was reached
         split = (
-            f"{float(phases.selection_epsilon):g} for selecting, {float(phases.measuring_epsilon):g} "
-            f"for measuring {how.get(phases.strategy, '')}"
+            f"{float(plan.epsilon - second.epsilon):g} for selecting, {float(second.epsilon):g} "
+            f"for measuring {second.words}"
         )
-        predicted, half = measuring.predicted(plan, phases, parts, selection.count)
+        predicted, half = second.predicted(most, noise)
     if not mechanism.scale:
         split = "all for measuring"
     match mechanism:
@@ -230,8 +230,32 @@ def _quote(
             words += " of the lowest" * selection.lowest
         case mechanisms.LimitedDomain():
             words = "limited-domain top-k with gap"
+        case mechanisms.LimitedThenStable():
+            words = "limited-domain top-k with gap, then Top Stable"
         case mechanisms.TopStable():
             words = "Top Stable"
-    charge, notes = Charge(plan.epsilon, mechanism.loss.charge.delta), () if plan.domain_size else (NOTE,)
-    apart = mechanism.distinguishable_gap(measuring.confidence_of(plan))
-    return Quote(charge, words, float(mechanism.scale), split, predicted, half, apart, notes)
+        case mechanisms.Joint():
+            words = "joint exponential mechanism" + " of the lowest" * selection.lowest
+    charge = Charge(plan.epsilon, mechanism.loss.charge.delta)
+    quote = Quote(
+        charge,
+        words,
+        float(mechanism.scale),
+        split,
+        predicted,
+        half,
+        mechanism.distinguishable_gap(measuring.confidence_of(plan)),
+    )
+    if not isinstance(mechanism, unknown.Unknown):
+        return quote
+    return replace(quote, notes=unknown.notes(mechanism), outlook=unknown.outlook(mechanism))
+
+
+def considered_over_unknown(plan: Plan, selection: TopK) -> tuple[Considered, ...]:
+    """Return the mechanisms that could answer over keys without a declared domain, in a fixed order."""
+    first = plan.epsilon * (1 - _share(plan, selection, measuring.wanted(plan, selection.count)))
+
+    def quote(named: Plan) -> Quote:
+        return LargestGroups.of(named, selection).quote
+
+    return unknown.considered(plan, selection, first, quote)

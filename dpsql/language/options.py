@@ -23,6 +23,7 @@ MECHANISMS = (
     "EXPONENTIAL",
     "LIMITED_DOMAIN",
     "TOP_STABLE",
+    "LIMITED_THEN_STABLE",
     "LAPLACE",
     "BOX",
     "JOINT",
@@ -50,6 +51,12 @@ def parse_options(source: Source, tokens: Sequence[Token]) -> Options:
             raise source.syntax(f"option {name} needs a value", head.start, f"write {name} = ...")
         values[name] = read_value(source, name, part[2:])
         at[name] = head.start
+    if {"epsilon", "error"} <= {*values}:
+        raise source.refuse(
+            "options epsilon and error exclude each other: epsilon follows from the error",
+            max(at["epsilon"], at["error"]),
+            "leave epsilon out, or leave error out",
+        )
     return Options(**values, at=at)  # type: ignore[arg-type]  # each reader returns its field's type
 
 
@@ -109,6 +116,15 @@ def _epsilon(token: Token, sign: str) -> Fraction:
     return value
 
 
+def _error(token: Token, sign: str) -> Fraction:
+    if token.token_type == TokenType.STRING and token.text.endswith("%"):
+        raise ValueError("a relative error is not supported: give it in counts, as error = 50")
+    value = _number(token, sign)
+    if value <= 0:
+        raise ValueError("it must be more than 0")
+    return value
+
+
 def _within(words: str, *, open_low: bool) -> Callable[[Token, str], Fraction]:
     """Return the reader of a number below 1 that is at least 0, or above 0 if `open_low`."""
 
@@ -162,6 +178,11 @@ _TABLE: dict[str, tuple[Callable[[Token, str], object], str]] = {
     "delta": (
         _proper,
         "the delta for keys without a declared domain, between 0 and 1",
+    ),
+    "error": (
+        _error,
+        "in place of epsilon, which is computed: half the width of the widest interval, in counts; for keys "
+        "alone, the smallest difference of two counts that is detected",
     ),
     "measure": (_measure, "the share of epsilon that measures the counts shown, or `AUTO`"),
     "measure_strategy": (

@@ -17,6 +17,7 @@ class Options:
     """The options of a private statement; None for those that are absent. `at` holds their positions."""
 
     epsilon: Fraction | None = None
+    error: Fraction | None = None
     delta: Fraction | None = None
     measure: Fraction | Literal["AUTO"] | None = None
     measure_strategy: str | None = None
@@ -29,6 +30,7 @@ class Options:
     confidence: Fraction | None = None
     privacy_unit_column: str | None = None
     fresh: bool | None = None
+    intervals: Literal["SINGLE", "SIMULTANEOUS"] | None = None
     at: dict[str, int] = field(default_factory=dict)
 
 

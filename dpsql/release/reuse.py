@@ -42,14 +42,14 @@ def reuse_key(plan: Plan, policy: Policy, versions: Versions) -> str:
     """Return a hash of everything that can change the answer; the text of the statement is not part of it.
 
     The compiled SQL carries literals and parameters with their types; the selection, the options with all
-    defaults filled in, and the answer's columns carry the rest. Of the policy and the data, only the
-    tables that the statement reads enter. Each part has its own hash, so that the parts in which two keys
-    differ are known.
+    defaults filled in, and the answer's columns carry the rest. A requested error enters as the epsilon found
+    for it. Of the policy and the data, only the tables that the statement reads enter. Each part has its own
+    hash, so that the parts in which two keys differ are known.
     """
     options = {
         n: repr(getattr(plan.options, n))
         for n in plan.options.__dataclass_fields__
-        if n not in ("at", "fresh")
+        if n not in ("at", "fresh", "error")
     }
     tables = tables_read(policy, plan.compiled.tables)
     parts = (

@@ -396,20 +396,48 @@ SELECT page, m FROM (SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP
 -- hint: select COUNT(DISTINCT unit), with GROUP
 SELECT page FROM (SELECT page, user_id FROM visits) AS t LIMIT 3
 
--- R791 a count with a mechanism that selects keys
--- error: the joint exponential mechanism selects keys, and a count is selected
--- at: mechanism
--- hint: select the keys alone, or mechanism = NOISY_TOP_K
-SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = JOINT) page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
-
--- R792 a gap of a mechanism that has none
+-- R791 a gap of a mechanism that has none
 -- error: g: the joint exponential mechanism has no gaps
 -- at: mechanism
 -- hint: mechanism = NOISY_TOP_K
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = JOINT) page, DP_GAP() AS g FROM visits GROUP BY page ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 2
 
--- R793 noise for a mechanism that adds none
+-- R792 noise for a mechanism that adds none
 -- error: option noise has no meaning for mechanism JOINT
 -- at: noise
 -- hint: leave it out
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = JOINT, noise = LAPLACE) page FROM visits GROUP BY page ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 2
+
+-- R850 an error and an epsilon
+-- error: options epsilon and error exclude each other
+-- at: error
+-- hint: leave epsilon out
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, error = 50) COUNT(DISTINCT user_id) FROM visits
+
+-- R851 an error in percent
+-- error: a relative error is not supported: give it in counts
+-- at: '5%'
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (error = '5%') COUNT(DISTINCT user_id) FROM visits
+
+-- R852 no error
+-- error: option error: it must be more than 0
+-- at: 0
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (error = 0) COUNT(DISTINCT user_id) FROM visits
+
+-- R853 the error of what the gaps of a sparse vector say
+-- error: the error of this answer cannot be predicted
+-- at: error
+-- hint: or select the largest groups: ORDER BY n DESC
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (error = 50) page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING n >= 3 LIMIT 2
+
+-- R854 the error of keys without a domain
+-- error: the error of this answer cannot be predicted
+-- at: error
+-- hint: select a count as well
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (error = 50) note FROM visits GROUP BY note ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 2
+
+-- R855 an error as a setting
+-- error: there is no setting dp_error
+-- at: dp_error
+-- hint: settings are dp_epsilon
+SET dp_error = 50

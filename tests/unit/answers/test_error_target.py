@@ -1,0 +1,164 @@
+"""A requested error: the epsilon found reaches it by EXPLAIN's own prediction, and no smaller one would."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dpsql.analysis import Plan
+from dpsql.answers import choose, least_epsilon
+from dpsql.answers.error_target import predicted_error
+from dpsql.errors import QueryRefused
+from dpsql.policy import load
+from dpsql.session import Session
+from tests.narrow import present, private
+
+GROUPS = 50
+POLICY = f"""
+[budget]
+epsilon = 1e9
+delta = 0.5
+default_epsilon = 0.7
+max_epsilon_per_query = 300
+ledger = "ledger.sqlite"
+[tables.visits]
+source = "visits.parquet"
+unit = "user_id"
+[tables.visits.domain]
+page = [{", ".join(f'"p{i}"' for i in range(GROUPS))}]
+"""
+N = "COUNT(DISTINCT user_id)"
+BY = f"page, {N} AS n FROM visits GROUP BY page"
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    folder = tmp_path_factory.mktemp("targets")
+    yield from opened(folder, POLICY)
+
+
+def opened(folder: Path, policy: str) -> Iterator[Session]:
+    rows = pa.table({"user_id": [1, 2, 2], "page": ["p0", "p1", "p1"], "ms": [1, 20, 3], "free": ["x"] * 3})
+    pq.write_table(rows, folder / "visits.parquet")
+    (folder / "dpsql.toml").write_text(policy)
+    made = Session(load(folder / "dpsql.toml"))
+    yield made
+    made.close()
+
+
+def asking(options: str, rest: str) -> str:
+    return f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS ({options}) {rest}"
+
+
+ANSWERS = {
+    "one count": f"{N} AS n FROM visits",
+    "three counts": f"{N}, {N} FILTER (WHERE ms > 3), {N} FILTER (WHERE ms > 10) FROM visits",
+    "a difference": f"{N} - {N} FILTER (WHERE ms > 3) AS d FROM visits",
+    "one page": f"page, {N} AS n FROM visits WHERE page = 'p3' GROUP BY page ORDER BY n DESC LIMIT 4",
+    "top-k": f"{BY} ORDER BY n DESC LIMIT 4",
+    "keys": f"page FROM visits GROUP BY page ORDER BY {N} DESC LIMIT 4",
+    "hybrid top-k": f"{BY} HAVING n >= 3 ORDER BY n DESC LIMIT 4",
+    "keys above": f"page FROM visits GROUP BY page HAVING {N} >= 3 LIMIT 4",
+    "unknown domain": f"free, {N} AS n FROM visits GROUP BY free ORDER BY n DESC LIMIT 4",
+}
+OPTIONS = {
+    "all groups": ("max_groups_contributed = 3", BY),
+    "geometric": ("noise = GEOMETRIC", f"{BY} ORDER BY n DESC LIMIT 4"),
+    **{name: ("delta = 1e-6", rest) for name, rest in ANSWERS.items()},
+}
+
+
+def planned(session: Session, options: str, rest: str) -> Plan:
+    return private(session.prepare(asking(f"error = 100, {options}", rest))).plan
+
+
+def test_thousand_targets_are_reached_by_the_least_epsilon(session: Session) -> None:
+    plans = [planned(session, options, rest) for options, rest in OPTIONS.values()]
+    weights = [1 if "above" in name else 6 for name in OPTIONS]  # a sparse vector takes long to plan
+    drawn = random.Random(5)
+    for _ in range(1000):
+        (plan,) = drawn.choices(plans, weights)
+        error = Fraction(f"{10 ** drawn.uniform(0.2, 5):.4g}")
+        wanted = replace(
+            plan, options=replace(plan.options, error=error, confidence=Fraction(drawn.randint(60, 99), 100))
+        )
+        epsilon = least_epsilon(wanted)
+        assert present(predicted_error(wanted, epsilon)) <= error
+        assert present(predicted_error(wanted, epsilon / Fraction("1.01"))) > error, (
+            plan.query.source,
+            error,
+        )
+        digits = f"{float(epsilon):.2e}"
+        assert Fraction(digits) == epsilon, "three significant digits"
+
+
+def test_the_error_is_that_of_the_answer_and_stands_in_explain(session: Session) -> None:
+    text = asking("error = 50", ANSWERS["one count"])
+    facts = json.loads(session.run(f"EXPLAIN (FORMAT JSON) {text}").table.column(0)[0].as_py())
+    assert (facts["epsilon"], facts["error"]) == (0.06, 50)
+    assert facts["half_width"] == pytest.approx(49.92, abs=0.01)
+    release = present(session.run(text).release)
+    low, high = (release.table.column(f"n_{side}")[0].as_py() for side in ("low", "high"))
+    assert (high - low) / 2 == pytest.approx(facts["half_width"])
+    assert release.charge.epsilon == Fraction("0.06")
+
+
+def test_the_same_question_with_its_epsilon_is_the_stored_release(session: Session) -> None:
+    first = present(session.run(asking("error = 37, confidence = 0.9", ANSWERS["top-k"])).release)
+    again = present(
+        session.run(
+            asking(f"epsilon = {float(first.charge.epsilon)}, confidence = 0.9", ANSWERS["top-k"])
+        ).release
+    )
+    assert again.reused is not None
+    assert again.number == first.number
+
+
+def test_a_default_epsilon_is_overridden(session: Session) -> None:
+    prepared = private(session.prepare(asking("error = 5", ANSWERS["one count"])))
+    assert prepared.plan.epsilon == prepared.price.epsilon == Fraction("0.6")
+
+
+@pytest.mark.parametrize("name", ["one count", "top-k", "keys above"])
+def test_too_small_an_error_is_refused_with_its_price_and_the_least_that_is_allowed(
+    session: Session, name: str
+) -> None:
+    with pytest.raises(
+        QueryRefused, match=r"costs epsilon [\d.]+, and one statement may cost at most 300"
+    ) as e:
+        session.prepare(asking("error = 0.001, delta = 1e-6", ANSWERS[name]))
+    assert e.value.col == asking("error", "").index("error") + 1
+    allowed = private(session.prepare(asking(f"{e.value.hint}, delta = 1e-6", ANSWERS[name])))
+    assert 290 < allowed.plan.epsilon <= 300
+
+
+@pytest.mark.parametrize("error", ["1e-7", "1e-300"])
+def test_an_error_below_the_grid_is_refused(session: Session, error: str) -> None:
+    with pytest.raises(QueryRefused, match="no epsilon reaches this error"):
+        session.prepare(asking(f"error = {error}", ANSWERS["one count"]))
+
+
+def test_a_mechanism_that_changes_with_epsilon_is_quoted_again(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The prediction jumps at epsilon 0.31, up or down; the epsilon found still reaches the error."""
+    plan = planned(session, "delta = 1e-6", ANSWERS["one count"])
+    for below, above in ((900, 1), (20, 40)):
+
+        def jumping(plan: Plan, below: int = below, above: int = above) -> object:
+            method = choose(plan)
+            factor = below if plan.epsilon < Fraction("0.31") else above
+            return replace(method, quote=replace(method.quote, half_width=factor / float(plan.epsilon)))  # type: ignore[type-var]  # every method is a dataclass
+
+        monkeypatch.setattr("dpsql.answers.error_target.choose", jumping)
+        epsilon = least_epsilon(plan)
+        assert present(predicted_error(plan, epsilon)) <= 100
+        assert present(predicted_error(plan, epsilon - Fraction("0.001"))) > 100
