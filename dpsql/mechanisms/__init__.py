@@ -7,8 +7,9 @@ the number of counts they are given and run at once; the result's `plan` is the 
 Selection: `noisy_top_k`, `noisy_max`, `sparse_vector`, `adaptive_sparse_vector`, `hybrid_top_k`,
 `hybrid_sparse_vector`, `exponential`; on an unknown domain `limited_domain`, `top_stable`. Queries whose
 answer no single unit could change: `first_stable`, `stable_answers`. Measuring what was selected:
-`laplace` (each count), `anchor` (their total); `release_all` measures every group. Interactive queries that
-are charged only if a public guess is off: `GuessAndCheck`, `MedianOracle`.
+`laplace` (each count), `anchor` (their total); `release_all` measures every group, `Refinement` one again
+with less noise. Interactive queries that are charged only if a public guess is off: `GuessAndCheck`,
+`MedianOracle`.
 ``mechanism`` has the base classes, ``registry`` and ``audited`` what is audited (on ``audit_inputs``);
 ``arguments`` checks public facts, ``grid`` draws noise, ``tails`` certifies cutoffs, ``weights`` samples.
 Every mechanism can be used on its own and does not depend on SQL. The proof stands in the class's docstring.
@@ -29,6 +30,7 @@ from dpsql.mechanisms.hybrid_top_k import Hybrid, HybridTopK, hybrid_top_k
 from dpsql.mechanisms.limited_domain import LimitedDomain, LimitedTopK, limited_domain
 from dpsql.mechanisms.measure import Laplace, Measured, anchor, laplace, release_all
 from dpsql.mechanisms.median_oracle import MedianOracle
+from dpsql.mechanisms.refine import Refined, Refinement
 from dpsql.mechanisms.sparse_vector import AdaptiveSparseVector, adaptive_sparse_vector, sparse_vector
 from dpsql.mechanisms.sparse_vector_plan import SparseVector, best_share
 from dpsql.mechanisms.stable import (
@@ -66,6 +68,8 @@ __all__ = [
     "NoiseSource",
     "NoisyTopK",
     "OrderedCounts",
+    "Refined",
+    "Refinement",
     "SparseVector",
     "StabilityTests",
     "StableAnswers",
