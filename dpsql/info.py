@@ -11,7 +11,7 @@ import pyarrow as pa
 from dpsql.analysis import Catalog, Plan
 from dpsql.answers import Method
 from dpsql.language import AboveThreshold, AllGroups, Describe, Scalar, Selection, Show, TopK
-from dpsql.ledger import Budget, Ledger
+from dpsql.ledger import Budget, Ledger, RefinementStep
 from dpsql.policy import Policy, fold
 from dpsql.prepared import PreparedPrivate, PreparedPublic
 from dpsql.privacy import Charge
@@ -46,18 +46,25 @@ def guarantee(plan: Plan, charge: Charge) -> str:
     return text
 
 
-def words(plan: Plan, method: Method) -> dict[str, Any]:
-    """Return the descriptive fields of a release."""
+def words(plan: Plan, method: Method, refines: RefinementStep | None = None) -> dict[str, Any]:
+    """Return the descriptive fields of a release, which may refine another."""
+    charge, further = method.quote.charge, {}
+    if refines is not None:
+        charge = Charge(refines.epsilon)
+        further["refines"] = (
+            f"release {refines.parent}; together they cost epsilon {float(refines.epsilon):g}"
+        )
     return {
         "keys": tuple(o.name for o in plan.outputs if o.kind == "key"),
         "counts": tuple(o.name for o in plan.outputs if o.kind == "count"),
         "selection": selection_words(plan.selection),
         "mechanism": method.quote.mechanism,
-        "guarantee": guarantee(plan, method.quote.charge),
+        "guarantee": guarantee(plan, charge),
         "confidence": plan.options.confidence or Fraction(95, 100),
         "warnings": method.quote.notes,
         "properties": {
             **_ordering(plan),
+            **further,
             "unit": plan.unit,
             "split": method.quote.split,
             "domain": plan.domain,
