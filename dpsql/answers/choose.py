@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dpsql.analysis import Plan, max_candidates, unknown_mechanism
 from dpsql.answers.every_count import EveryCount
+from dpsql.answers.joint import JointGroups
 from dpsql.answers.method import Method
 from dpsql.answers.threshold import SparseVectors
 from dpsql.answers.top_k import LargestGroups
@@ -52,6 +53,8 @@ def _method(plan: Plan) -> Method | None:
             one = asked in ("NOISY_MAX", "EXPONENTIAL") and selection.k == 1
             if one or asked in ("AUTO", "NOISY_TOP_K"):
                 return LargestGroups.of(plan, selection)
+            if asked == "JOINT":
+                return JointGroups.of(plan, selection)
         case TopK():
             if asked in ("AUTO", "HYBRID_TOP_K"):
                 return LargestGroups.of(plan, selection)

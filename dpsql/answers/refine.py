@@ -12,7 +12,7 @@ from dpsql import mechanisms
 from dpsql.answers import measuring
 from dpsql.answers.every_count import EveryCount
 from dpsql.answers.method import NoisyResult, Quote
-from dpsql.estimates import from_measurements
+from dpsql.estimates import LaplaceNoise, Measurement, from_measurement
 from dpsql.language import Scalar
 from dpsql.privacy import Charge, PrivacyLoss
 
@@ -74,12 +74,8 @@ class RefinedCount:
     def run(self, counts: Counts) -> NoisyResult:
         """Draw the less noisy value, given the released one."""
         refined = self.mechanism.again(counts.n[self.place], [self.released])
-        estimate = from_measurements(
-            refined.value,
-            scale=self.mechanism.scales[-1],
-            resolution=self.mechanism.resolution,
-            confidence=measuring.confidence_of(self.plan),
-        )
+        noise = LaplaceNoise(self.mechanism.scales[-1], self.mechanism.resolution)
+        estimate = from_measurement(Measurement(refined.value, noise, self.quote.half_width))
         estimates = [estimate if place == self.place else None for place in range(len(self.plan.counts))]
         loss = PrivacyLoss.of(self.quote.charge.epsilon)
         return NoisyResult(np.zeros(1, dtype=np.int64), loss, tuple(estimates))

@@ -5,8 +5,8 @@ which knows its scales, its privacy loss and its error; `run` takes counts. The 
 the number of counts they are given and run at once; the result's `plan` is the mechanism that ran.
 
 Selection: `noisy_top_k`, `noisy_max`, `sparse_vector`, `adaptive_sparse_vector`, `hybrid_top_k`,
-`hybrid_sparse_vector`, `exponential`; on an unknown domain `limited_domain`, `top_stable`. Queries whose
-answer no single unit could change: `first_stable`, `stable_answers`. Measuring what was selected:
+`hybrid_sparse_vector`, `exponential`, `joint`; on an unknown domain `limited_domain`, `top_stable`. Queries
+whose answer no single unit could change: `first_stable`, `stable_answers`. Measuring what was selected:
 `laplace` (each count), `anchor` (their total); `release_all` measures every group, `Refinement` one again
 with less noise. Interactive queries that are charged only if a public guess is off: `GuessAndCheck`,
 `MedianOracle`.
@@ -27,6 +27,7 @@ from dpsql.mechanisms.grid import NoiseSource, usual_grid
 from dpsql.mechanisms.guess_and_check import Checked, GuessAndCheck, GuessAndCheckPlan, Misses
 from dpsql.mechanisms.hybrid_sparse_vector import HybridSparseVector, hybrid_sparse_vector
 from dpsql.mechanisms.hybrid_top_k import Hybrid, HybridTopK, hybrid_top_k
+from dpsql.mechanisms.joint import Joint, JointTopK, joint
 from dpsql.mechanisms.limited_domain import LimitedDomain, LimitedTopK, limited_domain
 from dpsql.mechanisms.measure import Laplace, Measured, anchor, laplace, release_all
 from dpsql.mechanisms.median_oracle import MedianOracle
@@ -58,6 +59,8 @@ __all__ = [
     "Hybrid",
     "HybridSparseVector",
     "HybridTopK",
+    "Joint",
+    "JointTopK",
     "Laplace",
     "LimitedDomain",
     "LimitedTopK",
@@ -87,6 +90,7 @@ __all__ = [
     "hybrid_sparse_vector",
     "hybrid_top_k",
     "in_public_order",
+    "joint",
     "laplace",
     "limited_domain",
     "noisy_max",

@@ -83,7 +83,7 @@ class Exponential(Mechanism["TopK[Exponential]"]):
         rate, entropy = exact_noise.rate(self.scale, self.resolution), source.bits
         values = placed(array, self.resolution, negated=self.lowest).reshape(-1, self.groups)
         index, steps = np.empty((2, len(values)), dtype=np.int64)
-        for row, trials in _distinct(values):
+        for row, trials in distinct(values):
             index[trials], steps[trials] = _runs(row, len(trials), rate, entropy)
         shape = (*array.shape[:-1], 1)
         gap = in_counts(steps, self.resolution).reshape(shape)
@@ -175,9 +175,11 @@ def _runs(
     return index, steps
 
 
-def _distinct(values: NDArray[np.int64]) -> list[tuple[NDArray[np.int64], NDArray[np.intp]]]:
+def distinct(values: NDArray[np.int64]) -> list[tuple[NDArray[np.int64], NDArray[np.intp]]]:
     """Return each distinct row with the positions of the rows equal to it."""
-    if len(values) and (values == values[0]).all():
+    if not len(values):
+        return []
+    if (values == values[0]).all():
         return [(values[0], np.arange(len(values)))]
     rows, which = np.unique(values, axis=0, return_inverse=True)
     order = np.argsort(which.reshape(-1), kind="stable")

@@ -6,6 +6,7 @@ from dpsql.mechanisms.exponential import AUDITED as EXPONENTIAL
 from dpsql.mechanisms.guess_and_check import AUDITED as GUESS_AND_CHECK
 from dpsql.mechanisms.hybrid_sparse_vector import AUDITED as HYBRID_SPARSE_VECTOR
 from dpsql.mechanisms.hybrid_top_k import AUDITED as HYBRID_TOP_K
+from dpsql.mechanisms.joint import AUDITED as JOINT
 from dpsql.mechanisms.limited_domain import AUDITED as LIMITED_DOMAIN
 from dpsql.mechanisms.measure import AUDITED as MEASURE
 from dpsql.mechanisms.refine import AUDITED as REFINE
@@ -17,6 +18,7 @@ from dpsql.mechanisms.top_stable import AUDITED as TOP_STABLE
 AUDITED: tuple[AuditCase, ...] = (
     *TOP_K,
     *EXPONENTIAL,
+    *JOINT,
     *HYBRID_TOP_K,
     *MEASURE,
     *BOX,

@@ -10,7 +10,7 @@ except in audits and tests. No result depends on floating-point arithmetic:
 
 from dpsql.noise.box import box, box_side, check_box, cube, uniform
 from dpsql.noise.entropy import Entropy, SeededEntropy, SimulationEntropy, SystemEntropy
-from dpsql.noise.exact import exp_bounds
+from dpsql.noise.exact import exp_bounds, scaled_exp_bounds
 from dpsql.noise.geometric import (
     LARGEST,
     geometric,
@@ -43,6 +43,7 @@ __all__ = [
     "ranks",
     "rate",
     "resolution",
+    "scaled_exp_bounds",
     "truncated_geometric",
     "uniform",
 ]

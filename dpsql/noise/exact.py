@@ -54,3 +54,37 @@ def exp_bounds(x: Fraction, bits: int) -> tuple[int, int]:
         low, high = low * low >> work, (high * high >> work) + 1
     cut = work - bits
     return low >> cut, (high >> cut) + 1
+
+
+def scaled_exp_bounds(x: Fraction, bits: int) -> tuple[int, int, int]:
+    """Bound e^-x from both sides, to `bits` significant binary digits, however small it is.
+
+    Parameters
+    ----------
+    x
+        A positive rational.
+    bits
+        Significant digits of the bounds.
+
+    Returns
+    -------
+    low, high, places
+        `0 < low < 2^places e^-x < high`, a few units apart.
+
+    Notes
+    -----
+    As in `exp_bounds`, but every square keeps its leading digits only. A squaring doubles the relative width
+    of the bounds and adds two units.
+
+    >>> scaled_exp_bounds(Fraction(100), 16)
+    (47673, 47674, 160)
+    """
+    halvings = max(0, (2 * x.numerator // x.denominator).bit_length())
+    work = places = bits + halvings + 16
+    low, high = exp_bounds(x / (1 << halvings), work)
+    for _ in range(halvings):
+        low, high = low * low, high * high
+        cut = high.bit_length() - work
+        low, high, places = low >> cut, (high >> cut) + 1, 2 * places - cut
+    cut = high.bit_length() - bits
+    return low >> cut, (high >> cut) + 1, places - cut

@@ -172,6 +172,7 @@ UNORDERED = {
     "noisy top-k, Laplace": (TOP, "noise = LAPLACE", 2),
     "noisy max": (f"{BY_PAGE} ORDER BY n DESC LIMIT 1", "noise = GEOMETRIC", 1),
     "exponential": (f"{BY_PAGE} ORDER BY n DESC LIMIT 1", "mechanism = EXPONENTIAL", 1),
+    "joint": (f"page FROM visits GROUP BY page ORDER BY {N} DESC LIMIT 2", "mechanism = JOINT", 2),
     "hybrid top-k": (ABOVE, "noise = GEOMETRIC", 2),
     "hybrid sparse vector": (ABOVE, "mechanism = HYBRID_SPARSE_VECTOR", 2),
     "hybrid sparse vector, whole counts": (ABOVE, "mechanism = HYBRID_SPARSE_VECTOR, noise = GEOMETRIC", 2),

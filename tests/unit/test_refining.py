@@ -79,7 +79,10 @@ def test_levels_cost_what_the_last_alone_would(session: Session) -> None:
         assert release.charge.epsilon == Fraction(cost)
         assert session.budget().spent.epsilon == Fraction(epsilon)
         assert release.guarantee.endswith(f"e^{float(epsilon):g}")
-        assert release.properties["refines"] == f"release {number}; together they cost epsilon {float(epsilon):g}"
+        assert (
+            release.properties["refines"]
+            == f"release {number}; together they cost epsilon {float(epsilon):g}"
+        )
         assert session.release(number + 1).rows == release.rows
     assert abs(release.rows.column("n")[0].as_py() - 100) < 4, "a scale of 1/8: 32 of them, e^-32"
     low, high = (release.table.column(f"n_{side}")[0].as_py() for side in ("low", "high"))
@@ -166,11 +169,9 @@ def test_a_file_with_the_same_content_is_the_same(session: Session, folder: Path
     assert refine(session, number, "1").charge.epsilon == Fraction("0.9")
 
 
-def test_the_content_is_read_again(
-    session: Session, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_content_is_read_again(session: Session, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """That no time of a file changed proves nothing: the hash is not the one that was remembered."""
-    stamps = {file: (1, 1, 1, 1, 1) for file in (folder / "visits.csv",)}
+    stamps = dict.fromkeys((folder / "visits.csv",), (1, 1, 1, 1, 1))
     monkeypatch.setattr("dpsql.versions._stamp", lambda file: stamps.get(file, ()))
     numbers = [ask(session), ask(session)]
     refine(session, numbers[0], "1")
@@ -261,13 +262,13 @@ def test_parameters_are_given_again(session: Session) -> None:
 class Wrong:
     """An engine that does something before it counts."""
 
-    def __init__(self, engine: Any, before: Callable[[], None]) -> None:  # noqa: ANN401  whatever is wrapped
+    def __init__(self, engine: Any, before: Callable[[], None]) -> None:
         self._engine, self._before = engine, before
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._engine, name)
 
-    def count(self, compiled: Any) -> Counts:  # noqa: ANN401  as the engine
+    def count(self, compiled: Any) -> Counts:
         self._before()
         found: Counts = self._engine.count(compiled)
         return found

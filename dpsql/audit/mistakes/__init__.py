@@ -1,11 +1,17 @@
 """Audit subjects with a known verdict: published mistakes, and private mechanisms to compare them with.
 
-``choice``, ``threshold``, ``measure`` and ``unknown`` have the subjects, ``noise`` their noise.
+``choice``, ``threshold``, ``measure``, ``box`` and ``unknown`` have the subjects, ``noise`` their noise.
 """
 
-from dpsql.audit.mistakes import choice, measure, threshold, unknown
+from dpsql.audit.mistakes import box, choice, measure, threshold, unknown
 
 __all__ = ["SUBJECTS"]
 
-SUBJECTS = (*choice.SUBJECTS, *threshold.SUBJECTS, *measure.SUBJECTS, *unknown.SUBJECTS)
+SUBJECTS = (
+    *choice.SUBJECTS,
+    *threshold.SUBJECTS,
+    *measure.SUBJECTS,
+    *box.SUBJECTS,
+    *unknown.SUBJECTS,
+)
 """All of them, in the order of the catalogue."""

@@ -109,3 +109,8 @@ SELECT t.w, COUNT(DISTINCT v.user_id) AS n FROM visits v, UNNEST(string_split(v.
 -- candidates: unknown
 -- expect: SELECT note, COUNT(DISTINCT user_id) FROM visits GROUP BY note
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (delta = 1e-6) note, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY note ORDER BY n DESC LIMIT 2
+
+-- A491 keys alone, by the joint exponential mechanism
+-- candidates: FROM page_domain
+-- expect: SELECT page, COUNT(DISTINCT user_id) FROM visits GROUP BY page
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = JOINT) page FROM visits GROUP BY page ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 2

@@ -5,6 +5,7 @@ At epsilon 100,000 the noise of a count here exceeds 0.2 with a probability belo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
@@ -121,6 +122,24 @@ def test_argmax(session: Session, mechanism: str) -> None:
         assert release.charge.epsilon == 100_000
     rest = f"page, {N} AS n, {N} AS m FROM visits GROUP BY page ORDER BY m DESC LIMIT 1"
     assert ask(session, rest, f"mechanism = {mechanism}")[0] == [("a", 50, 50)]
+
+
+@pytest.mark.parametrize(("order", "expected"), [("DESC", "abc"), ("ASC", "zed")])
+def test_keys_as_one_sequence(session: Session, order: str, expected: str) -> None:
+    rest = f"page, DP_RANK() AS r FROM visits GROUP BY page ORDER BY {N} {order} LIMIT 3"
+    rows, release = ask(session, rest, "mechanism = JOINT")
+    assert rows == [(page, rank) for rank, page in enumerate(expected, 1)]
+    assert release.charge.epsilon == 100_000
+    assert release.mechanism.startswith("joint exponential mechanism")
+
+
+def test_the_quote_of_one_sequence(session: Session) -> None:
+    rest = f"page FROM visits GROUP BY page ORDER BY {N} DESC LIMIT 2"
+    text = f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = JOINT, epsilon = 0.5) {rest}"
+    quote = private(session.prepare(text)).method.quote
+    assert (quote.scale, quote.predicted_stddev, quote.half_width) == (4, None, None)
+    # 15 pairs of 6 groups; 19 to 1 are the odds of 95%.
+    assert quote.tells_apart == pytest.approx(4 * math.log(14 * 19))
 
 
 @pytest.mark.parametrize("mechanism", ["AUTO", "SPARSE_VECTOR", "ADAPTIVE_SPARSE_VECTOR"])
@@ -260,6 +279,7 @@ def test_a_share_for_measuring(session: Session, share: str) -> None:
     )
 
 
+KEYS = f"page FROM visits GROUP BY page ORDER BY {N} DESC LIMIT 2"
 CLAMPED = f"page, COUNT(*, contribution_bounds_per_group => (0, 1000000)) AS n {TOP.partition(' AS n ')[2]}"
 
 
@@ -277,6 +297,10 @@ CLAMPED = f"page, COUNT(*, contribution_bounds_per_group => (0, 1000000)) AS n {
         ("mechanism = SPARSE_VECTOR", TOP, "cannot answer this"),
         ("mechanism = TOP_STABLE", TOP, "cannot answer this"),
         ("mechanism = LIMITED_DOMAIN", f"{N} FROM visits", "cannot answer this"),
+        ("mechanism = JOINT", ABOVE, "cannot answer this"),
+        ("mechanism = JOINT", f"{N} FROM visits", "cannot answer this"),
+        ("mechanism = JOINT, measure = 0.5", KEYS, "measure has no meaning for mechanism JOINT"),
+        ("mechanism = JOINT, measure_strategy = EACH", KEYS, "measure_strategy has no meaning"),
         ("measure = 0", TOP, "pays for no count"),
         ("epsilon = 1e-6", CLAMPED, "too small: the noise would exceed every count"),
         (

@@ -260,9 +260,7 @@ def test_a_damaged_file(path: Path) -> None:
         ledger.step(reserve(ledger), 1, Charge(Fraction(1, 100)))
         number = ledger.settle(reserve(ledger), TENTH, release=b"x")
         step = RefinementStep(number, 2 * TENTH.epsilon)
-        ledger.reserve(
-            analyst="ann", statement="s", selection="r", mechanism="m", charge=TENTH, refines=step
-        )
+        ledger.reserve(analyst="ann", statement="s", selection="r", mechanism="m", charge=TENTH, refines=step)
     whole = path.read_bytes()
     refused = 0
     for page in range(len(whole) // 4096):

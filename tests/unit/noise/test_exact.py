@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpsql.noise import exp_bounds
+from dpsql.noise import exp_bounds, scaled_exp_bounds
 from dpsql.noise.table import AMBIGUOUS, table
 
 RATES = [
@@ -40,6 +40,21 @@ def test_bounds_of_what_is_too_small_to_see() -> None:
     low, high = exp_bounds(Fraction(10**40), 64)
     assert low == 0
     assert 0 < high <= 2
+
+
+@pytest.mark.parametrize("bits", [8, 64, 200, 700])
+@pytest.mark.parametrize("x", [*RATES, Fraction(1, 2), Fraction(1000), Fraction(10**6, 3)])
+def test_scaled_bounds_have_the_digits_asked_for(x: Fraction, bits: int) -> None:
+    low, high, places = scaled_exp_bounds(x, bits)
+    assert low < exp_minus(x) * 2**places < high
+    assert high - low <= 3
+    assert bits <= high.bit_length() <= bits + 1
+
+
+def test_scaled_bounds_of_what_is_too_small_to_see() -> None:
+    low, high, places = scaled_exp_bounds(Fraction(10**40), 64)
+    assert 2**62 < low < high < 2**65
+    assert places == pytest.approx(10**40 / np.log(2))
 
 
 def cdf(rate: Fraction, size: int | None, j: int) -> Fraction:

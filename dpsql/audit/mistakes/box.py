@@ -1,0 +1,146 @@
+"""Incorrect variants of box and cube noise, and of what is released with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsql import noise as exact_noise
+from dpsql.audit.inputs import Pair
+from dpsql.audit.subject import Subject, repeated
+from dpsql.mechanisms import NoiseSource
+from dpsql.mechanisms.box import Box
+from dpsql.noise import Entropy
+
+_BOUNDS = (2, 3)
+"""How much a unit changes each of two counts."""
+
+
+def wrong_scale(
+    counts: NDArray[np.int64],
+    trials: int,
+    entropy: Entropy,
+    *,
+    epsilon: Fraction,
+    factor: Fraction,
+    monotone: bool = True,
+) -> NDArray[np.float64]:
+    """Return counts with box or cube noise, whose scale is too small by a factor."""
+    plan = Box.plan(len(counts), epsilon, monotone=monotone)
+    wrong = replace(plan, rate=plan.rate * factor)
+    return wrong.run(repeated(counts, trials), NoiseSource(entropy)).value
+
+
+def off_the_grid(
+    counts: NDArray[np.int64], trials: int, entropy: Entropy, *, epsilon: Fraction
+) -> NDArray[np.float64]:
+    """Return two counts with different bounds, each with its bound times a whole number of noise."""
+    plan = Box.plan(len(_BOUNDS), epsilon, resolution=0)
+    drawn = plan.run(np.zeros((trials, len(_BOUNDS)), dtype=np.int64), NoiseSource(entropy)).value
+    return np.asarray(counts + np.array(_BOUNDS) * drawn)
+
+
+def with_zeros(
+    counts: NDArray[np.int64], trials: int, entropy: Entropy, *, epsilon: Fraction
+) -> dict[str, NDArray[np.float64]]:
+    """Return counts and public zeros with box noise, none of them less the midrange of the zeros."""
+    plan = Box.plan(len(counts), epsilon)
+    drawn = exact_noise.box(plan.rate, len(counts) + plan.pads, trials, entropy=entropy) / plan.unit
+    return {"value": counts + drawn[:, : len(counts)], "zero": drawn[:, len(counts) :]}
+
+
+def with_side(
+    counts: NDArray[np.int64], trials: int, entropy: Entropy, *, epsilon: Fraction
+) -> dict[str, NDArray[np.float64]]:
+    """Return counts with box noise, and the side of the box."""
+    plan = Box.plan(len(counts), epsilon)
+    side = exact_noise.box_side(plan.rate, len(counts) + plan.pads, trials, entropy=entropy)
+    drawn = exact_noise.uniform(side, len(counts) + plan.pads, entropy=entropy)
+    ends = drawn[:, len(counts) :]
+    middle = (ends.max(axis=1) + ends.min(axis=1)) / 2
+    value = counts + (drawn[:, : len(counts)] - middle[:, None]) / plan.unit
+    return {"value": value, "side": side / plan.unit}
+
+
+def _above(*lengths: int) -> Callable[[Fraction], list[Pair]]:
+    def inputs(_: Fraction) -> list[Pair]:
+        found = [Pair("all above", (0,) * n, (1,) * n) for n in lengths]
+        return [*found, *(Pair("one above", (0,) * n, (1, *(0,) * (n - 1))) for n in lengths)]
+
+    return inputs
+
+
+def _apart(_: Fraction) -> list[Pair]:
+    return [
+        Pair("one above, one below", (1, 1), (2, 0)),
+        Pair("half half", (1, 1, 1, 1), (2, 2, 0, 0)),
+        Pair("one above", (1, 1, 1), (2, 1, 1)),
+    ]
+
+
+def _within_bounds(_: Fraction) -> list[Pair]:
+    return [
+        Pair("both above", (1, 1), (3, 4)),
+        Pair("both above by one", (1, 1), (2, 2)),
+        Pair("the second above by one", (1, 1), (1, 2)),
+    ]
+
+
+def _mistake(
+    name: str,
+    about: str,
+    mechanism: Callable[..., object],
+    inputs: Callable[[Fraction], list[Pair]] | None = None,
+) -> Subject:
+    return Subject(name, "incorrect", about, mechanism, inputs=inputs)
+
+
+SUBJECTS = (
+    _mistake(
+        "box noise on differences",
+        "counts that a unit moves in different directions, by twice the bound of the box",
+        partial(wrong_scale, factor=Fraction(1)),
+    ),
+    _mistake(
+        "box noise, scale too small by a sixth",
+        "noise for 1.2 times epsilon",
+        partial(wrong_scale, factor=Fraction(6, 5)),
+        _above(2, 3, 5),
+    ),
+    _mistake(
+        "box noise, scale halved",
+        "noise for twice epsilon",
+        partial(wrong_scale, factor=Fraction(2)),
+        _above(2, 5),
+    ),
+    _mistake(
+        "cube noise, the box's rate",
+        "e^(-rate) for each step of the side, which has two steps for each step of the noise",
+        partial(wrong_scale, factor=Fraction(2), monotone=False),
+        _apart,
+    ),
+    _mistake(
+        "box noise, unequal bounds off the grid",
+        "a count plus its bound times whole noise: the remainder is that of the count",
+        off_the_grid,
+        _within_bounds,
+    ),
+    _mistake(
+        "box noise, zeros released",
+        "the common shift of all values is known from the zeros: no value is below its count",
+        with_zeros,
+        _above(2, 5),
+    ),
+    _mistake(
+        "box noise, side released",
+        "no value is a side or more from the zeros: values at this limit reveal the count",
+        with_side,
+        _above(1, 2, 3),
+    ),
+)
+"""The subjects of this module."""
