@@ -75,6 +75,8 @@ class Quote:
     """Sentences for the analyst, in EXPLAIN and with the release."""
     outlook: dict[str, float] = field(default_factory=dict)
     """Further predictions for EXPLAIN, by name."""
+    widest: float | None = None
+    """Half the width of the widest interval of any count; None: `half_width` is."""
 
 
 class Method(Protocol):

@@ -194,7 +194,7 @@ def _share(plan: Plan, selection: TopK, shown: list[int]) -> Fraction:
 
 def _quote(plan: Plan, selection: TopK, mechanism: Selecting, second: Measuring) -> Quote:
     split = "all for selecting"
-    predicted = half = None
+    predicted = half = widest = None
     if second.places:
         noise, most = _gap_noise(mechanism), _most(plan, selection)
         if noise is not None and isinstance(mechanism, mechanisms.HybridTopK) and most == plan.domain_size:
@@ -204,6 +204,7 @@ def _quote(plan: Plan, selection: TopK, mechanism: Selecting, second: Measuring)
             f"for measuring {second.words}"
         )
         predicted, half = second.predicted(most, noise)
+        widest = second.widest(most, noise)
     if not mechanism.scale:
         split = "all for measuring"
     match mechanism:
@@ -220,4 +221,5 @@ def _quote(plan: Plan, selection: TopK, mechanism: Selecting, second: Measuring)
             words = "Top Stable"
     charge, notes = Charge(plan.epsilon, mechanism.loss.charge.delta), () if plan.domain_size else (NOTE,)
     apart = mechanism.distinguishable_gap(measuring.confidence_of(plan))
-    return Quote(charge, words, float(mechanism.scale), split, predicted, half, apart, notes)
+    scale = float(mechanism.scale)
+    return Quote(charge, words, scale, split, predicted, half, apart, notes, widest=widest)
