@@ -12,7 +12,7 @@ import pyarrow as pa
 from dpsql.analysis import Catalog, Plan
 from dpsql.answers import AtDistance, Considered, Method, considered
 from dpsql.language import AboveThreshold, AllGroups, Describe, Scalar, Selection, Show, TopK
-from dpsql.ledger import Budget, Ledger
+from dpsql.ledger import Budget, Ledger, RefinementStep
 from dpsql.policy import Policy, fold
 from dpsql.prepared import PreparedPrivate, PreparedPublic
 from dpsql.privacy import Charge
@@ -47,18 +47,27 @@ def guarantee(plan: Plan, charge: Charge) -> str:
     return text
 
 
-def words(plan: Plan, method: Method, notes: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Return the descriptive fields of a release; `notes` are those of its rows."""
+def words(
+    plan: Plan, method: Method, refines: RefinementStep | None = None, notes: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    """Return the descriptive fields of a release, which may refine another; `notes` are those of its rows."""
+    charge, further = method.quote.charge, {}
+    if refines is not None:
+        charge = Charge(refines.epsilon)
+        further["refines"] = (
+            f"release {refines.parent}; together they cost epsilon {float(refines.epsilon):g}"
+        )
     return {
         "keys": tuple(o.name for o in plan.outputs if o.kind == "key"),
         "counts": tuple(o.name for o in plan.outputs if o.kind == "count"),
         "selection": selection_words(plan.selection),
         "mechanism": method.quote.mechanism,
-        "guarantee": guarantee(plan, method.quote.charge),
+        "guarantee": guarantee(plan, charge),
         "confidence": plan.options.confidence or Fraction(95, 100),
         "warnings": (*method.quote.notes, *notes),
         "properties": {
             **_ordering(plan),
+            **further,
             "unit": plan.unit,
             "split": method.quote.split,
             "domain": plan.domain,

@@ -55,17 +55,15 @@ class SparseVectors:
         asked = plan.options.measure not in (None, "AUTO")
         selecting = plan.epsilon * (1 - share)
         mechanism = _mechanism(plan, selection, selecting, branches)
+        limit = selection.limit if isinstance(selection, AboveThreshold) else selection.k
+        most = min(limit or plan.groups, plan.groups)
         second = Measuring.of(
-            plan,
-            selection.count,
-            shown if asked else others,
-            plan.epsilon - selecting,
-            most=min(selection.limit or plan.groups, plan.groups)
-            if isinstance(selection, AboveThreshold)
-            else min(selection.k, plan.groups),
+            plan, selection.count, shown if asked else others, plan.epsilon - selecting, most=most
         )
         measures, ordering_shown = bool(second.places), len(others) < len(shown)
         quote = _quote(plan, selection, mechanism, selecting, measures=measures, shown=ordering_shown)
+        if measures and (asked or not ordering_shown):
+            quote = replace(quote, half_width=second.predicted(most, None)[1])
         return cls(plan, selection, mechanism, second, quote)
 
     def run(self, counts: Counts) -> NoisyResult:
