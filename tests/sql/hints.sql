@@ -77,7 +77,10 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE note ->> '$.a' = 'x'
 SELECT v.page, COUNT(DISTINCT v.user_id) AS n FROM visits v ANTI JOIN pages p ON p.page = v.page GROUP BY v.page ORDER BY n DESC LIMIT 2
 
 -- R13
-SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING n >= 10 LIMIT 10
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = ADAPTIVE_SPARSE_VECTOR) page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING n >= 10 LIMIT 10
+
+-- R335
+SELECT page, DP_GAP() AS g, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ABOVE THRESHOLD 2 LIMIT 10
 
 -- R14
 SELECT note, COUNT(DISTINCT user_id) AS n FROM visits WHERE note IN ('a', 'b') GROUP BY note HAVING n >= 10 LIMIT 2
@@ -215,7 +218,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) COUNT(DISTINCT user_id) F
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (measure = 0) page FROM visits GROUP BY page ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 3
 
 -- R345
-SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 3) page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page LIMIT 2
 
 -- R351
 SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id FROM visits UNION ALL SELECT user_id FROM users)
@@ -276,6 +279,21 @@ SELECT u.city, COUNT(DISTINCT u.user_id) AS n FROM users u WHERE (SELECT MAX(a.m
 
 -- R683
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE strftime(day, '%A') = 'Monday'
+
+-- R770
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = LAPLACE, max_groups_contributed = 3) page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page
+
+-- R771
+SELECT page, DP_GAP() AS g FROM visits GROUP BY page ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 2
+
+-- R772
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (intervals = SIMULTANEOUS, mechanism = BOX) page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING n >= 10
+
+-- R773
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = BOX) page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page
+
+-- R774
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING n >= 2 ORDER BY page LIMIT 2
 
 -- R791
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = NOISY_TOP_K) page, DP_GAP() AS g FROM visits GROUP BY page ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 2
