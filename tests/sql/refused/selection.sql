@@ -457,11 +457,8 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (error = 0) COUNT(DISTINCT user_id) FRO
 -- R853 the error of what the gaps of a sparse vector say
 -- error: the error of this answer cannot be predicted
 -- at: error
--- hint: or select the largest groups: ORDER BY n DESC
-SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (error = 50, base_hits = 2) page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING n >= 3 LIMIT 2
-
 -- hint: measure the counts: OPTIONS (measure = 0.5
-SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (error = 50) page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING n >= 3 LIMIT 2
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (error = 50, base_hits = 2) page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING n >= 3 LIMIT 2
 
 -- R854 the error of keys without a domain
 -- error: the error of this answer cannot be predicted
