@@ -370,7 +370,8 @@ def test_the_warnings_stand_in_explain_and_in_the_release(session: Session) -> N
 
 def test_rows_that_may_lie_below_the_threshold_are_counted(session: Session) -> None:
     """From what is released alone: a row without a lower end, or with one below the threshold."""
-    prepared = private(session.prepare(statement(f"{BY} HAVING n >= 500 LIMIT 5", "1")))
+    text = statement(f"{BY} HAVING n >= 500 LIMIT 5", "1", "mechanism = ADAPTIVE_SPARSE_VECTOR")
+    prepared = private(session.prepare(text))
     counts = engine_of(session).count(prepared.plan.compiled)
     seen = set()
     for values in ([500] * GROUPS, [10**6, 500] * (GROUPS // 2), [10**6] * GROUPS, [0] * GROUPS):
@@ -390,7 +391,8 @@ def test_notes_on_rows_stand_in_the_release(session: Session, monkeypatch: pytes
     note = "1 of 1 rows may lie below the threshold"
     run = SparseVectors.run
     monkeypatch.setattr(SparseVectors, "run", lambda self, counts: replace(run(self, counts), notes=(note,)))
-    release = session.run(statement(f"{BY} HAVING n >= 500 LIMIT 5", "1", "fresh = TRUE")).release
+    options = "mechanism = ADAPTIVE_SPARSE_VECTOR, fresh = TRUE"
+    release = session.run(statement(f"{BY} HAVING n >= 500 LIMIT 5", "1", options)).release
     assert release is not None
     assert release.warnings[-1] == note
 
