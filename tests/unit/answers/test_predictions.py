@@ -125,8 +125,8 @@ CASES = {
         "",
         4,
     ),
-    "top-k, more than ten": (f"{BY} ORDER BY n DESC LIMIT 20", "", 20),
-    "all groups in order": (f"{BY} ORDER BY n DESC LIMIT 90", "", GROUPS),
+    "top-k, more than ten": (f"{BY} ORDER BY n DESC LIMIT 20", "mechanism = NOISY_TOP_K", 20),
+    "all groups in order": (f"{BY} ORDER BY n DESC LIMIT 90", "mechanism = NOISY_TOP_K", GROUPS),
     "top-k, geometric": (f"{BY} ORDER BY n DESC LIMIT 4", "noise = GEOMETRIC", 4),
     "top-k, another count": (f"page, {M} AS m FROM visits GROUP BY page ORDER BY {N} DESC LIMIT 4", "", 4),
     "one group": (
@@ -136,7 +136,11 @@ CASES = {
     ),
     "exponential": (f"{BY} ORDER BY n DESC LIMIT 1", "mechanism = EXPONENTIAL", 1),
     "joint": (f"{BY} ORDER BY n DESC LIMIT 4", "mechanism = JOINT", 4),
-    "hybrid top-k of all groups": (f"{BY} HAVING n >= 3 ORDER BY n DESC LIMIT 90", "", GROUPS),
+    "hybrid top-k of all groups": (
+        f"{BY} HAVING n >= 3 ORDER BY n DESC LIMIT 90",
+        "mechanism = HYBRID_TOP_K",
+        GROUPS,
+    ),
     "hybrid top-k": (f"{BY} HAVING n >= 3 ORDER BY n DESC LIMIT 4", "noise = GEOMETRIC", 4),
     "limited domain": (
         f"free, {N} AS n FROM visits GROUP BY free ORDER BY n DESC LIMIT 4",
