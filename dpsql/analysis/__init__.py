@@ -24,7 +24,7 @@
 from dpsql.analysis.analyse import analyse, complete, is_private
 from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.common_noise import CommonNoise, common_noise
-from dpsql.analysis.plan import CompiledQuery, Output, Plan, PublicOrder, max_candidates, unknown_mechanism
+from dpsql.analysis.plan import CompiledQuery, Output, Plan, PublicOrder, max_candidates
 from dpsql.analysis.public import public_sql
 from dpsql.tree import quote
 
@@ -42,5 +42,4 @@ __all__ = [
     "max_candidates",
     "public_sql",
     "quote",
-    "unknown_mechanism",
 ]

@@ -75,7 +75,14 @@ def _analyse(query: Query, policy: Policy, catalog: Catalog, options: Options) -
         owner,
         f"row of {owner.table}" if owner.row else owner.kind,
         most,
+        _units_at_least(policy, compiler),
     )
+
+
+def _units_at_least(policy: Policy, compiler: StatementCompiler) -> int | None:
+    """Return the least bound that the policy states for a table of the statement; None if it states none."""
+    tables = (policy.table(name) for name in compiler.used)
+    return min((t.units_at_least for t in tables if t is not None and t.units_at_least), default=None)
 
 
 def _unit_option(query: Query, policy: Policy, options: Options, compiler: StatementCompiler) -> None:

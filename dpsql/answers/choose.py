@@ -10,14 +10,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from dpsql.analysis import Plan, unknown_mechanism
+from dpsql.analysis import Plan
 from dpsql.answers import measuring
 from dpsql.answers.every_count import EveryCount
 from dpsql.answers.joint import JointGroups
 from dpsql.answers.method import Considered, Method
 from dpsql.answers.options import check_options, needs_selecting, wants_sparse_vector
 from dpsql.answers.threshold import SparseVectors
-from dpsql.answers.top_k import LargestGroups
+from dpsql.answers.top_k import LargestGroups, considered_over_unknown
+from dpsql.answers.unknown import MECHANISMS
 from dpsql.answers.whole_domain import WholeDomain, released
 from dpsql.errors import QueryRefused
 from dpsql.language import AboveThreshold, AllGroups, Scalar, TopK
@@ -71,12 +72,17 @@ def choose(plan: Plan) -> Method:
 
 def considered(plan: Plan) -> list[Considered]:
     """Quote every mechanism that could answer a plan, the chosen one first: for EXPLAIN."""
+    if plan.domain_size is None:
+        over_unknown = considered_over_unknown(plan, as_top_k(plan))
+        return sorted(over_unknown, key=lambda each: not each.why.startswith("chosen"))
     chosen, fact = _chosen(plan)
-    others = [each for each in _candidates(plan).mechanisms if each is not chosen]
-    return [
-        _considered(plan, chosen, "chosen"),
-        *(_considered(plan, each, each.only or fact) for each in others),
-    ]
+    found = [_considered(plan, chosen, "chosen")]
+    for each in _candidates(plan).mechanisms:
+        quoted = _considered(plan, each, each.only or fact)
+        # What is taken by name only, and could not answer even then, was not considered.
+        if each is not chosen and not (each.only and quoted.charge == Charge()):
+            found.append(quoted)
+    return found
 
 
 def _chosen(plan: Plan) -> tuple[Candidate, str]:
@@ -116,7 +122,7 @@ def _considered(plan: Plan, candidate: Candidate, why: str) -> Considered:
         check_options(named)
         quote = _made(named, candidate).quote
     except QueryRefused:
-        return Considered(name, None, None, None, Charge(plan.epsilon), why)
+        return Considered(name, None, None, None, Charge(), why)
     if " for measuring" in quote.split and name not in ("BOX", "LAPLACE"):
         name = f"{name} + {measuring.STRATEGIES[plan.options.measure_strategy or 'AUTO']}"
     return Considered(name, quote.tells_apart, quote.predicted_stddev, quote.half_width, quote.charge, why)
@@ -166,10 +172,6 @@ def _nearer(plan: Plan, other: str) -> tuple[str, str]:
     whole = WholeDomain.of(plan).tells_apart(CONFIDENCE) or 0.0
     selecting = _largest(plan).mechanism.distinguishable_gap(CONFIDENCE) or 0.0
     return ("BOX" if whole <= selecting else other), "a larger distance is needed to select right"
-
-
-def _unknown_keys(plan: Plan) -> tuple[str, str]:
-    return unknown_mechanism(as_top_k(plan).k, plan.options), f"LIMIT {as_top_k(plan).k}"
 
 
 def as_top_k(plan: Plan) -> TopK:
@@ -228,9 +230,8 @@ _ABOVE = Candidates(
         Candidate(("SPARSE_VECTOR",), lambda plan: _sparse_vector(plan, 1), only="only by name"),
     ),
 )
-_UNKNOWN_KEYS = Candidates(
-    _unknown_keys, (Candidate(("LIMITED_DOMAIN",), _largest), Candidate(("TOP_STABLE",), _largest))
-)
+# Among these `LargestGroups` itself chooses, by the bar of the first.
+_UNKNOWN_KEYS = Candidates(lambda _: (MECHANISMS[0], ""), (Candidate(MECHANISMS, _largest),))
 
 
 def _candidates(plan: Plan) -> Candidates:

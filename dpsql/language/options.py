@@ -23,6 +23,7 @@ MECHANISMS = (
     "EXPONENTIAL",
     "LIMITED_DOMAIN",
     "TOP_STABLE",
+    "LIMITED_THEN_STABLE",
     "LAPLACE",
     "BOX",
     "JOINT",

@@ -148,6 +148,11 @@ CASES = {
         "delta = 1e-6, mechanism = TOP_STABLE",
         4,
     ),
+    "limited domain, then top stable": (
+        f"free, {N} AS n FROM visits GROUP BY free ORDER BY n DESC LIMIT 4",
+        "delta = 1e-6, mechanism = LIMITED_THEN_STABLE",
+        4,
+    ),
     "sparse vector": (f"{BY} HAVING n >= 5 LIMIT 4", "mechanism = SPARSE_VECTOR, noise = GEOMETRIC", 4),
     "adaptive sparse vector": (
         f"{BY} HAVING n >= 5 LIMIT 4",
