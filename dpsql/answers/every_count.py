@@ -11,7 +11,7 @@ from dpsql.analysis import Plan
 from dpsql.answers import measuring
 from dpsql.answers.method import NoisyResult, Quote
 from dpsql.engines import Counts
-from dpsql.estimates import Combined
+from dpsql.estimates import Combined, from_measurement
 from dpsql.language import AllGroups, Scalar
 from dpsql.privacy import Charge, PrivacyLoss
 
@@ -69,5 +69,6 @@ class EveryCount:
         for place, noise in self.noise.items():
             measured = noise.run(counts.n[place])
             loss += measured.loss
-            estimates[place] = measuring.taken(measuring.plain(self.plan, measured), rows)
+            alone = from_measurement(measuring.laplace_measurement(self.plan, measured))
+            estimates[place] = measuring.taken(alone, rows)
         return NoisyResult(rows, loss, tuple(estimates))

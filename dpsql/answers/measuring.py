@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from dpsql import mechanisms
 from dpsql.estimates import (
     Combined,
-    choose_strategy,
-    from_measurements,
+    ErrorModel,
+    GapNoise,
+    LaplaceNoise,
+    Measurement,
+    Strategy,
+    from_measurement,
+    offsets,
     split_measuring,
 )
 from dpsql.privacy import PrivacyLoss
@@ -17,20 +25,31 @@ from dpsql.privacy import PrivacyLoss
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from dpsql.analysis import Plan
     from dpsql.engines import Counts
-    from dpsql.estimates import MeasuringPlan
 
-    Combine = Callable[[mechanisms.Measured | None], Combined]
-    Strategy = Callable[[Fraction], str]
+    Combine = Callable[[Measurement | None], Combined]
+
+STRATEGIES: dict[str, Strategy] = {"AUTO": "BOX", "BOX": "BOX", "EACH": "EACH", "ANCHOR": "ANCHOR"}
 
 
 def confidence_of(plan: Plan) -> Fraction:
     """Return the confidence level of the statement's intervals."""
     return plan.options.confidence or Fraction(95, 100)
+
+
+def strategy_of(plan: Plan) -> Strategy:
+    """Return how the statement measures counts, and refuse intervals that this does not give."""
+    strategy = STRATEGIES[plan.options.measure_strategy or "AUTO"]
+    if plan.options.intervals == "SIMULTANEOUS" and strategy != "BOX":
+        raise plan.query.source.refuse(
+            f"simultaneous intervals need one noise for all counts, and {strategy} has several",
+            plan.options.at.get("measure_strategy"),
+            "measure_strategy = BOX",
+        )
+    return strategy
 
 
 def wanted(plan: Plan, ordering: int) -> list[int]:
@@ -57,97 +76,150 @@ def divide(plan: Plan, places: list[int], epsilon: Fraction) -> dict[int, Fracti
     return dict(zip(places, shares, strict=True))
 
 
-def measure(
-    plan: Plan,
-    counts: Counts,
-    index: NDArray[np.int64],
-    parts: dict[int, Fraction],
-    ordering: int,
-    strategy: Strategy,
-    combine: Combine,
-) -> tuple[tuple[Combined | None, ...], PrivacyLoss]:
-    """Measure the counts of the selected groups; return the estimates by count, and their privacy loss.
+@dataclass(frozen=True, slots=True)
+class Measuring:
+    """Measures counts of groups that are already selected, with its own part of epsilon.
 
-    `strategy` returns EACH or ANCHOR for the scale of the ordering count. `combine` joins the measurement of
-    that count with its gaps; it gets no measurement if no group was selected.
+    With BOX, one noise is drawn for all counts of all groups. With EACH and ANCHOR, every count has its part
+    of epsilon; an ANCHOR measures the total of the ordering count, whose gaps are known.
     """
-    size = len(index)
-    loss = PrivacyLoss()
-    estimates: list[Combined | None] = [None] * len(plan.counts)
-    for place, epsilon in parts.items():
-        count = plan.counts[place]
-        if size == 0:
-            estimates[place] = combine(None)
-            continue
-        exact = counts.n[place][index]
-        orders = count == plan.counts[ordering]
-        mechanism = mechanisms.Laplace.plan(size, epsilon, sensitivity=count.bound)
-        if orders and strategy(mechanism.scale) == "ANCHOR":
-            mechanism = mechanisms.Laplace.plan(size, epsilon, sensitivity=count.bound, total=True)
-        measured = mechanism.run(exact)
-        loss += measured.loss
-        estimates[place] = combine(measured) if orders else plain(plan, measured)
-    return tuple(estimates), loss
+
+    plan: Plan
+    ordering: int
+    """The place of the count whose gaps the selection released."""
+    places: list[int]
+    """The places of the counts to measure, all distinct; the ordering count, if included, is the first."""
+    epsilon: Fraction
+    strategy: Strategy
+
+    @classmethod
+    def of(cls, plan: Plan, ordering: int, places: list[int], epsilon: Fraction, *, most: int) -> Measuring:
+        """Plan measurements of at most `most` groups; raises `ValueError` if the noise would be too large."""
+        made = cls(plan, ordering, places if epsilon else [], epsilon, strategy_of(plan))
+        if made.places and made.strategy == "BOX":
+            made.box(most)
+        return made
+
+    def box(self, size: int) -> mechanisms.Box:
+        """Return the one noise of all counts of so many groups, the groups of a count together."""
+        counts = [self.plan.counts[place] for place in self.places]
+        return mechanisms.Box.plan(
+            size * len(counts),
+            self.epsilon,
+            sensitivity=[count.bound for count in counts for _ in range(size)],
+            monotone=all(count.monotone for count in counts),
+        )
+
+    def laplace(self, size: int) -> dict[int, mechanisms.Laplace]:
+        """Return the noise of each count, by place, for so many groups."""
+        return {
+            place: mechanisms.Laplace.plan(
+                size,
+                epsilon,
+                sensitivity=self.plan.counts[place].bound,
+                total=self.strategy == "ANCHOR" and size > 1 and self.orders(place),
+            )
+            for place, epsilon in divide(self.plan, self.places, self.epsilon).items()
+        }
+
+    def orders(self, place: int) -> bool:
+        """Whether the gaps are those of this count."""
+        return self.plan.counts[place] == self.plan.counts[self.ordering]
+
+    def run(
+        self, counts: Counts, index: NDArray[np.int64], combine: Combine
+    ) -> tuple[tuple[Combined | None, ...], PrivacyLoss]:
+        """Measure the counts of the selected groups; return the estimates by count, and their privacy loss.
+
+        `combine` joins the measurement of the ordering count with its gaps; it gets no measurement if no
+        group was selected.
+        """
+        estimates: list[Combined | None] = [None] * len(self.plan.counts)
+        found, loss = self._measure(counts, index)
+        for place in self.places:
+            measured = found.get(place)
+            if measured is None or self.orders(place):
+                estimates[place] = combine(measured)
+            else:
+                estimates[place] = from_measurement(measured)
+        return tuple(estimates), loss
+
+    def _measure(
+        self, counts: Counts, index: NDArray[np.int64]
+    ) -> tuple[dict[int, Measurement], PrivacyLoss]:
+        size, loss = len(index), PrivacyLoss()
+        if not size or not self.places:
+            return {}, loss
+        if self.strategy == "BOX":
+            measured = self.box(size).run(np.concatenate([counts.n[place][index] for place in self.places]))
+            return blocks(self.plan, measured, self.places), measured.loss
+        found = {}
+        for place, mechanism in self.laplace(size).items():
+            each = mechanism.run(counts.n[place][index])
+            loss += each.loss
+            found[place] = laplace_measurement(self.plan, each)
+        return found, loss
+
+    def predicted(self, size: int, gaps: GapNoise | None) -> tuple[float, float]:
+        """Predict standard deviation and half width for so many groups: of the ordering count if measured.
+
+        `gaps` is the noise of the gaps that help to estimate it, if there are any.
+        """
+        place, confidence = self.places[0], confidence_of(self.plan)
+        helped = gaps is not None and size > 1 and self.orders(place)
+        if self.strategy == "BOX":
+            box = self.box(size)
+            width = box.half_width(0, confidence, simultaneous=simultaneous(self.plan))
+            if gaps is None or not helped:
+                return box.stddev(0), width
+            return float(ErrorModel(gaps, size, box.noise(0)).stddev().max()), width
+        laplace = self.laplace(size)[place]
+        if gaps is None or not helped:
+            return laplace.stddev, laplace.half_width(confidence)
+        model = ErrorModel(gaps, size, _noise(laplace))
+        around = offsets(model, confidence)
+        return float(model.stddev().max()), float((around.low + around.high).max()) / 2
+
+    @property
+    def words(self) -> str:
+        """How counts are measured, in words."""
+        if self.strategy == "EACH":
+            return "one noisy count a group (EACH)"
+        if self.strategy == "ANCHOR":
+            return "one noisy total (ANCHOR)"
+        monotone = all(self.plan.counts[place].monotone for place in self.places)
+        return f"with one {'box' if monotone else 'cube'} noise (BOX)"
 
 
-def measurement(measured: mechanisms.Measured | None) -> dict[str, Any]:
-    """Return the arguments that pass a measurement to the estimates of `dpsql.estimates`."""
-    if measured is None:
-        return {}
-    noise = {"measuring_scale": measured.plan.scale, "measuring_resolution": measured.plan.resolution}
-    if measured.plan.total:
-        return {**noise, "anchor_total": float(measured.value[0])}
-    return {**noise, "each": measured.value}
+def simultaneous(plan: Plan) -> bool:
+    """Whether intervals are to cover all counts at once."""
+    return plan.options.intervals == "SIMULTANEOUS"
+
+
+def blocks(plan: Plan, measured: mechanisms.BoxMeasured, places: list[int]) -> dict[int, Measurement]:
+    """Return the measurement of each count, by place, of a box over as many groups of every count."""
+    box, size = measured.plan, len(measured.value) // len(places)
+    return {
+        place: Measurement(
+            measured.value[first : first + size],
+            box.noise(first),
+            box.half_width(first, confidence_of(plan), simultaneous=simultaneous(plan)),
+        )
+        for first, place in zip(range(0, size * len(places), size), places, strict=True)
+    }
+
+
+def laplace_measurement(plan: Plan, measured: mechanisms.Measured) -> Measurement:
+    """Return what was measured with Laplace noise as the estimates take it."""
+    noise = _noise(measured.plan)
+    width = None if noise.total else measured.plan.half_width(confidence_of(plan))
+    return Measurement(measured.value, noise, width)
+
+
+def _noise(mechanism: mechanisms.Laplace) -> LaplaceNoise:
+    return LaplaceNoise(mechanism.scale, mechanism.resolution, mechanism.total)
 
 
 def taken(estimates: Combined, rows: NDArray[np.int64]) -> Combined:
     """Return some rows of the estimates, in the given order."""
     return Combined(estimates.value[rows], estimates.stddev[rows], estimates.low[rows], estimates.high[rows])
-
-
-def each_or_anchor(
-    plan: Plan,
-    noise: mechanisms.Noise,
-    scale: Fraction,
-    size: int,
-    *,
-    resolution: int,
-    measuring_scale: Fraction,
-    threshold_scale: Fraction | None = None,
-) -> str:
-    """Return the requested strategy, else the one with the smaller error for the groups selected."""
-    asked = plan.options.measure_strategy or "AUTO"
-    if asked != "AUTO":
-        return asked
-    return choose_strategy(
-        noise,
-        scale,
-        size,
-        measuring_scale=measuring_scale,
-        threshold_scale=threshold_scale,
-        resolution=resolution,
-        measuring_resolution=mechanisms.usual_grid("laplace", measuring_scale),
-    )
-
-
-def predicted(
-    plan: Plan, phases: MeasuringPlan, parts: dict[int, Fraction], ordering: int
-) -> tuple[float | None, float | None]:
-    """Predict standard deviation and half width of the measured count; None unless there is just one."""
-    if len(parts) != 1:
-        return None, None
-    place, epsilon = next(iter(parts.items()))
-    if plan.counts[place] == plan.counts[ordering] and plan.domain_size != 1:
-        return phases.predicted_stddev, phases.half_width(confidence_of(plan))
-    # Gaps are those of the ordering count; of another count each group is measured separately.
-    noise = mechanisms.Laplace.plan(phases.k, epsilon, sensitivity=plan.counts[place].bound)
-    return noise.stddev, noise.half_width(confidence_of(plan))
-
-
-def plain(plan: Plan, each: mechanisms.Measured | None) -> Combined:
-    """Estimate counts from their measurements alone; None: there is no group."""
-    if each is None:
-        return from_measurements([], scale=1, confidence=confidence_of(plan))
-    return from_measurements(
-        each.value, scale=each.plan.scale, resolution=each.plan.resolution, confidence=confidence_of(plan)
-    )

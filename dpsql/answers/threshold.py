@@ -10,10 +10,11 @@ from typing import Any
 from dpsql import mechanisms
 from dpsql.analysis import Plan
 from dpsql.answers import measuring
+from dpsql.answers.measuring import Measuring
 from dpsql.answers.method import NoisyResult, Quote
 from dpsql.answers.top_k import NOISE
 from dpsql.engines import Counts
-from dpsql.estimates import Combined, SparseVectorLaw, from_threshold
+from dpsql.estimates import Combined, GapNoise, Measurement, SparseVectorLaw, from_threshold
 from dpsql.language import AboveThreshold, TopK
 from dpsql.mechanisms.sparse_vector_plan import SparseVectorPlan
 from dpsql.privacy import Charge
@@ -30,12 +31,12 @@ _TOLERANCE = 0.005
 
 @dataclass(frozen=True, slots=True)
 class SparseVectors:
-    """Selects groups above a threshold by a sparse vector; `parts` maps a count's place to epsilon."""
+    """Selects groups above a threshold by a sparse vector, and measures them if requested."""
 
     plan: Plan
     selection: AboveThreshold | TopK
     mechanism: mechanisms.AdaptiveSparseVector | mechanisms.HybridSparseVector
-    parts: dict[int, Fraction]
+    measuring: Measuring
     quote: Quote
 
     @classmethod
@@ -55,11 +56,18 @@ class SparseVectors:
         asked = plan.options.measure not in (None, "AUTO")
         selecting = plan.epsilon * (1 - share)
         mechanism = _mechanism(plan, selection, selecting, branches)
-        parts = measuring.divide(plan, shown if asked else others, plan.epsilon - selecting)
-        quote = _quote(
-            plan, selection, mechanism, selecting, measures=bool(parts), shown=len(others) < len(shown)
+        second = Measuring.of(
+            plan,
+            selection.count,
+            shown if asked else others,
+            plan.epsilon - selecting,
+            most=min(selection.limit or plan.groups, plan.groups)
+            if isinstance(selection, AboveThreshold)
+            else min(selection.k, plan.groups),
         )
-        return cls(plan, selection, mechanism, parts, quote)
+        measures, ordering_shown = bool(second.places), len(others) < len(shown)
+        quote = _quote(plan, selection, mechanism, selecting, measures=measures, shown=ordering_shown)
+        return cls(plan, selection, mechanism, second, quote)
 
     def run(self, counts: Counts) -> NoisyResult:
         """Select the groups; measure them if the quote includes it."""
@@ -68,34 +76,18 @@ class SparseVectors:
             found = mechanism.run(counts.in_order(place))
         else:
             found = mechanism.run(counts.n[place])
-        scales = [mechanism.scales[j] for j in found.branch.tolist()]
-
-        def strategy(scale: Fraction) -> str:
-            return measuring.each_or_anchor(
-                self.plan,
-                mechanism.noise,
-                mechanism.scales[0],
-                len(scales),
-                resolution=mechanism.resolution,
-                measuring_scale=scale,
-                threshold_scale=mechanism.threshold_scale,
-            )
-
-        def combine(measured: mechanisms.Measured | None) -> Combined:
-            return from_threshold(
-                found.gap,
-                self.selection.threshold or 0,
-                scale=scales,
-                threshold_scale=mechanism.threshold_scale,
-                noise=mechanism.noise,
-                resolution=mechanism.resolution,
-                confidence=measuring.confidence_of(self.plan),
-                **measuring.measurement(measured),
-            )
-
-        estimates, loss = measuring.measure(
-            self.plan, counts, found.index, self.parts, place, strategy, combine
+        noise = GapNoise(
+            mechanism.noise,
+            tuple(mechanism.scales[j] for j in found.branch.tolist()),
+            mechanism.resolution,
+            mechanism.threshold_scale,
         )
+
+        def combine(measured: Measurement | None) -> Combined:
+            level, confidence = self.selection.threshold or 0, measuring.confidence_of(self.plan)
+            return from_threshold(found.gap, level, noise, measured, confidence=confidence)
+
+        estimates, loss = self.measuring.run(counts, found.index, combine)
         if estimates[place] is None:
             estimates = (*estimates[:place], combine(None), *estimates[place + 1 :])
         return NoisyResult(found.index, found.loss + loss, estimates, found.gap)

@@ -12,14 +12,17 @@ from numpy.typing import NDArray
 from dpsql import mechanisms
 from dpsql.analysis import Plan
 from dpsql.answers import measuring, unknown
+from dpsql.answers.measuring import Measuring
 from dpsql.answers.method import Considered, NoisyResult, Quote
 from dpsql.engines import Counts
 from dpsql.estimates import (
     Combined,
-    MeasuringPlan,
-    choose_measuring,
+    GapNoise,
+    Measurement,
     exponential_mechanism_p_value,
+    from_measurement,
     from_top_k,
+    measuring_share,
     p_value,
 )
 from dpsql.language import TopK
@@ -33,44 +36,31 @@ WithGaps = mechanisms.NoisyTopK | mechanisms.HybridTopK | mechanisms.LimitedDoma
 
 Selecting = WithGaps | mechanisms.Exponential | unknown.Unknown
 
-_WITHOUT_GAPS = ("EXPONENTIAL", "TOP_STABLE", "LIMITED_THEN_STABLE")
-"""Mechanisms without gaps, or whose gaps would estimate the counts of only some rows."""
-
 
 @dataclass(frozen=True, slots=True)
 class LargestGroups:
-    """Selects the largest groups, measures them, and combines measurements with the gaps if there are any.
-
-    `parts` maps the place of a measured count to its epsilon.
-    """
+    """Selects the largest groups, measures them, and combines measurements with the gaps if there are any."""
 
     plan: Plan
     selection: TopK
     mechanism: Selecting
-    parts: dict[int, Fraction]
+    measuring: Measuring
     quote: Quote
 
     @classmethod
     def of(cls, plan: Plan, selection: TopK) -> LargestGroups:
         """Divide the statement's epsilon between selecting and measuring, and predict the error."""
-        shown = measuring.wanted(plan, selection.count)
-        asked = plan.options.mechanism
-        phases = _phases(plan, selection, shown, gaps=asked not in _WITHOUT_GAPS)
-        if plan.domain_size is None:
-            name = unknown.choose_unknown(plan, selection, phases.selection_epsilon)
-            unknown.check_unknown(plan, selection, name)
-            phases = _phases(plan, selection, shown, gaps=name not in _WITHOUT_GAPS)
-            mechanism: Selecting = unknown.plan_unknown(plan, selection, phases.selection_epsilon, name)
-        else:
-            mechanism = _mechanism(plan, selection, plan.domain_size, phases)
+        shown, most = measuring.wanted(plan, selection.count), _most(plan, selection)
+        second = plan.epsilon * _share(plan, selection, shown)
+        mechanism = _mechanism(plan, selection, plan.epsilon - second)
         # If there is nothing to select, all of epsilon measures.
-        parts = measuring.divide(plan, shown, phases.measuring_epsilon if mechanism.scale else plan.epsilon)
-        return cls(plan, selection, mechanism, parts, _quote(plan, selection, mechanism, phases, parts))
+        second = second if mechanism.scale or not shown else plan.epsilon
+        measured = Measuring.of(plan, selection.count, shown, second, most=most)
+        return cls(plan, selection, mechanism, measured, _quote(plan, selection, mechanism, measured))
 
     def run(self, counts: Counts) -> NoisyResult:
         """Select with the first share of epsilon, measure with the second, combine both."""
-        place = self.selection.count
-        found = self.mechanism.run(counts.n[place])
+        found = self.mechanism.run(counts.n[self.selection.count])
         index, size = found.index, len(found.index)
         if isinstance(found, mechanisms.StableSet | mechanisms.OrderedThenSet):
             index = unknown.released(counts, found)
@@ -78,41 +68,24 @@ class LargestGroups:
         if isinstance(found, mechanisms.Hybrid) and found.reached_threshold:
             threshold = self.selection.threshold
         # The gap of a single group says nothing of its count, unless it ends at the threshold.
-        gaps = self.mechanism if isinstance(self.mechanism, WithGaps) else None
-        if size == 0 or (size == 1 and threshold is None):
-            gaps = None
+        noise = None if size == 1 and threshold is None else _gap_noise(self.mechanism)
 
-        def strategy(scale: Fraction) -> str:
-            if gaps is None:
-                return "EACH"
-            return measuring.each_or_anchor(
-                self.plan,
-                gaps.noise,
-                gaps.scale,
-                size,
-                resolution=gaps.resolution,
-                measuring_scale=scale,
-                threshold_scale=None if threshold is None else gaps.scale,
-            )
-
-        def combine(measured: mechanisms.Measured | None) -> Combined:
-            if gaps is None:
-                return measuring.plain(self.plan, measured)
+        def combine(measured: Measurement | None) -> Combined:
+            if measured is None:
+                return Combined.nothing()
+            if noise is None:
+                return from_measurement(measured)
             return from_top_k(
                 found.gap,
                 size,
-                scale=gaps.scale,
-                noise=gaps.noise,
-                resolution=gaps.resolution,
+                noise,
+                measured,
                 threshold=threshold,
                 lowest=self.selection.lowest,
                 confidence=measuring.confidence_of(self.plan),
-                **measuring.measurement(measured),
             )
 
-        estimates, measured = measuring.measure(
-            self.plan, counts, index, self.parts, place, strategy, combine
-        )
+        estimates, measured = self.measuring.run(counts, index, combine)
         loss = found.loss + measured
         if isinstance(self.mechanism, mechanisms.TopStable):
             return NoisyResult(index, loss, estimates)
@@ -121,8 +94,23 @@ class LargestGroups:
         return NoisyResult(index, loss, estimates, gap, _p_values(self.mechanism, gap))
 
 
-def _mechanism(plan: Plan, selection: TopK, groups: int, phases: MeasuringPlan) -> Selecting:
-    count, epsilon = plan.counts[selection.count], phases.selection_epsilon
+def _most(plan: Plan, selection: TopK) -> int:
+    """Return the largest number of groups that can be selected."""
+    return selection.k if plan.domain_size is None else min(selection.k, plan.domain_size)
+
+
+def _gap_noise(mechanism: Selecting) -> GapNoise | None:
+    """Return the noise of gaps that estimate the counts of all rows; None if there are no such gaps."""
+    if not isinstance(mechanism, WithGaps) or not mechanism.scale:
+        return None
+    return GapNoise(mechanism.noise, mechanism.scale, mechanism.resolution)
+
+
+def _mechanism(plan: Plan, selection: TopK, epsilon: Fraction) -> Selecting:
+    count, noise = plan.counts[selection.count], NOISE[plan.options.noise or "EXPONENTIAL"]
+    if plan.domain_size is None:
+        return unknown.plan_unknown(plan, selection, epsilon)
+    groups = plan.domain_size
     if plan.options.mechanism == "EXPONENTIAL":
         return mechanisms.Exponential.plan(
             groups,
@@ -134,21 +122,21 @@ def _mechanism(plan: Plan, selection: TopK, groups: int, phases: MeasuringPlan) 
     if selection.threshold is None:
         return mechanisms.NoisyTopK.plan(
             groups,
-            phases.k,
+            _most(plan, selection),
             epsilon,
             sensitivity=count.bound,
             monotone=count.monotone,
-            noise=phases.noise,
+            noise=noise,
             lowest=selection.lowest,
         )
     return mechanisms.HybridTopK.plan(
         groups,
         selection.threshold,
-        phases.k,
+        _most(plan, selection),
         epsilon,
         sensitivity=count.bound,
         monotone=count.monotone,
-        noise=phases.noise,
+        noise=noise,
     )
 
 
@@ -174,55 +162,44 @@ def _significance(gap: np.ndarray, scale: Fraction, noise: Noise) -> np.ndarray 
     return values
 
 
-def _phases(plan: Plan, selection: TopK, shown: list[int], *, gaps: bool) -> MeasuringPlan:
-    """Divide epsilon between selecting, with gaps that help or not, and measuring the counts shown."""
+def _share(plan: Plan, selection: TopK, shown: list[int]) -> Fraction:
+    """Return the share of epsilon that measures the counts shown."""
     options, known = plan.options, plan.domain_size is not None
-    ordering, law = plan.counts[selection.count], NOISE[options.noise or "EXPONENTIAL"]
-    share = measuring.share_of(plan)
+    share, strategy = measuring.share_of(plan), measuring.strategy_of(plan)
     if not shown:
-        share = share or Fraction(0)
-    elif share == 0:
+        return share or Fraction(0)
+    if share == 0:
         raise plan.query.source.refuse(
             "measure = 0 pays for no count, and a count is selected",
             options.at.get("measure"),
             "leave measure out, or select the keys alone",
         )
-    elif len(shown) > 1 and share is None:
-        share = Fraction(1, 2)
-    return choose_measuring(
-        min(selection.k, plan.groups) if known else selection.k,
-        plan.epsilon,
-        sensitivity=ordering.bound,
-        monotone=ordering.monotone,
-        noise=law if known else "exponential",
-        measure=share,
-        strategy="AUTO" if options.mechanism == "EXPONENTIAL" else options.measure_strategy or "AUTO",  # type: ignore[arg-type]  # one of the three words
-        gaps=gaps,
+    if share is not None:
+        return share
+    if strategy == "ANCHOR" and len(shown) > 1:
+        return Fraction(1, 2)
+    return measuring_share(
+        strategy,
+        _most(plan, selection),
+        monotone=plan.counts[selection.count].monotone,
+        noise=NOISE[options.noise or "EXPONENTIAL"] if known else "exponential",
         # With a threshold there is one more item, so that all groups are never all that takes part.
         domain_size=plan.domain_size if selection.threshold is None else None,
-        # The geometric law is the exponential one on the grid of integers.
-        grid=lambda noise, scale: mechanisms.usual_grid(
-            "geometric" if noise == "exponential" and law == "geometric" else noise, scale
-        ),
     )
 
 
-def _quote(
-    plan: Plan,
-    selection: TopK,
-    mechanism: Selecting,
-    phases: MeasuringPlan,
-    parts: dict[int, Fraction],
-) -> Quote:
+def _quote(plan: Plan, selection: TopK, mechanism: Selecting, second: Measuring) -> Quote:
     split = "all for selecting"
     predicted = half = None
-    if parts:
-        how = {"ANCHOR": "one noisy total (ANCHOR)", "EACH": "one noisy count a group (EACH)"}
+    if second.places:
+        noise, most = _gap_noise(mechanism), _most(plan, selection)
+        if noise is not None and isinstance(mechanism, mechanisms.HybridTopK) and most == plan.domain_size:
+            noise = noise.over_threshold()  # all groups come before it, or it was reached
         split = (
-            f"{float(phases.selection_epsilon):g} for selecting, {float(phases.measuring_epsilon):g} "
-            f"for measuring {how.get(phases.strategy, '')}"
+            f"{float(plan.epsilon - second.epsilon):g} for selecting, {float(second.epsilon):g} "
+            f"for measuring {second.words}"
         )
-        predicted, half = measuring.predicted(plan, phases, parts, selection.count)
+        predicted, half = second.predicted(most, noise)
     if not mechanism.scale:
         split = "all for measuring"
     match mechanism:
@@ -240,15 +217,8 @@ def _quote(
         case mechanisms.TopStable():
             words = "Top Stable"
     charge = Charge(plan.epsilon, mechanism.loss.charge.delta)
-    quote = Quote(
-        charge,
-        words,
-        float(mechanism.scale),
-        split,
-        predicted,
-        half,
-        mechanism.distinguishable_gap(measuring.confidence_of(plan)),
-    )
+    apart = mechanism.distinguishable_gap(measuring.confidence_of(plan))
+    quote = Quote(charge, words, float(mechanism.scale), split, predicted, half, apart)
     if not isinstance(mechanism, unknown.Unknown):
         return quote
     return replace(quote, notes=unknown.notes(mechanism), outlook=unknown.outlook(mechanism))
@@ -256,9 +226,9 @@ def _quote(
 
 def considered_over_unknown(plan: Plan, selection: TopK) -> tuple[Considered, ...]:
     """Return the mechanisms that could answer over keys without a declared domain, in a fixed order."""
-    phases = _phases(plan, selection, measuring.wanted(plan, selection.count), gaps=True)
+    share = _share(plan, selection, measuring.wanted(plan, selection.count))
 
     def quote(named: Plan) -> Quote:
         return LargestGroups.of(named, selection).quote
 
-    return unknown.considered(plan, selection, phases.selection_epsilon, quote)
+    return unknown.considered(plan, selection, plan.epsilon * (1 - share), quote)

@@ -31,13 +31,15 @@ A delta near 1/units, the usual choice, stands for the number of units unless th
 Unknown = LimitedDomain | LimitedThenStable | TopStable
 
 
-def check_unknown(plan: Plan, selection: TopK, name: str) -> None:
+def _check(plan: Plan, selection: TopK, name: str) -> None:
     """Refuse options and outputs that the mechanism does not support, and a statement without a delta."""
     source, options = plan.query.source, plan.options
     if name == "LIMITED_DOMAIN":
         ordered = None
     elif selection.threshold is not None:
         ordered = "a threshold"
+    elif options.measure_strategy == "ANCHOR":
+        ordered = "an ANCHOR"
     else:
         ordered = next((o.name for o in plan.outputs if o.kind in ("gap", "p_value", "rank")), None)
     if ordered is not None:
@@ -74,13 +76,8 @@ def _delta(plan: Plan) -> Fraction:
     return delta
 
 
-def choose_unknown(plan: Plan, selection: TopK, epsilon: Fraction) -> str:
-    """Return the name of the mechanism: the one asked for, else by the bar of limited domain at `epsilon`."""
-    return _choice(plan, selection, epsilon)[0]
-
-
 def _choice(plan: Plan, selection: TopK, epsilon: Fraction) -> tuple[str, str]:
-    """Return the name of the mechanism, and why it was chosen, in a few words."""
+    """Return the name of the mechanism that selects with so much epsilon, and why, in a few words."""
     options = plan.options
     if options.mechanism not in (None, "AUTO"):
         return options.mechanism, "asked for by name"
@@ -115,7 +112,6 @@ def considered(
         named = replace(plan, options=replace(plan.options, mechanism=name))
         reason = f"chosen: {why}" if name == chosen else "by name only" if name == "TOP_STABLE" else why
         try:
-            check_unknown(named, selection, name)
             made = quote(named)
         except (QueryRefused, ValueError):
             continue
@@ -141,8 +137,10 @@ def _resolution(plan: Plan) -> int | None:
     return 0 if plan.options.noise == "GEOMETRIC" else None
 
 
-def plan_unknown(plan: Plan, selection: TopK, epsilon: Fraction, name: str) -> Unknown:
-    """Plan the mechanism of that name."""
+def plan_unknown(plan: Plan, selection: TopK, epsilon: Fraction) -> Unknown:
+    """Plan the mechanism asked for, else the one that suits; refuse what it does not support."""
+    name, _ = _choice(plan, selection, epsilon)
+    _check(plan, selection, name)
     options, bound, delta = plan.options, plan.counts[selection.count].bound, _delta(plan)
     if name == "LIMITED_DOMAIN":
         return _limited(plan, selection, epsilon)

@@ -4,6 +4,7 @@ Pure functions of released values or public parameters; nothing here reads priva
 
 * `combine`: counts with standard deviations and intervals from a release, in one call;
 * `blue`: the best linear unbiased estimate that `combine` uses;
+* `measurement`, `box`: measurements, and the law of box noise;
 * `error_model`, `intervals`: the noises in an error, and intervals that cover it, from the exact formulas
   of `closed_form` or the numeric `law`;
 * `significance`: p-values of gaps;
@@ -20,15 +21,14 @@ from dpsql.estimates.closed_form import (
     threshold_gap_cdf,
     threshold_gap_offsets,
 )
-from dpsql.estimates.combine import Combined, from_measurements, from_threshold, from_top_k
-from dpsql.estimates.error_model import ErrorModel, Strategy
+from dpsql.estimates.combine import Combined, from_measurement, from_threshold, from_top_k
+from dpsql.estimates.error_model import ErrorModel, GapNoise
 from dpsql.estimates.intervals import Offsets, offsets
+from dpsql.estimates.measurement import BoxNoise, LaplaceNoise, Measurement, MeasuringNoise
 from dpsql.estimates.plan import (
-    MeasuringPlan,
-    anchor_share,
-    choose_measuring,
-    choose_strategy,
+    Strategy,
     distinguishable_gap,
+    measuring_share,
     sparse_vector_error,
     split_measuring,
 )
@@ -37,28 +37,30 @@ from dpsql.estimates.sparse_vector import Outlook, SparseVectorLaw
 from dpsql.estimates.variance import Noise, laplace_variance, noise_variance
 
 __all__ = [
+    "BoxNoise",
     "Combined",
     "ErrorModel",
     "Estimates",
-    "MeasuringPlan",
+    "GapNoise",
+    "LaplaceNoise",
+    "Measurement",
+    "MeasuringNoise",
     "Noise",
     "Offsets",
     "Outlook",
     "SparseVectorLaw",
     "Strategy",
-    "anchor_share",
     "blue",
-    "choose_measuring",
-    "choose_strategy",
     "count_offset",
     "distinguishable_gap",
     "exponential_mechanism_p_value",
-    "from_measurements",
+    "from_measurement",
     "from_threshold",
     "from_top_k",
     "gap_offset",
     "laplace_variance",
     "lower_bound_offset",
+    "measuring_share",
     "noise_variance",
     "offsets",
     "p_value",

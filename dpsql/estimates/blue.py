@@ -11,9 +11,13 @@ eta_i are independent with variance v_i and mu is *shared* by all items, with me
 * Sparse vector, and hybrids that reached their threshold T: y_i = (distance above the noisy threshold) + T
   and mu is the noise of the threshold.
 
+Measurements of the counts may share noise too: alpha_i = q_i + xi_i - nu, where the xi_i are independent with
+variance a_i and nu, uncorrelated with them, has mean 0 and variance v_nu. That is box noise; v_nu is 0 for
+cube noise and for independent noise.
+
 Contains Theorem 3 and section 6.2 of Ding, Wang, Zhang, Kifer, "Free Gap Information from the
 Differentially Private Sparse Vector and Noisy Max Mechanisms", PVLDB 13(3), 2019, as special cases. Given
-mu, a measurement and y_i + mu are combined by their precisions; mu is estimated from all of them.
+mu and nu, alpha_i + nu and y_i + mu are combined by their precisions; mu - nu is estimated from all of them.
 """
 
 from __future__ import annotations
@@ -44,6 +48,7 @@ def blue(
     *,
     each: ArrayLike | None = None,
     each_variance: ArrayLike | None = None,
+    shared_variance: float = 0.0,
     anchor_mean: float | None = None,
     anchor_variance: float | None = None,
 ) -> Estimates:
@@ -58,7 +63,10 @@ def blue(
     v0
         Variance of the reference; `math.inf` if it is unknown (top-k).
     each, each_variance
-        float64[k] measurements of the counts, and their variance (k numbers or one).
+        float64[k] measurements of the counts, and the variance of each (k numbers or one) given the noise
+        that they share.
+    shared_variance
+        Variance of the noise that the measurements share.
     anchor_mean, anchor_variance
         One measurement of the *mean* of the k counts, and its variance.
 
@@ -81,6 +89,8 @@ def blue(
     spread = _variances(v, k, "v")
     if not v0 >= 0:
         raise ValueError("v0 must be a variance: zero, positive or infinite")
+    if not 0 <= shared_variance < math.inf:
+        raise ValueError("shared_variance must be a finite variance")
     if (each is None) != (each_variance is None) or (anchor_mean is None) != (anchor_variance is None):
         raise ValueError("a measurement and its variance belong together")
     if each is not None and anchor_mean is not None:
@@ -89,7 +99,8 @@ def blue(
         measured = np.asarray(each, dtype=np.float64)
         if measured.shape != (k,) or not np.isfinite(measured).all():
             raise ValueError("each must hold one finite measurement for each y")
-        return _with_each(offsets, spread, v0, measured, _variances(each_variance, k, "each_variance"))
+        own = _variances(each_variance, k, "each_variance")
+        return _with_each(offsets, spread, v0, measured, own, shared_variance)
     if anchor_mean is not None and anchor_variance is not None:
         variance = float(_variances(anchor_variance, 1, "anchor_variance")[0])
         return _with_anchor(offsets, spread, v0, float(anchor_mean), variance)
@@ -98,14 +109,25 @@ def blue(
     return Estimates(offsets.copy(), spread + v0)
 
 
-def _with_each(y: FloatArray, v: FloatArray, v0: float, each: FloatArray, a: FloatArray) -> Estimates:
+def _with_each(
+    y: FloatArray, v: FloatArray, v0: float, each: FloatArray, a: FloatArray, shared: float
+) -> Estimates:
     weight = 1 / (a + v)
-    # alpha_i - y_i = mu + (noise of variance a_i + v_i), uncorrelated with the error of the combination
-    # of alpha_i and y_i + mu for a known mu: so the two variances add.
-    precision = _inverse(v0) + weight.sum()
-    mu = 0.0 if math.isinf(precision) else float(weight @ (each - y)) / precision
-    value = (each * v + (y + mu) * a) * weight
-    return Estimates(value, a * v * weight + (a * weight) ** 2 / precision)
+    # alpha_i - y_i = mu - nu + (noise of variance a_i + v_i), uncorrelated with the error of the combination
+    # of alpha_i + nu and y_i + mu for known mu and nu: so the variances add.
+    mu_part, nu_part, precision = references(v0, shared)
+    precision += weight.sum()
+    omega = 0.0 if math.isinf(precision) else float(weight @ (each - y)) / precision
+    value = ((each - nu_part * omega) * v + (y + mu_part * omega) * a) * weight
+    moved = (mu_part * a - nu_part * v) * weight
+    return Estimates(value, a * v * weight + mu_part * shared + moved**2 / precision)
+
+
+def references(v0: float, shared: float) -> tuple[float, float, float]:
+    """Return the parts v0/t of mu and v_nu/t of -nu in mu - nu, and 1/t, with t = v0 + v_nu its variance."""
+    if shared == 0:
+        return 1.0, 0.0, _inverse(v0)
+    return 1 / (1 + shared * _inverse(v0)), shared / (v0 + shared), 1 / (v0 + shared)
 
 
 def _with_anchor(y: FloatArray, v: FloatArray, v0: float, mean: float, b: float) -> Estimates:

@@ -37,15 +37,16 @@ def box_variance(counts: int, pads: int) -> float:
     >>> box_variance(1, 1), box_variance(4, 1), round(box_variance(10, 2), 1)
     (2.0, 7.0, 22.8)
     """
-    return _own(counts + pads) + reference_variance(counts, pads)
+    return own_variance(counts + pads) + reference_variance(counts, pads)
 
 
 def reference_variance(counts: int, pads: int) -> float:
     """Return the variance that all counts share, that of the midrange of the pads; it is their covariance."""
-    return 6 * _own(counts + pads) / ((pads + 1) * (pads + 2))
+    return 6 * own_variance(counts + pads) / ((pads + 1) * (pads + 2))
 
 
-def _own(dimension: int) -> float:
+def own_variance(dimension: int) -> float:
+    """Return the variance that one coordinate of so many has by itself, in a box."""
     return (dimension + 1) * (dimension + 2) / 12
 
 

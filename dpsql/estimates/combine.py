@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
-from fractions import Fraction
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpsql.estimates.blue import top_k_offsets
-from dpsql.estimates.closed_form import count_offset
-from dpsql.estimates.error_model import ErrorModel, Strategy
+from dpsql.estimates.error_model import ErrorModel, GapNoise
 from dpsql.estimates.intervals import offsets
-from dpsql.estimates.variance import Noise, Real, laplace_variance
+from dpsql.estimates.measurement import BoxNoise, Measurement
+from dpsql.estimates.variance import Real
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,20 +28,24 @@ class Combined:
     high: NDArray[np.float64]
     """float64[k]: upper ends of the intervals."""
 
+    @classmethod
+    def nothing(cls) -> Combined:
+        """Return the estimates of no counts."""
+        return cls(np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0))
+
+    def negated(self) -> Combined:
+        """Return the estimates of the negated counts."""
+        return Combined(-self.value, self.stddev, -self.high, -self.low)
+
 
 def from_top_k(
     gap: ArrayLike,
     k: int,
+    noise: GapNoise,
+    measured: Measurement | None = None,
     *,
-    scale: Real,
-    noise: Noise = "exponential",
-    resolution: int | None = None,
     threshold: Real | None = None,
     lowest: bool = False,
-    each: ArrayLike | None = None,
-    anchor_total: Real | None = None,
-    measuring_scale: Real | None = None,
-    measuring_resolution: int | None = None,
     confidence: Real = 0.95,
 ) -> Combined:
     """Estimate the counts that a noisy top-k with gap selected, from its gaps and the measurements.
@@ -55,18 +56,18 @@ def from_top_k(
 
     Parameters
     ----------
-    gap, k, scale, noise, resolution
+    gap, k
         As the mechanism reports them: k gaps in counts, k - 1 when all groups were selected.
+    noise
+        The noise of the gaps, as the mechanism reports it; leave out its threshold.
+    measured
+        What was measured of the k counts.
     threshold
         The public threshold that was reached; None for a plain top-k.
     lowest
         The lowest counts were selected, and gaps are upward. Not with a threshold.
-    each, anchor_total
-        The k noisy counts, or the one noisy total of the k counts.
-    measuring_scale, measuring_resolution
-        Scale and grid of the measuring noise as drawn.
     confidence
-        Level of the intervals.
+        Level of the intervals; those of box noise have the half-width of the measurement.
 
     Raises
     ------
@@ -75,48 +76,33 @@ def from_top_k(
 
     Examples
     --------
-    >>> found = from_top_k([40.0, 12.0], 2, scale=4, anchor_total=300, measuring_scale=8)
+    >>> from dpsql.estimates import LaplaceNoise
+    >>> total = Measurement(300, LaplaceNoise(8, total=True))
+    >>> found = from_top_k([40.0, 12.0], 2, GapNoise("exponential", 4), total)
     >>> found.value, found.low.round(1), found.high.round(1)
     (array([170., 130.]), array([156.9, 116.9]), array([183.1, 143.1]))
     """
-    y = np.zeros(0) if k == 0 and not np.size(gap) else top_k_offsets(gap, k, resolution)
+    if k == 0 and not np.size(gap):
+        return Combined.nothing()
+    y = top_k_offsets(gap, k, noise.resolution)
     if lowest:  # the mechanism ran on the negated counts
-        each = None if each is None else -np.asarray(each, dtype=np.float64)
-        anchor_total = None if anchor_total is None else -anchor_total
-    if threshold is not None:
-        if lowest:
+        if threshold is not None:
             raise ValueError("the lowest counts have no threshold below them")
-        if np.size(gap) != k:
-            raise ValueError("above a threshold every selected group has a gap")
-        y = y + float(threshold)
-    found = _combine(
-        y,
-        each,
-        anchor_total,
-        confidence,
-        noise=noise,
-        scale=scale,
-        measuring_scale=measuring_scale,
-        threshold_scale=None if threshold is None else scale,
-        resolution=resolution,
-        ranked=True,
-        measuring_resolution=measuring_resolution,
-    )
-    return Combined(-found.value, found.stddev, -found.high, -found.low) if lowest else found
+        turned = None if measured is None else measured.negated()
+        return combine(y, noise, turned, confidence).negated()
+    if threshold is None:
+        return combine(y, noise, measured, confidence)
+    if np.size(gap) != k:
+        raise ValueError("above a threshold every selected group has a gap")
+    return combine(y + float(threshold), noise.over_threshold(), measured, confidence)
 
 
 def from_threshold(
     gap: ArrayLike,
     threshold: Real,
+    noise: GapNoise,
+    measured: Measurement | None = None,
     *,
-    scale: Real | Iterable[Real],
-    threshold_scale: Real,
-    noise: Noise = "exponential",
-    resolution: int | None = None,
-    each: ArrayLike | None = None,
-    anchor_total: Real | None = None,
-    measuring_scale: Real | None = None,
-    measuring_resolution: int | None = None,
     confidence: Real = 0.95,
 ) -> Combined:
     """Estimate the counts that a sparse vector or the hybrid sparse vector found above a threshold.
@@ -129,68 +115,50 @@ def from_threshold(
         float64[k], in counts: how far each noisy count lies above the noisy threshold.
     threshold
         The public threshold.
-    scale
-        Scale of the query noise: one, or one for each item (of the branch it passed).
-    threshold_scale
-        Scale of the threshold's noise.
-    noise, resolution, each, anchor_total, measuring_scale, measuring_resolution, confidence
+    noise
+        The noise of the gaps, with the scale of the threshold's noise.
+    measured, confidence
         As in `from_top_k`.
 
     Examples
     --------
-    >>> found = from_threshold([30.0], 100, scale=10, threshold_scale=4)
+    >>> found = from_threshold([30.0], 100, GapNoise("exponential", 10, threshold_scale=4))
     >>> found.value, found.low.round(2), found.high.round(2)
     (array([130.]), array([102.48]), array([145.74]))
     """
     y = np.asarray(gap, dtype=np.float64) + float(threshold)
-    return _combine(
-        y,
-        each,
-        anchor_total,
-        confidence,
-        noise=noise,
-        scale=tuple(scale) if isinstance(scale, Iterable) else scale,
-        measuring_scale=measuring_scale,
-        threshold_scale=threshold_scale,
-        resolution=resolution,
-        ranked=False,
-        measuring_resolution=measuring_resolution,
-    )
+    return combine(y, noise, measured, confidence) if y.size else Combined.nothing()
 
 
-def from_measurements(
-    value: ArrayLike, *, scale: Real, resolution: int | None = None, confidence: Real = 0.95
-) -> Combined:
-    """Return value, standard deviation and interval of counts with Laplace noise and without gaps.
+def from_measurement(measured: Measurement) -> Combined:
+    """Return counts that are known by their measurement alone, with standard deviations and intervals.
 
-    >>> found = from_measurements([120.0, 7.0], scale=10)
-    >>> found.low.round(1), found.high.round(1)
+    >>> from dpsql.estimates import LaplaceNoise
+    >>> found = from_measurement(Measurement([120.0, 7.0], LaplaceNoise(10), half_width=30))
+    >>> found.low, found.high
     (array([ 90., -23.]), array([150.,  37.]))
     """
-    values = np.asarray(value, dtype=np.float64)
-    width = count_offset(scale, confidence, resolution=resolution)
-    deviation = np.full(values.shape, math.sqrt(laplace_variance(scale, resolution)))
-    return Combined(values.copy(), deviation, values - width, values + width)
+    if measured.half_width is None:
+        raise ValueError("a total determines no count")
+    value = measured.counts()
+    deviation = np.full(value.shape, math.sqrt(measured.noise.variance))
+    return Combined(value.copy(), deviation, value - measured.half_width, value + measured.half_width)
 
 
-def _combine(
-    y: NDArray[np.float64],
-    each: ArrayLike | None,
-    anchor_total: Real | None,
-    confidence: Real,
-    *,
-    noise: Noise,
-    scale: Real | tuple[Real, ...],
-    **law: Any,  # noqa: ANN401  further fields of `ErrorModel`
+def combine(
+    y: NDArray[np.float64], noise: GapNoise, measured: Measurement | None, confidence: Real = 0.95
 ) -> Combined:
-    if not y.size:
-        return Combined(np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0))
-    if each is not None and anchor_total is not None:
-        raise ValueError("counts are measured EACH or by an ANCHOR, not both")
-    strategy: Strategy = "EACH" if each is not None else "ANCHOR" if anchor_total is not None else "NONE"
-    model = ErrorModel(noise, scale, y.size, strategy, **law)
-    # exact: the total may have more than 53 bits
-    mean = None if anchor_total is None else float(Fraction(anchor_total) / model.k)
-    found = model.estimate(y, each=each, anchor_mean=mean)
+    """Estimate counts from what the gaps say of them, `y` as in `blue`, and from their measurement.
+
+    Box noise is drawn after the selection and is independent of it, so the interval around the measurement
+    covers at its level whatever was selected, ties included. One around the estimate would not: selecting
+    favours groups whose noise was large. So the interval is the measurement's, and the estimate is moved
+    into it.
+    """
+    model = ErrorModel(noise, y.size, None if measured is None else measured.noise)
+    value = model.estimate(y, measured).value
+    if measured is not None and isinstance(measured.noise, BoxNoise):
+        alone = from_measurement(measured)
+        return replace(alone, value=np.clip(value, alone.low, alone.high), stddev=model.stddev())
     around = offsets(model, confidence)
-    return Combined(found.value, model.stddev(), found.value - around.low, found.value + around.high)
+    return Combined(value, model.stddev(), value - around.low, value + around.high)

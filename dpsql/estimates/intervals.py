@@ -1,4 +1,4 @@
-"""Intervals of the estimates: they cover the noise, whose law is public, at the requested level.
+"""Intervals around estimates without box noise: they cover the noise, whose law is public, at a level.
 
 The error of an estimate is a weighted sum of the independent noises of selection and measuring. Its
 quantiles are exact where there is a formula (`closed_form`), else the characteristic function of the sum is
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from dpsql.estimates.closed_form import check_confidence, count_offset, threshold_gap_offsets
 from dpsql.estimates.error_model import ErrorModel
 from dpsql.estimates.law import quantiles
+from dpsql.estimates.measurement import BoxNoise
 from dpsql.estimates.variance import Real
 
 
@@ -50,18 +51,22 @@ def offsets(model: ErrorModel, confidence: Real = 0.95) -> Offsets:
 
     Examples
     --------
-    >>> found = offsets(ErrorModel("exponential", 20, 10, strategy="ANCHOR", measuring_scale=60))
+    >>> from dpsql.estimates import GapNoise, LaplaceNoise
+    >>> anchor = LaplaceNoise(60, total=True)
+    >>> found = offsets(ErrorModel(GapNoise("exponential", 20), 10, anchor))
     >>> found.low.round(1)[:2], found.high.round(1)[:2]
     (array([51.4, 51.4]), array([31.1, 31.1]))
     """
-    level = check_confidence(confidence)
-    if model.k == 1 and model.threshold_scale is None and model.measuring_scale is not None:
+    level, gaps, measuring = check_confidence(confidence), model.gaps, model.measuring
+    if isinstance(measuring, BoxNoise):
+        raise ValueError("after box noise the interval is that of the measurement")  # noqa: TRY004  a value
+    if model.k == 1 and gaps.threshold_scale is None and measuring is not None:
         # One gap to an unknown count carries no information: the estimate is the measurement.
-        width = np.array([count_offset(model.measuring_scale, level, resolution=model.measuring_resolution)])
+        width = np.array([count_offset(measuring.scale, level, resolution=measuring.resolution)])
         return Offsets(width, width.copy())
     scales, _, group = model.groups()
     sides = np.array([_sides(model, one, level) for one in range(len(scales))])[group]
-    if model.strategy == "NONE" and not model.floored:
+    if measuring is None and not gaps.floored:
         return Offsets(sides[:, 0], sides[:, 1])
     # The law is that of continuous noise. Discrete noise on a coarse grid has another variance: scale by it.
     continuous = np.array([sum(term.variance for term in model.terms(g)) for g in range(len(scales))])[group]
@@ -70,9 +75,10 @@ def offsets(model: ErrorModel, confidence: Real = 0.95) -> Offsets:
 
 
 def _sides(model: ErrorModel, group: int, level: float) -> tuple[float, float]:
-    if model.strategy == "NONE" and model.threshold_scale is not None:
-        grid = None if model.floored else model.resolution
+    gaps = model.gaps
+    if model.measuring is None and gaps.threshold_scale is not None:
+        grid = None if gaps.floored else gaps.resolution
         scale = model.groups()[0][group]
-        return threshold_gap_offsets(model.noise, scale, model.threshold_scale, level, resolution=grid)
+        return threshold_gap_offsets(gaps.noise, scale, gaps.threshold_scale, level, resolution=grid)
     low, high = quantiles(model.terms(group), (1 - level) / 2)
     return high, -low

@@ -1,209 +1,56 @@
-"""Divide epsilon between selecting and measuring, and predict the error, before anything is spent."""
+"""Divide epsilon between selecting and measuring, and predict what a selection tells apart."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Literal
 
 from dpsql.estimates.closed_form import check_confidence, lower_bound_offset
-from dpsql.estimates.error_model import ErrorModel, Strategy
-from dpsql.estimates.intervals import offsets
 from dpsql.estimates.variance import Noise, Real, check_noise, positive
 
+Strategy = Literal["BOX", "EACH", "ANCHOR"]
+"""How selected counts are measured: with one box noise, each by itself, or by one noisy total."""
 
-@dataclass(frozen=True, slots=True)
-class MeasuringPlan:
-    """The division of epsilon of a statement that selects k groups and releases their counts."""
-
-    strategy: Strategy
-    k: int
-    """How many groups are selected: the k asked for, or the whole domain if that is smaller."""
-    noise: Noise
-    selection_epsilon: Fraction
-    measuring_epsilon: Fraction
-    """The two add up to the statement's epsilon exactly."""
-    selection_scale: Fraction
-    """Scale of the selection noise, in counts."""
-    measuring_scale: Fraction | None
-    """Scale of the Laplace noise drawn on each count (EACH) or on the total (ANCHOR); None: no measuring."""
-    gaps: bool = True
-    """Whether the selection has free gaps to improve the counts with."""
-    resolution: int | None = None
-    """The selection noise will be a multiple of 2^-resolution; None: so fine that it does not matter."""
-    measuring_resolution: int | None = None
-    """The grid of the measuring noise."""
-
-    @property
-    def predicted_stddev(self) -> float:
-        """Standard deviation of each estimated count when all k are selected; infinite without measuring."""
-        return math.inf if self.measuring_scale is None else float(self._model().stddev().max())
-
-    def half_width(self, confidence: Real = 0.95) -> float:
-        """Return half the expected length of the interval of each count; infinite without measuring."""
-        if self.measuring_scale is None:
-            return math.inf
-        around = offsets(self._model(), confidence)
-        return float((around.low + around.high).max()) / 2
-
-    def _model(self) -> ErrorModel:
-        """Return the error model of a plan that measures."""
-        return ErrorModel(
-            self.noise,
-            self.selection_scale,
-            self.k if self.gaps else 1,  # without gaps every count stands alone, like k = 1
-            self.strategy if self.gaps else "EACH",
-            self.measuring_scale,
-            resolution=self.resolution,
-            measuring_resolution=self.measuring_resolution,
-        )
+_FEW = 10
 
 
-def anchor_share(
-    k: int, *, monotone: bool = True, noise: Noise = "exponential", domain_size: int | None = None
-) -> Fraction:
-    """Return the share of epsilon for an ANCHOR that minimises the variance of the counts, to three digits.
-
-    The variance is s kappa^2 k (k-1) / eps_s^2 + 2 / eps_m^2 in squared bounds (s = 1 one-sided noise, 2
-    Laplace; kappa = 1 monotone, 2 general), smallest at eps_m/eps_s = (2 / (s kappa^2 k (k-1)))^(1/3).
-    With k = 1 the gap carries no information, and selecting and measuring get one half each. When all groups
-    of the domain are selected there is one gap less and less noise: (k-1)^3/k then replaces k (k-1).
-
-    >>> anchor_share(1), anchor_share(2), anchor_share(10)
-    (Fraction(1, 2), Fraction(1, 2), Fraction(219, 1000))
-    """
-    check_noise(noise)
-    selected, gaps = _selected(k, domain_size)
-    if selected == 1:
-        return Fraction(1, 2)
-    spread = (2 if noise == "laplace" else 1) * (1 if monotone else 4) * gaps**2 * (selected - 1) / selected
-    ratio = (2 / spread) ** (1 / 3)
-    return _rounded(ratio / (1 + ratio))
-
-
-def choose_measuring(
+def measuring_share(
+    strategy: Strategy,
     k: int,
-    epsilon: Fraction,
     *,
-    sensitivity: int | Fraction = 1,
     monotone: bool = True,
     noise: Noise = "exponential",
-    measure: Fraction | None = None,
-    strategy: Literal["AUTO", "EACH", "ANCHOR"] = "AUTO",
-    gaps: bool = True,
     domain_size: int | None = None,
-    grid: Callable[[Noise, Fraction], int] | None = None,
-) -> MeasuringPlan:
-    """Divide epsilon between a top-k selection and the measuring of the k counts.
+) -> Fraction:
+    """Return the share of epsilon for measuring the k selected counts; the rest selects them.
 
-    AUTO uses an ANCHOR at its best share; at a given share it uses the strategy that is better there. EACH
-    without a given share gets one half: minimising its variance alone would leave too little for selecting.
+    The variance of the counts alone would leave too little for selecting them, and a wrong group is an error
+    too. So BOX gets one half for k up to 10 and one third above: measured on six shapes of counts, the error
+    against the true i-th largest count is smaller so. EACH gets one half.
 
-    Parameters
-    ----------
-    k
-        How many groups are selected.
-    epsilon
-        Of both phases together.
-    sensitivity
-        Per-unit bound of the count.
-    monotone
-        Whether all counts move the same way (counts of units or rows; not differences of counts).
-    noise
-        Kind of the selection noise.
-    measure
-        Share of epsilon for measuring, 0 <= measure < 1; None lets this function choose.
-    strategy
-        "AUTO", "EACH" (one noisy count a group) or "ANCHOR" (one noisy total of all of them).
-    gaps
-        False for selections whose gaps do not help (exponential mechanism, unordered sets): EACH then.
-    domain_size
-        Size of the public domain; with k or fewer groups all are selected. None: more than k, or unknown.
-    grid
-        Gives the resolution on which noise of a kind and scale will be drawn, so that what is predicted is
-        the error of the discrete noise. None: as if noise were continuous.
+    An ANCHOR gets the share that minimises the variance, to three digits. The variance is
+    s kappa^2 k (k-1) / eps_s^2 + 2 / eps_m^2 in squared bounds (s = 1 one-sided noise, 2 Laplace; kappa = 1
+    monotone, 2 general), smallest at eps_m/eps_s = (2 / (s kappa^2 k (k-1)))^(1/3). When all groups of the
+    domain are selected, there is one gap less and less noise: (k-1)^3/k then replaces k (k-1).
 
-    Raises
-    ------
-    ValueError
-        For values out of range; for ANCHOR without gaps.
-
-    Examples
-    --------
-    >>> plan = choose_measuring(10, Fraction(1, 2))
-    >>> plan.strategy, plan.selection_epsilon, plan.measuring_epsilon, round(plan.predicted_stddev, 1)
-    ('ANCHOR', Fraction(781, 2000), Fraction(219, 2000), 27.5)
+    >>> measuring_share("BOX", 10), measuring_share("BOX", 11), measuring_share("ANCHOR", 10)
+    (Fraction(1, 2), Fraction(1, 3), Fraction(219, 1000))
     """
     check_noise(noise)
-    selected, charged = _selected(k, domain_size)
-    if epsilon <= 0 or sensitivity <= 0:
-        raise ValueError("epsilon and sensitivity must be positive")
-    if measure is not None and not 0 <= measure < 1:
-        raise ValueError("the measuring share must be at least 0 and below 1")
-    if strategy not in ("AUTO", "EACH", "ANCHOR"):
-        raise ValueError(f"strategy must be AUTO, EACH or ANCHOR, not {strategy!r}")
-    if strategy == "ANCHOR" and not gaps:
-        raise ValueError("an ANCHOR needs the gaps of an ordered selection")
-    share = measure
-    if share is None and gaps and strategy != "EACH":
-        share = anchor_share(k, monotone=monotone, noise=noise, domain_size=domain_size)
-    measuring = epsilon * (Fraction(1, 2) if share is None else share)
-    scale = (1 if monotone else 2) * charged * Fraction(sensitivity) / (epsilon - measuring)
-    drawn = selected * Fraction(sensitivity) / measuring if measuring else None
-    resolution = None if grid is None else grid(noise, scale)
-    measured = None if grid is None or drawn is None else grid("laplace", drawn)
-    chosen: Strategy = strategy if strategy != "AUTO" else "EACH"
-    if drawn is None:
-        chosen = "NONE"
-    elif strategy == "AUTO" and gaps:
-        chosen = choose_strategy(
-            noise,
-            scale,
-            selected,
-            measuring_scale=drawn,
-            resolution=resolution,
-            measuring_resolution=measured,
-        )
-    return MeasuringPlan(
-        chosen, selected, noise, epsilon - measuring, measuring, scale, drawn, gaps, resolution, measured
-    )
-
-
-def choose_strategy(
-    noise: Noise,
-    scale: Real,
-    k: int,
-    *,
-    measuring_scale: Real,
-    threshold_scale: Real | None = None,
-    resolution: int | None = None,
-    measuring_resolution: int | None = None,
-) -> Literal["EACH", "ANCHOR"]:
-    """Return whether measuring EACH count or their total (ANCHOR) predicts the smaller error.
-
-    Equal errors return ANCHOR. The resolutions are those of the grids that the noises are drawn on.
-
-    >>> choose_strategy("exponential", 10, 5, measuring_scale=10)
-    'ANCHOR'
-    >>> choose_strategy("exponential", 20, 10, measuring_scale=20)
-    'EACH'
-    """
-    deviation = {
-        strategy: ErrorModel(
-            noise,
-            scale,
-            k,
-            strategy,
-            measuring_scale=measuring_scale,
-            threshold_scale=threshold_scale,
-            resolution=resolution,
-            measuring_resolution=measuring_resolution,
-        ).stddev()[0]
-        for strategy in ("EACH", "ANCHOR")
-    }
-    return "EACH" if deviation["EACH"] < deviation["ANCHOR"] * (1 - 1e-9) else "ANCHOR"
+    if k < 1 or (domain_size is not None and domain_size < 1):
+        raise ValueError("k and the size of the domain must be positive")
+    gaps = k
+    if domain_size is not None and domain_size <= k:
+        k, gaps = domain_size, domain_size - 1
+    if strategy == "BOX":
+        return Fraction(1, 2 if k <= _FEW else 3)
+    if strategy == "EACH" or k == 1:
+        return Fraction(1, 2)
+    spread = (2 if noise == "laplace" else 1) * (1 if monotone else 4) * gaps**2 * (k - 1) / k
+    ratio = (2 / spread) ** (1 / 3)
+    return _rounded(ratio / (1 + ratio))
 
 
 def split_measuring(epsilon: Fraction, bounds: Sequence[int | Fraction]) -> tuple[Fraction, ...]:
@@ -266,15 +113,6 @@ def sparse_vector_error(
     beta = 1 - check_confidence(confidence)
     scales = positive(threshold_scale, "threshold_scale") + positive(query_scale, "query_scale")
     return scales * math.log((groups * branches + 1) / beta)
-
-
-def _selected(k: int, domain_size: int | None) -> tuple[int, int]:
-    """Return the number of groups selected, and of gaps that the selection pays for (at least one)."""
-    if k < 1 or (domain_size is not None and domain_size < 1):
-        raise ValueError("k and the size of the domain must be positive")
-    if domain_size is None or domain_size > k:
-        return k, k
-    return domain_size, max(1, domain_size - 1)
 
 
 def _rounded(value: float) -> Fraction:

@@ -30,6 +30,7 @@ class Options:
     confidence: Fraction | None = None
     privacy_unit_column: str | None = None
     fresh: bool | None = None
+    intervals: Literal["SINGLE", "SIMULTANEOUS"] | None = None
     at: dict[str, int] = field(default_factory=dict)
 
 

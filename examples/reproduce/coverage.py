@@ -10,13 +10,13 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.estimates import choose_measuring, from_threshold, from_top_k
+from dpsql.estimates import GapNoise, LaplaceNoise, Measurement, from_threshold, from_top_k
 from dpsql.mechanisms import Noise
 from dpsql.noise import Entropy
 from reproduce.page import Claim, Figure, Section, Table
 from reproduce.reduction import named
 from reproduce.svg import Series, panel
-from reproduce.trials import affine, measured, threshold_runs, top_k_runs, totals
+from reproduce.trials import Halves, affine, measured, threshold_runs, top_k_runs, totals
 
 __all__ = ["KS", "Point", "claims_apart", "claims_tied", "interval_coverage"]
 
@@ -123,29 +123,20 @@ def _panels(rows: Sequence[Point]) -> list[str]:
 
 
 def _selected(way: str, k: int, noise: Noise, tied: bool, trials: int, entropy: Entropy) -> float:
-    plan = choose_measuring(k, EPSILON, noise=noise, strategy="EACH" if way == "EACH" else "ANCHOR")
-    scale = plan.measuring_scale or Fraction(0)
+    each = way == "EACH"
+    plan = Halves.of("EACH" if each else "ANCHOR", k, EPSILON, noise)
     groups = 3 * k
     counts = np.full(groups, 10**6) if tied else 10**6 * np.arange(groups, 0, -1)
-    runs = top_k_runs(counts, k, plan.selection_epsilon, trials, entropy, noise)
+    runs = top_k_runs(counts, k, plan.selecting, trials, entropy, noise)
     exact = counts[runs.index]
-    values, grid = (measured if way == "EACH" else totals)(exact, scale, entropy)
+    values, grid = (measured if each else totals)(exact, plan.scale, entropy)
+    law = LaplaceNoise(plan.scale, grid, total=not each)
 
     def estimate(x: NDArray[np.float64]) -> NDArray[np.float64]:
-        found = from_top_k(
-            x[:k],
-            k,
-            scale=runs.scale,
-            noise=noise,
-            resolution=runs.resolution,
-            each=x[k:] if way == "EACH" else None,
-            anchor_total=None if way == "EACH" else Fraction(float(x[k])),
-            measuring_scale=scale,
-            measuring_resolution=grid,
-        )
+        found = from_top_k(x[:k], k, runs.noise, Measurement(x[k:] if each else float(x[k]), law))
         return np.concatenate([found.low, found.high])
 
-    rest = values if way == "EACH" else values[:, None]
+    rest = values if each else values[:, None]
     ends = affine(estimate, k + rest.shape[1])(np.hstack([runs.gap, rest]))
     return float(((ends[:, :k] <= exact) & (exact <= ends[:, k:])).mean())
 
@@ -155,7 +146,7 @@ def _above(k: int, noise: Noise, trials: int, entropy: Entropy) -> float:
     covered = found = 0
     share = Fraction(1, 4)
     ends = from_threshold(
-        [0.0], 0, noise=noise, scale=k / ((1 - share) * EPSILON), threshold_scale=1 / (share * EPSILON)
+        [0.0], 0, GapNoise(noise, k / ((1 - share) * EPSILON), threshold_scale=1 / (share * EPSILON))
     )
     for part, runs in threshold_runs(
         counts, np.full(trials, 10**5), k, EPSILON, entropy, branches=1, share=share, noise=noise

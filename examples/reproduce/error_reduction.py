@@ -9,14 +9,14 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.estimates import MeasuringPlan, choose_measuring, from_top_k
+from dpsql.estimates import LaplaceNoise, Measurement, from_top_k
 from dpsql.mechanisms import Noise
 from dpsql.noise import Entropy
 from reproduce.page import Claim, Figure, Section, Table
 from reproduce.reduction import Measured, anchor_theory, crowding, each_theory, named, near, paired, separate
 from reproduce.sets import DataSet
 from reproduce.svg import Series, panel
-from reproduce.trials import affine, measured, top_k_runs, totals
+from reproduce.trials import Halves, affine, measured, top_k_runs, totals
 
 __all__ = [
     "EPSILON",
@@ -222,10 +222,8 @@ def _point(
     tick: Callable[[], None],
 ) -> Point:
     size = len(one.counts)
-    half = choose_measuring(
-        k, epsilon, noise=noise, measure=Fraction(1, 2), strategy="EACH", domain_size=size
-    )
-    best = choose_measuring(k, epsilon, noise=noise, strategy="ANCHOR", domain_size=size)
+    half = Halves.of("EACH", k, epsilon, noise)
+    best = Halves.of("ANCHOR", k, epsilon, noise, size)
     plain, each = _each(one.counts, half, trials, entropy)
     anchor = _anchor(one.counts, best, trials, entropy)
     tick()
@@ -237,13 +235,13 @@ def _point(
         Measured(
             *paired(plain, each),
             each_theory(k, noise),
-            crowding(one.descending, k, float(half.selection_scale)),
+            crowding(one.descending, k, float(k / half.selecting)),
             CROWDED,
         ),
         Measured(
             *separate(plain, anchor),
-            anchor_theory(k, noise, float(best.measuring_epsilon / epsilon)),
-            crowding(one.descending, k, float(best.selection_scale)),
+            anchor_theory(k, noise, float(best.share)),
+            crowding(one.descending, k, float(k / best.selecting)),
             CROWDED,
         ),
         float(plain.mean()),
@@ -251,50 +249,30 @@ def _point(
 
 
 def _each(
-    counts: NDArray[np.int64], plan: MeasuringPlan, trials: int, entropy: Entropy
+    counts: NDArray[np.int64], plan: Halves, trials: int, entropy: Entropy
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the squared errors of the measurements, and of the estimates, for each run."""
-    k, scale = plan.k, plan.measuring_scale or Fraction(0)
-    runs = top_k_runs(counts, k, plan.selection_epsilon, trials, entropy, plan.noise)
+    k, scale = plan.k, plan.scale
+    runs = top_k_runs(counts, k, plan.selecting, trials, entropy, plan.noise)
     exact = counts[runs.index]
     values, grid = measured(exact, scale, entropy)
     estimate = affine(
-        lambda x: (
-            from_top_k(
-                x[:k],
-                k,
-                scale=runs.scale,
-                noise=plan.noise,
-                resolution=runs.resolution,
-                each=x[k:],
-                measuring_scale=scale,
-                measuring_resolution=grid,
-            ).value
-        ),
+        lambda x: from_top_k(x[:k], k, runs.noise, Measurement(x[k:], LaplaceNoise(scale, grid))).value,
         2 * k,
     )
     combined = estimate(np.hstack([runs.gap, values]))
     return ((values - exact) ** 2).mean(axis=1), ((combined - exact) ** 2).mean(axis=1)
 
 
-def _anchor(
-    counts: NDArray[np.int64], plan: MeasuringPlan, trials: int, entropy: Entropy
-) -> NDArray[np.float64]:
-    k, scale = plan.k, plan.measuring_scale or Fraction(0)
-    runs = top_k_runs(counts, k, plan.selection_epsilon, trials, entropy, plan.noise)
+def _anchor(counts: NDArray[np.int64], plan: Halves, trials: int, entropy: Entropy) -> NDArray[np.float64]:
+    k, scale = plan.k, plan.scale
+    runs = top_k_runs(counts, k, plan.selecting, trials, entropy, plan.noise)
     exact = counts[runs.index]
     total, grid = totals(exact, scale, entropy)
     estimate = affine(
         lambda x: (
             from_top_k(
-                x[:k],
-                k,
-                scale=runs.scale,
-                noise=plan.noise,
-                resolution=runs.resolution,
-                anchor_total=Fraction(float(x[k])),
-                measuring_scale=scale,
-                measuring_resolution=grid,
+                x[:k], k, runs.noise, Measurement(float(x[k]), LaplaceNoise(scale, grid, total=True))
             ).value
         ),
         k + 1,

@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.estimates import from_threshold
+from dpsql.estimates import GapNoise, LaplaceNoise, Measurement, from_threshold
 from dpsql.mechanisms import Noise
 from dpsql.noise import Entropy
 from reproduce.error_reduction import EPSILON, EPSILONS, FIXED_K, KS, NOISES, points, ranges
@@ -189,12 +189,8 @@ def _point(
                     from_threshold(  # type: ignore[misc]  # bound in the loop
                         x[:hits],
                         0,
-                        scale=query_scale,
-                        threshold_scale=threshold_scale,
-                        noise=noise,
-                        each=x[hits:],
-                        measuring_scale=scale,
-                        measuring_resolution=grid,
+                        GapNoise(noise, query_scale, threshold_scale=threshold_scale),
+                        Measurement(x[hits:], LaplaceNoise(scale, grid)),
                     ).value
                 ),
                 2 * hits,

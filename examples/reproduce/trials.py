@@ -10,11 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql import mechanisms
+from dpsql.estimates import GapNoise, Strategy, measuring_share
 from dpsql.noise import Entropy
 from dpsql.order import in_public_order
 
 __all__ = [
     "Affine",
+    "Halves",
     "TopKRuns",
     "affine",
     "blocks",
@@ -32,13 +34,32 @@ _WIDE = 3000
 
 
 @dataclass(frozen=True, slots=True)
+class Halves:
+    """A top-k that measures by EACH or ANCHOR: the epsilon that selects, and the scale that measures."""
+
+    k: int
+    noise: mechanisms.Noise
+    selecting: Fraction
+    scale: Fraction
+    share: Fraction
+
+    @classmethod
+    def of(
+        cls, strategy: Strategy, k: int, epsilon: Fraction, noise: mechanisms.Noise, groups: int | None = None
+    ) -> Halves:
+        """Divide epsilon at the product's share."""
+        share = measuring_share(strategy, k, noise=noise, domain_size=groups)
+        return cls(k, noise, epsilon * (1 - share), k / (epsilon * share), share)
+
+
+@dataclass(frozen=True, slots=True)
 class TopKRuns:
     """Runs of noisy top-k: `index` int64 (trials, k), `gap` float64 (trials, k), noise, one run's charge."""
 
     index: NDArray[np.int64]
     gap: NDArray[np.float64]
     scale: Fraction
-    resolution: int
+    noise: GapNoise
     epsilon: Fraction
 
 
@@ -70,7 +91,9 @@ def top_k_runs(
             for size in blocks(trials, len(counts))
         ]
         index, gap = np.concatenate([r.index for r in found]), np.concatenate([r.gap for r in found])
-    return TopKRuns(index, gap, plan.scale, plan.resolution, plan.loss.charge.epsilon)
+    return TopKRuns(
+        index, gap, plan.scale, GapNoise(plan.noise, plan.scale, plan.resolution), plan.loss.charge.epsilon
+    )
 
 
 def threshold_runs(

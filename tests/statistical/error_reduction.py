@@ -10,64 +10,63 @@ from __future__ import annotations
 
 import sys
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
 
 from dpsql import mechanisms
-from dpsql.estimates import choose_measuring, from_top_k
+from dpsql.estimates import GapNoise, LaplaceNoise, Measurement, Strategy, from_top_k, measuring_share
 
 EPSILON = Fraction(7, 10)
+HALF = Fraction(1, 2)
 
 
-def squared_error(counts: np.ndarray, k: int, strategy: str, runs: int) -> float:
-    """Mean squared error of the k released counts over `runs` runs of the whole mechanism."""
-    share = Fraction(1, 2) if strategy != "ANCHOR" else None
-    plan = choose_measuring(
-        k,
-        EPSILON,
-        measure=share,
-        strategy="ANCHOR" if strategy == "ANCHOR" else "EACH",
-        domain_size=len(counts),
-    )
-    total = 0.0
+def squared_errors(
+    counts: np.ndarray, k: int, strategy: Strategy, share: Fraction, runs: int
+) -> tuple[float, float, float]:
+    """Mean squared error of the k released counts, of the measurements alone, and the share of right groups.
+
+    Over `runs` runs of the whole mechanism.
+    """
+    total = alone = right = 0.0
+    least = np.sort(counts)[-k]
     for _ in range(runs):
-        found = mechanisms.noisy_top_k(counts, k, plan.selection_epsilon)
+        found = mechanisms.noisy_top_k(counts, k, EPSILON * (1 - share))
         exact = counts[found.index]
-        scale = k / plan.measuring_epsilon
-        if strategy == "ANCHOR":
-            measured = mechanisms.anchor(exact, scale)
-            given: dict[str, Any] = {"anchor_total": measured.value[0]}
+        if strategy == "BOX":
+            boxed = mechanisms.box(exact, EPSILON * share)
+            width = boxed.plan.half_width(0, Fraction(95, 100))
+            measured = Measurement(boxed.value, boxed.plan.noise(0), width)
         else:
-            measured = mechanisms.laplace(exact, scale)
-            given = {"each": measured.value}
-        if strategy == "BASELINE":
-            value = given["each"]
-        else:
-            value = from_top_k(
-                found.gap,
-                k,
-                scale=found.plan.scale,
-                resolution=found.plan.resolution,
-                measuring_scale=measured.plan.scale,
-                measuring_resolution=measured.plan.resolution,
-                **given,
-            ).value
+            drawn = (mechanisms.anchor if strategy == "ANCHOR" else mechanisms.laplace)(
+                exact, k / (EPSILON * share)
+            )
+            law = LaplaceNoise(drawn.plan.scale, drawn.plan.resolution, drawn.plan.total)
+            measured = Measurement(float(drawn.value[0]) if law.total else drawn.value, law)
+        noise = GapNoise("exponential", found.plan.scale, found.plan.resolution)
+        value = from_top_k(found.gap, k, noise, measured).value
         total += float(((value - exact) ** 2).mean())
-    return total / runs
+        if strategy != "ANCHOR":
+            alone += float(((measured.counts() - exact) ** 2).mean())
+        right += float((exact >= least).mean())
+    return total / runs, alone / runs, right / runs
 
 
 def main(path: str, runs: int) -> None:
     counts = pq.read_table(path, columns=["n"])["n"].to_numpy().astype(np.int64)
     print(f"{path}: {len(counts)} groups, epsilon {EPSILON}, {runs} runs")
-    print(f"{'k':>4} {'baseline':>12} {'EACH':>8} {'theory':>8} {'ANCHOR':>8}")
+    names = ("EACH", "theory", "ANCHOR", "BOX 1/2", "BOX", "recall")
+    print(f"{'k':>4} {'baseline':>12} " + " ".join(f"{name:>8}" for name in names))
     for k in (2, 5, 10, 25):
-        base = squared_error(counts, k, "BASELINE", runs)
-        each = squared_error(counts, k, "EACH", runs) / base
-        anchor = squared_error(counts, k, "ANCHOR", runs) / base
+        each, base, _ = squared_errors(counts, k, "EACH", HALF, runs)
+        anchor, _, _ = squared_errors(counts, k, "ANCHOR", measuring_share("ANCHOR", k), runs)
+        half, _, _ = squared_errors(counts, k, "BOX", HALF, runs)
+        box, _, recall = squared_errors(counts, k, "BOX", measuring_share("BOX", k), runs)
         theory = 1 - 2 * (k - 1) / (3 * k)
-        print(f"{k:>4} {base:>12.1f} {each:>8.3f} {theory:>8.3f} {anchor:>8.3f}")
+        print(
+            f"{k:>4} {base:>12.1f} {each / base:>8.3f} {theory:>8.3f} {anchor / base:>8.3f} "
+            f"{half / base:>8.3f} {box / base:>8.3f} {recall:>8.3f}"
+        )
 
 
 if __name__ == "__main__":

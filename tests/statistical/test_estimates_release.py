@@ -6,58 +6,44 @@ its mean or spread out of 7 standard errors about as rarely.
 
 import math
 from fractions import Fraction
-from typing import Any, Literal
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from dpsql.estimates import Noise, choose_measuring, from_top_k
-from dpsql.mechanisms import anchor, laplace, noisy_top_k
+from dpsql.estimates import GapNoise, LaplaceNoise, Measurement, Noise, from_top_k
+from dpsql.mechanisms import anchor, box, laplace, noisy_top_k
 from dpsql.noise import SeededEntropy
 
 RUNS = 1_000
 COUNTS = np.array([9_000, 70_000, 30_000, 50_000, 1_000, 20_000])
 
 
-@pytest.mark.parametrize("strategy", ["EACH", "ANCHOR"])
+@pytest.mark.parametrize("strategy", ["BOX", "CUBE", "EACH", "ANCHOR"])
 @pytest.mark.parametrize("noise", ["exponential", "laplace", "geometric"])
 @pytest.mark.parametrize(("k", "lowest"), [(3, True), (6, False)])
-def test_releases_are_unbiased_and_covered(
-    strategy: Literal["AUTO", "EACH", "ANCHOR"], noise: Noise, lowest: bool, k: int
-) -> None:
-    entropy = SeededEntropy(1)
-    plan = choose_measuring(k, Fraction(1, 2), noise=noise, strategy=strategy, domain_size=COUNTS.size)
+def test_releases_are_unbiased_and_covered(strategy: str, noise: Noise, lowest: bool, k: int) -> None:
+    entropy, epsilon = SeededEntropy(1), Fraction(1, 4)
     trials = np.broadcast_to(COUNTS, (RUNS, COUNTS.size)).copy()
-    chosen = noisy_top_k(trials, k, plan.selection_epsilon, noise=noise, lowest=lowest, entropy=entropy)
-    assert chosen.plan.scale == plan.selection_scale
+    chosen = noisy_top_k(trials, k, epsilon, noise=noise, lowest=lowest, entropy=entropy)
     true = COUNTS[chosen.index]
-    shared: dict[str, Any] = {
-        "scale": chosen.plan.scale,
-        "noise": noise,
-        "resolution": chosen.plan.resolution,
-        "lowest": lowest,
-    }
+    gaps = GapNoise(noise, chosen.plan.scale, chosen.plan.resolution)
+    released: list[Measurement]
+    if strategy in ("BOX", "CUBE"):
+        boxes = box(true, epsilon, monotone=strategy == "BOX", entropy=entropy)
+        law, width = boxes.plan.noise(0), boxes.plan.half_width(0, Fraction(95, 100))
+        released = [Measurement(value, law, width) for value in boxes.value]
+    elif strategy == "EACH":
+        measured = laplace(true.ravel(), k / epsilon, entropy=entropy)
+        each = LaplaceNoise(measured.plan.scale, measured.plan.resolution)
+        released = [Measurement(value, each) for value in measured.value.reshape(true.shape)]
+    else:
+        measured = anchor(true, k / epsilon, entropy=entropy)
+        total = LaplaceNoise(measured.plan.scale, measured.plan.resolution, total=True)
+        released = [Measurement(float(value), total) for value in measured.value[:, 0]]
     deviations, covered = np.zeros((RUNS, k)), np.zeros((RUNS, k), dtype=bool)
-    assert plan.measuring_scale is not None
-    if strategy == "EACH":
-        measured = laplace(true.ravel(), plan.measuring_scale, entropy=entropy)
-        values = measured.value.reshape(true.shape)
     for run in range(RUNS):
-        release: dict[str, Any]
-        if strategy == "EACH":
-            release = {"each": values[run]}
-        else:
-            measured = anchor(true[run], plan.measuring_scale, entropy=entropy)
-            release = {"anchor_total": measured.value[0]}
-        found = from_top_k(
-            chosen.gap[run],
-            k,
-            **shared,
-            **release,
-            measuring_scale=measured.plan.scale,
-            measuring_resolution=measured.plan.resolution,
-        )
+        found = from_top_k(chosen.gap[run], k, gaps, released[run], lowest=lowest)
         deviations[run] = (found.value - true[run]) / found.stddev
         covered[run] = (found.low <= true[run]) & (true[run] <= found.high)
     assert np.abs(deviations.mean(axis=0)).max() <= 7 / math.sqrt(RUNS)

@@ -12,15 +12,16 @@ from numpy.typing import NDArray
 
 from dpsql.estimates import (
     ErrorModel,
+    GapNoise,
+    LaplaceNoise,
+    Measurement,
     Noise,
-    blue,
     lower_bound_offset,
     offsets,
     sparse_vector_error,
     threshold_gap_cdf,
     threshold_gap_offsets,
 )
-from dpsql.estimates.error_model import Strategy
 
 RUNS = 100_000
 SIGMAS = 7.0
@@ -40,42 +41,37 @@ def draw(
 
 def errors_of(rng: np.random.Generator, model: ErrorModel, stretch: float = 1.0) -> NDArray[np.float64]:
     """Errors of the estimates over many runs for hits far above the threshold: float64[RUNS, k]."""
-    k, unit, zero = model.k, np.eye(model.k), np.zeros(model.k)
-    assert model.threshold_scale is not None
-    scales = model.scale if isinstance(model.scale, tuple) else (model.scale,) * k
-    eta = np.stack([draw(rng, model.noise, stretch * s, RUNS) for s in scales], axis=1)
-    y = eta - draw(rng, model.noise, stretch * model.threshold_scale, RUNS)[:, None]
-    distinct, _, group = model.groups()
-    v = np.array([model.selection_variance(s) for s in distinct])[group]
-    v0, a = model.reference_variance(), model.measuring_variance()
-    if model.strategy == "EACH":
-        assert model.measuring_scale is not None
-        each = rng.laplace(0, stretch * model.measuring_scale, (RUNS, k))
-        from_y = np.array([blue(e, v, v0, each=zero, each_variance=a).value for e in unit])
-        from_each = np.array([blue(zero, v, v0, each=e, each_variance=a).value for e in unit])
-        return y @ from_y + each @ from_each
-    if model.strategy == "ANCHOR":
-        assert model.measuring_scale is not None
-        mean = rng.laplace(0, stretch * model.measuring_scale, RUNS) / k
-        from_y = np.array([blue(e, v, v0, anchor_mean=0.0, anchor_variance=a).value for e in unit])
-        from_mean = blue(zero, v, v0, anchor_mean=1.0, anchor_variance=a).value
-        return y @ from_y + mean[:, None] * from_mean
-    return y
+    k, unit, zero, gaps, measuring = model.k, np.eye(model.k), np.zeros(model.k), model.gaps, model.measuring
+    assert gaps.threshold_scale is not None
+    scales = gaps.scale if isinstance(gaps.scale, tuple) else (gaps.scale,) * k
+    eta = np.stack([draw(rng, gaps.noise, stretch * float(s), RUNS) for s in scales], axis=1)
+    y = eta - draw(rng, gaps.noise, stretch * float(gaps.threshold_scale), RUNS)[:, None]
+    if measuring is None:
+        return y
+    assert isinstance(measuring, LaplaceNoise)
+    drawn = stretch * float(measuring.scale)
+    if measuring.total:
+        from_y = np.array([model.estimate(e, Measurement(0, measuring)).value for e in unit])
+        from_total = model.estimate(zero, Measurement(1, measuring)).value
+        return y @ from_y + rng.laplace(0, drawn, RUNS)[:, None] * from_total
+    from_y = np.array([model.estimate(e, Measurement(zero, measuring)).value for e in unit])
+    from_each = np.array([model.estimate(zero, Measurement(e, measuring)).value for e in unit])
+    return y @ from_y + rng.laplace(0, drawn, (RUNS, k)) @ from_each
 
 
 @pytest.mark.parametrize("noise", ["exponential", "laplace", "geometric"])
-@pytest.mark.parametrize(("strategy", "measuring"), [("NONE", None), ("EACH", 12.0), ("ANCHOR", 25.0)])
+@pytest.mark.parametrize("measuring", [None, LaplaceNoise(12.0), LaplaceNoise(25.0, total=True)], ids=str)
 @pytest.mark.parametrize(("scale", "k"), [(9.0, 1), (9.0, 6), ((8.0, 16.0, 8.0, 32.0), 4)])
 def test_intervals_cover_hits_far_above(
-    noise: Noise, strategy: Strategy, measuring: float | None, scale: float | tuple[float, ...], k: int
+    noise: Noise, measuring: LaplaceNoise | None, scale: float | tuple[float, ...], k: int
 ) -> None:
     """95 +- 0.5% of every item; false alarm below 1e-11 an item (7.2 standard errors)."""
     resolution = 0 if noise == "geometric" else None
-    model = ErrorModel(noise, scale, k, strategy, measuring, 5.0, resolution)
-    rng = np.random.default_rng([1, k, len(noise), len(strategy)])
+    model = ErrorModel(GapNoise(noise, scale, resolution, 5.0), k, measuring)
+    rng = np.random.default_rng([1, k, len(noise), len(str(measuring))])
     errors, around = errors_of(rng, model), offsets(model)
     found = ((errors <= around.low + 1e-9) & (-errors <= around.high + 1e-9)).mean(axis=0)
-    if noise == "geometric" and strategy == "NONE":  # whole counts: the smallest intervals that cover
+    if noise == "geometric" and measuring is None:  # whole counts: the smallest intervals that cover
         assert (found >= 0.945).all()
         assert (found <= 0.965).all()
     else:

@@ -7,8 +7,6 @@ fixed; with other seeds a bound of z standard errors would be crossed with proba
 
 import math
 from collections.abc import Sequence
-from fractions import Fraction
-from typing import Literal
 
 import numpy as np
 import pytest
@@ -17,12 +15,14 @@ from scipy import stats
 
 from dpsql.estimates import (
     ErrorModel,
-    MeasuringPlan,
+    GapNoise,
+    LaplaceNoise,
+    Measurement,
     Noise,
-    blue,
-    choose_measuring,
+    Strategy,
     distinguishable_gap,
     exponential_mechanism_p_value,
+    measuring_share,
     offsets,
     p_value,
     top_k_offsets,
@@ -64,37 +64,44 @@ def noisy_top_k(
     return order[:, :k], gap * 2.0**-resolution
 
 
+def planned(
+    k: int, epsilon: int, strategy: Strategy, noise: Noise = "exponential", resolution: int | None = None
+) -> ErrorModel:
+    """A top-k at the share of its strategy, on the grid that suits its scale."""
+    share = measuring_share(strategy, k, noise=noise)
+    scale = float(k / (epsilon * (1 - share)))
+    drawn = LaplaceNoise(float(k / (epsilon * share)), total=strategy == "ANCHOR")
+    return ErrorModel(GapNoise(noise, scale, grid(scale) if resolution is None else resolution), k, drawn)
+
+
 def estimate(
     rng: np.random.Generator,
     counts: NDArray[np.int64],
-    plan: MeasuringPlan,
-    resolution: int,
+    model: ErrorModel,
     *,
     runs: int = RUNS,
     stretch: float = 1.0,
-) -> tuple[NDArray[np.float64], ErrorModel]:
-    """Return errors of the estimates, float64[runs, k], and the model; noise drawn at `stretch` scales."""
-    assert plan.measuring_scale is not None
-    scale, drawn = float(plan.selection_scale), float(plan.measuring_scale)
+) -> NDArray[np.float64]:
+    """Return errors of the estimates, float64[runs, k]; noise drawn at `stretch` times the scales."""
+    gaps, k, measuring = model.gaps, model.k, model.measuring
+    assert isinstance(gaps.scale, float)
+    assert gaps.resolution is not None
+    assert isinstance(measuring, LaplaceNoise)
     index, gap = noisy_top_k(
-        rng, counts, plan.k, stretch * scale, plan.noise, resolution=resolution, runs=runs
+        rng, counts, k, stretch * gaps.scale, gaps.noise, resolution=gaps.resolution, runs=runs
     )
-    true = np.asarray(counts)[index]
-    k = true.shape[1]
-    model = ErrorModel(plan.noise, scale, k, plan.strategy, drawn, resolution=resolution)
-    v, variance, unit = model.selection_variance(scale), model.measuring_variance(), np.eye(k)
-    # blue is linear: its answers to unit inputs are its matrices, and one product does all runs
+    true, unit, zero = np.asarray(counts)[index], np.eye(k), np.zeros(k)
+    # the estimate is linear: its answers to unit inputs are its matrices, and one product does all runs
     of_gap = np.array([top_k_offsets(e, k) for e in np.eye(gap.shape[1])])
-    y = gap @ of_gap + top_k_offsets(np.zeros(gap.shape[1]), k, resolution)
-    if plan.strategy == "EACH":
-        each = true + rng.laplace(0, stretch * drawn, true.shape)
-        zero = np.zeros(k)
-        from_y = np.array([blue(e, v, math.inf, each=zero, each_variance=variance).value for e in unit])
-        from_each = np.array([blue(zero, v, math.inf, each=e, each_variance=variance).value for e in unit])
-        return y @ from_y + each @ from_each - true, model
-    mean = (true.sum(axis=1) + rng.laplace(0, stretch * drawn, runs)) / k
-    from_y = np.array([blue(e, v, math.inf, anchor_mean=0.0, anchor_variance=variance).value for e in unit])
-    return y @ from_y + mean[:, None] - true, model
+    y = gap @ of_gap + top_k_offsets(np.zeros(gap.shape[1]), k, gaps.resolution)
+    drawn = stretch * float(measuring.scale)
+    if measuring.total:
+        from_y = np.array([model.estimate(e, Measurement(0, measuring)).value for e in unit])
+        mean = (true.sum(axis=1) + rng.laplace(0, drawn, runs)) / k
+        return y @ from_y + mean[:, None] - true
+    from_y = np.array([model.estimate(e, Measurement(zero, measuring)).value for e in unit])
+    from_each = np.array([model.estimate(zero, Measurement(e, measuring)).value for e in unit])
+    return y @ from_y + (true + rng.laplace(0, drawn, true.shape)) @ from_each - true
 
 
 def covered(errors: NDArray[np.float64], model: ErrorModel, confidence: float = 0.95) -> NDArray[np.float64]:
@@ -105,21 +112,18 @@ def covered(errors: NDArray[np.float64], model: ErrorModel, confidence: float = 
 @pytest.mark.parametrize("strategy", ["EACH", "ANCHOR"])
 @pytest.mark.parametrize("noise", ["exponential", "laplace"])
 @pytest.mark.parametrize(("k", "groups"), [(1, 3), (2, 4), (10, 12), (10, 10)])
-def test_intervals_cover_counts_far_apart(
-    k: int, groups: int, strategy: Literal["AUTO", "EACH", "ANCHOR"], noise: Noise
-) -> None:
+def test_intervals_cover_counts_far_apart(k: int, groups: int, strategy: Strategy, noise: Noise) -> None:
     """95 +- 0.5% of every item; false alarm below 1e-11 an item (7.2 standard errors)."""
     rng = np.random.default_rng([1, k, groups, strategy == "EACH", noise == "laplace"])
-    plan = choose_measuring(k, Fraction(1), noise=noise, strategy=strategy)
+    model = planned(k, 1, strategy, noise)
     counts = np.arange(groups)[::-1] * 10_000
-    resolution = grid(float(plan.selection_scale))
-    errors, model = estimate(rng, counts, plan, resolution)
+    errors = estimate(rng, counts, model)
     assert np.abs(covered(errors, model) - 0.95).max() <= 0.005
     spread = errors.std(axis=0)
     assert np.abs(spread / model.stddev() - 1).max() <= 0.04
     assert (np.abs(errors.mean(axis=0)) <= SIGMAS * spread / math.sqrt(RUNS)).all()
     for stretch in (0.7, 1.3):
-        wrong, _ = estimate(rng, counts, plan, resolution, runs=20_000, stretch=stretch)
+        wrong = estimate(rng, counts, model, runs=20_000, stretch=stretch)
         assert np.abs(covered(wrong, model) - 0.95).min() > 0.01
 
 
@@ -127,21 +131,19 @@ def test_intervals_cover_counts_far_apart(
 def test_intervals_cover_at_other_levels(confidence: float) -> None:
     """False alarm below 1e-9 an item: 7 standard errors."""
     rng = np.random.default_rng([2, int(100 * confidence)])
-    plan = choose_measuring(5, Fraction(1))
-    errors, model = estimate(rng, np.arange(8)[::-1] * 10_000, plan, grid(float(plan.selection_scale)))
+    model = planned(5, 1, "ANCHOR")
+    errors = estimate(rng, np.arange(8)[::-1] * 10_000, model)
     near = SIGMAS * math.sqrt(confidence * (1 - confidence) / RUNS)
     assert np.abs(covered(errors, model, confidence) - confidence).max() <= near
 
 
 @pytest.mark.parametrize(("k", "epsilon"), [(2, 1), (2, 8), (5, 2), (10, 10), (20, 5)])
 @pytest.mark.parametrize("strategy", ["EACH", "ANCHOR"])
-def test_intervals_cover_on_a_grid_of_whole_counts(
-    k: int, epsilon: int, strategy: Literal["AUTO", "EACH", "ANCHOR"]
-) -> None:
+def test_intervals_cover_on_a_grid_of_whole_counts(k: int, epsilon: int, strategy: Strategy) -> None:
     """Geometric noise, also of scales near one count, where floors matter; 50,000 runs, 1e-9 an item."""
     rng = np.random.default_rng([3, k, epsilon])
-    plan = choose_measuring(k, Fraction(epsilon), strategy=strategy, noise="geometric")
-    errors, model = estimate(rng, np.arange(k + 2)[::-1] * 10_000, plan, 0, runs=50_000)
+    model = planned(k, epsilon, strategy, "geometric", 0)
+    errors = estimate(rng, np.arange(k + 2)[::-1] * 10_000, model, runs=50_000)
     assert np.abs(covered(errors, model) - 0.95).max() <= 0.01
     assert np.abs(errors.std(axis=0) / model.stddev() - 1).max() <= 0.05
     near = SIGMAS * errors.std(axis=0) / math.sqrt(50_000)
@@ -155,18 +157,17 @@ def test_intervals_cover_on_a_grid_of_whole_counts(
 def test_gaps_cut_the_squared_error(k: int, each: float, anchor: float) -> None:
     """The table's reductions, rounded to percents, within 7 standard errors (false alarm below 1e-9)."""
     rng = np.random.default_rng([4, k])
-    epsilon, runs = Fraction(1), 20_000
-    baseline = float(2 * (k / (epsilon / 2)) ** 2)
-    cases: tuple[tuple[Literal["EACH", "ANCHOR"], float], ...] = (("EACH", each), ("ANCHOR", anchor))
+    epsilon, runs = 1, 20_000
+    baseline = 2 * (k / (epsilon / 2)) ** 2
+    cases: tuple[tuple[Strategy, float], ...] = (("EACH", each), ("ANCHOR", anchor))
     for strategy, reduction in cases:
-        plan = choose_measuring(k, epsilon, strategy=strategy)
-        counts, resolution = np.arange(k + 1)[::-1] * 10_000, grid(float(plan.selection_scale))
-        errors, _ = estimate(rng, counts, plan, resolution, runs=runs)
+        model, counts = planned(k, epsilon, strategy), np.arange(k + 1)[::-1] * 10_000
+        errors = estimate(rng, counts, model, runs=runs)
         squared = (errors**2).mean(axis=1) / baseline
         near = 0.005 + SIGMAS * squared.std() / math.sqrt(runs)
         assert abs(1 - squared.mean() - reduction) <= near
         for stretch in (0.7, 1.3):
-            wrong, _ = estimate(rng, counts, plan, resolution, runs=2_000, stretch=stretch)
+            wrong = estimate(rng, counts, model, runs=2_000, stretch=stretch)
             assert abs(1 - (wrong**2).mean() / baseline - reduction) > near
 
 
@@ -181,12 +182,12 @@ def test_gaps_cut_the_squared_error(k: int, each: float, anchor: float) -> None:
     ],
 )
 def test_what_is_documented_about_ties_is_so(
-    noise: Noise, strategy: Literal["EACH", "ANCHOR"], everyone: float, first: float
+    noise: Noise, strategy: Strategy, everyone: float, first: float
 ) -> None:
     """100 equal counts, k = 10: the numbers of the module's docstring, to the percent."""
     rng = np.random.default_rng([5, len(noise), len(strategy)])
-    plan = choose_measuring(10, Fraction(1), noise=noise, strategy=strategy)
-    errors, model = estimate(rng, np.full(100, 1000), plan, grid(float(plan.selection_scale)), runs=50_000)
+    model = planned(10, 1, strategy, noise)
+    errors = estimate(rng, np.full(100, 1000), model, runs=50_000)
     found = covered(errors, model)
     assert found.mean() == pytest.approx(everyone, abs=0.0075)
     assert found[0] == pytest.approx(first, abs=0.0175)

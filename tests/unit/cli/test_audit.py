@@ -205,6 +205,8 @@ def test_a_statement_without_noise_is_caught(
 
     silent = lambda _source, _noise, _scale, _bits, size: np.zeros(size, dtype=np.int64)  # noqa: E731
     monkeypatch.setattr(NoiseSource, "draw", silent)
+    flat = lambda _source, _rate, dimension, trials: np.zeros((trials, dimension), dtype=np.int64)  # noqa: E731
+    monkeypatch.setattr(NoiseSource, "box", flat)
     ask(shop, TOP)
     assert main(["audit", "-f", "q.sql", "--trials", "100"]) == ExitCode.QUERY_FAILED
     out, err = capsys.readouterr()

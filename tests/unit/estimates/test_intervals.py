@@ -1,8 +1,8 @@
 """The laws of the errors: closed formulas, numeric inversion and variances must tell the same story."""
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import pytest
@@ -10,11 +10,16 @@ from numpy.typing import NDArray
 from scipy import optimize, stats
 
 from dpsql.estimates import (
+    BoxNoise,
     ErrorModel,
+    GapNoise,
+    LaplaceNoise,
+    Measurement,
+    MeasuringNoise,
     Noise,
     blue,
     count_offset,
-    from_measurements,
+    from_measurement,
     from_threshold,
     from_top_k,
     gap_offset,
@@ -26,7 +31,6 @@ from dpsql.estimates import (
     threshold_gap_offsets,
     top_k_offsets,
 )
-from dpsql.estimates.error_model import Strategy
 from dpsql.estimates.law import Term, quantiles
 
 SCALES = [(10.0, 4.0), (3.0, 9.0), (5.0, 5.0), (5.0, 5.0 + 1e-7)]
@@ -157,19 +161,27 @@ def test_gap_offset_covers_exactly_and_on_the_grid_at_least(level: float) -> Non
     assert 1 - math.exp(-(shift - 0.5) / scale) < level
 
 
-STRATEGIES: list[tuple[Strategy, int | None]] = [("EACH", 7), ("ANCHOR", 20), ("NONE", None)]
+EACH, ANCHOR, BOX = LaplaceNoise(7), LaplaceNoise(20, total=True), BoxNoise(30.0, 12.0)
 MODELS = [
-    ErrorModel(noise, scale, k, strategy, measuring, threshold, ranked=ranked)
+    ErrorModel(GapNoise(noise, scale, None, threshold, ranked), k, measuring)
     for noise in ("exponential", "laplace")
     for k, scale in ((2, 5), (6, 5), (6, (4.0, 8.0, 4.0, 16.0, 8.0, 8.0)))
-    for strategy, measuring in STRATEGIES
+    for measuring in (EACH, ANCHOR, BOX, BoxNoise(30.0, 0.0), None)
     for threshold, ranked in ((None, None), (3, None), (5, True))
-    if not (threshold is None and strategy == "NONE")
+    if not (threshold is None and measuring is None)
     if not (isinstance(scale, tuple) and (threshold is None or ranked))
 ]
 
 
-@pytest.mark.parametrize("model", MODELS, ids=str)
+def measurement(noise: MeasuringNoise | None, each: NDArray[np.float64]) -> Measurement | None:
+    """The counts as this noise measures them, without any noise."""
+    if noise is None:
+        return None
+    total = isinstance(noise, LaplaceNoise) and noise.total
+    return Measurement(float(each.sum()) if total else each, noise)
+
+
+@pytest.mark.parametrize("model", [m for m in MODELS if not isinstance(m.measuring, BoxNoise)], ids=str)
 def test_the_weighted_noises_have_the_variance_of_the_blue(model: ErrorModel) -> None:
     _, _, group = model.groups()
     spread = [sum(term.variance for term in model.terms(g)) for g in group]
@@ -179,20 +191,15 @@ def test_the_weighted_noises_have_the_variance_of_the_blue(model: ErrorModel) ->
 @pytest.mark.parametrize("model", MODELS, ids=str)
 def test_the_weights_are_those_of_the_blue(model: ErrorModel) -> None:
     """Feed the blue unit noises one by one: the error must move as the terms say."""
-    scales, _, group = model.groups()
-    k, v0, a = model.k, model.reference_variance(), model.measuring_variance()
-    v = np.array([model.selection_variance(s) for s in scales])[group]
+    _, _, group = model.groups()
+    k = model.k
 
     def error(
         eta: NDArray[np.float64] | None = None, xi: NDArray[np.float64] | None = None, mu: float = 0.0
     ) -> NDArray[np.float64]:
         eta = np.zeros(k) if eta is None else eta
-        xi = np.zeros(k) if xi is None else xi
-        if model.strategy == "EACH":
-            return blue(eta - mu, v, v0, each=xi, each_variance=a).value
-        if model.strategy == "ANCHOR":
-            return blue(eta - mu, v, v0, anchor_mean=float(xi.mean()), anchor_variance=a).value
-        return blue(eta - mu, v, v0).value
+        measured = measurement(model.measuring, np.zeros(k) if xi is None else xi)
+        return model.estimate(eta - mu, measured).value
 
     for i in range(k):
         rho, own, shares, reference = model.weights(group[i])
@@ -200,103 +207,84 @@ def test_the_weights_are_those_of_the_blue(model: ErrorModel) -> None:
         unit = np.eye(k)
         for j in range(k):
             assert error(eta=unit[j])[i] == pytest.approx(rho * ((i == j) - share[j]), abs=1e-12)
-            if model.strategy == "EACH":
+            if isinstance(model.measuring, BoxNoise) or model.measuring == EACH:
                 assert error(xi=unit[j])[i] == pytest.approx(own * (i == j) + rho * share[j], abs=1e-12)
-        if model.strategy == "ANCHOR":
+        if model.measuring == ANCHOR:
             assert error(xi=np.ones(k))[i] == pytest.approx(k * share[0])
         assert error(mu=1.0)[i] == pytest.approx(-rho * reference, abs=1e-12)
 
 
-@pytest.mark.parametrize("strategy", ["EACH", "ANCHOR", "NONE"])
+@pytest.mark.parametrize("measuring", [EACH, ANCHOR, BOX, None])
 @pytest.mark.parametrize("threshold", [None, 3])
-def test_flooring_adds_its_variance(strategy: Strategy, threshold: int | None) -> None:
+def test_flooring_adds_its_variance(measuring: MeasuringNoise | None, threshold: int | None) -> None:
     """Dense: the weights of the gaps in each estimate, squared and summed, times gamma^2 / 12."""
-    if strategy == "NONE" and threshold is None:
+    if measuring is None and threshold is None:
         threshold = 5
-    k, resolution, measuring = 5, 1, None if strategy == "NONE" else 6
-    model = ErrorModel("geometric", 3, k, strategy, measuring, threshold, resolution, ranked=True)
-    v, v0, a = model.selection_variance(3), model.reference_variance(), model.measuring_variance()
-    added = np.zeros(k)
+    k, resolution = 5, 1
+    model = ErrorModel(GapNoise("geometric", 3, resolution, threshold, ranked=True), k, measuring)
+    nothing, added = measurement(measuring, np.zeros(k)), np.zeros(k)
     for j in range(k):
-        y = top_k_offsets(np.eye(k)[j], k)
-        if strategy == "EACH":
-            weight = blue(y, v, v0, each=np.zeros(k), each_variance=a).value
-        elif strategy == "ANCHOR":
-            weight = blue(y, v, v0, anchor_mean=0.0, anchor_variance=a).value
-        else:
-            weight = blue(y, v, v0).value
-        added += weight**2 / 4 / 12
-    measured: dict[str, Any] = {}
-    if strategy == "EACH":
-        measured = {"each": np.zeros(k), "each_variance": a}
-    elif strategy == "ANCHOR":
-        measured = {"anchor_mean": 0.0, "anchor_variance": a}
-    expected = blue(
-        np.zeros(k),
-        v,
-        v0,
-        **measured,
-    ).variance
+        added += model.estimate(top_k_offsets(np.eye(k)[j], k), nothing).value ** 2 / 4 / 12
+    expected = model.estimate(np.zeros(k), nothing).variance
     np.testing.assert_allclose(model.stddev() ** 2, expected + added)
     assert (added > 0).all()
 
 
-@pytest.mark.parametrize("strategy", ["EACH", "ANCHOR"])
-def test_ten_thousand_items_of_equal_noise_get_one_law(strategy: Strategy) -> None:
+@pytest.mark.parametrize("total", [False, True])
+def test_ten_thousand_items_of_equal_noise_get_one_law(total: bool) -> None:
     k = 10_000
-    found = offsets(ErrorModel("exponential", 2e4, k, strategy, 5e4))
+    model = ErrorModel(GapNoise("exponential", 2e4), k, LaplaceNoise(5e4, total=total))
+    found = offsets(model)
     assert found.low.shape == found.high.shape == (k,)
     assert np.unique(found.low).size == np.unique(found.high).size == 1
     # one item's own exponential noise still dominates an ANCHOR: far from normal, skewed upward
-    deviation = ErrorModel("exponential", 2e4, k, strategy, 5e4).stddev()[0]
+    deviation = model.stddev()[0]
     assert 3.0 * deviation < found.low[0] + found.high[0] < 4.2 * deviation
 
 
 def test_wider_for_more_confidence_and_skewed_only_for_one_sided_noise() -> None:
-    for strategy in ("EACH", "ANCHOR"):
-        widths = [
-            offsets(ErrorModel("exponential", 20, 10, strategy, 60), c).low[0] for c in (0.5, 0.9, 0.999)
-        ]
+    for total in (False, True):
+        measuring = LaplaceNoise(60, total=total)
+        model = ErrorModel(GapNoise("exponential", 20), 10, measuring)
+        widths = [offsets(model, c).low[0] for c in (0.5, 0.9, 0.999)]
         assert widths == sorted(widths)
-        even = offsets(ErrorModel("laplace", 20, 10, strategy, 60))
+        even = offsets(ErrorModel(GapNoise("laplace", 20), 10, measuring))
         np.testing.assert_allclose(even.low, even.high, rtol=1e-6)
-    skewed = offsets(ErrorModel("exponential", 20, 10, "ANCHOR", 60))
+    skewed = offsets(ErrorModel(GapNoise("exponential", 20), 10, LaplaceNoise(60, total=True)))
     assert (skewed.low > skewed.high).all()
 
 
 def test_each_branch_has_its_own_width() -> None:
-    model = ErrorModel("exponential", (4.0, 16.0, 4.0), 3, "EACH", 9, threshold_scale=2)
-    found = offsets(model)
+    gaps = GapNoise("exponential", (4.0, 16.0, 4.0), threshold_scale=2)
+    found = offsets(ErrorModel(gaps, 3, LaplaceNoise(9)))
     assert found.low[0] == found.low[2] < found.low[1]
-    one = offsets(ErrorModel("exponential", (4.0,), 1, "EACH", 9, threshold_scale=2))
+    one = offsets(ErrorModel(GapNoise("exponential", (4.0,), threshold_scale=2), 1, LaplaceNoise(9)))
     assert one.low[0] > found.low[0]  # the other items help to find the threshold's noise
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("make", "message"),
     [
-        (("exponential", 1, 2, "NONE"), "gaps alone"),
-        (("exponential", 1, 2, "EACH"), "measuring scale"),
-        (("exponential", 1, 2, "NONE", 3, 1), "measuring scale"),
-        (("exponential", 1, 2, "BOTH", 3), "strategy"),
-        (("gumbel", 1, 2, "EACH", 3), "noise must be"),
-        (("exponential", 1, 0, "EACH", 3), "k must be"),
-        (("exponential", 0, 2, "EACH", 3), "scale must be"),
-        (("exponential", 1, 2, "EACH", -3), "measuring_scale"),
-        (("exponential", 1, 2, "EACH", 3, 0), "threshold_scale"),
-        (("exponential", (1, 2, 3), 2, "EACH", 3, 1), "one for each"),
-        (("exponential", (1, 2), 2, "EACH", 3), "same scale"),
+        (lambda: ErrorModel(GapNoise("exponential", 1), 2), "gaps alone"),
+        (lambda: GapNoise("gumbel", 1), "noise must be"),  # type: ignore[arg-type]  # that is the test
+        (lambda: ErrorModel(GapNoise("exponential", 1), 0, EACH), "k must be"),
+        (lambda: GapNoise("exponential", 0), "scale must be"),
+        (lambda: ErrorModel(GapNoise("exponential", 1), 2, LaplaceNoise(-3)), "the measuring scale"),
+        (lambda: GapNoise("exponential", 1, threshold_scale=0), "threshold_scale"),
+        (lambda: ErrorModel(GapNoise("exponential", (1, 2, 3), threshold_scale=1), 2), "one for each"),
+        (lambda: GapNoise("exponential", (1, 2)), "same scale"),
+        (lambda: offsets(ErrorModel(GapNoise("exponential", 1), 2, BOX)), "that of the measurement"),
     ],
 )
-def test_a_model_that_makes_no_sense_is_refused(arguments: tuple[Any, ...], message: str) -> None:
+def test_a_model_that_makes_no_sense_is_refused(make: Callable[[], object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        ErrorModel(*arguments)
+        make()
 
 
 @pytest.mark.parametrize("level", [0, 1, -0.1, 1.5, math.nan, 1 - 1e-12])
 def test_a_level_that_is_none_is_refused(level: float) -> None:
     for call in (
-        lambda: offsets(ErrorModel("exponential", 1, 2, "EACH", 3), level),
+        lambda: offsets(ErrorModel(GapNoise("exponential", 1), 2, EACH), level),
         lambda: count_offset(1, level),
         lambda: gap_offset("laplace", 1, level),
         lambda: lower_bound_offset("laplace", 1, 1, level),
@@ -307,85 +295,108 @@ def test_a_level_that_is_none_is_refused(level: float) -> None:
 
 
 def test_combining_a_top_k_release() -> None:
-    gap, scale, drawn = [40.0, 12.0, 5.0], Fraction(4), Fraction(8)
+    gap, noise = [40.0, 12.0, 5.0], GapNoise("exponential", Fraction(4), 8)
     y, v = top_k_offsets(gap, 3, 8), noise_variance("exponential", 4, 8, ranked=True)
     each = [150.0, 115.0, 99.0]
-    by_each = from_top_k(gap, 3, scale=scale, resolution=8, each=each, measuring_scale=drawn)
+    by_each = from_top_k(gap, 3, noise, Measurement(each, LaplaceNoise(Fraction(8))))
     direct = blue(y, v, math.inf, each=each, each_variance=128.0)
     np.testing.assert_allclose(by_each.value, direct.value)
     np.testing.assert_allclose(by_each.stddev, np.sqrt(direct.variance), rtol=1e-4)
-    by_anchor = from_top_k(gap, 3, scale=scale, resolution=8, anchor_total=370, measuring_scale=drawn)
+    anchor = LaplaceNoise(Fraction(8), total=True)
+    by_anchor = from_top_k(gap, 3, noise, Measurement(370, anchor))
     assert by_anchor.value.mean() == pytest.approx(370 / 3)
     direct = blue(y, v, math.inf, anchor_mean=370 / 3, anchor_variance=128.0 / 9)
     np.testing.assert_allclose(by_anchor.value, direct.value)
-    around = offsets(ErrorModel("exponential", 4, 3, "ANCHOR", 8, resolution=8))
+    around = offsets(ErrorModel(noise, 3, anchor))
     np.testing.assert_allclose(by_anchor.value - by_anchor.low, around.low)
     np.testing.assert_allclose(by_anchor.high - by_anchor.value, around.high)
 
 
-@pytest.mark.parametrize("measured", [{"each": [7.0, 30.0, 41.0]}, {"anchor_total": 80}])
-def test_the_lowest_are_the_highest_of_the_negated(measured: dict[str, Any]) -> None:
-    common: dict[str, Any] = {"scale": 4, "resolution": 8, "measuring_scale": 8}
-    low = from_top_k([20.0, 12.0, 5.0], 3, lowest=True, **common, **measured)
-    negated: dict[str, Any] = {
-        name: -np.asarray(value) if name == "each" else -value for name, value in measured.items()
-    }
-    high = from_top_k([20.0, 12.0, 5.0], 3, **common, **negated)
+def test_combining_box_measurements_keeps_their_intervals_and_stays_inside() -> None:
+    gap, noise, each = [40.0, 12.0, 5.0], GapNoise("exponential", 4), np.array([150.0, 115.0, 99.0])
+    wide = from_top_k(gap, 3, noise, Measurement(each, BOX, half_width=20.0))
+    y = top_k_offsets(gap, 3)
+    direct = blue(y, 16.0, math.inf, each=each, each_variance=30.0, shared_variance=12.0)
+    np.testing.assert_allclose(wide.value, direct.value)
+    np.testing.assert_allclose(wide.stddev, np.sqrt(direct.variance))
+    np.testing.assert_array_equal([wide.low, wide.high], [each - 20, each + 20])
+    narrow = from_top_k(gap, 3, noise, Measurement(each, BOX, half_width=1.0))
+    np.testing.assert_array_equal(narrow.value, np.clip(direct.value, each - 1, each + 1))
+    assert (narrow.value != direct.value).any()
+    np.testing.assert_array_equal(narrow.stddev, wide.stddev)
+
+
+@pytest.mark.parametrize("noise", [LaplaceNoise(8), LaplaceNoise(8, total=True), BOX], ids=str)
+def test_the_lowest_are_the_highest_of_the_negated(noise: MeasuringNoise) -> None:
+    total = isinstance(noise, LaplaceNoise) and noise.total
+    value = 80 if total else [7.0, 30.0, 41.0]
+    measured = Measurement(value, noise, None if total else 30.0)
+    turned = Measurement(-80 if total else [-7.0, -30.0, -41.0], noise, measured.half_width)
+    gaps = GapNoise("exponential", 4, 8)
+    low = from_top_k([20.0, 12.0, 5.0], 3, gaps, measured, lowest=True)
+    high = from_top_k([20.0, 12.0, 5.0], 3, gaps, turned)
     np.testing.assert_array_equal(low.value, -high.value)
     np.testing.assert_array_equal([low.low, low.high], [-high.high, -high.low])
     assert (np.diff(low.value) > 0).all()
     assert (low.low < low.value).all()
     with pytest.raises(ValueError, match="no threshold below"):
-        from_top_k([1.0], 1, scale=1, threshold=3, lowest=True)
+        from_top_k([1.0], 1, gaps, threshold=3, lowest=True)
 
 
 def test_combining_a_hybrid_that_reached_its_threshold_is_free() -> None:
-    found = from_top_k([40.0, 12.0], 2, scale=4, threshold=100)
+    found = from_top_k([40.0, 12.0], 2, GapNoise("exponential", 4), threshold=100)
     np.testing.assert_allclose(found.value, [152, 112])
     np.testing.assert_allclose(found.stddev, math.sqrt(32))
     np.testing.assert_allclose(found.value - found.low, 4 * math.log(20))
     with pytest.raises(ValueError, match="every selected group has a gap"):
-        from_top_k([40.0], 2, scale=4, threshold=100)
+        from_top_k([40.0], 2, GapNoise("exponential", 4), threshold=100)
     with pytest.raises(ValueError, match="gaps alone"):
-        from_top_k([40.0, 12.0], 2, scale=4)
+        from_top_k([40.0, 12.0], 2, GapNoise("exponential", 4))
 
 
 def test_combining_hits_of_a_sparse_vector() -> None:
-    gap, scales = [30.0, 8.0], [8.0, 4.0]
-    free = from_threshold(gap, 100, scale=scales, threshold_scale=2)
+    gap, scales = [30.0, 8.0], (8.0, 4.0)
+    noise = GapNoise("exponential", scales, threshold_scale=2)
+    free = from_threshold(gap, 100, noise)
     np.testing.assert_allclose(free.value, [130, 108])
     np.testing.assert_allclose(free.stddev, np.sqrt([68, 20]))
     for i, scale in enumerate(scales):
         low, high = threshold_gap_offsets("exponential", scale, 2)
         assert free.value[i] - free.low[i] == pytest.approx(low)
         assert free.high[i] - free.value[i] == pytest.approx(high)
-    paid = from_threshold(gap, 100, scale=scales, threshold_scale=2, each=[120.0, 110.0], measuring_scale=3)
+    paid = from_threshold(gap, 100, noise, Measurement([120.0, 110.0], LaplaceNoise(3)))
     direct = blue([130, 108], [64, 16], 4, each=[120, 110], each_variance=18)
     np.testing.assert_allclose(paid.value, direct.value)
     assert (paid.stddev < free.stddev).all()
+    boxed = from_threshold(gap, 100, noise, Measurement([120.0, 110.0], BOX, half_width=50.0))
+    direct = blue([130, 108], [64, 16], 4, each=[120, 110], each_variance=30, shared_variance=12)
+    np.testing.assert_allclose(boxed.value, direct.value)
+    np.testing.assert_allclose(boxed.stddev, np.sqrt(direct.variance))
     with pytest.raises(ValueError, match="one for each"):
-        from_threshold(gap, 100, scale=[1.0], threshold_scale=2)
+        from_threshold(gap, 100, GapNoise("exponential", (1.0,), threshold_scale=2))
 
 
 def test_nothing_selected_is_nothing_estimated() -> None:
     empty = (
-        from_top_k([], 0, scale=4),
-        from_threshold([], 5, scale=4, threshold_scale=2),
-        from_measurements([], scale=3),
+        from_top_k([], 0, GapNoise("exponential", 4)),
+        from_threshold([], 5, GapNoise("exponential", (), threshold_scale=2)),
+        from_measurement(Measurement([], LaplaceNoise(3), 9.0)),
     )
     for found in empty:
         assert found.value.size == found.stddev.size == found.low.size == found.high.size == 0
 
 
 def test_a_total_beyond_a_double_keeps_its_digits() -> None:
-    total = 3 * 2**60 + 3
-    found = from_top_k([1.0, 1.0, 1.0], 3, scale=1, anchor_total=total, measuring_scale=1)
+    total = Measurement(3 * 2**60 + 3, LaplaceNoise(1, total=True))
+    found = from_top_k([1.0, 1.0, 1.0], 3, GapNoise("exponential", 1), total)
     assert found.value[1] == float(2**60 + 1)
 
 
 def test_plain_measurements() -> None:
-    found = from_measurements([120.0, 7.0], scale=10, resolution=0)
+    found = from_measurement(Measurement([120.0, 7.0], LaplaceNoise(10, 0), 5.0))
     np.testing.assert_allclose(found.stddev, math.sqrt(laplace_variance(10, 0)))
-    np.testing.assert_array_equal(found.high - found.value, count_offset(10, resolution=0))
-    with pytest.raises(ValueError, match="not both"):
-        from_top_k([1.0], 1, scale=1, each=[1.0], anchor_total=1, measuring_scale=1)
+    np.testing.assert_array_equal([found.value - 5, found.value + 5], [found.low, found.high])
+    boxed = from_measurement(Measurement([120.0, 7.0], BOX, 5.0))
+    np.testing.assert_allclose(boxed.stddev, math.sqrt(42))
+    with pytest.raises(ValueError, match="total"):
+        from_measurement(Measurement(5, LaplaceNoise(10, total=True)))

@@ -3,175 +3,117 @@
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, Literal
 
 import numpy as np
 import pytest
 
 from dpsql.estimates import (
+    BoxNoise,
+    ErrorModel,
+    GapNoise,
+    LaplaceNoise,
     Noise,
-    anchor_share,
-    choose_measuring,
-    choose_strategy,
+    Strategy,
     distinguishable_gap,
     exponential_mechanism_p_value,
+    measuring_share,
     p_value,
     sparse_vector_error,
     split_measuring,
 )
+from dpsql.estimates.box import own_variance, pads, reference_variance
 
 EPSILON = Fraction(7, 10)
 
 
+def predicted(
+    strategy: Strategy, k: int, share: Fraction, noise: Noise = "exponential", *, steps: int = 1
+) -> float:
+    """Squared standard deviation of k counts at this share; selecting pays for k noises of `steps`."""
+    scale = steps * k / (EPSILON * (1 - share))
+    drawn = LaplaceNoise(k / (EPSILON * share), total=strategy == "ANCHOR")
+    unit = float(EPSILON * share) ** -2
+    m = pads(k)
+    box = BoxNoise(own_variance(k + m) * unit, reference_variance(k, m) * unit)
+    measuring = box if strategy == "BOX" else drawn
+    return float(ErrorModel(GapNoise(noise, scale), k, measuring).stddev().max()) ** 2
+
+
 @pytest.mark.parametrize(
-    ("k", "each", "anchor"), [(2, 33, 50), (5, 53, 69), (10, 60, 76), (25, 64, 82), (50, 65, 84)]
+    ("k", "each", "anchor", "box"),
+    [(2, 33, 50, 61), (5, 53, 69, 84), (10, 60, 76, 90), (25, 64, 82, 93), (100, 66, 85, 95)],
 )
-def test_reductions_of_squared_error_against_the_gap_free_baseline(k: int, each: int, anchor: int) -> None:
+def test_reductions_of_squared_error_against_the_gap_free_baseline(
+    k: int, each: int, anchor: int, box: int
+) -> None:
+    """At the share of each strategy; BOX at one half."""
     baseline = 2 * (k / (EPSILON / 2)) ** 2
-    cases: tuple[tuple[Literal["EACH", "ANCHOR"], int], ...] = (("EACH", each), ("ANCHOR", anchor))
+    cases: tuple[tuple[Strategy, int], ...] = (("EACH", each), ("ANCHOR", anchor), ("BOX", box))
     for strategy, percent in cases:
-        plan = choose_measuring(k, EPSILON, strategy=strategy)
-        assert round(100 * (1 - plan.predicted_stddev**2 / float(baseline))) == percent
+        share = Fraction(1, 2) if strategy == "BOX" else measuring_share(strategy, k)
+        assert round(100 * (1 - predicted(strategy, k, share) / float(baseline))) == percent
 
 
-def test_reductions_tend_to_two_thirds_and_seven_eighths() -> None:
+def test_reductions_tend_to_two_thirds_and_seven_eighths_and_with_a_box_to_all_but_a_25th() -> None:
     k = 10**6
     baseline = 2 * (k / (EPSILON / 2)) ** 2
-    cases: tuple[tuple[Literal["EACH", "ANCHOR"], float], ...] = (("EACH", 2 / 3), ("ANCHOR", 7 / 8))
-    for strategy, limit in cases:
-        plan = choose_measuring(k, EPSILON, strategy=strategy)
-        assert 1 - plan.predicted_stddev**2 / float(baseline) == pytest.approx(limit, abs=2e-3)
+    cases: tuple[tuple[Strategy, Fraction, float], ...] = (
+        ("EACH", Fraction(1, 2), 2 / 3),
+        ("ANCHOR", measuring_share("ANCHOR", k), 7 / 8),
+        ("BOX", Fraction(1, 2), 1 - 1 / 26),
+        ("BOX", Fraction(1, 3), 0.929),
+    )
+    for strategy, share, limit in cases:
+        assert 1 - predicted(strategy, k, share) / float(baseline) == pytest.approx(limit, abs=2e-3)
 
 
 @pytest.mark.parametrize("k", [2, 3, 10, 100])
 @pytest.mark.parametrize("monotone", [True, False])
 @pytest.mark.parametrize("noise", ["exponential", "geometric", "laplace"])
 def test_no_share_is_better_for_an_anchor(k: int, monotone: bool, noise: Noise) -> None:
-    best = choose_measuring(k, EPSILON, monotone=monotone, noise=noise, strategy="ANCHOR")
-    assert best.measuring_epsilon / EPSILON == anchor_share(k, monotone=monotone, noise=noise)
+    steps = 1 if monotone else 2
+    share = measuring_share("ANCHOR", k, monotone=monotone, noise=noise)
+    best = predicted("ANCHOR", k, share, noise, steps=steps)
     for percent in range(1, 100):
-        other = choose_measuring(
-            k, EPSILON, monotone=monotone, noise=noise, strategy="ANCHOR", measure=Fraction(percent, 100)
-        )
-        assert other.predicted_stddev >= best.predicted_stddev * (1 - 1e-5)
+        assert predicted("ANCHOR", k, Fraction(percent, 100), noise, steps=steps) >= best * (1 - 2e-5)
 
 
-@pytest.mark.parametrize("k", [1, 2, 5, 7, 60, 10_000])
-@pytest.mark.parametrize("strategy", ["AUTO", "EACH", "ANCHOR"])
-@pytest.mark.parametrize("measure", [None, Fraction(1, 3), Fraction(0)])
-def test_the_two_parts_add_up_exactly_and_give_the_scales(
-    k: int, strategy: Literal["AUTO", "EACH", "ANCHOR"], measure: Fraction | None
-) -> None:
-    plan = choose_measuring(k, EPSILON, sensitivity=3, monotone=False, measure=measure, strategy=strategy)
-    assert plan.selection_epsilon + plan.measuring_epsilon == EPSILON
-    assert plan.selection_epsilon > 0
-    assert plan.selection_scale * plan.selection_epsilon == 2 * k * 3
-    if measure == 0:
-        assert plan.strategy == "NONE"
-        assert plan.measuring_scale is None
-        assert plan.predicted_stddev == plan.half_width() == math.inf
-    else:
-        assert plan.measuring_scale is not None
-        assert plan.measuring_scale * plan.measuring_epsilon == k * 3
-        assert strategy in ("AUTO", plan.strategy)
-
-
-def test_auto_takes_an_anchor_at_its_share_and_compares_at_a_given_one() -> None:
-    for k in (1, 2, 3, 6, 7, 10, 50, 1000):
-        for noise in ("exponential", "laplace"):
-            for monotone in (True, False):
-                plan = choose_measuring(k, EPSILON, noise=noise, monotone=monotone)
-                assert plan.strategy == "ANCHOR"
-                assert plan.measuring_epsilon == EPSILON * anchor_share(k, monotone=monotone, noise=noise)
-    half = {k: choose_measuring(k, EPSILON, measure=Fraction(1, 2)).strategy for k in range(1, 20)}
-    assert all(half[k] == ("EACH" if k >= 7 else "ANCHOR") for k in half)
-    for k in range(1, 20):
-        chosen = choose_measuring(k, EPSILON, measure=Fraction(1, 2))
-        for strategy in ("EACH", "ANCHOR"):
-            other = choose_measuring(k, EPSILON, measure=Fraction(1, 2), strategy=strategy)
-            assert chosen.predicted_stddev <= other.predicted_stddev * (1 + 1e-8)
-
-
-def test_each_gets_one_half_unless_told() -> None:
-    assert choose_measuring(10, EPSILON, strategy="EACH").measuring_epsilon == EPSILON / 2
-    told = choose_measuring(10, EPSILON, strategy="EACH", measure=Fraction(1, 5))
-    assert told.measuring_epsilon == EPSILON / 5
-
-
-def test_one_group_gets_one_half_and_the_plain_count() -> None:
-    plan = choose_measuring(1, EPSILON)
-    assert plan.measuring_epsilon == plan.selection_epsilon == EPSILON / 2
-    assert plan.predicted_stddev == pytest.approx(math.sqrt(2) / 0.35)
-    assert plan.half_width() == pytest.approx(math.log(20) / 0.35)
+def test_a_box_gets_one_half_for_few_groups_and_one_third_for_more() -> None:
+    for k in (1, 2, 10):
+        assert measuring_share("BOX", k) == Fraction(1, 2)
+    for k in (11, 25, 1000):
+        assert measuring_share("BOX", k) == Fraction(1, 3)
+        assert measuring_share("BOX", k, domain_size=9) == Fraction(1, 2)
+    for k in (1, 10, 1000):
+        assert measuring_share("EACH", k) == Fraction(1, 2)
 
 
 @pytest.mark.parametrize("n", [2, 3, 10])
 def test_a_domain_no_larger_than_k_is_selected_whole_with_one_gap_less(n: int) -> None:
-    for k in (n, n + 5):
-        plan = choose_measuring(k, EPSILON, domain_size=n)
-        assert plan.k == n
-        assert plan.selection_scale * plan.selection_epsilon == n - 1
-        assert plan.measuring_scale is not None
-        assert plan.measuring_scale * plan.measuring_epsilon == n
-        for percent in range(1, 100):
-            other = choose_measuring(
-                k, EPSILON, domain_size=n, strategy="ANCHOR", measure=Fraction(percent, 100)
-            )
-            assert other.predicted_stddev >= plan.predicted_stddev * (1 - 1e-5)
-    assert choose_measuring(n, EPSILON, domain_size=n + 1) == choose_measuring(n, EPSILON)
-    one = choose_measuring(n, EPSILON, domain_size=1)
-    assert (one.k, one.measuring_epsilon) == (1, EPSILON / 2)
-    with pytest.raises(ValueError, match="domain"):
-        choose_measuring(n, EPSILON, domain_size=0)
+    share = measuring_share("ANCHOR", n, domain_size=n)
+    assert share == measuring_share("ANCHOR", n + 5, domain_size=n)
 
+    def whole(percent: Fraction) -> float:
+        scale, drawn = (n - 1) / (EPSILON * (1 - percent)), n / (EPSILON * percent)
+        model = ErrorModel(GapNoise("exponential", scale), n, LaplaceNoise(drawn, total=True))
+        return float(model.stddev().max()) ** 2
 
-def test_without_gaps_every_count_stands_alone() -> None:
-    plan = choose_measuring(10, EPSILON, gaps=False)
-    assert (plan.strategy, plan.measuring_epsilon) == ("EACH", EPSILON / 2)
-    assert plan.predicted_stddev == pytest.approx(math.sqrt(2) * 10 / 0.35)
-    assert plan.half_width() == pytest.approx(10 * math.log(20) / 0.35)
-    with pytest.raises(ValueError, match="ANCHOR needs"):
-        choose_measuring(10, EPSILON, gaps=False, strategy="ANCHOR")
-
-
-def test_half_width_is_near_two_deviations() -> None:
-    plan = choose_measuring(10, EPSILON)
-    assert 1.8 < plan.half_width() / plan.predicted_stddev < 2.2
-    assert plan.half_width(0.5) < plan.half_width(0.99)
+    for percent in range(1, 100):
+        assert whole(Fraction(percent, 100)) >= whole(share) * (1 - 2e-5)
+    assert measuring_share("ANCHOR", n, domain_size=n + 1) == measuring_share("ANCHOR", n)
+    assert measuring_share("ANCHOR", n, domain_size=1) == Fraction(1, 2)
+    for k, size in ((0, None), (n, 0)):
+        with pytest.raises(ValueError, match="domain"):
+            measuring_share("BOX", k, domain_size=size)
 
 
 def test_shares_are_short_decimals() -> None:
     for k in (2, 3, 10, 1000, 10**6):
-        share = anchor_share(k)
+        share = measuring_share("ANCHOR", k)
         assert 0 < share <= Fraction(1, 2)
         assert float(f"{float(share):.3g}") == float(share)
         ratio = (2 / (k * (k - 1))) ** (1 / 3)
         assert float(share) == pytest.approx(ratio / (1 + ratio), rel=6e-3)
-
-
-def test_strategy_at_fixed_scales_knows_the_threshold() -> None:
-    assert choose_strategy("exponential", 20, 10, measuring_scale=20) == "EACH"
-    assert choose_strategy("exponential", 10, 5, measuring_scale=10) == "ANCHOR"
-    assert choose_strategy("exponential", 20, 10, measuring_scale=200) == "ANCHOR"
-    # a sharp threshold fixes the shared reference, so the total tells nothing more
-    assert choose_strategy("exponential", 10, 5, measuring_scale=10, threshold_scale=0.01) == "EACH"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"k": 0}, "positive"),
-        ({"epsilon": Fraction(0)}, "positive"),
-        ({"sensitivity": 0}, "positive"),
-        ({"measure": Fraction(1)}, "measuring share"),
-        ({"measure": Fraction(-1, 9)}, "measuring share"),
-        ({"strategy": "BOTH"}, "strategy"),
-        ({"noise": "gaussian"}, "noise"),
-    ],
-)
-def test_a_plan_that_makes_no_sense_is_refused(arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        choose_measuring(**{"k": 3, "epsilon": EPSILON, **arguments})
 
 
 def test_several_counts_split_in_proportion_to_c_to_the_two_thirds() -> None:

@@ -1,0 +1,71 @@
+"""Measurements of selected counts: what was measured, and the noise it was measured with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpsql.estimates.variance import Real, laplace_variance
+
+
+@dataclass(frozen=True, slots=True)
+class LaplaceNoise:
+    """Independent Laplace noise on each count (EACH), or on their total (ANCHOR)."""
+
+    scale: Real
+    """Scale as drawn, in counts."""
+    resolution: int | None = None
+    """The noise is a multiple of 2^-resolution; None: so fine that it does not matter."""
+    total: bool = False
+    """The noise is on the total."""
+
+    @property
+    def variance(self) -> float:
+        """Variance as drawn, of a count or of the total."""
+        return laplace_variance(self.scale, self.resolution)
+
+
+@dataclass(frozen=True, slots=True)
+class BoxNoise:
+    """Box or cube noise on all counts (BOX): its two uncorrelated parts, in squared counts."""
+
+    own: float
+    """Variance of the part that each count has by itself."""
+    shared: float
+    """Variance of the part that all counts share; 0 for cube noise."""
+
+    @property
+    def variance(self) -> float:
+        """Variance of the measurement of one count."""
+        return self.own + self.shared
+
+
+MeasuringNoise = LaplaceNoise | BoxNoise
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Measurement:
+    """Noisy counts, or their noisy total, of the selected groups."""
+
+    value: ArrayLike
+    """float64[k]; the total: one number."""
+    noise: MeasuringNoise
+    half_width: float | None = None
+    """Half the width of the interval around each value; None for a total."""
+
+    def counts(self) -> NDArray[np.float64]:
+        """Return the values as an array."""
+        return np.asarray(self.value, dtype=np.float64)
+
+    def mean(self, k: int) -> float:
+        """Return the mean of k counts whose total was measured, exactly: the total may have many bits."""
+        total = self.value if isinstance(self.value, Real) else float(self.counts().item())
+        return float(Fraction(total) / k)
+
+    def negated(self) -> Measurement:
+        """Return the measurement of the negated counts."""
+        value = -self.value if isinstance(self.value, Real) else -self.counts()
+        return Measurement(value, self.noise, self.half_width)
