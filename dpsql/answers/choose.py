@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dpsql.analysis import Plan, max_candidates
 from dpsql.answers.every_count import EveryCount
-from dpsql.answers.joint import JointGroups
 from dpsql.answers.method import Method
 from dpsql.answers.threshold import SparseVectors
 from dpsql.answers.top_k import LargestGroups
@@ -50,10 +49,8 @@ def _method(plan: Plan) -> Method | None:
     match selection:
         case TopK(threshold=None):
             one = asked in ("NOISY_MAX", "EXPONENTIAL") and selection.k == 1
-            if one or asked in ("AUTO", "NOISY_TOP_K"):
+            if one or asked in ("AUTO", "NOISY_TOP_K", "JOINT"):
                 return LargestGroups.of(plan, selection)
-            if asked == "JOINT":
-                return JointGroups.of(plan, selection)
         case TopK():
             if asked in ("AUTO", "HYBRID_TOP_K"):
                 return LargestGroups.of(plan, selection)

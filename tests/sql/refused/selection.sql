@@ -396,19 +396,13 @@ SELECT page, m FROM (SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP
 -- hint: select COUNT(DISTINCT unit), with GROUP
 SELECT page FROM (SELECT page, user_id FROM visits) AS t LIMIT 3
 
--- R791 a count with a mechanism that selects keys
--- error: the joint exponential mechanism selects keys, and a count is selected
--- at: mechanism
--- hint: select the keys alone, or mechanism = NOISY_TOP_K
-SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = JOINT) page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
-
--- R792 a gap of a mechanism that has none
+-- R791 a gap of a mechanism that has none
 -- error: g: the joint exponential mechanism has no gaps
 -- at: mechanism
 -- hint: mechanism = NOISY_TOP_K
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = JOINT) page, DP_GAP() AS g FROM visits GROUP BY page ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 2
 
--- R793 noise for a mechanism that adds none
+-- R792 noise for a mechanism that adds none
 -- error: option noise has no meaning for mechanism JOINT
 -- at: noise
 -- hint: leave it out
