@@ -107,10 +107,11 @@ def considered(
     `epsilon` selects; `quote` makes the quote of a plan that names its mechanism.
     """
     chosen, why = _choice(plan, selection, epsilon)
-    found = []
+    asked, found = plan.options.mechanism not in (None, "AUTO"), []
     for name in MECHANISMS:
         named = replace(plan, options=replace(plan.options, mechanism=name))
-        reason = f"chosen: {why}" if name == chosen else "by name only" if name == "TOP_STABLE" else why
+        other = "not asked for" if asked else "by name only" if name == "TOP_STABLE" else why
+        reason = f"chosen: {why}" if name == chosen else other
         try:
             made = quote(named)
         except (QueryRefused, ValueError):

@@ -206,6 +206,11 @@ class TestConsidered:
             assert found[2].why == "by name only"
             assert prepared.method.quote.mechanism == {"LIMITED_DOMAIN": LIMITED}.get(chosen, BOTH)
 
+    def test_one_asked_for_by_name(self, session: Session) -> None:
+        text = statement("epsilon = 1, delta = 1e-6, mechanism = TOP_STABLE")
+        found = considered_over_unknown(*plan_of(session, text))
+        assert [each.why for each in found] == ["not asked for"] * 2 + ["chosen: asked for by name"]
+
     def test_what_cannot_answer_is_not_listed(self, session: Session) -> None:
         for text, names in (
             (statement("delta = 0.5", having="HAVING n >= 5"), ["LIMITED_DOMAIN"]),
