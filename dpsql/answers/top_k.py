@@ -14,7 +14,7 @@ from dpsql.analysis import Plan
 from dpsql.answers import measuring, unknown
 from dpsql.answers.joint import plan_joint
 from dpsql.answers.measuring import Measuring
-from dpsql.answers.method import Considered, NoisyResult, Quote
+from dpsql.answers.method import NoisyResult, Quote
 from dpsql.engines import Counts
 from dpsql.estimates import (
     Combined,
@@ -109,7 +109,7 @@ def _most(plan: Plan, selection: TopK) -> int:
 
 
 def _gap_noise(mechanism: Selecting) -> GapNoise | None:
-    """Return the noise of gaps that estimate the counts of all rows; None if there are no such gaps."""
+    """Return the noise of gaps that estimate counts; None if there are no such gaps."""
     if not isinstance(mechanism, WithGaps) or not mechanism.scale:
         return None
     return GapNoise(mechanism.noise, mechanism.scale, mechanism.resolution)
@@ -229,18 +229,21 @@ def _quote(plan: Plan, selection: TopK, mechanism: Selecting, second: Measuring)
         case mechanisms.Joint():
             words = "joint exponential mechanism" + " of the lowest" * selection.lowest
     charge = Charge(plan.epsilon, mechanism.loss.charge.delta)
-    apart = mechanism.distinguishable_gap(measuring.confidence_of(plan))
-    quote = Quote(charge, words, float(mechanism.scale), split, predicted, half, apart)
+    quote = Quote(
+        charge,
+        words,
+        float(mechanism.scale),
+        split,
+        predicted,
+        half,
+        mechanism.distinguishable_gap(measuring.confidence_of(plan)),
+    )
     if not isinstance(mechanism, unknown.Unknown):
         return quote
     return replace(quote, notes=unknown.notes(mechanism), outlook=unknown.outlook(mechanism))
 
 
-def considered_over_unknown(plan: Plan, selection: TopK) -> tuple[Considered, ...]:
-    """Return the mechanisms that could answer over keys without a declared domain, in a fixed order."""
+def over_unknown(plan: Plan, selection: TopK) -> tuple[str, str]:
+    """Return the mechanism that AUTO takes over keys without a declared domain, and why, in a few words."""
     first = plan.epsilon * (1 - _share(plan, selection, measuring.wanted(plan, selection.count)))
-
-    def quote(named: Plan) -> Quote:
-        return LargestGroups.of(named, selection).quote
-
-    return unknown.considered(plan, selection, first, quote)
+    return unknown.choice(plan, selection, first)

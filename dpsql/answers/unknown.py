@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.analysis import Plan, max_candidates
-from dpsql.answers.method import Considered, Quote
 from dpsql.answers.table import picked
 from dpsql.engines import Counts
-from dpsql.errors import QueryRefused
 from dpsql.language import TopK
 from dpsql.mechanisms import LimitedDomain, LimitedThenStable, OrderedThenSet, StableSet, TopStable
 
@@ -76,8 +72,8 @@ def _delta(plan: Plan) -> Fraction:
     return delta
 
 
-def _choice(plan: Plan, selection: TopK, epsilon: Fraction) -> tuple[str, str]:
-    """Return the name of the mechanism that selects with so much epsilon, and why, in a few words."""
+def choice(plan: Plan, selection: TopK, epsilon: Fraction) -> tuple[str, str]:
+    """Return the mechanism asked for, else that chosen by limited domain's bar at `epsilon`, and why."""
     options = plan.options
     if options.mechanism not in (None, "AUTO"):
         return options.mechanism, "asked for by name"
@@ -99,29 +95,6 @@ def _choice(plan: Plan, selection: TopK, epsilon: Fraction) -> tuple[str, str]:
     return "LIMITED_THEN_STABLE", f"bar {words} is {float(part):.2g}, above {float(LARGEST_BAR):g}"
 
 
-def considered(
-    plan: Plan, selection: TopK, epsilon: Fraction, quote: Callable[[Plan], Quote]
-) -> tuple[Considered, ...]:
-    """Return the mechanisms that could answer, with their predicted errors, and why the chosen one was.
-
-    `epsilon` selects; `quote` makes the quote of a plan that names its mechanism.
-    """
-    chosen, why = _choice(plan, selection, epsilon)
-    asked, found = plan.options.mechanism not in (None, "AUTO"), []
-    for name in MECHANISMS:
-        named = replace(plan, options=replace(plan.options, mechanism=name))
-        other = "not asked for" if asked else "by name only" if name == "TOP_STABLE" else why
-        reason = f"chosen: {why}" if name == chosen else other
-        try:
-            made = quote(named)
-        except (QueryRefused, ValueError):
-            continue
-        found.append(
-            Considered(name, made.tells_apart, made.predicted_stddev, made.half_width, made.charge, reason)
-        )
-    return tuple(found)
-
-
 def _limited(plan: Plan, selection: TopK, epsilon: Fraction) -> LimitedDomain:
     return LimitedDomain.plan(
         selection.k,
@@ -140,7 +113,7 @@ def _resolution(plan: Plan) -> int | None:
 
 def plan_unknown(plan: Plan, selection: TopK, epsilon: Fraction) -> Unknown:
     """Plan the mechanism asked for, else the one that suits; refuse what it does not support."""
-    name, _ = _choice(plan, selection, epsilon)
+    name, _ = choice(plan, selection, epsilon)
     _check(plan, selection, name)
     options, bound, delta = plan.options, plan.counts[selection.count].bound, _delta(plan)
     if name == "LIMITED_DOMAIN":
@@ -184,10 +157,10 @@ def outlook(mechanism: Unknown) -> dict[str, float]:
 def released(counts: Counts, found: OrderedThenSet | StableSet) -> NDArray[np.int64]:
     """Return the positions of the groups, with those of a set, whose order says nothing, sorted by key."""
     ordered = int(found.ordered) if isinstance(found, OrderedThenSet) else 0
-    return np.concatenate([found.index[:ordered], _by_key(counts, found.index[ordered:])])
+    return np.concatenate([found.index[:ordered], by_key(counts, found.index[ordered:])])
 
 
-def _by_key(counts: Counts, index: NDArray[np.int64]) -> NDArray[np.int64]:
+def by_key(counts: Counts, index: NDArray[np.int64]) -> NDArray[np.int64]:
     """Sort groups by key."""
     if not len(index):
         return index

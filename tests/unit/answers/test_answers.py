@@ -100,7 +100,9 @@ def test_top_k(session: Session, mechanism: str, noise: str, strategy: str) -> N
 
 
 def test_more_than_there_are(session: Session) -> None:
-    rows, release = ask(session, f"page, {N} AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 100")
+    rest = f"page, {N} AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 100"
+    assert ask(session, rest)[0] == seen("abcdez", USERS)
+    rows, release = ask(session, rest, "mechanism = NOISY_TOP_K")
     assert rows == seen("abcdez", USERS)
     assert release.table["gap"].to_pylist()[-1] is None
 
@@ -152,7 +154,7 @@ def test_the_quote_of_one_sequence(session: Session) -> None:
         assert quote.tells_apart == pytest.approx(scale * math.log(14 * 19))
 
 
-@pytest.mark.parametrize("mechanism", ["AUTO", "SPARSE_VECTOR", "ADAPTIVE_SPARSE_VECTOR"])
+@pytest.mark.parametrize("mechanism", ["SPARSE_VECTOR", "ADAPTIVE_SPARSE_VECTOR"])
 def test_above_threshold_in_the_domains_order(session: Session, mechanism: str) -> None:
     options = f"mechanism = {mechanism}"
     rest = f"page, {N} AS n FROM visits GROUP BY page"
@@ -167,8 +169,32 @@ def test_above_threshold_in_the_domains_order(session: Session, mechanism: str) 
     assert ask(session, f"{rest} ABOVE THRESHOLD 35", hits)[0] == seen("ba", USERS)
 
 
+@pytest.mark.parametrize("mechanism", ["AUTO", "HYBRID_TOP_K", "BOX"])
+def test_the_largest_above_a_threshold(session: Session, mechanism: str) -> None:
+    options = f"mechanism = {mechanism}"
+    rest = f"page, {N} AS n FROM visits GROUP BY page"
+    assert ask(session, f"{rest} HAVING n >= 15 LIMIT 3", options)[0] == seen("abc", USERS)
+    assert ask(session, f"{rest} HAVING n >= 15 LIMIT 10", options)[0] == seen("abcd", USERS)
+    assert ask(session, f"{rest} HAVING n >= 60 LIMIT 3", options)[0] == []
+    rest = f"page, {M} AS m FROM visits GROUP BY page HAVING {N} >= 25 LIMIT 2"
+    assert ask(session, rest, options)[0] == seen("ab", LONG)
+
+
+@pytest.mark.parametrize("mechanism", ["AUTO", "BOX"])
+def test_all_above_a_threshold(session: Session, mechanism: str) -> None:
+    options = f"mechanism = {mechanism}"
+    rest = f"page, {N} AS n FROM visits GROUP BY page"
+    rows, release = ask(session, f"{rest} ABOVE THRESHOLD 15", options)
+    assert rows == seen("abcd", USERS)
+    assert not release.warnings
+    assert ask(session, f"{rest} HAVING n >= 15 ORDER BY page DESC", options)[0] == seen("dcba", USERS)
+    assert ask(session, f"{rest} HAVING n >= 15 ORDER BY page LIMIT 3", options)[0] == seen("abc", USERS)
+    assert ask(session, f"page FROM visits GROUP BY page HAVING {N} >= 35", options)[0] == [("a",), ("b",)]
+
+
 def test_a_count_above_a_threshold_is_free(session: Session) -> None:
-    rows, release = ask(session, f"page, {N} AS n FROM visits GROUP BY page HAVING n >= 15 LIMIT 2")
+    rest = f"page, {N} AS n FROM visits GROUP BY page HAVING n >= 15 LIMIT 2"
+    rows, release = ask(session, rest, "measure = 0")
     assert rows == seen("dc", USERS)
     assert "measuring" not in release.properties["split"]
 
@@ -208,7 +234,9 @@ def test_all_groups(session: Session) -> None:
     assert rows == seen("zedc", USERS, LONG)
     assert release.charge.epsilon == 100_000
     assert [row[0] for row in ask(session, rest, "max_groups_contributed = 6")[0]] == list("edcbaz")
-    rows, _ = ask(session, rest, "max_groups_contributed = 2")
+    assert ask(session, rest)[0] == seen("edcbaz", USERS, LONG)
+    assert ask(session, rest, "max_groups_contributed = 2")[0] == seen("edcbaz", USERS, LONG)
+    rows, _ = ask(session, rest, "max_groups_contributed = 2, mechanism = LAPLACE")
     assert sum(n for _, n, _ in rows) == sum(min(2, sum(u < c for c in USERS.values())) for u in range(50))
 
 
@@ -242,7 +270,8 @@ def test_clamped_rows(session: Session) -> None:
 
 
 def test_keys_alone_leave_everything_to_selection(session: Session) -> None:
-    rows, release = ask(session, f"page FROM visits GROUP BY page ORDER BY {N} DESC LIMIT 3")
+    rest = f"page FROM visits GROUP BY page ORDER BY {N} DESC LIMIT 3"
+    rows, release = ask(session, rest, "mechanism = NOISY_TOP_K")
     assert rows == [("a",), ("b",), ("c",)]
     assert release.properties["split"] == "all for selecting"
 
@@ -265,7 +294,7 @@ def test_what_is_free_of_a_release(session: Session) -> None:
 def test_a_domain_of_one_group_above_a_threshold_pays_for_selecting(session: Session) -> None:
     """That it is above the threshold is released, so no more than the rest of epsilon measures it."""
     rest = f"page, {N} AS n FROM visits WHERE page = 'c' GROUP BY page HAVING n >= 3 ORDER BY n DESC LIMIT 4"
-    rows, release = ask(session, rest)
+    rows, release = ask(session, rest, "mechanism = HYBRID_TOP_K")
     assert rows == [("c", 30)]
     assert release.charge.epsilon == 100_000
     assert release.properties["split"] != "all for measuring"
