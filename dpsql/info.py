@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from dpsql.analysis import Catalog, Plan
-from dpsql.answers import Method
+from dpsql.answers import Considered, Method, considered
 from dpsql.language import AboveThreshold, AllGroups, Describe, Scalar, Selection, Show, TopK
 from dpsql.ledger import Budget, Ledger, RefinementStep
 from dpsql.policy import Policy, fold
@@ -111,24 +111,55 @@ def explain(prepared: PreparedPrivate | PreparedPublic, budget: Budget, *, json:
             "tells_apart": quote.tells_apart,
             "domain": plan.domain,
             "domain_size": plan.domain_size,
+            "considered": considered(plan),
             "warnings": list(quote.notes) or None,
             "budget_left": _down(left.epsilon),
             "compiled_sql": prepared.counting.sql,
         }
     if json:
         numbers = {name: float(str(found[name])) for name in ("epsilon", "delta", "budget_left")}
-        text = json_text.dumps({**found, **numbers})
+        text = json_text.dumps({**found, **numbers}, default=_fields)
         return pa.table({"explain": pa.array([text], pa.string())})
+    for i, each in enumerate(found.pop("considered", ()), 1):  # type: ignore[arg-type, var-annotated]  # a list
+        found[f"considered {i}"] = each
     shown = {name: _shown(value) for name, value in found.items() if value is not None}
     return pa.table(
         {"property": pa.array(list(shown), pa.string()), "value": pa.array(list(shown.values()), pa.string())}
     )
 
 
+def _fields(value: object) -> dict[str, object]:
+    """Return a considered mechanism for JSON."""
+    assert isinstance(value, Considered)  # noqa: S101  everything else is plain
+    charge = {"epsilon": float(value.charge.epsilon), "delta": float(value.charge.delta)}
+    return {n: getattr(value, n) for n in ("mechanism", "tells_apart", "stddev", "half_width")} | {
+        **charge,
+        "why": value.why,
+    }
+
+
 def _shown(value: object) -> str:
+    if isinstance(value, Considered):
+        figures = {
+            "tells apart": value.tells_apart,
+            "stddev": value.stddev,
+            "half-width": value.half_width,
+        }
+        found = [f"{name} {_short(number)}" for name, number in figures.items() if number is not None]
+        found.append(f"epsilon {float(value.charge.epsilon):g}")
+        if value.charge.delta:
+            found.append(f"delta {float(value.charge.delta):g}")
+        text = ", ".join(found)
+        if value.why == "chosen":
+            return f"{value.mechanism} (chosen): {text}"
+        return f"{value.mechanism}: {text}; not chosen: {value.why}"
     if isinstance(value, list):
         return "; ".join(value)
     return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _short(value: float) -> str:
+    return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
 
 
 def _down(value: Fraction) -> str:

@@ -66,9 +66,9 @@ class Quote:
     split: str
     """How epsilon is divided, in words."""
     predicted_stddev: float | None
-    """Largest standard deviation of the ordering count in a row; None if no count is released."""
+    """Largest standard deviation of a count in a row; None if no count is released."""
     half_width: float | None
-    """Half the width of its interval; None if no count is released, or it is not predicted."""
+    """Half the width of the widest interval; None if no count is released, or it is not predicted."""
     tells_apart: float | None
     """The smallest difference of two counts that the selection detects at the requested confidence."""
     notes: tuple[str, ...] = field(default=())
