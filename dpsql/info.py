@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json as json_text
+from dataclasses import asdict
 from fractions import Fraction
 from typing import Any
 
 import pyarrow as pa
 
 from dpsql.analysis import Catalog, Plan
-from dpsql.answers import Considered, Method, considered
+from dpsql.answers import AtDistance, Considered, Method, considered
 from dpsql.language import AboveThreshold, AllGroups, Describe, Scalar, Selection, Show, TopK
 from dpsql.ledger import Budget, Ledger, RefinementStep
 from dpsql.policy import Policy, fold
@@ -46,8 +47,10 @@ def guarantee(plan: Plan, charge: Charge) -> str:
     return text
 
 
-def words(plan: Plan, method: Method, refines: RefinementStep | None = None) -> dict[str, Any]:
-    """Return the descriptive fields of a release, which may refine another."""
+def words(
+    plan: Plan, method: Method, refines: RefinementStep | None = None, notes: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    """Return the descriptive fields of a release, which may refine another; `notes` are those of its rows."""
     charge, further = method.quote.charge, {}
     if refines is not None:
         charge = Charge(refines.epsilon)
@@ -61,7 +64,7 @@ def words(plan: Plan, method: Method, refines: RefinementStep | None = None) -> 
         "mechanism": method.quote.mechanism,
         "guarantee": guarantee(plan, charge),
         "confidence": plan.options.confidence or Fraction(95, 100),
-        "warnings": method.quote.notes,
+        "warnings": (*method.quote.notes, *notes),
         "properties": {
             **_ordering(plan),
             **further,
@@ -129,7 +132,9 @@ def explain(prepared: PreparedPrivate | PreparedPublic, budget: Budget, *, json:
 
 
 def _fields(value: object) -> dict[str, object]:
-    """Return a considered mechanism for JSON."""
+    """Return a considered mechanism, or predictions at a distance, for JSON."""
+    if isinstance(value, AtDistance):
+        return asdict(value)
     assert isinstance(value, Considered)  # noqa: S101  everything else is plain
     charge = {"epsilon": float(value.charge.epsilon), "delta": float(value.charge.delta)}
     return {n: getattr(value, n) for n in ("mechanism", "tells_apart", "stddev", "half_width")} | {
@@ -155,6 +160,8 @@ def _shown(value: object) -> str:
         return f"{value.mechanism}: {text}; not chosen: {value.why}"
     if isinstance(value, list):
         return "; ".join(value)
+    if isinstance(value, tuple):
+        return " to ".join(map(_shown, value))
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 

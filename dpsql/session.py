@@ -335,7 +335,7 @@ def _noisy(prepared: PreparedPrivate) -> Paid[Release]:
         charge=answer.charge,
         statement=prepared.text,
         scale=method.quote.scale,
-        **info.words(plan, method, prepared.refines),
+        **info.words(plan, method, prepared.refines, answer.notes),
     )
     # Where a file may change while it is counted, the answer is for this statement alone.
     key = prepared.key if prepared.refines is None and prepared.counting.unchanged() else None

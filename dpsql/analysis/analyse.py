@@ -59,7 +59,7 @@ def _analyse(query: Query, policy: Policy, catalog: Catalog, options: Options) -
         len(block.counts),
         tuple(sorted(compiler.used)),
         counts_only=counts_only,
-        ordered=counting.ordered,
+        order=counting.order,
     )
     origins = " x ".join(dict.fromkeys(d.origin for d in block.domains if d is not None))
     return Plan(

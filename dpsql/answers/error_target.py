@@ -73,7 +73,7 @@ def predicted_error(plan: Plan, epsilon: Fraction) -> float | None:
     """
     quote = choose(replace(plan, options=replace(plan.options, epsilon=epsilon))).quote
     if any(output.kind in _COUNTED or output.uses for output in plan.outputs):
-        return quote.half_width if quote.widest is None else quote.widest
+        return quote.half_width
     return quote.tells_apart if plan.domain_size is not None else None
 
 

@@ -191,18 +191,6 @@ class Measuring:
             else:
                 yield laplace.stddev, laplace.half_width(confidence)
 
-    def widest(self, size: int, gaps: GapNoise | None = None) -> float:
-        """Predict half the width of the widest interval of any measured count, for so many groups."""
-        confidence, widths = confidence_of(self.plan), [self.predicted(size, gaps)[1]]
-        if self.strategy == "BOX":
-            box, joint = self.box(size), simultaneous(self.plan)
-            first = range(size, size * len(self.places), size)
-            widths += [box.half_width(place, confidence, simultaneous=joint) for place in first]
-        else:
-            others = (noise for place, noise in self.laplace(size).items() if place != self.places[0])
-            widths += [noise.half_width(confidence) for noise in others]
-        return max(widths)
-
     @property
     def words(self) -> str:
         """How counts are measured, in words."""

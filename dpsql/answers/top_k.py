@@ -208,7 +208,7 @@ def _share(plan: Plan, selection: TopK, shown: list[int]) -> Fraction:
 
 def _quote(plan: Plan, selection: TopK, mechanism: Selecting, second: Measuring) -> Quote:
     split = "all for selecting"
-    predicted = half = widest = None
+    predicted = half = None
     if second.places:
         noise, most = _gap_noise(mechanism), _most(plan, selection)
         if noise is not None and isinstance(mechanism, mechanisms.HybridTopK) and most == plan.domain_size:
@@ -218,7 +218,6 @@ def _quote(plan: Plan, selection: TopK, mechanism: Selecting, second: Measuring)
             f"for measuring {second.words}"
         )
         predicted, half = second.predicted(most, noise)
-        widest = second.widest(most, noise)
     if not mechanism.scale:
         split = "all for measuring"
     match mechanism:
@@ -246,7 +245,6 @@ def _quote(plan: Plan, selection: TopK, mechanism: Selecting, second: Measuring)
         predicted,
         half,
         mechanism.distinguishable_gap(measuring.confidence_of(plan)),
-        widest=widest,
     )
     if not isinstance(mechanism, unknown.Unknown):
         return quote

@@ -3,6 +3,7 @@
 Pure functions of released values or public parameters; nothing here reads private data or draws randomness.
 
 * `combine`: counts with standard deviations and intervals from a release, in one call;
+* `hits`: the same for the hits of a sparse vector, whose intervals hold given the hit;
 * `blue`: the best linear unbiased estimate that `combine` uses;
 * `measurement`, `box`: measurements, and the law of box noise;
 * `error_model`, `intervals`: the noises in an error, and intervals that cover it, from the exact formulas
@@ -20,8 +21,9 @@ from dpsql.estimates.closed_form import (
     threshold_gap_cdf,
     threshold_gap_offsets,
 )
-from dpsql.estimates.combine import Combined, from_measurement, from_threshold, from_top_k
+from dpsql.estimates.combine import Combined, from_measurement, from_top_k
 from dpsql.estimates.error_model import ErrorModel, GapNoise
+from dpsql.estimates.hits import from_threshold
 from dpsql.estimates.intervals import Offsets, offsets
 from dpsql.estimates.measurement import BoxNoise, LaplaceNoise, Measurement, MeasuringNoise
 from dpsql.estimates.plan import (

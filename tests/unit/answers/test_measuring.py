@@ -56,14 +56,17 @@ def method_of(session: Session, rest: str, options: str = "epsilon = 1") -> Larg
     return method
 
 
-def split_of(session: Session, rest: str, options: str = "epsilon = 1") -> str:
+NOISY = "epsilon = 1, mechanism = NOISY_TOP_K"
+
+
+def split_of(session: Session, rest: str, options: str = NOISY) -> str:
     return method_of(session, rest, options).quote.split
 
 
 def test_the_split_says_how_counts_are_measured(session: Session) -> None:
     rest = f"page, {N} AS n {BEST.format('n')}"
     assert split_of(session, rest) == "0.5 for selecting, 0.5 for measuring with one box noise (BOX)"
-    box = "epsilon = 1, measure_strategy = BOX, measure = AUTO"
+    box = f"{NOISY}, measure_strategy = BOX, measure = AUTO"
     assert split_of(session, rest, box) == split_of(session, rest)
     assert split_of(session, rest, "epsilon = 1, measure = 0.25").startswith("0.75 for selecting, 0.25")
     each = split_of(session, rest, "epsilon = 1, measure_strategy = EACH")
@@ -115,15 +118,17 @@ def test_one_noise_measures_the_distinct_counts_of_the_groups_that_were_selected
 
 
 def test_a_difference_among_the_counts_needs_cube_noise(session: Session) -> None:
-    measuring = method_of(session, f"page, {N} AS n, {N} - {M} AS d {BEST.format('n')}").measuring
+    rest = f"page, {N} AS n, {N} - {M} AS d {BEST.format('n')}"
+    measuring = method_of(session, rest, NOISY).measuring
     assert measuring.box(3).pads == 0
 
 
 def test_hits_are_measured_with_one_noise_and_the_compared_count_is_free(session: Session) -> None:
     rest = f"page, {N} AS n, {M} AS m FROM visits GROUP BY page HAVING n >= 5 LIMIT 2"
-    free = method_of(session, rest).measuring
+    sparse = "epsilon = 1, mechanism = ADAPTIVE_SPARSE_VECTOR"
+    free = method_of(session, rest, sparse).measuring
     assert [free.orders(place) for place in free.places] == [False]
-    both = method_of(session, rest, "epsilon = 1, measure = 0.5").measuring
+    both = method_of(session, rest, f"{sparse}, measure = 0.5").measuring
     assert [both.orders(place) for place in both.places] == [True, False]
     assert both.strategy == "BOX"
 
