@@ -79,7 +79,7 @@ class Refining:
         key = reuse_key(first.plan, policy, first.counting.engines.versions, again=True)
         if key != lineage.reuse_key:
             why = changes(key, lineage.reuse_key or "")
-            raise self._refused(why or "its options or parameters are others now")
+            raise self._refused(why or "it asks something else now, by its options, parameters or the date")
         paid = first.plan.epsilon if lineage.epsilon is None else lineage.epsilon
         if refine.epsilon <= paid:
             raise refine.source.refuse(

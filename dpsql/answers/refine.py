@@ -12,6 +12,7 @@ from dpsql import mechanisms
 from dpsql.answers import measuring
 from dpsql.answers.every_count import EveryCount
 from dpsql.answers.method import NoisyResult, Quote
+from dpsql.answers.whole_domain import WholeDomain
 from dpsql.estimates import LaplaceNoise, Measurement, from_measurement
 from dpsql.language import Scalar
 from dpsql.privacy import Charge, PrivacyLoss
@@ -45,12 +46,9 @@ class RefinedCount:
         `first` is the method that released the count first: its grid is that of all refinements.
         Raises `ValueError` with the reason if the count cannot be refined.
         """
-        if not isinstance(first, EveryCount) or not isinstance(first.selection, Scalar):
-            raise ValueError("only a count without GROUP BY can be refined")  # noqa: TRY004  one error type for callers
-        if len(first.noise) != 1:
-            raise ValueError("it has several counts, and only one count can be refined")
-        ((place, noise),) = first.noise.items()
-        plan, bits = first.plan, noise.resolution
+        if not isinstance(first, (EveryCount, WholeDomain)) or not isinstance(first.plan.selection, Scalar):
+            raise ValueError("only a count without GROUP BY can be refined")  # noqa: TRY004  one type for callers
+        plan, (place, bits) = first.plan, _place_and_grid(first)
         column = next((i for i, output in enumerate(plan.outputs) if output.kind == "count"), None)
         if column is None:
             raise ValueError("it does not show the count itself")
@@ -62,7 +60,7 @@ class RefinedCount:
         last = mechanisms.Laplace.plan(1, epsilon, sensitivity=bound, resolution=bits)
         quote = Quote(
             Charge(epsilon - paid),
-            "Laplace, refined",
+            "Laplace noise, refined",
             float(last.scale),
             "all for measuring",
             last.stddev,
@@ -79,3 +77,19 @@ class RefinedCount:
         estimates = [estimate if place == self.place else None for place in range(len(self.plan.counts))]
         loss = PrivacyLoss.of(self.quote.charge.epsilon)
         return NoisyResult(np.zeros(1, dtype=np.int64), loss, tuple(estimates))
+
+
+def _place_and_grid(first: EveryCount | WholeDomain) -> tuple[int, int]:
+    """Return the place of the only count of a release, and b of its grid of 2^-b counts.
+
+    Its noise must be discrete Laplace on that grid. Box noise on one count and one public zero is: with the
+    common shift left open, the difference d of the two has a probability proportional to e^(-rate |d|). Cube
+    noise on one count is by definition.
+    """
+    if isinstance(first, EveryCount):
+        if len(first.noise) == 1:
+            ((place, noise),) = first.noise.items()
+            return place, noise.resolution
+    elif len(first.noise.measured) == 1 and not first.noise.differences and first.mechanism.pads <= 1:
+        return first.noise.measured[0], (first.mechanism.unit // first.mechanism.bounds[0]).bit_length() - 1
+    raise ValueError("only a release of one count can be refined")

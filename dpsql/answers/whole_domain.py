@@ -54,15 +54,14 @@ class WholeDomain:
         """See `Method`; of several counts it predicts the one with the most noise."""
         plan, scalar = self.plan, isinstance(self.plan.selection, Scalar)
         shown = measuring.wanted(plan, getattr(plan.selection, "count", 0))
-        widest = max(shown, key=self.stddev, default=None)
         words = "box noise" if self.noise.monotone else "cube noise"
         return Quote(
             Charge(plan.epsilon),
             f"{words} on {f'all {len(self.noise.measured)} counts' if scalar else 'every group'}",
             max(map(self.stddev, self.noise.measured)) / math.sqrt(2),
             "all for measuring",
-            None if widest is None else self.stddev(widest),
-            None if widest is None else self.half_width(widest),
+            max(map(self.stddev, shown), default=None),
+            max(map(self.half_width, shown), default=None),
             self.tells_apart(measuring.confidence_of(plan)),
             _notes(plan),
         )

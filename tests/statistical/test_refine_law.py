@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import chisquare
 
-from dpsql.mechanisms import NoiseSource, Refinement
+from dpsql.mechanisms import Box, NoiseSource, Refinement
 from dpsql.noise import SeededEntropy
 
 ALARM = 1e-9
@@ -71,6 +71,19 @@ def test_the_pair_of_releases(before: str, now: str) -> None:
     assert not accepted(law, first, other.astype(np.int64)), "another count"
     same = plan.again(np.zeros((DRAWS, 1), dtype=np.int64), first[:, None], source).value[:, 0]
     assert accepted(law, first, same.astype(np.int64))
+
+
+@pytest.mark.parametrize("monotone", [True, False])
+def test_the_first_release_may_be_one_count_with_box_or_cube_noise(*, monotone: bool) -> None:
+    """Both are discrete Laplace noise on one count, on the grid of the refinement."""
+    low, high = Fraction("0.3"), Fraction("0.7")
+    box = Box.plan(1, low, monotone=monotone, resolution=0)
+    counts = np.zeros((DRAWS, 1), dtype=np.int64)
+    first = box.run(counts, NoiseSource(SeededEntropy(8))).value.astype(np.int64)
+    plan = Refinement.plan(1, [low, high], resolution=0)
+    second = plan.again(counts, first, NoiseSource(SeededEntropy(9))).value.astype(np.int64)
+    assert accepted(joint(0.3, 0.7), first[:, 0], second[:, 0])
+    assert not accepted(joint(0.33, 0.7), first[:, 0], second[:, 0])
 
 
 def test_the_last_of_many_levels_with_the_first() -> None:
