@@ -123,9 +123,12 @@ def explain(prepared: PreparedPrivate | PreparedPublic, budget: Budget, *, json:
         numbers = {name: float(str(found[name])) for name in ("epsilon", "delta", "budget_left")}
         text = json_text.dumps({**found, **numbers}, default=_fields)
         return pa.table({"explain": pa.array([text], pa.string())})
-    for i, each in enumerate(found.pop("considered", ()), 1):  # type: ignore[arg-type, var-annotated]  # a list
-        found[f"considered {i}"] = each
-    shown = {name: _shown(value) for name, value in found.items() if value is not None}
+    shown: dict[str, str] = {}
+    for name, value in found.items():
+        if name == "considered" and isinstance(value, list):
+            shown |= {f"considered {i}": _shown(each) for i, each in enumerate(value, 1)}
+        elif value is not None:
+            shown[name] = _shown(value)
     return pa.table(
         {"property": pa.array(list(shown), pa.string()), "value": pa.array(list(shown.values()), pa.string())}
     )
@@ -156,9 +159,8 @@ def _shown(value: object) -> str:
         if value.charge.delta:
             found.append(f"delta {float(value.charge.delta):g}")
         text = ", ".join(found)
-        if value.why.startswith("chosen"):
-            reason = value.why.removeprefix("chosen").replace(": ", "; ", 1)
-            return f"{value.mechanism} (chosen): {text}{reason}"
+        if value.why == "chosen":
+            return f"{value.mechanism} (chosen): {text}"
         return f"{value.mechanism}: {text + '; ' if text else ''}not chosen: {value.why}"
     if isinstance(value, list):
         return "; ".join(value)

@@ -31,7 +31,8 @@ from dpsql.mechanisms.mechanism import Mechanism, Result, in_one_call
 from dpsql.privacy import Number, PrivacyLoss
 
 _LARGEST = 1 << 60
-_FINEST_UNIT = 1 << 40
+_MOST_STEPS = _LARGEST // exact_noise.COUNT_LIMIT
+"""Most grid steps of a count: with more, counts would be cut off below the limit of all mechanisms."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -52,7 +53,7 @@ class Box(Mechanism[BoxMeasured]):
     repeats
         How often the bounds repeat: with those of the m counts of one group, the number of groups.
     unit
-        Grid steps in the largest change of every count: count a has steps of `bounds[a] / unit`.
+        Grid steps in the largest change of any count: one of count a is `unit // bounds[a]` steps.
     rate
         Rate of the noise on a grid step, epsilon / unit.
     pads
@@ -73,9 +74,10 @@ class Box(Mechanism[BoxMeasured]):
     *Cube.* Noise with P(z) proportional to e^(-rate max|z|); one unit changes the counts by d in
     [-unit, unit]^k, and max|d| <= unit.
 
-    *Grid:* every count is a whole number of the one grid step that the noise has. The step of count a is
-    bounds[a] / unit counts, and unit a multiple of every bound, so that count q is q unit / bounds[a] steps.
-    Counts are clamped to 2^40, and less where a step is small, which preserves bounds and direction.
+    *Grid:* every count is a whole number of the one grid step that the noise has: one of count a is
+    unit // bounds[a] steps, so that a change by bounds[a] is at most unit steps. Nothing is lost by the
+    division where unit is a multiple of every bound. Counts are clamped to 2^40, which preserves bounds and
+    direction.
     """
 
     bounds: tuple[int, ...]
@@ -117,13 +119,17 @@ class Box(Mechanism[BoxMeasured]):
         whole_bounds = {each: int(bound(each)) for each in set(given)}
         bounds = tuple(whole_bounds[each] for each in given)
         unit = math.lcm(*whole_bounds.values())
-        if unit > _FINEST_UNIT:
-            unit, bounds = max(bounds), (max(bounds),) * len(bounds)
+        finest = _MOST_STEPS * min(bounds, default=1)
+        if unit > finest:
+            unit = max(bounds)
+            if unit > finest:
+                raise ValueError("the bounds of these counts differ too much for one noise")
+            unit <<= (finest // unit).bit_length() - 1
         bits = resolution
         if bits is None:
-            bits = exact_noise.resolution(unit / budget)
-        elif not 0 <= whole(bits + 1, "resolution + 1") - 1 <= exact_noise.FINEST:
-            raise ValueError("resolution must be between 0 and 20")
+            bits = min(exact_noise.resolution(unit / budget), (finest // unit).bit_length() - 1)
+        elif not 0 <= whole(bits + 1, "resolution + 1") - 1 <= exact_noise.FINEST or unit << bits > finest:
+            raise ValueError("resolution must be between 0 and 20, and less for bounds that differ much")
         unit <<= bits
         made = cls(
             bounds,
@@ -171,11 +177,11 @@ class Box(Mechanism[BoxMeasured]):
 
     def step(self, place: int) -> float:
         """Return the grid step of one count."""
-        return self.bounds[place % len(self.bounds)] / self.unit
+        return 1 / (self.unit // self.bounds[place % len(self.bounds)])
 
     def in_counts(self, place: int, width: float) -> float:
         """Convert a length in units of bound over epsilon."""
-        return width * self.bounds[place % len(self.bounds)] / float(self.rate * self.unit)
+        return width * self.step(place) / float(self.rate)
 
     def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> BoxMeasured:
         """Add the noise to the counts, clamped, and take the midrange of the pads as their origin."""
@@ -185,15 +191,14 @@ class Box(Mechanism[BoxMeasured]):
             return BoxMeasured(self, array.astype(np.float64))
         bounds = np.tile(np.array(self.bounds, dtype=np.int64), self.repeats)
         steps = self.unit // bounds
-        limit = np.minimum(_LARGEST // steps, exact_noise.COUNT_LIMIT)
-        placed = np.clip(rows, -limit, limit) * steps
+        placed = np.clip(rows, -exact_noise.COUNT_LIMIT, exact_noise.COUNT_LIMIT) * steps
         if self.pads:
             noise = source.box(self.rate, self.size + self.pads, len(rows))
             ends = noise[:, self.size :]
             placed = 2 * (placed + noise[:, : self.size]) - (ends.max(1) + ends.min(1))[:, None]
         else:
             placed = 2 * (placed + source.cube(self.rate, self.size, len(rows)))
-        value = placed * (bounds / (2 * self.unit))
+        value = placed / (2 * steps)
         return BoxMeasured(self, value.reshape(array.shape))
 
 

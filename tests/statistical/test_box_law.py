@@ -150,3 +150,22 @@ def test_unequal_bounds_share_a_grid() -> None:
     assert made.unit % 6 == 0
     assert error.std(axis=0) == pytest.approx([made.stddev(0), made.stddev(1)], rel=0.02)
     assert made.stddev(1) / made.stddev(0) == pytest.approx(1.5)
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 1000), Fraction(1), Fraction(1000)])
+@pytest.mark.parametrize("bounds", [(1, 1), (2, 3), (1, 10**6), (777, 12345, 10007, 1)])
+def test_one_unit_moves_every_count_within_the_unit_of_the_grid(
+    bounds: tuple[int, ...], epsilon: Fraction
+) -> None:
+    made = Box.plan(len(bounds), epsilon, sensitivity=bounds)
+    assert made.rate * made.unit == epsilon
+    for place, bound in enumerate(bounds):
+        steps = 1 / made.step(place)
+        assert steps == int(steps)
+        assert bound * steps <= made.unit < 1.02 * bound * steps
+        assert steps * 2**40 <= 2**60  # no count is cut off below the limit of counts
+
+
+def test_bounds_that_differ_too_much_are_refused() -> None:
+    with pytest.raises(ValueError, match="differ too much"):
+        Box.plan(2, 1, sensitivity=(1, 2**21))
