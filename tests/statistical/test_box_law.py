@@ -160,9 +160,9 @@ def test_one_unit_moves_every_count_within_the_unit_of_the_grid(
     made = Box.plan(len(bounds), epsilon, sensitivity=bounds)
     assert made.rate * made.unit == epsilon
     for place, bound in enumerate(bounds):
-        steps = 1 / made.step(place)
-        assert steps == int(steps)
-        assert bound * steps <= made.unit < 1.02 * bound * steps
+        steps = round(1 / made.step(place))
+        assert made.step(place) == 1 / steps
+        assert bound * steps <= made.unit < Fraction(102, 100) * bound * steps
         assert steps * 2**40 <= 2**60  # no count is cut off below the limit of counts
 
 
