@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json as json_text
+from dataclasses import asdict
 from fractions import Fraction
 from typing import Any
 
 import pyarrow as pa
 
 from dpsql.analysis import Catalog, Plan
-from dpsql.answers import Considered, Method, considered
+from dpsql.answers import AtDistance, Considered, Method, considered
 from dpsql.language import AboveThreshold, AllGroups, Describe, Scalar, Selection, Show, TopK
-from dpsql.ledger import Budget, Ledger
+from dpsql.ledger import Budget, Ledger, RefinementStep
 from dpsql.policy import Policy, fold
 from dpsql.prepared import PreparedPrivate, PreparedPublic
 from dpsql.privacy import Charge
@@ -46,18 +47,27 @@ def guarantee(plan: Plan, charge: Charge) -> str:
     return text
 
 
-def words(plan: Plan, method: Method) -> dict[str, Any]:
-    """Return the descriptive fields of a release."""
+def words(
+    plan: Plan, method: Method, refines: RefinementStep | None = None, notes: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    """Return the descriptive fields of a release, which may refine another; `notes` are those of its rows."""
+    charge, further = method.quote.charge, {}
+    if refines is not None:
+        charge = Charge(refines.epsilon)
+        further["refines"] = (
+            f"release {refines.parent}; together they cost epsilon {float(refines.epsilon):g}"
+        )
     return {
         "keys": tuple(o.name for o in plan.outputs if o.kind == "key"),
         "counts": tuple(o.name for o in plan.outputs if o.kind == "count"),
         "selection": selection_words(plan.selection),
         "mechanism": method.quote.mechanism,
-        "guarantee": guarantee(plan, method.quote.charge),
+        "guarantee": guarantee(plan, charge),
         "confidence": plan.options.confidence or Fraction(95, 100),
-        "warnings": method.quote.notes,
+        "warnings": (*method.quote.notes, *notes),
         "properties": {
             **_ordering(plan),
+            **further,
             "unit": plan.unit,
             "split": method.quote.split,
             "domain": plan.domain,
@@ -122,7 +132,9 @@ def explain(prepared: PreparedPrivate | PreparedPublic, budget: Budget, *, json:
 
 
 def _fields(value: object) -> dict[str, object]:
-    """Return a considered mechanism for JSON."""
+    """Return a considered mechanism, or predictions at a distance, for JSON."""
+    if isinstance(value, AtDistance):
+        return asdict(value)
     assert isinstance(value, Considered)  # noqa: S101  everything else is plain
     charge = {"epsilon": float(value.charge.epsilon), "delta": float(value.charge.delta)}
     return {n: getattr(value, n) for n in ("mechanism", "tells_apart", "stddev", "half_width")} | {
@@ -144,12 +156,13 @@ def _shown(value: object) -> str:
         if value.charge.delta:
             found.append(f"delta {float(value.charge.delta):g}")
         text = ", ".join(found)
-        if value.why.startswith("chosen"):
-            reason = value.why.removeprefix("chosen").replace(": ", "; ", 1)
-            return f"{value.mechanism} (chosen): {text}{reason}"
+        if value.why == "chosen":
+            return f"{value.mechanism} (chosen): {text}"
         return f"{value.mechanism}: {text + '; ' if text else ''}not chosen: {value.why}"
     if isinstance(value, list):
         return "; ".join(value)
+    if isinstance(value, tuple):
+        return " to ".join(map(_shown, value))
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 

@@ -2,9 +2,9 @@
 
 Such a mechanism (the sparse vector scans its groups and stops) is private only if the groups come in an
 order that no privacy unit can change. The order in which an engine returns groups is not: it follows from
-where rows lie. So the order is part of the type: `OrderedCounts` comes from `Counts.in_order`, which needs
-the proof that the compiled query orders by public values, or from `in_public_order`, by which the caller of
-a mechanism states it for numbers of his own.
+where rows lie. So the order is part of the type: `OrderedCounts` comes from `Counts.in_order`, which sorts
+the groups by the public values that the analysis names, or from `in_public_order`, by which the caller of a
+mechanism states it for numbers of his own.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ def _analyse(query: Query, policy: Policy, catalog: Catalog, options: Options) -
         len(block.counts),
         tuple(sorted(compiler.used)),
         counts_only=counts_only,
-        ordered=counting.ordered,
+        order=counting.order,
     )
     origins = " x ".join(dict.fromkeys(d.origin for d in block.domains if d is not None))
     return Plan(
@@ -74,8 +74,8 @@ def _analyse(query: Query, policy: Policy, catalog: Catalog, options: Options) -
         ("not declared" if size is None else origins) if block.keys else "one group",
         owner,
         f"row of {owner.table}" if owner.row else owner.kind,
-        most,
         _units_at_least(policy, compiler),
+        most,
     )
 
 

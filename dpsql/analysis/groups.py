@@ -38,10 +38,10 @@ from dpsql.types import BIGINT
 
 @dataclass(frozen=True, slots=True)
 class CountingQuery:
-    """A counting query, and whether it ends in a total ORDER BY over public values of all keys."""
+    """A counting query, and the columns, if any, that order its groups by public values of all keys."""
 
     query: Query
-    ordered: bool = False
+    order: tuple[tuple[str, bool], ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,18 +115,18 @@ class Rows:
 
 def one_group(rows: Rows) -> CountingQuery:
     """Count all rows together. The result is one row, so its order is public."""
-    return CountingQuery(rows.grouped(), ordered=True)
+    return CountingQuery(rows.grouped(), order=())
 
 
 def all_groups(
     rows: Rows, domains: Sequence[KeyDomain], order: Iterable[tuple[int, bool]] | None
 ) -> CountingQuery:
-    """Count every group of the domain, also the empty ones; in a public order if one is asked for.
+    """Count every group of the domain, also the empty ones; with the columns of a public order if asked.
 
     The terms of the order are columns of the domains alone: the keys that the statement names, then for
     every key its place `o` in its domain, or its value where the domain has no order of its own. Both are
-    distinct within a domain, so no two groups are equal in all terms, and the order is total.
-    Every engine compares values alike: texts by their bytes (PostgreSQL under COLLATE "C"), never by locale.
+    distinct within a domain, so no two groups are equal in all terms, and the order is total. The groups are
+    sorted by them where they are received: how an engine orders rows is no proof.
     """
     values = [Column(f"d{i}", "v") for i in range(rows.keys)]
     numbers = columns("g", "n", len(rows.released))
@@ -137,9 +137,10 @@ def all_groups(
     source = Join(candidates, "LEFT", Derived(rows.grouped(), "g"), same)
     if order is None:
         return CountingQuery(Select(listed, source))
-    terms = [OrderTerm(values[i], "DESC" if descending else "") for i, descending in order]
-    terms += [OrderTerm(Column(f"d{i}", "o" if d.ordered else "v")) for i, d in enumerate(domains)]
-    return CountingQuery(Select(listed, source, order=tuple(terms)), ordered=True)
+    places = [Item(Column(f"d{i}", "o"), f"o{i}") for i, d in enumerate(domains) if d.ordered]
+    terms = [(f"k{i}", descending) for i, descending in order]
+    terms += [(f"{'o' if d.ordered else 'k'}{i}", False) for i, d in enumerate(domains)]
+    return CountingQuery(Select((*listed, *places), source), order=tuple(terms))
 
 
 def largest_groups(rows: Rows, place: int, candidates: int) -> CountingQuery:

@@ -28,17 +28,23 @@ _TOKEN = object()
 
 @dataclass(frozen=True, slots=True)
 class PublicOrder:
-    """Proof that the order of a compiled query's groups depends on public values only.
+    """Proof that columns of a compiled query's groups are public and that no two groups are equal in them.
 
-    Only `seal` makes one, for a counting query that ends in an ORDER BY over the domains of all keys. No
-    private row can change that order, and no two groups are equal in it.
+    Only `seal` makes one, for a counting query over the domains of all keys. `Counts` sorts by these columns.
     """
 
+    terms: tuple[tuple[str, bool], ...]
+    """The columns, `k0` a key and `o0` the place of one in its domain, and whether descending."""
     token: InitVar[object]
 
     def __post_init__(self, token: object) -> None:
         if token is not _TOKEN:
             raise InternalError("only the analysis makes a public order")
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """The columns of places, which come after the counts."""
+        return tuple(name for name, _ in self.terms if name[0] == "o")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,7 +55,8 @@ class CompiledQuery:
     """
 
     query: tree.Query
-    """One row for each group: the keys `k0`, ..., then the counts `n0`, ... (BIGINT, never NULL)."""
+    """One row for each group: the keys `k0`, ..., the counts `n0`, ... (BIGINT, never NULL), and the columns
+    `o0`, ... of the places that `order` names."""
     sql: str
     """The query in DuckDB's SQL, written once."""
     keys: tuple[SqlType, ...]
@@ -58,7 +65,7 @@ class CompiledQuery:
     counts_only: bool
     """Whether nothing in it computes from private values: it compares, joins and counts."""
     order: PublicOrder | None
-    """Proof that the groups come in a public order; without it, their order may depend on private rows."""
+    """The public order of the groups, if the selection needs one; rows come in any order."""
     token: InitVar[object]
 
     def __post_init__(self, token: object) -> None:
@@ -74,11 +81,11 @@ def seal(
     tables: tuple[str, ...],
     *,
     counts_only: bool,
-    ordered: bool,
+    order: tuple[tuple[str, bool], ...] | None,
 ) -> CompiledQuery:
     """Make the compiled query; called once, at the end of the analysis."""
-    order = PublicOrder(_TOKEN) if ordered else None
-    return CompiledQuery(query, sql, keys, counts, tables, counts_only, order, _TOKEN)
+    proof = None if order is None else PublicOrder(order, _TOKEN)
+    return CompiledQuery(query, sql, keys, counts, tables, counts_only, proof, _TOKEN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +127,10 @@ class Plan:
     owner: Owner
     unit: str
     """The name of the privacy unit, for messages."""
-    groups_per_unit: int | None
-    """In at most how many groups the compiled query counts a unit; None: that has no bound."""
     units_at_least: int | None
     """Public lower bound on the units of every private table that is read and has one; None: none has."""
+    groups_per_unit: int | None
+    """In at most how many groups the compiled query counts a unit; None: that has no bound."""
 
     @property
     def groups(self) -> int:

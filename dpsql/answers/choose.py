@@ -13,12 +13,10 @@ from fractions import Fraction
 from dpsql.analysis import Plan
 from dpsql.answers import measuring
 from dpsql.answers.every_count import EveryCount
-from dpsql.answers.joint import JointGroups
 from dpsql.answers.method import Considered, Method
 from dpsql.answers.options import check_options, needs_selecting, wants_sparse_vector
 from dpsql.answers.threshold import SparseVectors
-from dpsql.answers.top_k import LargestGroups, considered_over_unknown
-from dpsql.answers.unknown import MECHANISMS
+from dpsql.answers.top_k import LargestGroups, over_unknown
 from dpsql.answers.whole_domain import WholeDomain, released
 from dpsql.errors import QueryRefused
 from dpsql.language import AboveThreshold, AllGroups, Scalar, TopK
@@ -72,9 +70,6 @@ def choose(plan: Plan) -> Method:
 
 def considered(plan: Plan) -> list[Considered]:
     """Quote every mechanism that could answer a plan, the chosen one first: for EXPLAIN."""
-    if plan.domain_size is None:
-        over_unknown = considered_over_unknown(plan, as_top_k(plan))
-        return sorted(over_unknown, key=lambda each: not each.why.startswith("chosen"))
     chosen, fact = _chosen(plan)
     found = [_considered(plan, chosen, "chosen")]
     for each in _candidates(plan).mechanisms:
@@ -174,6 +169,10 @@ def _nearer(plan: Plan, other: str) -> tuple[str, str]:
     return ("BOX" if whole <= selecting else other), "a larger distance is needed to select right"
 
 
+def _unknown_keys(plan: Plan) -> tuple[str, str]:
+    return over_unknown(plan, as_top_k(plan))
+
+
 def as_top_k(plan: Plan) -> TopK:
     """Return the selection as a top-k: of a threshold, the largest groups that reach it."""
     selection = plan.selection
@@ -202,7 +201,7 @@ def _laplace(plan: Plan) -> EveryCount:
 
 _BOX = Candidate(("BOX",), WholeDomain.of)
 _EVERY_COUNT = Candidates(_least_noise, (_BOX, Candidate(("LAPLACE",), _laplace)))
-_JOINT = Candidate(("JOINT",), lambda plan: JointGroups.of(plan, as_top_k(plan)), only="only by name")
+_JOINT = Candidate(("JOINT",), _largest, only="only by name")
 _TOP_K = Candidates(_top_k, (Candidate(("NOISY_TOP_K",), _largest), _BOX, _JOINT))
 _TOP_ONE = Candidates(
     _top_k,
@@ -230,8 +229,14 @@ _ABOVE = Candidates(
         Candidate(("SPARSE_VECTOR",), lambda plan: _sparse_vector(plan, 1), only="only by name"),
     ),
 )
-# Among these `LargestGroups` itself chooses, by the bar of the first.
-_UNKNOWN_KEYS = Candidates(lambda _: (MECHANISMS[0], ""), (Candidate(MECHANISMS, _largest),))
+_UNKNOWN_KEYS = Candidates(
+    _unknown_keys,
+    (
+        Candidate(("LIMITED_DOMAIN",), _largest),
+        Candidate(("LIMITED_THEN_STABLE",), _largest),
+        Candidate(("TOP_STABLE",), _largest, only="only by name"),
+    ),
+)
 
 
 def _candidates(plan: Plan) -> Candidates:

@@ -71,15 +71,14 @@ class EveryCount:
         most = self.plan.groups_per_unit
         if most is None or most > self.groups_per_unit:
             raise InternalError("these counts are not those of units in a bounded number of groups")
-        if isinstance(self.selection, AllGroups):
-            rows = counts.rows_in_order()[: self.selection.limit]
-        else:
-            rows = np.zeros(1, dtype=np.int64)
+        rows = counts.rows_in_order()
+        limit = self.selection.limit if isinstance(self.selection, AllGroups) else None
+        kept = np.arange(len(rows))[:limit]
         loss = PrivacyLoss()
         estimates: list[Combined | None] = [None] * len(self.plan.counts)
         for place, noise in self.noise.items():
-            measured = noise.run(counts.n[place])
+            measured = noise.run(counts.n[place][rows])
             loss += measured.loss
             alone = from_measurement(measuring.laplace_measurement(self.plan, measured))
-            estimates[place] = measuring.taken(alone, rows)
-        return NoisyResult(rows, loss, tuple(estimates))
+            estimates[place] = measuring.taken(alone, kept)
+        return NoisyResult(rows[kept], loss, tuple(estimates))

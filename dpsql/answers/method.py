@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -28,6 +29,8 @@ class NoisyResult:
     counts: tuple[Combined | None, ...]
     gap: NDArray[np.float64] | None = None
     p_value: NDArray[np.float64] | None = None
+    notes: tuple[str, ...] = ()
+    """Sentences for the analyst that follow from what is released here."""
 
     @property
     def charge(self) -> Charge:
@@ -54,6 +57,29 @@ class Considered:
 
 
 @dataclass(frozen=True, slots=True)
+class AtDistance:
+    """What a sparse vector does with groups at one distance from its threshold, from public figures alone."""
+
+    distance: float
+    """Count less threshold."""
+    rows: float
+    """Expected rows if all groups lie there."""
+    hit: float
+    """Probability that such a group is a hit."""
+    stddev: float | None
+    """Standard deviation of the estimate of a hit; None where it is not predicted."""
+    charge: float | None
+    """Expected charge of a hit, as a share of that of a base hit; None if there is none."""
+
+    def __str__(self) -> str:
+        """Write it for a cell of EXPLAIN."""
+        parts = [f"{self.distance:+.3g}: {self.rows:.3g} rows", f"hit {self.hit:.2g}"]
+        parts += [f"stddev {self.stddev:.3g}"] * (self.stddev is not None)
+        parts += [f"charge {self.charge:.2g}"] * (self.charge is not None)
+        return ", ".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
 class Quote:
     """The price and the predicted error of an answer, from public parameters alone."""
 
@@ -66,15 +92,15 @@ class Quote:
     split: str
     """How epsilon is divided, in words."""
     predicted_stddev: float | None
-    """Largest standard deviation of the ordering count in a row; None if no count is released."""
+    """Largest standard deviation of a count in a row; None if no count is released."""
     half_width: float | None
-    """Half the width of its interval; None if no count is released, or it is not predicted."""
+    """Half the width of the widest interval; None if no count is released, or it is not predicted."""
     tells_apart: float | None
     """The smallest difference of two counts that the selection detects at the requested confidence."""
     notes: tuple[str, ...] = field(default=())
     """Sentences for the analyst, in EXPLAIN and with the release."""
-    outlook: dict[str, float] = field(default_factory=dict)
-    """Further predictions for EXPLAIN, by name."""
+    outlook: Mapping[str, float | tuple[float, float] | AtDistance] = field(default_factory=dict)
+    """Further predictions for EXPLAIN, by name; a pair is a range."""
 
 
 class Method(Protocol):

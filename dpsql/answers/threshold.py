@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -11,7 +10,7 @@ from dpsql import mechanisms
 from dpsql.analysis import Plan
 from dpsql.answers import measuring
 from dpsql.answers.measuring import Measuring
-from dpsql.answers.method import NoisyResult, Quote
+from dpsql.answers.method import AtDistance, NoisyResult, Quote
 from dpsql.answers.top_k import NOISE
 from dpsql.engines import Counts
 from dpsql.estimates import Combined, GapNoise, Measurement, SparseVectorLaw, from_threshold
@@ -25,8 +24,8 @@ _BELOW = 3
 """Distance below the threshold, in base scales, at which false rows are predicted."""
 _FALSE_ROWS = 0.5
 """A note is added if more false rows than this are expected."""
-_TOLERANCE = 0.005
-"""A note is added if the coverage is below the confidence by more than this."""
+_DISTANCES = {"3_scales_below": -_BELOW, "at_threshold": 0, "3_scales_above": 3, "30_scales_above": 30}
+"""Distances in base scales for which EXPLAIN predicts rows, errors and charges."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,24 +55,24 @@ class SparseVectors:
         asked = plan.options.measure not in (None, "AUTO")
         selecting = plan.epsilon * (1 - share)
         mechanism = _mechanism(plan, selection, selecting, branches)
+        limit = selection.limit if isinstance(selection, AboveThreshold) else selection.k
+        most = min(limit or plan.groups, plan.groups)
         second = Measuring.of(
-            plan,
-            selection.count,
-            shown if asked else others,
-            plan.epsilon - selecting,
-            most=min(selection.limit or plan.groups, plan.groups)
-            if isinstance(selection, AboveThreshold)
-            else min(selection.k, plan.groups),
+            plan, selection.count, shown if asked else others, plan.epsilon - selecting, most=most
         )
         measures, ordering_shown = bool(second.places), len(others) < len(shown)
         quote = _quote(plan, selection, mechanism, selecting, measures=measures, shown=ordering_shown)
+        if measures and (asked or not ordering_shown):
+            quote = replace(quote, half_width=second.predicted(most, None)[1])
         return cls(plan, selection, mechanism, second, quote)
 
     def run(self, counts: Counts) -> NoisyResult:
         """Select the groups; measure them if the quote includes it."""
         mechanism, place = self.mechanism, self.selection.count
         if isinstance(mechanism, mechanisms.AdaptiveSparseVector):
-            found = mechanism.run(counts.in_order(place))
+            rows, ordered = counts.in_order(place)
+            found = mechanism.run(ordered)
+            found = replace(found, index=rows[found.index])
         else:
             found = mechanism.run(counts.n[place])
         noise = GapNoise(
@@ -83,14 +82,22 @@ class SparseVectors:
             mechanism.threshold_scale,
         )
 
+        least, plain = mechanism.least_gaps(found), mechanism.ordered and len(mechanism.scales) == 1
+
         def combine(measured: Measurement | None) -> Combined:
             level, confidence = self.selection.threshold or 0, measuring.confidence_of(self.plan)
-            return from_threshold(found.gap, level, noise, measured, confidence=confidence)
+            return from_threshold(
+                found.gap, level, noise, measured, least=least, plain=plain, confidence=confidence
+            )
 
         estimates, loss = self.measuring.run(counts, found.index, combine)
         if estimates[place] is None:
             estimates = (*estimates[:place], combine(None), *estimates[place + 1 :])
-        return NoisyResult(found.index, found.loss + loss, estimates, found.gap)
+        released = estimates[place]
+        assert released is not None  # noqa: S101  it was combined above, measured or not
+        doubtful = int((~(released.low >= float(self.selection.threshold or 0))).sum())
+        notes = (f"{doubtful} of {len(found.gap)} rows may lie below the threshold",) if doubtful else ()
+        return NoisyResult(found.index, found.loss + loss, estimates, found.gap, notes=notes)
 
 
 def _mechanism(
@@ -111,7 +118,8 @@ def _mechanism(
     )
 
 
-def _law(mechanism: SparseVectorPlan, threshold: Fraction) -> SparseVectorLaw:
+def law_of(mechanism: SparseVectorPlan, threshold: Fraction) -> SparseVectorLaw:
+    """Return the law of a run of a planned mechanism."""
     return SparseVectorLaw(
         mechanism.noise,
         mechanism.threshold_scale,
@@ -138,7 +146,7 @@ def _quote(
     shown: bool,
 ) -> Quote:
     """Quote a run that spends `selecting` without measuring; `shown`: the compared count is released."""
-    law, branches = _law(mechanism, selection.threshold or Fraction(0)), len(mechanism.scales)
+    law, branches = law_of(mechanism, selection.threshold or Fraction(0)), len(mechanism.scales)
     base, confidence = float(mechanism.scales[0]), measuring.confidence_of(plan)
     words = "hybrid sparse vector with gap"
     if mechanism.ordered:
@@ -148,10 +156,20 @@ def _quote(
     split = f"{float(threshold):.4g} for the threshold, {float(selecting - threshold):.4g} for the groups"
     if measured:
         split += f", {float(measured):.4g} for measuring"
-    spreads = law.stddevs()
-    outlook = _outlook(law, base, float(selecting), float(measured))
+    spreads, below = law.stddevs(), law.at(-_BELOW * base)
+    outlook = _outlook(law, mechanism, float(selecting), float(measured), shown=shown)
+    outlook["expected_false_rows"] = below.rows
     if shown and branches > 1:
-        outlook = {"predicted_stddev_least": min(spreads), **outlook}
+        outlook["predicted_stddev"] = (spreads[-1], spreads[0])
+    notes: tuple[str, ...] = ()
+    if below.rows > _FALSE_ROWS:
+        text = (
+            f"groups below the threshold may come out: if all lie {_BELOW * base:.4g} below it, "
+            f"{below.rows:.2g} rows are to be expected"
+        )
+        if shown and mechanism.ordered:
+            text += f", with counts {below.bias:.3g} too high on average"
+        notes = (text,)
     return Quote(
         Charge(plan.epsilon),
         words,
@@ -160,37 +178,23 @@ def _quote(
         max(spreads) if shown else None,
         None,
         mechanism.distinguishable_gap(confidence),
-        _notes(law, base, confidence, shown=shown),
+        notes,
         outlook,
     )
 
 
-def _outlook(law: SparseVectorLaw, base: float, selecting: float, measured: float) -> dict[str, float]:
-    """Predict charge and false rows where all groups lie far above, at, or below the threshold."""
-    far = law.at(_FAR * float(law.scales[0]) + _FAR * float(law.threshold_scale))
-    return {
-        "expected_charge_far_above": selecting * far.charge + measured,
-        "expected_charge_at_threshold": selecting * law.at(0).charge + measured,
-        "expected_false_rows": law.at(-_BELOW * base).rows,
+def _outlook(
+    law: SparseVectorLaw, mechanism: SparseVectorPlan, selecting: float, measured: float, *, shown: bool
+) -> dict[str, float | tuple[float, float] | AtDistance]:
+    """Predict rows, charges and deviations by the distance of the groups from the threshold."""
+    base = float(mechanism.scales[0])
+    far, near = law.at(_FAR * (float(law.scales[0]) + float(law.threshold_scale))), law.at(0)
+    found: dict[str, float | tuple[float, float] | AtDistance] = {
+        "expected_charge": (selecting * far.charge + measured, selecting * near.charge + measured)
     }
-
-
-def _notes(law: SparseVectorLaw, base: float, confidence: Fraction, *, shown: bool) -> tuple[str, ...]:
-    """Return notes on limits of the result's accuracy, from public parameters alone."""
-    notes = []
-    below = law.at(-_BELOW * base, confidence)
-    if below.rows > _FALSE_ROWS:
-        text = (
-            f"groups below the threshold may come out: if all lie {_BELOW * base:.4g} below it, "
-            f"{below.rows:.2g} rows are to be expected"
-        )
-        if shown:
-            text += f", with counts {below.bias:.3g} too high on average"
-        notes.append(text)
-    covered = law.at(0, confidence).coverage
-    if shown and covered < confidence - _TOLERANCE:
-        notes.append(
-            "the intervals are for groups chosen beforehand: given that a group is found, they cover "
-            f"{math.floor(100 * covered)}% of counts at the threshold, and fewer below it"
-        )
-    return tuple(notes)
+    for name, scales in _DISTANCES.items():
+        at = law.at(scales * base)
+        # The largest of the hits have another law, which depends on how many there are.
+        spread = at.stddev if at.hit and shown and mechanism.ordered else None
+        found[name] = AtDistance(scales * base, at.rows, at.hit, spread, at.cost if at.hit else None)
+    return found

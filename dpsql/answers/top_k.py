@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from dpsql import mechanisms
 from dpsql.analysis import Plan
 from dpsql.answers import measuring, unknown
+from dpsql.answers.joint import plan_joint
 from dpsql.answers.measuring import Measuring
-from dpsql.answers.method import Considered, NoisyResult, Quote
+from dpsql.answers.method import NoisyResult, Quote
 from dpsql.engines import Counts
 from dpsql.estimates import (
     Combined,
@@ -34,7 +35,10 @@ NOISE: dict[str, Noise] = {"EXPONENTIAL": "exponential", "LAPLACE": "laplace", "
 WithGaps = mechanisms.NoisyTopK | mechanisms.HybridTopK | mechanisms.LimitedDomain
 """Mechanisms whose gaps estimate the counts of several groups."""
 
-Selecting = WithGaps | mechanisms.Exponential | unknown.Unknown
+Gapless = mechanisms.TopStable | mechanisms.Joint
+"""Mechanisms that release groups alone."""
+
+Selecting = WithGaps | mechanisms.Exponential | mechanisms.Joint | unknown.Unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +75,7 @@ class LargestGroups:
         threshold = None
         if isinstance(found, mechanisms.Hybrid) and found.reached_threshold:
             threshold = self.selection.threshold
+        gaps = np.zeros(0) if isinstance(found, mechanisms.JointTopK) else found.gap
         # The gap of a single group says nothing of its count, unless it ends at the threshold.
         noise = None if size == 1 and threshold is None else _gap_noise(self.mechanism)
 
@@ -80,7 +85,7 @@ class LargestGroups:
             if noise is None:
                 return from_measurement(measured)
             return from_top_k(
-                found.gap,
+                gaps,
                 size,
                 noise,
                 measured,
@@ -91,10 +96,10 @@ class LargestGroups:
 
         estimates, measured = self.measuring.run(counts, index, combine)
         loss = found.loss + measured
-        if isinstance(self.mechanism, mechanisms.TopStable):
+        if isinstance(self.mechanism, Gapless):
             return NoisyResult(index, loss, estimates)
         gap = np.full(size, np.nan)
-        gap[: len(found.gap)] = found.gap
+        gap[: len(gaps)] = gaps
         return NoisyResult(index, loss, estimates, gap, _p_values(self.mechanism, gap))
 
 
@@ -111,7 +116,7 @@ def _gap_noise(mechanism: Selecting) -> GapNoise | None:
 
 
 def _over_unknown(plan: Plan, selection: TopK, epsilon: Fraction) -> unknown.Unknown:
-    name = unknown.choose_unknown(plan, selection, epsilon)
+    name = unknown.choice(plan, selection, epsilon)[0]
     unknown.check_unknown(plan, selection, name)
     if measuring.strategy_of(plan) == "ANCHOR" and name != "LIMITED_DOMAIN":
         raise ValueError("an ANCHOR needs the gaps of an ordered selection")
@@ -120,6 +125,8 @@ def _over_unknown(plan: Plan, selection: TopK, epsilon: Fraction) -> unknown.Unk
 
 def _mechanism(plan: Plan, selection: TopK, groups: int, epsilon: Fraction) -> Selecting:
     count, noise = plan.counts[selection.count], NOISE[plan.options.noise or "EXPONENTIAL"]
+    if plan.options.mechanism == "JOINT":
+        return plan_joint(plan, selection, epsilon)
     if plan.options.mechanism == "EXPONENTIAL":
         return mechanisms.Exponential.plan(
             groups,
@@ -175,6 +182,8 @@ def _share(plan: Plan, selection: TopK, shown: list[int]) -> Fraction:
     """Return the share of epsilon that measures the counts shown."""
     options, known = plan.options, plan.domain_size is not None
     share, strategy = measuring.share_of(plan), measuring.strategy_of(plan)
+    if strategy == "ANCHOR" and options.mechanism == "JOINT":
+        raise ValueError("an ANCHOR needs the gaps of an ordered selection")
     if not shown:
         return share or Fraction(0)
     if share == 0:
@@ -225,6 +234,8 @@ def _quote(plan: Plan, selection: TopK, mechanism: Selecting, second: Measuring)
             words = "limited-domain top-k with gap, then Top Stable"
         case mechanisms.TopStable():
             words = "Top Stable"
+        case mechanisms.Joint():
+            words = "joint exponential mechanism" + " of the lowest" * selection.lowest
     charge = Charge(plan.epsilon, mechanism.loss.charge.delta)
     quote = Quote(
         charge,
@@ -240,11 +251,7 @@ def _quote(plan: Plan, selection: TopK, mechanism: Selecting, second: Measuring)
     return replace(quote, notes=unknown.notes(mechanism), outlook=unknown.outlook(mechanism))
 
 
-def considered_over_unknown(plan: Plan, selection: TopK) -> tuple[Considered, ...]:
-    """Return the mechanisms that could answer over keys without a declared domain, in a fixed order."""
+def over_unknown(plan: Plan, selection: TopK) -> tuple[str, str]:
+    """Return the mechanism that AUTO takes over keys without a declared domain, and why, in a few words."""
     first = plan.epsilon * (1 - _share(plan, selection, measuring.wanted(plan, selection.count)))
-
-    def quote(named: Plan) -> Quote:
-        return LargestGroups.of(named, selection).quote
-
-    return unknown.considered(plan, selection, first, quote)
+    return unknown.choice(plan, selection, first)

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.analysis import Plan, max_candidates
-from dpsql.answers.method import Considered, Quote
 from dpsql.answers.table import picked
 from dpsql.engines import Counts
-from dpsql.errors import QueryRefused
 from dpsql.language import TopK
 from dpsql.mechanisms import LimitedDomain, LimitedThenStable, OrderedThenSet, StableSet, TopStable
 
@@ -74,13 +70,8 @@ def _delta(plan: Plan) -> Fraction:
     return delta
 
 
-def choose_unknown(plan: Plan, selection: TopK, epsilon: Fraction) -> str:
-    """Return the name of the mechanism: the one asked for, else by the bar of limited domain at `epsilon`."""
-    return _choice(plan, selection, epsilon)[0]
-
-
-def _choice(plan: Plan, selection: TopK, epsilon: Fraction) -> tuple[str, str]:
-    """Return the name of the mechanism, and why it was chosen, in a few words."""
+def choice(plan: Plan, selection: TopK, epsilon: Fraction) -> tuple[str, str]:
+    """Return the mechanism asked for, else that chosen by limited domain's bar at `epsilon`, and why."""
     options = plan.options
     if options.mechanism not in (None, "AUTO"):
         return options.mechanism, "asked for by name"
@@ -100,29 +91,6 @@ def _choice(plan: Plan, selection: TopK, epsilon: Fraction) -> tuple[str, str]:
     if part <= LARGEST_BAR:
         return "LIMITED_DOMAIN", f"bar {words} is {float(part):.2g}, at most {float(LARGEST_BAR):g}"
     return "LIMITED_THEN_STABLE", f"bar {words} is {float(part):.2g}, above {float(LARGEST_BAR):g}"
-
-
-def considered(
-    plan: Plan, selection: TopK, epsilon: Fraction, quote: Callable[[Plan], Quote]
-) -> tuple[Considered, ...]:
-    """Return the mechanisms that could answer, with their predicted errors, and why the chosen one was.
-
-    `epsilon` selects; `quote` makes the quote of a plan that names its mechanism.
-    """
-    chosen, why = _choice(plan, selection, epsilon)
-    found = []
-    for name in MECHANISMS:
-        named = replace(plan, options=replace(plan.options, mechanism=name))
-        reason = f"chosen: {why}" if name == chosen else "by name only" if name == "TOP_STABLE" else why
-        try:
-            check_unknown(named, selection, name)
-            made = quote(named)
-        except (QueryRefused, ValueError):
-            continue
-        found.append(
-            Considered(name, made.tells_apart, made.predicted_stddev, made.half_width, made.charge, reason)
-        )
-    return tuple(found)
 
 
 def _limited(plan: Plan, selection: TopK, epsilon: Fraction) -> LimitedDomain:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import numpy as np
-
+from dpsql.engines.ordering import sorted_rows
 from dpsql.errors import InternalError, OperationalError
 from dpsql.order import OrderedCounts
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
 
@@ -47,24 +47,33 @@ class Counts:
 
     `keys` has the columns `k0`, ...; `n` has one int64 array for each count, all of the same length.
 
-    `order` is the order proof of the compiled query. Without it the order of rows depends on private rows:
-    a mechanism may use the position of a count to find its key again, and for nothing else.
+    Rows come as the engine returned them, and their order may depend on private rows: a position serves to
+    find a key again, and for nothing else. `order` names the public values that the groups are sorted by
+    here: keys, or `places`, the columns `o0`, ... of their places in their domains. None: there is no order.
     """
 
     keys: pa.Table
     n: tuple[NDArray[np.int64], ...]
     order: PublicOrder | None
+    places: dict[str, NDArray[np.int64]] = field(default_factory=dict)
 
-    def in_order(self, place: int) -> OrderedCounts:
-        """Return one count of every group for a mechanism whose output depends on positions."""
-        self._need_order()
-        return OrderedCounts(self.n[place])
+    def in_order(self, place: int) -> tuple[NDArray[np.int64], OrderedCounts]:
+        """Return the positions of all groups in the public order, and one of their counts in this order.
+
+        The counts are for a mechanism whose output depends on the order.
+        """
+        rows = self.rows_in_order()
+        return rows, OrderedCounts(self.n[place][rows])
 
     def rows_in_order(self) -> NDArray[np.int64]:
-        """Return the positions of all groups, for a release of the groups in this order."""
-        self._need_order()
-        return np.arange(self.keys.num_rows, dtype=np.int64)
-
-    def _need_order(self) -> None:
+        """Return the positions of all groups in the public order; groups that are equal in it are refused."""
         if self.order is None:
             raise InternalError("these counts have no public order")
+        terms = [
+            (self.places[name] if name in self.places else self.keys.column(name), descending)
+            for name, descending in self.order.terms
+        ]
+        rows = sorted_rows(len(self.n[0]), terms)
+        if rows is None:
+            raise InternalError("two groups have the same place")
+        return rows

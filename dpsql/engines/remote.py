@@ -173,13 +173,14 @@ class RemoteEngine(ABC):
             raise OperationalError(problem.message) from None
         rows = self._run(statement)
         width = len(compiled.keys)
-        if rows.num_columns != width + compiled.counts:
+        named = compiled.order.places if compiled.order is not None else ()
+        if rows.num_columns != width + compiled.counts + len(named):
             raise OperationalError(FAILED)
         keys = _as_declared(rows.select(range(width)), list(compiled.keys))
-        arrays = tuple(
-            np.asarray(rows.column(width + i).to_numpy(), dtype=np.int64) for i in range(compiled.counts)
-        )
-        return Counts(keys.rename_columns([f"k{i}" for i in range(width)]), arrays, compiled.order)
+        numbers = [np.asarray(column.to_numpy(), dtype=np.int64) for column in rows.columns[width:]]
+        places = dict(zip(named, numbers[compiled.counts :], strict=True))
+        keys = keys.rename_columns([f"k{i}" for i in range(width)])
+        return Counts(keys, tuple(numbers[: compiled.counts]), compiled.order, places)
 
     def _run(self, statement: Translated) -> pa.Table:
         rows = self._rows(statement, CANCELLED)

@@ -3,6 +3,7 @@
 Pure functions of released values or public parameters; nothing here reads private data or draws randomness.
 
 * `combine`: counts with standard deviations and intervals from a release, in one call;
+* `hits`: the same for the hits of a sparse vector, whose intervals hold given the hit;
 * `blue`: the best linear unbiased estimate that `combine` uses;
 * `measurement`, `box`: measurements, and the law of box noise;
 * `error_model`, `intervals`: the noises in an error, and intervals that cover it, from the exact formulas
@@ -16,13 +17,13 @@ Pure functions of released values or public parameters; nothing here reads priva
 from dpsql.estimates.blue import Estimates, blue, top_k_offsets
 from dpsql.estimates.closed_form import (
     count_offset,
-    gap_offset,
     lower_bound_offset,
     threshold_gap_cdf,
     threshold_gap_offsets,
 )
-from dpsql.estimates.combine import Combined, from_measurement, from_threshold, from_top_k
+from dpsql.estimates.combine import Combined, from_measurement, from_top_k
 from dpsql.estimates.error_model import ErrorModel, GapNoise
+from dpsql.estimates.hits import from_threshold
 from dpsql.estimates.intervals import Offsets, offsets
 from dpsql.estimates.measurement import BoxNoise, LaplaceNoise, Measurement, MeasuringNoise
 from dpsql.estimates.plan import (
@@ -57,7 +58,6 @@ __all__ = [
     "from_measurement",
     "from_threshold",
     "from_top_k",
-    "gap_offset",
     "laplace_variance",
     "lower_bound_offset",
     "measuring_share",

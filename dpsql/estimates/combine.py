@@ -24,7 +24,7 @@ class Combined:
     stddev: NDArray[np.float64]
     """float64[k], in counts."""
     low: NDArray[np.float64]
-    """float64[k]: lower ends of the intervals; they may be below zero."""
+    """float64[k]: lower ends of the intervals; they may be below zero. NaN: there is none."""
     high: NDArray[np.float64]
     """float64[k]: upper ends of the intervals."""
 
@@ -95,39 +95,6 @@ def from_top_k(
     if np.size(gap) != k:
         raise ValueError("above a threshold every selected group has a gap")
     return combine(y + float(threshold), noise.over_threshold(), measured, confidence)
-
-
-def from_threshold(
-    gap: ArrayLike,
-    threshold: Real,
-    noise: GapNoise,
-    measured: Measurement | None = None,
-    *,
-    confidence: Real = 0.95,
-) -> Combined:
-    """Estimate the counts that a sparse vector or the hybrid sparse vector found above a threshold.
-
-    The gaps alone suffice; measurements improve the estimates. Without gaps all arrays are empty.
-
-    Parameters
-    ----------
-    gap
-        float64[k], in counts: how far each noisy count lies above the noisy threshold.
-    threshold
-        The public threshold.
-    noise
-        The noise of the gaps, with the scale of the threshold's noise.
-    measured, confidence
-        As in `from_top_k`.
-
-    Examples
-    --------
-    >>> found = from_threshold([30.0], 100, GapNoise("exponential", 10, threshold_scale=4))
-    >>> found.value, found.low.round(2), found.high.round(2)
-    (array([130.]), array([102.48]), array([145.74]))
-    """
-    y = np.asarray(gap, dtype=np.float64) + float(threshold)
-    return combine(y, noise, measured, confidence) if y.size else Combined.nothing()
 
 
 def from_measurement(measured: Measurement) -> Combined:

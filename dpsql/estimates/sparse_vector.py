@@ -1,9 +1,9 @@
-"""Predict a sparse vector run from public parameters alone: hits, errors, coverage, charge.
+"""Predict a sparse vector run from public parameters alone: hits, errors, rows, charge.
 
 A group is tried in several branches, and only noise that reaches a branch's cutoff is released. So given a
-hit the noise has its law conditioned on passing: near the threshold the estimate is too high, and the
-interval for the noise covers less than its level. `SparseVectorLaw.at` computes this for a group at a given
-distance from the threshold, on the grid of the noise, averaged over quantiles of the threshold's noise.
+hit the noise has its law conditioned on passing: near the threshold the estimate is too high.
+`SparseVectorLaw.at` computes this for groups at a given distance from the threshold, on the grid of the
+noise, averaged over quantiles of the threshold's noise.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.estimates.closed_form import threshold_gap_offsets
 from dpsql.estimates.variance import Noise, Real, noise_variance
 
 FloatArray = NDArray[np.float64]
@@ -34,8 +33,8 @@ class Outlook:
     """How far gap + threshold lies above the count on average, given the hit; in counts."""
     stddev: float
     """Standard deviation of gap + threshold given the hit, in counts."""
-    coverage: float
-    """Probability that the interval for the noise covers the count, given the hit."""
+    cost: float
+    """Expected charge of a hit, as a share of that of a base hit."""
     rows: float
     """Expected rows if all groups lie there."""
     charge: float
@@ -83,14 +82,14 @@ class SparseVectorLaw:
         level = noise_variance(self.noise, self.threshold_scale, self.resolution)
         return [math.sqrt(level + noise_variance(self.noise, s, self.resolution)) for s in self.scales]
 
-    def at(self, distance: float, confidence: Real = 0.95) -> Outlook:
+    def at(self, distance: float) -> Outlook:
         """Predict the run for groups whose count is `distance` above the threshold, rounded to the grid."""
         step = 2.0**-self.resolution
         level = _quantiles(self.noise, step / float(self.threshold_scale))
         place = round((float(self.threshold) + distance) / step)
         count, value = place * step, place - level
         left = np.ones_like(level)
-        first, second, covered = (np.zeros_like(level) for _ in range(3))
+        first, second = np.zeros_like(level), np.zeros_like(level)
         passed = []
         for branch, scale in enumerate(self.scales):
             rate = step / float(scale)
@@ -101,18 +100,10 @@ class SparseVectorLaw:
             base = step * value + self.offsets[branch] + float(self.threshold) - count
             first += passing * (base + step * mean)
             second += passing * (base**2 + 2 * base * step * mean + step**2 * square)
-            low, high = threshold_gap_offsets(
-                self.noise, scale, self.threshold_scale, confidence, resolution=self.resolution
-            )
-            # covered where -high <= error <= low
-            least = np.maximum(need, np.ceil((-high - base) / step - 1e-6))
-            most = np.floor((low - base) / step + 1e-6)
-            inside = _tail(self.noise, rate, least) - _tail(self.noise, rate, np.maximum(most + 1, least))
-            covered += left * inside
             left = left - passing
             passed.append(passing)
         hit = np.asarray(np.sum(passed, axis=0))
-        rows, charge = self._run(hit, passed)
+        rows, units, charge = self._run(hit, passed)
         total = float(rows.sum())
         if total < 1e-200:
             return Outlook(0.0, math.nan, math.nan, math.nan, 0.0, self.share)
@@ -124,13 +115,13 @@ class SparseVectorLaw:
             float(hit.mean()),
             bias,
             math.sqrt(max(variance, 0.0)),
-            float(covered @ weight),
+            float((rows * units).mean() / rows.mean()) / self.branches_cost,
             float(rows.mean()),
             charge,
         )
 
-    def _run(self, hit: FloatArray, passed: list[FloatArray]) -> tuple[FloatArray, float]:
-        """Return the expected rows, by threshold noise, and the charge, for groups of equal counts."""
+    def _run(self, hit: FloatArray, passed: list[FloatArray]) -> tuple[FloatArray, FloatArray, float]:
+        """Return expected rows and units of a hit by threshold noise, and the charge, for equal counts."""
         there = np.maximum(hit, 1e-300)
         units = [self.branches_cost >> (len(passed) - 1 - branch) for branch in range(len(passed))]
         parts = [passing / there for passing in passed]
@@ -141,7 +132,7 @@ class SparseVectorLaw:
         rows = _truncated(self.groups, hit, np.minimum(most, self.groups))
         spent = float((rows * mean).mean())
         charge = self.share + (1 - self.share) * spent / (self.hits * self.branches_cost)
-        return rows, min(1.0, charge)
+        return rows, mean, min(1.0, charge)
 
 
 def _affordable(units: list[int], parts: list[FloatArray], mean: FloatArray, paid: int) -> FloatArray:

@@ -8,7 +8,7 @@ Selection: `noisy_top_k`, `noisy_max`, `sparse_vector`, `adaptive_sparse_vector`
 `hybrid_sparse_vector`, `exponential`, `joint`; on an unknown domain `limited_domain`, `top_stable`,
 `limited_then_stable`. Queries whose answer no single unit could change: `first_stable`, `stable_answers`.
 Measuring what was selected: `box` (one noise for all counts), `laplace` (each count), `anchor` (their total);
-`release_all` measures all groups.
+`release_all` measures all groups, `Refinement` a count again with less noise.
 Interactive queries that are charged only if a public guess is off: `GuessAndCheck`, `MedianOracle`.
 ``mechanism`` has the base classes, ``registry`` and ``audited`` what is audited (on ``audit_inputs``);
 ``arguments`` checks public facts, ``grid`` draws noise, ``tails`` certifies cutoffs, ``weights`` samples.
@@ -32,6 +32,7 @@ from dpsql.mechanisms.limited_domain import LimitedDomain, LimitedTopK, limited_
 from dpsql.mechanisms.limited_then_stable import LimitedThenStable, OrderedThenSet, limited_then_stable
 from dpsql.mechanisms.measure import Laplace, Measured, anchor, laplace, release_all
 from dpsql.mechanisms.median_oracle import MedianOracle
+from dpsql.mechanisms.refine import Refined, Refinement
 from dpsql.mechanisms.sparse_vector import AdaptiveSparseVector, adaptive_sparse_vector, sparse_vector
 from dpsql.mechanisms.sparse_vector_plan import SparseVector, best_share
 from dpsql.mechanisms.stable import (
@@ -73,6 +74,8 @@ __all__ = [
     "NoisyTopK",
     "OrderedCounts",
     "OrderedThenSet",
+    "Refined",
+    "Refinement",
     "SparseVector",
     "StabilityTests",
     "StableAnswers",

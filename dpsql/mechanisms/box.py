@@ -205,7 +205,7 @@ AUDITED = (
     AuditCase(
         "box, unequal bounds",
         "two counts, of which a unit changes the first by 2 and the second by 3",
-        lambda groups, **options: Box.plan(groups, sensitivity=[2 + i % 2 for i in range(groups)], **options),
+        lambda groups, **options: Box.plan(groups, sensitivity=((2, 3) * groups)[:groups], **options),
         inputs=lambda _: [
             ("both above", (1, 1), (3, 4)),
             ("the first above", (1, 1), (3, 1)),

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from dpsql.mechanisms.arguments import Noise, counted
 from dpsql.mechanisms.audited import AuditCase, around
@@ -15,6 +15,7 @@ from dpsql.mechanisms.grid import SYSTEM, NoiseSource
 from dpsql.mechanisms.mechanism import in_one_call
 from dpsql.mechanisms.ragged import firsts
 from dpsql.mechanisms.sparse_vector_plan import SparseVector, SparseVectorPlan
+from dpsql.mechanisms.top_k import ascending
 from dpsql.privacy import Number
 
 
@@ -70,13 +71,28 @@ class HybridSparseVector(SparseVectorPlan):
             below=below,
         )
 
+    def least_gaps(self, found: SparseVector) -> NDArray[np.float64]:
+        """Return the least gaps; where the cut at k took effect, a hit had to exceed another group too.
+
+        That group is not released. Its gap is at most the least one released, and ties went by rank: so that
+        gap plus one grid step is a bound for every hit.
+        """
+        least = SparseVectorPlan.least_gaps(self, found)
+        if self.hits == self.groups:
+            return least
+        hit = found.index >= 0
+        smallest = np.where(hit, found.gap, np.inf).min(axis=-1, keepdims=True, initial=np.inf)
+        full = hit.sum(axis=-1, keepdims=True) == self.hits
+        return np.where(full, np.maximum(least, smallest + 0.5**self.resolution), least)
+
     def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> SparseVector:
         """Choose from counts in any order; the largest noisy count is released first."""
         array = counted(counts, self.groups, trials=True)
         rows = np.atleast_2d(array)
         hits = self.passing(rows, self.threshold_noise(len(rows), source), source)
         ranks = source.ranks(len(hits.trial))
-        hits = hits.take(np.lexsort((-ranks, -hits.steps, hits.trial)))
+        hits = hits.take(ascending(hits.steps, ranks)[::-1])
+        hits = hits.take(np.argsort(hits.trial, kind="stable"))
         hits = hits.take(np.arange(len(ranks)) - firsts(hits.trial) < self.hits)
         return self.released(hits, np.bincount(hits.trial, minlength=len(rows)), single=array.ndim == 1)
 

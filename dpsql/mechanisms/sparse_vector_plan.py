@@ -164,6 +164,15 @@ class SparseVectorPlan(Mechanism[SparseVector]):
         unit = (1 - self.share) * epsilon / (self.hits << (len(self.scales) - 1))
         return PrivacyLoss.of(self.share * epsilon) + PrivacyLoss.of(unit, times=units)
 
+    def least_gaps(self, found: SparseVector) -> NDArray[np.float64]:
+        """Return the least gap that each hit could have had, given all that was decided before it.
+
+        Given a hit, what its noise exceeds this by is memoryless; an interval for its count needs it.
+        """
+        passing = [cutoff * 0.5**self.resolution for cutoff in self.cutoffs]
+        least = np.array([at + float(offset) for at, offset in zip(passing, self.offsets, strict=True)])
+        return np.asarray(np.maximum(least, 0.0)[found.branch])
+
     def distinguishable_gap(self, confidence: Fraction) -> float | None:
         """Predict how far from the threshold all groups must be to be answered correctly."""
         widest, branches = max(self.scales), len(self.scales)

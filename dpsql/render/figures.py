@@ -83,6 +83,10 @@ def number(value: float) -> str:
     return f"{value:.6g}"
 
 
+FALSE_ROW = "may be a false row"
+"""Said of a row over a threshold whose count has no lower bound: it may lie anywhere below."""
+
+
 @dataclass(frozen=True, slots=True)
 class Estimate:
     """A noisy number and the interval around it; None where there is no bound."""
@@ -93,8 +97,10 @@ class Estimate:
 
     @property
     def start(self) -> float:
-        """Where the interval starts; the value if it has no lower bound."""
-        return self.value if self.low is None else self.low
+        """Where the interval starts: at 0 without a lower bound; the value if it has no bound at all."""
+        if self.low is None:
+            return self.value if self.high is None else min(self.value, 0.0)
+        return self.low
 
     @property
     def reach(self) -> float:
@@ -123,6 +129,8 @@ class Estimate:
 
         >>> Estimate(1234.4, 1193.4, 1275.4).text(), Estimate(90.0, 80.0, None).text()
         (('1,234', '± 41'), ('90', '(≥ 80)'))
+        >>> Estimate(90.0, None, 100.0).text()
+        ('90', '(≤ 100, may be a false row)')
         """
         place = self.unit
         if place is None:
@@ -134,7 +142,7 @@ class Estimate:
         low = None if self.low is None else at_unit(self.low, place, ROUND_FLOOR)
         high = None if self.high is None else at_unit(self.high, place, ROUND_CEILING)
         if low is None or high is None:
-            return value, f"({most} {high})" if low is None else f"({least} {low})"
+            return value, f"({most} {high}, {FALSE_ROW})" if low is None else f"({least} {low})"
         return value, f"({low} to {high})"
 
 

@@ -35,7 +35,7 @@ def counted(place: Town, plan: Plan) -> dict[str, tuple[int, ...]]:
     keys = len(plan.compiled.keys)
     table = compare(place.engine, counting_sql(plan))
     rows = list(zip(*(plain_values(column) for column in table.columns), strict=True))
-    found = {repr(row[:keys]): tuple(row[keys:]) for row in rows}
+    found = {repr(row[:keys]): tuple(row[keys : keys + plan.compiled.counts]) for row in rows}
     assert len(found) == len(rows)
     return found
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import duckdb
 import numpy as np
@@ -220,13 +220,16 @@ def _batch(compiled: CompiledQuery) -> int:
 def _counts(table: pa.Table, compiled: CompiledQuery) -> Counts:
     keys = table.select([f"k{i}" for i in range(len(compiled.keys))])
     arrays = tuple(_array(table.column(f"n{i}")) for i in range(compiled.counts))
-    if any(len(a) != table.num_rows for a in arrays) or table.num_columns != len(compiled.keys) + len(arrays):
+    named = compiled.order.places if compiled.order is not None else ()
+    places = {name: _array(table.column(name), casting="safe") for name in named}
+    width = len(compiled.keys) + len(arrays) + len(places)
+    if any(len(a) != table.num_rows for a in (*arrays, *places.values())) or table.num_columns != width:
         raise OperationalError(FAILED)
-    return Counts(keys, arrays, compiled.order)
+    return Counts(keys, arrays, compiled.order, places)
 
 
-def _array(column: pa.ChunkedArray) -> NDArray[np.int64]:
+def _array(column: pa.ChunkedArray, *, casting: Literal["no", "safe"] = "no") -> NDArray[np.int64]:
     """Convert a BIGINT column without NULLs; `to_numpy` would import pandas where it is installed."""
     # DLPack shares the memory of each chunk, and raises if the chunk has a NULL.
     chunks = [np.from_dlpack(chunk) for chunk in column.chunks if len(chunk)]
-    return np.concatenate(chunks, dtype=np.int64, casting="no") if chunks else np.zeros(0, dtype=np.int64)
+    return np.concatenate(chunks, dtype=np.int64, casting=casting) if chunks else np.zeros(0, dtype=np.int64)

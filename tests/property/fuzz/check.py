@@ -137,7 +137,7 @@ def counts(
         rows = list(zip(*(plain_values(column) for column in table.columns), strict=True))
     else:
         rows = connection.execute(sql).fetchall()
-    found = {repr(row[:keys]): tuple(row[keys:]) for row in rows}
+    found = {repr(row[:keys]): tuple(row[keys : keys + plan.compiled.counts]) for row in rows}
     if len(found) != len(rows):
         raise ValueError("a candidate group comes twice")
     if any(n is None for row in found.values() for n in row):

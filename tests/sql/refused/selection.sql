@@ -426,19 +426,13 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = BOX, max_groups_contribute
 -- hint: leave mechanism out
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = HYBRID_TOP_K) page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING n >= 2 ORDER BY page LIMIT 2
 
--- R791 a count with a mechanism that selects keys
--- error: the joint exponential mechanism selects keys, and a count is selected
--- at: mechanism
--- hint: select the keys alone, or mechanism = NOISY_TOP_K
-SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = JOINT) page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
-
--- R792 a gap of a mechanism that has none
+-- R791 a gap of a mechanism that has none
 -- error: g: the joint exponential mechanism has no gaps
 -- at: mechanism
 -- hint: mechanism = NOISY_TOP_K
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = JOINT) page, DP_GAP() AS g FROM visits GROUP BY page ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 2
 
--- R793 noise for a mechanism that adds none
+-- R792 noise for a mechanism that adds none
 -- error: option noise has no meaning for mechanism JOINT
 -- at: noise
 -- hint: leave it out
@@ -465,6 +459,9 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (error = 0) COUNT(DISTINCT user_id) FRO
 -- at: error
 -- hint: or select the largest groups: ORDER BY n DESC
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (error = 50, base_hits = 2) page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING n >= 3 LIMIT 2
+
+-- hint: measure the counts: OPTIONS (measure = 0.5
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (error = 50) page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING n >= 3 LIMIT 2
 
 -- R854 the error of keys without a domain
 -- error: the error of this answer cannot be predicted

@@ -135,13 +135,23 @@ def test_keys_as_one_sequence(session: Session, order: str, expected: str) -> No
     assert release.mechanism.startswith("joint exponential mechanism")
 
 
+@pytest.mark.parametrize("strategy", ["AUTO", "EACH"])
+def test_counts_of_a_sequence_are_measured(session: Session, strategy: str) -> None:
+    rest = f"page, {N} AS n, {M} AS m FROM visits GROUP BY page ORDER BY n DESC LIMIT 3"
+    rows, release = ask(session, rest, f"mechanism = JOINT, measure_strategy = {strategy}")
+    assert rows == seen("abc", USERS, LONG)
+    assert release.charge.epsilon == 100_000
+
+
 def test_the_quote_of_one_sequence(session: Session) -> None:
-    rest = f"page FROM visits GROUP BY page ORDER BY {N} DESC LIMIT 2"
-    text = f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = JOINT, epsilon = 0.5) {rest}"
-    quote = private(session.prepare(text)).method.quote
-    assert (quote.scale, quote.predicted_stddev, quote.half_width) == (4, None, None)
-    # 15 pairs of 6 groups; 19 to 1 are the odds of 95%.
-    assert quote.tells_apart == pytest.approx(4 * math.log(14 * 19))
+    for shown, scale in (("page", 4), (f"page, {N} AS n", 8)):
+        rest = f"{shown} FROM visits GROUP BY page ORDER BY {N} DESC LIMIT 2"
+        text = f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = JOINT, epsilon = 0.5) {rest}"
+        quote = private(session.prepare(text)).method.quote
+        assert quote.scale == scale
+        assert (quote.predicted_stddev is None) == (shown == "page")
+        # 15 pairs of 6 groups; 19 to 1 are the odds of 95%.
+        assert quote.tells_apart == pytest.approx(scale * math.log(14 * 19))
 
 
 @pytest.mark.parametrize("mechanism", ["SPARSE_VECTOR", "ADAPTIVE_SPARSE_VECTOR"])
@@ -310,7 +320,6 @@ def test_a_share_for_measuring(session: Session, share: str) -> None:
     )
 
 
-KEYS = f"page FROM visits GROUP BY page ORDER BY {N} DESC LIMIT 2"
 CLAMPED = f"page, COUNT(*, contribution_bounds_per_group => (0, 1000000)) AS n {TOP.partition(' AS n ')[2]}"
 
 
@@ -331,8 +340,8 @@ CLAMPED = f"page, COUNT(*, contribution_bounds_per_group => (0, 1000000)) AS n {
         ("mechanism = LIMITED_DOMAIN", f"{N} FROM visits", "cannot answer this"),
         ("mechanism = JOINT", ABOVE, "cannot answer this"),
         ("mechanism = JOINT", f"{N} FROM visits", "cannot answer this"),
-        ("mechanism = JOINT, measure = 0.5", KEYS, "measure has no meaning for mechanism JOINT"),
-        ("mechanism = JOINT, measure_strategy = EACH", KEYS, "measure_strategy has no meaning"),
+        ("mechanism = JOINT, measure_strategy = ANCHOR", TOP, "needs the gaps of an ordered selection"),
+        ("mechanism = JOINT, measure = 0", TOP, "pays for no count"),
         ("measure = 0", TOP, "pays for no count"),
         ("epsilon = 1e-6", CLAMPED, "too small: the noise would exceed every count"),
         (

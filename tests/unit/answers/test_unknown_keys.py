@@ -15,9 +15,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dpsql.answers.choose import considered
 from dpsql.answers.method import NoisyResult
 from dpsql.answers.table import details, rows
-from dpsql.answers.top_k import LargestGroups, considered_over_unknown
+from dpsql.answers.top_k import LargestGroups
 from dpsql.engines import Counts
 from dpsql.errors import QueryRefused
 from dpsql.language import TopK
@@ -184,32 +185,28 @@ class TestConsidered:
     def test_each_has_its_figures(self, session: Session) -> None:
         for delta, chosen in (("1e-3", "LIMITED_THEN_STABLE"), ("1e-6", "LIMITED_DOMAIN")):
             prepared, selection = top_k(session, statement(f"epsilon = 1, delta = {delta}"))
-            found = considered_over_unknown(prepared.plan, selection)
-            assert [each.mechanism for each in found] == [
-                "LIMITED_DOMAIN",
-                "LIMITED_THEN_STABLE",
-                "TOP_STABLE",
-            ]
-            for each in found:
-                named = replace(
-                    prepared.plan, options=replace(prepared.plan.options, mechanism=each.mechanism)
-                )
+            found = {each.mechanism.split(" + ")[0]: each for each in considered(prepared.plan)}
+            assert set(found) == {"LIMITED_DOMAIN", "LIMITED_THEN_STABLE", "TOP_STABLE"}
+            for name, each in found.items():
+                named = replace(prepared.plan, options=replace(prepared.plan.options, mechanism=name))
                 quote = LargestGroups.of(named, selection).quote
                 assert (each.stddev, each.half_width) == (quote.predicted_stddev, quote.half_width)
                 assert each.charge == quote.charge
-                assert each.why.startswith("chosen: bar") == (each.mechanism == chosen)
-            assert [each.tells_apart is None for each in found] == [False, False, True]
-            assert found[2].why == "by name only"
+                assert (each.why == "chosen") == (name == chosen)
+                assert (each.tells_apart is None) == (name == "TOP_STABLE")
+            assert found["TOP_STABLE"].why == "only by name"
+            other = {"LIMITED_THEN_STABLE": "LIMITED_DOMAIN"}.get(chosen, "LIMITED_THEN_STABLE")
+            assert found[other].why.startswith("bar ")
             assert prepared.method.quote.mechanism == {"LIMITED_DOMAIN": LIMITED}.get(chosen, BOTH)
 
-    def test_what_cannot_answer_is_not_listed(self, session: Session) -> None:
+    def test_what_cannot_answer_has_no_figures(self, session: Session) -> None:
         for text, names in (
-            (statement("delta = 0.5", having="HAVING n >= 5"), ["LIMITED_DOMAIN"]),
-            (statement("delta = 0.5", 1), ["LIMITED_DOMAIN", "TOP_STABLE"]),
-            (statement("delta = 0.5, noise = LAPLACE"), ["TOP_STABLE"]),
+            (statement("delta = 0.5", having="HAVING n >= 5"), {"LIMITED_DOMAIN"}),
+            (statement("delta = 0.5", 1), {"LIMITED_DOMAIN", "TOP_STABLE"}),
+            (statement("delta = 0.5, noise = LAPLACE"), {"TOP_STABLE"}),
         ):
-            found = considered_over_unknown(*plan_of(session, text.replace("(delta", "(epsilon = 1, delta")))
-            assert [each.mechanism for each in found] == names
+            found = considered(plan_of(session, text.replace("(delta", "(epsilon = 1, delta"))[0])
+            assert {each.mechanism.split(" + ")[0] for each in found if each.stddev is not None} == names
 
 
 def plan_of(session: Session, text: str) -> Any:

@@ -123,6 +123,9 @@ def test_the_catalogue_has_every_mechanism() -> None:
         "laplace, each count",
         "anchor",
         "release all",
+        "box",
+        "box, unequal bounds",
+        "cube",
         "guess and check",
     ):
         assert part in names
@@ -134,6 +137,7 @@ def test_the_catalogue_has_every_mechanism() -> None:
     assert functions <= {
         "adaptive_sparse_vector",
         "anchor",
+        "box",
         "exponential",
         "first_stable",
         "hybrid_sparse_vector",

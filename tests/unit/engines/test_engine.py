@@ -66,8 +66,10 @@ class Opened:
 
     def count(self, statement: str) -> dict[Any, Any]:
         counts = self.engine.count(self.compiled(statement))
+        order = range(len(counts.n[0])) if counts.order is None else counts.rows_in_order().tolist()
         keys = [column.to_pylist() for column in counts.keys.columns] or [[None]]
-        rows = zip(zip(*keys, strict=True), zip(*(n.tolist() for n in counts.n), strict=True), strict=True)
+        numbers = [n.tolist() for n in counts.n]
+        rows = [(tuple(k[i] for k in keys), tuple(n[i] for n in numbers)) for i in order]
         return {k if len(k) > 1 else k[0]: n if len(n) > 1 else n[0] for k, n in rows}
 
     def close(self) -> None:
@@ -291,7 +293,7 @@ def test_only_what_the_analysis_sealed_is_counted(opened: Callable[..., Opened])
     with pytest.raises(InternalError):
         CompiledQuery(compiled.query, "SELECT 1 AS n0", (), 1, (), False, None, object())
     with pytest.raises(InternalError):
-        PublicOrder(object())
+        PublicOrder((), object())
     with pytest.raises(FrozenInstanceError):
         compiled.sql = "SELECT 1"  # type: ignore[misc]  # that is the test
     with pytest.raises(ValueError, match="token"):

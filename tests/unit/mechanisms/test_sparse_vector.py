@@ -225,6 +225,8 @@ class TestPlan:
         for run in (adaptive_sparse_vector, sparse_vector):
             with pytest.raises(TypeError, match="in_public_order"):
                 run(np.array([1, 2]), 1, 1, 1)
+        with pytest.raises(TypeError, match="in_public_order"):
+            plan(groups=2).run(np.array([1, 2]))  # type: ignore[arg-type]  # the type refuses it too
 
     def test_counts_refused(self) -> None:
         for counts in ([[[1, 2]]], 3):

@@ -284,3 +284,24 @@ def test_hybrid_sparse_vector(k: int, monotone: bool) -> None:
         assert worst_excess(there, here, charge) <= 1e-9
         tight = max(tight, tightness(here, there, charge), tightness(there, here, charge))
     assert 0.9 < tight < 1.05
+
+
+def test_the_hybrid_has_one_law_for_all_orders_of_the_counts_and_the_scan_has_not() -> None:
+    """Two orders of one table, with ties of counts and of coarse noise; laws of groups, not of positions."""
+    counts, k = np.array([3, 1, 3]), 2
+    options: dict[str, Any] = {"share": "1/2", "noise": "geometric", "resolution": 0}
+    hybrid = HybridSparseVector.plan(3, 2, k, 24, **options)
+    scan = AdaptiveSparseVector.plan(3, 2, k, 24, branches=1, **options)
+
+    def of_groups(
+        law: dict[tuple[float, ...], float], came: NDArray[np.int64]
+    ) -> dict[tuple[float, ...], float]:
+        places = [*came.tolist(), -1]
+        return {(*(places[int(i)] for i in row[:k]), *row[k:]): mass for row, mass in law.items()}
+
+    orders = [np.array(order) for order in ((0, 1, 2), (1, 2, 0))]
+    one, other = (of_groups(hybrid_20(counts[came].tolist(), hybrid)[0], came) for came in orders)
+    assert all(abs(one.get(row, 0.0) - other.get(row, 0.0)) <= 10 * TAIL for row in {**one, **other})
+    assert sum(mass for row, mass in one.items() if row[:k] == (2, 0)) == pytest.approx(0.5, abs=0.05)
+    one, other = (of_groups(sparse_outputs(counts[came].tolist(), scan)[0], came) for came in orders)
+    assert max(abs(one.get(row, 0.0) - other.get(row, 0.0)) for row in {**one, **other}) > 0.1

@@ -1,0 +1,45 @@
+"""Sort groups by public values, here and not in the engine, whose order of rows is no proof."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    Term = tuple["pa.ChunkedArray | NDArray[np.int64]", bool]
+
+
+def sorted_rows(size: int, terms: Sequence[Term]) -> NDArray[np.int64] | None:
+    """Return the positions of `size` rows in the order of columns, each ascending or descending (True).
+
+    Returns None if two rows are equal in all columns: then the columns give no order.
+    """
+    ranks = [-rank if descending else rank for rank, descending in ((_ranks(c), d) for c, d in terms)]
+    if not ranks:
+        return np.zeros(size, dtype=np.int64) if size <= 1 else None
+    order = np.lexsort(ranks[::-1])
+    if size > 1 and np.all([rank[order[1:]] == rank[order[:-1]] for rank in ranks], axis=0).any():
+        return None
+    return np.asarray(order, dtype=np.int64)
+
+
+def _ranks(column: pa.ChunkedArray | NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return numbers that are ordered as the values: texts by their bytes, an ENUM as it was declared."""
+    if isinstance(column, np.ndarray):
+        return column
+    # Loaded here alone: it takes longer than most answers.
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    if pa.types.is_dictionary(column.type):
+        if any(not chunk.dictionary.equals(column.chunk(0).dictionary) for chunk in column.chunks):
+            raise ValueError("an ENUM has one list of values")
+        codes = [np.from_dlpack(chunk.indices) for chunk in column.chunks]
+        return np.concatenate(codes, dtype=np.int64) if codes else np.zeros(0, dtype=np.int64)
+    return np.from_dlpack(pc.rank(column, tiebreaker="dense")).astype(np.int64)

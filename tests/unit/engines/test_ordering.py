@@ -1,0 +1,74 @@
+"""Groups are sorted here by public values, whatever the order in which an engine returns them."""
+
+from __future__ import annotations
+
+import datetime
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from dpsql.analysis import PublicOrder
+from dpsql.engines import Counts
+from dpsql.engines.ordering import sorted_rows
+from dpsql.errors import InternalError
+
+VALUES = [
+    pa.array(["B", "a", "z", "É"]),
+    pa.array([-3, 0, 2, 10**15]),
+    pa.array([0, 1, 200, 255], pa.uint8()),
+    pa.array([-1.5, 0.0, 3.0, float("nan")]),
+    pa.array([b"", b"\x00", b"a", b"\xff"]),
+    pa.array([datetime.date(2024, 1, day) for day in (1, 2, 3, 4)]),
+    pa.array([datetime.datetime(1960, 1, day) for day in (1, 2, 3, 4)]),
+    pa.array([Decimal("-0.5"), Decimal(0), Decimal("0.5"), Decimal(3)]),
+    pa.DictionaryArray.from_arrays(pa.array([0, 1, 2, 3], pa.uint8()), ["y", "x", "b", "a"]),
+]
+
+
+@pytest.mark.parametrize("values", VALUES, ids=lambda values: str(values.type))
+def test_rows_are_sorted_by_value_in_any_order_they_come_in(values: pa.Array) -> None:
+    for seed in range(10):
+        came = np.random.default_rng(seed).permutation(4)
+        taken = [values.slice(i, 1) for i in came.tolist()]
+        for descending in (False, True):
+            rows = sorted_rows(4, [(pa.chunked_array(taken), descending)])
+            assert rows is not None
+            expected = np.arange(4)[::-1] if descending else np.arange(4)
+            assert came[rows].tolist() == expected.tolist()
+
+
+def test_later_columns_decide_between_equal_values() -> None:
+    first, second = pa.chunked_array([["b", "a", "b", "a"]]), np.array([0, 1, 2, 3])
+    assert np.array_equal(np.array(sorted_rows(4, [(first, False), (second, True)])), [3, 1, 2, 0])
+    assert np.array_equal(np.array(sorted_rows(4, [(first, True), (second, False)])), [0, 2, 1, 3])
+
+
+def test_equal_rows_have_no_order() -> None:
+    assert sorted_rows(3, [(np.array([1, 2, 1]), False)]) is None
+    assert sorted_rows(3, [(pa.chunked_array([["a"], ["b", "a"]]), False)]) is None
+    assert sorted_rows(2, []) is None
+    for size in (0, 1):
+        rows = sorted_rows(size, [])
+        assert rows is not None
+        assert len(rows) == size
+
+
+def test_one_enum_has_one_list_of_values() -> None:
+    chunks = [pa.array(["a"]).dictionary_encode(), pa.array(["b"]).dictionary_encode()]
+    with pytest.raises(ValueError, match="one list"):
+        sorted_rows(2, [(pa.chunked_array(chunks), False)])
+
+
+def test_counts_of_groups_that_come_twice_are_refused() -> None:
+    order = object.__new__(PublicOrder)
+    object.__setattr__(order, "terms", (("o0", False),))
+    keys, n = pa.table({"k0": ["a", "b"]}), (np.array([5, 6]),)
+    rows, counts = Counts(keys, n, order, {"o0": np.array([1, 0])}).in_order(0)
+    assert rows.tolist() == [1, 0]
+    assert np.asarray(counts.values).tolist() == [6, 5]
+    with pytest.raises(InternalError, match="same place"):
+        Counts(keys, n, order, {"o0": np.array([1, 1])}).in_order(0)
+    with pytest.raises(InternalError, match="no public order"):
+        Counts(keys, n, None).in_order(0)
