@@ -53,7 +53,7 @@ cost: an epsilon of 1, out of the 10 that the policy gives.""",
     Stop(
         "At which clinics were at least 4,000 patients? Five of them will do.",
         """\
-SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5)
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5, base_hits = 5)
        clinic, COUNT(DISTINCT patient_id) AS patients
 FROM visits
 GROUP BY clinic
