@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 
 from dpsql.analysis import Catalog, Plan
-from dpsql.answers import Method
+from dpsql.answers import AtDistance, Considered, Method, considered
 from dpsql.language import AboveThreshold, AllGroups, Describe, Scalar, Selection, Show, TopK
-from dpsql.ledger import Budget, Ledger
+from dpsql.ledger import Budget, Ledger, RefinementStep
 from dpsql.policy import Policy, fold
 from dpsql.prepared import PreparedPrivate, PreparedPublic
 from dpsql.privacy import Charge
@@ -47,18 +47,27 @@ def guarantee(plan: Plan, charge: Charge) -> str:
     return text
 
 
-def words(plan: Plan, method: Method, notes: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Return the descriptive fields of a release; `notes` are those of its rows."""
+def words(
+    plan: Plan, method: Method, refines: RefinementStep | None = None, notes: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    """Return the descriptive fields of a release, which may refine another; `notes` are those of its rows."""
+    charge, further = method.quote.charge, {}
+    if refines is not None:
+        charge = Charge(refines.epsilon)
+        further["refines"] = (
+            f"release {refines.parent}; together they cost epsilon {float(refines.epsilon):g}"
+        )
     return {
         "keys": tuple(o.name for o in plan.outputs if o.kind == "key"),
         "counts": tuple(o.name for o in plan.outputs if o.kind == "count"),
         "selection": selection_words(plan.selection),
         "mechanism": method.quote.mechanism,
-        "guarantee": guarantee(plan, method.quote.charge),
+        "guarantee": guarantee(plan, charge),
         "confidence": plan.options.confidence or Fraction(95, 100),
         "warnings": (*method.quote.notes, *notes),
         "properties": {
             **_ordering(plan),
+            **further,
             "unit": plan.unit,
             "split": method.quote.split,
             "domain": plan.domain,
@@ -105,26 +114,59 @@ def explain(prepared: PreparedPrivate | PreparedPublic, budget: Budget, *, json:
             "tells_apart": quote.tells_apart,
             "domain": plan.domain,
             "domain_size": plan.domain_size,
+            "considered": considered(plan),
             "warnings": list(quote.notes) or None,
             "budget_left": _down(left.epsilon),
             "compiled_sql": prepared.counting.sql,
         }
     if json:
         numbers = {name: float(str(found[name])) for name in ("epsilon", "delta", "budget_left")}
-        text = json_text.dumps({**found, **numbers}, default=asdict)
+        text = json_text.dumps({**found, **numbers}, default=_fields)
         return pa.table({"explain": pa.array([text], pa.string())})
+    for i, each in enumerate(found.pop("considered", ()), 1):  # type: ignore[arg-type, var-annotated]  # a list
+        found[f"considered {i}"] = each
     shown = {name: _shown(value) for name, value in found.items() if value is not None}
     return pa.table(
         {"property": pa.array(list(shown), pa.string()), "value": pa.array(list(shown.values()), pa.string())}
     )
 
 
+def _fields(value: object) -> dict[str, object]:
+    """Return a considered mechanism, or predictions at a distance, for JSON."""
+    if isinstance(value, AtDistance):
+        return asdict(value)
+    assert isinstance(value, Considered)  # noqa: S101  everything else is plain
+    charge = {"epsilon": float(value.charge.epsilon), "delta": float(value.charge.delta)}
+    return {n: getattr(value, n) for n in ("mechanism", "tells_apart", "stddev", "half_width")} | {
+        **charge,
+        "why": value.why,
+    }
+
+
 def _shown(value: object) -> str:
+    if isinstance(value, Considered):
+        figures = {
+            "tells apart": value.tells_apart,
+            "stddev": value.stddev,
+            "half-width": value.half_width,
+        }
+        found = [f"{name} {_short(number)}" for name, number in figures.items() if number is not None]
+        found.append(f"epsilon {float(value.charge.epsilon):g}")
+        if value.charge.delta:
+            found.append(f"delta {float(value.charge.delta):g}")
+        text = ", ".join(found)
+        if value.why == "chosen":
+            return f"{value.mechanism} (chosen): {text}"
+        return f"{value.mechanism}: {text}; not chosen: {value.why}"
     if isinstance(value, list):
         return "; ".join(value)
     if isinstance(value, tuple):
         return " to ".join(map(_shown, value))
     return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _short(value: float) -> str:
+    return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
 
 
 def _down(value: Fraction) -> str:

@@ -10,6 +10,7 @@ from dpsql.answers import Method
 from dpsql.database import Engines
 from dpsql.engines import Cancelled, Counts, Untranslatable
 from dpsql.language import Describe, Options, Query, Set, Show
+from dpsql.ledger import RefinementStep
 from dpsql.policy import Policy, Table
 from dpsql.privacy import Charge
 from dpsql.release import tables_read
@@ -42,15 +43,18 @@ class PlannedCount:
         """Whether the files that it reads are still those for which it was planned."""
         return self.engines.unchanged(self.reads)
 
-    def count(self) -> Counts:
+    def count(self, *, unchanged: bool = False) -> Counts:
         """Return the exact counts, of data for which the policy's facts were verified.
+
+        With `unchanged` they are those of the files for which it was planned, and of no others.
 
         Raises `Cancelled` if a file was replaced since it was vetted: nobody has looked whether the facts
         that the noise rests on hold in the new one. That a file was replaced is the owner's doing, so no
         failure. Files with `trust_source` are never vetted.
         """
         counts = self.engines.engine.count(self.plan.compiled)
-        if not self.engines.unchanged([t for t in self.reads if t.public or not t.trust_source]):
+        reads = [t for t in self.reads if unchanged or t.public or not t.trust_source]
+        if not self.engines.unchanged(reads):
             raise Cancelled(_CHANGED)
         return counts
 
@@ -69,6 +73,8 @@ class PreparedPrivate:
     """The key under which an equal question on equal data finds its stored release."""
     price: Charge
     """The largest charge; none if the release is stored."""
+    refines: RefinementStep | None = None
+    """The release that this one refines, for REFINE RELEASE; `query` is then the first statement."""
 
     @property
     def plan(self) -> Plan:

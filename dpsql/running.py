@@ -18,7 +18,7 @@ from typing import Generic, NoReturn, TypeVar
 from dpsql.engines import FAILED, Cancelled, running_statement
 from dpsql.errors import DatabaseError, Error, InterfaceError, OperationalError
 from dpsql.exclusive import OwnerProcess
-from dpsql.ledger import Ledger
+from dpsql.ledger import Ledger, RefinementStep
 from dpsql.privacy import Charge
 
 _T = TypeVar("_T")
@@ -78,12 +78,25 @@ class Running:
     """A reservation, used by the process that made it, for one piece of work at a time."""
 
     def __init__(
-        self, ledger: Ledger, *, analyst: str, statement: str, selection: str, mechanism: str, charge: Charge
+        self,
+        ledger: Ledger,
+        *,
+        analyst: str,
+        statement: str,
+        selection: str,
+        mechanism: str,
+        charge: Charge,
+        refines: RefinementStep | None = None,
     ) -> None:
         """Reserve the largest charge of the work; see `Ledger.reserve`."""
         self._ledger = ledger
         self._reservation = ledger.reserve(
-            analyst=analyst, statement=statement, selection=selection, mechanism=mechanism, charge=charge
+            analyst=analyst,
+            statement=statement,
+            selection=selection,
+            mechanism=mechanism,
+            charge=charge,
+            refines=refines,
         )
         self._owner_process = OwnerProcess("reservation")
         self._state = _State.OPEN

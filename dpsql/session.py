@@ -15,7 +15,19 @@ from dpsql.database import Database
 from dpsql.engines import RunningStatement, running_statement
 from dpsql.errors import InterfaceError, OperationalError, ProgrammingError
 from dpsql.exclusive import Turn
-from dpsql.language import Describe, Explain, Options, Query, Set, Show, parse, plain, plain_text, plain_whole
+from dpsql.language import (
+    Describe,
+    Explain,
+    Options,
+    Query,
+    Refine,
+    Set,
+    Show,
+    parse,
+    plain,
+    plain_text,
+    plain_whole,
+)
 from dpsql.prepared import (
     Explained,
     PlannedCount,
@@ -25,6 +37,7 @@ from dpsql.prepared import (
     PreparedPublic,
 )
 from dpsql.privacy import Charge, exact
+from dpsql.refining import Refining
 from dpsql.release import (
     Release,
     charged_again,
@@ -134,6 +147,8 @@ class Session:
             case Explain():
                 explained = Explained(self._plan(text, statement.query, engines), statement.json)
                 return PreparedCommand(text, explained)
+            case Refine():
+                return self._plan_refinement(text, statement, engines, parameters)
             case Describe():
                 info.describe(statement, self.policy, engines.schema_database)
         return PreparedCommand(text, statement)
@@ -143,8 +158,17 @@ class Session:
             return self._plan_private(text, query, engines)
         return PreparedPublic(text, public_sql(query, self.policy), engines)
 
-    def _plan_private(self, text: str, query: Query, engines: Engines) -> PreparedPrivate:
-        options = complete(query.options, self.defaults)
+    def _plan_refinement(
+        self, text: str, refine: Refine, engines: Engines, parameters: Parameters
+    ) -> PreparedPrivate:
+        found = Refining.of(refine, self.ledger, self.policy, self.analyst, parameters)
+        asked = self._plan_private(text, found.query, engines, found.defaults(self.defaults))
+        return found.plan(text, asked, self.policy)
+
+    def _plan_private(
+        self, text: str, query: Query, engines: Engines, defaults: Options | None = None
+    ) -> PreparedPrivate:
+        options = complete(query.options, defaults or self.defaults)
         if options.error is not None:
             asked = PlannedCount.of(query, self.policy, engines, replace(options, epsilon=Fraction(1)))
             most = self.policy.budget.max_epsilon_per_query
@@ -196,12 +220,14 @@ class Session:
                 release = self._release(prepared)
             if release is not None:
                 return StatementResult(present(prepared.query, release.rows), release)
+            if prepared.refines is not None:
+                break
             prepared = self._plan_private(prepared.text, prepared.query, self.database.engines())
         raise OperationalError(CHANGING)
 
     def _stored(self, prepared: PreparedPrivate) -> Release | None:
         """Return the stored release of the same question on the same data; None if there is none."""
-        if prepared.plan.options.fresh:
+        if prepared.plan.options.fresh or prepared.refines is not None:
             return None
         stored = self.ledger.find(prepared.key, self.analyst)
         if stored is None and self.policy.share_releases:
@@ -213,7 +239,7 @@ class Session:
     def _release(self, prepared: PreparedPrivate) -> Release:
         """Charge and run a private statement; settle its charge and store its release."""
         plan, quote, again = prepared.plan, prepared.method.quote, ""
-        if not plan.options.fresh:
+        if not plan.options.fresh and prepared.refines is None:
             before = self.ledger.asked(question(prepared.key), prepared.text, self.analyst)
             again = charged_again(prepared.key, before)
         self.database.vet(prepared.counting.engines, plan.compiled.tables)
@@ -224,6 +250,7 @@ class Session:
             selection=type(plan.selection).__name__,
             mechanism=quote.mechanism,
             charge=quote.charge,
+            refines=prepared.refines,
         )
         release, number = run.finish(lambda: _noisy(prepared))
         return replace(release, number=number, charged_again=again)
@@ -299,7 +326,7 @@ class Session:
 def _noisy(prepared: PreparedPrivate) -> Paid[Release]:
     """Count and run the mechanism; called by `Running.finish` after the charge was written."""
     plan, method, engines = prepared.plan, prepared.method, prepared.counting.engines
-    counts = prepared.counting.count()
+    counts = prepared.counting.count(unchanged=prepared.refines is not None)
     answer = method.run(counts)
     shown = rows(plan, answer, counts, engines.schema_database.calculate)
     release = Release(
@@ -308,8 +335,8 @@ def _noisy(prepared: PreparedPrivate) -> Paid[Release]:
         charge=answer.charge,
         statement=prepared.text,
         scale=method.quote.scale,
-        **info.words(plan, method, answer.notes),
+        **info.words(plan, method, prepared.refines, answer.notes),
     )
     # Where a file may change while it is counted, the answer is for this statement alone.
-    key = prepared.key if prepared.counting.unchanged() else None
+    key = prepared.key if prepared.refines is None and prepared.counting.unchanged() else None
     return Paid(release, release.charge, to_bytes(release), key)

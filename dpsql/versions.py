@@ -51,15 +51,16 @@ class Versions:
         tables = self._policy.tables.values()
         return self.stamps(t for t in tables if t.public or isinstance(t.source, DatabaseSource))
 
-    def content(self, tables: Iterable[Table]) -> str:
+    def content(self, tables: Iterable[Table], *, again: bool = False) -> str:
         """Return a hash of the content of these tables' files; tables of a remote engine add nothing to it.
 
+        A file whose times did not change is not read again, unless `again`.
         Raises `OperationalError` if a file is being written.
         """
         files = self.files(tables)
         for _ in range(_ATTEMPTS):
             before = [_stamp(file) for file in files]
-            hashes = [self._hash(file, stamp) for file, stamp in zip(files, before, strict=True)]
+            hashes = [self._hash(file, stamp, again=again) for file, stamp in zip(files, before, strict=True)]
             if [_stamp(file) for file in files] == before:
                 return hashlib.sha256("\n".join(hashes).encode()).hexdigest()
         raise OperationalError(CHANGING)
@@ -73,10 +74,10 @@ class Versions:
                 return [database, *(database.with_name(database.name + log) for log in _LOGS)]
         return []
 
-    def _hash(self, file: Path, stamp: tuple[int, ...]) -> str:
+    def _hash(self, file: Path, stamp: tuple[int, ...], *, again: bool) -> str:
         if not stamp:
             return "absent"
-        for recall in (self._known.get, self._recalled):
+        for recall in () if again else (self._known.get, self._recalled):
             known = recall(file)
             if known is not None and known[0] == stamp:
                 self._known[file] = known

@@ -14,6 +14,7 @@
 ``compiler``       the state of one statement's compilation; ``relation`` and ``typed`` the compiled
                    relations and expressions
 ``parsed``         parts of the parser's nodes that several rules read
+``common_noise``   one noise for all counts of a domain, or a bound on each unit's groups
 ``plan``           the results: `CompiledQuery` and `Plan`; ``catalog`` the schema database's protocol
 ``binder``         the second check: the plan that the engine's binder makes of the SQL
 ``public``         statements over public tables
@@ -22,21 +23,23 @@
 
 from dpsql.analysis.analyse import analyse, complete, is_private
 from dpsql.analysis.catalog import Catalog
-from dpsql.analysis.plan import CompiledQuery, Output, Plan, PublicOrder, max_candidates, unknown_mechanism
+from dpsql.analysis.common_noise import CommonNoise, common_noise
+from dpsql.analysis.plan import CompiledQuery, Output, Plan, PublicOrder, max_candidates
 from dpsql.analysis.public import public_sql
 from dpsql.tree import quote
 
 __all__ = [
     "Catalog",
+    "CommonNoise",
     "CompiledQuery",
     "Output",
     "Plan",
     "PublicOrder",
     "analyse",
+    "common_noise",
     "complete",
     "is_private",
     "max_candidates",
     "public_sql",
     "quote",
-    "unknown_mechanism",
 ]

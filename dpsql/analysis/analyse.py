@@ -9,6 +9,7 @@ from sqlglot import exp
 from dpsql.analysis import blocks
 from dpsql.analysis.binder import confirm
 from dpsql.analysis.catalog import Catalog
+from dpsql.analysis.common_noise import groups_per_unit
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.groups import CountingQuery, all_groups, largest_groups, one_group
 from dpsql.analysis.outer_query import OuterQuery, outer_query
@@ -43,8 +44,12 @@ def _analyse(query: Query, policy: Policy, catalog: Catalog, options: Options) -
     compiler = StatementCompiler(query.source, policy, catalog, RULES_BY_NODE, blocks.query)
     block = outer_query(compiler, query)
     _unit_option(query, policy, options, compiler)
-    size = _domain_size(compiler, query, block, options)
-    counting = _counting(block, options)
+    size = _domain_size(compiler, query, block)
+    owner = block.source.owner
+    assert owner is not None  # noqa: S101  outer_query() refuses a statement without an owner
+    most = groups_per_unit(block.selection, options, block.counts, size, by_row=owner.row)
+    # A row that is a unit is in one group anyway.
+    counting = _counting(block, options, None if owner.row else most)
     sql = duckdb_sql(counting.query)
     counts_only = confirm(catalog, sql, policy)
     compiled = seal(
@@ -57,8 +62,6 @@ def _analyse(query: Query, policy: Policy, catalog: Catalog, options: Options) -
         order=counting.order,
     )
     origins = " x ".join(dict.fromkeys(d.origin for d in block.domains if d is not None))
-    owner = block.source.owner
-    assert owner is not None  # noqa: S101  outer_query() refuses a statement without an owner
     return Plan(
         query,
         compiled,
@@ -71,7 +74,15 @@ def _analyse(query: Query, policy: Policy, catalog: Catalog, options: Options) -
         ("not declared" if size is None else origins) if block.keys else "one group",
         owner,
         f"row of {owner.table}" if owner.row else owner.kind,
+        _units_at_least(policy, compiler),
+        most,
     )
+
+
+def _units_at_least(policy: Policy, compiler: StatementCompiler) -> int | None:
+    """Return the least bound that the policy states for a table of the statement; None if it states none."""
+    tables = (policy.table(name) for name in compiler.used)
+    return min((t.units_at_least for t in tables if t is not None and t.units_at_least), default=None)
 
 
 def _unit_option(query: Query, policy: Policy, options: Options, compiler: StatementCompiler) -> None:
@@ -92,8 +103,8 @@ def _unit_option(query: Query, policy: Policy, options: Options, compiler: State
         )
 
 
-def _counting(block: OuterQuery, options: Options) -> CountingQuery:
-    """Build the counting query in the form its selection needs."""
+def _counting(block: OuterQuery, options: Options, most: int | None) -> CountingQuery:
+    """Build the counting query in the form its selection needs; a unit counts in `most` of all groups."""
     domains = [d for d in block.domains if d is not None]
     if not block.keys:
         return one_group(block.rows)
@@ -101,30 +112,18 @@ def _counting(block: OuterQuery, options: Options) -> CountingQuery:
         assert isinstance(block.selection, TopK)  # noqa: S101  _domain_size refuses the others
         return largest_groups(block.rows, block.selection.count, max_candidates(block.selection.k, options))
     if isinstance(block.selection, AllGroups):
-        rows = block.rows
-        owner = block.source.owner
-        if owner is None or not owner.row:  # a row that is a unit is in one group anyway
-            rows = rows.bounded(options.max_groups_contributed or 1, domains)
+        rows = block.rows if most is None else block.rows.bounded(most, domains)
         return all_groups(rows, domains, block.selection.order)
     order = block.selection.order if isinstance(block.selection, AboveThreshold) else None
     return all_groups(block.rows, domains, order)
 
 
-def _domain_size(
-    compiler: StatementCompiler, query: Query, block: OuterQuery, options: Options
-) -> int | None:
+def _domain_size(compiler: StatementCompiler, query: Query, block: OuterQuery) -> int | None:
     """Return the number of groups in the domain of the keys, or None if a key has no domain.
 
     A selection that needs a domain is refused without one.
     """
     selection = block.selection
-    by_row = block.source.owner is not None and block.source.owner.row
-    if isinstance(selection, AllGroups) and options.max_groups_contributed is None and not by_row:
-        raise query.source.refuse(
-            "releasing all groups needs a bound on how many of them one unit may touch",
-            query.tree.args.get("group"),
-            "OPTIONS (max_groups_contributed = 3), or select groups: ORDER BY n DESC LIMIT 10",
-        )
     unknown = [i for i, d in enumerate(block.domains) if d is None]
     if (
         unknown

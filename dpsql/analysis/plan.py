@@ -14,21 +14,13 @@ from dpsql.language import Options, Query, Selection
 from dpsql.tree import duckdb_sql
 from dpsql.types import SqlType
 
-LIMITED_DOMAIN_K = 32
-"""The largest k for which AUTO uses the limited domain mechanism; above it Top Stable is more accurate."""
-
-
-def unknown_mechanism(k: int, options: Options) -> str:
-    """Return the name of the mechanism for a top-k over keys without a declared domain."""
-    asked = options.mechanism or "AUTO"
-    if asked == "AUTO":
-        return "LIMITED_DOMAIN" if k <= LIMITED_DOMAIN_K else "TOP_STABLE"
-    return asked
-
 
 def max_candidates(k: int, options: Options) -> int:
-    """Return k-bar: the number of largest groups that the mechanism selects from."""
-    return options.candidates or (10 * k if unknown_mechanism(k, options) == "LIMITED_DOMAIN" else k)
+    """Return k-bar: of how many groups, the largest, a mechanism for keys without a declared domain selects.
+
+    It does not depend on which mechanism AUTO chooses.
+    """
+    return options.candidates or (k if options.mechanism == "TOP_STABLE" else 10 * k)
 
 
 _TOKEN = object()
@@ -135,6 +127,10 @@ class Plan:
     owner: Owner
     unit: str
     """The name of the privacy unit, for messages."""
+    units_at_least: int | None
+    """Public lower bound on the units of every private table that is read and has one; None: none has."""
+    groups_per_unit: int | None
+    """In at most how many groups the compiled query counts a unit; None: that has no bound."""
 
     @property
     def groups(self) -> int:

@@ -75,12 +75,6 @@ class _Parser:
                 raise self.source.refuse("ORDER BY may name a count of the select list or a key", term)
         if threshold is None:
             return AllGroups((), self.limit)
-        if self.limit is None and self.query.options.base_hits is None:
-            raise self.source.refuse(
-                "a threshold needs LIMIT k: the noise depends on how many groups may pass",
-                self.select.args.get("having") or clause.at,
-                "add LIMIT 10",
-            )
         return AboveThreshold(threshold.value, threshold.place, self.limit, (), threshold.spelling)
 
     def _count(self, node: exp.Expr) -> int | None:

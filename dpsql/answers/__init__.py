@@ -1,13 +1,27 @@
 """Answer a selection: `choose` quotes the price of a plan and returns the method that runs it.
 
-``choose`` picks a method: ``top_k`` (with ``unknown`` for keys without a domain), ``threshold`` or
-``every_count``. ``method`` has the types, ``measuring`` the counts of selected groups, ``table`` the rows.
-``error_target`` finds the epsilon of a statement that asks for an error.
+``choose`` picks a method: ``top_k`` (with ``unknown`` for keys without a domain), ``threshold``,
+``whole_domain`` or ``every_count``; ``options`` checks what was asked for. ``method`` has the types,
+``measuring`` the counts of selected groups, ``table`` the rows. ``refine`` releases a count again with less
+noise. ``error_target`` finds the epsilon of a statement that asks for an error.
 """
 
-from dpsql.answers.choose import choose
+from dpsql.answers.choose import choose, considered
 from dpsql.answers.error_target import least_epsilon
-from dpsql.answers.method import Method, NoisyResult, Quote
+from dpsql.answers.method import AtDistance, Considered, Method, NoisyResult, Quote
+from dpsql.answers.refine import RefinedCount
 from dpsql.answers.table import details, rows
 
-__all__ = ["Method", "NoisyResult", "Quote", "choose", "details", "least_epsilon", "rows"]
+__all__ = [
+    "AtDistance",
+    "Considered",
+    "Method",
+    "NoisyResult",
+    "Quote",
+    "RefinedCount",
+    "choose",
+    "considered",
+    "details",
+    "least_epsilon",
+    "rows",
+]

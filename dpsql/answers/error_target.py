@@ -88,7 +88,7 @@ def _reaches(plan: Plan, place: int, error: Fraction) -> bool:
 def _hint(plan: Plan) -> str:
     if plan.domain_size is None:
         return "select a count as well, or give epsilon: of keys without a declared domain no error is known"
-    return "give epsilon, or select the largest groups: ORDER BY n DESC LIMIT 10"
+    return "measure the counts: OPTIONS (measure = 0.5, ..); or give epsilon"
 
 
 def _epsilon(place: int) -> Fraction:

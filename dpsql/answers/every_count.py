@@ -1,4 +1,4 @@
-"""Release the counts of a whole table, or of every group of a public domain: noise without selection."""
+"""Release the counts of a whole table, or of every group of a public domain, with Laplace noise on each."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from dpsql.analysis import Plan
 from dpsql.answers import measuring
 from dpsql.answers.method import NoisyResult, Quote
 from dpsql.engines import Counts
+from dpsql.errors import InternalError
 from dpsql.estimates import Combined, from_measurement
 from dpsql.language import AllGroups, Scalar
 from dpsql.privacy import Charge, PrivacyLoss
@@ -18,10 +19,14 @@ from dpsql.privacy import Charge, PrivacyLoss
 
 @dataclass(frozen=True, slots=True)
 class EveryCount:
-    """Adds Laplace noise to every distinct count of every group; `noise` maps a count's place to it."""
+    """Adds Laplace noise to every distinct count of every group; `noise` maps a count's place to it.
+
+    `groups_per_unit` is the bound for which the noise was planned.
+    """
 
     plan: Plan
     selection: AllGroups | Scalar
+    groups_per_unit: int
     noise: dict[int, mechanisms.Laplace]
     quote: Quote
 
@@ -30,10 +35,13 @@ class EveryCount:
         """Divide the statement's epsilon among its counts; each unit is in a bounded number of groups."""
         parts = measuring.divide(plan, measuring.wanted(plan, 0), plan.epsilon)
         grouped = isinstance(selection, AllGroups)
-        if not parts:
-            source = plan.query.source
-            raise source.refuse("every group of the domain would be shown: select a count", plan.query.tree)
-        m = 1 if plan.owner.row else plan.options.max_groups_contributed or 1
+        m = plan.options.max_groups_contributed if grouped and not plan.owner.row else 1
+        if m is None:
+            raise plan.query.source.refuse(
+                "Laplace noise on all groups needs a bound on how many of them one unit may touch",
+                plan.options.at.get("mechanism"),
+                "OPTIONS (max_groups_contributed = 3), or leave mechanism out",
+            )
         noise = {
             place: mechanisms.Laplace.plan(
                 plan.groups, epsilon, groups_per_unit=m, sensitivity=plan.counts[place].bound
@@ -52,7 +60,7 @@ class EveryCount:
             None,
             (note,) if grouped else (),
         )
-        return cls(plan, selection, noise, quote)
+        return cls(plan, selection, m, noise, quote)
 
     def run(self, counts: Counts) -> NoisyResult:
         """Add noise to every count; groups are released in the public order of the counts.
@@ -60,6 +68,9 @@ class EveryCount:
         Each count has independent noise, so positions decide only which groups the LIMIT keeps, and in what
         order they are released.
         """
+        most = self.plan.groups_per_unit
+        if most is None or most > self.groups_per_unit:
+            raise InternalError("these counts are not those of units in a bounded number of groups")
         rows = counts.rows_in_order()
         limit = self.selection.limit if isinstance(self.selection, AllGroups) else None
         kept = np.arange(len(rows))[:limit]

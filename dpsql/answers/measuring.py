@@ -23,7 +23,7 @@ from dpsql.estimates import (
 from dpsql.privacy import PrivacyLoss
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -161,24 +161,36 @@ class Measuring:
         return found, loss
 
     def predicted(self, size: int, gaps: GapNoise | None) -> tuple[float, float]:
-        """Predict standard deviation and half width for so many groups: of the ordering count if measured.
+        """Predict the largest standard deviation and half width of a count, for so many groups.
 
-        `gaps` is the noise of the gaps that help to estimate it, if there are any.
+        `gaps` is the noise of the gaps that help to estimate the ordering count, if there are any.
         """
-        place, confidence = self.places[0], confidence_of(self.plan)
-        helped = gaps is not None and size > 1 and self.orders(place)
+        # The gap of a single group to an unknown count says nothing; one to a threshold does.
+        helpful = gaps if size > 1 or (gaps is not None and gaps.threshold_scale is not None) else None
         if self.strategy == "BOX":
-            box = self.box(size)
-            width = box.half_width(0, confidence, simultaneous=simultaneous(self.plan))
-            if gaps is None or not helped:
-                return box.stddev(0), width
-            return float(ErrorModel(gaps, size, box.noise(0)).stddev().max()), width
-        laplace = self.laplace(size)[place]
-        if gaps is None or not helped:
-            return laplace.stddev, laplace.half_width(confidence)
-        model = ErrorModel(gaps, size, _noise(laplace))
-        around = offsets(model, confidence)
-        return float(model.stddev().max()), float((around.low + around.high).max()) / 2
+            found = self._predicted_box(size, helpful)
+        else:
+            found = self._predicted_laplace(size, helpful)
+        deviations, widths = zip(*found, strict=True)
+        return max(deviations), max(widths)
+
+    def _predicted_box(self, size: int, gaps: GapNoise | None) -> Iterator[tuple[float, float]]:
+        box, confidence = self.box(size), confidence_of(self.plan)
+        for block, place in enumerate(self.places):
+            deviation = box.stddev(block * size)
+            if gaps is not None and self.orders(place):
+                deviation = float(ErrorModel(gaps, size, box.noise(block * size)).stddev().max())
+            yield deviation, box.half_width(block * size, confidence, simultaneous=simultaneous(self.plan))
+
+    def _predicted_laplace(self, size: int, gaps: GapNoise | None) -> Iterator[tuple[float, float]]:
+        confidence = confidence_of(self.plan)
+        for place, laplace in self.laplace(size).items():
+            if gaps is not None and self.orders(place):
+                model = ErrorModel(gaps, size, _noise(laplace))
+                around = offsets(model, confidence)
+                yield float(model.stddev().max()), float((around.low + around.high).max()) / 2
+            else:
+                yield laplace.stddev, laplace.half_width(confidence)
 
     @property
     def words(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -91,14 +92,14 @@ class Quote:
     split: str
     """How epsilon is divided, in words."""
     predicted_stddev: float | None
-    """Largest standard deviation of the ordering count in a row; None if no count is released."""
+    """Largest standard deviation of a count in a row; None if no count is released."""
     half_width: float | None
-    """Half the width of its interval; None if no count is released, or it is not predicted."""
+    """Half the width of the widest interval; None if no count is released, or it is not predicted."""
     tells_apart: float | None
     """The smallest difference of two counts that the selection detects at the requested confidence."""
     notes: tuple[str, ...] = field(default=())
     """Sentences for the analyst, in EXPLAIN and with the release."""
-    outlook: dict[str, float | tuple[float, float] | AtDistance] = field(default_factory=dict)
+    outlook: Mapping[str, float | tuple[float, float] | AtDistance] = field(default_factory=dict)
     """Further predictions for EXPLAIN, by name; a pair is a range."""
 
 

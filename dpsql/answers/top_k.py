@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql import mechanisms
-from dpsql.analysis import Plan, unknown_mechanism
-from dpsql.answers import measuring
+from dpsql.analysis import Plan
+from dpsql.answers import measuring, unknown
+from dpsql.answers.joint import plan_joint
 from dpsql.answers.measuring import Measuring
 from dpsql.answers.method import NoisyResult, Quote
-from dpsql.answers.unknown import NOTE, by_key, check_unknown, plan_unknown
 from dpsql.engines import Counts
 from dpsql.estimates import (
     Combined,
@@ -35,7 +35,10 @@ NOISE: dict[str, Noise] = {"EXPONENTIAL": "exponential", "LAPLACE": "laplace", "
 WithGaps = mechanisms.NoisyTopK | mechanisms.HybridTopK | mechanisms.LimitedDomain
 """Mechanisms whose gaps estimate the counts of several groups."""
 
-Selecting = WithGaps | mechanisms.Exponential | mechanisms.TopStable
+Gapless = mechanisms.TopStable | mechanisms.Joint
+"""Mechanisms that release groups alone."""
+
+Selecting = WithGaps | mechanisms.Exponential | mechanisms.Joint | unknown.Unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +54,13 @@ class LargestGroups:
     @classmethod
     def of(cls, plan: Plan, selection: TopK) -> LargestGroups:
         """Divide the statement's epsilon between selecting and measuring, and predict the error."""
-        if plan.domain_size is None:
-            check_unknown(plan, selection)
         shown, most = measuring.wanted(plan, selection.count), _most(plan, selection)
         second = plan.epsilon * _share(plan, selection, shown)
-        mechanism = _mechanism(plan, selection, plan.epsilon - second)
+        first = plan.epsilon - second
+        if plan.domain_size is None:
+            mechanism: Selecting = _over_unknown(plan, selection, first)
+        else:
+            mechanism = _mechanism(plan, selection, plan.domain_size, first)
         # If there is nothing to select, all of epsilon measures.
         second = second if mechanism.scale or not shown else plan.epsilon
         measured = Measuring.of(plan, selection.count, shown, second, most=most)
@@ -65,11 +70,12 @@ class LargestGroups:
         """Select with the first share of epsilon, measure with the second, combine both."""
         found = self.mechanism.run(counts.n[self.selection.count])
         index, size = found.index, len(found.index)
-        if isinstance(self.mechanism, mechanisms.TopStable):
-            index = by_key(counts, index)
+        if isinstance(found, mechanisms.StableSet | mechanisms.OrderedThenSet):
+            index = unknown.released(counts, found)
         threshold = None
         if isinstance(found, mechanisms.Hybrid) and found.reached_threshold:
             threshold = self.selection.threshold
+        gaps = np.zeros(0) if isinstance(found, mechanisms.JointTopK) else found.gap
         # The gap of a single group says nothing of its count, unless it ends at the threshold.
         noise = None if size == 1 and threshold is None else _gap_noise(self.mechanism)
 
@@ -79,7 +85,7 @@ class LargestGroups:
             if noise is None:
                 return from_measurement(measured)
             return from_top_k(
-                found.gap,
+                gaps,
                 size,
                 noise,
                 measured,
@@ -90,10 +96,10 @@ class LargestGroups:
 
         estimates, measured = self.measuring.run(counts, index, combine)
         loss = found.loss + measured
-        if isinstance(self.mechanism, mechanisms.TopStable):
+        if isinstance(self.mechanism, Gapless):
             return NoisyResult(index, loss, estimates)
         gap = np.full(size, np.nan)
-        gap[: len(found.gap)] = found.gap
+        gap[: len(gaps)] = gaps
         return NoisyResult(index, loss, estimates, gap, _p_values(self.mechanism, gap))
 
 
@@ -109,11 +115,18 @@ def _gap_noise(mechanism: Selecting) -> GapNoise | None:
     return GapNoise(mechanism.noise, mechanism.scale, mechanism.resolution)
 
 
-def _mechanism(plan: Plan, selection: TopK, epsilon: Fraction) -> Selecting:
+def _over_unknown(plan: Plan, selection: TopK, epsilon: Fraction) -> unknown.Unknown:
+    name = unknown.choice(plan, selection, epsilon)[0]
+    unknown.check_unknown(plan, selection, name)
+    if measuring.strategy_of(plan) == "ANCHOR" and name != "LIMITED_DOMAIN":
+        raise ValueError("an ANCHOR needs the gaps of an ordered selection")
+    return unknown.plan_unknown(plan, selection, epsilon, name)
+
+
+def _mechanism(plan: Plan, selection: TopK, groups: int, epsilon: Fraction) -> Selecting:
     count, noise = plan.counts[selection.count], NOISE[plan.options.noise or "EXPONENTIAL"]
-    if plan.domain_size is None:
-        return plan_unknown(plan, selection, epsilon)
-    groups = plan.domain_size
+    if plan.options.mechanism == "JOINT":
+        return plan_joint(plan, selection, epsilon)
     if plan.options.mechanism == "EXPONENTIAL":
         return mechanisms.Exponential.plan(
             groups,
@@ -147,6 +160,8 @@ def _p_values(mechanism: Selecting, gap: NDArray[np.float64]) -> NDArray[np.floa
     match mechanism:
         case mechanisms.NoisyTopK() | mechanisms.LimitedDomain():
             return _significance(gap, mechanism.scale, mechanism.noise)
+        case mechanisms.LimitedThenStable(limited=limited):
+            return _significance(gap, limited.scale, limited.noise)
         case mechanisms.Exponential():
             return exponential_mechanism_p_value(gap, mechanism.scale) if mechanism.scale else gap
     return None
@@ -166,9 +181,8 @@ def _significance(gap: np.ndarray, scale: Fraction, noise: Noise) -> np.ndarray 
 def _share(plan: Plan, selection: TopK, shown: list[int]) -> Fraction:
     """Return the share of epsilon that measures the counts shown."""
     options, known = plan.options, plan.domain_size is not None
-    asked = options.mechanism if known else unknown_mechanism(selection.k, options)
     share, strategy = measuring.share_of(plan), measuring.strategy_of(plan)
-    if strategy == "ANCHOR" and asked == "TOP_STABLE":
+    if strategy == "ANCHOR" and options.mechanism == "JOINT":
         raise ValueError("an ANCHOR needs the gaps of an ordered selection")
     if not shown:
         return share or Fraction(0)
@@ -216,8 +230,28 @@ def _quote(plan: Plan, selection: TopK, mechanism: Selecting, second: Measuring)
             words += " of the lowest" * selection.lowest
         case mechanisms.LimitedDomain():
             words = "limited-domain top-k with gap"
+        case mechanisms.LimitedThenStable():
+            words = "limited-domain top-k with gap, then Top Stable"
         case mechanisms.TopStable():
             words = "Top Stable"
-    charge, notes = Charge(plan.epsilon, mechanism.loss.charge.delta), () if plan.domain_size else (NOTE,)
-    apart = mechanism.distinguishable_gap(measuring.confidence_of(plan))
-    return Quote(charge, words, float(mechanism.scale), split, predicted, half, apart, notes)
+        case mechanisms.Joint():
+            words = "joint exponential mechanism" + " of the lowest" * selection.lowest
+    charge = Charge(plan.epsilon, mechanism.loss.charge.delta)
+    quote = Quote(
+        charge,
+        words,
+        float(mechanism.scale),
+        split,
+        predicted,
+        half,
+        mechanism.distinguishable_gap(measuring.confidence_of(plan)),
+    )
+    if not isinstance(mechanism, unknown.Unknown):
+        return quote
+    return replace(quote, notes=unknown.notes(mechanism), outlook=unknown.outlook(mechanism))
+
+
+def over_unknown(plan: Plan, selection: TopK) -> tuple[str, str]:
+    """Return the mechanism that AUTO takes over keys without a declared domain, and why, in a few words."""
+    first = plan.epsilon * (1 - _share(plan, selection, measuring.wanted(plan, selection.count)))
+    return unknown.choice(plan, selection, first)

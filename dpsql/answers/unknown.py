@@ -1,4 +1,4 @@
-"""The mechanisms for a top-k over keys without a declared domain: limited domain and Top Stable."""
+"""The mechanisms for a top-k over keys without a declared domain, and which of them answers."""
 
 from __future__ import annotations
 
@@ -7,35 +7,52 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.analysis import Plan, max_candidates, unknown_mechanism
+from dpsql.analysis import Plan, max_candidates
 from dpsql.answers.table import picked
 from dpsql.engines import Counts
 from dpsql.language import TopK
-from dpsql.mechanisms import LimitedDomain, TopStable
+from dpsql.mechanisms import LimitedDomain, LimitedThenStable, OrderedThenSet, StableSet, TopStable
+
+MECHANISMS = ("LIMITED_DOMAIN", "LIMITED_THEN_STABLE", "TOP_STABLE")
 
 NOTE = "fewer rows than asked for may come: a key is shown only when no single unit can have put it there"
+SET_NOTE = "rows without a gap come last, as a set in the order of their keys"
+
+LARGEST_BAR = Fraction(1, 25)
+"""The limited domain mechanism answers alone while its bar is at most this part of the units.
+
+A delta near 1/units, the usual choice, stands for the number of units unless the policy states one.
+"""
+
+Unknown = LimitedDomain | LimitedThenStable | TopStable
 
 
-def check_unknown(plan: Plan, selection: TopK) -> None:
+def check_unknown(plan: Plan, selection: TopK, name: str) -> None:
     """Refuse options and outputs that the mechanism does not support, and a statement without a delta."""
     source, options = plan.query.source, plan.options
-    if unknown_mechanism(selection.k, options) == "TOP_STABLE":
-        if selection.threshold is not None:
-            raise source.refuse(
-                "Top Stable does not support a threshold",
-                options.at.get("mechanism"),
-                "mechanism = LIMITED_DOMAIN",
-            )
-        for output in plan.outputs:
-            if output.kind in ("gap", "p_value", "rank"):
-                raise source.refuse(
-                    f"{output.name}: Top Stable releases a set without order", options.at.get("mechanism")
-                )
-    elif options.noise == "LAPLACE":
+    if name == "LIMITED_DOMAIN":
+        ordered = None
+    elif selection.threshold is not None:
+        ordered = "a threshold"
+    else:
+        ordered = next((o.name for o in plan.outputs if o.kind in ("gap", "p_value", "rank")), None)
+    if ordered is not None:
+        raise source.refuse(
+            f"{ordered} needs groups in order, and {name} releases a set without order",
+            options.at.get("mechanism"),
+            "mechanism = LIMITED_DOMAIN",
+        )
+    if name != "TOP_STABLE" and options.noise == "LAPLACE":
         raise source.refuse(
             "the limited domain mechanism supports exponential noise only",
             options.at.get("noise"),
             "leave noise out",
+        )
+    if name == "LIMITED_THEN_STABLE" and selection.k == 1:
+        raise source.refuse(
+            "a single group leaves no epsilon for Top Stable",
+            options.at.get("mechanism"),
+            "mechanism = LIMITED_DOMAIN",
         )
     _delta(plan)
 
@@ -53,34 +70,94 @@ def _delta(plan: Plan) -> Fraction:
     return delta
 
 
-def plan_unknown(plan: Plan, selection: TopK, epsilon: Fraction) -> LimitedDomain | TopStable:
-    """Plan the requested mechanism, else the one that suits k."""
-    options, delta = plan.options, _delta(plan)
-    candidates, bound = max_candidates(selection.k, options), plan.counts[selection.count].bound
-    resolution = 0 if options.noise == "GEOMETRIC" else None
-    if unknown_mechanism(selection.k, options) == "LIMITED_DOMAIN":
-        return LimitedDomain.plan(
+def choice(plan: Plan, selection: TopK, epsilon: Fraction) -> tuple[str, str]:
+    """Return the mechanism asked for, else that chosen by limited domain's bar at `epsilon`, and why."""
+    options = plan.options
+    if options.mechanism not in (None, "AUTO"):
+        return options.mechanism, "asked for by name"
+    if (
+        selection.threshold is not None
+        or options.measure_strategy == "ANCHOR"
+        or any(output.kind in ("gap", "p_value", "rank") for output in plan.outputs)
+    ):
+        return "LIMITED_DOMAIN", "the order of all groups is needed"
+    if options.noise == "LAPLACE":
+        return "TOP_STABLE", "Laplace noise"
+    if selection.k == 1:
+        return "LIMITED_DOMAIN", "a single group"
+    bar, delta, units = _limited(plan, selection, epsilon).bar, _delta(plan), plan.units_at_least
+    part = bar * delta if units is None else bar / units
+    words = f"{float(bar):.4g} x delta" if units is None else f"{float(bar):.4g} of {units:,} units"
+    if part <= LARGEST_BAR:
+        return "LIMITED_DOMAIN", f"bar {words} is {float(part):.2g}, at most {float(LARGEST_BAR):g}"
+    return "LIMITED_THEN_STABLE", f"bar {words} is {float(part):.2g}, above {float(LARGEST_BAR):g}"
+
+
+def _limited(plan: Plan, selection: TopK, epsilon: Fraction) -> LimitedDomain:
+    return LimitedDomain.plan(
+        selection.k,
+        epsilon,
+        _delta(plan),
+        candidates=max_candidates(selection.k, plan.options),
+        threshold=selection.threshold,
+        sensitivity=plan.counts[selection.count].bound,
+        resolution=_resolution(plan),
+    )
+
+
+def _resolution(plan: Plan) -> int | None:
+    return 0 if plan.options.noise == "GEOMETRIC" else None
+
+
+def plan_unknown(plan: Plan, selection: TopK, epsilon: Fraction, name: str) -> Unknown:
+    """Plan the mechanism of that name."""
+    options, bound, delta = plan.options, plan.counts[selection.count].bound, _delta(plan)
+    if name == "LIMITED_DOMAIN":
+        return _limited(plan, selection, epsilon)
+    if name == "LIMITED_THEN_STABLE":
+        return LimitedThenStable.plan(
             selection.k,
             epsilon,
             delta,
-            candidates=candidates,
-            threshold=selection.threshold,
+            candidates=max_candidates(selection.k, options),
             sensitivity=bound,
-            resolution=resolution,
+            resolution=_resolution(plan),
         )
     return TopStable.plan(
         selection.k,
         epsilon,
         delta,
-        candidates=candidates,
+        candidates=options.candidates or selection.k,
         sensitivity=bound,
         noise="laplace" if options.noise == "LAPLACE" else "one-sided",
-        resolution=resolution,
+        resolution=_resolution(plan),
     )
 
 
+def notes(mechanism: Unknown) -> tuple[str, ...]:
+    """Return what the analyst is told of the rows."""
+    return (NOTE, SET_NOTE) if isinstance(mechanism, LimitedThenStable) else (NOTE,)
+
+
+def outlook(mechanism: Unknown) -> dict[str, float]:
+    """Return what a count must exceed to be shown, and by how much a set must be ahead of the next group."""
+    match mechanism:
+        case LimitedDomain():
+            return {"bar": float(mechanism.bar)}
+        case TopStable():
+            return {"lead": float(mechanism.lead)}
+    first = mechanism.further(1)
+    return {"bar": float(mechanism.limited.bar)} | ({"lead": float(first.lead)} if first else {})
+
+
+def released(counts: Counts, found: OrderedThenSet | StableSet) -> NDArray[np.int64]:
+    """Return the positions of the groups, with those of a set, whose order says nothing, sorted by key."""
+    ordered = int(found.ordered) if isinstance(found, OrderedThenSet) else 0
+    return np.concatenate([found.index[:ordered], by_key(counts, found.index[ordered:])])
+
+
 def by_key(counts: Counts, index: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Sort groups by key: for a set whose order was not charged for."""
+    """Sort groups by key."""
     if not len(index):
         return index
     import pyarrow as pa  # noqa: PLC0415  as the next

@@ -23,6 +23,9 @@ from dpsql.privacy import Number, exact
 _BLOCK = 1 << 16
 """Runs of one call in the final test, chosen so that they fit into the cache."""
 
+_CERTAIN_PART = 4
+"""For an event that almost certainly violates the claim, the runs of the final test are divided by this."""
+
 _OPEN, _MORE = 0.5, 4
 """The largest p-value after which a second stage is run, and the runs of that stage as a multiple of the
 first's."""
@@ -69,8 +72,8 @@ def detect(
     arguments
         For each further argument of the mechanism the values to try; the search selects among them.
     trials
-        Runs of the final test on each input; the search makes about as many, twice as many where epsilon
-        is below 1/2.
+        Runs of the final test on each input, a quarter of them if the event found is a clear violation; the
+        search makes about as many, twice as many where epsilon is below 1/2.
     effort
         Runs of the search, relative to its usual number: more for counterexamples that are hard to find.
     confidence
@@ -116,11 +119,13 @@ def detect(
     with ThreadPoolExecutor(several) as pool:
         spread = pool.map if several > 1 else map
         state = SearchState(mechanism, claim, beside, known, grid, source, spread)
-        point, found = search(state, round(trials * effort))
-        pair, chosen = known[point.pair], state.chosen(point)
+        best = search(state, round(trials * effort))
+        found, pair, chosen = best.event, known[best.point.pair], state.chosen(best.point)
         order = (pair.second, pair.first) if found.swapped else (pair.first, pair.second)
         at, alpha = strata(source), 1 - confidence
-        counts = [_counted(state, found, order, chosen, trials)]
+        # The runs of the search decide how many are made: the test, on other runs, remains valid.
+        first = max(trials // _CERTAIN_PART, 1) if best.certain else trials
+        counts = [_counted(state, found, order, chosen, first)]
         test = GroupSequentialTest(tuple(counts), at, found.delta)
         if alpha < test.p_value(found.epsilon) <= _OPEN:
             counts.append(_counted(state, found, order, chosen, _MORE * trials))

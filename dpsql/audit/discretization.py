@@ -71,8 +71,9 @@ def _dense(pooled: NDArray[Any]) -> NDArray[np.intp]:
     """Return a small integer for each entry, or row, of an array: equal ones get the same integer."""
     if pooled.dtype.kind == "i":
         columns = pooled.reshape(len(pooled), -1)
-        low = columns.min(axis=0)
-        extent = [int(wide) + 1 for wide in columns.max(axis=0) - low]
+        # Column by column, because rows are short.
+        low = [int(column.min()) for column in columns.T]
+        extent = [int(column.max()) - least + 1 for column, least in zip(columns.T, low, strict=True)]
         if math.prod(extent) < 1 << 62:
             code = np.zeros(len(columns), dtype=np.int64)
             for j, wide in enumerate(extent):
@@ -97,8 +98,12 @@ def bin_numbers(feature: NumberFeature, first: Outputs, second: Outputs, most: i
         edges, atoms = _rounded(sample[np.arange(1, most) * len(sample) // most]), False
     sides = []
     for side in (a, b):
-        cell = np.searchsorted(edges, side, side="right")
-        sides.append(np.where(np.isnan(side), len(edges) + 1, cell))
+        # For so few edges, this is faster than a binary search.
+        cell = np.zeros(len(side), dtype=np.int8)
+        for edge in edges:
+            cell += side >= edge
+        cell[np.isnan(side)] = len(edges) + 1
+        sides.append(cell.astype(np.intp))
     return Bins(feature, edges, atoms, (sides[0], sides[1]))
 
 

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -51,6 +51,9 @@ _SMALL_EPSILON_PLAN = _Plan(64, ((60, 16, 1.0), (20, 6, 1.5), (8, 2, 3.5)))
 _FIRST_CAUTION = 1.0
 """Standard deviations subtracted in the comparison of the first two rounds."""
 
+_CERTAIN = 6.0
+"""Standard deviations by which an event must exceed the claim to count as certain to violate it."""
+
 _EVENTS = 6
 """Events of each point that are compared, for each of `CAUTIONS`."""
 
@@ -61,6 +64,16 @@ class SearchPoint:
 
     pair: int
     choice: tuple[int, ...]
+
+
+class Candidate(NamedTuple):
+    """A search point with its best event."""
+
+    score: float
+    certain: bool
+    """Whether the event alone is almost certain to violate the claim."""
+    point: SearchPoint
+    event: SelectedEvent
 
 
 @dataclass(eq=False, slots=True)
@@ -89,42 +102,45 @@ class SearchState:
         counts = np.array(data, dtype=np.int64) if isinstance(data, tuple) else data
         return read(self.mechanism(counts, trials, self.entropy, **arguments), trials)
 
-    def sides(self, point: SearchPoint, trials: int) -> tuple[tuple[Outputs, Outputs], ...]:
-        """Run the mechanism on both inputs of a point; return two independent samples of `trials` runs."""
-        pair, arguments = self.pairs[point.pair], self.chosen(point)
-        first, second = (self.run(data, arguments, 2 * trials).halves() for data in (pair.first, pair.second))
-        return tuple(zip(first, second, strict=True))
-
-    def evaluate(
-        self, points: Sequence[SearchPoint], trials: int, caution: float
-    ) -> list[tuple[float, SearchPoint, SelectedEvent]]:
+    def evaluate(self, points: Sequence[SearchPoint], trials: int, caution: float) -> list[Candidate]:
         """Find the best event of each point; return the points with it, best first.
 
         Events are found in half of the runs and compared in the other half, so that the comparison is free
-        of selection bias.
+        of selection bias. Points that share their first input and the arguments share the runs on it.
         """
+        shared: dict[object, Outputs] = {}
 
-        def one(point: SearchPoint) -> tuple[float, SearchPoint, SelectedEvent]:
-            found_in, compared_in = self.sides(point, trials)
+        def one(point: SearchPoint) -> Candidate:
+            pair, arguments = self.pairs[point.pair], self.chosen(point)
+            key = (_identity(pair.first), point.choice)
+            if key not in shared:
+                shared[key] = self.run(pair.first, arguments, 2 * trials)
+            first, second = shared[key], self.run(pair.second, arguments, 2 * trials)
+            found_in, compared_in = zip(first.halves(), second.halves(), strict=True)
             events = best_events(*found_in, self.epsilon, self.delta, most=_EVENTS)
-            scored = []
-            for found in events:
-                counts = [np.array([found.event.count(side)]) for side in compared_in]
-                c1, c2 = counts[::-1] if found.swapped else counts
-                score = excess(
-                    evidence(c1, c2, trials, found.delta), found.epsilon, max(self.epsilon, 1e-9), caution
-                )
-                scored.append((float(score[0]), point, found))
-            return _best(scored)
+            return _best([self._compared(point, found, compared_in, caution) for found in _distinct(events)])
 
         ranked = list(self.map(one, points))
-        self.runs += 4 * trials * len(points)
+        self.runs += 2 * trials * (len(points) + len(shared))
         self.seen.update((point.pair, point.choice) for point in points)
-        return sorted(ranked, key=lambda item: -item[0])
+        return sorted(ranked, key=lambda candidate: -candidate.score)
+
+    def _compared(
+        self, point: SearchPoint, found: SelectedEvent, sides: tuple[Outputs, Outputs], caution: float
+    ) -> Candidate:
+        """Score an event on other runs than those in which it was found."""
+        counts = [np.array([found.event.count(side)]) for side in sides]
+        c1, c2 = counts[::-1] if found.swapped else counts
+        seen = evidence(c1, c2, sides[0].trials, found.delta)
+        scores = [excess(seen, found.epsilon, max(self.epsilon, 1e-9), each) for each in (caution, _CERTAIN)]
+        return Candidate(float(scores[0][0]), float(scores[1][0]) > 0, point, found)
 
 
-def search(state: SearchState, trials: int) -> tuple[SearchPoint, SelectedEvent]:
-    """Return the best point and its event; `trials` sets the number of runs."""
+def search(state: SearchState, trials: int) -> Candidate:
+    """Return the best point with its event; `trials` sets the number of runs.
+
+    Once an event almost certainly violates the claim, the rounds before the last are left out.
+    """
     every = [
         SearchPoint(pair, choice)
         for pair in range(len(state.pairs))
@@ -132,29 +148,42 @@ def search(state: SearchState, trials: int) -> tuple[SearchPoint, SelectedEvent]
     ]
     if len(every) == 1:
         # A single point: half as many runs as the final test has, to find its event.
-        _, point, found = state.evaluate(every, max(trials // 4, 1), _PLAN.later[-1][2])[0]
-        return point, found
+        return state.evaluate(every, max(trials // 4, 1), _PLAN.later[-1][2])[0]
     plan = _SMALL_EPSILON_PLAN if state.epsilon < SMALL_EPSILON else _PLAN
     few = max(trials // _DIVISOR, 50)
     first = _some(every, plan.first, state.entropy)
     ranked = state.evaluate(first, few, _FIRST_CAUTION)
-    if len(first) < len(every):
-        best = [one for _, one, _ in ranked[: plan.later[0][1]]]
+    if len(first) < len(every) and not ranked[0].certain:
+        best = [one.point for one in ranked[: plan.later[0][1]]]
         neighbours = [
             one for one in every if _new(one, state) and any(_adjacent(one, other) for other in best)
         ]
         ranked += state.evaluate(_some(neighbours, plan.first, state.entropy), few, _FIRST_CAUTION)
-        ranked.sort(key=lambda item: -item[0])
+        ranked.sort(key=lambda one: -one.score)
     for divisor, size, caution in plan.later:
-        ranked = state.evaluate([one for _, one, _ in ranked[:size]], max(trials // divisor, few), caution)
-    _, point, found = ranked[0]
-    return point, found
+        if ranked[0].certain and size != plan.later[-1][1]:
+            continue
+        ranked = state.evaluate([one.point for one in ranked[:size]], max(trials // divisor, few), caution)
+    return ranked[0]
 
 
-def _best(scored: list[tuple[float, SearchPoint, SelectedEvent]]) -> tuple[float, SearchPoint, SelectedEvent]:
-    if not scored:
+def _identity(data: object) -> object:
+    """Return a key that two inputs share only if they are equal: by value for counts, else by identity."""
+    if not isinstance(data, tuple):
+        return id(data)
+    counts = np.array(data, dtype=np.int64)
+    return counts.shape, counts.tobytes()
+
+
+def _best(candidates: list[Candidate]) -> Candidate:
+    if not candidates:
         raise ProgrammingError("the mechanism's outputs contain no labels and no numbers to compare")
-    return max(scored, key=lambda item: item[0])
+    return max(candidates, key=lambda one: one.score)
+
+
+def _distinct(events: list[SelectedEvent]) -> list[SelectedEvent]:
+    """Return each event once in each direction; it may be among the best for several cautions."""
+    return list({(one.event, one.swapped, one.epsilon): one for one in events}.values())
 
 
 def _new(one: SearchPoint, state: SearchState) -> bool:

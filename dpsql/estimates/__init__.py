@@ -17,7 +17,6 @@ Pure functions of released values or public parameters; nothing here reads priva
 from dpsql.estimates.blue import Estimates, blue, top_k_offsets
 from dpsql.estimates.closed_form import (
     count_offset,
-    gap_offset,
     lower_bound_offset,
     threshold_gap_cdf,
     threshold_gap_offsets,
@@ -59,7 +58,6 @@ __all__ = [
     "from_measurement",
     "from_threshold",
     "from_top_k",
-    "gap_offset",
     "laplace_variance",
     "lower_bound_offset",
     "measuring_share",

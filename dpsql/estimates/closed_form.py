@@ -1,4 +1,4 @@
-"""Closed formulas of intervals: for a Laplace count, a gap between groups, a gap over a threshold.
+"""Closed formulas of intervals: for a Laplace count, and for a gap over a threshold.
 
 All intervals cover the noise, whose law is public. Offsets are defined as in `intervals`: the true value
 lies in [estimate - low, estimate + high].
@@ -42,25 +42,6 @@ def count_offset(scale: Real, confidence: Real = 0.95, *, resolution: int | None
     rate = gamma / beta
     steps = math.ceil(-math.log(miss * (1 + math.exp(-rate)) / 2) / rate - 1 - _SLACK)
     return gamma * max(0, steps)
-
-
-def gap_offset(noise: Noise, scale: Real, confidence: Real = 0.95, *, resolution: int | None = None) -> float:
-    """Return the half width of the interval of gap + half a grid step, for two groups far apart.
-
-    The difference of two exponential noises is Laplace of the same scale; of two Laplace noises,
-    P(|D| > t) = (1 + t/(2 scale)) exp(-t/scale). A floored gap plus half a grid step is an odd multiple of
-    half a step away from the true gap, and so is the width.
-
-    >>> round(gap_offset("exponential", 10), 3), gap_offset("geometric", 10, resolution=0)
-    (29.957, 29.5)
-    """
-    beta = positive(scale, "scale")
-    tail = (1 - check_confidence(confidence)) / 2
-    width = _upper(noise, beta, beta, tail, None)
-    if resolution is None:
-        return width
-    gamma = 2.0**-resolution
-    return gamma * (max(1, math.ceil(width / gamma - _SLACK)) - 0.5)
 
 
 def threshold_gap_cdf(

@@ -23,6 +23,7 @@ MECHANISMS = (
     "EXPONENTIAL",
     "LIMITED_DOMAIN",
     "TOP_STABLE",
+    "LIMITED_THEN_STABLE",
     "LAPLACE",
     "BOX",
     "JOINT",
@@ -204,6 +205,10 @@ _TABLE: dict[str, tuple[Callable[[Token, str], object], str]] = {
     "confidence": (
         _proper,
         "the probability that an interval covers the true count; 0.95 by default",
+    ),
+    "intervals": (
+        _word("SINGLE", "SIMULTANEOUS"),
+        "`SIMULTANEOUS` intervals cover all counts at once with that probability; `SINGLE` is the default",
     ),
     "privacy_unit_column": (_name, "the unit's column; may only repeat what the policy declares"),
     "fresh": (_flag, "`TRUE` asks for a new answer, and pays for it, where a stored one would be free"),

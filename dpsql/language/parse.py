@@ -18,12 +18,12 @@ from dpsql.language.clauses import lift
 from dpsql.language.options import read_value
 from dpsql.language.plain import Parameters
 from dpsql.language.source import Source
-from dpsql.language.statement import Describe, Explain, Query, Set, Show, Statement
+from dpsql.language.statement import Describe, Explain, Query, Refine, Set, Show, Statement
 from dpsql.language.tokens import MARK, mark_functions, tokenize
 from dpsql.language.wrapping import Wrapper, unwrap
 
 _QUERY = {"SELECT", "FROM", "WITH", "VALUES", "("}
-_STATEMENTS = ("SELECT", "FROM", "WITH", "VALUES", "EXPLAIN", "SHOW", "DESCRIBE", "SET")
+_STATEMENTS = ("SELECT", "FROM", "WITH", "VALUES", "EXPLAIN", "SHOW", "DESCRIBE", "SET", "REFINE")
 _EXPLAIN = re.compile(r"\s*EXPLAIN\b(\s*\(\s*FORMAT\s+(?P<format>\w+)\s*\))?", re.IGNORECASE)
 _SHOWN: dict[str, Literal["budget", "tables", "releases"]] = {
     "PRIVACY BUDGET": "budget",
@@ -63,6 +63,8 @@ def parse(text: str, parameters: Parameters = None) -> Statement:
         return _describe(source, tokens)
     if word == "SET":
         return _set(source, tokens, parameters)
+    if word == "REFINE":
+        return _refine(source, tokens)
     raise _unknown(source, tokens[0])
 
 
@@ -163,7 +165,7 @@ def _unknown(source: Source, token: Token) -> Exception:
     return source.refuse(
         f"{word.upper()[:40]} statements are not run: dpsql only reads",
         token.start,
-        "statements are SELECT, EXPLAIN, SHOW, DESCRIBE and SET dp_...",
+        "statements are SELECT, EXPLAIN, SHOW, DESCRIBE, REFINE RELEASE and SET dp_...",
     )
 
 
@@ -194,3 +196,16 @@ def _set(source: Source, tokens: list[Token], parameters: Parameters) -> Set:
     if len(bound) < 4 or bound[2].token_type != TokenType.EQ:
         raise source.syntax("SET needs a value", bound[1].start, f"write SET {name} = ...")
     return Set(source, name.removeprefix("dp_"), read_value(source, name.removeprefix("dp_"), bound[3:]))
+
+
+def _refine(source: Source, tokens: list[Token]) -> Refine:
+    words = [token.text.upper() for token in tokens]
+    named = words[1:2] + words[3:4] == ["RELEASE", "TO"] and tokens[2].token_type == TokenType.NUMBER
+    if not named or len(tokens) < 5 or not re.fullmatch("[0-9]{1,9}", words[2]):
+        raise source.syntax(
+            "REFINE takes the number of a release and an epsilon",
+            tokens[min(1, len(tokens) - 1)].start,
+            "REFINE RELEASE 1 TO 0.5; SHOW RELEASES lists the numbers",
+        )
+    epsilon = read_value(source, "epsilon", tokens[4:])
+    return Refine(source, int(words[2]), epsilon, tokens[2].start, tokens[4].start)  # type: ignore[arg-type]  # as read

@@ -146,4 +146,16 @@ class Set:
         return replace(defaults, **{self.name: self.value})  # type: ignore[arg-type]  # typed when it was read
 
 
-Statement = Query | Explain | Show | Describe | Set
+@dataclass(frozen=True, slots=True)
+class Refine:
+    """REFINE RELEASE of a count: the same count again with less noise, at a larger epsilon in all."""
+
+    source: Source
+    number: int
+    epsilon: Fraction
+    """The epsilon that the release and its refinement cost together."""
+    at: int
+    epsilon_at: int
+
+
+Statement = Query | Explain | Show | Describe | Set | Refine

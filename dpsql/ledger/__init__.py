@@ -3,6 +3,7 @@
 ================  ===========================================================================
 ``ledger``        `Ledger`, what the session calls
 ``charging``      the life of a charge, inside one transaction: reserve, step, settle, fail, cancel
+``refining``      counts that are released again with less noise: after which release, at what epsilon
 ``limits``        how many statements may fail or be cancelled, and the slots of those that run
 ``store``         a process's connection: transactions, waiting, threads, forks
 ``schema``        the file: its tables, creation, recognition and migration
@@ -17,6 +18,23 @@
 from __future__ import annotations
 
 from dpsql.ledger.ledger import Ledger
-from dpsql.ledger.records import Budget, Entry, ReleaseInfo, Reservation, StoredRelease
+from dpsql.ledger.records import (
+    Budget,
+    Entry,
+    Lineage,
+    RefinementStep,
+    ReleaseInfo,
+    Reservation,
+    StoredRelease,
+)
 
-__all__ = ["Budget", "Entry", "Ledger", "ReleaseInfo", "Reservation", "StoredRelease"]
+__all__ = [
+    "Budget",
+    "Entry",
+    "Ledger",
+    "Lineage",
+    "RefinementStep",
+    "ReleaseInfo",
+    "Reservation",
+    "StoredRelease",
+]

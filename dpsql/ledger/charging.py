@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 from fractions import Fraction
 
 from dpsql.errors import BudgetExceeded, InterfaceError, InternalError, OperationalError, PolicyError
-from dpsql.ledger import limits, process_identity
+from dpsql.ledger import limits, process_identity, refining
 from dpsql.ledger.amounts import DamagedError, moved, read_charge, rounded_up, shown, too_wide, write_charge
 from dpsql.ledger.limits import Limits
-from dpsql.ledger.records import Reservation, StoredRelease
+from dpsql.ledger.records import RefinementStep, Reservation, StoredRelease
 from dpsql.privacy import Charge
 
 POLICY = "policy"
@@ -64,6 +64,7 @@ def reserve(
     caps: Caps,
     charge: Charge,
     who: tuple[str, str, str, str],
+    refines: RefinementStep | None = None,
 ) -> Reservation:
     """Charge a statement's maximum if every cap allows it; else raise, having written nothing.
 
@@ -80,6 +81,8 @@ def reserve(
     _spend(connection, scope(analyst), charge, caps.of(analyst))
     _spend(connection, POLICY, charge, caps.total)
     entry = _enter(connection, charge, who, shared=False)
+    if refines is not None:
+        refining.begin(connection, entry, analyst, charge, refines)
     limits.take_slot(connection, analyst)
     return Reservation(entry, charge)
 

@@ -6,6 +6,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterator
 
+from dpsql.ledger import refining
 from dpsql.ledger.amounts import DamagedError, read_charge
 from dpsql.ledger.charging import POLICY, scope
 from dpsql.privacy import Charge
@@ -25,6 +26,7 @@ def problems(connection: sqlite3.Connection) -> list[str]:
         found += _entries(connection)
         found += _releases(connection)
         found += _steps(connection)
+        found += refining.problems(connection)
     except DamagedError as problem:
         found.append(f"an amount is unreadable: {problem}")
     except sqlite3.DatabaseError:

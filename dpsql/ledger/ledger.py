@@ -11,11 +11,19 @@ from types import MappingProxyType
 from typing import Self
 
 from dpsql.errors import InterfaceError, ProgrammingError
-from dpsql.ledger import charging, checking, limits
+from dpsql.ledger import charging, checking, limits, refining
 from dpsql.ledger.amounts import read_charge
 from dpsql.ledger.charging import ANYBODY, POLICY, Caps, scope
 from dpsql.ledger.limits import Limits
-from dpsql.ledger.records import Budget, Entry, ReleaseInfo, Reservation, StoredRelease
+from dpsql.ledger.records import (
+    Budget,
+    Entry,
+    Lineage,
+    RefinementStep,
+    ReleaseInfo,
+    Reservation,
+    StoredRelease,
+)
 from dpsql.ledger.store import Store
 from dpsql.policy import Policy
 from dpsql.privacy import Charge
@@ -100,22 +108,32 @@ class Ledger:
         self.close()
 
     def reserve(
-        self, *, analyst: str, statement: str, selection: str, mechanism: str, charge: Charge
+        self,
+        *,
+        analyst: str,
+        statement: str,
+        selection: str,
+        mechanism: str,
+        charge: Charge,
+        refines: RefinementStep | None = None,
     ) -> Reservation:
         """Charge a statement's maximum; durable when this returns, nothing written when it raises.
+
+        `refines` also records that the statement refines a release, which is possible once for each.
 
         Raises
         ------
         BudgetExceeded
             The policy's, the analyst's or the statement's cap does not allow it.
         OperationalError
-            Too many statements are running, have failed or were cancelled, or the file cannot be written.
+            Too many statements are running, have failed or were cancelled, the release to be refined was
+            refined, or the file cannot be written.
         PolicyError
             The policy lists its analysts, and this is none of them.
         """
         who = (_named(analyst), _text(statement), _text(selection), _text(mechanism))
         with self._store.write() as connection:
-            reservation = charging.reserve(connection, self._caps, charge, who)
+            reservation = charging.reserve(connection, self._caps, charge, who, refines)
         if reservation.entry % _ENTRIES_PER_CHECKPOINT == 0:
             self._store.checkpoint()
         return reservation
@@ -206,6 +224,11 @@ class Ledger:
             raise ProgrammingError(f"you have no release {number}")
         payload: bytes = row[0]
         return payload
+
+    def lineage(self, number: int, analyst: str) -> Lineage | None:
+        """Return what refining one of the analyst's own releases needs to know; None if there is none."""
+        with self._store.read() as connection:
+            return refining.lineage(connection, number, _named(analyst))
 
     def budget(self, analyst: str | None = None) -> Budget:
         """Return what is spent and what is left, of the policy or of an analyst.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from fractions import Fraction
 
 from dpsql.privacy import Charge
 
@@ -47,6 +48,35 @@ class ReleaseInfo:
     selection: str
     mechanism: str
     charge: Charge
+
+
+@dataclass(frozen=True, slots=True)
+class RefinementStep:
+    """The record that a count is released again: after which release, and what all its releases cost."""
+
+    parent: int
+    epsilon: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """A release that may be refined, and the statement whose count it releases."""
+
+    payload: bytes
+    epsilon: Fraction | None
+    """What this release and those that it refines cost together; None if it refines none."""
+    statement: str
+    """The text of the statement that released the count first."""
+    reuse_key: str | None
+    """The key of that statement."""
+    first_epsilon: Fraction
+    """What that statement cost."""
+    shared: bool
+    """Whether the release was another analyst's."""
+    refined: bool
+    """Whether it was refined before, successfully or not."""
+    child: int | None
+    """The number of the release that refined it."""
 
 
 @dataclass(frozen=True, slots=True)

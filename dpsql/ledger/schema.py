@@ -13,7 +13,7 @@ from dpsql.ledger.process_identity import current
 
 APPLICATION = 0x64707371
 """`dpsq` in SQLite's `application_id`."""
-VERSION = 2
+VERSION = 3
 """The schema's version, in `user_version`; a newer one is refused, an older one brought up to date."""
 
 _TABLES = """
@@ -93,6 +93,23 @@ BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
 """
 """What version 2 added to version 1."""
 
+_TABLES_3 = """
+-- Entries that released the count of an earlier release again: at most one for each release, even if it
+-- ended without an answer. The epsilon is that of the count's releases together.
+CREATE TABLE refinement (
+    entry INTEGER PRIMARY KEY REFERENCES entry (entry),
+    parent INTEGER NOT NULL UNIQUE REFERENCES release (number),
+    epsilon TEXT NOT NULL
+) WITHOUT ROWID;
+CREATE TRIGGER refinement_stays BEFORE DELETE ON refinement
+BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
+CREATE TRIGGER refinement_is_final BEFORE UPDATE ON refinement
+BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
+"""
+"""What version 3 added to version 2."""
+
+_LATER = {2: _TABLES_2, 3: _TABLES_3}
+
 
 def create(path: Path, policy_id: str) -> None:
     """Make a new ledger at `path` unless one is there; raises `sqlite3.Error` or `OSError`.
@@ -115,7 +132,7 @@ def create(path: Path, policy_id: str) -> None:
         try:
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
-            connection.executescript(f"BEGIN IMMEDIATE;{_TABLES}{_TABLES_2}")
+            connection.executescript(f"BEGIN IMMEDIATE;{_TABLES}{''.join(_LATER.values())}")
             connection.execute("INSERT INTO meta VALUES ('policy', ?)", (policy_id,))
             connection.execute("INSERT INTO scope VALUES ('policy', '0/1', '0/1')")
             connection.execute(f"PRAGMA application_id = {APPLICATION}")
@@ -139,10 +156,11 @@ def update(connection: sqlite3.Connection) -> None:
         return
     try:
         connection.execute("BEGIN IMMEDIATE")
-        if _version(connection) < VERSION:  # another process may have been first
-            for statement in _statements(_TABLES_2):
+        found = _version(connection)  # another process may have been first
+        for version, tables in _LATER.items():
+            for statement in _statements(tables) if version > found else []:
                 connection.execute(statement)
-            connection.execute(f"PRAGMA user_version = {VERSION}")
+        connection.execute(f"PRAGMA user_version = {VERSION}")
         connection.execute("COMMIT")
     finally:
         if connection.in_transaction:

@@ -5,10 +5,11 @@ which knows its scales, its privacy loss and its error; `run` takes counts. The 
 the number of counts they are given and run at once; the result's `plan` is the mechanism that ran.
 
 Selection: `noisy_top_k`, `noisy_max`, `sparse_vector`, `adaptive_sparse_vector`, `hybrid_top_k`,
-`hybrid_sparse_vector`, `exponential`, `joint`; on an unknown domain `limited_domain`, `top_stable`. Queries
-whose answer no single unit could change: `first_stable`, `stable_answers`. Measuring what was selected:
-`laplace` (each count), `anchor` (their total); `release_all` measures every group. Interactive queries that
-are charged only if a public guess is off: `GuessAndCheck`, `MedianOracle`.
+`hybrid_sparse_vector`, `exponential`, `joint`; on an unknown domain `limited_domain`, `top_stable`,
+`limited_then_stable`. Queries whose answer no single unit could change: `first_stable`, `stable_answers`.
+Measuring what was selected: `box` (one noise for all counts), `laplace` (each count), `anchor` (their total);
+`release_all` measures all groups, `Refinement` a count again with less noise.
+Interactive queries that are charged only if a public guess is off: `GuessAndCheck`, `MedianOracle`.
 ``mechanism`` has the base classes, ``registry`` and ``audited`` what is audited (on ``audit_inputs``);
 ``arguments`` checks public facts, ``grid`` draws noise, ``tails`` certifies cutoffs, ``weights`` samples.
 Every mechanism can be used on its own and does not depend on SQL. The proof stands in the class's docstring.
@@ -28,8 +29,10 @@ from dpsql.mechanisms.hybrid_sparse_vector import HybridSparseVector, hybrid_spa
 from dpsql.mechanisms.hybrid_top_k import Hybrid, HybridTopK, hybrid_top_k
 from dpsql.mechanisms.joint import Joint, JointTopK, joint
 from dpsql.mechanisms.limited_domain import LimitedDomain, LimitedTopK, limited_domain
+from dpsql.mechanisms.limited_then_stable import LimitedThenStable, OrderedThenSet, limited_then_stable
 from dpsql.mechanisms.measure import Laplace, Measured, anchor, laplace, release_all
 from dpsql.mechanisms.median_oracle import MedianOracle
+from dpsql.mechanisms.refine import Refined, Refinement
 from dpsql.mechanisms.sparse_vector import AdaptiveSparseVector, adaptive_sparse_vector, sparse_vector
 from dpsql.mechanisms.sparse_vector_plan import SparseVector, best_share
 from dpsql.mechanisms.stable import (
@@ -61,6 +64,7 @@ __all__ = [
     "JointTopK",
     "Laplace",
     "LimitedDomain",
+    "LimitedThenStable",
     "LimitedTopK",
     "Measured",
     "MedianOracle",
@@ -69,6 +73,9 @@ __all__ = [
     "NoiseSource",
     "NoisyTopK",
     "OrderedCounts",
+    "OrderedThenSet",
+    "Refined",
+    "Refinement",
     "SparseVector",
     "StabilityTests",
     "StableAnswers",
@@ -89,6 +96,7 @@ __all__ = [
     "joint",
     "laplace",
     "limited_domain",
+    "limited_then_stable",
     "noisy_max",
     "noisy_top_k",
     "release_all",

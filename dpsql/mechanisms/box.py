@@ -16,6 +16,7 @@ from dpsql.estimates.box import (
     box_half_width,
     cube_half_width,
     cube_variance,
+    difference_half_width,
     own_variance,
     pads,
     reference_variance,
@@ -48,6 +49,8 @@ class Box(Mechanism[BoxMeasured]):
     ----------
     bounds
         How much one unit can change each count.
+    repeats
+        How often the bounds repeat: with those of the m counts of one group, the number of groups.
     unit
         Grid steps in the largest change of every count: count a has steps of `bounds[a] / unit`.
     rate
@@ -79,6 +82,12 @@ class Box(Mechanism[BoxMeasured]):
     unit: int
     rate: Fraction
     pads: int
+    repeats: int = 1
+
+    @property
+    def size(self) -> int:
+        """The number of counts."""
+        return len(self.bounds) * self.repeats
 
     @classmethod
     def plan(
@@ -92,25 +101,24 @@ class Box(Mechanism[BoxMeasured]):
     ) -> Box:
         """Plan a measurement of counts that may all be released; nothing is spent if there is none.
 
-        `sensitivity` is one bound, or one for each count. Counts that one unit may move in different
+        `sensitivity` is one bound, or one for each count; fewer are repeated, as the bounds of a group's
+        counts for the counts of all groups, group by group. Counts that one unit may move in different
         directions (`monotone=False`), as differences of counts, get cube noise.
 
         >>> round(Box.plan(10, 1).stddev(0), 2), round(Box.plan(10, 1, monotone=False).stddev(0), 2)
         (4.77, 6.63)
         """
         budget = positive(epsilon, "epsilon")
-        given: Sequence[Number]
-        if isinstance(sensitivity, (int, str, float, Fraction, Decimal)):
-            given = (sensitivity,) * groups
-        else:
-            given = sensitivity
-        if len(given) != groups:
+        one = isinstance(sensitivity, (int, str, float, Fraction, Decimal))
+        given: Sequence[Number] = (sensitivity,) if one else sensitivity  # type: ignore[assignment]  # it is no number
+        repeats, rest = divmod(groups, max(len(given), 1))
+        if rest or (groups and not given):
             raise ValueError("one sensitivity a count is needed")
         whole_bounds = {each: int(bound(each)) for each in set(given)}
         bounds = tuple(whole_bounds[each] for each in given)
         unit = math.lcm(*whole_bounds.values())
-        if unit > _FINEST_UNIT or not monotone:
-            unit, bounds = max(bounds, default=1), (max(bounds, default=1),) * groups
+        if unit > _FINEST_UNIT:
+            unit, bounds = max(bounds), (max(bounds),) * len(bounds)
         bits = resolution
         if bits is None:
             bits = exact_noise.resolution(unit / budget)
@@ -122,6 +130,7 @@ class Box(Mechanism[BoxMeasured]):
             unit,
             budget / unit,
             pads(groups) if monotone else 0,
+            repeats,
             loss=PrivacyLoss.of(budget) if groups else PrivacyLoss(),
         )
         if groups:
@@ -130,47 +139,61 @@ class Box(Mechanism[BoxMeasured]):
 
     def noise(self, place: int) -> BoxNoise:
         """Return the variances of the noise of one count, and of what it shares with counts of its bound."""
-        groups, squared = len(self.bounds), self.in_counts(place, 1) ** 2
+        squared = self.in_counts(place, 1) ** 2
         if not self.pads:
-            return BoxNoise(cube_variance(groups) * squared, 0.0)
-        own, shared = own_variance(groups + self.pads), reference_variance(groups, self.pads)
+            return BoxNoise(cube_variance(self.size) * squared, 0.0)
+        own, shared = own_variance(self.size + self.pads), reference_variance(self.size, self.pads)
         return BoxNoise(own * squared, shared * squared)
 
     def stddev(self, place: int) -> float:
         """Predict the standard deviation of one count."""
         return math.sqrt(self.noise(place).variance)
 
+    def difference_stddev(self, place: int) -> float:
+        """Predict the standard deviation of a count of two that have one bound, less the other; for a box."""
+        return math.sqrt(2 * self.noise(place).own)
+
     def half_width(self, place: int, confidence: Fraction, *, simultaneous: bool = False) -> float:
         """Predict half the width of the interval of one count, or of that of all counts at once."""
-        groups, level = len(self.bounds), check_confidence(confidence)
+        level = check_confidence(confidence)
         if not self.pads:
-            width = cube_half_width(groups, level, simultaneous=simultaneous)
+            width = cube_half_width(self.size, level, simultaneous=simultaneous)
         elif simultaneous:
-            width = simultaneous_half_width(groups, self.pads, level)
+            width = simultaneous_half_width(self.size, self.pads, level)
         else:
-            width = box_half_width(groups, self.pads, level)
-        return self.in_counts(place, width) + self.bounds[place] / self.unit
+            width = box_half_width(self.size, self.pads, level)
+        return self.in_counts(place, width) + self.step(place)
+
+    def difference_half_width(self, place: int, confidence: Fraction) -> float:
+        """Predict half the width of the interval of the difference of two counts that have one bound."""
+        width = difference_half_width(self.size + self.pads, float(confidence))
+        return self.in_counts(place, width if self.pads else 2 * width) + self.step(place)
+
+    def step(self, place: int) -> float:
+        """Return the grid step of one count."""
+        return self.bounds[place % len(self.bounds)] / self.unit
 
     def in_counts(self, place: int, width: float) -> float:
         """Convert a length in units of bound over epsilon."""
-        return width * self.bounds[place] / float(self.rate * self.unit)
+        return width * self.bounds[place % len(self.bounds)] / float(self.rate * self.unit)
 
     def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> BoxMeasured:
         """Add the noise to the counts, clamped, and take the midrange of the pads as their origin."""
-        array = counted(counts, len(self.bounds), trials=True)
+        array = counted(counts, self.size, trials=True)
         rows = np.atleast_2d(array)
-        if not self.bounds:
+        if not self.size:
             return BoxMeasured(self, array.astype(np.float64))
-        steps = np.array([self.unit // each for each in self.bounds], dtype=np.int64)
+        bounds = np.tile(np.array(self.bounds, dtype=np.int64), self.repeats)
+        steps = self.unit // bounds
         limit = np.minimum(_LARGEST // steps, exact_noise.COUNT_LIMIT)
         placed = np.clip(rows, -limit, limit) * steps
         if self.pads:
-            noise = source.box(self.rate, len(self.bounds) + self.pads, len(rows))
-            ends = noise[:, len(self.bounds) :]
-            placed = 2 * (placed + noise[:, : len(self.bounds)]) - (ends.max(1) + ends.min(1))[:, None]
+            noise = source.box(self.rate, self.size + self.pads, len(rows))
+            ends = noise[:, self.size :]
+            placed = 2 * (placed + noise[:, : self.size]) - (ends.max(1) + ends.min(1))[:, None]
         else:
-            placed = 2 * (placed + source.cube(self.rate, len(self.bounds), len(rows)))
-        value = placed * (np.array(self.bounds) / (2 * self.unit))
+            placed = 2 * (placed + source.cube(self.rate, self.size, len(rows)))
+        value = placed * (bounds / (2 * self.unit))
         return BoxMeasured(self, value.reshape(array.shape))
 
 
@@ -182,7 +205,7 @@ AUDITED = (
     AuditCase(
         "box, unequal bounds",
         "two counts, of which a unit changes the first by 2 and the second by 3",
-        lambda groups, **options: Box.plan(groups, sensitivity=(2, 3)[:groups], **options),
+        lambda groups, **options: Box.plan(groups, sensitivity=((2, 3) * groups)[:groups], **options),
         inputs=lambda _: [
             ("both above", (1, 1), (3, 4)),
             ("the first above", (1, 1), (3, 1)),

@@ -15,6 +15,7 @@ from dpsql.mechanisms.grid import SYSTEM, NoiseSource
 from dpsql.mechanisms.mechanism import in_one_call
 from dpsql.mechanisms.ragged import firsts
 from dpsql.mechanisms.sparse_vector_plan import SparseVector, SparseVectorPlan
+from dpsql.mechanisms.top_k import ascending
 from dpsql.privacy import Number
 
 
@@ -90,7 +91,8 @@ class HybridSparseVector(SparseVectorPlan):
         rows = np.atleast_2d(array)
         hits = self.passing(rows, self.threshold_noise(len(rows), source), source)
         ranks = source.ranks(len(hits.trial))
-        hits = hits.take(np.lexsort((-ranks, -hits.steps, hits.trial)))
+        hits = hits.take(ascending(hits.steps, ranks)[::-1])
+        hits = hits.take(np.argsort(hits.trial, kind="stable"))
         hits = hits.take(np.arange(len(ranks)) - firsts(hits.trial) < self.hits)
         return self.released(hits, np.bincount(hits.trial, minlength=len(rows)), single=array.ndim == 1)
 

@@ -126,6 +126,11 @@ class LimitedDomain(NoisyOrder[LimitedTopK]):
         steps = math.ceil(level * (1 << bits))
         return cls(many, k, "exponential", scale, bits, clearance, steps, loss=PrivacyLoss.of(epsilon, delta))
 
+    @property
+    def bar(self) -> Fraction:
+        """Least count of the cutoff: what a group must exceed, up to noise, even if no group is left out."""
+        return Fraction(max(self.clearance, self.threshold), 1 << self.resolution)
+
     def realised(self, units: int) -> PrivacyLoss:
         """Return the loss of a run that placed so many items, the cutoff or an empty place included."""
         most = self.loss.charge
@@ -159,8 +164,7 @@ limited_domain = in_one_call(of_any_size(LimitedDomain.plan))
 
 
 def _clearance(epsilon: Fraction, delta: float) -> float:
-    plan = LimitedDomain.plan(1, epsilon, delta, candidates=3)
-    return plan.clearance / (1 << plan.resolution)
+    return float(LimitedDomain.plan(1, epsilon, delta, candidates=3).bar)
 
 
 def _audited(

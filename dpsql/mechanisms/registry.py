@@ -8,7 +8,9 @@ from dpsql.mechanisms.hybrid_sparse_vector import AUDITED as HYBRID_SPARSE_VECTO
 from dpsql.mechanisms.hybrid_top_k import AUDITED as HYBRID_TOP_K
 from dpsql.mechanisms.joint import AUDITED as JOINT
 from dpsql.mechanisms.limited_domain import AUDITED as LIMITED_DOMAIN
+from dpsql.mechanisms.limited_then_stable import AUDITED as LIMITED_THEN_STABLE
 from dpsql.mechanisms.measure import AUDITED as MEASURE
+from dpsql.mechanisms.refine import AUDITED as REFINE
 from dpsql.mechanisms.sparse_vector import AUDITED as SPARSE_VECTOR
 from dpsql.mechanisms.stable import AUDITED as STABLE
 from dpsql.mechanisms.top_k import AUDITED as TOP_K
@@ -21,11 +23,13 @@ AUDITED: tuple[AuditCase, ...] = (
     *HYBRID_TOP_K,
     *MEASURE,
     *BOX,
+    *REFINE,
     *SPARSE_VECTOR,
     *HYBRID_SPARSE_VECTOR,
     *GUESS_AND_CHECK,
     *LIMITED_DOMAIN,
     *TOP_STABLE,
+    *LIMITED_THEN_STABLE,
     *STABLE,
 )
 """The audit cases of all mechanisms, in the order of the audit's catalogue."""

@@ -205,12 +205,20 @@ def select(
     >>> select(np.array([3, 5, 5]), np.array([2, 1, 0]), 2)
     (array([1, 2]), array([0, 1]))
     """
-    order: NDArray[np.int64] = np.lexsort((ranks, values), axis=-1)[..., : -k - 2 : -1]
+    order = ascending(values, ranks)[..., : -k - 2 : -1]
     value = np.take_along_axis(values, order, axis=-1)
     rank = np.take_along_axis(ranks, order, axis=-1)
     gap = value[..., :-1] - value[..., 1:] - (rank[..., :-1] < rank[..., 1:])
-    best: NDArray[np.int64] = order[..., :k]
-    return best, gap
+    return order[..., :k], gap
+
+
+def ascending(values: NDArray[np.int64], ranks: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Sort places by value, and by rank among equal values; ranks are at least 0 and below 2^30."""
+    bits = int(ranks.max(initial=0)).bit_length()
+    limit = 1 << (62 - bits)
+    if -limit < values.min(initial=0) and values.max(initial=0) < limit:
+        return np.argsort(values << bits | ranks, axis=-1)
+    return np.lexsort((ranks, values), axis=-1)
 
 
 AUDITED = (

@@ -11,8 +11,8 @@ from dpsql.noise.entropy import Entropy, SystemEntropy
 def ranks(n: int, *, trials: int | None = None, entropy: Entropy | None = None) -> NDArray[np.int64]:
     """Draw a uniformly random permutation of 0..n-1, exactly; the larger rank wins a tie.
 
-    Every item gets a stream of random bits, extended until all are distinct. By symmetry every order is
-    equally likely.
+    Every position gets a stream of random bits, extended until all are distinct, and the positions are sorted
+    by them. By symmetry every order is equally likely.
 
     Parameters
     ----------
@@ -37,6 +37,4 @@ def ranks(n: int, *, trials: int | None = None, entropy: Entropy | None = None) 
         order = np.lexsort(columns[::-1], axis=-1) if len(columns) > 1 else np.argsort(columns[0], axis=-1)
         ordered = [np.take_along_axis(column, order, axis=-1) for column in columns]
         tied = bool(np.logical_and.reduce([column[:, 1:] == column[:, :-1] for column in ordered]).any())
-    rank = np.empty((rows, n), dtype=np.int64)
-    np.put_along_axis(rank, order, np.arange(n, dtype=np.int64)[None, :], axis=-1)
-    return rank[0] if trials is None else rank
+    return order[0] if trials is None else order

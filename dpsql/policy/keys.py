@@ -106,6 +106,12 @@ KEYS: dict[str, dict[str, Key]] = {
             "a column, `ROW`, or `{ via, table, column }`", "required unless public", "what is protected"
         ),
         "unit_kind": Key("text", "`unit`, or `row`", "what a unit is; tables of different kinds never join"),
+        "units_at_least": Key(
+            "a whole number",
+            "none",
+            "a public lower bound on the number of units; it guides the choice of a mechanism for keys "
+            "without a declared domain, and no guarantee depends on it",
+        ),
         "columns": Key("a table of names and types", "the schema of the source", "what exists of the table"),
         "unique": Key(
             "lists of columns", "none", "no two rows agree in these columns, as the owner declares"

@@ -33,6 +33,8 @@ class Table:
         Where its rows are.
     public, unit
         A private table has a unit, a public one has none.
+    units_at_least
+        Public lower bound on how many units the table has. No guarantee depends on it.
     columns
         Names and types in order; None: they are taken from the source's schema.
     unique
@@ -51,6 +53,7 @@ class Table:
     unique: tuple[tuple[str, ...], ...] = ()
     domain: Mapping[str, Domain] = field(default_factory=Names)
     trust_source: bool = False
+    units_at_least: int | None = None
 
     def __post_init__(self) -> None:
         if problem := name_problem(self.name):
@@ -103,7 +106,13 @@ class Table:
         if self.public:
             if unit is not None:
                 raise wrong(place, "a public table has no privacy unit", "leave out unit, or public = true")
+            if self.units_at_least is not None:
+                raise wrong(self.place("units_at_least"), "a public table has no privacy unit")
             return
+        if self.units_at_least is not None and self.units_at_least < 1:
+            raise wrong(
+                self.place("units_at_least"), "must be at least 1", "leave it out if nothing is known"
+            )
         if unit is None:
             raise wrong(
                 place,

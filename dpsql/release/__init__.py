@@ -9,10 +9,11 @@
 
 from dpsql.release.present import check_wrapper, present
 from dpsql.release.release import Release, from_bytes, to_bytes
-from dpsql.release.reuse import charged_again, question, reuse_key, source_version, tables_read
+from dpsql.release.reuse import changes, charged_again, question, reuse_key, source_version, tables_read
 
 __all__ = [
     "Release",
+    "changes",
     "charged_again",
     "check_wrapper",
     "from_bytes",

@@ -38,13 +38,13 @@ def _versions() -> tuple[str, str]:
     return version("dpsql"), version("duckdb")
 
 
-def reuse_key(plan: Plan, policy: Policy, versions: Versions) -> str:
+def reuse_key(plan: Plan, policy: Policy, versions: Versions, *, again: bool = False) -> str:
     """Return a hash of everything that can change the answer; the text of the statement is not part of it.
 
     The compiled SQL carries literals and parameters with their types; the selection, the options with all
     defaults filled in, and the answer's columns carry the rest. A requested error enters as the epsilon found
     for it. Of the policy and the data, only the tables that the statement reads enter. Each part has its own
-    hash, so that the parts in which two keys differ are known.
+    hash, so that the parts in which two keys differ are known. With `again` every file is read again.
     """
     options = {
         n: repr(getattr(plan.options, n))
@@ -56,7 +56,11 @@ def reuse_key(plan: Plan, policy: Policy, versions: Versions) -> str:
         _hash(plan.compiled.sql, repr(plan.selection), repr(plan.outputs)),
         _hash(repr(sorted(options.items())), repr([(type(p).__name__, p) for p in plan.query.parameters])),
         policy.part_fingerprint(tables),
-        _hash(versions.content(tables) if policy.data_version is None else f"declared {policy.data_version}"),
+        _hash(
+            versions.content(tables, again=again)
+            if policy.data_version is None
+            else f"declared {policy.data_version}"
+        ),
         _hash(*_versions()),
     )
     return ".".join(parts)
@@ -88,18 +92,22 @@ def charged_again(key: str, before: list[tuple[str, datetime]]) -> str:
 
     `before` has the keys under which the same question or the same text was stored, newest first.
     """
-    now = key.split(".")
     for old, when in before:
-        then = old.split(".")
-        if len(then) != len(now) or then[1] != now[1]:
-            continue  # another dpsql's key, or other options or parameters
-        changed = [place for place in _CHANGES if then[place] != now[place]]
-        if {2, 3} <= {*changed}:
-            changed.remove(3)  # under another policy the statement may read other tables: no change of data
-        if changed:
-            reasons = " and ".join(_CHANGES[place] for place in changed)
+        reasons = changes(key, old)
+        if reasons:
             return f"asked before, on {when:%Y-%m-%d %H:%M}; charged again: {reasons}"
     return ""
+
+
+def changes(key: str, before: str) -> str:
+    """Say what changed from an earlier key to this one; empty for keys of different questions."""
+    now, then = key.split("."), before.split(".")
+    if len(then) != len(now) or then[1] != now[1]:
+        return ""  # another dpsql's key, or other options or parameters
+    changed = [place for place in _CHANGES if then[place] != now[place]]
+    if {2, 3} <= {*changed}:
+        changed.remove(3)  # under another policy the statement may read other tables: no change of data
+    return " and ".join(_CHANGES[place] for place in changed)
 
 
 def _hash(*texts: str) -> str:

@@ -61,7 +61,7 @@ def test_what_is_private_is_seldom_accused(mechanism: Callable[..., object], adj
 
 
 RIGHT = [subject for subject in CATALOGUE if subject.kind != "incorrect"]
-NUMBERS = ("laplace, each count", "anchor", "release all", "histogram")
+NUMBERS = ("laplace, each count", "anchor", "release all", "box", "cube", "histogram")
 
 
 @pytest.mark.slow

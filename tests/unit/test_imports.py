@@ -21,7 +21,8 @@ BASE = {"errors", "privacy", "types"}
 CORE = (
     BASE
     | {"policy", "noise", "mechanisms", "estimates", "ledger", "language", "tree", "analysis", "engines"}
-    | {"answers", "checked", "database", "exclusive", "info", "prepared", "release", "running", "versions"}
+    | {"answers", "checked", "database", "exclusive", "info", "prepared", "refining", "release", "running"}
+    | {"versions"}
 )
 
 MAY_IMPORT: dict[str, set[str]] = {
@@ -36,10 +37,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "policy": {"errors", "privacy", "types"},
     "language": {"errors", "privacy", "types"},
     "tree": {"errors", "types", "language"},
-    "analysis": {"errors", "privacy", "types", "language", "policy", "tree"},
+    "estimates": {"privacy"},
+    "analysis": {"errors", "privacy", "types", "language", "policy", "tree", "estimates"},
     "engines": {"errors", "exclusive", "order", "types", "policy", "language", "tree", "analysis"},
     "noise": {"privacy"},
-    "estimates": {"privacy"},
     "mechanisms": {"estimates", "noise", "order", "privacy"},
     "ledger": {"errors", "privacy", "policy"},
     "answers": BASE | {"analysis", "language", "engines", "mechanisms", "estimates"},
@@ -47,7 +48,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "release": BASE | {"render", "policy", "language", "analysis", "versions"},
     "running": {"privacy", "engines", "errors", "exclusive", "ledger"},
     "database": {"engines", "errors", "exclusive", "ledger", "policy", "release", "running", "versions"},
-    "prepared": {"analysis", "answers", "database", "engines", "language", "policy", "privacy", "release"},
+    "prepared": {"analysis", "answers", "database", "engines", "language", "ledger", "policy", "privacy"}
+    | {"release"},
+    "refining": {"analysis", "answers", "errors", "language", "ledger", "policy", "prepared", "release"},
     "info": BASE | {"analysis", "answers", "language", "ledger", "policy", "prepared"},
     "checked": BASE
     | {"analysis", "engines", "exclusive", "language", "ledger", "mechanisms", "prepared", "running"},

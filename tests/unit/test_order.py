@@ -177,10 +177,10 @@ def test_the_order_is_that_of_the_domain_or_of_the_bytes(sessions: list[Session]
         assert [row["k0"] for row in found] == expected
 
 
-PARTS = f"part, {N} AS n FROM visits GROUP BY part ORDER BY n DESC LIMIT 1"
+PARTS = f"part, {N} AS n FROM visits GROUP BY part ORDER BY n DESC LIMIT 2"
 
 
-@pytest.mark.parametrize("mechanism", ["LIMITED_DOMAIN", "TOP_STABLE"])
+@pytest.mark.parametrize("mechanism", ["LIMITED_DOMAIN", "TOP_STABLE", "LIMITED_THEN_STABLE"])
 def test_of_equal_groups_every_copy_keeps_the_same_ones(sessions: list[Session], mechanism: str) -> None:
     """Twelve groups of three users and no declared domain: the cut goes through equal counts."""
     found = []

@@ -255,7 +255,7 @@ BREAKS = [
     (significance, "claims_mechanism", 0, lambda r: replace(r, sure=(0.5, r.sure[1]))),
     (significance, "claims_winner", 0, lambda r: replace(r, sure=(r.sure[0], 0.5))),
     (unknown, "claims_cells", 0, returned(ONE_SIDED, lambda s: s[AS_PRINTED])),
-    (unknown, "claims_cells", 2, returned(LIMITED, lambda s: (0.0, 0.0))),
+    (unknown, "claims_cells", 2, returned("AUTO", lambda s: (0.5 * s["AUTO"][0], 0.5))),
     (unknown, "claims_cells", 3, returned("AUTO", lambda s: (0.5 * s["AUTO"][0], 0.5))),
     (unknown, "claims_cells", 4, returned("AUTO", lambda s: (1.0, 1.0))),
     (unknown, "claims_curves", 0, returned(LIMITED, lambda s: (1.0, 1.0))),

@@ -1,14 +1,16 @@
 """Audit subjects with a known verdict: published mistakes, and private mechanisms to compare them with.
 
-``choice``, ``threshold``, ``measure``, ``box`` and ``unknown`` have the subjects, ``noise`` their noise.
+``choice``, ``joint``, ``threshold``, ``measure``, ``box`` and ``unknown`` have the subjects, ``noise`` their
+noise.
 """
 
-from dpsql.audit.mistakes import box, choice, measure, threshold, unknown
+from dpsql.audit.mistakes import box, choice, joint, measure, threshold, unknown
 
 __all__ = ["SUBJECTS"]
 
 SUBJECTS = (
     *choice.SUBJECTS,
+    *joint.SUBJECTS,
     *threshold.SUBJECTS,
     *measure.SUBJECTS,
     *box.SUBJECTS,

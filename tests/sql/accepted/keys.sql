@@ -114,3 +114,8 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (delta = 1e-6) note, COUNT(DISTINCT use
 -- candidates: FROM page_domain
 -- expect: SELECT page, COUNT(DISTINCT user_id) FROM visits GROUP BY page
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = JOINT) page FROM visits GROUP BY page ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 2
+
+-- A492 keys with counts, by the joint exponential mechanism
+-- candidates: FROM page_domain
+-- expect: SELECT page, COUNT(DISTINCT user_id) FROM visits GROUP BY page
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = JOINT) page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2

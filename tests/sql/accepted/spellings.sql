@@ -170,6 +170,24 @@ SELECT page, COUNT(DISTINCT user_id) AS n, COUNT(DISTINCT user_id) FILTER (WHERE
 -- expect: SELECT page, COUNT(DISTINCT user_id) FROM visits GROUP BY page
 SELECT * FROM (SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2) AS t ORDER BY page LIMIT 1
 
+-- A770 above threshold without LIMIT
+-- candidates: FROM page_domain
+-- expect: itself
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page
+HAVING n >= 10
+
+-- A771 ABOVE THRESHOLD without LIMIT
+-- candidates: FROM page_domain
+-- expect: itself
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page
+ABOVE THRESHOLD 2
+
+-- A772 all groups without a bound on those of a unit
+-- candidates: FROM page_domain
+-- expect: itself
+SELECT page, COUNT(DISTINCT user_id) AS n, COUNT(DISTINCT user_id) FILTER (WHERE ms > 50) AS m FROM visits GROUP BY page
+LIMIT 5
+
 -- A850 an error in the place of epsilon
 -- candidates: FROM page_domain
 -- expect: SELECT page, COUNT(DISTINCT user_id) FROM visits GROUP BY page

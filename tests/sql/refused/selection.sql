@@ -1,8 +1,8 @@
--- R13 above threshold without LIMIT
--- error: a threshold needs LIMIT k: the noise depends on how many
--- at: n #2
+-- R13 a sparse vector without LIMIT
+-- error: ADAPTIVE_SPARSE_VECTOR needs LIMIT k: its noise depends on how many
+-- at: n >= 10
 -- hint: add LIMIT 10
-SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING n >= 10
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = ADAPTIVE_SPARSE_VECTOR) page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING n >= 10
 
 -- R14 above threshold on an unknown domain
 -- error: the values of note are not declared, and a threshold
@@ -242,11 +242,11 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ABOVE THRESH
 -- at: n #2
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING n > 3 ABOVE THRESHOLD 2 LIMIT 2
 
--- R335 ABOVE THRESHOLD without LIMIT
--- error: a threshold needs LIMIT k: the noise depends on how many
+-- R335 gaps above a threshold without LIMIT
+-- error: box noise on every group, which has no DP_GAP
 -- at: ABOVE
 -- hint: add LIMIT 10
-SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ABOVE THRESHOLD 2
+SELECT page, DP_GAP() AS g, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ABOVE THRESHOLD 2
 
 -- R336 options in a subquery
 -- error: WITH DIFFERENTIAL_PRIVACY belongs right after the outermost
@@ -299,9 +299,9 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = NOISY_TOP_K) COUNT(DISTINC
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (measure = 0) page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page TOP 3
 
 -- R345 grouped without a count
--- error: releasing all groups needs a bound on how many of them one
--- at: page #2
--- hint: OPTIONS (max_groups_contributed = 3),
+-- error: every group of the domain would be shown: select a count
+-- at: page
+-- hint: add a count
 SELECT page FROM visits GROUP BY page LIMIT 2
 
 -- R346 order by something unselected
@@ -396,19 +396,43 @@ SELECT page, m FROM (SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP
 -- hint: select COUNT(DISTINCT unit), with GROUP
 SELECT page FROM (SELECT page, user_id FROM visits) AS t LIMIT 3
 
--- R791 a count with a mechanism that selects keys
--- error: the joint exponential mechanism selects keys, and a count is selected
+-- R770 Laplace noise on all groups without a bound
+-- error: Laplace noise on all groups needs a bound on how many of them
 -- at: mechanism
--- hint: select the keys alone, or mechanism = NOISY_TOP_K
-SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = JOINT) page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
+-- hint: OPTIONS (max_groups_contributed = 3), or leave mechanism out
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = LAPLACE) page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page
 
--- R792 a gap of a mechanism that has none
+-- R771 gaps of box noise
+-- error: box noise on every group has no DP_GAP
+-- at: mechanism
+-- hint: leave mechanism out
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = BOX) page, DP_GAP() AS g FROM visits GROUP BY page ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 2
+
+-- R772 intervals of all counts at once from the gaps of a sparse vector
+-- error: intervals that cover all counts at once need one noise for all
+-- at: intervals
+-- hint: OPTIONS (mechanism = BOX), or leave intervals out
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (intervals = SIMULTANEOUS, base_hits = 2) page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING n >= 10
+
+-- R773 a bound on groups that box noise does not need
+-- error: box noise on every group needs no bound on how many of them
+-- at: max_groups_contributed
+-- hint: leave max_groups_contributed out, or mechanism
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = BOX, max_groups_contributed = 2) page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page
+
+-- R774 the largest groups above a threshold, ordered by a key
+-- error: HYBRID_TOP_K orders the groups by their counts, not by keys
+-- at: mechanism
+-- hint: leave mechanism out
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = HYBRID_TOP_K) page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING n >= 2 ORDER BY page LIMIT 2
+
+-- R791 a gap of a mechanism that has none
 -- error: g: the joint exponential mechanism has no gaps
 -- at: mechanism
 -- hint: mechanism = NOISY_TOP_K
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = JOINT) page, DP_GAP() AS g FROM visits GROUP BY page ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 2
 
--- R793 noise for a mechanism that adds none
+-- R792 noise for a mechanism that adds none
 -- error: option noise has no meaning for mechanism JOINT
 -- at: noise
 -- hint: leave it out
@@ -433,8 +457,8 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (error = 0) COUNT(DISTINCT user_id) FRO
 -- R853 the error of what the gaps of a sparse vector say
 -- error: the error of this answer cannot be predicted
 -- at: error
--- hint: or select the largest groups: ORDER BY n DESC
-SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (error = 50) page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING n >= 3 LIMIT 2
+-- hint: measure the counts: OPTIONS (measure = 0.5
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (error = 50, base_hits = 2) page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING n >= 3 LIMIT 2
 
 -- R854 the error of keys without a domain
 -- error: the error of this answer cannot be predicted

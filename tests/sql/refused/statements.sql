@@ -304,3 +304,31 @@ SELECT "read_text"('/etc/passwd')
 -- at: dpsql_domain
 -- hint: tables are visits, users, pages
 SELECT * FROM dpsql_domain.d0
+
+-- R860 a refinement of no release
+-- error: you have no release 9999
+-- at: 9999
+-- hint: SHOW RELEASES lists yours
+REFINE RELEASE 9999 TO 2
+
+-- R861 a refinement of a release by name
+-- error: REFINE takes the number of a release and an epsilon
+-- at: RELEASE
+-- hint: REFINE RELEASE 1 TO 0.5
+REFINE RELEASE visits TO 2
+
+-- R862 a refinement without an epsilon
+-- error: REFINE takes the number of a release and an epsilon
+-- at: RELEASE
+-- hint: SHOW RELEASES lists the numbers
+REFINE RELEASE 1
+
+-- R863 a refinement to nothing
+-- error: option epsilon: epsilon must lie between
+-- at: 0
+REFINE RELEASE 1 TO 0
+
+-- R864 the plan of a refinement
+-- error: EXPLAIN takes a SELECT
+-- at: REFINE
+EXPLAIN REFINE RELEASE 1 TO 2

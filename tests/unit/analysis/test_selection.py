@@ -217,11 +217,15 @@ def test_base_hits_stand_for_the_limit(session: Session) -> None:
     assert (found.threshold, found.limit) == (Fraction(5), None)
 
 
+def test_a_threshold_needs_no_limit(session: Session) -> None:
+    found = of_type(selection(session, f"{G} HAVING n >= 3"), AboveThreshold)
+    assert (found.threshold, found.limit) == (Fraction(3), None)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         (f"{G} ORDER BY n", "needs LIMIT k"),
-        (f"{G} HAVING n >= 3", "needs LIMIT k"),
         (f"{TWO} TOP 3", "several counts"),
         (f"{TWO} HAVING n > 2 ORDER BY m DESC LIMIT 2", "different counts"),
         (f"{G} HAVING n > 2 ORDER BY n LIMIT 2", "lowest counts above a threshold"),

@@ -64,6 +64,8 @@ ANSWERS = {
     "a difference": f"{N} - {N} FILTER (WHERE ms > 3) AS d FROM visits",
     "one page": f"page, {N} AS n FROM visits WHERE page = 'p3' GROUP BY page ORDER BY n DESC LIMIT 4",
     "top-k": f"{BY} ORDER BY n DESC LIMIT 4",
+    "two counts of groups": f"page, {N} AS n, {N} FILTER (WHERE ms > 3) AS m FROM visits GROUP BY page "
+    "ORDER BY n DESC LIMIT 4",
     "keys": f"page FROM visits GROUP BY page ORDER BY {N} DESC LIMIT 4",
     "hybrid top-k": f"{BY} HAVING n >= 3 ORDER BY n DESC LIMIT 4",
     "keys above": f"page FROM visits GROUP BY page HAVING {N} >= 3 LIMIT 4",
@@ -71,6 +73,11 @@ ANSWERS = {
 }
 OPTIONS = {
     "all groups": ("max_groups_contributed = 3", BY),
+    "measured above": ("measure = 0.5", f"{BY} HAVING n >= 3 LIMIT 4"),
+    "each": (
+        "measure_strategy = EACH",
+        f"page, {N} AS n, {N} FILTER (WHERE ms > 3) AS m FROM visits GROUP BY page ORDER BY n DESC LIMIT 4",
+    ),
     "geometric": ("noise = GEOMETRIC", f"{BY} ORDER BY n DESC LIMIT 4"),
     **{name: ("delta = 1e-6", rest) for name, rest in ANSWERS.items()},
 }
@@ -88,7 +95,10 @@ def test_thousand_targets_are_reached_by_the_least_epsilon(session: Session) -> 
         (plan,) = drawn.choices(plans, weights)
         error = Fraction(f"{10 ** drawn.uniform(0.2, 5):.4g}")
         wanted = replace(
-            plan, options=replace(plan.options, error=error, confidence=Fraction(drawn.randint(60, 99), 100))
+            plan,
+            options=replace(
+                plan.options, error=error, confidence=Fraction(drawn.choice((60, 80, 90, 95, 99)), 100)
+            ),
         )
         epsilon = least_epsilon(wanted)
         assert present(predicted_error(wanted, epsilon)) <= error
@@ -162,3 +172,22 @@ def test_a_mechanism_that_changes_with_epsilon_is_quoted_again(
         epsilon = least_epsilon(plan)
         assert present(predicted_error(plan, epsilon)) <= 100
         assert present(predicted_error(plan, epsilon - Fraction("0.001"))) > 100
+
+
+@pytest.mark.parametrize("strategy", ["BOX", "EACH"])
+def test_of_several_counts_the_widest_reaches_the_error(session: Session, strategy: str) -> None:
+    """The second count may change by 3 with one unit, so its interval is wider than the ordering count's."""
+    rest = (
+        f"page, {N} AS n, COUNT(*, contribution_bounds_per_group => (0, 3)) AS m FROM visits GROUP BY page "
+        "ORDER BY n DESC LIMIT 4"
+    )
+    release = present(session.run(asking(f"error = 60, measure_strategy = {strategy}", rest)).release)
+    widths = [
+        (high - low) / 2
+        for name in ("n", "m")
+        for low, high in zip(
+            *(release.table.column(f"{name}_{side}").to_pylist() for side in ("low", "high")), strict=True
+        )
+    ]
+    assert 59 < max(widths) <= 60
+    assert min(widths) < 30

@@ -92,7 +92,13 @@ def far_apart(session: Session, prepared: PreparedPrivate, rows: int) -> tuple[C
 
 CASES = {
     "one count": (f"{N} AS n FROM visits", "", 1),
-    "all groups": (BY, "max_groups_contributed = 3", GROUPS),
+    "all groups": (BY, "", GROUPS),
+    "some groups of each unit": (BY, "max_groups_contributed = 3", GROUPS),
+    "two counts": (f"{N} AS n, {M} AS m FROM visits", "", 1),
+    "a difference and its operands": (f"{N} AS n, {M} AS m, {N} - {M} AS d FROM visits", "", 1),
+    "a difference": (f"{N} - {M} AS d, {N} FILTER (WHERE ms > 2) AS m FROM visits", "", 1),
+    "top-k of the whole domain": (f"{BY} ORDER BY n DESC LIMIT 20", "", 20),
+    "threshold on the whole domain": (f"{BY} HAVING n >= 5", "", GROUPS),
     **{
         f"top-k, {noise}, {strategy}": (
             f"{BY} ORDER BY n DESC LIMIT 4",
@@ -115,12 +121,12 @@ CASES = {
     "top-k, differences": (f"page, {N} - {M} AS d FROM visits GROUP BY page ORDER BY d DESC LIMIT 4", "", 4),
     "top-k, clamped rows": (
         f"page, COUNT(*, contribution_bounds_per_group => (0, 3)) AS n, {N} AS m FROM visits GROUP BY page "
-        "ORDER BY n DESC LIMIT 4",
+        "ORDER BY m DESC LIMIT 4",
         "",
         4,
     ),
-    "top-k, more than ten": (f"{BY} ORDER BY n DESC LIMIT 20", "", 20),
-    "all groups in order": (f"{BY} ORDER BY n DESC LIMIT 90", "", GROUPS),
+    "top-k, more than ten": (f"{BY} ORDER BY n DESC LIMIT 20", "mechanism = NOISY_TOP_K", 20),
+    "all groups in order": (f"{BY} ORDER BY n DESC LIMIT 90", "mechanism = NOISY_TOP_K", GROUPS),
     "top-k, geometric": (f"{BY} ORDER BY n DESC LIMIT 4", "noise = GEOMETRIC", 4),
     "top-k, another count": (f"page, {M} AS m FROM visits GROUP BY page ORDER BY {N} DESC LIMIT 4", "", 4),
     "one group": (
@@ -129,7 +135,12 @@ CASES = {
         1,
     ),
     "exponential": (f"{BY} ORDER BY n DESC LIMIT 1", "mechanism = EXPONENTIAL", 1),
-    "hybrid top-k of all groups": (f"{BY} HAVING n >= 3 ORDER BY n DESC LIMIT 90", "", GROUPS),
+    "joint": (f"{BY} ORDER BY n DESC LIMIT 4", "mechanism = JOINT", 4),
+    "hybrid top-k of all groups": (
+        f"{BY} HAVING n >= 3 ORDER BY n DESC LIMIT 90",
+        "mechanism = HYBRID_TOP_K",
+        GROUPS,
+    ),
     "hybrid top-k": (f"{BY} HAVING n >= 3 ORDER BY n DESC LIMIT 4", "noise = GEOMETRIC", 4),
     "limited domain": (
         f"free, {N} AS n FROM visits GROUP BY free ORDER BY n DESC LIMIT 4",
@@ -141,9 +152,22 @@ CASES = {
         "delta = 1e-6, mechanism = TOP_STABLE",
         4,
     ),
+    "limited domain, then top stable": (
+        f"free, {N} AS n FROM visits GROUP BY free ORDER BY n DESC LIMIT 4",
+        "delta = 1e-6, mechanism = LIMITED_THEN_STABLE",
+        4,
+    ),
     "sparse vector": (f"{BY} HAVING n >= 5 LIMIT 4", "mechanism = SPARSE_VECTOR, noise = GEOMETRIC", 4),
-    "adaptive sparse vector": (f"{BY} HAVING n >= 5 LIMIT 4", "noise = GEOMETRIC", 4),
-    "adaptive sparse vector, measured": (f"{BY} HAVING n >= 5 LIMIT 4", "measure = 0.5", 4),
+    "adaptive sparse vector": (
+        f"{BY} HAVING n >= 5 LIMIT 4",
+        "mechanism = ADAPTIVE_SPARSE_VECTOR, noise = GEOMETRIC",
+        4,
+    ),
+    "adaptive sparse vector, measured": (
+        f"{BY} HAVING n >= 5 LIMIT 4",
+        "mechanism = ADAPTIVE_SPARSE_VECTOR, measure = 0.5",
+        4,
+    ),
     "hybrid sparse vector, measured": (
         f"{BY} HAVING n >= 3 ORDER BY n DESC LIMIT 4",
         "mechanism = HYBRID_SPARSE_VECTOR, measure = 0.5",
@@ -166,14 +190,12 @@ def test_the_predicted_stddev_is_that_of_the_release(session: Session, case: str
         prepared = private(session.prepare(text))
         counts, _ = far_apart(session, prepared, 80)
         answer = prepared.method.run(counts)
-        shown = next(o.of for o in prepared.plan.outputs if o.kind == "count")
-        estimate = answer.counts[shown]
-        assert estimate is not None
-        assert len(estimate.value) == rows, epsilon
-        assert estimate.stddev is not None
-        assert prepared.method.quote.predicted_stddev == pytest.approx(estimate.stddev.max()), epsilon
+        shown = [present(answer.counts[o.of]) for o in prepared.plan.outputs if o.kind == "count"]
+        assert {len(estimate.value) for estimate in shown} == {rows}, epsilon
+        largest = max(estimate.stddev.max() for estimate in shown)
+        assert prepared.method.quote.predicted_stddev == pytest.approx(largest), epsilon
         if prepared.method.quote.half_width is not None:
-            half = (estimate.high - estimate.low).max() / 2
+            half = max((estimate.high - estimate.low).max() for estimate in shown) / 2
             # Laplace noise on all of k counts, or on fewer: the interval of one is on a grid of its own.
             assert prepared.method.quote.half_width == pytest.approx(half, rel=0.02), epsilon
 
@@ -343,7 +365,7 @@ def test_what_is_said_of_a_sparse_vector_is_what_happens(
 
 
 def test_the_warnings_stand_in_explain_and_in_the_release(session: Session) -> None:
-    text = statement(f"{BY} HAVING n >= 500 LIMIT 5", "1")
+    text = statement(f"{BY} HAVING n >= 500 LIMIT 5", "1", "mechanism = ADAPTIVE_SPARSE_VECTOR")
     facts = explained(session, text)
     assert facts["predicted_stddev"][0] < 10
     assert facts["predicted_stddev"][1] > 45
@@ -353,7 +375,7 @@ def test_the_warnings_stand_in_explain_and_in_the_release(session: Session) -> N
     assert release.warnings[:1] == tuple(facts["warnings"])
     shown = dict(zip(*(c.to_pylist() for c in session.run(f"EXPLAIN {text}").table.columns), strict=True))
     assert shown["warnings"] == "; ".join(facts["warnings"])
-    keys_alone = statement(f"page FROM visits GROUP BY page HAVING {N} >= 500 LIMIT 5", "1")
+    keys_alone = statement(f"page FROM visits GROUP BY page HAVING {N} >= 500 LIMIT 5", "1", "measure = 0")
     assert explained(session, keys_alone)["predicted_stddev"] is None
     assert explained(session, keys_alone)["at_threshold"]["stddev"] is None
     values = [shown[name] for name in ("3_scales_below", "at_threshold", "3_scales_above", "30_scales_above")]
@@ -362,7 +384,8 @@ def test_the_warnings_stand_in_explain_and_in_the_release(session: Session) -> N
 
 def test_rows_that_may_lie_below_the_threshold_are_counted(session: Session) -> None:
     """From what is released alone: a row without a lower end, or with one below the threshold."""
-    prepared = private(session.prepare(statement(f"{BY} HAVING n >= 500 LIMIT 5", "1")))
+    text = statement(f"{BY} HAVING n >= 500 LIMIT 5", "1", "mechanism = ADAPTIVE_SPARSE_VECTOR")
+    prepared = private(session.prepare(text))
     counts = engine_of(session).count(prepared.plan.compiled)
     seen = set()
     for values in ([500] * GROUPS, [10**6, 500] * (GROUPS // 2), [10**6] * GROUPS, [0] * GROUPS):
@@ -382,7 +405,8 @@ def test_notes_on_rows_stand_in_the_release(session: Session, monkeypatch: pytes
     note = "1 of 1 rows may lie below the threshold"
     run = SparseVectors.run
     monkeypatch.setattr(SparseVectors, "run", lambda self, counts: replace(run(self, counts), notes=(note,)))
-    release = session.run(statement(f"{BY} HAVING n >= 500 LIMIT 5", "1", "fresh = TRUE")).release
+    options = "mechanism = ADAPTIVE_SPARSE_VECTOR, fresh = TRUE"
+    release = session.run(statement(f"{BY} HAVING n >= 500 LIMIT 5", "1", options)).release
     assert release is not None
     assert release.warnings[-1] == note
 

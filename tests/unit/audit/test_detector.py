@@ -97,6 +97,30 @@ def test_without_a_seed_it_runs_in_threads() -> None:
     assert verdict.violated
 
 
+def test_inputs_that_are_shared_are_run_once_a_round() -> None:
+    asked: list[tuple[tuple[int, ...], int]] = []
+
+    def counted(
+        counts: NDArray[np.int64], trials: int, entropy: noise.Entropy
+    ) -> dict[str, NDArray[np.float64]]:
+        asked.append((tuple(counts.tolist()), trials))
+        return histogram(1)(counts, trials, entropy)
+
+    inputs = [Pair("one above", (1, 1), (2, 1)), Pair("other above", (1, 1), (1, 2))]
+    verdict = detect(counted, 1, inputs=inputs, trials=6_000, entropy=seeded())
+    assert verdict.runs == sum(trials for _, trials in asked)
+    first_round = [counts for counts, trials in asked if trials == asked[0][1]][:3]
+    assert sorted(first_round) == [(1, 1), (1, 2), (2, 1)]
+
+
+def test_a_clear_violation_is_tested_on_fewer_runs() -> None:
+    inputs = [Pair("one above", (0,), (1,)), Pair("two above", (0, 0), (1, 1))]
+    verdict = detect(histogram("1/4"), 1, inputs=inputs, trials=20_000, confidence=SURE, entropy=seeded())
+    assert (verdict.violated, verdict.trials) == (True, 5_000)
+    verdict = detect(histogram(4), 1, inputs=inputs, trials=20_000, confidence=SURE, entropy=seeded())
+    assert (verdict.violated, verdict.trials) == (False, 20_000)
+
+
 def test_the_curve_rises_before_the_claim_of_a_correct_mechanism() -> None:
     verdict = detect(histogram(1), 1, adjacency="one", lengths=[2], trials=20_000, entropy=seeded())
     forward = [tested.forward for tested in verdict.curve]

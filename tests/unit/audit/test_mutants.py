@@ -70,6 +70,10 @@ def laplace(changed: types.ModuleType) -> Callable[..., object]:
     return batches(changed.Laplace.plan)
 
 
+def box(changed: types.ModuleType, **options: Any) -> Callable[..., object]:
+    return batches(changed.Box.plan, **options)
+
+
 def exponential(changed: types.ModuleType, **options: Any) -> Callable[..., object]:
     return batches(changed.Exponential.plan, **options)
 
@@ -90,7 +94,7 @@ NEW = [Pair("a new group", (0,), (1,))]
 
 _SCALE = "scale = paid * moved * (1 if monotone else 2) / budget"
 _GAP = "value[..., :-1] - value[..., 1:] - (rank[..., :-1] < rank[..., 1:])"
-_ORDER = "np.lexsort((ranks, values), axis=-1)[..., : -k - 2 : -1]"
+_ORDER = "ascending(values, ranks)[..., : -k - 2 : -1]"
 
 Made = Callable[..., Callable[..., object]]
 Texts = str | tuple[str, ...]
@@ -108,7 +112,7 @@ MUTANTS: dict[str, tuple[Made, str, Texts, Texts, Sequence[Pair], dict[str, Any]
     "top-k: last gap off by one rank": (
         top_k,
         "top_k",
-        f"order: NDArray[np.int64] = {_ORDER}",
+        f"order = {_ORDER}",
         "order = np.delete(np.lexsort((ranks, values), axis=-1)[..., : -k - 3 : -1], k, axis=-1)",
         [Pair("one above", (1, 0, 0), (2, 0, 0))],
         {},
@@ -116,7 +120,7 @@ MUTANTS: dict[str, tuple[Made, str, Texts, Texts, Sequence[Pair], dict[str, Any]
     "top-k: ties by position, gaps as they are": (
         top_k,
         "top_k",
-        (f"order: NDArray[np.int64] = {_ORDER}", _GAP),
+        (f"order = {_ORDER}", _GAP),
         (
             "order = np.argsort(-values, axis=-1, kind='stable')[..., : k + 1]",
             "value[..., :-1] - value[..., 1:]",
@@ -168,6 +172,46 @@ MUTANTS: dict[str, tuple[Made, str, Texts, Texts, Sequence[Pair], dict[str, Any]
         "PrivacyLoss.of(moved / scale / 2, times=m)",
         [Pair("one above", (1,), (2,))],
         {},
+    ),
+    "box: scale halved": (
+        box,
+        "box",
+        "budget / unit,",
+        "2 * budget / unit,",
+        [Pair("all above", (0, 0), (1, 1))],
+        {},
+    ),
+    "box: midrange not subtracted": (
+        box,
+        "box",
+        "(ends.max(1) + ends.min(1))[:, None]",
+        "0",
+        [Pair("all above", (0, 0), (1, 1))],
+        {},
+    ),
+    "box: steps of the smaller bound for all": (
+        box,
+        "box",
+        "self.unit // each for each in self.bounds",
+        "self.unit // min(self.bounds) for _ in self.bounds",
+        [Pair("the second above", (0, 0), (0, 3))],
+        {"sensitivity": (2, 3)},
+    ),
+    "box: in place of a cube": (
+        box,
+        "box",
+        ("pads(groups) if monotone else 0", "or not monotone:"),
+        ("pads(groups)", "or monotone is None:"),
+        [Pair("one above, one below", (1, 1), (2, 0))],
+        {"monotone": False},
+    ),
+    "cube: scale halved": (
+        box,
+        "box",
+        "source.cube(self.rate, ",
+        "source.cube(2 * self.rate, ",
+        [Pair("one above, one below", (1, 1), (2, 0))],
+        {"monotone": False},
     ),
     "exponential mechanism: wrong monotone constant": (
         exponential,

@@ -115,6 +115,7 @@ def test_the_catalogue_has_every_mechanism() -> None:
         "hybrid top-k",
         "hybrid sparse vector",
         "limited domain",
+        "limited domain, then top stable",
         "top stable, one-sided",
         "top stable, laplace",
         "first stable",
@@ -122,6 +123,9 @@ def test_the_catalogue_has_every_mechanism() -> None:
         "laplace, each count",
         "anchor",
         "release all",
+        "box",
+        "box, unequal bounds",
+        "cube",
         "guess and check",
     ):
         assert part in names
@@ -133,6 +137,7 @@ def test_the_catalogue_has_every_mechanism() -> None:
     assert functions <= {
         "adaptive_sparse_vector",
         "anchor",
+        "box",
         "exponential",
         "first_stable",
         "hybrid_sparse_vector",
@@ -140,6 +145,7 @@ def test_the_catalogue_has_every_mechanism() -> None:
         "joint",
         "laplace",
         "limited_domain",
+        "limited_then_stable",
         "noisy_max",
         "noisy_top_k",
         "release_all",

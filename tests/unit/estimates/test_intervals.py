@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy import optimize, stats
+from scipy import stats
 
 from dpsql.estimates import (
     BoxNoise,
@@ -22,7 +22,6 @@ from dpsql.estimates import (
     from_measurement,
     from_threshold,
     from_top_k,
-    gap_offset,
     laplace_variance,
     lower_bound_offset,
     noise_variance,
@@ -147,18 +146,6 @@ def test_count_offset_is_the_smallest_that_covers(scale: float, level: float) ->
     assert p[np.abs(step) <= width].sum() >= level - 1e-12
     assert width == 0 or p[np.abs(step) < width].sum() < level
     assert count_offset(scale, level) == pytest.approx(stats.laplace(scale=scale).ppf((1 + level) / 2))
-
-
-@pytest.mark.parametrize("level", [0.5, 0.95])
-def test_gap_offset_covers_exactly_and_on_the_grid_at_least(level: float) -> None:
-    assert gap_offset("exponential", 8, level) == pytest.approx(stats.laplace(scale=8).ppf((1 + level) / 2))
-    tail = optimize.brentq(lambda t: (2 + t) / 4 * math.exp(-t) - (1 - level) / 2, 0, 50)
-    assert gap_offset("laplace", 8, level) == pytest.approx(8 * tail)
-    scale, shift = 2.0, gap_offset("geometric", 2.0, level, resolution=0)
-    # the floored gap of counts d apart is floor(D) with D Laplace around d, then half a step is added
-    covered = 1 - math.exp(-(shift + 0.5) / scale)
-    assert covered >= level
-    assert 1 - math.exp(-(shift - 0.5) / scale) < level
 
 
 EACH, ANCHOR, BOX = LaplaceNoise(7), LaplaceNoise(20, total=True), BoxNoise(30.0, 12.0)
@@ -286,7 +273,6 @@ def test_a_level_that_is_none_is_refused(level: float) -> None:
     for call in (
         lambda: offsets(ErrorModel(GapNoise("exponential", 1), 2, EACH), level),
         lambda: count_offset(1, level),
-        lambda: gap_offset("laplace", 1, level),
         lambda: lower_bound_offset("laplace", 1, 1, level),
         lambda: threshold_gap_offsets("laplace", 1, 1, level),
     ):

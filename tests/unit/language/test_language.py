@@ -126,7 +126,7 @@ def test_several_options_and_where_they_stand() -> None:
         ("measure = 1", "at least 0 and less than 1", "1"),
         ("measure = -0.1", "at least 0 and less than 1", "-0.1"),
         ("measure = NONE", "expected a number", "NONE"),
-        ("measure_strategy = BOTH", "expected one of AUTO, EACH, ANCHOR", "BOTH"),
+        ("measure_strategy = BOTH", "expected one of AUTO, BOX, EACH, ANCHOR", "BOTH"),
         ("mechanism = NONE", "expected one of", "NONE"),
         ("noise = GAUSSIAN", "expected one of EXPONENTIAL, LAPLACE, GEOMETRIC", "GAUSSIAN"),
         ("noise = -LAPLACE", "expected one of", "-LAPLACE"),

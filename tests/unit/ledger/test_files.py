@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from dpsql.errors import InternalError, OperationalError, PolicyError
-from dpsql.ledger import Ledger, Reservation, faults
+from dpsql.ledger import Ledger, RefinementStep, Reservation, faults
 from dpsql.privacy import Charge
 
 TENTH = Charge(Fraction(1, 10))
@@ -258,6 +258,9 @@ def test_a_damaged_file(path: Path) -> None:
         ledger.fail(reserve(ledger))
         ledger.cancel(reserve(ledger))
         ledger.step(reserve(ledger), 1, Charge(Fraction(1, 100)))
+        number = ledger.settle(reserve(ledger), TENTH, release=b"x")
+        step = RefinementStep(number, 2 * TENTH.epsilon)
+        ledger.reserve(analyst="ann", statement="s", selection="r", mechanism="m", charge=TENTH, refines=step)
     whole = path.read_bytes()
     refused = 0
     for page in range(len(whole) // 4096):
@@ -296,7 +299,7 @@ def test_a_ledger_somebody_edited(path: Path, change: str) -> None:
 
 def test_a_newer_ledger(path: Path) -> None:
     with raw(path) as connection:
-        connection.execute("PRAGMA user_version = 3")
+        connection.execute("PRAGMA user_version = 4")
     with pytest.raises(OperationalError, match="newer dpsql") as caught:
         open_at(path)
     one_line(caught.value)

@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from dpsql.mechanisms import Laplace, Noise, anchor, laplace, noisy_max, noisy_top_k
-from dpsql.mechanisms.top_k import contenders, leaders, select
+from dpsql.mechanisms.top_k import ascending, contenders, leaders, select
 from dpsql.noise import SeededEntropy, ranks
 from dpsql.privacy import Charge, Number
 
@@ -180,6 +180,13 @@ def test_ranking_only_contenders_is_ranking_all() -> None:
             assert np.array_equal(index, near[few])
             # Ranks of the contenders may skip numbers: only their order counts.
             assert np.array_equal(gap, same_gap)
+
+
+@pytest.mark.parametrize("top", [2, 1 << 40, 1 << 61])
+def test_places_are_sorted_by_value_then_by_rank(top: int) -> None:
+    rng = np.random.default_rng(7)
+    values, order = rng.integers(-top, top, (50, 6)), ranks(6, trials=50)
+    assert np.array_equal(ascending(values, order), np.lexsort((order, values), axis=-1))
 
 
 class TestMeasure:

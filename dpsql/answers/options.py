@@ -1,0 +1,145 @@
+"""Check the options of a plan against its selection, before a mechanism is chosen."""
+
+from __future__ import annotations
+
+from dpsql.analysis import Plan, max_candidates
+from dpsql.language import AboveThreshold, AllGroups, Scalar, Selection, TopK
+
+MAX_CANDIDATES = 1_000_000
+
+_USES: dict[str, type[Selection]] = {
+    "base_hits": AboveThreshold,
+    "max_groups_contributed": AllGroups,
+}
+_FUNCTIONS = {"gap": "DP_GAP", "p_value": "DP_PVALUE"}
+
+
+def needs_selecting(plan: Plan) -> str:
+    """Return what the statement asks for that only a mechanism with a selection has; empty if nothing."""
+    options = plan.options
+    for output in plan.outputs:
+        if output.kind in _FUNCTIONS:
+            return f"no {_FUNCTIONS[output.kind]}"
+    if options.measure not in (None, "AUTO"):
+        return "no option measure"
+    if options.measure_strategy in ("EACH", "ANCHOR"):
+        return "no option measure_strategy"
+    return "no option noise" if options.noise is not None else ""
+
+
+def wants_sparse_vector(plan: Plan) -> str:
+    """Return the option of a threshold query that only the sparse vector has; empty if there is none."""
+    options = plan.options
+    if not isinstance(plan.selection, AboveThreshold):
+        return ""
+    found = {
+        "base_hits": options.base_hits is not None,
+        "threshold_share": options.threshold_share is not None,
+        "measure = 0": options.measure == 0,
+    }
+    return next((f"no option {name}" for name, given in found.items() if given), "")
+
+
+def check_options(plan: Plan) -> None:
+    """Refuse options that would have no effect, and outputs that the selection does not have."""
+    source, options, selection = plan.query.source, plan.options, plan.selection
+    for name, needed in _USES.items():
+        if getattr(options, name) is not None and not isinstance(selection, needed):
+            raise source.refuse(
+                f"option {name} has no meaning for this selection", options.at.get(name), "leave it out"
+            )
+    above = isinstance(selection, AboveThreshold) or options.mechanism == "HYBRID_SPARSE_VECTOR"
+    if options.threshold_share is not None and not above:
+        raise source.refuse(
+            "option threshold_share has no meaning for this selection",
+            options.at.get("threshold_share"),
+            "leave it out",
+        )
+    if options.candidates is not None and plan.domain_size is not None:
+        raise source.refuse(
+            "option candidates is for keys without a public domain",
+            options.at.get("candidates"),
+            "leave it out",
+        )
+    if isinstance(selection, TopK) and plan.domain_size is None:
+        _check_candidates(plan, selection)
+    _check_outputs(plan)
+    if plan.domain_size is not None and options.mechanism == "BOX":
+        _check_box(plan)
+    _check_limit(plan)
+    if isinstance(selection, (AllGroups, Scalar)) and not plan.counts:
+        raise source.refuse(
+            "every group of the domain would be shown: select a count",
+            plan.query.tree,
+            "add a count: COUNT(DISTINCT user_id) AS n",
+        )
+
+
+def _check_candidates(plan: Plan, selection: TopK) -> None:
+    source, options = plan.query.source, plan.options
+    if options.candidates is not None and options.candidates < selection.k:
+        raise source.refuse("candidates must be at least k", options.at.get("candidates"))
+    if max_candidates(selection.k, options) > MAX_CANDIDATES:
+        raise source.refuse(
+            f"over keys without a declared domain at most {MAX_CANDIDATES:,} groups can take part",
+            options.at.get("candidates"),
+            "a smaller k, or fewer candidates",
+        )
+
+
+def _check_outputs(plan: Plan) -> None:
+    source, options, selection = plan.query.source, plan.options, plan.selection
+    for output in plan.outputs:
+        if output.kind in ("gap", "p_value", "rank") and isinstance(selection, (Scalar, AllGroups)):
+            raise source.refuse(
+                f"{output.name}: nothing is selected here, so there is no such thing", output.at
+            )
+        if output.kind == "p_value" and not (
+            isinstance(selection, TopK) and (selection.threshold is None or plan.domain_size is None)
+        ):
+            raise source.refuse("DP_PVALUE requires ORDER BY n DESC LIMIT k", output.at)
+        if output.kind == "p_value" and (options.noise or "EXPONENTIAL") != "EXPONENTIAL":
+            raise source.refuse("p-values are valid for exponential noise only", options.at.get("noise"))
+
+
+def _check_box(plan: Plan) -> None:
+    """Refuse what a release of the whole domain with one noise does not have."""
+    source, options = plan.query.source, plan.options
+    if options.max_groups_contributed is not None:
+        raise source.refuse(
+            "box noise on every group needs no bound on how many of them one unit may touch",
+            options.at.get("max_groups_contributed"),
+            "leave max_groups_contributed out, or mechanism",
+        )
+    if isinstance(plan.selection, (TopK, AboveThreshold)):
+        for asked in (needs_selecting(plan), wants_sparse_vector(plan)):
+            if asked:
+                raise source.refuse(
+                    f"box noise on every group has {asked}",
+                    options.at.get("mechanism"),
+                    "leave mechanism out",
+                )
+
+
+def _check_limit(plan: Plan) -> None:
+    """Refuse a threshold without LIMIT where the noise depends on how many groups may pass."""
+    selection, options = plan.selection, plan.options
+    if not isinstance(selection, AboveThreshold):
+        return
+    source, at = plan.query.source, options.at.get("mechanism")
+    asked, sparse = options.mechanism or "AUTO", wants_sparse_vector(plan)
+    if asked == "HYBRID_TOP_K" and selection.order:
+        raise source.refuse(
+            "HYBRID_TOP_K orders the groups by their counts, not by keys", at, "leave mechanism out"
+        )
+    if asked == "HYBRID_TOP_K" and sparse:
+        raise source.refuse(f"HYBRID_TOP_K has {sparse}", at, "leave mechanism out")
+    if selection.limit is not None or options.base_hits is not None or asked == "BOX":
+        return
+    if asked != "AUTO":
+        message = f"{asked} needs LIMIT k: its noise depends on how many groups may pass"
+    elif without := needs_selecting(plan) or sparse:
+        message = f"a threshold without LIMIT is answered by box noise on every group, which has {without}"
+    else:
+        return
+    raise source.refuse(message, plan.query.tree.args.get("having") or plan.query.clause.at, "add LIMIT 10")
