@@ -154,7 +154,7 @@ def _quote(
     alone = shown and not (second.places and second.orders(second.places[0]))
     outlook = _outlook(law, mechanism, float(selecting), float(measured), alone=alone)
     outlook["expected_false_rows"] = below.rows
-    if shown and not alone:
+    if second.places and not alone:
         predicted = [second.predicted(most, _gaps(mechanism, scale)) for scale in mechanism.scales]
         spreads, width = [each[0] for each in predicted], predicted[0][1]
     if shown and branches > 1:
