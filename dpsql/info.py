@@ -151,13 +151,15 @@ def _shown(value: object) -> str:
             "half-width": value.half_width,
         }
         found = [f"{name} {_short(number)}" for name, number in figures.items() if number is not None]
-        found.append(f"epsilon {float(value.charge.epsilon):g}")
+        if value.charge.epsilon:
+            found.append(f"epsilon {float(value.charge.epsilon):g}")
         if value.charge.delta:
             found.append(f"delta {float(value.charge.delta):g}")
         text = ", ".join(found)
-        if value.why == "chosen":
-            return f"{value.mechanism} (chosen): {text}"
-        return f"{value.mechanism}: {text}; not chosen: {value.why}"
+        if value.why.startswith("chosen"):
+            reason = value.why.removeprefix("chosen").replace(": ", "; ", 1)
+            return f"{value.mechanism} (chosen): {text}{reason}"
+        return f"{value.mechanism}: {text + '; ' if text else ''}not chosen: {value.why}"
     if isinstance(value, list):
         return "; ".join(value)
     if isinstance(value, tuple):

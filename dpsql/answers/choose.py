@@ -71,11 +71,13 @@ def choose(plan: Plan) -> Method:
 def considered(plan: Plan) -> list[Considered]:
     """Quote every mechanism that could answer a plan, the chosen one first: for EXPLAIN."""
     chosen, fact = _chosen(plan)
-    others = [each for each in _candidates(plan).mechanisms if each is not chosen]
-    return [
-        _considered(plan, chosen, "chosen"),
-        *(_considered(plan, each, each.only or fact) for each in others),
-    ]
+    found = [_considered(plan, chosen, "chosen")]
+    for each in _candidates(plan).mechanisms:
+        quoted = _considered(plan, each, each.only or fact)
+        # What is taken by name only, and could not answer even then, was not considered.
+        if each is not chosen and not (each.only and quoted.charge == Charge()):
+            found.append(quoted)
+    return found
 
 
 def _chosen(plan: Plan) -> tuple[Candidate, str]:
@@ -115,7 +117,7 @@ def _considered(plan: Plan, candidate: Candidate, why: str) -> Considered:
         check_options(named)
         quote = _made(named, candidate).quote
     except QueryRefused:
-        return Considered(name, None, None, None, Charge(plan.epsilon), why)
+        return Considered(name, None, None, None, Charge(), why)
     if " for measuring" in quote.split and name not in ("BOX", "LAPLACE"):
         name = f"{name} + {measuring.STRATEGIES[plan.options.measure_strategy or 'AUTO']}"
     return Considered(name, quote.tells_apart, quote.predicted_stddev, quote.half_width, quote.charge, why)

@@ -165,7 +165,8 @@ class Measuring:
 
         `gaps` is the noise of the gaps that help to estimate the ordering count, if there are any.
         """
-        helpful = gaps if size > 1 else None
+        # The gap of a single group to an unknown count says nothing; one to a threshold does.
+        helpful = gaps if size > 1 or (gaps is not None and gaps.threshold_scale is not None) else None
         if self.strategy == "BOX":
             found = self._predicted_box(size, helpful)
         else:

@@ -57,13 +57,9 @@ class SparseVectors:
         mechanism = _mechanism(plan, selection, selecting, branches)
         limit = selection.limit if isinstance(selection, AboveThreshold) else selection.k
         most = min(limit or plan.groups, plan.groups)
-        second = Measuring.of(
-            plan, selection.count, shown if asked else others, plan.epsilon - selecting, most=most
-        )
-        measures, ordering_shown = bool(second.places), len(others) < len(shown)
-        quote = _quote(plan, selection, mechanism, selecting, measures=measures, shown=ordering_shown)
-        if measures and (asked or not ordering_shown):
-            quote = replace(quote, half_width=second.predicted(most, None)[1])
+        places = shown if asked else others
+        second = Measuring.of(plan, selection.count, places, plan.epsilon - selecting, most=most)
+        quote = _quote(second, selection, mechanism, most, shown=len(others) < len(shown))
         return cls(plan, selection, mechanism, second, quote)
 
     def run(self, counts: Counts) -> NoisyResult:
@@ -75,13 +71,7 @@ class SparseVectors:
             found = replace(found, index=rows[found.index])
         else:
             found = mechanism.run(counts.n[place])
-        noise = GapNoise(
-            mechanism.noise,
-            tuple(mechanism.scales[j] for j in found.branch.tolist()),
-            mechanism.resolution,
-            mechanism.threshold_scale,
-        )
-
+        noise = _gaps(mechanism, tuple(mechanism.scales[j] for j in found.branch.tolist()))
         least, plain = mechanism.least_gaps(found), mechanism.ordered and len(mechanism.scales) == 1
 
         def combine(measured: Measurement | None) -> Combined:
@@ -118,6 +108,10 @@ def _mechanism(
     )
 
 
+def _gaps(mechanism: SparseVectorPlan, scale: Fraction | tuple[Fraction, ...]) -> GapNoise:
+    return GapNoise(mechanism.noise, scale, mechanism.resolution, mechanism.threshold_scale)
+
+
 def law_of(mechanism: SparseVectorPlan, threshold: Fraction) -> SparseVectorLaw:
     """Return the law of a run of a planned mechanism."""
     return SparseVectorLaw(
@@ -137,37 +131,41 @@ def law_of(mechanism: SparseVectorPlan, threshold: Fraction) -> SparseVectorLaw:
 
 
 def _quote(
-    plan: Plan,
+    second: Measuring,
     selection: AboveThreshold | TopK,
     mechanism: mechanisms.AdaptiveSparseVector | mechanisms.HybridSparseVector,
-    selecting: Fraction,
+    most: int,
     *,
-    measures: bool,
     shown: bool,
 ) -> Quote:
-    """Quote a run that spends `selecting` without measuring; `shown`: the compared count is released."""
+    """Quote a run that measures at most `most` rows; `shown`: the compared count is released."""
+    plan, selecting = second.plan, mechanism.loss.charge.epsilon
     law, branches = law_of(mechanism, selection.threshold or Fraction(0)), len(mechanism.scales)
     base, confidence = float(mechanism.scales[0]), measuring.confidence_of(plan)
     words = "hybrid sparse vector with gap"
     if mechanism.ordered:
         words = "sparse vector with gap" if branches == 1 else "adaptive sparse vector with gap"
-    measured = plan.epsilon - selecting if measures else Fraction(0)
+    measured = second.epsilon if second.places else Fraction(0)
     threshold = selecting * mechanism.share
     split = f"{float(threshold):.4g} for the threshold, {float(selecting - threshold):.4g} for the groups"
     if measured:
         split += f", {float(measured):.4g} for measuring"
-    spreads, below = law.stddevs(), law.at(-_BELOW * base)
-    outlook = _outlook(law, mechanism, float(selecting), float(measured), shown=shown)
+    spreads, below, width = law.stddevs()[::-1], law.at(-_BELOW * base), None
+    alone = shown and not (second.places and second.orders(second.places[0]))
+    outlook = _outlook(law, mechanism, float(selecting), float(measured), alone=alone)
     outlook["expected_false_rows"] = below.rows
+    if shown and not alone:
+        predicted = [second.predicted(most, _gaps(mechanism, scale)) for scale in mechanism.scales]
+        spreads, width = [each[0] for each in predicted], predicted[0][1]
     if shown and branches > 1:
-        outlook["predicted_stddev"] = (spreads[-1], spreads[0])
+        outlook["predicted_stddev"] = (spreads[0], spreads[-1])
     notes: tuple[str, ...] = ()
     if below.rows > _FALSE_ROWS:
         text = (
             f"groups below the threshold may come out: if all lie {_BELOW * base:.4g} below it, "
             f"{below.rows:.2g} rows are to be expected"
         )
-        if shown and mechanism.ordered:
+        if alone and mechanism.ordered:
             text += f", with counts {below.bias:.3g} too high on average"
         notes = (text,)
     return Quote(
@@ -176,7 +174,7 @@ def _quote(
         base,
         split,
         max(spreads) if shown else None,
-        None,
+        width,
         mechanism.distinguishable_gap(confidence),
         notes,
         outlook,
@@ -184,9 +182,9 @@ def _quote(
 
 
 def _outlook(
-    law: SparseVectorLaw, mechanism: SparseVectorPlan, selecting: float, measured: float, *, shown: bool
+    law: SparseVectorLaw, mechanism: SparseVectorPlan, selecting: float, measured: float, *, alone: bool
 ) -> dict[str, float | tuple[float, float] | AtDistance]:
-    """Predict rows, charges and deviations by the distance of the groups from the threshold."""
+    """Predict rows and charges by the distance of the groups; and deviations if gaps `alone` estimate."""
     base = float(mechanism.scales[0])
     far, near = law.at(_FAR * (float(law.scales[0]) + float(law.threshold_scale))), law.at(0)
     found: dict[str, float | tuple[float, float] | AtDistance] = {
@@ -195,6 +193,6 @@ def _outlook(
     for name, scales in _DISTANCES.items():
         at = law.at(scales * base)
         # The largest of the hits have another law, which depends on how many there are.
-        spread = at.stddev if at.hit and shown and mechanism.ordered else None
+        spread = at.stddev if at.hit and alone and mechanism.ordered else None
         found[name] = AtDistance(scales * base, at.rows, at.hit, spread, at.cost if at.hit else None)
     return found

@@ -58,7 +58,7 @@ class LargestGroups:
         second = plan.epsilon * _share(plan, selection, shown)
         first = plan.epsilon - second
         if plan.domain_size is None:
-            mechanism: Selecting = _over_unknown(plan, selection, first)
+            mechanism: Selecting = unknown.plan_unknown(plan, selection, first)
         else:
             mechanism = _mechanism(plan, selection, plan.domain_size, first)
         # If there is nothing to select, all of epsilon measures.
@@ -113,14 +113,6 @@ def _gap_noise(mechanism: Selecting) -> GapNoise | None:
     if not isinstance(mechanism, WithGaps) or not mechanism.scale:
         return None
     return GapNoise(mechanism.noise, mechanism.scale, mechanism.resolution)
-
-
-def _over_unknown(plan: Plan, selection: TopK, epsilon: Fraction) -> unknown.Unknown:
-    name = unknown.choice(plan, selection, epsilon)[0]
-    unknown.check_unknown(plan, selection, name)
-    if measuring.strategy_of(plan) == "ANCHOR" and name != "LIMITED_DOMAIN":
-        raise ValueError("an ANCHOR needs the gaps of an ordered selection")
-    return unknown.plan_unknown(plan, selection, epsilon, name)
 
 
 def _mechanism(plan: Plan, selection: TopK, groups: int, epsilon: Fraction) -> Selecting:

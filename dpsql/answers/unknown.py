@@ -27,13 +27,15 @@ A delta near 1/units, the usual choice, stands for the number of units unless th
 Unknown = LimitedDomain | LimitedThenStable | TopStable
 
 
-def check_unknown(plan: Plan, selection: TopK, name: str) -> None:
+def _check(plan: Plan, selection: TopK, name: str) -> None:
     """Refuse options and outputs that the mechanism does not support, and a statement without a delta."""
     source, options = plan.query.source, plan.options
     if name == "LIMITED_DOMAIN":
         ordered = None
     elif selection.threshold is not None:
         ordered = "a threshold"
+    elif options.measure_strategy == "ANCHOR":
+        ordered = "an ANCHOR"
     else:
         ordered = next((o.name for o in plan.outputs if o.kind in ("gap", "p_value", "rank")), None)
     if ordered is not None:
@@ -109,8 +111,10 @@ def _resolution(plan: Plan) -> int | None:
     return 0 if plan.options.noise == "GEOMETRIC" else None
 
 
-def plan_unknown(plan: Plan, selection: TopK, epsilon: Fraction, name: str) -> Unknown:
-    """Plan the mechanism of that name."""
+def plan_unknown(plan: Plan, selection: TopK, epsilon: Fraction) -> Unknown:
+    """Plan the mechanism asked for, else the one that suits; refuse what it does not support."""
+    name, _ = choice(plan, selection, epsilon)
+    _check(plan, selection, name)
     options, bound, delta = plan.options, plan.counts[selection.count].bound, _delta(plan)
     if name == "LIMITED_DOMAIN":
         return _limited(plan, selection, epsilon)

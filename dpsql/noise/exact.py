@@ -77,7 +77,7 @@ def scaled_exp_bounds(x: Fraction, bits: int) -> tuple[int, int, int]:
     of the bounds and adds two units.
 
     >>> scaled_exp_bounds(Fraction(100), 16)
-    (47673, 47674, 160)
+    (54368, 54369, 160)
     """
     halvings = max(0, (2 * x.numerator // x.denominator).bit_length())
     work = places = bits + halvings + 16

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpsql.mechanisms import FirstStable, LimitedDomain, NoiseSource, StableAnswers
+from dpsql.mechanisms import FirstStable, LimitedDomain, LimitedThenStable, NoiseSource, StableAnswers
+from dpsql.mechanisms.largest_groups import largest_groups
 from dpsql.mechanisms.stable import StableNoise
 from dpsql.mechanisms.top_stable import leads
 from dpsql.order import in_public_order
@@ -184,6 +185,59 @@ def test_an_unstable_set_has_distance_0_on_both_sides(c: int) -> None:
                 changed += 1
                 assert distance[i - 1] == distance_p[i - 1] == 0
     assert changed > 100
+
+
+@pytest.mark.parametrize("c", [1, 3])
+def test_what_limited_domain_leaves_is_an_unknown_domain_for_top_stable(c: int) -> None:
+    """Given what was released, the same set comes of D' with aligned noise, at what the plan realises.
+
+    The groups released are any candidates of both sides, as outside the bad event; the second mechanism reads
+    only the `candidates + 1` largest groups of each side, the released ones among them.
+    """
+    found = []
+    for rng, *both, _, _ in sides(40 + c, c):
+        k = int(rng.integers(2, 5))
+        many = k + int(rng.integers(0, 3))
+        q, p = (np.concatenate([counts, [30, 20]]) for counts in both)
+        (ids, kept), (other, kept_p) = candidates(rng, q, many), candidates(rng, p, many)
+        shared = ids[np.isin(ids, other) & (ids >= 0)]
+        placed = int(rng.integers(1, min(len(shared), 3 * k // 4) + 1))
+        released = rng.permutation(shared)[: placed - 1]
+        plan = LimitedThenStable.plan(k, 1, "1e-6", candidates=many, sensitivity=c, resolution=0)
+        further = present(plan.further(placed))
+        further = replace(further, tests=replace(further.tests, cutoff=int(rng.integers(1, 6))))
+        spent = plan.limited.realised(placed).charge.epsilon
+        assert spent + further.loss.charge.epsilon == 1
+        left = np.where(np.isin([*ids, -99], released), 0, kept)
+        left_p = np.where(np.isin([*other, -99], released), 0, kept_p)
+        its, its_p = (largest_groups(counts, further.candidates)[1] for counts in (left, left_p))
+        for counts, largest in ((q, its), (p, its_p)):
+            whole = np.where(np.isin(np.arange(len(counts)), released), 0, counts)
+            assert np.array_equal(largest, largest_groups(whole, further.candidates)[1])
+        distance, distance_p = (leads(largest[None], Fraction(c))[0] for largest in (its, its_p))
+        assert (np.abs(distance - distance_p) <= c).all()
+        threshold = rng.geometric(0.3, 1) - 1
+        noise = rng.geometric(0.3, further.candidates) - 1
+        done = further.run(left, GivenNoise(parts=[threshold, noise]))
+        at = further.candidates - int(done.stable) if done.stable else None
+        moved = noise.copy()
+        if at is not None:
+            moved[at] += c + distance[at] - distance_p[at]
+        again = further.run(left_p, GivenNoise(parts=[threshold + c, moved]))
+        assert (done.stable, done.charge) == (again.stable, again.charge)
+        sets = [set(names[found.index].tolist()) for names, found in ((ids, done), (other, again))]
+        if sets[0] != sets[1]:
+            # The bad event: a test passed at distance 0.
+            assert at is not None
+            assert distance[at] == distance_p[at] == 0
+            continue
+        assert not sets[0] & set(released.tolist())
+        cost = spent + c / further.tests.threshold_scale
+        cost += Fraction(int((moved - noise).sum())) / further.tests.scale
+        assert cost <= plan.realised(2 * placed + int(done.units)).charge.epsilon <= 1
+        found.append((placed, int(done.stable), len(done.index)))
+    assert len(found) > CASES // 2
+    assert len(set(found)) > 12
 
 
 def stable_instances(

@@ -106,18 +106,24 @@ def seeded(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
 BY_PAGE = f"page, {N} AS n FROM visits GROUP BY page"
 BY_BOTH = f"page, hall, {N} AS n FROM visits GROUP BY page, hall"
 ORDERED = {
-    "adaptive sparse vector": (f"{BY_PAGE} HAVING n >= 9 LIMIT 3", ""),
+    "adaptive sparse vector": (f"{BY_PAGE} HAVING n >= 9 LIMIT 3", "mechanism = ADAPTIVE_SPARSE_VECTOR"),
     "sparse vector, whole counts": (
         f"{BY_PAGE} HAVING n >= 9 LIMIT 3",
         "mechanism = SPARSE_VECTOR, noise = GEOMETRIC",
     ),
-    "sparse vector, an order of the analyst's": (f"{BY_PAGE} HAVING n >= 9 ORDER BY page DESC LIMIT 3", ""),
+    "sparse vector, an order of the analyst's": (
+        f"{BY_PAGE} HAVING n >= 9 ORDER BY page DESC LIMIT 3",
+        "mechanism = ADAPTIVE_SPARSE_VECTOR",
+    ),
     "sparse vector, two keys": (f"{BY_BOTH} HAVING n >= 4 ORDER BY hall LIMIT 3", "noise = LAPLACE"),
     "sparse vector, a computed key": (
         f"upper(page) AS p, {N} AS n FROM visits GROUP BY p HAVING n >= 9 LIMIT 3",
-        "",
+        "mechanism = ADAPTIVE_SPARSE_VECTOR",
     ),
-    "all groups": (BY_PAGE, "max_groups_contributed = 2"),
+    "the whole domain above a threshold": (f"{BY_PAGE} HAVING n >= 9", ""),
+    "the whole domain above a threshold, by key": (f"{BY_PAGE} HAVING n >= 9 ORDER BY page DESC", ""),
+    "all groups with one noise": (BY_PAGE, ""),
+    "all groups": (BY_PAGE, "mechanism = LAPLACE, max_groups_contributed = 2"),
     "all groups, cut": (f"{BY_BOTH} ORDER BY hall DESC LIMIT 5", "max_groups_contributed = 2"),
     "one count": (f"{N} AS n FROM visits WHERE page = 'a'", ""),
 }
@@ -201,6 +207,7 @@ UNORDERED = {
     "noisy max": (f"{BY_PAGE} ORDER BY n DESC LIMIT 1", "noise = GEOMETRIC", 1),
     "exponential": (f"{BY_PAGE} ORDER BY n DESC LIMIT 1", "mechanism = EXPONENTIAL", 1),
     "joint": (f"page FROM visits GROUP BY page ORDER BY {N} DESC LIMIT 2", "mechanism = JOINT", 2),
+    "box, the largest": (TOP, "mechanism = BOX", 2),
     "hybrid top-k": (ABOVE, "noise = GEOMETRIC", 2),
     "hybrid sparse vector": (ABOVE, "mechanism = HYBRID_SPARSE_VECTOR", 2),
     "hybrid sparse vector, whole counts": (ABOVE, "mechanism = HYBRID_SPARSE_VECTOR, noise = GEOMETRIC", 2),

@@ -317,7 +317,7 @@ MUTANTS = (
         "one group too many",
         (("analysis.groups", "Rows.bounded", "Constant(groups, BIGINT)", "Constant(groups + 1, BIGINT)"),),
         ("all groups",),
-        statement="SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 2) page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page",
+        statement="SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = LAPLACE, max_groups_contributed = 2) page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page",
     ),
     Mutant(
         "groups are bounded in everybody's order",
@@ -330,7 +330,7 @@ MUTANTS = (
             ),
         ),
         ("all groups",),
-        statement="SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 1) page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page",
+        statement="SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = LAPLACE, max_groups_contributed = 1) page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page",
     ),
     Mutant(
         "candidates come from the data",

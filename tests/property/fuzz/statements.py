@@ -49,7 +49,9 @@ def statement(rng: Random, world: World, focus: frozenset[str] = frozenset()) ->
     items = [*(text for text, _ in keys), *(f"{c} AS n{i}" for i, c in enumerate(counts))]
     options = ""
     if keys and known and maker.chance(0.08, "all groups"):
-        options = "WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 2) "
+        options = "WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = LAPLACE, max_groups_contributed = 2) "
+        if maker.chance(0.3, "all groups with one noise"):
+            options = "WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = BOX) "
     text = f"{head}SELECT {options}{', '.join(items)} FROM {source}"
     if wheres:
         text += f" WHERE {' AND '.join(wheres)}"

@@ -16,7 +16,7 @@ from dpsql.answers.threshold import SparseVectors
 from dpsql.answers.top_k import LargestGroups
 from dpsql.engines import Counts
 from dpsql.errors import QueryRefused
-from dpsql.estimates import Combined, Measurement
+from dpsql.estimates import Combined, GapNoise, Measurement
 from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import present, private
@@ -131,6 +131,15 @@ def test_hits_are_measured_with_one_noise_and_the_compared_count_is_free(session
     both = method_of(session, rest, f"{sparse}, measure = 0.5").measuring
     assert [both.orders(place) for place in both.places] == [True, False]
     assert both.strategy == "BOX"
+
+
+def test_one_gap_helps_over_a_threshold_only(session: Session) -> None:
+    measuring = method_of(session, f"page, {N} AS n {BEST.format('n')}", NOISY).measuring
+    alone = measuring.predicted(1, None)
+    assert measuring.predicted(1, GapNoise("exponential", 4)) == alone
+    over = measuring.predicted(1, GapNoise("exponential", 4, threshold_scale=2))
+    assert over[0] < alone[0]
+    assert over[1] == alone[1]
 
 
 def test_noise_beyond_every_count_is_refused_while_planning(session: Session) -> None:

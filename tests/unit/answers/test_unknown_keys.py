@@ -161,7 +161,7 @@ class TestRule:
             (statement("mechanism = M", shown="word, DP_RANK() AS r"), "r needs groups", "LIMITED_DOMAIN"),
             (statement("mechanism = M", 1), "a single group leaves no epsilon", "LIMITED_DOMAIN"),
             (statement("mechanism = M, noise = LAPLACE"), "exponential noise only", "leave noise out"),
-            (statement("mechanism = M, measure_strategy = ANCHOR"), "ANCHOR needs the gaps", None),
+            (statement("mechanism = M, measure_strategy = ANCHOR"), "ANCHOR needs groups", "LIMITED_DOMAIN"),
         ],
     )
     def test_refused(self, session: Session, text: str, message: str, hint: str | None) -> None:

@@ -82,6 +82,11 @@ def limited_domain(changed: types.ModuleType) -> Callable[..., object]:
     return batches(of_any_size(changed.LimitedDomain.plan), k=1, delta=0.1, candidates=1)
 
 
+def limited_then_stable(changed: types.ModuleType) -> Callable[..., object]:
+    run = batches(of_any_size(changed.LimitedThenStable.plan), k=2, delta=0.1, candidates=2)
+    return lambda *arguments: {**run(*arguments), CHARGE: E}
+
+
 def hybrid(changed: types.ModuleType, k: int = 1, threshold: int = 2) -> Callable[..., object]:
     return batches(changed.HybridTopK.plan, k=k, threshold=threshold)
 
@@ -229,6 +234,14 @@ MUTANTS: dict[str, tuple[Made, str, Texts, Texts, Sequence[Pair], dict[str, Any]
         NEW,
         {},
     ),
+    "limited domain, then top stable: more than the rest of delta": (
+        limited_then_stable,
+        "limited_then_stable",
+        "            most.delta - spent.delta,",
+        "            4 * (most.delta - spent.delta),",
+        NEW,
+        {},
+    ),
     "hybrid: threshold refunded": (
         hybrid,
         "hybrid_top_k",
@@ -252,7 +265,7 @@ def audit(name: str, *, right: bool) -> Verdict:
         confidence=1 - 1e-9,
         name=name,
         entropy=noise.SeededEntropy(1),
-        delta=0.1 if where == "limited_domain" else 0,
+        delta=0.1 if where.startswith("limited") else 0,
     )
 
 
