@@ -310,7 +310,17 @@ def test_one_that_fails_keeps_its_charge_and_uses_the_release_up(session: Sessio
     assert session.ledger.check() == []
 
 
-def test_a_file_that_changes_while_it_is_counted_gives_no_answer(session: Session, folder: Path) -> None:
+@pytest.mark.parametrize("trusted", [False, True])
+def test_a_file_that_changes_while_it_is_counted_gives_no_answer(
+    opened: Callable[..., Session], folder: Path, *, trusted: bool
+) -> None:
+    """Also one that is never verified, whose change other statements do not notice."""
+    (folder / "dpsql.toml").write_text(
+        POLICY.replace(
+            "[tables.visits]", "[tables.visits]\ntrust_source = true" if trusted else "[tables.visits]"
+        )
+    )
+    session = opened()
     number = ask(session)
     engine = engine_of(session)
     replace_engine(session, Wrong(engine, lambda: changed_byte(folder / "visits.csv")))
