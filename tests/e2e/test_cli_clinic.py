@@ -244,7 +244,7 @@ def test_the_demo(shell: Shell) -> None:
     assert "±" in answers[0][3]
     assert "█" in answers[0][3]
     assert answers[0][-1].startswith("epsilon 1 of 10 · noisy top-k with gap")
-    assert answers[1][-1].endswith("adaptive sparse vector with gap")
+    assert answers[1][-1].startswith("epsilon 0.5 of 10 · box noise on every group")
     assert re.search(r"2023-\d\d-01|2024-\d\d-01", answers[2][3])
     assert "noisy max" in answers[2][-1]
     assert any("compiled_sql" in line for line in answers[3])
