@@ -2,8 +2,8 @@
 --
 --   dpsql -p data/clinic.toml -f examples/cookbook.sql
 --
--- One privacy unit is one patient. Each private statement names its price; together they take an epsilon of 7 at
--- most, from a budget of 10 (--dry-run shows the prices alone). Run again, the file costs nothing more.
+-- One privacy unit is one patient. Each private statement names its price or its error; together they take an epsilon of
+-- 6.86 at most, from a budget of 10 (--dry-run shows the prices alone). Run again, the file costs nothing more.
 
 -- 1. The largest groups, with their counts. Everything free stands beside them: how precise, how far ahead.
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5)
@@ -133,8 +133,8 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.2)
 FROM patients
 WHERE patient_id NOT IN (SELECT patient_id FROM visits);
 
--- 15. How often do people come? First one row a patient, then counts of patients. They share one noise: four counts
---     cost less than two that were asked for alone.
+-- 15. How often do people come? First one row a patient, then counts of patients. They share one noise, so that four
+--     counts are more precise than two would be with noise of their own.
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.3)
   COUNT(*) AS patients,
   COUNT(*) FILTER (WHERE visits >= 5) AS five_times,
