@@ -105,17 +105,24 @@ def seeded(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
 
 BY_PAGE = f"page, {N} AS n FROM visits GROUP BY page"
 BY_BOTH = f"page, hall, {N} AS n FROM visits GROUP BY page, hall"
+ADAPTIVE = "mechanism = ADAPTIVE_SPARSE_VECTOR"
 ORDERED = {
-    "adaptive sparse vector": (f"{BY_PAGE} HAVING n >= 9 LIMIT 3", ""),
+    "adaptive sparse vector": (f"{BY_PAGE} HAVING n >= 9 LIMIT 3", ADAPTIVE),
     "sparse vector, whole counts": (
         f"{BY_PAGE} HAVING n >= 9 LIMIT 3",
         "mechanism = SPARSE_VECTOR, noise = GEOMETRIC",
     ),
-    "sparse vector, an order of the analyst's": (f"{BY_PAGE} HAVING n >= 9 ORDER BY page DESC LIMIT 3", ""),
-    "sparse vector, two keys": (f"{BY_BOTH} HAVING n >= 4 ORDER BY hall LIMIT 3", "noise = LAPLACE"),
+    "sparse vector, an order of the analyst's": (
+        f"{BY_PAGE} HAVING n >= 9 ORDER BY page DESC LIMIT 3",
+        ADAPTIVE,
+    ),
+    "sparse vector, two keys": (
+        f"{BY_BOTH} HAVING n >= 4 ORDER BY hall LIMIT 3",
+        f"{ADAPTIVE}, noise = LAPLACE",
+    ),
     "sparse vector, a computed key": (
         f"upper(page) AS p, {N} AS n FROM visits GROUP BY p HAVING n >= 9 LIMIT 3",
-        "",
+        ADAPTIVE,
     ),
     "all groups": (BY_PAGE, "max_groups_contributed = 2"),
     "all groups, cut": (f"{BY_BOTH} ORDER BY hall DESC LIMIT 5", "max_groups_contributed = 2"),
