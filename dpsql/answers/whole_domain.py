@@ -112,8 +112,12 @@ class WholeDomain:
     def run(self, counts: Counts) -> NoisyResult:
         """Measure all counts; which are shown depends on noisy values, keys and the public order alone."""
         exact = np.stack([counts.n[place] for place in self.noise.measured], axis=1)
-        measured = self.mechanism.run(exact.reshape(-1))
-        values = dict(zip(self.noise.measured, measured.value.reshape(exact.shape).T, strict=True))
+        # The noise of all groups has one law; in a public order, equal draws also give equal releases.
+        order = np.arange(len(exact)) if counts.order is None else counts.rows_in_order()
+        measured = self.mechanism.run(exact[order].reshape(-1))
+        placed = np.empty(exact.shape)
+        placed[order] = measured.value.reshape(exact.shape)
+        values = dict(zip(self.noise.measured, placed.T, strict=True))
         for place, (first, second) in self.noise.differences.items():
             values[place] = values[first] - values[second]
         rows = self._rows(counts, values)
