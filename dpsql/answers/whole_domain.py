@@ -112,11 +112,16 @@ class WholeDomain:
     def run(self, counts: Counts) -> NoisyResult:
         """Measure all counts; which are shown depends on noisy values, keys and the public order alone."""
         exact = np.stack([counts.n[place] for place in self.noise.measured], axis=1)
-        measured = self.mechanism.run(exact.reshape(-1))
-        values = dict(zip(self.noise.measured, measured.value.reshape(exact.shape).T, strict=True))
+        # The noise of all groups has one law; in a public order, equal draws also give equal releases.
+        free = counts.order is None and isinstance(self.plan.selection, TopK)  # ordered by noisy values
+        order = np.arange(len(exact)) if free else counts.rows_in_order()
+        measured = self.mechanism.run(exact[order].reshape(-1))
+        placed = np.empty(exact.shape)
+        placed[order] = measured.value.reshape(exact.shape)
+        values = dict(zip(self.noise.measured, placed.T, strict=True))
         for place, (first, second) in self.noise.differences.items():
             values[place] = values[first] - values[second]
-        rows = self._rows(counts, values)
+        rows = self._rows(counts, values, order)
         estimates: list[Combined | None] = [None] * len(self.plan.counts)
         for place, value in values.items():
             width, shown = self.half_width(place), value[rows]
@@ -124,13 +129,15 @@ class WholeDomain:
             estimates[place] = Combined(shown, spread, shown - width, shown + width)
         return NoisyResult(rows, measured.loss, tuple(estimates))
 
-    def _rows(self, counts: Counts, values: dict[int, NDArray[np.float64]]) -> NDArray[np.int64]:
-        """Return the positions of the groups to show, in order of release."""
+    def _rows(
+        self, counts: Counts, values: dict[int, NDArray[np.float64]], order: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Return the positions of the groups to show, in order of release; `order` is the public order."""
         match selection := self.plan.selection:
             case Scalar():
                 return np.zeros(1, dtype=np.int64)
             case AllGroups():
-                return counts.rows_in_order()[: selection.limit]
+                return order[: selection.limit]
             case TopK():
                 value = values[self._released(selection.count)]
                 rows = _by_value(counts, value if selection.lowest else -value)
@@ -138,8 +145,8 @@ class WholeDomain:
                     rows = rows[value[rows] >= float(selection.threshold)]
                 return rows[: selection.k]
             case AboveThreshold():
-                value, rows = values[self._released(selection.count)], counts.rows_in_order()
-                rows = rows[value[rows] >= float(selection.threshold)]
+                value = values[self._released(selection.count)]
+                rows = order[value[order] >= float(selection.threshold)]
                 if not selection.order:
                     rows = rows[np.argsort(-value[rows], kind="stable")]
                 return rows[: selection.limit]

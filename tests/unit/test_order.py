@@ -105,20 +105,24 @@ def seeded(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
 
 BY_PAGE = f"page, {N} AS n FROM visits GROUP BY page"
 BY_BOTH = f"page, hall, {N} AS n FROM visits GROUP BY page, hall"
+ADAPTIVE = "mechanism = ADAPTIVE_SPARSE_VECTOR"
 ORDERED = {
-    "adaptive sparse vector": (f"{BY_PAGE} HAVING n >= 9 LIMIT 3", "mechanism = ADAPTIVE_SPARSE_VECTOR"),
+    "adaptive sparse vector": (f"{BY_PAGE} HAVING n >= 9 LIMIT 3", ADAPTIVE),
     "sparse vector, whole counts": (
         f"{BY_PAGE} HAVING n >= 9 LIMIT 3",
         "mechanism = SPARSE_VECTOR, noise = GEOMETRIC",
     ),
     "sparse vector, an order of the analyst's": (
         f"{BY_PAGE} HAVING n >= 9 ORDER BY page DESC LIMIT 3",
-        "mechanism = ADAPTIVE_SPARSE_VECTOR",
+        ADAPTIVE,
     ),
-    "sparse vector, two keys": (f"{BY_BOTH} HAVING n >= 4 ORDER BY hall LIMIT 3", "noise = LAPLACE"),
+    "sparse vector, two keys": (
+        f"{BY_BOTH} HAVING n >= 4 ORDER BY hall LIMIT 3",
+        f"{ADAPTIVE}, noise = LAPLACE",
+    ),
     "sparse vector, a computed key": (
         f"upper(page) AS p, {N} AS n FROM visits GROUP BY p HAVING n >= 9 LIMIT 3",
-        "mechanism = ADAPTIVE_SPARSE_VECTOR",
+        ADAPTIVE,
     ),
     "the whole domain above a threshold": (f"{BY_PAGE} HAVING n >= 9", ""),
     "the whole domain above a threshold, by key": (f"{BY_PAGE} HAVING n >= 9 ORDER BY page DESC", ""),
