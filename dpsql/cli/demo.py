@@ -59,8 +59,8 @@ FROM visits
 GROUP BY clinic
 ABOVE THRESHOLD 4000""",
         """\
-There are 20 clinics, few enough to count them all with one noise and to show
-those whose noisy count reaches the threshold.""",
+The counts of all 20 clinics got one noise. Those are shown whose noisy count
+reaches the threshold.""",
     ),
     Stop(
         """\
