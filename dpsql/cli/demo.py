@@ -51,16 +51,16 @@ next group came free with the choice. The last line says what the answer
 cost: an epsilon of 1, out of the 10 that the policy gives.""",
     ),
     Stop(
-        "At which clinics were at least 4,000 patients? Five of them will do.",
+        "At which clinics were at least 4,000 patients?",
         """\
-SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5, base_hits = 5)
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5)
        clinic, COUNT(DISTINCT patient_id) AS patients
 FROM visits
 GROUP BY clinic
-ABOVE THRESHOLD 4000 LIMIT 5""",
+ABOVE THRESHOLD 4000""",
         """\
-How far each is above the threshold came free, and with it the count. What
-clinics far above do not need of the 0.5 was not charged.""",
+The counts of all 20 clinics got one noise. Those are shown whose noisy count
+reaches the threshold.""",
     ),
     Stop(
         """\

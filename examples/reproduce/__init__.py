@@ -6,6 +6,7 @@
 ``baskets``           a generator of market baskets, for when there are no data
 ``trials``            the product's mechanisms, many runs at once
 ``error_reduction``   what free gaps of a top-k are worth (Free Gap, figures 1b and 2b)
+``one_noise``         one noise for all selected counts, beside both
 ``over_threshold``    the same for gaps over a threshold (figures 1a and 2a)
 ``reduction``         what theory expects of both, and how far chance may be off
 ``thresholds``        answers, precision, budget left (Free Gap, figures 3 and 4)

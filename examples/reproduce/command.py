@@ -21,6 +21,7 @@ from reproduce import (
     coverage,
     error_reduction,
     hybrids,
+    one_noise,
     over_threshold,
     significance,
     thresholds,
@@ -59,6 +60,11 @@ def experiments(sets: Sequence[DataSet], trials: int, seed: int) -> list[Experim
             both[1],
             83,
             partial(error_reduction.over_epsilon, varied, 3 * trials, next(entropies)),
+        ),
+        Experiment(
+            len(known[:1]) * len(one_noise.EPSILONS) * len(one_noise.KS),
+            60,
+            partial(one_noise.one_noise, known[:1], trials, next(entropies)),
         ),
         Experiment(
             sum(both),

@@ -18,12 +18,23 @@ from reproduce.reduction import named
 from reproduce.svg import Series, panel
 from reproduce.trials import Halves, affine, measured, threshold_runs, top_k_runs, totals
 
-__all__ = ["KS", "Point", "claims_apart", "claims_tied", "interval_coverage"]
+__all__ = ["KS", "Hits", "Point", "claims_apart", "claims_hits", "claims_tied", "interval_coverage"]
 
 KS = (2, 3, 5, 10, 15, 25)
 EPSILON = Fraction(7, 10)
 WAYS = ("EACH", "ANCHOR", "above a threshold, free")
 NOISES: tuple[Noise, ...] = ("exponential", "laplace")
+THRESHOLD = 500
+SITUATIONS = {
+    "20 far above, 30 at 0": [2000] * 20 + [0] * 30,
+    "all 20 above": [520] * 50,
+    "all at the threshold": [500] * 50,
+    "all 30 below": [470] * 50,
+    "one at it, the others 0": [0] * 24 + [500] + [0] * 25,
+    "from 60 below to 60 above": [440 + 120 * i // 49 for i in range(50)],
+}
+KINDS = {"sparse vector": 1, "adaptive sparse vector": 4}
+"""Their branches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +46,19 @@ class Point:
     k: int
     way: str
     covered: float
+    error: float
+    """Standard error in percentage points, as if each run had one interval only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """How many intervals of the groups that a sparse vector found cover the true count, in per cent."""
+
+    mechanism: str
+    counts: str
+    covered: float
+    open: float
+    """Intervals without a lower end, in per cent."""
     error: float
     """Standard error in percentage points, as if each run had one interval only."""
 
@@ -55,6 +79,7 @@ def interval_coverage(trials: int, entropy: Entropy, tick: Callable[[], None]) -
                     for way, share in zip(WAYS, shares, strict=False)
                 ]
                 tick()
+    hits = [_hits(*kind, name, trials, entropy) for kind in KINDS.items() for name in SITUATIONS]
     legend = [Series(way, (), (), "both", i, i) for i, way in enumerate(WAYS)]
     apart, ties = ([r for r in rows if r.counts == kind] for kind in ("well apart", "tied"))
     return Section(
@@ -66,15 +91,37 @@ def interval_coverage(trials: int, entropy: Entropy, tick: Callable[[], None]) -
         [
             Figure("Counts that are well apart", claims_apart(apart), _panels(apart), legend),
             Figure("All counts tied, the worst case", claims_tied(ties), _panels(ties), legend[:2]),
+            Figure("Groups found above a threshold (table below)", claims_hits(hits)),
         ],
         [
             Table(
                 "interval_coverage",
                 ("counts", "noise", "k", "way", "covered %", "± (s.e.)"),
                 [astuple(r) for r in rows],
-            )
+            ),
+            Table(
+                "interval_coverage_of_hits",
+                ("mechanism", "counts", "covered %", "no lower end %", "± (s.e.)"),
+                [astuple(r) for r in hits],
+                shown=True,
+                title="95% intervals of groups found above the threshold of 500 among 50, at epsilon 1",
+            ),
         ],
     )
+
+
+def claims_hits(rows: Sequence[Hits]) -> list[Claim]:
+    """Say what the table of groups found above a threshold shows."""
+    found = [r.covered for r in rows]
+    at = [r for r in rows if r.counts == "all at the threshold"]
+    return [
+        Claim(
+            f"Given that a group was found, {min(found):.1f}% to {max(found):.1f}% are covered, also where "
+            "all lie at the threshold or below it. There most intervals have no lower end "
+            f"({min(r.open for r in at):.0f}% to {max(r.open for r in at):.0f}% at the threshold).",
+            all(r.covered >= 95 - max(0.5, 5 * r.error) for r in rows),
+        )
+    ]
 
 
 def claims_apart(rows: Sequence[Point]) -> list[Claim]:
@@ -159,3 +206,26 @@ def _above(k: int, noise: Noise, trials: int, entropy: Entropy) -> float:
         inside = (value + ends.low[0] <= counts[column]) & (counts[column] <= value + ends.high[0])
         covered, found = covered + int(inside.sum()), found + len(rows)
     return covered / found
+
+
+def _hits(mechanism: str, branches: int, name: str, trials: int, entropy: Entropy) -> Hits:
+    counts = np.array(SITUATIONS[name])
+    inside = no_end = found = 0
+    for part, runs in threshold_runs(
+        counts, np.full(trials, THRESHOLD), 5, Fraction(1), entropy, branches=branches
+    ):
+        hit, plan = runs.index >= 0, runs.plan
+        scales = tuple(plan.scales[j] for j in runs.branch[hit].tolist())
+        ends = from_threshold(
+            runs.gap[hit],
+            int(part[0]),
+            GapNoise(plan.noise, scales, plan.resolution, plan.threshold_scale),
+            least=plan.least_gaps(runs)[hit],
+            plain=branches == 1,
+        )
+        exact = counts[runs.index[hit]]
+        # An interval without a lower end has NaN there.
+        inside += int((~(exact < ends.low) & (exact <= ends.high)).sum())
+        no_end, found = no_end + int(np.isnan(ends.low).sum()), found + len(exact)
+    error = 100 * math.sqrt(0.95 * 0.05 / trials)
+    return Hits(mechanism, name, 100 * inside / max(found, 1), 100 * no_end / max(found, 1), error)

@@ -24,8 +24,10 @@ __all__ = [
     "KS",
     "NOISES",
     "Point",
+    "anchor_errors",
     "claims_over_epsilon",
     "claims_over_k",
+    "each_errors",
     "over_epsilon",
     "over_k",
     "points",
@@ -224,8 +226,8 @@ def _point(
     size = len(one.counts)
     half = Halves.of("EACH", k, epsilon, noise)
     best = Halves.of("ANCHOR", k, epsilon, noise, size)
-    plain, each = _each(one.counts, half, trials, entropy)
-    anchor = _anchor(one.counts, best, trials, entropy)
+    plain, each = each_errors(one.counts, half, trials, entropy)
+    anchor = anchor_errors(one.counts, best, trials, entropy)
     tick()
     return Point(
         one.name,
@@ -248,7 +250,7 @@ def _point(
     )
 
 
-def _each(
+def each_errors(
     counts: NDArray[np.int64], plan: Halves, trials: int, entropy: Entropy
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the squared errors of the measurements, and of the estimates, for each run."""
@@ -264,7 +266,10 @@ def _each(
     return ((values - exact) ** 2).mean(axis=1), ((combined - exact) ** 2).mean(axis=1)
 
 
-def _anchor(counts: NDArray[np.int64], plan: Halves, trials: int, entropy: Entropy) -> NDArray[np.float64]:
+def anchor_errors(
+    counts: NDArray[np.int64], plan: Halves, trials: int, entropy: Entropy
+) -> NDArray[np.float64]:
+    """Return the squared error of the estimates from one noisy total, for each run."""
     k, scale = plan.k, plan.scale
     runs = top_k_runs(counts, k, plan.selecting, trials, entropy, plan.noise)
     exact = counts[runs.index]

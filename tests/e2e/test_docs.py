@@ -159,7 +159,7 @@ def test_every_example_script_runs_and_fits_its_budget(folder: Path, name: str) 
     dry = run(folder, "dpsql", "-p", policy, "--dry-run", "-f", str(script))
     assert dry.returncode == 0, dry.stderr
     prices = [float(row["epsilon"]) for row in csv.DictReader(io.StringIO(dry.stdout))]
-    stated = re.search(r"(?:epsilon of|together they take) (\d+(?:\.\d+)?)", script.read_text("utf-8"))
+    stated = re.search(r"(?:epsilon of|together they take)[\s-]+(\d+(?:\.\d+)?)", script.read_text("utf-8"))
     assert stated is not None
     assert sum(prices) == pytest.approx(float(stated[1]))
     done = run(folder, "dpsql", "-p", policy, "--format", "jsonl", "-f", str(script))

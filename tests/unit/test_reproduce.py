@@ -31,6 +31,7 @@ from reproduce import (  # noqa: E402 -- found by the line above
     coverage,
     error_reduction,
     hybrids,
+    one_noise,
     over_threshold,
     peer,
     significance,
@@ -93,7 +94,7 @@ def test_the_page_stands_alone_and_is_well_formed(report: Path) -> None:
     assert page.open == []
     assert "script" not in page.seen
     assert not re.search(r"(src|href)\s*=\s*['\"](https?:|/)", text)
-    assert page.seen.count("h2") == 8
+    assert page.seen.count("h2") == 9
 
 
 def test_every_figure_has_its_axes_labelled_and_something_in_it(report: Path) -> None:
@@ -111,7 +112,7 @@ def test_it_says_which_data_are_the_papers_and_claims_something_beside_every_fig
     assert "the free-gap papers&#x27; T40I10D100K, complete" in text
     assert "a filtered subset of the Top Stable paper&#x27;s BrightKite" in text
     figures = text.split("<figure>")[1:]
-    assert len(figures) == 15
+    assert len(figures) == 17
     assert all("class='mark" in figure.split("</figure>")[0] for figure in figures)
 
 
@@ -119,7 +120,7 @@ def test_every_table_is_a_file_too(report: Path) -> None:
     folder = report.with_name("report-tables")
     linked = set(re.findall(r"href='report-tables/(\w+\.csv)'", report.read_text("utf-8")))
     assert linked == {path.name for path in folder.iterdir()}
-    assert len(linked) == 12
+    assert len(linked) == 14
     for path in folder.iterdir():
         with path.open(newline="", encoding="utf-8") as file:
             head, *rows = csv.reader(file)
@@ -155,6 +156,7 @@ def test_a_folder_that_is_not_there_is_refused(capsys: pytest.CaptureFixture[str
 CLAIMS = [
     (error_reduction, "claims_over_k"),
     (error_reduction, "claims_over_epsilon"),
+    (one_noise, "claims"),
     (over_threshold, "claims"),
     (thresholds, "claims_answers"),
     (thresholds, "claims_quality"),
@@ -167,6 +169,7 @@ CLAIMS = [
     (unknown, "claims_curves"),
     (coverage, "claims_apart"),
     (coverage, "claims_tied"),
+    (coverage, "claims_hits"),
 ]
 
 
@@ -208,6 +211,10 @@ def moved(measured: Measured, way: int) -> Measured:
     return replace(measured, percent=measured.theory + way * (measured.allowed + 1))
 
 
+def shifted(box: one_noise.Box95, way: int) -> one_noise.Box95:
+    return replace(box, reduction=moved(box.reduction, way))
+
+
 def at(values: tuple[float, ...], place: int, value: float) -> tuple[float, ...]:
     return (*values[:place], value, *values[place + 1 :])
 
@@ -238,6 +245,11 @@ BREAKS = [
     ),
     (error_reduction, "claims_over_epsilon", 0, lambda r: replace(r, each=moved(r.each, -1))),
     (error_reduction, "claims_over_epsilon", 1, lambda r: replace(r, anchor=moved(r.anchor, 1))),
+    (one_noise, "claims", 0, lambda r: replace(r, box=shifted(r.box, -1))),
+    (one_noise, "claims", 0, lambda r: replace(r, half=shifted(r.half, 1))),
+    (one_noise, "claims", 1, lambda r: replace(r, anchor=r.box.reduction.percent)),
+    (one_noise, "claims", 2, lambda r: replace(r, box=r.half, half=r.box)),
+    (one_noise, "claims", 3, lambda r: replace(r, box=replace(r.box, covered=50.0))),
     (over_threshold, "claims", 0, lambda r: replace(r, found=moved(r.found, -1))),
     (over_threshold, "claims", 2, lambda r: replace(r, found=moved(r.found, 1))),
     (thresholds, "claims_answers", 0, only(ADAPTIVE, answers=lambda r: r.answers / 2)),
@@ -262,6 +274,7 @@ BREAKS = [
     (unknown, "claims_curves", 1, returned(ONE_SIDED, lambda s: s[AS_PRINTED])),
     (coverage, "claims_apart", 0, lambda r: replace(r, covered=85.0)),
     (coverage, "claims_tied", 0, lambda r: replace(r, covered=85.0)),
+    (coverage, "claims_hits", 0, lambda r: replace(r, covered=85.0)),
 ]
 
 

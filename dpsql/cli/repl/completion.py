@@ -24,7 +24,8 @@ _KEYWORDS = (
 _VALUES = {
     "mechanism": MECHANISMS,
     "noise": NOISES,
-    "measure_strategy": ("AUTO", "EACH", "ANCHOR"),
+    "measure_strategy": ("AUTO", "BOX", "EACH", "ANCHOR"),
+    "intervals": ("SINGLE", "SIMULTANEOUS"),
     "measure": ("AUTO",),
     "fresh": ("TRUE", "FALSE"),
 }
