@@ -168,7 +168,10 @@ def by_key(counts: Counts, index: NDArray[np.int64]) -> NDArray[np.int64]:
     import pyarrow.compute as pc  # noqa: PLC0415  it takes a tenth of a cold start
 
     names = counts.keys.column_names
-    keys = pa.table({name: picked(counts.keys.column(name), index) for name in names})
+    columns = [picked(counts.keys.column(name), index) for name in names]
+    # Arrow sorts no ENUM; its codes are in the order of its declaration.
+    columns = [c.indices if pa.types.is_dictionary(c.type) else c for c in columns]
+    keys = pa.Table.from_arrays(columns, names=names)
     order: NDArray[np.int64] = pc.sort_indices(
         keys, sort_keys=[(name, "ascending") for name in names]
     ).to_numpy()

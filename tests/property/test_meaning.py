@@ -51,10 +51,12 @@ def with_units(data: Data) -> Data:
     return replace(data, rows=kept)
 
 
-def answered(connection: duckdb.DuckDBPyConnection, sql: str, keys: int) -> dict[str, tuple[object, ...]]:
+def answered(
+    connection: duckdb.DuckDBPyConnection, sql: str, keys: int, counts: int
+) -> dict[str, tuple[object, ...]]:
     table = connection.sql(sql).to_arrow_table()
     rows = list(zip(*(map(number, plain_values(c)) for c in table.columns), strict=True))
-    return {repr(row[:keys]): row[keys:] for row in rows}
+    return {repr(row[:keys]): row[keys : keys + counts] for row in rows}
 
 
 def number(value: object) -> object:
@@ -70,9 +72,9 @@ def comparable(text: str, saw: frozenset[str]) -> bool:
 def compared_with_sql(stage: Stage, text: str, plan: Plan) -> tuple[str, bool]:
     """Say where the counts differ from the statement's own, and whether anything was counted."""
     keys = len(plan.key_types)
-    expected = answered(stage.connection, SELECTION.sub("", text), keys)
+    expected = answered(stage.connection, SELECTION.sub("", text), keys, len(plan.counts))
     nothing = (0.0,) * len(plan.counts)
-    found = answered(stage.connection, plan.compiled.sql, keys)
+    found = answered(stage.connection, plan.compiled.sql, keys, len(plan.counts))
     wrong = {g: (n, expected.get(g)) for g, n in found.items() if n != expected.get(g, nothing)}
     some = any(n for row in found.values() for n in row)
     return (f"{wrong}\n  {text}\n  {plan.compiled.sql}" if wrong else ""), some

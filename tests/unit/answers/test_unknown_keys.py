@@ -19,6 +19,7 @@ from dpsql.answers.choose import considered
 from dpsql.answers.method import NoisyResult
 from dpsql.answers.table import details, rows
 from dpsql.answers.top_k import LargestGroups
+from dpsql.answers.unknown import by_key
 from dpsql.engines import Counts
 from dpsql.errors import QueryRefused
 from dpsql.language import TopK
@@ -212,6 +213,19 @@ class TestConsidered:
 def plan_of(session: Session, text: str) -> Any:
     prepared, selection = top_k(session, text)
     return prepared.plan, selection
+
+
+@pytest.mark.parametrize(
+    ("column", "order"),
+    [
+        (pa.array(["b", "a", "c"]), [1, 0, 2]),
+        (pa.DictionaryArray.from_arrays(pa.array([1, 0, 2], pa.uint8()), ["z", "m", "a"]), [1, 0, 2]),
+    ],
+)
+def test_keys_are_sorted_and_an_enum_as_it_was_declared(column: pa.Array, order: list[int]) -> None:
+    counts = Counts(pa.table({"k0": column}), (np.zeros(3, dtype=np.int64),), None)
+    assert by_key(counts, np.arange(3)).tolist() == order
+    assert by_key(counts, np.array([0, 1])).tolist() == [1, 0]
 
 
 class TestAnswer:

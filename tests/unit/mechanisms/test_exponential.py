@@ -15,7 +15,7 @@ from dpsql.mechanisms.weights import Weights
 from dpsql.noise import LARGEST, Entropy, SeededEntropy, exp_bounds
 from dpsql.privacy import Charge, Number
 
-FAR = np.array([10**6, 5, 4 * 10**6, 0, 3 * 10**6])
+FAR = np.array([10**6, 50, 4 * 10**6, 0, 3 * 10**6])
 
 
 class Scripted:
