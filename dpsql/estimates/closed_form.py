@@ -70,7 +70,7 @@ def threshold_gap_cdf(
     gamma = 2.0**-resolution
     l1, l0 = gamma / s1, gamma / s0
     both = -math.expm1(-l1 - l0)
-    d = np.floor(at / gamma + _mean(l1) - _mean(l0) + _SLACK)
+    d = np.floor(at / gamma + mean_steps(l1) - mean_steps(l0) + _SLACK)
     low = math.expm1(-l1) / -both * np.exp(l0 * np.minimum(d, 0))
     return np.where(d >= 0, 1 + math.expm1(-l0) / both * np.exp(-l1 * (np.maximum(d, 0) + 1)), low)
 
@@ -131,10 +131,10 @@ def _upper(noise: Noise, s1: float, s0: float, tail: float, resolution: int | No
         d = math.ceil(math.log(above / tail) / l1 - _SLACK) - 1
     else:
         d = -math.floor(math.log(-math.expm1(-l1) / both / (1 - tail)) / l0 + _SLACK)
-    return gamma * (d - _mean(l1) + _mean(l0))
+    return gamma * (d - mean_steps(l1) + mean_steps(l0))
 
 
-def _mean(rate: float) -> float:
+def mean_steps(rate: float) -> float:
     """Return the mean of the geometric law on {0, 1, ..} with P(Y >= m) = exp(-rate m)."""
     return math.exp(-rate) / -math.expm1(-rate)
 

@@ -28,7 +28,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpsql.estimates.closed_form import check_confidence, threshold_gap_offsets
+from dpsql.estimates.closed_form import check_confidence, mean_steps, threshold_gap_offsets
 from dpsql.estimates.combine import Combined, combine
 from dpsql.estimates.error_model import ErrorModel, GapNoise
 from dpsql.estimates.measurement import Measurement
@@ -120,7 +120,7 @@ def _memoryless(
     step = 2.0**-resolution
     m = math.ceil(-math.log(tail) * s1 / step)
     # gap + threshold is W less the mean of N plus that of L.
-    centre = step / math.expm1(step / s1) - step / math.expm1(step / s0)
+    centre = step * (mean_steps(step / s1) - mean_steps(step / s0))
     return np.where(_steps(past, step) >= m, (m - 1) * step - centre, math.nan)
 
 

@@ -55,8 +55,11 @@ def laplace_variance(scale: Real, resolution: int | None = None) -> float:
 
 
 def _geometric(rate: float) -> float:
-    """Return the variance of the geometric law on {0, 1, ..} with P(Y >= m) = exp(-rate m)."""
-    return math.exp(-rate) / math.expm1(-rate) ** 2
+    """Return the variance of the geometric law on {0, 1, ..} with P(Y >= m) = exp(-rate m).
+
+    It is at least 1e-130, so that products of variances are not 0 either.
+    """
+    return math.exp(-min(rate, 300)) / math.expm1(-rate) ** 2
 
 
 def check_noise(noise: str) -> None:

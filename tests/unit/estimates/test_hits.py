@@ -88,6 +88,14 @@ def test_far_hits_have_two_ends_and_near_ones_an_upper_one() -> None:
     np.testing.assert_array_equal(np.isnan(again.low), [False, True])
 
 
+@pytest.mark.parametrize("scale", [1e-2, 1e-3, 1e-6])
+def test_a_scale_far_below_a_grid_step(scale: float) -> None:
+    """The noise is then 0, up to e^-100: a hit has its gap, and an interval of one step each side."""
+    noise = GapNoise("exponential", scale, 0, threshold_scale=scale / 2)
+    found = from_threshold([7.0], 100, noise)
+    assert (found.low[0], found.value[0], found.high[0]) == pytest.approx((106, 107, 108), abs=1e-9)
+
+
 def test_each_branch_has_its_own_scale() -> None:
     gap, scales = [300.0, 80.0], [8.0, 4.0]
     found = from_threshold(gap, 100, GapNoise("exponential", tuple(scales), threshold_scale=2))
