@@ -57,7 +57,7 @@ def test_variances_are_those_of_the_probabilities(scale: float, resolution: int)
 
 
 def test_extreme_scales_neither_overflow_nor_cancel() -> None:
-    assert noise_variance("exponential", Fraction(1, 10**6), 0) == 0.0
+    assert 0 < noise_variance("exponential", Fraction(1, 10**6), 0) < 1e-100, "BLUE divides by it"
     assert noise_variance("exponential", 2.0**40, 0) == pytest.approx(2.0**80, rel=1e-12)
     for wrong in (0, -1, math.inf, math.nan):
         with pytest.raises(ValueError, match="scale"):
