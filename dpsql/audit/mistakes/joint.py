@@ -38,7 +38,7 @@ def _behind(epsilon: Fraction, *, factor: int, others: int) -> list[Pair]:
     """
     rate = factor * float(epsilon) / 2
     found = []
-    for weight, rare in ((3, 0.1), (5, 0.04), (8, 0.02)):
+    for weight, rare in ((4, 0.04), (4, 0.015)):
         lead, fall = round(math.log(1 / rare) / rate), max(1, round(math.log(_LOW / weight) / rate))
         first, low = 2 * fall + lead + 1, 1
         second = low + fall
