@@ -85,7 +85,10 @@ def _chosen(plan: Plan) -> tuple[Candidate, str]:
     asked, fact = plan.options.mechanism or "AUTO", "another one was named"
     found = _candidates(plan)
     if asked == "AUTO":
-        asked, fact = found.automatic(plan)
+        try:
+            asked, fact = found.automatic(plan)
+        except ValueError as error:
+            raise _not_taken(plan, error) from None
     for each in found.mechanisms:
         if asked in each.names:
             return each, fact
@@ -99,12 +102,16 @@ def _made(plan: Plan, candidate: Candidate) -> Method:
     try:
         method = candidate.of(plan)
     except ValueError as error:
-        raise source.refuse(f"the mechanism does not take these options: {error}") from None
+        raise _not_taken(plan, error) from None
     if method.quote.scale > 2.0**40:
         raise source.refuse(
             "epsilon is too small: the noise would exceed every count", plan.options.at.get("epsilon")
         )
     return method
+
+
+def _not_taken(plan: Plan, error: ValueError) -> QueryRefused:
+    return plan.query.source.refuse(f"the mechanism does not take these options: {error}")
 
 
 def _considered(plan: Plan, candidate: Candidate, why: str) -> Considered:

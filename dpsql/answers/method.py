@@ -74,8 +74,10 @@ class AtDistance:
     def __str__(self) -> str:
         """Write it for a cell of EXPLAIN."""
         parts = [f"{self.distance:+.3g}: {self.rows:.3g} rows", f"hit {self.hit:.2g}"]
-        parts += [f"stddev {self.stddev:.3g}"] * (self.stddev is not None)
-        parts += [f"charge {self.charge:.2g}"] * (self.charge is not None)
+        if self.stddev is not None:
+            parts.append(f"stddev {self.stddev:.3g}")
+        if self.charge is not None:
+            parts.append(f"charge {self.charge:.2g}")
         return ", ".join(parts)
 
 

@@ -162,9 +162,21 @@ def _by_value(counts: Counts, value: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def _notes(plan: Plan) -> tuple[str, ...]:
-    """Say what is free: all counts are released, whatever the selection shows of them."""
+    """Say what is free, as all counts are released, and that large noise selects rows, too."""
     selection = plan.selection
     shown = selection.k if isinstance(selection, TopK) else getattr(selection, "limit", None)
-    if shown is None or shown >= plan.groups:
-        return ()
-    return (f"this noise releases the counts of all {plan.groups:,} groups: a larger LIMIT costs no more",)
+    by_value = isinstance(selection, AboveThreshold) or (
+        isinstance(selection, TopK) and selection.k < plan.groups
+    )
+    notes: tuple[str, ...] = ()
+    if shown is not None and shown < plan.groups:
+        notes = (
+            f"this noise releases the counts of all {plan.groups:,} groups: a larger LIMIT costs no more",
+        )
+    wanted = measuring.wanted(plan, getattr(selection, "count", 0))
+    if by_value and wanted and plan.options.intervals != "SIMULTANEOUS":
+        notes += (
+            "an interval covers the count of each group at its level, but fewer of those that noisy counts "
+            "selected: OPTIONS (intervals = SIMULTANEOUS) covers all of them",
+        )
+    return notes

@@ -140,7 +140,8 @@ class Box(Mechanism[BoxMeasured]):
             loss=PrivacyLoss.of(budget) if groups else PrivacyLoss(),
         )
         if groups:
-            exact_noise.check_box(made.rate, groups + made.pads)
+            # A cube's side is drawn at half of the rate.
+            exact_noise.check_box(made.rate if monotone else made.rate / 2, groups + made.pads)
         return made
 
     def noise(self, place: int) -> BoxNoise:

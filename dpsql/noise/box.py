@@ -12,6 +12,8 @@ from dpsql.noise.exact import positive_rational
 from dpsql.noise.geometric import geometric
 
 _LARGEST_SUM = 1 << 56
+_LARGEST_SCALE = 1 << 50
+"""That of the distances between arrivals, which are geometric."""
 
 
 def box(
@@ -111,7 +113,7 @@ def check_box(rate: Fraction, dimension: int) -> int:
     cells = 1
     while dimension * rate * 8 > cells:
         cells *= 2
-    if dimension * cells / rate > _LARGEST_SUM:
+    if dimension * cells / rate > _LARGEST_SUM or cells / rate > _LARGEST_SCALE:
         raise ValueError("the noise's scale is too large for so many counts")
     return cells
 

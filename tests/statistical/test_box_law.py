@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import itertools
 from collections.abc import Callable
+from contextlib import suppress
 from fractions import Fraction
 
 import numpy as np
@@ -169,3 +170,16 @@ def test_one_unit_moves_every_count_within_the_unit_of_the_grid(
 def test_bounds_that_differ_too_much_are_refused() -> None:
     with pytest.raises(ValueError, match="differ too much"):
         Box.plan(2, 1, sensitivity=(1, 2**21))
+
+
+@pytest.mark.parametrize("monotone", [True, False])
+def test_noise_that_is_planned_can_be_drawn(monotone: bool) -> None:
+    """The plan refuses what could come near 2^62, not the run, which comes after the charge."""
+    planned = 0
+    for eighths in range(48 * 8, 58 * 8):
+        epsilon = Fraction(1, round(2 ** (eighths / 8)))
+        with suppress(ValueError):
+            made = Box.plan(4, epsilon, resolution=0, monotone=monotone)
+            planned += 1
+    assert 0 < planned < 80
+    made.run([0, 0, 0, 0], NoiseSource(SeededEntropy(1)))

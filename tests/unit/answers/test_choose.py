@@ -237,6 +237,20 @@ def test_what_a_mechanism_does_not_have_is_refused(
     assert caught.value.hint
 
 
+def test_noise_too_large_to_draw_is_refused_where_auto_compares(sessions: list[Session]) -> None:
+    """One noise for 57,600 counts whose bounds have 6,651,216 as their least common multiple."""
+    bounds = [(9, 11, 13, 16, 17, 19)[i % 6] for i in range(16)]
+    shown = ", ".join(
+        f"COUNT(*, contribution_bounds_per_group => (0, {c})) FILTER (WHERE length(free) > {i}) AS n{i}"
+        for i, c in enumerate(bounds)
+    )
+    text = text_of(
+        f"page, site, {shown} FROM visits GROUP BY page, site HAVING n0 >= 5 LIMIT 9", "epsilon = 1e-6"
+    )
+    with pytest.raises(QueryRefused, match="the noise's scale is too large for so many counts"):
+        sessions[0].prepare(text)
+
+
 def seeded(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     entropy = SeededEntropy(seed)
     for name, module in list(sys.modules.items()):

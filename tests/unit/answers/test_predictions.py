@@ -378,6 +378,11 @@ def test_the_warnings_stand_in_explain_and_in_the_release(session: Session) -> N
     keys_alone = statement(f"page FROM visits GROUP BY page HAVING {N} >= 500 LIMIT 5", "1", "measure = 0")
     assert explained(session, keys_alone)["predicted_stddev"] is None
     assert explained(session, keys_alone)["at_threshold"]["stddev"] is None
+    measured = statement(f"{BY} HAVING n >= 500 LIMIT 5", "1", "base_hits = 2, measure = 0.5")
+    for text in (keys_alone, measured):
+        table = session.run(f"EXPLAIN {text}").table
+        lines = dict(zip(*(c.to_pylist() for c in table.columns), strict=True))
+        assert re.fullmatch(r"\S+: \S+ rows, hit \S+, charge \S+", lines["at_threshold"])
     values = [shown[name] for name in ("3_scales_below", "at_threshold", "3_scales_above", "30_scales_above")]
     assert all(re.fullmatch(r"\S+: \S+ rows, hit \S+, stddev \S+, charge \S+", value) for value in values)
 
