@@ -75,12 +75,17 @@ class WholeDomain:
         """Predict half the width of a count's interval."""
         index, free = self._index(place)
         confidence = measuring.confidence_of(self.plan)
-        if self.plan.options.intervals == "SIMULTANEOUS":
+        if self.plan.options.intervals == "SIMULTANEOUS" or self._holds_selected:
             # Where both operands are within their intervals, their difference is within twice that.
             return (2 if free else 1) * self.mechanism.half_width(index, confidence, simultaneous=True)
         if free:
             return self.mechanism.difference_half_width(index, confidence)
         return self.mechanism.half_width(index, confidence)
+
+    @property
+    def _holds_selected(self) -> bool:
+        """Whether intervals are those of all groups at once: they hold for rows that noise selects."""
+        return self.plan.options.intervals is None and _by_noise(self.plan)
 
     def tells_apart(self, confidence: Fraction) -> float | None:
         """Predict how far a group must be from the threshold, else from another group, to be placed right."""
@@ -161,22 +166,24 @@ def _by_value(counts: Counts, value: NDArray[np.float64]) -> NDArray[np.int64]:
     return order
 
 
+def _by_noise(plan: Plan) -> bool:
+    """Whether noisy values select the rows shown."""
+    selection = plan.selection
+    return isinstance(selection, AboveThreshold) or (
+        isinstance(selection, TopK) and (selection.k < plan.groups or selection.threshold is not None)
+    )
+
+
 def _notes(plan: Plan) -> tuple[str, ...]:
-    """Say what is free, as all counts are released, and that large noise selects rows, too."""
+    """Say what is free, as all counts are released, and what intervals do not hold."""
     selection = plan.selection
     shown = selection.k if isinstance(selection, TopK) else getattr(selection, "limit", None)
-    by_value = isinstance(selection, AboveThreshold) or (
-        isinstance(selection, TopK) and selection.k < plan.groups
-    )
     notes: tuple[str, ...] = ()
     if shown is not None and shown < plan.groups:
         notes = (
             f"this noise releases the counts of all {plan.groups:,} groups: a larger LIMIT costs no more",
         )
     wanted = measuring.wanted(plan, getattr(selection, "count", 0))
-    if by_value and wanted and plan.options.intervals != "SIMULTANEOUS":
-        notes += (
-            "an interval covers the count of each group at its level, but fewer of those that noisy counts "
-            "selected: OPTIONS (intervals = SIMULTANEOUS) covers all of them",
-        )
+    if wanted and plan.options.intervals == "SINGLE" and _by_noise(plan):
+        notes += ("an interval covers less than its level if noise put the group into the answer",)
     return notes

@@ -208,7 +208,8 @@ _TABLE: dict[str, tuple[Callable[[Token, str], object], str]] = {
     ),
     "intervals": (
         _word("SINGLE", "SIMULTANEOUS"),
-        "`SIMULTANEOUS` intervals cover all counts at once with that probability; `SINGLE` is the default",
+        "`SIMULTANEOUS` intervals cover all counts at once with that probability, `SINGLE` ones each count; "
+        "by default `SINGLE`, except where noise on all groups selects the rows",
     ),
     "privacy_unit_column": (_name, "the unit's column; may only repeat what the policy declares"),
     "fresh": (_flag, "`TRUE` asks for a new answer, and pays for it, where a stored one would be free"),

@@ -280,6 +280,29 @@ LIMITS = [
 ]
 
 
+@pytest.mark.parametrize("rows", ["ORDER BY n DESC LIMIT 3", "ORDER BY n LIMIT 3"])
+def test_intervals_hold_for_rows_that_their_noise_selected(
+    sessions: list[Session], monkeypatch: pytest.MonkeyPatch, rows: str
+) -> None:
+    """Twelve equal counts; 2,000 runs, so that a share has a standard error of .005 at level .95."""
+    made = method(sessions[1], f"{SITES} {rows}", "mechanism = BOX")
+    alone = method(sessions[1], f"{SITES} {rows}", "mechanism = BOX, intervals = SINGLE")
+    counts = engine_of(sessions[1]).count(made.plan.compiled)
+    tied = replace(counts, n=tuple(np.full_like(n, 30) for n in counts.n))
+    seeded(monkeypatch, 11)
+    shares = []
+    for prepared in (made, alone):
+        held = shown = 0
+        for _ in range(2000):
+            (estimate,) = prepared.method.run(tied).counts
+            assert estimate is not None
+            held += int(((estimate.low <= 30) & (estimate.high >= 30)).sum())
+            shown += len(estimate.value)
+        shares.append(held / shown)
+    assert shares[0] > 0.945
+    assert shares[1] < 0.935
+
+
 @pytest.mark.parametrize(("rest", "stddev"), LIMITS)
 @pytest.mark.parametrize("confidence", ["0.8", "0.95", "0.99"])
 @pytest.mark.parametrize("intervals", ["SINGLE", "SIMULTANEOUS"])
