@@ -76,6 +76,10 @@ class Refining:
         content of the files, which are read again for it.
         """
         refine, lineage = self.refine, self.lineage
+        catalog = first.counting.engines.schema_database
+        computed = next((t.name for t in first.counting.reads if catalog.has_generated_column(t.name)), None)
+        if computed is not None:
+            raise self._refused(f"{computed} has a generated column, whose values may differ at every scan")
         key = reuse_key(first.plan, policy, first.counting.engines.versions, again=True)
         if key != lineage.reuse_key:
             why = changes(key, lineage.reuse_key or "")

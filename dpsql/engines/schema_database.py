@@ -71,6 +71,10 @@ class SchemaDatabase:
         domains.create(self._con)
         settings.lock(self._con, (), None)
 
+    def has_generated_column(self, table: str) -> bool:
+        """Whether the definition of a table computes a column, so that every scan may find other values."""
+        return self._readers[fold(table)].generated
+
     def columns(self, table: str) -> tuple[tuple[str, SqlType], ...]:
         """See `Catalog`."""
         return self._readers[fold(table)].columns

@@ -338,3 +338,25 @@ def test_a_file_that_changes_after_it_was_prepared(session: Session, folder: Pat
     with pytest.raises(OperationalError, match="nothing was charged"):
         session.execute(prepared)
     assert session.budget().spent.epsilon == Fraction("0.1")
+
+
+@pytest.mark.parametrize(
+    ("column", "refined"), [("drawn DOUBLE AS (random())", False), ("note INTEGER", True)]
+)
+def test_a_table_that_computes_a_column_may_change_without_its_file(
+    folder: Path, opened: Callable[..., Session], column: str, refined: bool
+) -> None:
+    with duckdb.connect(str(folder / "shop.duckdb")) as connection:
+        connection.execute(f"CREATE TABLE visits (user_id BIGINT, page VARCHAR, {column})")
+        connection.execute("INSERT INTO visits (user_id, page) SELECT i, 'a' FROM range(100) AS r(i)")
+    policy = POLICY.replace('source = "visits.csv"', 'source = "main.visits"').replace(
+        'columns = {user_id = "BIGINT", page = "VARCHAR"}\n', ""
+    )
+    (folder / "dpsql.toml").write_text(policy + '[database]\npath = "shop.duckdb"\n')
+    session = opened()
+    number = ask(session)
+    if refined:
+        assert refine(session, number, "0.2").charge.epsilon == Fraction(1, 10)
+    else:
+        with pytest.raises(QueryRefused, match="visits has a generated column"):
+            refine(session, number, "0.2")
