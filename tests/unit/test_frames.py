@@ -66,7 +66,8 @@ def parts(value: object) -> list[object]:
         return [value.__self__]
     if isinstance(value, (ModuleType, type, Session)):
         return []
-    fields = [getattr(value, name, None) for name in getattr(type(value), "__slots__", ())]
+    slots = [name for name in getattr(type(value), "__slots__", ()) if name != "__weakref__"]
+    fields = [getattr(value, name, None) for name in slots]
     return [*getattr(value, "__dict__", {}).values(), *fields]
 
 
