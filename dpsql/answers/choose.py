@@ -138,7 +138,7 @@ def _least_noise(plan: Plan) -> tuple[str, str]:
     name = "BOX" if plan.groups_per_unit is None else "LAPLACE"
     bounded = isinstance(plan.selection, Scalar) or plan.owner.row
     if bounded or plan.options.max_groups_contributed is not None:
-        return name, "more noise"
+        return name, "no less noise"
     return name, "needs max_groups_contributed"
 
 

@@ -20,7 +20,7 @@ from reproduce.trials import charges, threshold_runs
 __all__ = ["KS", "NAMES", "Point", "adaptivity", "claims_answers", "claims_left", "claims_quality"]
 
 KS = tuple(range(2, 25, 2))
-NAMES = ("sparse vector", "adaptive, two branches", "ladder, four branches")
+NAMES = ("sparse vector", "adaptive, two branches", "adaptive, four branches")
 COLUMNS = (
     "data",
     "k",
@@ -65,7 +65,7 @@ def adaptivity(sets: Sequence[DataSet], trials: int, entropy: Entropy, tick: Cal
     lines = (
         Series("sparse vector", (), (), "both", 5),
         Series("adaptive, two branches as printed", (), (), "both", 0, 2),
-        Series("ladder of four branches (dpsql)", (), (), "both", 1, 1),
+        Series("adaptive sparse vector with four branches (dpsql)", (), (), "both", 1, 1),
     )
     bars = (
         Series("adaptive as printed: answers far above", (), (), "bar", 2),
@@ -77,12 +77,12 @@ def adaptivity(sets: Sequence[DataSet], trials: int, entropy: Entropy, tick: Cal
     floor = math.floor(10 * min(least, 0.95)) / 10
     return Section(
         "An adaptive sparse vector answers more with the same budget",
-        "Free Gap, figures 3 and 4; dissertation, figures 5-4 to 5-6. The ladder is dpsql's own.",
+        "Free Gap, figures 3 and 4; dissertation, figures 5-4 to 5-6. Four branches are dpsql's own.",
         "Items are asked for in a random order, the same in all runs; the threshold is drawn at random "
         f"between the 2k-th and the 8k-th largest count; epsilon {float(EPSILON)}, exponential noise, "
         f"{trials:,} runs a point. The budget pays for k answers of the plain sparse vector. The "
         "adaptive one as printed has two branches, one at half the price for items two standard deviations "
-        "above; the ladder has four, at down to an eighth of the price, and asks for "
+        "above; dpsql has four, at down to an eighth of the price, and asks for "
         "larger margins in long streams.",
         [
             Figure("Answers", claims_answers(rows), _answers(rows), bars),
@@ -110,7 +110,7 @@ def claims_answers(rows: Sequence[Point]) -> list[Claim]:
     """Say what the answers' figure shows."""
     by, names = _by(rows)
     first, k = names[0], 10
-    plain, adaptive, ladder = (by[first, k, name] for name in NAMES)
+    plain, adaptive, four = (by[first, k, name] for name in NAMES)
     pairs = [(by[n, x, NAMES[1]], by[n, x, NAMES[0]]) for n in names for x in KS]
     more = {x: max(by[n, x, NAMES[1]].answers - by[n, x, NAMES[0]].answers for n in names) for x in (22, 24)}
     far = sum(a.far for a, _ in pairs) / sum(a.answers for a, _ in pairs)
@@ -131,11 +131,11 @@ def claims_answers(rows: Sequence[Point]) -> list[Claim]:
             f"{100 * far:.0f}%",
         ),
         Claim(
-            f"The ladder answers {ladder.answers:.1f} on {first} at k = {k}. Over all sets and k it answers "
+            f"Four branches answer {four.answers:.1f} on {first} at k = {k}. Over all sets and k they answer "
             f"{min(ahead):.2f} to {max(ahead):.2f} times as much as two branches: most where many items are "
             "far above the threshold, where its cheapest branches pass, and least where few are, as it then "
             "holds back.",
-            ladder.answers > 1.8 * adaptive.answers and min(ahead) > 0.75,
+            four.answers > 1.8 * adaptive.answers and min(ahead) > 0.75,
         ),
     ]
 
@@ -145,7 +145,7 @@ def claims_quality(rows: Sequence[Point]) -> list[Claim]:
     by, names = _by(rows)
     clear, drowned = _clear(rows)
     first, k = names[0], 10
-    _, adaptive, ladder = (by[first, k, name] for name in NAMES)
+    _, adaptive, four = (by[first, k, name] for name in NAMES)
     drops = {
         name: max((by[*c, NAMES[0]].precision - by[*c, name].precision for c in clear), default=1.0)
         for name in NAMES[1:]
@@ -160,7 +160,7 @@ def claims_quality(rows: Sequence[Point]) -> list[Claim]:
         Claim(
             f"Where the plain sparse vector errs in at most {100 - 100 * CLEAR:.0f}% of its answers "
             f"({len(clear)} of {len(clear) + len(drowned)} points), precision hardly suffers: two branches "
-            f"lose at most {max(0.0, drops[NAMES[1]]):.3f} against it, the ladder "
+            f"lose at most {max(0.0, drops[NAMES[1]]):.3f} against it, four branches "
             f"{max(0.0, drops[NAMES[2]]):.3f}.",
             max(drops.values()) <= 0.04,
             "very little difference in precision (figures 3, 5-5)",
@@ -174,10 +174,10 @@ def claims_quality(rows: Sequence[Point]) -> list[Claim]:
             f"{np.mean(ratios):.2f} times on average",
         ),
         Claim(
-            f"The ladder finds most of what there is on {first}: F-measure {ladder.f_measure:.2f} at "
-            f"k = {k}, against {adaptive.f_measure:.2f} with two branches{others}. At these points it is "
+            f"Four branches find most of what there is on {first}: F-measure {four.f_measure:.2f} at "
+            f"k = {k}, against {adaptive.f_measure:.2f} with two branches{others}. At these points they are "
             f"{min(gains):+.3f} to {max(gains):+.3f} ahead.",
-            ladder.f_measure > adaptive.f_measure + 0.1 and min(gains) > -0.06,
+            four.f_measure > adaptive.f_measure + 0.1 and min(gains) > -0.06,
         ),
     ]
     if drowned:
@@ -186,8 +186,8 @@ def claims_quality(rows: Sequence[Point]) -> list[Claim]:
         said.append(
             Claim(
                 "Where noise drowns the counts, so that even the plain one errs more often, two branches "
-                f"err most, and the ladder's margins pay: at worst (k = {worst[1]} on {worst[0]}) precision "
-                f"is {plain:.2f} with one branch, {two:.2f} with two and {four:.2f} with the ladder.",
+                f"err most, and their margins pay: at worst (k = {worst[1]} on {worst[0]}) precision "
+                f"is {plain:.2f} with one branch, {two:.2f} with two and {four:.2f} with four.",
                 two < four and two < plain,
             )
         )
@@ -213,7 +213,7 @@ def claims_left(rows: Sequence[Point]) -> list[Claim]:
             f"{min(wide):.0f}% to {max(wide):.0f}% from k = 6 on",
         ),
         Claim(
-            f"The ladder leaves {by[first, k, NAMES[2]].left:.0f}% on {first} at k = {k}, and there "
+            f"Four branches leave {by[first, k, NAMES[2]].left:.0f}% on {first} at k = {k}, and there "
             f"{min(mine):.0f} to {max(mine):.0f} points more than two branches at every k; a statement with "
             "LIMIT k gets that much back. Over all sets the difference is "
             f"{min(margins.values()):+.0f} to {max(margins.values()):+.0f} points: where few items are far "
@@ -241,7 +241,7 @@ def _column(rows: Sequence[Point], data: str, name: str, what: str) -> list[floa
 def _answers(rows: Sequence[Point]) -> list[str]:
     panels = []
     for data in _by(rows)[1]:
-        plain, adaptive, ladder = (_column(rows, data, name, "answers") for name in NAMES)
+        plain, adaptive, four = (_column(rows, data, name, "answers") for name in NAMES)
         far = _column(rows, data, NAMES[1], "far")
         panels.append(
             panel(
@@ -252,7 +252,7 @@ def _answers(rows: Sequence[Point]) -> list[str]:
                     Series("", KS, far, "bar", 2),
                     Series("", KS, [a - f for a, f in zip(adaptive, far, strict=True)], "bar", 0),
                     Series("", KS, plain, "both", 5),
-                    Series("", KS, ladder, "both", 1, 1),
+                    Series("", KS, four, "both", 1, 1),
                 ],
             )
         )
