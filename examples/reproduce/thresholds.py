@@ -133,8 +133,8 @@ def claims_answers(rows: Sequence[Point]) -> list[Claim]:
         Claim(
             f"Four branches answer {four.answers:.1f} on {first} at k = {k}. Over all sets and k they answer "
             f"{min(ahead):.2f} to {max(ahead):.2f} times as much as two branches: most where many items are "
-            "far above the threshold, where their cheapest branches pass, and least where few are, as they then "
-            "hold back.",
+            "far above the threshold, where their cheapest branches pass, and least where few are, as they "
+            "then hold back.",
             four.answers > 1.8 * adaptive.answers and min(ahead) > 0.75,
         ),
     ]
