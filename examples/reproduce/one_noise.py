@@ -74,7 +74,7 @@ def one_noise(sets: Sequence[DataSet], trials: int, entropy: Entropy, tick: Call
         _point(one, k, epsilon, trials, entropy, tick) for one in sets for epsilon in EPSILONS for k in KS
     ]
     names = ("EACH, as in the papers", "ANCHOR, before", "BOX, by default", "BOX, predicted")
-    looks = (("both", 0, 0), ("both", 1, 1), ("points", 2, 2), ("line", 2))
+    looks = (("both", 0, 0), ("both", 1, 1), ("points", 2, 2), ("line", 2, 0))
     panels = []
     for data, epsilon in dict.fromkeys((r.data, r.epsilon) for r in rows):
         mine = [r for r in rows if (r.data, r.epsilon) == (data, epsilon)]
@@ -84,10 +84,15 @@ def one_noise(sets: Sequence[DataSet], trials: int, entropy: Entropy, tick: Call
             [r.box.reduction.percent for r in mine],
             [r.box.reduction.theory for r in mine],
         )
-        drawn = [Series("", KS, ys, *look) for ys, look in zip(of, looks, strict=True)]
+        drawn = [
+            Series("", KS, ys, kind, colour, mark) for ys, (kind, colour, mark) in zip(of, looks, strict=True)
+        ]
         title = f"{data}, epsilon {epsilon}"
         panels.append(panel(title, "k", "reduction of squared error", drawn, y_range=(0, 100), unit="%"))
-    legend = [Series(name, (), (), *look) for name, look in zip(names, looks, strict=True)]
+    legend = [
+        Series(name, (), (), kind, colour, mark)
+        for name, (kind, colour, mark) in zip(names, looks, strict=True)
+    ]
     return Section(
         "One noise for all selected counts",
         "dpsql's own; box noise is the mechanism of Hardt and Talwar (2010) with public zeros.",

@@ -110,7 +110,7 @@ def claims_answers(rows: Sequence[Point]) -> list[Claim]:
     """Say what the answers' figure shows."""
     by, names = _by(rows)
     first, k = names[0], 10
-    plain, adaptive, four = (by[first, k, name] for name in NAMES)
+    plain, adaptive, most = (by[first, k, name] for name in NAMES)
     pairs = [(by[n, x, NAMES[1]], by[n, x, NAMES[0]]) for n in names for x in KS]
     more = {x: max(by[n, x, NAMES[1]].answers - by[n, x, NAMES[0]].answers for n in names) for x in (22, 24)}
     far = sum(a.far for a, _ in pairs) / sum(a.answers for a, _ in pairs)
@@ -131,11 +131,11 @@ def claims_answers(rows: Sequence[Point]) -> list[Claim]:
             f"{100 * far:.0f}%",
         ),
         Claim(
-            f"Four branches answer {four.answers:.1f} on {first} at k = {k}. Over all sets and k they answer "
+            f"Four branches answer {most.answers:.1f} on {first} at k = {k}. Over all sets and k they answer "
             f"{min(ahead):.2f} to {max(ahead):.2f} times as much as two branches: most where many items are "
             "far above the threshold, where their cheapest branches pass, and least where few are, as they "
             "then hold back.",
-            four.answers > 1.8 * adaptive.answers and min(ahead) > 0.75,
+            most.answers > 1.8 * adaptive.answers and min(ahead) > 0.75,
         ),
     ]
 
@@ -145,7 +145,7 @@ def claims_quality(rows: Sequence[Point]) -> list[Claim]:
     by, names = _by(rows)
     clear, drowned = _clear(rows)
     first, k = names[0], 10
-    _, adaptive, four = (by[first, k, name] for name in NAMES)
+    _, adaptive, most = (by[first, k, name] for name in NAMES)
     drops = {
         name: max((by[*c, NAMES[0]].precision - by[*c, name].precision for c in clear), default=1.0)
         for name in NAMES[1:]
@@ -174,21 +174,21 @@ def claims_quality(rows: Sequence[Point]) -> list[Claim]:
             f"{np.mean(ratios):.2f} times on average",
         ),
         Claim(
-            f"Four branches find most of what there is on {first}: F-measure {four.f_measure:.2f} at "
+            f"Four branches find most of what there is on {first}: F-measure {most.f_measure:.2f} at "
             f"k = {k}, against {adaptive.f_measure:.2f} with two branches{others}. At these points they are "
             f"{min(gains):+.3f} to {max(gains):+.3f} ahead.",
-            four.f_measure > adaptive.f_measure + 0.1 and min(gains) > -0.06,
+            most.f_measure > adaptive.f_measure + 0.1 and min(gains) > -0.06,
         ),
     ]
     if drowned:
         worst = min(drowned, key=lambda c: by[*c, NAMES[1]].precision)
-        plain, two, four = (by[*worst, name].precision for name in NAMES)
+        plain, two, all_four = (by[*worst, name].precision for name in NAMES)
         said.append(
             Claim(
                 "Where noise drowns the counts, so that even the plain one errs more often, two branches "
                 f"err most, and their margins pay: at worst (k = {worst[1]} on {worst[0]}) precision "
-                f"is {plain:.2f} with one branch, {two:.2f} with two and {four:.2f} with four.",
-                two < four and two < plain,
+                f"is {plain:.2f} with one branch, {two:.2f} with two and {all_four:.2f} with four.",
+                two < all_four and two < plain,
             )
         )
     return said
