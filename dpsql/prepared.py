@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import ClassVar
 
 from dpsql.analysis import Plan, analyse
@@ -38,6 +39,11 @@ class PlannedCount:
         except Untranslatable as problem:
             raise query.source.refuse(problem.message, None, problem.hint) from None
         return cls(plan, sql, tables_read(policy, plan.compiled.tables), engines)
+
+    def at_epsilon(self, epsilon: Fraction) -> PlannedCount:
+        """Return it with another epsilon, on which nothing that the analysis builds depends."""
+        options = replace(self.plan.options, epsilon=epsilon)
+        return replace(self, plan=replace(self.plan, options=options))
 
     def unchanged(self) -> bool:
         """Whether the files that it reads are still those for which it was planned."""

@@ -169,17 +169,16 @@ class Session:
         self, text: str, query: Query, engines: Engines, defaults: Options | None = None
     ) -> PreparedPrivate:
         options = complete(query.options, defaults or self.defaults)
-        if options.error is not None:
-            asked = PlannedCount.of(query, self.policy, engines, replace(options, epsilon=Fraction(1)))
-            most = self.policy.budget.max_epsilon_per_query
-            options = replace(options, epsilon=least_epsilon(asked.plan, most))
-        if options.epsilon is None:
+        if options.epsilon is None and options.error is None:
             raise query.source.refuse(
                 "the statement gives no epsilon and the policy has no default",
                 None,
                 "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) ...",
             )
         counting = PlannedCount.of(query, self.policy, engines, options)
+        if options.error is not None:
+            most = self.policy.budget.max_epsilon_per_query
+            counting = counting.at_epsilon(least_epsilon(counting.plan, most))
         plan = counting.plan
         method = choose(plan)
         check_wrapper(query, [o.name for o in plan.outputs])

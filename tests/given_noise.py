@@ -1,4 +1,4 @@
-"""Noise and ranks that a test chose, for mechanisms whose runs are enumerated."""
+"""Noise, ranks and random words that a test chose, for mechanisms whose runs are enumerated."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dpsql.mechanisms import NoiseSource
 
-__all__ = ["GivenNoise"]
+__all__ = ["GivenNoise", "Scripted"]
 
 
 @dataclass(frozen=True)
@@ -26,3 +26,16 @@ class GivenNoise(NoiseSource):
     def ranks(self, *_: object, **__: object) -> NDArray[np.int64]:
         """Return the given ranks."""
         return self.order
+
+
+class Scripted:
+    """Hands out these random words, in this order, and no more."""
+
+    def __init__(self, *words: int) -> None:
+        self.left = list(words)
+
+    def words(self, n: int) -> NDArray[np.uint64]:
+        """Return the next words."""
+        taken, self.left = self.left[:n], self.left[n:]
+        assert len(taken) == n
+        return np.array(taken, dtype=np.uint64)

@@ -72,6 +72,11 @@ class CompiledQuery:
         if token is not _TOKEN:
             raise InternalError("only the analysis makes a compiled query")
 
+    @property
+    def places(self) -> tuple[str, ...]:
+        """The columns `o0`, ..., in order."""
+        return () if self.order is None else self.order.places
+
 
 def seal(
     query: tree.Query,

@@ -59,7 +59,7 @@ def choose(plan: Plan) -> Method:
     check_options(plan)
     chosen, _ = _chosen(plan)
     method = _made(plan, chosen)
-    if plan.options.intervals == "SIMULTANEOUS" and isinstance(method, (EveryCount, SparseVectors)):
+    if measuring.simultaneous(plan) and isinstance(method, (EveryCount, SparseVectors)):
         raise plan.query.source.refuse(
             "intervals that cover all counts at once need one noise for all counts",
             plan.options.at.get("intervals"),
@@ -125,8 +125,8 @@ def _considered(plan: Plan, candidate: Candidate, why: str) -> Considered:
         quote = _made(named, candidate).quote
     except QueryRefused:
         return Considered(name, None, None, None, Charge(), why)
-    if " for measuring" in quote.split and name not in ("BOX", "LAPLACE"):
-        name = f"{name} + {measuring.STRATEGIES[plan.options.measure_strategy or 'AUTO']}"
+    if quote.measured_by:
+        name = f"{name} + {quote.measured_by}"
     return Considered(name, quote.tells_apart, quote.predicted_stddev, quote.half_width, quote.charge, why)
 
 

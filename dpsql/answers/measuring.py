@@ -43,7 +43,7 @@ def confidence_of(plan: Plan) -> Fraction:
 def strategy_of(plan: Plan) -> Strategy:
     """Return how the statement measures counts, and refuse intervals that this does not give."""
     strategy = STRATEGIES[plan.options.measure_strategy or "AUTO"]
-    if plan.options.intervals == "SIMULTANEOUS" and strategy != "BOX":
+    if simultaneous(plan) and strategy != "BOX":
         raise plan.query.source.refuse(
             f"simultaneous intervals need one noise for all counts, and {strategy} has several",
             plan.options.at.get("measure_strategy"),
@@ -191,6 +191,11 @@ class Measuring:
                 yield float(model.stddev().max()), float((around.low + around.high).max()) / 2
             else:
                 yield laplace.stddev, laplace.half_width(confidence)
+
+    @property
+    def measured_by(self) -> str:
+        """The strategy, for a quote; empty if no count is measured."""
+        return self.strategy if self.places else ""
 
     @property
     def words(self) -> str:

@@ -101,6 +101,8 @@ class Quote:
     """The smallest difference of two counts that the selection detects at the requested confidence."""
     notes: tuple[str, ...] = field(default=())
     """Sentences for the analyst, in EXPLAIN and with the release."""
+    measured_by: str = ""
+    """The strategy that measures counts of selected groups: `BOX`, `EACH` or `ANCHOR`; empty: none does."""
     outlook: Mapping[str, float | tuple[float, float] | AtDistance] = field(default_factory=dict)
     """Further predictions for EXPLAIN, by name; a pair is a range."""
 

@@ -177,6 +177,7 @@ def _quote(
         width,
         mechanism.distinguishable_gap(confidence),
         notes,
+        second.measured_by,
         outlook,
     )
 

@@ -237,6 +237,7 @@ def _quote(plan: Plan, selection: TopK, mechanism: Selecting, second: Measuring)
         predicted,
         half,
         mechanism.distinguishable_gap(measuring.confidence_of(plan)),
+        measured_by=second.measured_by,
     )
     if not isinstance(mechanism, unknown.Unknown):
         return quote

@@ -75,7 +75,7 @@ class WholeDomain:
         """Predict half the width of a count's interval."""
         index, free = self._index(place)
         confidence = measuring.confidence_of(self.plan)
-        if self.plan.options.intervals == "SIMULTANEOUS" or self._holds_selected:
+        if measuring.simultaneous(self.plan) or self._holds_selected:
             # Where both operands are within their intervals, their difference is within twice that.
             return (2 if free else 1) * self.mechanism.half_width(index, confidence, simultaneous=True)
         if free:

@@ -20,16 +20,16 @@ def sorted_rows(size: int, terms: Sequence[Term]) -> NDArray[np.int64] | None:
 
     Returns None if two rows are equal in all columns: then the columns give no order.
     """
-    ranks = [-rank if descending else rank for rank, descending in ((_ranks(c), d) for c, d in terms)]
-    if not ranks:
+    by = [-rank if descending else rank for rank, descending in ((ranks(c), d) for c, d in terms)]
+    if not by:
         return np.zeros(size, dtype=np.int64) if size <= 1 else None
-    order = np.lexsort(ranks[::-1])
-    if size > 1 and np.all([rank[order[1:]] == rank[order[:-1]] for rank in ranks], axis=0).any():
+    order = np.lexsort(by[::-1])
+    if size > 1 and np.all([rank[order[1:]] == rank[order[:-1]] for rank in by], axis=0).any():
         return None
     return np.asarray(order, dtype=np.int64)
 
 
-def _ranks(column: pa.ChunkedArray | NDArray[np.int64]) -> NDArray[np.int64]:
+def ranks(column: pa.ChunkedArray | NDArray[np.int64]) -> NDArray[np.int64]:
     """Return numbers that are ordered as the values: texts by their bytes, an ENUM as it was declared."""
     if isinstance(column, np.ndarray):
         return column

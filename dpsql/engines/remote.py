@@ -173,12 +173,11 @@ class RemoteEngine(ABC):
             raise OperationalError(problem.message) from None
         rows = self._run(statement)
         width = len(compiled.keys)
-        named = compiled.order.places if compiled.order is not None else ()
-        if rows.num_columns != width + compiled.counts + len(named):
+        if rows.num_columns != width + compiled.counts + len(compiled.places):
             raise OperationalError(FAILED)
         keys = _as_declared(rows.select(range(width)), list(compiled.keys))
         numbers = [np.asarray(column.to_numpy(), dtype=np.int64) for column in rows.columns[width:]]
-        places = dict(zip(named, numbers[compiled.counts :], strict=True))
+        places = dict(zip(compiled.places, numbers[compiled.counts :], strict=True))
         keys = keys.rename_columns([f"k{i}" for i in range(width)])
         return Counts(keys, tuple(numbers[: compiled.counts]), compiled.order, places)
 

@@ -29,6 +29,8 @@ MECHANISMS = (
     "JOINT",
 )
 NOISES = ("EXPONENTIAL", "LAPLACE", "GEOMETRIC")
+MEASURE_STRATEGIES = ("AUTO", "BOX", "EACH", "ANCHOR")
+INTERVALS = ("SINGLE", "SIMULTANEOUS")
 MIN_EPSILON = Fraction(1, 10**6)
 MAX_EPSILON = Fraction(10**6)
 MAX_INTEGER = 10**9
@@ -186,7 +188,7 @@ _TABLE: dict[str, tuple[Callable[[Token, str], object], str]] = {
     ),
     "measure": (_measure, "the share of epsilon that measures the counts shown, or `AUTO`"),
     "measure_strategy": (
-        _word("AUTO", "BOX", "EACH", "ANCHOR"),
+        _word(*MEASURE_STRATEGIES),
         "`BOX` measures all selected counts with one noise, `EACH` each by itself, `ANCHOR` their total; "
         "`AUTO` is `BOX`",
     ),
@@ -207,7 +209,7 @@ _TABLE: dict[str, tuple[Callable[[Token, str], object], str]] = {
         "the probability that an interval covers the true count; 0.95 by default",
     ),
     "intervals": (
-        _word("SINGLE", "SIMULTANEOUS"),
+        _word(*INTERVALS),
         "`SIMULTANEOUS` intervals cover all counts at once with that probability, `SINGLE` ones each count; "
         "by default `SINGLE`, except where noise on all groups selects the rows",
     ),

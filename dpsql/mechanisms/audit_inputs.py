@@ -1,4 +1,4 @@
-"""Adjacent inputs that show the delta of a mechanism: counts, or distances, around a cutoff."""
+"""Inputs that show the delta of a mechanism, counts or distances around a cutoff; and plans to audit."""
 
 from __future__ import annotations
 
@@ -6,10 +6,21 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
+from dpsql.mechanisms.mechanism import Mechanism
+
 SMALL, LARGE = 1e-6, 0.02
 """One delta too small to matter beside epsilon, and one large enough for such events to be observed."""
 
 Inputs = Callable[[Fraction], Sequence[tuple[str, Any, Any]]]
+
+
+def at_least_k(plan: Callable[..., Mechanism[Any]]) -> Callable[..., Mechanism[Any]]:
+    """Return a plan for an unknown domain that ignores the number of counts, and raises `candidates` to k."""
+
+    def planned(_: int, k: int, candidates: int, **options: Any) -> Mechanism[Any]:  # noqa: ANN401  as `plan`
+        return plan(k, candidates=max(k, candidates), **options)
+
+    return planned
 
 
 def stairs(cutoff: Callable[[Fraction], float]) -> Inputs:

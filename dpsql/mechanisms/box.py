@@ -140,8 +140,8 @@ class Box(Mechanism[BoxMeasured]):
             loss=PrivacyLoss.of(budget) if groups else PrivacyLoss(),
         )
         if groups:
-            # A cube's side is drawn at half of the rate.
-            exact_noise.check_box(made.rate if monotone else made.rate / 2, groups + made.pads)
+            check = exact_noise.check_box if monotone else exact_noise.check_cube
+            check(made.rate, groups + made.pads)
         return made
 
     def noise(self, place: int) -> BoxNoise:

@@ -6,14 +6,14 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpsql import noise as exact_noise
 from dpsql.mechanisms.arguments import between, bound, positive, whole
-from dpsql.mechanisms.audit_inputs import LARGE, SMALL, stairs
+from dpsql.mechanisms.audit_inputs import LARGE, SMALL, at_least_k, stairs
 from dpsql.mechanisms.audited import AuditCase
 from dpsql.mechanisms.grid import SYSTEM, NoiseSource, grid_of, in_counts
 from dpsql.mechanisms.largest_groups import largest_groups
@@ -167,20 +167,11 @@ def _clearance(epsilon: Fraction, delta: float) -> float:
     return float(LimitedDomain.plan(1, epsilon, delta, candidates=3).bar)
 
 
-def _audited(
-    _: int,
-    k: int,
-    candidates: int,
-    **options: Any,  # noqa: ANN401  handed on to the plan
-) -> LimitedDomain:
-    return LimitedDomain.plan(k, candidates=max(k, candidates), **options)
-
-
 AUDITED = tuple(
     AuditCase(
         f"limited domain, delta {delta:g}",
         "the k largest groups of an unknown domain that come before a cutoff",
-        partial(_audited, delta=delta),
+        partial(at_least_k(LimitedDomain.plan), delta=delta),
         arguments=lambda _: {"k": [1, 2], "candidates": [1, 3, 5]},
         inputs=stairs(partial(_clearance, delta=delta)),
         delta=delta,

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpsql.mechanisms.arguments import between, bound, counted, positive, whole
-from dpsql.mechanisms.audit_inputs import LARGE, SMALL, stairs
+from dpsql.mechanisms.audit_inputs import LARGE, SMALL, at_least_k, stairs
 from dpsql.mechanisms.audited import AuditCase
 from dpsql.mechanisms.grid import SYSTEM, NoiseSource
 from dpsql.mechanisms.limited_domain import LimitedDomain
@@ -188,20 +188,11 @@ def _inputs(epsilon: Fraction, delta: float) -> list[tuple[str, Any, Any]]:
     return [pair for height in (_bar, _lead) for pair in stairs(partial(height, delta=delta))(epsilon)]
 
 
-def _audited(
-    _: int,
-    k: int,
-    candidates: int,
-    **options: Any,  # noqa: ANN401  handed on to the plan
-) -> LimitedThenStable:
-    return LimitedThenStable.plan(k, candidates=max(k, candidates), **options)
-
-
 AUDITED = tuple(
     AuditCase(
         f"limited domain, then top stable, delta {delta:g}",
         "the groups before a cutoff in order, then a set of further ones that is well apart",
-        partial(_audited, delta=delta),
+        partial(at_least_k(LimitedThenStable.plan), delta=delta),
         arguments=lambda _: {"k": [2, 3], "candidates": [1, 4]},
         inputs=partial(_inputs, delta=delta),
         delta=delta,

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from typing import Any, Literal, Self, get_args
+from typing import Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpsql import noise as exact_noise
 from dpsql.mechanisms.arguments import between, bound, positive, whole
-from dpsql.mechanisms.audit_inputs import LARGE, SMALL, stairs
+from dpsql.mechanisms.audit_inputs import LARGE, SMALL, at_least_k, stairs
 from dpsql.mechanisms.audited import AuditCase
 from dpsql.mechanisms.grid import SYSTEM, NoiseSource, in_counts
 from dpsql.mechanisms.largest_groups import largest_groups
@@ -208,20 +208,11 @@ def _cutoff(epsilon: Fraction, delta: float) -> float:
     return float(TopStable.plan(3, epsilon, delta).lead)
 
 
-def _audited(
-    _: int,
-    k: int,
-    candidates: int,
-    **options: Any,  # noqa: ANN401  handed on to the plan
-) -> TopStable:
-    return TopStable.plan(k, candidates=max(k, candidates), **options)
-
-
 AUDITED = tuple(
     AuditCase(
         f"top stable, {noise}, delta {delta:g}",
         "a set of largest groups that is well apart (Carvalho et al., Algorithm 3)",
-        partial(_audited, noise=noise, delta=delta),
+        partial(at_least_k(TopStable.plan), noise=noise, delta=delta),
         arguments=lambda _: {"k": [1, 2], "candidates": [1, 2, 3]},
         inputs=stairs(partial(_cutoff, delta=delta)),
         delta=delta,

@@ -8,7 +8,7 @@ except in audits and tests. No result depends on floating-point arithmetic:
 ``table`` and ``exact`` compare integers.
 """
 
-from dpsql.noise.box import box, box_side, check_box, cube, uniform
+from dpsql.noise.box import box, box_side, check_box, check_cube, cube, uniform
 from dpsql.noise.entropy import Entropy, SeededEntropy, SimulationEntropy, SystemEntropy
 from dpsql.noise.exact import exp_bounds, scaled_exp_bounds
 from dpsql.noise.geometric import (
@@ -33,6 +33,7 @@ __all__ = [
     "box",
     "box_side",
     "check_box",
+    "check_cube",
     "cube",
     "exp_bounds",
     "geometric",

@@ -118,6 +118,11 @@ def check_box(rate: Fraction, dimension: int) -> int:
     return cells
 
 
+def check_cube(rate: Fraction, dimension: int) -> None:
+    """Raise the errors of `cube`, which draws a side at half of the rate."""
+    check_box(rate / 2, dimension)
+
+
 def _ties_kept(equal: NDArray[np.bool_], source: Entropy) -> NDArray[np.bool_]:
     """Keep each row with probability 1 / product(s!) over its runs of s - 1 equal distances."""
     kept = np.ones(len(equal), dtype=bool)

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from dpsql.language.options import MECHANISMS, NOISES, OPTIONS
+from dpsql.language.options import INTERVALS, MEASURE_STRATEGIES, MECHANISMS, NOISES, OPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -24,8 +24,8 @@ _KEYWORDS = (
 _VALUES = {
     "mechanism": MECHANISMS,
     "noise": NOISES,
-    "measure_strategy": ("AUTO", "BOX", "EACH", "ANCHOR"),
-    "intervals": ("SINGLE", "SIMULTANEOUS"),
+    "measure_strategy": MEASURE_STRATEGIES,
+    "intervals": INTERVALS,
     "measure": ("AUTO",),
     "fresh": ("TRUE", "FALSE"),
 }

@@ -220,8 +220,7 @@ def _batch(compiled: CompiledQuery) -> int:
 def _counts(table: pa.Table, compiled: CompiledQuery) -> Counts:
     keys = table.select([f"k{i}" for i in range(len(compiled.keys))])
     arrays = tuple(_array(table.column(f"n{i}")) for i in range(compiled.counts))
-    named = compiled.order.places if compiled.order is not None else ()
-    places = {name: _array(table.column(name), casting="safe") for name in named}
+    places = {name: _array(table.column(name), casting="safe") for name in compiled.places}
     width = len(compiled.keys) + len(arrays) + len(places)
     if any(len(a) != table.num_rows for a in (*arrays, *places.values())) or table.num_columns != width:
         raise OperationalError(FAILED)

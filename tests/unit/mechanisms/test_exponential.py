@@ -14,20 +14,9 @@ from dpsql.mechanisms.exponential import anchor_of, gap_steps
 from dpsql.mechanisms.weights import Weights
 from dpsql.noise import LARGEST, Entropy, SeededEntropy, exp_bounds
 from dpsql.privacy import Charge, Number
+from tests.given_noise import Scripted
 
 FAR = np.array([10**6, 50, 4 * 10**6, 0, 3 * 10**6])
-
-
-class Scripted:
-    """Hands out these words, in this order, and no more."""
-
-    def __init__(self, *words: int) -> None:
-        self.left = list(words)
-
-    def words(self, n: int) -> NDArray[np.uint64]:
-        taken, self.left = self.left[:n], self.left[n:]
-        assert len(taken) == n
-        return np.array(taken, dtype=np.uint64)
 
 
 class TestWhatItReturns:

@@ -12,6 +12,7 @@ from dpsql.mechanisms.joint import exchanged
 from dpsql.mechanisms.joint_level import Levels
 from dpsql.noise import LARGEST, SeededEntropy
 from dpsql.privacy import Charge, Number
+from tests.given_noise import Scripted
 
 FAR = np.array([10**6, 5, 4 * 10**6, 0, 3 * 10**6])
 
@@ -78,18 +79,6 @@ class TestWhatItReturns:
     def test_refusals(self, arguments: tuple[list[float], int, Number], options: dict[str, Any]) -> None:
         with pytest.raises(ValueError):
             joint(*arguments, **options)
-
-
-class Scripted:
-    """Hands out these words, in this order, and no more."""
-
-    def __init__(self, *words: int) -> None:
-        self.left = list(words)
-
-    def words(self, n: int) -> NDArray[np.uint64]:
-        taken, self.left = self.left[:n], self.left[n:]
-        assert len(taken) == n
-        return np.array(taken, dtype=np.uint64)
 
 
 def test_an_open_place_is_decided_by_more_bits() -> None:
