@@ -12,17 +12,19 @@
         ├── IntegrityError             never raised; PEP 249 wants the name
         ├── InternalError              a bug of dpsql, never the analyst's fault
         ├── ProgrammingError
-        │   ├── QuerySyntaxError       .line .col .hint
+        │   ├── QuerySyntaxError       .line .col .hint .rewrite
         │   └── PolicyError            .hint    the owner's policy file is wrong
         └── NotSupportedError
-            └── QueryRefused           .line .col .hint    the analysis cannot prove it private
+            └── QueryRefused           .obstacles .rewrite    the analysis cannot prove it private
 
 All are picklable. Their texts never carry a value of a private table, nor any text of the engine.
 """  # noqa: D214, D416  `Warning` is an exception here, not a section
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import copy
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -112,25 +114,35 @@ class BudgetExceeded(OperationalError):  # noqa: N818  the design's name
         return type(self), (str(self), self.requested, self.remaining, self.scope)
 
 
-class _Located(Exception):  # noqa: N818  only mixed into the leaves
-    """Base of the errors that point into a statement: message, place and one hint."""
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """A change of a statement's text that may remove an obstacle.
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        hint: str | None = None,
-        line: int | None = None,
-        col: int | None = None,
-        source: str | None = None,
-    ) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
-        self.line = line
-        self.col = col
-        self.source = source
-        """The statement's line that `col` points into."""
+    `option` names an option to add with the value `text`. Without it, `text` replaces what stands from
+    `start` to `end`, or is added at the end.
+    """
+
+    text: str
+    start: int = -1
+    end: int = -1
+    option: str = ""
+    guess: str = ""
+    """The part of `text` that nobody said, and that the analyst should think about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """One reason why a statement is refused, with its place and what to write instead.
+
+    `line` and `col` count from 1; `source` is the statement's line.
+    """
+
+    message: str
+    line: int | None = None
+    col: int | None = None
+    hint: str | None = None
+    source: str | None = None
+    fix: Fix | None = field(default=None, repr=False)
 
     def __str__(self) -> str:
         parts = [self.message]
@@ -145,14 +157,83 @@ class _Located(Exception):  # noqa: N818  only mixed into the leaves
             parts.append(f"Hint: {self.hint}")
         return "\n".join(parts)
 
+
+_SHOWN = 8
+"""The most obstacles that the text of an error shows."""
+
+
+class _Located(Exception):  # noqa: N818  only mixed into the leaves
+    """Base of the errors that point into a statement: message, place, hint, and a statement that works."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        line: int | None = None,
+        col: int | None = None,
+        source: str | None = None,
+        fix: Fix | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.obstacles: tuple[Obstacle, ...] = (Obstacle(message, line, col, hint, source, fix),)
+        """All that was found wrong with the statement, in the order of its text."""
+        self.rewrite: str | None = None
+        """A whole statement that would be accepted, or None."""
+        self.node: object = None
+        """The node of the parsed statement that the error points at, while the statement is analysed."""
+
+    @property
+    def message(self) -> str:
+        """The message of the first obstacle."""
+        return self.obstacles[0].message
+
+    @property
+    def hint(self) -> str | None:
+        """The hint of the first obstacle."""
+        return self.obstacles[0].hint
+
+    @property
+    def line(self) -> int | None:
+        """The line of the first obstacle, from 1."""
+        return self.obstacles[0].line
+
+    @property
+    def col(self) -> int | None:
+        """The column of the first obstacle, from 1."""
+        return self.obstacles[0].col
+
+    @property
+    def source(self) -> str | None:
+        """The statement's line that `col` points into."""
+        return self.obstacles[0].source
+
+    def below(self, lines: int) -> Self:
+        """Return the error of a statement that begins this many lines further down in its file."""
+        moved = copy.copy(self)
+        moved.obstacles = tuple(
+            o if o.line is None else replace(o, line=o.line + lines) for o in self.obstacles
+        )
+        return moved
+
+    def __str__(self) -> str:
+        shown = [str(o) for o in self.obstacles[:_SHOWN]]
+        if len(self.obstacles) > 1:
+            shown = [f"{i}: {text}" for i, text in enumerate(shown, 1)]
+        if len(self.obstacles) > _SHOWN:
+            shown.append(f"and {len(self.obstacles) - _SHOWN} more")
+        if self.rewrite is not None:
+            shown += ["would be accepted:", self.rewrite]
+        return "\n".join(shown)
+
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild, (type(self), self.message, self.hint, self.line, self.col, self.source)
+        return _rebuild, (type(self), self.obstacles, self.rewrite)
 
 
-def _rebuild(
-    kind: type, message: str, hint: str | None, line: int | None, col: int | None, source: str | None
-) -> object:
-    return kind(message, hint=hint, line=line, col=col, source=source)
+def _rebuild(kind: type[_Located], obstacles: tuple[Obstacle, ...], rewrite: str | None) -> _Located:
+    made = kind(obstacles[0].message)
+    made.obstacles, made.rewrite = obstacles, rewrite
+    return made
 
 
 class QuerySyntaxError(_Located, ProgrammingError):
@@ -164,4 +245,8 @@ class PolicyError(_Located, ProgrammingError):
 
 
 class QueryRefused(_Located, NotSupportedError):  # noqa: N818  the design's name
-    """The analysis could not prove the statement private, so it was not run and not charged."""
+    """The analysis could not prove the statement private, so it was not run and not charged.
+
+    `obstacles` has every reason that was found, at least one. `rewrite` is a whole statement that would be
+    accepted instead, if one was found; `message`, `line`, `col` and `hint` are those of the first obstacle.
+    """

@@ -8,12 +8,19 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, TypeVar
 
 from dpsql import info
-from dpsql.analysis import complete, is_private, public_sql
+from dpsql.analysis import complete, is_private, public_sql, surveyed
 from dpsql.answers import choose, details, least_epsilon, rows
 from dpsql.checked import CheckedCounts, MedianCounts, plain_array
 from dpsql.database import Database
 from dpsql.engines import RunningStatement, running_statement
-from dpsql.errors import InterfaceError, OperationalError, ProgrammingError
+from dpsql.errors import (
+    Fix,
+    InterfaceError,
+    OperationalError,
+    ProgrammingError,
+    QueryRefused,
+    QuerySyntaxError,
+)
 from dpsql.exclusive import Turn
 from dpsql.language import (
     Describe,
@@ -48,6 +55,7 @@ from dpsql.release import (
     reuse_key,
     to_bytes,
 )
+from dpsql.rewriting import hinted, rewrite
 from dpsql.running import Paid, Running
 from dpsql.versions import CHANGING
 
@@ -140,6 +148,16 @@ class Session:
             return self._execute(prepared)
 
     def _prepare(self, text: str, parameters: Parameters) -> Prepared:
+        """Prepare a statement; the error of one that is refused has a statement that would be accepted."""
+        try:
+            return self._prepared(text, parameters)
+        except (QueryRefused, QuerySyntaxError) as error:
+            refused = error
+        refused.obstacles = hinted(text, refused)
+        refused.rewrite = rewrite(text, refused, lambda changed: self._prepared(changed, parameters))
+        raise refused
+
+    def _prepared(self, text: str, parameters: Parameters) -> Prepared:
         engines, statement = self.database.engines(), parse(text, parameters)
         match statement:
             case Query():
@@ -154,9 +172,15 @@ class Session:
         return PreparedCommand(text, statement)
 
     def _plan(self, text: str, query: Query, engines: Engines) -> PreparedPrivate | PreparedPublic:
-        if is_private(query, self.policy):
-            return self._plan_private(text, query, engines)
-        return PreparedPublic(text, public_sql(query, self.policy), engines)
+        try:
+            if is_private(query, self.policy):
+                return self._plan_private(text, query, engines)
+            return PreparedPublic(text, public_sql(query, self.policy), engines)
+        except QueryRefused as error:
+            refused = error
+        refused.obstacles = surveyed(refused, query, self.policy, engines.schema_database, self.defaults)
+        refused.node = None
+        raise refused
 
     def _plan_refinement(
         self, text: str, refine: Refine, engines: Engines, parameters: Parameters
@@ -174,6 +198,7 @@ class Session:
                 "the statement gives no epsilon and the policy has no default",
                 None,
                 "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) ...",
+                Fix("1", option="epsilon", guess="1"),
             )
         counting = PlannedCount.of(query, self.policy, engines, options)
         if options.error is not None:

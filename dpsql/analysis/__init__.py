@@ -11,6 +11,7 @@
                    ``rules`` the table of all; ``functions`` the allowed functions; ``coerce`` conversions
 ``domains``        public domains of keys; ``spans`` those of TIMESTAMP keys
 ``samples``        trial of a call's literals; ``limits`` of patterns and search texts
+``survey``         all obstacles of a refused statement; ``hints`` adapts what they advise
 ``compiler``       the state of one statement's compilation; ``relation`` and ``typed`` the compiled
                    relations and expressions
 ``parsed``         parts of the parser's nodes that several rules read
@@ -21,7 +22,7 @@
 =================  ===========================================================================
 """
 
-from dpsql.analysis.analyse import analyse, complete, is_private
+from dpsql.analysis.analyse import analyse, complete, is_private, surveyed
 from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.common_noise import CommonNoise, common_noise
 from dpsql.analysis.plan import CompiledQuery, Output, Plan, PublicOrder, max_candidates
@@ -42,4 +43,5 @@ __all__ = [
     "max_candidates",
     "public_sql",
     "quote",
+    "surveyed",
 ]

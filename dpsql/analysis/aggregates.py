@@ -6,7 +6,7 @@ another unit is removed, because the engine chooses the order of a join from sta
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Protocol
@@ -20,7 +20,7 @@ from dpsql.analysis.domains import with_domain
 from dpsql.analysis.expressions import canonical, check_arguments, function_name, predicate
 from dpsql.analysis.parsed import order_term, order_terms, whole_number, words
 from dpsql.analysis.relation import Block, Column, From, Item, Relation, Scope, select_list
-from dpsql.analysis.typed import Typed, UnitRole, column
+from dpsql.analysis.typed import UNKNOWN, Typed, UnitRole, column
 from dpsql.errors import QueryRefused
 from dpsql.policy import fold
 from dpsql.tree import (
@@ -134,13 +134,16 @@ def call_of(node: exp.Expr) -> str | None:
     return name if name in AGGREGATES or name in ORDER_DEPENDENT else None
 
 
+def calls(node: exp.Expr) -> Iterator[exp.Expr]:
+    """Yield the aggregates in an expression, outside subqueries and windows."""
+    for n in node.walk(prune=lambda n: isinstance(n, (exp.Query, exp.Subquery))):
+        if isinstance(n, exp.Expr) and call_of(n) is not None and not _windowed(n):
+            yield n
+
+
 def contains(node: exp.Expr) -> bool:
     """Return whether an expression contains an aggregate outside subqueries and windows."""
-    return any(
-        call_of(n) is not None and not _windowed(n)
-        for n in node.walk(prune=lambda n: isinstance(n, (exp.Query, exp.Subquery)))
-        if isinstance(n, exp.Expr)
-    )
+    return any(True for _ in calls(node))
 
 
 def _windowed(node: exp.Expr) -> bool:
@@ -211,7 +214,7 @@ class Group:
         if isinstance(node, exp.Column) and not node.table and (found := self._alias(node)) is not None:
             return found
         try:
-            value = self.compiler.expression(node, self.inner)
+            value = self.compiler.tentative(node, self.inner)
         except QueryRefused:
             if isinstance(node, exp.Column):
                 raise
@@ -358,9 +361,16 @@ def grouped(
     scope = source.scope.copy()
     for item in items:
         if not contains(item.node):
-            scope.aliases.setdefault(fold(item.name), compiler.expression(item.node, scope))
+            with compiler.part(item.name):
+                scope.aliases.setdefault(fold(item.name), compiler.expression(item.node, scope))
     nodes = group_nodes(compiler, node, items, scope)
-    keys = [with_domain(compiler.catalog, canonical(compiler.expression(k, scope)), scope) for k in nodes]
+    keys: list[Typed] = []
+    for key_node in nodes:
+        with compiler.part():
+            key = canonical(compiler.expression(key_node, scope))
+            keys.append(with_domain(compiler.catalog, key, scope))
+    if len(keys) < len(nodes):
+        compiler.give_up()
     if owner is not None and not any(k.unit is UnitRole.EXACT for k in keys):
         at = node.args.get("group") or node
         raise compiler.source.refuse(
@@ -379,7 +389,12 @@ def grouped(
     block = replace(around, unit=unit, columns=cells, windows=False)
     outer = Scope(compiler.source, intercept=group.lookup, block=block)
     group.around = Scope(compiler.source, intercept=group.inside, block=replace(block, windows=True))
-    values = [canonical(compiler.expression(item.node, outer)) for item in items]
+    values: list[Typed] = []
+    for item in items:
+        value = UNKNOWN
+        with compiler.part(item.name):
+            value = canonical(compiler.expression(item.node, outer))
+        values.append(value)
     windows = len(group.windows)
     having = _condition(compiler, node, "having", outer)
     if len(group.windows) > windows:
@@ -411,8 +426,11 @@ def grouped(
 
 def _condition(compiler: StatementCompiler, node: exp.Select, clause: str, scope: Scope) -> Expr | None:
     """Compile HAVING or QUALIFY over the groups; None without one."""
-    found = node.args.get(clause)
-    return predicate(compiler, found.this, scope).guarded_node if found is not None else None
+    found, condition = node.args.get(clause), None
+    if found is not None:
+        with compiler.part():
+            condition = predicate(compiler, found.this, scope).guarded_node
+    return condition
 
 
 def _unique(keys: list[Typed], group: Group, values: list[Typed]) -> frozenset[frozenset[int]]:

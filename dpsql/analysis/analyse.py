@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 from sqlglot import exp
@@ -12,9 +13,13 @@ from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.common_noise import groups_per_unit
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.groups import CountingQuery, all_groups, largest_groups, one_group
+from dpsql.analysis.hints import adapted
 from dpsql.analysis.outer_query import OuterQuery, outer_query
 from dpsql.analysis.plan import Plan, max_candidates, seal
+from dpsql.analysis.public import unknown_tables
 from dpsql.analysis.rules import RULES_BY_NODE
+from dpsql.analysis.survey import Surveyor, in_order
+from dpsql.errors import Obstacle, QueryRefused
 from dpsql.language import AboveThreshold, AllGroups, Options, Query, TopK
 from dpsql.policy import Policy, UnitColumn, UnitRow, fold
 from dpsql.tree import duckdb_sql
@@ -40,11 +45,42 @@ def analyse(query: Query, policy: Policy, catalog: Catalog, options: Options) ->
         raise query.source.refuse("the statement is nested too deeply") from None
 
 
+def surveyed(
+    first: QueryRefused, query: Query, policy: Policy, catalog: Catalog, defaults: Options
+) -> tuple[Obstacle, ...]:
+    """Return all obstacles of a statement that was refused; `first` is the one already known.
+
+    Tables come first: as long as one does not exist, nothing else is judged.
+    """
+    missing = unknown_tables(query, policy)
+    if missing or not is_private(query, policy):
+        return adapted(in_order(missing or [first]), query, policy)
+    found = survey(query, policy, catalog, complete(query.options, defaults))
+    return adapted(in_order((first, *found)), query, policy)
+
+
+def survey(query: Query, policy: Policy, catalog: Catalog, options: Options) -> list[QueryRefused]:
+    """Return all refusals of a private statement; none of one that `analyse` accepts."""
+    surveyor = Surveyor(query.source, policy, catalog, RULES_BY_NODE, blocks.query)
+    # Without a part that was refused, the query of a public domain may not bind: then the survey ends.
+    with suppress(RecursionError, ValueError), surveyor.part():
+        _judged(surveyor, query, policy, options)
+    return surveyor.found
+
+
+def _judged(
+    compiler: StatementCompiler, query: Query, policy: Policy, options: Options
+) -> tuple[OuterQuery, int | None]:
+    """Compile a statement and check its options; return its outermost block and the size of its domain."""
+    block = outer_query(compiler, query)
+    with compiler.part():
+        _unit_option(query, policy, options, compiler)
+    return block, _domain_size(compiler, query, block)
+
+
 def _analyse(query: Query, policy: Policy, catalog: Catalog, options: Options) -> Plan:
     compiler = StatementCompiler(query.source, policy, catalog, RULES_BY_NODE, blocks.query)
-    block = outer_query(compiler, query)
-    _unit_option(query, policy, options, compiler)
-    size = _domain_size(compiler, query, block)
+    block, size = _judged(compiler, query, policy, options)
     owner = block.source.owner
     assert owner is not None  # noqa: S101  outer_query() refuses a statement without an owner
     most = groups_per_unit(block.selection, options, block.counts, size, by_row=owner.row)

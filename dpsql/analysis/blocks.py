@@ -15,7 +15,7 @@ from dpsql.analysis.joins import from_clause
 from dpsql.analysis.parsed import order_term, order_terms, whole_number
 from dpsql.analysis.relation import Block, Column, Cte, From, Item, Relation, Scope, select_list
 from dpsql.analysis.setops import combined
-from dpsql.analysis.typed import Typed, UnitRole
+from dpsql.analysis.typed import UNKNOWN, Typed, UnitRole
 from dpsql.language import MARK
 from dpsql.policy import fold
 from dpsql.tree import Binary, Constant, Derived, Expr, OrderTerm, Paren, Select
@@ -54,8 +54,11 @@ def query(compiler: StatementCompiler, node: exp.Expr, ctes: tuple[Cte, ...], de
             return _select(compiler, node, ctes, depth)
         case exp.Union() | exp.Intersect() | exp.Except():
             inner = with_ctes(compiler, node, ctes)
-            left, right = (query(compiler, n, inner, depth + 1) for n in (node.this, node.expression))
-            return combined(compiler, node, left, right)
+            sides: list[Relation] = []
+            for side in (node.this, node.expression):
+                with compiler.part():
+                    sides.append(query(compiler, side, inner, depth + 1))
+            return combined(compiler, node, *sides) if len(sides) == 2 else compiler.give_up()
         case exp.Subquery():
             check_arguments(compiler.source, node, frozenset({"this"}))
             return query(compiler, node.this, ctes, depth)
@@ -116,7 +119,9 @@ def _select(compiler: StatementCompiler, node: exp.Select, outer: tuple[Cte, ...
     columns = tuple(c.node for c in source.scope.columns)
     block = Block(source.owner, source.unit, ctes, depth, columns, named)
     source.scope.block = block
-    where = _where(compiler, node, source)
+    where: Expr | None = None
+    with compiler.part():
+        where = _where(compiler, node, source)
     items = expand(compiler, node, source.scope)
     if node.args.get("group") is not None or any(aggregates.contains(i.node) for i in items):
         relation = aggregates.grouped(compiler, node, source, where, items)
@@ -130,7 +135,9 @@ def _select(compiler: StatementCompiler, node: exp.Select, outer: tuple[Cte, ...
     scope = hoist.scope if hoist is not None else source.scope.copy()
     values: list[Typed] = []
     for item in items:
-        value = with_domain(compiler.catalog, canonical(compiler.expression(item.node, scope)), scope)
+        value = UNKNOWN
+        with compiler.part(item.name):
+            value = with_domain(compiler.catalog, canonical(compiler.expression(item.node, scope)), scope)
         values.append(value)
         scope.aliases.setdefault(fold(item.name), value)
     relation = _project(compiler, node, source, where, items, values, scope, hoist)

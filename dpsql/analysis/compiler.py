@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import NoReturn, Protocol, Self
 
 from sqlglot import exp
 
@@ -13,6 +13,7 @@ from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.expressions import MAX_NODES, Rule, check_arguments
 from dpsql.analysis.relation import Cte, Relation, Scope
 from dpsql.analysis.typed import Typed
+from dpsql.errors import InternalError, QueryRefused
 from dpsql.language import Source
 from dpsql.policy import Policy
 from dpsql.tree import OPAQUE
@@ -39,9 +40,29 @@ class QueryCompiler(Protocol):
         """Compile a subquery to a relation."""
 
 
+class Part:
+    """A block of code that compiles one part of a statement, independently of the parts beside it.
+
+    Of a `StatementCompiler`, a refusal in it leaves the block, as if the block were not there. Only the
+    compiler of `survey`, which makes no plan, goes on behind it.
+    """
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool | None:
+        return None
+
+
+_STRICT = Part()
+
+
 @dataclass(slots=True)
 class StatementCompiler:
-    """Compiles the expressions and subqueries of one statement, and holds the state that its rules share."""
+    """Compiles the expressions and subqueries of one statement, and holds the state that its rules share.
+
+    It stops at the first refusal.
+    """
 
     source: Source
     policy: Policy
@@ -77,6 +98,25 @@ class StatementCompiler:
         """Refuse subqueries nested beyond the limit."""
         if depth > MAX_LEVELS:
             raise self.source.refuse(f"subqueries are nested more than {MAX_LEVELS} deep", at)
+
+    def part(self, name: str = "", *, of_from: bool = False) -> Part:
+        """Return the block for an independent part; `name` is what other parts call it.
+
+        `of_from` says that the part has columns which other parts name.
+        """
+        return _STRICT
+
+    def report(self, refused: QueryRefused) -> None:
+        """Raise a refusal that leaves the meaning of the other parts as it is."""
+        raise refused
+
+    def give_up(self) -> NoReturn:
+        """Stop where a part is missing that was refused; only a survey can come here."""
+        raise InternalError("this is a bug of dpsql, nothing was run or charged: a refused part was missed")
+
+    def tentative(self, node: exp.Expr, scope: Scope) -> Typed:
+        """Compile an expression that may also mean something else; its refusal is no obstacle."""
+        return self.expression(node, scope)
 
     def query(self, node: exp.Expr, ctes: tuple[Cte, ...], depth: int) -> Relation:
         """Compile a subquery to a relation."""

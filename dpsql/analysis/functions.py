@@ -23,7 +23,7 @@ from dpsql.analysis.limits import bounded
 from dpsql.analysis.samples import fails_on_samples, splits_characters
 from dpsql.analysis.spans import call_grains
 from dpsql.analysis.typed import KeyDomain, Typed
-from dpsql.language import Source
+from dpsql.language import Source, replacing
 from dpsql.tree import Apply, Cast, Column, Expr, Interval, Item, Range, Select, duckdb_sql
 from dpsql.types import BIGINT, HUGEINT, JSON, VARCHAR, SqlType, column_type
 
@@ -269,7 +269,8 @@ def _unlisted(source: Source, name: str, at: exp.Expr) -> Exception:
     names = [n for n in listed() if n.isidentifier() and len(n) > 3]
     close = difflib.get_close_matches(name.lower(), names, 1, 0.75) if len(name) > 4 else []
     hint = f"did you mean {close[0]}?" if close else None
-    return source.refuse(f"{name} is not among the functions allowed over private data", at, hint)
+    fix = replacing(at, close[0]) if close and isinstance(at, exp.Anonymous) else None
+    return source.refuse(f"{name} is not among the functions allowed over private data", at, hint, fix)
 
 
 def _mismatch(

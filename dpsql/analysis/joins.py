@@ -53,7 +53,8 @@ def from_clause(compiler: StatementCompiler, select: exp.Select, ctes: tuple[Cte
                 "CROSS JOIN, or a subquery",
             )
         comma = comma or not any(join.args.get(a) for a in ("side", "kind", "on", "using", "method"))
-        left = _join(compiler, left, join, filters, ctes, depth)
+        with compiler.part(of_from=True):
+            left = _join(compiler, left, join, filters, ctes, depth)
     return left
 
 
@@ -130,7 +131,8 @@ def _join(
             pairs.append((a, b))
             merged[fold(name.name)] = _merged(compiler, kind, a, b, name)
     elif join.args.get("on") is not None:
-        conditions.append(predicate(compiler, join.args["on"], both))
+        with compiler.part():
+            conditions.append(predicate(compiler, join.args["on"], both))
         pairs += equalities(both, conjuncts(join.args["on"]), origin.columns)
     elif kind != "CROSS":
         raise compiler.source.refuse(f"{kind} JOIN needs a condition", join)
@@ -138,7 +140,11 @@ def _join(
     kept = single or kind in ("SEMI", "ANTI")
     if kind in ("INNER", "CROSS"):
         pairs += equalities(both, filters, origin.columns)
-    owner, unit, same = _owned(compiler, join, kind, left, relation, Column(generated, "u"), pairs, kept)
+    here = Column(generated, "u")
+    owner, unit = left.owner or relation.owner, left.unit
+    same: list[Expr] = []
+    with compiler.part():
+        owner, unit, same = _owned(compiler, join, kind, left, relation, here, pairs, kept)
     on = conjunction([*same, *(c.guarded_node for c in conditions)])
     if kind == "CROSS" and on is not None:
         kind = "INNER"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from dpsql.analysis.aggregates import call_of, group_nodes
+from dpsql.analysis.aggregates import call_of, calls, group_nodes
 from dpsql.analysis.blocks import expand, with_ctes
 from dpsql.analysis.coerce import to_type
 from dpsql.analysis.compiler import StatementCompiler
@@ -19,11 +19,13 @@ from dpsql.analysis.parsed import conjuncts, whole_number
 from dpsql.analysis.plan import Output
 from dpsql.analysis.relation import Block, From, Item, Scope
 from dpsql.analysis.released import ReleasedAggregate, compile_released, is_released
+from dpsql.analysis.released.counts import Units
 from dpsql.analysis.selection import parse_selection
 from dpsql.analysis.spellings import rewritten
-from dpsql.analysis.typed import KeyDomain, Typed, UnitRole, column
-from dpsql.language import AboveThreshold, AllGroups, Query, Selection, TopK
+from dpsql.analysis.typed import UNKNOWN, KeyDomain, Typed, UnitRole, column
+from dpsql.language import MARK, AboveThreshold, AllGroups, Query, Selection, TopK
 from dpsql.policy import fold
+from dpsql.tree import Expr
 from dpsql.types import DOUBLE
 
 MAX_KEYS = 16
@@ -64,62 +66,97 @@ def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
     source = compiler.source
     if not isinstance(select, exp.Select):
         raise source.refuse("a private statement is one SELECT", select, "put set operations into a subquery")
-    if select.args.get("distinct") is not None:
-        raise source.refuse(
-            "SELECT DISTINCT would release exact groups", select, "GROUP BY the key and select a count"
+    distinct = select.args.get("distinct")
+    if distinct is not None:
+        compiler.report(
+            source.refuse(
+                "SELECT DISTINCT would release exact groups", select, "GROUP BY the key and select a count"
+            )
         )
     spelled = rewritten(source, select)
     select = spelled.select
-    check_arguments(source, select, _KNOWN)
+    check_arguments(source, select, _KNOWN if distinct is None else _KNOWN | {"distinct"})
     ctes = with_ctes(compiler, select, ())
     made = from_clause(compiler, select, ctes, 1)
     made.scope.block = Block(made.owner, made.unit, ctes, 1)
     if made.owner is None:
         raise source.refuse("no private table reaches the outermost SELECT", select)
     items = expand(compiler, select, made.scope)
-    _only_counts(compiler, items)
-    selection, hidden, order = parse_selection(query, select, items)
+    items = [_countable(compiler, item, made) for item in items]
+    parsed: tuple[Selection, list[exp.Expr], list[exp.Expr]] | None = None
+    with compiler.part():
+        parsed = parse_selection(compiler, query, select, items) if distinct is None else None
+    hidden = parsed[1] if parsed is not None else []
     scope = made.scope
     counted = {i: i for i, item in enumerate(items) if is_released(item.node)}
     for item in items:
         # An expression of the row: it contains no count and no `dp_` function.
         if _free(item.node) is None and call_of(item.node) is None and not _over(item.node, counted, items):
-            scope.aliases.setdefault(fold(item.name), compiler.expression(item.node, scope))
+            with compiler.part(item.name):
+                scope.aliases.setdefault(fold(item.name), compiler.expression(item.node, scope))
     keys = _keys(compiler, select, items, made)
     where = select.args.get("where")
     filters = conjuncts(where.this) if where is not None else []
-    condition = predicate(compiler, where.this, scope).guarded_node if where is not None else None
-    single = _single(compiler, made, keys, filters)
+    condition: Expr | None = None
+    if where is not None:
+        with compiler.part():
+            condition = predicate(compiler, where.this, scope).guarded_node
+    single: bool | None = None
+    with compiler.part():
+        single = _single(compiler, made, keys, filters)
     nodes = [(i, items[i].node) for i in counted]
     nodes += [(len(items) + i, node) for i, node in enumerate(hidden)]
     if len(nodes) > MAX_COUNTS:
         raise source.refuse(f"a statement has at most {MAX_COUNTS} counts", nodes[-1][1])
-    counts = tuple(compile_released(compiler, node, made, single=single) for _, node in nodes)
+    if not nodes and select.args.get("group") is None:
+        compiler.give_up()
+    counts = tuple(_released(compiler, node, made, single=single) for _, node in nodes)
     places = {place: i for i, (place, _) in enumerate(nodes)}
-    domains = tuple(_domain(compiler, key, filters, made) for key in keys)
+    domains = tuple(_domain(compiler, key, filters, made) for key in keys if key is not UNKNOWN)
     listed = _SelectList(compiler, items, made, keys, places)
-    outputs = tuple(
-        replace(listed.output(item, i), at=source.position(item.node)) for i, item in enumerate(items)
-    )
-    selection = _with_count(listed.ordered(selection, order), places)
+    outputs = tuple(listed.output_at(item, i) for i, item in enumerate(items))
+    if parsed is None:
+        compiler.give_up()
+    selection = _with_count(listed.ordered(parsed[0], parsed[2]), places)
     if spelled.spelling and isinstance(selection, TopK):
         selection = replace(selection, spelling=spelled.spelling)
     if spelled.only is not None:
         outputs = (replace(outputs[spelled.only[0]], name=spelled.only[1]),)
-    keys = tuple(canonical(k) for k in keys)
+    keys = tuple(canonical(k) for k in keys if k is not UNKNOWN)
     rows = Rows.of(made, condition, keys, counts)
     return OuterQuery(rows, selection, keys, domains, counts, outputs, made)
 
 
-def _only_counts(compiler: StatementCompiler, items: list[Item]) -> None:
-    for item in items:
-        name = call_of(item.node)
-        if name is not None and not is_released(item.node):
+def _countable(compiler: StatementCompiler, item: Item, made: From) -> Item:
+    """Refuse an item with an aggregate that is no count."""
+    refused = [call for call in calls(item.node) if not is_released(call)]
+    if not refused:
+        return item
+    for call in refused:
+        with compiler.part(item.name):
             raise compiler.source.refuse(
-                f"{name.upper()} over many units is not released: only counts are",
-                item.node,
+                f"{str(call_of(call)).upper()} over many units is not released: only counts are",
+                call,
                 "count privacy units: COUNT(DISTINCT ...)",
             )
+    # What else the statement does with the refused item is judged as if it were a count.
+    bounds = exp.Tuple(expressions=[exp.Literal.number(0), exp.Literal.number(1)])
+    bounded = exp.Kwarg(this=exp.var("contribution_bounds_per_group"), expression=bounds)
+    arguments = [exp.Star()] if made.owner is not None and made.owner.row else [exp.Star(), bounded]
+    count = exp.Anonymous(this=f"{MARK}count", expressions=arguments)
+    count.meta["start"] = compiler.source.position(item.node)
+    return Item(count, item.name)
+
+
+def _released(
+    compiler: StatementCompiler, node: exp.Expr, made: From, *, single: bool | None
+) -> ReleasedAggregate:
+    """Compile a count; `single` says that each unit has at most one row in a group, None is unknown."""
+    with compiler.part():
+        if single is None:
+            compiler.give_up()
+        return compile_released(compiler, node, made, single=single)
+    return ReleasedAggregate((Units(()),))
 
 
 def _free(node: exp.Expr) -> str | None:
@@ -134,18 +171,25 @@ def _keys(
         raise compiler.source.refuse(f"a statement has at most {MAX_KEYS} group keys", nodes[-1])
     keys: list[Typed] = []
     for node in nodes:
-        if is_released(node) or _free(node) is not None:
-            raise compiler.source.refuse("a count cannot be a group key", node)
-        key = with_domain(compiler.catalog, compiler.expression(node, made.scope), made.scope)
-        if key.unit is not UnitRole.NONE:
-            raise compiler.source.refuse(
-                "the privacy unit cannot be a group key: it would name single units", node
-            )
-        if key.type.name in _UNSTORABLE:
-            raise compiler.source.refuse(f"a group key cannot be a {key.type}", node)
+        key = UNKNOWN
+        with compiler.part():
+            key = _group_key(compiler, node, made)
         if key.node not in {k.node for k in keys}:
             keys.append(key)
     return tuple(keys)
+
+
+def _group_key(compiler: StatementCompiler, node: exp.Expr, made: From) -> Typed:
+    if is_released(node) or _free(node) is not None:
+        raise compiler.source.refuse("a count cannot be a group key", node)
+    key = with_domain(compiler.catalog, compiler.expression(node, made.scope), made.scope)
+    if key.unit is not UnitRole.NONE:
+        raise compiler.source.refuse(
+            "the privacy unit cannot be a group key: it would name single units", node
+        )
+    if key.type.name in _UNSTORABLE:
+        raise compiler.source.refuse(f"a group key cannot be a {key.type}", node)
+    return key
 
 
 def _single(
@@ -207,6 +251,13 @@ class _SelectList:
     places: dict[int, int]
     """The place of each count in the select list, or after it, to its place among the counts."""
 
+    def output_at(self, item: Item, place: int) -> Output:
+        """Return the output column of an item, with its position in the text."""
+        found = Output(item.name, "derived")
+        with self.compiler.part(item.name):
+            found = self.output(item, place)
+        return replace(found, at=self.compiler.source.position(item.node))
+
     def output(self, item: Item, place: int) -> Output:
         """Return the output column of an item."""
         source = self.compiler.source
@@ -220,6 +271,8 @@ class _SelectList:
         key = self._key(item.node)
         if key is not None:
             return Output(item.name, "key", key)
+        if UNKNOWN in self.keys:
+            self.compiler.give_up()  # it may be a key that was refused
         if not self.keys:
             hint = "only counts are released from private tables: COUNT(DISTINCT unit)"
         else:
@@ -290,17 +343,21 @@ class _SelectList:
     def ordered(self, selection: Selection, order: list[exp.Expr]) -> Selection:
         """Return the selection with the places of the keys that order it."""
         found = []
-        for term in order[1:] if isinstance(selection, TopK) else order:
+        terms = order[1:] if isinstance(selection, TopK) else order
+        for term in terms:
             node = term.this
             number = whole_number(node) or 0
             if 1 <= number <= len(self.items):
                 node = self.items[number - 1].node
-            place = self._key(node)
-            if place is None:
-                raise self.compiler.source.refuse(
-                    "ORDER BY may name a count of the select list or a key", term
-                )
-            found.append((place, bool(term.args.get("desc"))))
+            with self.compiler.part():
+                place = self._key(node)
+                if place is None:
+                    raise self.compiler.source.refuse(
+                        "ORDER BY may name a count of the select list or a key", term
+                    )
+                found.append((place, bool(term.args.get("desc"))))
+        if len(found) < len(terms):
+            self.compiler.give_up()
         if isinstance(selection, (AboveThreshold, AllGroups)):
             return replace(selection, order=tuple(found))
         return selection

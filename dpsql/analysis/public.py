@@ -13,6 +13,7 @@ from dpsql.analysis.expressions import function_name
 from dpsql.analysis.functions import listed
 from dpsql.analysis.parsed import words
 from dpsql.analysis.tables import declared_table
+from dpsql.errors import QueryRefused
 from dpsql.language import MARK, Query
 from dpsql.policy import Policy, fold
 
@@ -93,12 +94,29 @@ def _table(query: Query, policy: Policy, node: exp.Table) -> None:
         return
     if not isinstance(node.this, exp.Identifier):
         raise source.refuse("this is not supported in FROM", node)
+    _declared(query, policy, node)
+
+
+def _declared(query: Query, policy: Policy, node: exp.Table) -> None:
+    """Refuse the name of a table that is neither declared, nor a common table expression or catalog."""
     database = node.args.get("db")
     if database is None and fold(node.name) in _visible_ctes(node):
         return
     if database is not None and fold(database.name) == "information_schema" and fold(node.name) in _CATALOG:
         return  # of the schema database, where private tables are empty
-    declared_table(source, policy, node)
+    declared_table(query.source, policy, node)
+
+
+def unknown_tables(query: Query, policy: Policy) -> list[QueryRefused]:
+    """Return a refusal for each table that a statement names and that is not declared."""
+    found = []
+    for node in (query.whole or query.tree).find_all(exp.Table):
+        if isinstance(node.this, exp.Identifier) and not isinstance(node.parent, exp.Into):
+            try:
+                _declared(query, policy, node)
+            except QueryRefused as refused:
+                found.append(refused)
+    return found
 
 
 def _visible_ctes(node: exp.Expr) -> set[str]:

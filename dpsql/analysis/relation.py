@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from dpsql import tree
 from dpsql.analysis.typed import KeyDomain, Span, Typed, UnitRole
-from dpsql.language import Source
+from dpsql.language import Source, replacing
 from dpsql.policy import fold
 from dpsql.tree import Expr, Query
 from dpsql.tree import Source as TreeSource
@@ -177,10 +177,12 @@ class Scope:
         raise self._unknown(node, f"{origins[0].alias}.{name}", list(origins[0].names))
 
     def _unknown(self, node: exp.Column, name: str, known: list[str]) -> Exception:
-        close = difflib.get_close_matches(name, known, 1)
+        own = name if known and "." in known[0] else node.name
+        close = difflib.get_close_matches(own, list(dict.fromkeys(known)), 2)
         shown = ", ".join(dict.fromkeys(known))
         hint = f"did you mean {close[0]}?" if close else f"columns here: {shown[:200]}" if shown else None
-        return self.source.refuse(f"there is no column {name}", node, hint)
+        fix = replacing(node.this, close[0]) if len(close) == 1 and close[0].isidentifier() else None
+        return self.source.refuse(f"there is no column {name}", node, hint, fix)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,14 +9,17 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
+from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.expressions import check_arguments, function_name
 from dpsql.analysis.parsed import order_terms, whole_number
 from dpsql.analysis.relation import Item
 from dpsql.analysis.released import is_call, is_released
+from dpsql.errors import Fix
 from dpsql.language import AboveThreshold, AllGroups, Query, Scalar, Selection, Source, TopK
 from dpsql.policy import fold
 from dpsql.privacy import exact
 
+_LIMIT = Fix("LIMIT 10", guess="10")
 _AGGREGATE_WORDS = frozenset({"sum", "avg", "min", "max", "median"})
 
 
@@ -29,19 +32,20 @@ class _Threshold(NamedTuple):
 
 
 def parse_selection(
-    query: Query, select: exp.Select, items: list[Item]
+    compiler: StatementCompiler, query: Query, select: exp.Select, items: list[Item]
 ) -> tuple[Selection, list[exp.Expr], list[exp.Expr]]:
     """Return the selection that a private SELECT asks for.
 
     Also return the counts that it uses but does not select, and the terms of its ORDER BY.
     """
     counts = tuple(i for i, item in enumerate(items) if is_released(item.node))
-    parser = _Parser(query, select, items, counts)
+    parser = _Parser(compiler, query, select, items, counts)
     return parser.selection(), parser.hidden, parser.order
 
 
 @dataclass(slots=True)
 class _Parser:
+    compiler: StatementCompiler
     query: Query
     select: exp.Select
     items: list[Item]
@@ -54,7 +58,7 @@ class _Parser:
 
     def __post_init__(self) -> None:
         self.order = order_terms(self.source, self.select.args.get("order"))
-        self.limit = _limit(self.source, self.select)
+        self.limit = _limit(self.compiler, self.select)
 
     @property
     def source(self) -> Source:
@@ -182,7 +186,7 @@ class _Parser:
                 raise self.source.refuse("one count orders the groups", term)
         if self.limit is None:
             raise self.source.refuse(
-                "ORDER BY a count needs LIMIT k: how many groups to release", at, "LIMIT 10"
+                "ORDER BY a count needs LIMIT k: how many groups to release", at, "LIMIT 10", _LIMIT
             )
         if threshold is not None and threshold.place != place:
             raise self.source.refuse("the threshold and the order are about different counts", at)
@@ -194,12 +198,15 @@ class _Parser:
         return TopK(self.limit, place, lowest, bound, argmax=top_one, spelling=spelling)
 
 
-def _limit(source: Source, select: exp.Select) -> int | None:
+def _limit(compiler: StatementCompiler, select: exp.Select) -> int | None:
+    source = compiler.source
     if select.args.get("offset") is not None:
-        raise source.refuse(
-            "OFFSET is not supported: the groups it skips cost as much as those it shows",
-            select.args["offset"],
-            "ask for the top k",
+        compiler.report(
+            source.refuse(
+                "OFFSET is not supported: the groups it skips cost as much as those it shows",
+                select.args["offset"],
+                "ask for the top k",
+            )
         )
     limit = select.args.get("limit")
     if limit is None:

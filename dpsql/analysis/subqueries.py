@@ -95,7 +95,8 @@ def _inner(compiler: StatementCompiler, select: exp.Expr, scope: Scope) -> tuple
     where = select.args.get("where")
     conditions: list[Expr] = []
     if made.owner is not None:
-        conditions.append(_tied(compiler, select, made, inner, scope, block))
+        with compiler.part():
+            conditions.append(_tied(compiler, select, made, inner, scope, block))
     if where is not None:
         conditions.append(predicate(compiler, where.this, inner).guarded_node)
     return made, inner, conjunction(conditions)

@@ -14,7 +14,7 @@ from dpsql.analysis.domains import distinct_values
 from dpsql.analysis.expressions import canonical, check_arguments, common
 from dpsql.analysis.relation import Column, Cte, Origin, Owner, Relation, Scope, select_list
 from dpsql.analysis.typed import KeyDomain, Span, UnitRole, column
-from dpsql.language import Source
+from dpsql.language import Source, replacing
 from dpsql.policy import Policy, Table, UnitColumn, UnitRow, UnitVia, fold
 from dpsql.tree import Aggregate, Binary, Constant, Derived, Expr, IsNull, Item, Join, Scan, Select, Values
 from dpsql.types import BOOLEAN, SqlType
@@ -92,9 +92,10 @@ def declared_table(source: Source, policy: Policy, node: exp.Table) -> Table:
     elsewhere = node.args.get("catalog") is not None or (database and fold(database.name) != "main")
     if table is None or elsewhere:
         known = [t.name for t in policy.tables.values()]
-        close = difflib.get_close_matches(node.name, known, 1)
+        close = difflib.get_close_matches(node.name, known, 2)
         hint = f"did you mean {close[0]}?" if close else "tables are " + ", ".join(known)[:200]
-        raise source.refuse(f"there is no table {node.name[:60]}", node, hint)
+        fix = replacing(node.this, close[0]) if len(close) == 1 and not elsewhere else None
+        raise source.refuse(f"there is no table {node.name[:60]}", node, hint, fix)
     return table
 
 

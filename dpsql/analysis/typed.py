@@ -21,7 +21,7 @@ from dpsql.tree import (
     guarded,
     total,
 )
-from dpsql.types import SqlType
+from dpsql.types import NULL, SqlType
 
 
 class UnitRole(Enum):
@@ -162,6 +162,10 @@ class Typed:
 def constant(value: object, sql_type: SqlType) -> Typed:
     """Return a constant that the analyst typed."""
     return Typed(Constant(value, sql_type), sql_type, literal=Literal(value))
+
+
+UNKNOWN = Typed(Constant(None, NULL), NULL)
+"""What stands for an expression until it is compiled; it fits everywhere."""
 
 
 def column(table: str, name: str, sql_type: SqlType) -> Typed:

@@ -11,10 +11,13 @@ from dpsql.analysis import Plan
 from dpsql.answers import measuring
 from dpsql.answers.method import NoisyResult, Quote
 from dpsql.engines import Counts
-from dpsql.errors import InternalError
+from dpsql.errors import Fix, InternalError
 from dpsql.estimates import Combined, from_measurement
 from dpsql.language import AllGroups, Scalar
 from dpsql.privacy import Charge, PrivacyLoss
+
+MOST_GROUPS = 64
+"""The largest domain for which a refusal offers to let one unit touch all groups."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +40,12 @@ class EveryCount:
         grouped = isinstance(selection, AllGroups)
         m = plan.options.max_groups_contributed if grouped and not plan.owner.row else 1
         if m is None:
+            few = plan.groups <= MOST_GROUPS
             raise plan.query.source.refuse(
                 "Laplace noise on all groups needs a bound on how many of them one unit may touch",
                 plan.options.at.get("mechanism"),
                 "OPTIONS (max_groups_contributed = 3), or leave mechanism out",
+                Fix(str(plan.groups), option="max_groups_contributed") if few else None,
             )
         noise = {
             place: mechanisms.Laplace.plan(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dpsql.analysis import Plan, max_candidates
+from dpsql.errors import Fix
 from dpsql.language import AboveThreshold, AllGroups, Scalar, Selection, TopK
 
 MAX_CANDIDATES = 1_000_000
@@ -142,4 +143,5 @@ def _check_limit(plan: Plan) -> None:
         message = f"a threshold without LIMIT is answered by box noise on every group, which has {without}"
     else:
         return
-    raise source.refuse(message, plan.query.tree.args.get("having") or plan.query.clause.at, "add LIMIT 10")
+    having = plan.query.tree.args.get("having")
+    raise source.refuse(message, having or plan.query.clause.at, "add LIMIT 10", Fix("LIMIT 10", guess="10"))

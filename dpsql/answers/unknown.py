@@ -11,6 +11,7 @@ from dpsql.analysis import Plan, max_candidates
 from dpsql.answers.table import picked
 from dpsql.engines import Counts
 from dpsql.engines.ordering import ranks
+from dpsql.errors import Fix
 from dpsql.language import TopK
 from dpsql.mechanisms import LimitedDomain, LimitedThenStable, OrderedThenSet, StableSet, TopStable
 
@@ -71,6 +72,7 @@ def _delta(plan: Plan) -> Fraction:
             f"the values of {' and '.join(keys) or 'the keys'} are not {declared}, so a delta is needed",
             plan.query.tree.args.get("group"),
             "OPTIONS (delta = 1e-6), or the owner declares the keys in [tables.NAME.domain]",
+            Fix("1e-6", option="delta", guess="1e-6"),
         )
     return delta
 

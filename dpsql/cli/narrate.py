@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 import sys
 
 import click
 
 from dpsql.cli.exits import ExitCode, OutputFailedError, UnwritableError, exit_code
-from dpsql.errors import Error, InternalError
+from dpsql.errors import Error, InternalError, PolicyError, QueryRefused, QuerySyntaxError
 from dpsql.render.cells import escape_controls, folded
 
 
@@ -36,9 +35,8 @@ def error(problem: Exception | str, *, where: str = "", line: int = 1) -> None:
     `where` is the statement's place, shown before the message: `"report.sql:14"`. `line` is the line of the
     file that the statement starts in, and is added to the error's own.
     """
-    if isinstance(problem, Error) and getattr(problem, "line", None) is not None:
-        problem = copy.copy(problem)
-        problem.line += line - 1  # type: ignore[attr-defined]  # QuerySyntaxError, QueryRefused, PolicyError
+    if isinstance(problem, (PolicyError, QueryRefused, QuerySyntaxError)):
+        problem = problem.below(line - 1)
     text = str(problem) or type(problem).__name__
     if isinstance(problem, InternalError) and "bug" not in text:
         text += "\nHint: this is a bug of dpsql; please report it"

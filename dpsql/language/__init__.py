@@ -1,12 +1,14 @@
 """The parser: text to `Statement`. Private clauses are removed from the tokens, the rest is standard SQL.
 
 ``parse`` runs ``tokens``, ``parameters``, ``wrapping``, ``clauses`` and ``options`` in this order;
-``statement`` has the types, ``source`` positions in errors, ``plain`` copies of the analyst's values.
+``statement`` has the types, ``source`` positions in errors, ``plain`` copies of the analyst's values;
+``outline`` and ``respelling`` change the text of a statement that was refused.
 """
 
+from dpsql.language.outline import Outline
 from dpsql.language.parse import parse
 from dpsql.language.plain import Parameters, plain, plain_text, plain_whole
-from dpsql.language.source import Source
+from dpsql.language.source import Source, replacing
 from dpsql.language.statement import (
     AboveThreshold,
     AllGroups,
@@ -33,6 +35,7 @@ __all__ = [
     "Describe",
     "Explain",
     "Options",
+    "Outline",
     "Parameters",
     "Query",
     "Refine",
@@ -47,5 +50,6 @@ __all__ = [
     "plain",
     "plain_text",
     "plain_whole",
+    "replacing",
     "split",
 ]

@@ -8,6 +8,7 @@ from fractions import Fraction
 
 from sqlglot.tokenizer_core import Token, TokenType
 
+from dpsql.errors import Fix
 from dpsql.language.source import Source
 from dpsql.language.statement import Options
 from dpsql.privacy import exact
@@ -46,7 +47,8 @@ def parse_options(source: Source, tokens: Sequence[Token]) -> Options:
         if name not in _READERS:
             close = difflib.get_close_matches(name, _READERS, 1)
             hint = f"did you mean {close[0]}?" if close else "the options are " + ", ".join(_READERS)
-            raise source.syntax(f"there is no option {head.text}", head.start, hint)
+            fix = Fix(close[0], head.start, head.end + 1) if close else None
+            raise source.syntax(f"there is no option {head.text}", head.start, hint, fix)
         if name in values:
             raise source.syntax(f"option {name} is given twice", head.start)
         if len(part) < 3 or part[1].token_type not in (TokenType.EQ, TokenType.FARROW):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from dpsql.errors import QueryRefused, QuerySyntaxError
+from dpsql.errors import Fix, QueryRefused, QuerySyntaxError
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,17 +27,29 @@ class Source:
         col = start - (before.rfind("\n") + 1) + 1
         return line, col, self.text.split("\n")[line - 1]
 
-    def refuse(self, message: str, at: int | exp.Expr | None = None, hint: str | None = None) -> QueryRefused:
+    def refuse(
+        self,
+        message: str,
+        at: int | exp.Expr | None = None,
+        hint: str | None = None,
+        fix: Fix | None = None,
+    ) -> QueryRefused:
         """Return the error for a statement that is valid SQL but not allowed."""
         line, col, shown = self.locate(self.position(at))
-        return QueryRefused(message, hint=hint, line=line, col=col, source=shown)
+        refused = QueryRefused(message, hint=hint, line=line, col=col, source=shown, fix=fix)
+        refused.node = at
+        return refused
 
     def syntax(
-        self, message: str, at: int | exp.Expr | None = None, hint: str | None = None
+        self,
+        message: str,
+        at: int | exp.Expr | None = None,
+        hint: str | None = None,
+        fix: Fix | None = None,
     ) -> QuerySyntaxError:
         """Return the error for text that is not a valid statement."""
         line, col, shown = self.locate(self.position(at))
-        return QuerySyntaxError(message, hint=hint, line=line, col=col, source=shown)
+        return QuerySyntaxError(message, hint=hint, line=line, col=col, source=shown, fix=fix)
 
     def position(self, at: int | exp.Expr | None) -> int:
         """Return the position of a node, or of the nearest node around it that has one; else 0."""
@@ -51,3 +63,12 @@ class Source:
             starts = [node.meta["start"] for node in parent.walk() if "start" in node.meta]
             parent = parent.parent
         return min(starts, default=0)
+
+
+def replacing(node: exp.Expr | None, name: str) -> Fix | None:
+    """Return the fix that writes another name in the place of an identifier or a function's name."""
+    if node is None or "start" not in node.meta or "end" not in node.meta:
+        return None
+    plain = name.isascii() and name.isidentifier()
+    quoted = '"' + name.replace('"', '""') + '"'
+    return Fix(name if plain else quoted, node.meta["start"], node.meta["end"] + 1)

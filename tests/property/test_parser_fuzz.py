@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from random import Random
 
@@ -17,9 +18,12 @@ from fuzz.world import worlds
 from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import TokenError
 
-from dpsql.errors import Error, InternalError
-from dpsql.language import split
+from dpsql.analysis import analyse, complete, is_private
+from dpsql.analysis.analyse import survey
+from dpsql.errors import Error, InternalError, QueryRefused, QuerySyntaxError
+from dpsql.language import Query, parse, split
 from dpsql.session import Session
+from tests.narrow import engine_of
 
 SEED = 7
 FIXTURES = Path(__file__).parents[1] / "sql"
@@ -177,6 +181,8 @@ def trial(session: Session, text: str, parameters: list[object] | None) -> str:
         session.prepare(text, parameters)
     except InternalError as error:
         wrong = f"InternalError: {str(error)[:200]}"
+    except (QueryRefused, QuerySyntaxError) as error:
+        wrong = judged(session, text, parameters, error)
     except Error as error:
         wrong = "" if str(error).strip() else "an error without words"
     except BaseException as error:  # noqa: BLE001  any other exception is the finding
@@ -185,6 +191,29 @@ def trial(session: Session, text: str, parameters: list[object] | None) -> str:
     if not wrong and spent > 2:
         wrong = f"{spent:.1f} s of work"
     return f"{wrong}: {text[:3000]!r}" if wrong else ""
+
+
+def judged(
+    session: Session,
+    text: str,
+    parameters: list[object] | None,
+    error: QueryRefused | QuerySyntaxError,
+) -> str:
+    """Say what is wrong with a refusal: an obstacle without words or place, or an offer that is refused."""
+    places = [(o.line, o.col) for o in error.obstacles]
+    if not all(o.message.strip() for o in error.obstacles) or None in chain(*places):
+        return "an obstacle without words or place"
+    if places != sorted(places):
+        return "obstacles out of order"
+    if error.rewrite is None:
+        return ""
+    if tokens(error.rewrite) == tokens(text):
+        return "what was typed is offered"
+    try:
+        session.prepare(error.rewrite, parameters)
+    except Error as again:
+        return f"the offer {error.rewrite!r} is refused: {str(again)[:200]}"
+    return ""
 
 
 def campaign(session: Session, stage: Stage, seed: int, statements: int) -> list[str]:
@@ -203,6 +232,31 @@ def campaign(session: Session, stage: Stage, seed: int, statements: int) -> list
 def test_what_is_typed_is_prepared_or_refused(session: Session, stage: Stage) -> None:
     found = campaign(session, stage, SEED, 1_200)
     assert not found, "\n\n".join(found[:5])
+
+
+def test_a_statement_with_an_obstacle_is_not_accepted(session: Session, stage: Stage) -> None:
+    """The survey, which goes on behind refusals, finds something exactly where the analysis refuses."""
+    rng = Random(SEED + 1)
+    starts = sources(rng, stage)
+    catalog, refused = engine_of(session).schema_database, 0
+    for _ in range(400):
+        text = mutated(rng, rng.choice(starts), starts)
+        try:
+            query = parse(text)
+        except Error:
+            continue
+        if not isinstance(query, Query) or not is_private(query, session.policy):
+            continue
+        options = complete(query.options, session.defaults)
+        found = survey(query, session.policy, catalog, options)
+        accepted = True
+        try:
+            analyse(query, session.policy, catalog, options)
+        except QueryRefused:
+            accepted = False
+        refused += not accepted
+        assert accepted != bool(found), f"{found[:1]}: {text!r}"
+    assert refused > 50
 
 
 @pytest.mark.slow

@@ -280,6 +280,21 @@ SELECT u.city, COUNT(DISTINCT u.user_id) AS n FROM users u WHERE (SELECT MAX(a.m
 -- R683
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE strftime(day, '%A') = 'Monday'
 
+-- R422
+SELECT COUNT(DISTINCT visits.user_id) FROM visits RIGHT JOIN (VALUES (1), (2)) AS p(user_id) USING (user_id)
+
+-- R805
+SELECT COUNT(DISTINCT v.user_id) FROM visits v JOIN users u ON v.user_id = u.user_id AND u.age > 3 WHERE note = 'x'
+
+-- R806
+SELECT c, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, upper(country) AS c FROM visits) GROUP BY c ORDER BY n DESC LIMIT 2
+
+-- R816
+SELECT note, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY note ORDER BY n DESC LIMIT 3
+
+-- R807
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE user_id IN (SELECT user_id FROM users WHERE age > 30)
+
 -- R770
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = LAPLACE, max_groups_contributed = 3) page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page
 
@@ -318,3 +333,9 @@ SHOW RELEASES
 
 -- R861
 SHOW RELEASES
+
+-- R812
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, max_groups_contributed = 3) country, COUNT(*, contribution_bounds_per_group => (0, 5)) FROM visits GROUP BY country
+
+-- R813
+SELECT COALESCE(page, 'NVL(x)') AS p, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY p ORDER BY n DESC LIMIT 3

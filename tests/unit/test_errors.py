@@ -8,6 +8,7 @@ import pytest
 from dpsql import errors
 from dpsql.errors import (
     BudgetExceeded,
+    Obstacle,
     PolicyError,
     QueryRefused,
     QuerySyntaxError,
@@ -94,6 +95,35 @@ def test_only_what_is_known_is_shown() -> None:
     assert str(QueryRefused("no", hint="so")) == "no\nHint: so"
     assert str(QueryRefused("no", line=3, col=1)) == "no"
     assert str(QueryRefused("no", source="SELECT")) == "no"
+
+
+def test_several_obstacles_are_numbered_and_a_rewrite_follows() -> None:
+    error = QueryRefused("one", line=1, col=8, source="SELECT a, b")
+    assert error.obstacles == (Obstacle("one", 1, 8, None, "SELECT a, b"),)
+    error.obstacles += (Obstacle("two", 1, 11, "so", "SELECT a, b"),)
+    error.rewrite = "SELECT 1"
+    shown = [
+        "1: one",
+        "  line 1: SELECT a, b",
+        "                 ^",
+        "2: two",
+        "  line 1: SELECT a, b",
+        "                    ^",
+        "Hint: so",
+        "would be accepted:",
+        "SELECT 1",
+    ]
+    assert str(error).splitlines() == shown
+    again = pickle.loads(pickle.dumps(error))
+    assert (str(again), again.obstacles, again.rewrite) == (str(error), error.obstacles, error.rewrite)
+    assert [o.line for o in error.below(3).obstacles] == [4, 4]
+    assert [o.line for o in error.obstacles] == [1, 1]
+
+
+def test_many_obstacles_are_cut() -> None:
+    error = QueryRefused("0")
+    error.obstacles = tuple(Obstacle(str(i)) for i in range(20))
+    assert str(error).splitlines() == [*(f"{i + 1}: {i}" for i in range(8)), "and 12 more"]
 
 
 @pytest.mark.parametrize("col", [1, 5, 60, 61, 62, 75, 400, 985])

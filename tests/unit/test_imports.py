@@ -21,7 +21,8 @@ BASE = {"errors", "privacy", "types"}
 CORE = (
     BASE
     | {"policy", "noise", "mechanisms", "estimates", "ledger", "language", "tree", "analysis", "engines"}
-    | {"answers", "checked", "database", "exclusive", "info", "prepared", "refining", "release", "running"}
+    | {"answers", "checked", "database", "exclusive", "info", "prepared", "refining", "release", "rewriting"}
+    | {"running"}
     | {"versions"}
 )
 
@@ -48,6 +49,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "release": BASE | {"render", "policy", "language", "analysis", "versions"},
     "running": {"privacy", "engines", "errors", "exclusive", "ledger"},
     "database": {"engines", "errors", "exclusive", "ledger", "policy", "release", "running", "versions"},
+    "rewriting": {"errors", "language"},
     "prepared": {"analysis", "answers", "database", "engines", "language", "ledger", "policy", "privacy"}
     | {"release"},
     "refining": {"analysis", "answers", "errors", "language", "ledger", "policy", "prepared", "release"},

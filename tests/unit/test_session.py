@@ -326,8 +326,41 @@ def test_an_epsilon_is_said_or_has_a_default(sessions: Callable[..., Session]) -
     with pytest.raises(QueryRefused, match="gives no epsilon") as caught:
         session.prepare(COUNT)
     assert "OPTIONS (epsilon = 1)" in present(caught.value.hint)
+    offered = present(caught.value.rewrite)
+    assert offered == spends("1") + " -- 1 is a guess"
+    assert session.prepare(offered).price.epsilon == 1
     session.run("SET dp_epsilon = 1")
     assert present(session.run(COUNT).release).charge.epsilon == 1
+
+
+def test_what_is_missing_is_offered_with_what_is_wrong(sessions: Callable[..., Session]) -> None:
+    session = sessions(toml=POLICY.replace("default_epsilon = 0.5\n", ""))
+    with pytest.raises(QueryRefused) as caught:
+        session.prepare("SELECT nte, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY nte ORDER BY n DESC")
+    assert [o.message[:22] for o in caught.value.obstacles] == [
+        "the statement gives no",
+        "there is no column nte",
+        "ORDER BY a count needs",
+    ]
+    offered = present(caught.value.rewrite)
+    assert offered == (
+        "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (delta = 1e-6, epsilon = 1) note, "
+        "COUNT(DISTINCT user_id) AS n FROM visits GROUP BY note ORDER BY n DESC LIMIT 10 "
+        "-- 1 and 10 and 1e-6 are guesses"
+    )
+    assert session.prepare(offered).price == Charge(Fraction(1), Fraction(1, 10**6))
+
+
+def test_a_refusal_costs_nothing_and_is_the_same_again(session: Session) -> None:
+    calls = recorded(session)
+    texts = set()
+    for _ in range(2):
+        with pytest.raises(QueryRefused) as caught:
+            session.run("SELECT pge, COUNT(*) AS n, SUM(ms) FROM visits GROUP BY pge ORDER BY n DESC")
+        texts.add(str(caught.value))
+    assert len(texts) == 1
+    assert calls == []
+    assert session.budget().spent.epsilon == 0
 
 
 def test_settings_are_the_connections(session: Session, sessions: Callable[..., Session]) -> None:

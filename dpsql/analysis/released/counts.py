@@ -11,10 +11,12 @@ from dpsql.analysis.parsed import whole_number
 from dpsql.analysis.relation import From
 from dpsql.analysis.released.aggregate import AggregateCall, Part
 from dpsql.analysis.typed import Typed, UnitRole
+from dpsql.policy import fold
 from dpsql.tree import Aggregate, Binary, Call, Case, Cast, Constant, Expr, IsNull, Paren
 from dpsql.types import BIGINT
 
 MAX_CLAMP = 1_000_000
+_BOUNDED = "COUNT(*, contribution_bounds_per_group => (0, 5))"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +108,17 @@ def _rows(call: AggregateCall, bound: int | None) -> Part:
         raise call.refuse(
             f"one {unit} can have many rows here, so a count of rows could change by many",
             call.node,
-            f"COUNT(DISTINCT {unit}) counts privacy units",
+            _rows_hint(call),
         )
     return SingleRows(call.condition())
+
+
+def _rows_hint(call: AggregateCall) -> str:
+    """Return the hint that counts units; the bound on rows for a statement that counts them already."""
+    hint = _countable(call.source)
+    units, _, _ = hint.partition(" counts ")
+    typed = units.replace(" ", "").lower() in call.compiler.source.text.replace(" ", "").lower()
+    return _BOUNDED if typed else hint
 
 
 def _bound(call: AggregateCall) -> tuple[int | None, list[exp.Expr]]:
@@ -117,26 +127,43 @@ def _bound(call: AggregateCall) -> tuple[int | None, list[exp.Expr]]:
     arguments = [a for a in call.node.expressions if not isinstance(a, exp.Kwarg)]
     if not named:
         return None, arguments
-    hint = "COUNT(*, contribution_bounds_per_group => (0, 5))"
     pair = named[0].expression
     values = pair.expressions if isinstance(pair, exp.Tuple) else []
     bounds = [number for v in values if (number := whole_number(v)) is not None]
     known = named[0].name.lower() == "contribution_bounds_per_group"
     if len(named) > 1 or not known or len(bounds) != 2 or len(values) != 2 or bounds[0] != 0:
-        raise call.refuse("a count's bounds are (0, c)", named[0], hint)
+        raise call.refuse("a count's bounds are (0, c)", named[0], _BOUNDED)
     if not 1 <= bounds[1] <= MAX_CLAMP:
-        raise call.refuse(f"the bound must be between 1 and {MAX_CLAMP:,}", named[0], hint)
+        raise call.refuse(f"the bound must be between 1 and {MAX_CLAMP:,}", named[0], _BOUNDED)
     if call.by_row:
         raise call.refuse("each row is a privacy unit: its bound is 1 already", named[0])
     return bounds[1], arguments
 
 
-def _unit_name(source: From) -> str:
+def _unit_column(source: From) -> tuple[str, str] | None:
+    """Return the alias of a table and the name of its column that holds the unit; None if none is visible."""
     for origin in source.scope.origins:
         for name, column in zip(origin.names, origin.columns, strict=True):
             if column.unit is not UnitRole.NONE:
-                return name
-    return "unit"
+                return origin.alias, name
+    return None
+
+
+def _unit_name(source: From) -> str:
+    found = _unit_column(source)
+    return found[1] if found is not None else "unit"
+
+
+def _countable(source: From) -> str:
+    """Return the hint that counts units."""
+    found = _unit_column(source)
+    if found is None:
+        return "select the privacy unit where the rows come from, and count it: COUNT(DISTINCT ...)"
+    alias, name = found
+    merged = source.scope.merged.get(fold(name))
+    if merged is not None and merged.unit is UnitRole.NONE:
+        name = f"{alias}.{name}"
+    return f"COUNT(DISTINCT {name}) counts privacy units"
 
 
 def _units(call: AggregateCall, distinct: exp.Distinct) -> Part:
@@ -151,7 +178,7 @@ def _units(call: AggregateCall, distinct: exp.Distinct) -> Part:
         raise call.refuse(
             "this counts something other than the privacy unit",
             inner,
-            f"COUNT(DISTINCT {_unit_name(call.source)}) counts privacy units",
+            _countable(call.source),
         )
     if value.unit is UnitRole.NULLABLE:
         call.conditions.append(Paren(IsNull(value.node, negated=True)))

@@ -161,7 +161,7 @@ SELECT page, COUNT(DISTINCT user_id ORDER BY ms) AS n FROM visits GROUP BY page 
 -- R80 a unit that is not one after UNION ALL with public
 -- error: this counts something other than the privacy unit
 -- at: user_id
--- hint: COUNT(DISTINCT unit) counts privacy
+-- hint: select the privacy unit where the rows
 SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, page FROM visits UNION ALL SELECT 5, page FROM pages) WHERE page IN ('a', 'z') GROUP BY page ORDER BY n DESC LIMIT 1
 
 -- R84 constants only

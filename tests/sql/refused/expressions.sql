@@ -204,6 +204,7 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE ms > 99999999999999999999
 -- error: there is no column pag
 -- at: pag
 -- hint: did you mean page?
+-- rewrite: SELECT COUNT(DISTINCT user_id) FROM visits WHERE page = 'a'
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE pag = 'a'
 
 -- R625 a column of a table that is not there
@@ -230,6 +231,7 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE day + ms * INTERVAL 1 DAY > DAT
 -- R629 tuple comparison
 -- error: a tuple is not supported here over private data
 -- at: page
+-- obstacles: a tuple is not supported | a tuple is not supported
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE (page, ms) = ('a', 1)
 
 -- R630 a struct

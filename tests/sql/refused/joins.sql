@@ -172,13 +172,13 @@ SELECT COUNT(DISTINCT p.user_id) FROM (VALUES (1), (2)) AS p(user_id) JOIN visit
 -- R422 USING merges the public side's column in a RIGHT JOIN
 -- error: this counts something other than the privacy unit
 -- at: user_id
--- hint: COUNT(DISTINCT user_id) counts privacy
+-- hint: COUNT(DISTINCT visits.user_id) counts
 SELECT COUNT(DISTINCT user_id) FROM visits RIGHT JOIN (VALUES (1), (2)) AS p(user_id) USING (user_id)
 
 -- R423 USING merges the public side's column in a FULL JOIN
 -- error: this counts something other than the privacy unit
 -- at: user_id
--- hint: COUNT(DISTINCT user_id) counts privacy
+-- hint: COUNT(DISTINCT visits.user_id) counts
 SELECT COUNT(DISTINCT user_id) FROM visits FULL JOIN (VALUES (1::BIGINT), (2)) AS p(user_id) USING (user_id)
 
 -- R424 a join without a condition
@@ -212,6 +212,7 @@ SELECT COUNT(DISTINCT user_id) FROM visits AT (VERSION => 1)
 -- error: there is no table visit
 -- at: visit
 -- hint: did you mean visits?
+-- rewrite: SELECT COUNT(DISTINCT user_id) FROM visits
 SELECT COUNT(DISTINCT user_id) FROM visit
 
 -- R430 another schema

@@ -2,6 +2,7 @@
 -- error: ADAPTIVE_SPARSE_VECTOR needs LIMIT k: its noise depends on how many
 -- at: n >= 10
 -- hint: add LIMIT 10
+-- rewrite: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = ADAPTIVE_SPARSE_VECTOR) page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING n >= 10 LIMIT 10 -- 10 is a guess
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = ADAPTIVE_SPARSE_VECTOR) page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING n >= 10
 
 -- R14 above threshold on an unknown domain
@@ -84,6 +85,7 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n D
 -- error: ORDER BY a count needs LIMIT k: how many groups to release
 -- at: n #2
 -- hint: LIMIT 10
+-- rewrite: SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 10 -- 10 is a guess
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC
 
 -- R307 two counts order
@@ -246,6 +248,7 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING n > 3
 -- error: box noise on every group, which has no DP_GAP
 -- at: ABOVE
 -- hint: add LIMIT 10
+-- rewrite: SELECT page, DP_GAP() AS g, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ABOVE THRESHOLD 2 LIMIT 10 -- 10 is a guess
 SELECT page, DP_GAP() AS g, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ABOVE THRESHOLD 2
 
 -- R336 options in a subquery
@@ -267,6 +270,7 @@ WITH v AS (SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) user_id FROM v
 -- error: there is no option epsilom
 -- at: epsilom
 -- hint: did you mean epsilon?
+-- rewrite: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) COUNT(DISTINCT user_id) FROM visits
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilom = 1) COUNT(DISTINCT user_id) FROM visits
 
 -- R340 no noise
@@ -400,6 +404,7 @@ SELECT page FROM (SELECT page, user_id FROM visits) AS t LIMIT 3
 -- error: Laplace noise on all groups needs a bound on how many of them
 -- at: mechanism
 -- hint: OPTIONS (max_groups_contributed = 3), or leave mechanism out
+-- rewrite: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 5, mechanism = LAPLACE) page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = LAPLACE) page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page
 
 -- R771 gaps of box noise

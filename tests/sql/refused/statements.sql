@@ -211,6 +211,7 @@ EXPLAIN (FORMAT XML) SELECT 1
 -- error: there is no table page
 -- at: page
 -- hint: did you mean pages?
+-- rewrite: SELECT * FROM pages
 SELECT * FROM page
 
 -- R730 SELECT INTO

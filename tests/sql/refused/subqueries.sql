@@ -75,6 +75,7 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, page, COUNT(*) O
 -- error: a window over private rows must PARTITION BY their privacy
 -- at: COUNT #2
 -- hint: ROW_NUMBER() OVER (PARTITION BY user_id
+-- obstacles: this counts something other than the privacy unit | a window over private rows
 SELECT c, COUNT(DISTINCT u) AS n FROM (SELECT COALESCE(v.user_id, u.user_id) AS u, COUNT(*) OVER (PARTITION BY v.user_id) AS c FROM visits v FULL JOIN users u ON u.user_id = v.user_id) GROUP BY c ORDER BY n DESC LIMIT 2
 
 -- R61 DISTINCT ON another column
@@ -179,7 +180,7 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT * FROM visits ORDER BY ms
 -- R70 UNION ALL with the columns the other way round
 -- error: this counts something other than the privacy unit
 -- at: user_id
--- hint: COUNT(DISTINCT unit) counts privacy
+-- hint: select the privacy unit where the rows
 SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, ms FROM visits UNION ALL SELECT ms, user_id FROM visits)
 
 -- R71 EXCEPT with the columns the other way round
@@ -218,7 +219,7 @@ SELECT page, COUNT(*) AS n FROM (SELECT DISTINCT user_id, page FROM visits UNION
 -- R74 unit hidden by CTE column names
 -- error: this counts something other than the privacy unit
 -- at: user_id #2
--- hint: COUNT(DISTINCT unit) counts privacy
+-- hint: select the privacy unit where the rows
 WITH v(user_id, page) AS (SELECT ms, page FROM visits) SELECT page, COUNT(DISTINCT user_id) AS n FROM v GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R75 unit hidden by table alias columns

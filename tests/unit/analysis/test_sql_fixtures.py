@@ -29,7 +29,8 @@ class Fixture:
     """One paragraph of a fixture file: `-- ID what it shows`, `-- name: value` lines, the statement.
 
     `candidates` and `expect` say what is counted, `units: differ` that the statement looks at their numbers;
-    `error`, `at` and `hint` say how it is refused, `at: word #2` at the word's second occurrence.
+    `error`, `at` and `hint` say how it is refused, `at: word #2` at the word's second occurrence;
+    `obstacles` has the beginnings of all messages, and `rewrite` the statement that is offered.
     """
 
     name: str
@@ -223,11 +224,19 @@ def test_refused_says_what_and_where(fixture: Fixture, session: Session) -> None
     assert error.col is not None
     assert error.__cause__ is None
     assert error.__suppress_context__ or error.__context__ is None
-    assert fixture.notes["error"] in error.message
-    assert fixture.notes.get("hint", "") in (error.hint or "")
-    assert ("hint" in fixture.notes) == (error.hint is not None)
+    found = next(o for o in error.obstacles if fixture.notes["error"] in o.message)
+    assert fixture.notes.get("hint", "") in (found.hint or "")
+    assert ("hint" in fixture.notes) == (found.hint is not None)
     token, _, number = fixture.notes["at"].partition(" #")
-    assert (error.line, error.col) == place(fixture.statement, token, int(number or 1))
+    assert (found.line, found.col) == place(fixture.statement, token, int(number or 1))
+    expected = fixture.notes.get("obstacles", found.message).split(" | ")
+    assert len(error.obstacles) == len(expected)
+    for one, message in zip(error.obstacles, expected, strict=True):
+        assert one.message.startswith(message)
+    assert [(o.line, o.col) for o in error.obstacles] == sorted((o.line, o.col) for o in error.obstacles)
+    assert error.rewrite == fixture.notes.get("rewrite")
+    if error.rewrite is not None:
+        session.prepare(error.rewrite)
 
 
 def place(statement: str, token: str, number: int) -> tuple[int, int]:

@@ -236,6 +236,24 @@ def test_a_syntax_error_shows_file_line_caret_and_hint(run: Run, tmp_path: Path)
     ]
 
 
+def test_a_refusal_shows_all_obstacles_in_the_lines_of_the_file(capfd: pytest.CaptureFixture[str]) -> None:
+    error = errors.QueryRefused("no column", line=1, col=8, source="SELECT a", hint="b")
+    error.obstacles += (errors.Obstacle("no bound", 2, 3, None, "  c"),)
+    error.rewrite = "SELECT b"
+    narrate.error(error, where="r.sql:3", line=3)
+    assert capfd.readouterr().err.splitlines() == [
+        "dpsql: error: r.sql:3: 1: no column",
+        "  line 3: SELECT a",
+        "                 ^",
+        "Hint: b",
+        "2: no bound",
+        "  line 4:   c",
+        "            ^",
+        "would be accepted:",
+        "SELECT b",
+    ]
+
+
 def test_errors_cannot_steer_the_terminal(capfd: pytest.CaptureFixture[str]) -> None:
     narrate.error(errors.ProgrammingError("no column \x1b]0;x\x07"))
     narrate.warning("a\x9bb")

@@ -1,0 +1,68 @@
+"""Places in a statement's text where something can be added."""
+
+from __future__ import annotations
+
+import re
+
+from sqlglot.tokenizer_core import Token, TokenType
+
+from dpsql.errors import QueryRefused, QuerySyntaxError
+from dpsql.language.respelling import respellings
+from dpsql.language.source import Source
+from dpsql.language.tokens import tokenize
+from dpsql.language.wrapping import unwrap
+
+_EXPLAIN = re.compile(r"\s*EXPLAIN\b(\s*\(\s*FORMAT\s+\w+\s*\))?", re.IGNORECASE)
+
+
+class Outline:
+    """The tokens of a SELECT, without a plain SELECT around it; empty for a text that has no tokens."""
+
+    def __init__(self, text: str) -> None:
+        explain = _EXPLAIN.match(text)  # the tokenizer does not split what follows it
+        blank = " " * explain.end() if explain is not None else ""
+        try:
+            tokens = tokenize(Source(blank + text[len(blank) :]))
+        except (QueryRefused, QuerySyntaxError):
+            tokens = []
+        if tokens and tokens[-1].token_type == TokenType.SEMICOLON:
+            tokens = tokens[:-1]
+        self.text, self.whole = text, tokens
+        wrapped = unwrap(tokens)
+        self.tokens: list[Token] = tokens if wrapped is None else wrapped[0]
+
+    def respellings(self) -> list[tuple[int, int, str]]:
+        """Return what dpsql spells otherwise: from where to where in the text, and its own spelling."""
+        return respellings(self.text, self.whole)
+
+    def respelled(self) -> str:
+        r"""Return the text with the spellings of other dialects as dpsql reads them.
+
+        >>> Outline("SELECT NVL(page, 'x') FROM `visits`").respelled()
+        'SELECT COALESCE(page, \'x\') FROM "visits"'
+        """
+        text = self.text
+        for start, end, new in reversed(self.respellings()):
+            text = text[:start] + new + text[end:]
+        return text
+
+    def end(self) -> int:
+        """Return the place behind the statement."""
+        return self.tokens[-1].end + 1
+
+    def with_options(self, options: str) -> tuple[int, str] | None:
+        """Return the place for further options of the statement, and the text to add there."""
+        depth = 0
+        for i, token in enumerate(self.tokens):
+            kind = token.token_type
+            depth += (kind == TokenType.L_PAREN) - (kind == TokenType.R_PAREN)
+            if depth or kind != TokenType.SELECT:
+                continue
+            after = [t.text.upper() for t in self.tokens[i + 1 : i + 6]]
+            if after[:2] != ["WITH", "DIFFERENTIAL_PRIVACY"]:
+                return token.end + 1, f" WITH DIFFERENTIAL_PRIVACY OPTIONS ({options})"
+            if after[2:4] != ["OPTIONS", "("]:
+                return self.tokens[i + 2].end + 1, f" OPTIONS ({options})"
+            more = "" if after[4:] == [")"] else ", "
+            return self.tokens[i + 4].end + 1, options + more
+        return None

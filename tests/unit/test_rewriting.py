@@ -1,0 +1,157 @@
+"""What is offered in the place of a refused statement: tried before, and only if every obstacle has a fix."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from dpsql.errors import Fix, QueryRefused, QuerySyntaxError
+from dpsql.language import Outline
+from dpsql.rewriting import hinted, rewrite
+
+
+def refused(*fixes: Fix | None) -> QueryRefused:
+    errors = [QueryRefused(f"{i}", line=1, col=1, fix=fix) for i, fix in enumerate(fixes)]
+    errors[0].obstacles = tuple(o for e in errors for o in e.obstacles)
+    return errors[0]
+
+
+def accepting(*texts: str, error: QueryRefused | None = None) -> Callable[[str], object]:
+    def prepare(text: str) -> object:
+        if text not in texts:
+            raise error or refused(None)
+        return text
+
+    return prepare
+
+
+LIMIT = Fix("LIMIT 10", guess="10")
+BOUND = Fix("3", option="max_groups_contributed")
+NAME = Fix("page", 7, 11)
+
+
+def test_all_fixes_are_made_together() -> None:
+    options = "WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 3, delta = 1e-6)"
+    wanted = f"SELECT {options} page FROM t LIMIT 10"
+    delta = Fix("1e-6", option="delta", guess="1e-6")
+    error = refused(LIMIT, BOUND, NAME, NAME, delta)
+    found = rewrite("SELECT pgae FROM t", error, accepting(wanted))
+    assert found == wanted + " -- 10 and 1e-6 are guesses"
+
+
+def test_nothing_is_offered_that_was_not_accepted() -> None:
+    assert rewrite("SELECT pgae FROM t", refused(NAME), accepting()) is None
+
+
+def test_nothing_is_offered_if_an_obstacle_has_no_fix() -> None:
+    assert rewrite("SELECT pgae FROM t", refused(NAME, None), accepting("SELECT page FROM t")) is None
+
+
+def test_what_the_first_fix_brings_to_light_is_fixed_too() -> None:
+    prepare = accepting("SELECT page FROM t LIMIT 10", error=refused(LIMIT))
+    found = rewrite("SELECT pgae FROM t", refused(NAME), prepare)
+    assert found == "SELECT page FROM t LIMIT 10 -- 10 is a guess"
+
+
+def test_the_search_ends() -> None:
+    tried: list[str] = []
+
+    def prepare(text: str) -> object:
+        tried.append(text)
+        raise refused(LIMIT)
+
+    assert rewrite("SELECT 1", refused(LIMIT), prepare) is None
+    assert len(tried) == 4
+    assert rewrite("SELECT 1" + " " * 10_000, refused(LIMIT), accepting()) is None
+
+
+def test_a_fix_that_changes_nothing_is_no_offer() -> None:
+    assert rewrite("SELECT page FROM t", refused(NAME), accepting("SELECT page FROM t")) is None
+
+
+def test_a_syntax_error_may_be_another_dialect() -> None:
+    error = QuerySyntaxError("no", line=1, col=1)
+    assert rewrite("SELECT NVL(a, b)", error, accepting("SELECT COALESCE(a, b)")) == "SELECT COALESCE(a, b)"
+    assert rewrite("SELECT 'a", error, accepting()) is None
+
+
+def test_the_hint_of_another_dialects_spelling_is_dpsqls_own() -> None:
+    text = "SELECT a,\n  NVL(b, c)"
+    for line, col, hint in ((2, 3, "COALESCE(b, c)"), (2, 7, "COALESCE(b, c)"), (1, 8, "old"), (3, 1, "old")):
+        (found,) = hinted(text, QueryRefused("no", line=line, col=col, hint="old"))
+        assert found.hint == hint
+    (found,) = hinted(text, QueryRefused("no", hint="old"))
+    assert found.hint == "old"
+
+
+@pytest.mark.parametrize(
+    ("text", "after"),
+    [
+        ("SELECT a", "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (x = 1) a"),
+        (
+            "WITH t AS (SELECT 1) SELECT a FROM t;",
+            "WITH t AS (SELECT 1) SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (x = 1) a FROM t;",
+        ),
+        (
+            "SELECT WITH DIFFERENTIAL_PRIVACY a",
+            "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (x = 1) a",
+        ),
+        (
+            "select with differential_privacy options () a",
+            "select with differential_privacy options (x = 1) a",
+        ),
+        (
+            "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (y = 2) a",
+            "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (x = 1, y = 2) a",
+        ),
+        (
+            "SELECT * FROM (SELECT a FROM t) LIMIT 3",
+            "SELECT * FROM (SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (x = 1) a FROM t) LIMIT 3",
+        ),
+        ("EXPLAIN SELECT a", "EXPLAIN SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (x = 1) a"),
+    ],
+)
+def test_where_options_are_added(text: str, after: str) -> None:
+    assert rewrite(text, refused(Fix("1", option="x")), accepting(after)) == after
+
+
+def test_a_statement_without_a_select_has_no_place_for_options() -> None:
+    assert rewrite("FROM t", refused(Fix("1", option="x")), accepting("FROM t")) is None
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("SELECT `page`, \"a\", 'NVL(a, b)' -- NVL(a, b)", 'SELECT "page", "a", \'NVL(a, b)\' -- NVL(a, b)'),
+        ("SELECT NVL(NVL(a, b), c)", "SELECT COALESCE(COALESCE(a, b), c)"),
+        ("SELECT safe_cast(a AS INT), getdate()", "SELECT TRY_CAST(a AS INT), now()"),
+        ("SELECT DATE(a), DATE '2024-01-01'", "SELECT CAST(a AS DATE), DATE '2024-01-01'"),
+        ("SELECT DATE(a, b, c)", "SELECT DATE(a, b, c)"),
+        ("SELECT SAFE_DIVIDE(a, b + 1)", "SELECT ((a) / nullif(b + 1, 0))"),
+        ("SELECT APPROX_COUNT_DISTINCT(a)", "SELECT COUNT(DISTINCT a)"),
+        ("SELECT DATE_TRUNC(a, MONTH)", "SELECT date_trunc('month', a)"),
+        ("SELECT DATE_TRUNC('month', a)", "SELECT DATE_TRUNC('month', a)"),
+        ("SELECT DATE_TRUNC(a, WEEK)", "SELECT DATE_TRUNC(a, WEEK)"),
+        ("SELECT DATEDIFF(day, a, b)", "SELECT date_diff('day', a, b)"),
+        ("SELECT DATE_DIFF(b, a, DAY)", "SELECT date_diff('day', a, b)"),
+        ("SELECT DATEDIFF(day, day, b)", "SELECT DATEDIFF(day, day, b)"),
+        ("SELECT ANON_COUNT(*), nvl", "SELECT COUNT(*), nvl"),
+        (
+            "SELECT ANON_COUNT(a CLAMPED BETWEEN 0 AND 3)",
+            "SELECT COUNT(a, contribution_bounds_per_group => (0, 3))",
+        ),
+        (
+            "SELECT WITH ANONYMIZATION OPTIONS (kappa = 2) a",
+            "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 2) a",
+        ),
+        (
+            "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (privacy_unit_column = t.id) a",
+            "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (privacy_unit_column = id) a",
+        ),
+        ("SELECT 'open", "SELECT 'open"),
+    ],
+)
+def test_spellings_of_other_dialects(written: str, read: str) -> None:
+    assert Outline(written).respelled() == read
+    assert Outline(read).respelled() == read
