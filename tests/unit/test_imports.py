@@ -22,8 +22,7 @@ CORE = (
     BASE
     | {"policy", "noise", "mechanisms", "estimates", "ledger", "language", "tree", "analysis", "engines"}
     | {"answers", "checked", "database", "exclusive", "info", "prepared", "refining", "release", "rewriting"}
-    | {"running"}
-    | {"versions"}
+    | {"composition", "running", "versions"}
 )
 
 MAY_IMPORT: dict[str, set[str]] = {
@@ -45,6 +44,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "mechanisms": {"estimates", "noise", "order", "privacy"},
     "ledger": {"errors", "privacy", "policy"},
     "answers": BASE | {"analysis", "language", "engines", "mechanisms", "estimates"},
+    "composition": BASE | {"analysis", "answers", "engines", "language", "policy"},
     "versions": {"errors", "ledger", "policy"},
     "release": BASE | {"render", "policy", "language", "analysis", "versions"},
     "running": {"privacy", "engines", "errors", "exclusive", "ledger"},
