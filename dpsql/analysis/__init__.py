@@ -17,6 +17,7 @@
 ``parsed``         parts of the parser's nodes that several rules read
 ``common_noise``   one noise for all counts of a domain, or a bound on each unit's groups
 ``plan``           the results: `CompiledQuery` and `Plan`; ``catalog`` the schema database's protocol
+``provenance``   what a block groups by, and whether it refers to the rows around it
 ``binder``         the second check: the plan that the engine's binder makes of the SQL
 ``public``         statements over public tables
 =================  ===========================================================================
@@ -26,7 +27,7 @@ from dpsql.analysis.analyse import analyse, complete, is_private, surveyed
 from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.common_noise import CommonNoise, common_noise
 from dpsql.analysis.plan import CompiledQuery, Output, Plan, PublicOrder, max_candidates
-from dpsql.analysis.public import public_sql
+from dpsql.analysis.public import check_outer, public_sql
 from dpsql.tree import quote
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "Plan",
     "PublicOrder",
     "analyse",
+    "check_outer",
     "common_noise",
     "complete",
     "is_private",

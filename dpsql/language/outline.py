@@ -9,7 +9,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from dpsql.errors import QueryRefused, QuerySyntaxError
 from dpsql.language.respelling import respellings
 from dpsql.language.source import Source
-from dpsql.language.tokens import tokenize
+from dpsql.language.tokens import closing, tokenize
 from dpsql.language.wrapping import unwrap
 
 _EXPLAIN = re.compile(r"\s*EXPLAIN\b(\s*\(\s*FORMAT\s+\w+\s*\))?", re.IGNORECASE)
@@ -66,3 +66,22 @@ class Outline:
             more = "" if after[4:] == [")"] else ", "
             return self.tokens[i + 4].end + 1, options + more
         return None
+
+    def moved(self, at: int, *, keep: bool) -> str | None:
+        """Return the text with the options clause at a position moved to the outermost SELECT.
+
+        Without `keep` it is left out.
+        """
+        i = next((i for i, token in enumerate(self.whole) if token.start == at), -1)
+        if i < 0 or [t.text.upper() for t in self.whole[i + 2 : i + 4]] != ["OPTIONS", "("]:
+            return None
+        end = closing(self.whole, i + 3)
+        start, behind = self.whole[i + 3].end + 1, self.whole[end].end + 1
+        options = self.text[start : self.whole[end].start]
+        added = self.with_options(options) if keep and options.strip() else None
+        edits = [(at, behind + (self.text[behind : behind + 1] == " "), "")]
+        edits += [(added[0], added[0], added[1])] if added is not None else []
+        text = self.text
+        for low, high, new in sorted(edits, reverse=True):
+            text = text[:low] + new + text[high:]
+        return text

@@ -18,7 +18,7 @@ from dpsql.language.clauses import lift
 from dpsql.language.options import read_value
 from dpsql.language.plain import Parameters
 from dpsql.language.source import Source
-from dpsql.language.statement import Describe, Explain, Query, Refine, Set, Show, Statement
+from dpsql.language.statement import Clauses, Describe, Explain, Query, Refine, Set, Show, Statement
 from dpsql.language.tokens import MARK, mark_functions, tokenize
 from dpsql.language.wrapping import Wrapper, unwrap
 
@@ -117,7 +117,11 @@ def _query(source: Source, tokens: list[Token], parameters: Parameters) -> Query
         tree = _tree(source, mark_functions(lifted.tokens))
         if not isinstance(tree, exp.Query):
             raise source.refuse("only SELECT statements are run", part[0].start)
-        return Query(source, tree, lifted.options, lifted.clause, lifted.has_options, used, wrapper, whole)
+        for select in tree.find_all(exp.Select):
+            _place_of(select)
+        inner = dict(lifted.clauses)
+        own = inner.pop(tree.meta["select"], Clauses()) if isinstance(tree, exp.Select) else Clauses()
+        return Query(source, tree, own.options, own.clause, own.has_options, used, wrapper, whole, inner)
 
     wrapped = unwrap(bound)
     if wrapped is None:
@@ -126,6 +130,12 @@ def _query(source: Source, tokens: list[Token], parameters: Parameters) -> Query
     with suppress(QuerySyntaxError, QueryRefused):  # with options inside it is no plain SQL as a whole
         whole = read(bound, None, None).tree
     return read(wrapped[0], wrapped[1], whole)
+
+
+def _place_of(select: exp.Select) -> None:
+    """Write the position of the word SELECT, which came as a comment of its token, into the node."""
+    places = select.pop_comments()  # no other token has a comment
+    select.meta["select"] = int(places[0]) if places else -1
 
 
 def _tree(source: Source, tokens: list[Token]) -> exp.Expr:

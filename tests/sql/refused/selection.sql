@@ -201,7 +201,7 @@ SELECT TOP 10 PERCENT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY pa
 SELECT TOP 3 WITH TIES page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page
 
 -- R327 TOP within a subquery
--- error: TOP is allowed only at the outermost level, after GROUP BY
+-- error: this clause belongs into the outermost SELECT
 -- at: TOP
 SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id FROM visits GROUP BY user_id TOP 3)
 
@@ -251,18 +251,18 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING n > 3
 -- rewrite: SELECT page, DP_GAP() AS g, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ABOVE THRESHOLD 2 LIMIT 10 -- 10 is a guess
 SELECT page, DP_GAP() AS g, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ABOVE THRESHOLD 2
 
--- R336 options in a subquery
--- error: WITH DIFFERENTIAL_PRIVACY belongs right after the outermost
+-- R336 options in a subquery of private rows
+-- error: this clause belongs into the outermost SELECT
 -- at: WITH
 SELECT COUNT(DISTINCT user_id) FROM (SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) user_id FROM visits)
 
 -- R337 options twice
--- error: WITH DIFFERENTIAL_PRIVACY belongs right after the outermost
+-- error: WITH DIFFERENTIAL_PRIVACY belongs right after a SELECT, once
 -- at: WITH #2
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 2) COUNT(DISTINCT user_id) FROM visits
 
--- R338 options in a common table expression
--- error: WITH DIFFERENTIAL_PRIVACY belongs right after the outermost
+-- R338 options in a common table expression of private rows
+-- error: this clause belongs into the outermost SELECT
 -- at: WITH #2
 WITH v AS (SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) user_id FROM visits) SELECT COUNT(DISTINCT user_id) FROM v
 
