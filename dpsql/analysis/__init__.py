@@ -27,7 +27,7 @@ from dpsql.analysis.analyse import analyse, complete, is_private, surveyed
 from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.common_noise import CommonNoise, common_noise
 from dpsql.analysis.plan import CompiledQuery, Output, Plan, PublicOrder, max_candidates
-from dpsql.analysis.public import check_outer, public_sql
+from dpsql.analysis.public import check_outer, engine_sql, public_sql
 from dpsql.tree import quote
 
 __all__ = [
@@ -41,6 +41,7 @@ __all__ = [
     "check_outer",
     "common_noise",
     "complete",
+    "engine_sql",
     "is_private",
     "max_candidates",
     "public_sql",
