@@ -11,7 +11,7 @@ from dpsql import info
 from dpsql.analysis import complete, is_private, public_sql, surveyed
 from dpsql.answers import choose, least_epsilon
 from dpsql.checked import CheckedCounts, MedianCounts, plain_array
-from dpsql.composition import Releasing, compose, composed, parts_of
+from dpsql.composition import Releasing, compose, composed, parts_of, release_blocks
 from dpsql.database import Database
 from dpsql.engines import RunningStatement, running_statement
 from dpsql.errors import (
@@ -177,7 +177,9 @@ class Session:
             return PreparedPublic(text, public_sql(query, self.policy), engines)
         except QueryRefused as error:
             refused = error
-        refused.obstacles = surveyed(refused, query, self.policy, engines.schema_database, self.defaults)
+        catalog = engines.schema_database
+        blocks = release_blocks(query, self.policy, catalog)
+        refused.obstacles = surveyed(refused, query, blocks, self.policy, catalog, self.defaults)
         refused.node = None
         raise refused
 

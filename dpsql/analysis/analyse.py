@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 
@@ -46,16 +47,22 @@ def analyse(query: Query, policy: Policy, catalog: Catalog, options: Options) ->
 
 
 def surveyed(
-    first: QueryRefused, query: Query, policy: Policy, catalog: Catalog, defaults: Options
+    first: QueryRefused,
+    query: Query,
+    releases: Iterable[Query],
+    policy: Policy,
+    catalog: Catalog,
+    defaults: Options,
 ) -> tuple[Obstacle, ...]:
     """Return all obstacles of a statement that was refused; `first` is the one already known.
 
-    Tables come first: as long as one does not exist, nothing else is judged.
+    `releases` are its release blocks, as far as they are known. Tables come first: as long as one does not
+    exist, nothing else is judged.
     """
     missing = unknown_tables(query, policy)
-    if missing or not is_private(query, policy):
-        return adapted(in_order(missing or [first]), query, policy)
-    found = survey(query, policy, catalog, complete(query.options, defaults))
+    if missing:
+        return adapted(in_order(missing), query, policy)
+    found = [o for r in releases for o in survey(r, policy, catalog, complete(r.options, defaults))]
     return adapted(in_order((first, *found)), query, policy)
 
 

@@ -17,6 +17,7 @@ from dpsql.analysis.aggregates import contains, is_aggregate
 from dpsql.analysis.provenance import Provenance
 from dpsql.analysis.relation import Cte
 from dpsql.analysis.typed import UnitRole
+from dpsql.errors import QueryRefused
 from dpsql.language import Query
 from dpsql.policy import Policy, fold
 
@@ -70,6 +71,8 @@ class Kinds:
     unused: list[Release] = field(default_factory=list)
     """The release blocks in common table expressions that nothing refers to."""
     _known: list[Cte] = field(default_factory=list)
+    _doubts: list[QueryRefused] = field(default_factory=list)
+    """Refusals of blocks whose kind they leave open; such a block is taken for owned."""
 
     @classmethod
     def of(cls, query: Query, policy: Policy, catalog: Catalog) -> Kinds:
@@ -77,6 +80,8 @@ class Kinds:
         found = cls(query, policy, Provenance(query.source, policy, catalog))
         found.relation(query.tree, (), root=True)
         found._unused()
+        if found._doubts and (found.unused or [r.select for r in found.releases] != [query.tree]):
+            raise found._doubts[0]
         return found
 
     def _unused(self) -> None:
@@ -143,6 +148,8 @@ class Kinds:
         kinds = {kind for _, kind in parts}
         owned = next((node for node, kind in parts if kind is Kind.OWNED), None)
         if owned is not None and kinds & _RELEASED:
+            if self._doubts:
+                raise self._doubts[0]
             raise self.query.source.refuse(
                 "released and private rows do not meet",
                 owned,
@@ -204,7 +211,11 @@ class Kinds:
         if releasing and tied and self.provenance.outside(node, ctes) is not None:
             releasing, kind = False, Kind.TIED
         elif releasing and group is not None and not root:
-            roles, computed = self.provenance.roles(node, ctes)
+            roles, computed = {UnitRole.EXACT}, False
+            try:
+                roles, computed = self.provenance.roles(node, ctes)
+            except QueryRefused as refused:
+                self._doubts.append(refused)
             releasing, kind = UnitRole.EXACT not in roles, Kind.OWNED
             if releasing and UnitRole.NULLABLE in roles:
                 raise self.query.source.refuse(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from dpsql.analysis import Catalog, Plan, analyse, check_outer, complete
+from dpsql.analysis import Catalog, Plan, analyse, check_outer, complete, is_private
 from dpsql.analysis.spellings import rewritten
 from dpsql.composition.cutting import put, standalone, without_private
 from dpsql.composition.kinds import Kinds, Release
@@ -52,6 +52,16 @@ def parts_of(query: Query, policy: Policy, catalog: Catalog, defaults: Options) 
         raise query.source.refuse("the statement is nested too deeply") from None
 
 
+def release_blocks(query: Query, policy: Policy, catalog: Catalog) -> list[Query]:
+    """Return the release blocks of a statement; none of one that cannot be taken apart."""
+    if not is_private(query, policy):
+        return []
+    try:
+        return _Splitter(query, policy, catalog, Options()).queries()
+    except (QueryRefused, RecursionError):
+        return []
+
+
 @dataclass(frozen=True, slots=True)
 class _Block:
     """A release block, its query, and the position of the block in the text."""
@@ -76,7 +86,7 @@ class _Splitter:
         for release in self.kinds.unused:
             self._plan(self._query(release))
         releases, tree = self.kinds.releases, self.query.tree
-        if not releases or [r.select for r in releases] == [tree] or _is_arg_max(self.query):
+        if self._is_one():
             return Parts((ReleasePart("r0", replace(self.query, inner={})),))
         # A release inside another one stands before it.
         blocks: list[_Block] = []
@@ -85,6 +95,17 @@ class _Splitter:
             tree = put(release.select, _mark(number), tree)
         places = sorted(range(len(blocks)), key=lambda number: (blocks[number].at, -number))
         return self._composed([blocks[p] for p in places], places, without_private(tree, self.kinds))
+
+    def queries(self) -> list[Query]:
+        """Return the release blocks as statements of their own."""
+        if self._is_one():
+            return [replace(self.query, inner={})]
+        return [self._query(release) for release in (*self.kinds.unused, *self.kinds.releases)]
+
+    def _is_one(self) -> bool:
+        """Return whether the statement is one release, or none, which the analysis refuses."""
+        selects = [release.select for release in self.kinds.releases]
+        return selects in ([], [self.query.tree]) or _is_arg_max(self.query)
 
     def _query(self, release: Release) -> Query:
         """Return a release block as a statement of its own, without its part of epsilon and delta."""
