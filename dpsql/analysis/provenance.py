@@ -14,7 +14,7 @@ from dpsql.analysis.expressions import canonical
 from dpsql.analysis.joins import from_clause
 from dpsql.analysis.relation import Block, Cte, Scope
 from dpsql.analysis.rules import RULES_BY_NODE
-from dpsql.analysis.typed import Typed, UnitRole
+from dpsql.analysis.typed import UnitRole
 from dpsql.errors import QueryRefused
 from dpsql.language import Source
 from dpsql.policy import Policy, fold
@@ -48,10 +48,8 @@ class Provenance:
             if not aggregates.contains(item.node):
                 with suppress(QueryRefused):  # it is judged with the block
                     scope.aliases.setdefault(fold(item.name), compiler.expression(item.node, scope))
-        keys: list[Typed] = []
-        for node in aggregates.group_nodes(compiler, select, items, scope):
-            with suppress(QueryRefused):
-                keys.append(canonical(compiler.expression(node, scope)))
+        nodes = aggregates.group_nodes(compiler, select, items, scope)
+        keys = [canonical(compiler.expression(node, scope)) for node in nodes]
         units = frozenset[str]().union(*(c.reads for c in scope.columns if c.unit is not UnitRole.NONE))
         computed = any(k.unit is UnitRole.NONE and bool(k.reads & units) for k in keys)
         return {k.unit for k in keys}, computed

@@ -12,10 +12,11 @@ from dpsql.policy import fold
 _RELEASED = (Kind.RELEASE, Kind.POST)
 
 
-def put(select: exp.Select, name: str, tree: exp.Query) -> exp.Query:
-    """Put the released relation in the place of a release block; return the tree."""
-    made = exp.select("*").from_(exp.Table(this=exp.to_identifier(name, quoted=True)))
-    made.meta.update(select.meta)
+def put(select: exp.Select, name: str, at: int, tree: exp.Query) -> exp.Query:
+    """Put the released relation in the place of a release block, which stands at `at`; return the tree."""
+    table = exp.Table(this=exp.to_identifier(name, quoted=True))
+    table.meta["start"] = at
+    made = exp.select("*").from_(table)
     clause = select.args.get("with_")
     if clause is not None:
         made.set("with_", clause.copy())

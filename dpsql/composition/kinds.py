@@ -6,6 +6,7 @@ proves each release, and the outer query may not name a private table.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
@@ -18,7 +19,7 @@ from dpsql.analysis.provenance import Provenance
 from dpsql.analysis.relation import Cte
 from dpsql.analysis.typed import UnitRole
 from dpsql.errors import QueryRefused
-from dpsql.language import Query
+from dpsql.language import MARK, Query
 from dpsql.policy import Policy, fold
 
 
@@ -205,8 +206,9 @@ class Kinds:
     def _owned(self, node: exp.Select, ctes: tuple[Cte, ...], *, root: bool, tied: bool) -> Kind:
         """Return the kind of a block over private rows."""
         group = node.args.get("group")
-        grouped = group is not None or node.args.get("having") is not None
-        releasing = grouped or any(contains(item) for item in node.expressions)
+        having = node.args.get("having")
+        judged = [*node.expressions, *([] if having is None else [having])]
+        releasing = group is not None or any(contains(part) for part in judged)
         note = ""
         if releasing and tied and self.provenance.outside(node, ctes) is not None:
             releasing, kind = False, Kind.TIED
@@ -226,7 +228,7 @@ class Kinds:
             note = "grouped by a function of the privacy unit, not by it" if computed else ""
         else:
             kind = Kind.OWNED
-        for sub, after in _subqueries(node):
+        for sub, after in _subqueries(node, skipped=("limit", "offset")):
             self._below(sub, ctes, allowed=releasing and after)
         if releasing:
             self.releases.append(Release(node, ctes, note))
@@ -239,12 +241,25 @@ class Kinds:
             raise self.query.source.refuse(
                 "a release cannot choose private rows: what is counted would depend on its noise",
                 sub,
-                "two statements: ask for the value first, then write it in place of the subquery",
+                f"ask for it in a statement of its own, and write what comes back: {_with_value(sub)}",
             )
 
 
 def _name(node: exp.Expr) -> str:
     return node.name if isinstance(node, exp.Table) else node.alias_or_name or "the private rows"
+
+
+def _with_value(sub: exp.Expr) -> str:
+    """Return the text of the condition or call around a subquery, with `$value` in its place."""
+    around = sub.parent if sub.parent is not None else sub
+    places = [n is sub for n in around.walk()]
+    made, value = around.copy(), exp.Var(this="$value")
+    if isinstance(made, exp.In):
+        made.set("query", None)
+        made.set("expressions", [value])
+    else:
+        list(made.walk())[places.index(True)].replace(value)
+    return re.sub(f"(?i){MARK}", "", made.sql("duckdb", comments=False))
 
 
 def _queries(node: exp.Expr) -> Iterator[exp.Expr]:
@@ -254,11 +269,11 @@ def _queries(node: exp.Expr) -> Iterator[exp.Expr]:
             yield found
 
 
-def _subqueries(select: exp.Select) -> Iterator[tuple[exp.Expr, bool]]:
+def _subqueries(select: exp.Select, skipped: tuple[str, ...] = ()) -> Iterator[tuple[exp.Expr, bool]]:
     """Yield the subqueries in a block's expressions, and whether each is read after the rows are counted."""
     parts: list[tuple[str, exp.Expr]] = []
     for clause in _CLAUSES:
-        value = select.args.get(clause)
+        value = select.args.get(clause) if clause not in skipped else None
         parts += [(clause, v) for v in (value if isinstance(value, list) else [value]) if v is not None]
     for join in select.args.get("joins") or ():
         parts += [("where", join.args["on"])] if join.args.get("on") is not None else []

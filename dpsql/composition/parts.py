@@ -92,7 +92,7 @@ class _Splitter:
         blocks: list[_Block] = []
         for number, release in enumerate(releases):
             blocks.append(_Block(release, self._query(release), _position(self.query, release.select)))
-            tree = put(release.select, _mark(number), tree)
+            tree = put(release.select, _mark(number), self.source.position(release.select), tree)
         places = sorted(range(len(blocks)), key=lambda number: (blocks[number].at, -number))
         return self._composed([blocks[p] for p in places], places, without_private(tree, self.kinds))
 
