@@ -9,11 +9,12 @@ import pytest
 from sqlglot import exp
 
 from dpsql.composition.block import separate
+from dpsql.errors import QueryRefused
 from dpsql.language import MARK, Query, parse
 from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import engine_of, of_type
-from tests.unit.analysis.test_sql_fixtures import FOLDER, Fixture, fixtures, raw_data, write
+from tests.unit.analysis.test_sql_fixtures import FOLDER, Fixture, fixtures, proved, raw_data, write
 
 MEASURES = fixtures(FOLDER / "accepted" / "measures.sql")
 
@@ -84,3 +85,71 @@ def test_both_parts_together_mean_the_statement(
         assert values(found) == values(meant)
     else:
         assert sorted(map(repr, values(found))) == sorted(map(repr, values(meant)))
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC, page LIMIT 2",
+        "SELECT page FROM visits GROUP BY page ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 2",
+        "SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY 1 HAVING n > 3 ORDER BY 1 LIMIT 2",
+        "SELECT page, COUNT(DISTINCT user_id) FROM visits GROUP BY ALL ORDER BY page LIMIT 2",
+        "SELECT page, COUNT(DISTINCT user_id) AS n, DP_STDDEV(n) AS e FROM visits GROUP BY page TOP 2 BY n",
+        "SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page "
+        "QUALIFY ROW_NUMBER() OVER (ORDER BY n DESC) <= 2",
+        "SELECT COUNT(DISTINCT user_id), COUNT(DISTINCT user_id) FILTER (WHERE ms > 3) FROM visits",
+        "SELECT nothing, COUNT(DISTINCT user_id) FROM visits GROUP BY 7",
+        "SELECT 1 FROM visits",
+    ],
+)
+def test_a_plain_block_stays_as_it_is(statement: str, session: Session) -> None:
+    query = of_type(parse(statement), Query)
+    plain, outer = separate(query, session.policy, engine_of(session).schema_database)
+    assert plain is query
+    assert outer is None
+
+
+@pytest.mark.parametrize(
+    ("statement", "measures"),
+    [
+        ("SELECT page FROM visits GROUP BY page ORDER BY {} / {}", 2),
+        ("SELECT page, {} AS n FROM visits GROUP BY page HAVING n > 1 OR {} > 1", 2),
+        ("SELECT page, {} AS n FROM visits GROUP BY page ORDER BY n DESC, {} LIMIT 2", 2),
+        ("SELECT page, {} AS n FROM visits GROUP BY page QUALIFY {} > AVG({}) OVER ()", 3),
+        ("SELECT page || '!' FROM visits GROUP BY page ORDER BY {} DESC LIMIT 2", 0),
+    ],
+)
+def test_a_measure_that_is_not_selected_is_released_as_one_that_is(
+    statement: str, measures: int, session: Session
+) -> None:
+    counts = [f"COUNT(DISTINCT user_id) FILTER (WHERE ms > {i})" for i in range(3)]
+    plan = proved(session, statement.format(*counts))
+    assert sum(output.kind == "count" for output in plan.outputs) == measures
+
+
+def test_a_block_has_at_most_16_measures(session: Session) -> None:
+    counts = [f"COUNT(DISTINCT user_id) FILTER (WHERE ms > {i})" for i in range(17)]
+    proved(session, f"SELECT {' + '.join(counts[:16])} FROM visits")
+    with pytest.raises(QueryRefused, match="at most 16 counts"):
+        proved(session, f"SELECT {' + '.join(counts)} FROM visits")
+
+
+@pytest.mark.parametrize(
+    ("statement", "at", "message"),
+    [
+        ("SELECT page, {} + ms FROM visits GROUP BY page", "ms", "neither a group key nor a count"),
+        ("SELECT page, {} AS n FROM visits GROUP BY page ORDER BY ms", "ms", "neither a group key"),
+        ("SELECT page, {} AS n FROM visits GROUP BY page HAVING n > 1 OR ms > 1", "ms", "neither a group"),
+        ("SELECT page, SUM(ms) OVER () + {} FROM visits GROUP BY page", "ms", "neither a group key"),
+        ("SELECT page, {} + MEDAIN(ms) FROM visits GROUP BY page", "MEDAIN", "MEDAIN"),
+        ("SELECT page, {} + AVG(ms) FROM visits GROUP BY page", "AVG", "AVG over many units"),
+        ("SELECT page, n + 1 AS n FROM visits GROUP BY page ORDER BY {}", "n + 1", "there is no column n"),
+    ],
+)
+def test_what_is_no_measure_and_no_key_is_refused_where_it_stands(
+    statement: str, at: str, message: str, session: Session
+) -> None:
+    text = statement.format("COUNT(DISTINCT user_id)")
+    with pytest.raises(QueryRefused, match=message) as caught:
+        proved(session, text)
+    assert caught.value.col == text.index(at) + 1
