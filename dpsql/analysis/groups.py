@@ -11,12 +11,13 @@ from dataclasses import dataclass
 
 from dpsql.analysis.domains import cross_join
 from dpsql.analysis.relation import From, select_list
-from dpsql.analysis.released import Part, ReleasedAggregate
+from dpsql.analysis.released import DistinctValues, Part, ReleasedAggregate
 from dpsql.analysis.typed import KeyDomain, Typed
 from dpsql.errors import InternalError
 from dpsql.tree import (
     Binary,
     Call,
+    Case,
     Column,
     Constant,
     Derived,
@@ -70,18 +71,40 @@ class Rows:
         """Return the query of the numbers by group, if need be over one row for each unit and group."""
         parts = tuple(dict.fromkeys(p for r in self.released for p in r.parts))
         unit = Column("s", "u")
-        rows = {p: tuple(Column("s", f"f{self.row.index(e)}") for e in p.row) for p in parts}
-        made = {p: e for p in parts if (e := p.of_rows(unit, *rows[p])) is not None}
-        if len(made) == len(parts):
-            return self._selected(made, Derived(self.query, "s"), "s")
-        if self.by_row:
+        by_rows = all(p.of_rows(unit, *p.row) is not None for p in parts)
+        if not by_rows and self.by_row:
             raise InternalError("this is a bug of dpsql, nothing was run or charged: rows by unit")
+        source, values = self._values(parts, once=not by_rows)
+        rows = {p: values.get(p) or tuple(Column("s", f"f{self.row.index(e)}") for e in p.row) for p in parts}
+        if by_rows:
+            made = {p: e for p in parts if (e := p.of_rows(unit, *rows[p])) is not None}
+            return self._selected(made, source, "s")
         by = (unit, *columns("s", "k", self.keys))
         each = items("r", (p.of_unit(unit, *rows[p]) for p in parts))
         listed = (*(Item(c) for c in by), *each)
-        units = Select(listed, Derived(self.query, "s"), IsNull(unit, negated=True), group=by)
+        units = Select(listed, source, IsNull(unit, negated=True), group=by)
         made = {p: p.of_units(Column("w", "u"), Column("w", f"r{i}")) for i, p in enumerate(parts)}
         return self._selected(made, Derived(units, "w"), "w")
+
+    def _values(self, parts: Sequence[Part], *, once: bool) -> tuple[Source, dict[Part, tuple[Expr, ...]]]:
+        """Return the rows, and for each count of different values the column of those that are kept.
+
+        `once` says that a value stays in one row of a group: then the rows of each unit can be counted apart.
+        """
+        counted = [p for p in parts if isinstance(p, DistinctValues)]
+        own = ["u", *(f"k{i}" for i in range(self.keys)), *(f"f{i}" for i in range(len(self.row)))]
+        keys = columns("s", "k", self.keys)
+        query = self.query
+        for step, changed in ((_kept, True), (_once, once)):
+            if not counted or not changed:
+                continue
+            made = []
+            for i, part in enumerate(counted):
+                place = f"f{self.row.index(part.row[0])}" if step is _kept else f"v{i}"
+                made.append(step(part, Column("s", "u"), keys, Column("s", place)))
+            listed = (*(Item(Column("s", name), name) for name in own), *items("v", made))
+            query = Select(listed, Derived(query, "s"))
+        return Derived(query, "s"), {p: (Column("s", f"v{i}"),) for i, p in enumerate(counted)}
 
     def _selected(self, made: dict[Part, Expr], source: Source, alias: str) -> Query:
         keys = columns(alias, "k", self.keys)
@@ -111,6 +134,26 @@ class Rows:
             Binary("<=", Column("z", "r"), Constant(groups, BIGINT)),
         )
         return Rows(query, self.keys, self.row, self.released, self.by_row)
+
+
+def _kept(part: DistinctValues, unit: Expr, keys: Sequence[Expr], value: Expr) -> Expr:
+    """Return the value of a row if its unit keeps it, else NULL.
+
+    A unit keeps the first values by a hash of unit and value. Other units keep other values, so that a value
+    that several units have is rarely lost.
+    """
+    there: Expr = IsNull(unit, negated=True)
+    if part.kept:
+        order = (OrderTerm(Call("hash", (unit, value))), OrderTerm(value))
+        rank = Window(Call("DENSE_RANK", ()), (unit, *keys, IsNull(value)), order)
+        there = Binary("AND", there, Binary("<=", rank, Constant(part.most, BIGINT)))
+    return Case(((there, value),))
+
+
+def _once(part: DistinctValues, unit: Expr, keys: Sequence[Expr], value: Expr) -> Expr:
+    """Return the value in one row of a group that has it, else NULL."""
+    number = Window(Call("ROW_NUMBER", ()), (*keys, value), (OrderTerm(unit),))
+    return Case(((Binary("=", number, Constant(1, BIGINT)), value),))
 
 
 def one_group(rows: Rows) -> CountingQuery:

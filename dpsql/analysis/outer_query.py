@@ -20,9 +20,10 @@ from dpsql.analysis.plan import Output
 from dpsql.analysis.relation import Block, From, Item, Scope
 from dpsql.analysis.released import ReleasedAggregate, compile_released, is_released
 from dpsql.analysis.released.counts import Units
+from dpsql.analysis.released.spelled import as_counts
 from dpsql.analysis.selection import parse_selection
 from dpsql.analysis.spellings import rewritten
-from dpsql.analysis.typed import UNKNOWN, KeyDomain, Typed, UnitRole, column
+from dpsql.analysis.typed import UNKNOWN, UNSTORABLE, KeyDomain, Typed, UnitRole, column
 from dpsql.language import MARK, AboveThreshold, AllGroups, Query, Selection, TopK
 from dpsql.policy import fold
 from dpsql.tree import Expr
@@ -44,7 +45,6 @@ FREE = {
 _KNOWN = frozenset(
     {"expressions", "from_", "joins", "where", "group", "having", "order", "limit", "offset", "with_"}
 )
-_UNSTORABLE = frozenset({"INTERVAL", "JSON", "HUGEINT", "LIST", "STRUCT"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
             )
         )
     spelled = rewritten(source, select)
-    select = spelled.select
+    select = as_counts(spelled.select, compiler.policy, compiler.catalog)
     check_arguments(source, select, _KNOWN if distinct is None else _KNOWN | {"distinct"})
     ctes = with_ctes(compiler, select, ())
     made = from_clause(compiler, select, ctes, 1)
@@ -187,7 +187,7 @@ def _group_key(compiler: StatementCompiler, node: exp.Expr, made: From) -> Typed
         raise compiler.source.refuse(
             "the privacy unit cannot be a group key: it would name single units", node
         )
-    if key.type.name in _UNSTORABLE:
+    if key.type.name in UNSTORABLE:
         raise compiler.source.refuse(f"a group key cannot be a {key.type}", node)
     return key
 
@@ -320,7 +320,7 @@ class _SelectList:
 
         scope = Scope(self.compiler.source, intercept=lookup)
         value = self.compiler.expression(item.node, scope)
-        if value.type.name in _UNSTORABLE:
+        if value.type.name in UNSTORABLE:
             raise self.compiler.source.refuse(f"a {value.type} is not released", item.node)
         return Output(item.name, "derived", expr=value.guarded_node, uses=tuple(sorted(uses)))
 

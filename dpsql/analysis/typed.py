@@ -23,6 +23,9 @@ from dpsql.tree import (
 )
 from dpsql.types import NULL, SqlType
 
+UNSTORABLE = frozenset({"INTERVAL", "JSON", "HUGEINT", "LIST", "STRUCT"})
+"""Types whose values are no group keys and not told apart: equal ones may differ, or are no column."""
+
 
 class UnitRole(Enum):
     """Whether a visible column holds the privacy unit, by its provenance, not its name."""
@@ -102,7 +105,7 @@ class Typed:
     literal: Literal | None = None
     unit: UnitRole = UnitRole.NONE
     link: str = ""
-    """The parent key that this column is or refers to, or "". Equal keys belong to one unit."""
+    """The unique column that this column is or refers to, or "". Equal values of it belong to one unit."""
     domain: KeyDomain | None = None
     span: Span | None = None
     """The public range of a TIMESTAMP column; set only for the column itself."""

@@ -22,6 +22,7 @@ from dpsql.analysis.joins import from_clause
 from dpsql.analysis.parsed import whole_number
 from dpsql.analysis.relation import Item, Scope
 from dpsql.analysis.released import is_released
+from dpsql.analysis.released.spelled import as_counts
 from dpsql.analysis.rules import RULES_BY_NODE
 from dpsql.composition.clauses import Clauses
 from dpsql.composition.columns import Columns
@@ -42,6 +43,7 @@ def separate(query: Query, policy: Policy, catalog: Catalog, name: str = "r0") -
     select = query.tree
     if not isinstance(select, exp.Select) or not _aggregates(select):
         return query, None
+    select = as_counts(select, policy, catalog)
     names = None
     with suppress(QueryRefused, RecursionError):
         names = _names(query, select, policy, catalog)

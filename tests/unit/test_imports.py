@@ -44,16 +44,18 @@ MAY_IMPORT: dict[str, set[str]] = {
     "mechanisms": {"estimates", "noise", "order", "privacy"},
     "ledger": {"errors", "privacy", "policy"},
     "answers": BASE | {"analysis", "language", "engines", "mechanisms", "estimates"},
-    "composition": BASE | {"analysis", "answers", "engines", "language", "policy"},
     "versions": {"errors", "ledger", "policy"},
     "release": BASE | {"render", "policy", "language", "analysis", "versions"},
     "running": {"privacy", "engines", "errors", "exclusive", "ledger"},
     "database": {"engines", "errors", "exclusive", "ledger", "policy", "release", "running", "versions"},
     "rewriting": {"errors", "language"},
     "prepared": {"analysis", "answers", "database", "engines", "language", "ledger", "policy", "privacy"}
-    | {"release"},
+    | {"release", "types"},
     "refining": {"analysis", "answers", "errors", "language", "ledger", "policy", "prepared", "release"},
     "info": BASE | {"analysis", "answers", "language", "ledger", "policy", "prepared"},
+    "composition": BASE
+    | {"analysis", "answers", "database", "engines", "info", "language", "ledger", "policy", "prepared"}
+    | {"release", "running", "tree"},
     "checked": BASE
     | {"analysis", "engines", "exclusive", "language", "ledger", "mechanisms", "prepared", "running"},
     "session": CORE,

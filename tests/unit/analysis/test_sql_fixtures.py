@@ -22,6 +22,7 @@ from dpsql.tree import Scan, Select, walk
 from tests.narrow import engine_of
 
 FOLDER = Path(__file__).parents[2] / "sql"
+TABLES = ("visits", "users", "pages", "baskets", "goods")
 UNITS = (1, 5, 7, 20)
 """Privacy units to remove: 1 is no user, 5 and 7 have odd values, 20 most rows."""
 
@@ -76,7 +77,7 @@ def raw_data() -> duckdb.DuckDBPyConnection:
 def write(folder: Path, raw: duckdb.DuckDBPyConnection, **tables: str) -> Path:
     """Write the tables as the policy names them, or what is selected instead; return the policy's path."""
     folder.mkdir()
-    for table in ("visits", "users", "pages"):
+    for table in TABLES:
         raw.execute(f"COPY ({tables.get(table, f'FROM {table}')}) TO '{folder / table}.parquet'")
     (folder / "dpsql.toml").write_text((FOLDER / "policy.toml").read_text("utf-8"))
     return folder / "dpsql.toml"
@@ -103,7 +104,10 @@ def neighbours(
     base = tmp_path_factory.mktemp("neighbours")
     opened = {}
     for unit in UNITS:
-        less = {t: f"FROM {t} WHERE user_id IS DISTINCT FROM {unit}" for t in ("visits", "users")}
+        less = {t: f"FROM {t} WHERE user_id IS DISTINCT FROM {unit}" for t in ("visits", "users", "baskets")}
+        less["goods"] = (
+            f"FROM goods WHERE basket_id NOT IN (SELECT basket_id FROM baskets WHERE user_id = {unit})"
+        )
         opened[unit] = open_engine(load(write(base / str(unit), raw, **less)))
     yield opened
     for engine in opened.values():
@@ -126,6 +130,10 @@ def alike(tmp_path_factory: pytest.TempPathFactory, raw: duckdb.DuckDBPyConnecti
                 visits=f"SELECT i AS user_id, v.* FROM range({ALIKE}) AS r(i), ({rows}) AS v, range(2) c(j) "
                 "ORDER BY hash(i * 1000 + j, COLUMNS(v.*))",
                 users=f"SELECT i AS user_id, 40 AS age, 'X' AS city FROM range({ALIKE}) AS r(i)",
+                baskets="SELECT 2 * i + j AS basket_id, i AS user_id, ['a', 'b'][j + 1] AS page, j = 0 late "
+                f"FROM range({ALIKE}) AS r(i), range(2) AS c(j)",
+                goods="SELECT i // 3 AS basket_id, ['x', 'y', 'z'][i % 3 + 1] AS sku, i % 2 = 0 AS late "
+                f"FROM range({ALIKE} * 6) AS r(i)",
             )
         )
     )
