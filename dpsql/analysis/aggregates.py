@@ -153,6 +153,9 @@ def _windowed(node: exp.Expr) -> bool:
     return isinstance(parent, exp.Window)
 
 
+_SEVERAL = (exp.Rollup, exp.Cube, exp.GroupingSets)
+
+
 def group_nodes(
     compiler: StatementCompiler, node: exp.Select, items: list[Item], scope: Scope
 ) -> list[exp.Expr]:
@@ -160,9 +163,13 @@ def group_nodes(
     group = node.args.get("group")
     if group is None:
         return []
-    for name in ("grouping_sets", "cube", "rollup"):
-        if group.args.get(name):
-            raise compiler.source.refuse("grouping sets, ROLLUP and CUBE are not supported", group)
+    several = [n for n in (*group.expressions, *(group.args.get("rollup") or ())) if isinstance(n, _SEVERAL)]
+    if several:
+        raise compiler.source.refuse(
+            "ROLLUP, CUBE and GROUPING SETS are several groupings, and each is a release of its own",
+            several[0],
+            "one SELECT for each of the groupings, with UNION ALL between them",
+        )
     check_arguments(compiler.source, group, frozenset({"expressions", "all"}))
     if group.args.get("all"):
         return [item.node for item in items if not contains(item.node)]

@@ -340,6 +340,9 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, max_groups_contributed = 
 -- R813
 SELECT COALESCE(page, 'NVL(x)') AS p, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY p ORDER BY n DESC LIMIT 3
 
+-- R348
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
+
 -- R05 COUNT DISTINCT of something else
 SELECT country, COUNT(DISTINCT page, contribution_bounds_per_group => (0, 20)) AS n FROM visits GROUP BY country ORDER BY n DESC LIMIT 2
 
