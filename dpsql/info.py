@@ -287,6 +287,9 @@ def show(statement: Show, policy: Policy, ledger: Ledger, analyst: str) -> pa.Ta
             "when": pa.array([r.when.isoformat(" ", "seconds") for r in found], pa.string()),
             "selection": pa.array([r.selection for r in found], pa.string()),
             "epsilon": pa.array([_up(r.charge.epsilon) for r in found], pa.string()),
+            "part": pa.array(
+                [f"{r.place} of {r.places}" if r.places > 1 else None for r in found], pa.string()
+            ),
             "statement": pa.array([r.statement for r in found], pa.string()),
         }
     )

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, TypeVar
 
 from dpsql import info
-from dpsql.analysis import complete, is_private, public_sql, surveyed
+from dpsql.analysis import complete, in_order, is_private, public_sql, surveyed
 from dpsql.answers import choose, least_epsilon
 from dpsql.checked import CheckedCounts, MedianCounts, plain_array
 from dpsql.composition import Releasing, compose, composed, parts_of, release_blocks
@@ -75,11 +75,6 @@ class StatementResult:
 
     table: pa.Table
     release: Release | None = None
-
-    @property
-    def releases(self) -> tuple[Release, ...]:
-        """The releases that the statement is made of, in the order in which they were written."""
-        return () if self.release is None else self.release.parts or (self.release,)
 
 
 class Session:
@@ -171,29 +166,41 @@ class Session:
     def _plan(
         self, text: str, query: Query, engines: Engines
     ) -> PreparedPrivate | PreparedComposed | PreparedPublic:
-        try:
-            if is_private(query, self.policy):
-                return self._plan_parts(text, query, engines)
-            return PreparedPublic(text, public_sql(query, self.policy), engines)
-        except QueryRefused as error:
-            refused = error
-        catalog = engines.schema_database
-        blocks = release_blocks(query, self.policy, catalog)
-        refused.obstacles = surveyed(refused, query, blocks, self.policy, catalog, self.defaults)
-        refused.node = None
-        raise refused
-
-    def _plan_parts(self, text: str, query: Query, engines: Engines) -> PreparedPrivate | PreparedComposed:
-        """Plan every release of a statement, and its outer query if it has one."""
-        parts = parts_of(query, self.policy, engines.schema_database, self.defaults)
-        planned = [self._plan_private(text, part.query, engines) for part in parts.releases]
+        refused: list[QueryRefused] = []
+        planned: list[PreparedPrivate] = []
+        with self._surveyed(query, engines, refused):
+            if not is_private(query, self.policy):
+                return PreparedPublic(text, public_sql(query, self.policy), engines)
+            parts = parts_of(query, self.policy, engines.schema_database, self.defaults)
+        for part in parts.releases if not refused else ():
+            with self._surveyed(part.query, engines, refused):
+                planned.append(self._plan_private(text, part.query, engines))
+        if refused:
+            refused[0].obstacles = in_order(refused)
+            raise refused[0]
         return compose(text, query, parts, planned)
+
+    @contextmanager
+    def _surveyed(self, query: Query, engines: Engines, refused: list[QueryRefused]) -> Iterator[None]:
+        """Plan a statement or one of its releases in this block; keep its refusal, with all obstacles."""
+        try:
+            yield
+        except QueryRefused as error:
+            catalog = engines.schema_database
+            blocks = release_blocks(query, self.policy, catalog)
+            error.obstacles = surveyed(error, query, blocks, self.policy, catalog, self.defaults)
+            error.node = None
+            refused.append(error)
 
     def _plan_refinement(
         self, text: str, refine: Refine, engines: Engines, parameters: Parameters
     ) -> PreparedPrivate:
         found = Refining.of(refine, self.ledger, self.policy, self.analyst, parameters)
-        asked = self._plan_private(text, found.query, engines, found.defaults(self.defaults))
+        defaults = found.defaults(self.defaults)
+        parts = parts_of(found.query, self.policy, engines.schema_database, defaults).releases
+        asked = found.first(
+            [part.query for part in parts], lambda query: self._plan_private(text, query, engines, defaults)
+        )
         return found.plan(text, asked, self.policy)
 
     def _plan_private(
@@ -256,7 +263,9 @@ class Session:
                 return StatementResult(release.rows, release)
             if prepared.parts[0].refines is not None:
                 break
-            prepared = self._plan_parts(prepared.text, prepared.query, self.database.engines())
+            again = self._plan(prepared.text, prepared.query, self.database.engines())
+            assert not isinstance(again, PreparedPublic)  # noqa: S101  the policy is as before
+            prepared = again
         raise OperationalError(CHANGING)
 
     # -- streams of checked counts

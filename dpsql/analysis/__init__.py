@@ -28,6 +28,7 @@ from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.common_noise import CommonNoise, common_noise
 from dpsql.analysis.plan import CompiledQuery, Output, Plan, PublicOrder, max_candidates
 from dpsql.analysis.public import check_outer, engine_sql, public_sql
+from dpsql.analysis.survey import in_order
 from dpsql.tree import quote
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "common_noise",
     "complete",
     "engine_sql",
+    "in_order",
     "is_private",
     "max_candidates",
     "public_sql",

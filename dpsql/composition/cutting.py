@@ -12,11 +12,15 @@ from dpsql.policy import fold
 _RELEASED = (Kind.RELEASE, Kind.POST)
 
 
-def put(select: exp.Select, name: str, at: int, tree: exp.Query) -> exp.Query:
-    """Put the released relation in the place of a release block, which stands at `at`; return the tree."""
+def everything(name: str, at: int) -> exp.Select:
+    """Return the SELECT of all columns of a released relation, whose block stands at a position."""
     table = exp.Table(this=exp.to_identifier(name, quoted=True))
     table.meta["start"] = at
-    made = exp.select("*").from_(table)
+    return exp.select("*").from_(table)
+
+
+def put(made: exp.Select, select: exp.Select, tree: exp.Query) -> exp.Query:
+    """Put the SELECT over its released rows in the place of a release block; return the tree."""
     clause = select.args.get("with_")
     if clause is not None:
         made.set("with_", clause.copy())

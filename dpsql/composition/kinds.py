@@ -19,7 +19,7 @@ from dpsql.analysis.provenance import Provenance
 from dpsql.analysis.relation import Cte
 from dpsql.analysis.typed import UnitRole
 from dpsql.errors import QueryRefused
-from dpsql.language import MARK, Query
+from dpsql.language import MARK, Query, Source
 from dpsql.policy import Policy, fold
 
 
@@ -238,11 +238,16 @@ class Kinds:
     def _below(self, sub: exp.Expr, ctes: tuple[Cte, ...], *, allowed: bool) -> None:
         """Refuse a release in an expression over private rows, unless it is used after they are counted."""
         if self._value(sub, ctes) in _RELEASED and not allowed:
-            raise self.query.source.refuse(
-                "a release cannot choose private rows: what is counted would depend on its noise",
-                sub,
-                f"ask for it in a statement of its own, and write what comes back: {_with_value(sub)}",
-            )
+            raise below(self.query.source, sub)
+
+
+def below(source: Source, sub: exp.Expr) -> QueryRefused:
+    """Return the refusal of a release that private rows are compared with or joined to."""
+    return source.refuse(
+        "a release cannot choose private rows: what is counted would depend on its noise",
+        sub,
+        f"ask for it in a statement of its own, and write what comes back: {_with_value(sub)}",
+    )
 
 
 def _name(node: exp.Expr) -> str:

@@ -10,8 +10,9 @@ from sqlglot import exp
 
 from dpsql.analysis import Catalog, Plan, analyse, check_outer, complete, is_private
 from dpsql.analysis.spellings import rewritten
-from dpsql.composition.cutting import put, standalone, without_private
-from dpsql.composition.kinds import Kinds, Release
+from dpsql.composition.block import separate
+from dpsql.composition.cutting import everything, put, standalone, without_private
+from dpsql.composition.kinds import Kinds, Release, below
 from dpsql.composition.shares import Written, divided
 from dpsql.errors import QueryRefused
 from dpsql.language import Options, Query
@@ -84,28 +85,42 @@ class _Splitter:
     def parts(self) -> Parts:
         """Return the parts of the statement."""
         for release in self.kinds.unused:
-            self._plan(self._query(release))
-        releases, tree = self.kinds.releases, self.query.tree
-        if self._is_one():
+            self._plan(self._separated(release, "unused")[0])
+        tree = self.query.tree
+        if not self.kinds.releases or _is_arg_max(self.query):
             return Parts((ReleasePart("r0", replace(self.query, inner={})),))
         # A release inside another one stands before it.
         blocks: list[_Block] = []
-        for number, release in enumerate(releases):
-            blocks.append(_Block(release, self._query(release), _position(self.query, release.select)))
-            tree = put(release.select, _mark(number), self.source.position(release.select), tree)
+        for number, release in enumerate(self.kinds.releases):
+            query, rest = self._separated(release, _mark(number))
+            if rest is None and release.select is tree:
+                return Parts((ReleasePart("r0", replace(query, inner={})),))
+            blocks.append(_Block(release, query, _position(self.query, release.select)))
+            rest = rest or everything(_mark(number), self.source.position(release.select))
+            tree = put(rest, release.select, tree)
         places = sorted(range(len(blocks)), key=lambda number: (blocks[number].at, -number))
         return self._composed([blocks[p] for p in places], places, without_private(tree, self.kinds))
 
     def queries(self) -> list[Query]:
         """Return the release blocks as statements of their own."""
-        if self._is_one():
+        if not self.kinds.releases or _is_arg_max(self.query):
             return [replace(self.query, inner={})]
-        return [self._query(release) for release in (*self.kinds.unused, *self.kinds.releases)]
+        found, tree = [], self.query.tree
+        for number, release in enumerate((*self.kinds.unused, *self.kinds.releases)):
+            query, rest = self._separated(release, _mark(number))
+            found.append(query)
+            rest = rest or everything(_mark(number), self.source.position(release.select))
+            tree = put(rest, release.select, tree)
+        return found
 
-    def _is_one(self) -> bool:
-        """Return whether the statement is one release, or none, which the analysis refuses."""
-        selects = [release.select for release in self.kinds.releases]
-        return selects in ([], [self.query.tree]) or _is_arg_max(self.query)
+    def _separated(self, release: Release, name: str) -> tuple[Query, exp.Select | None]:
+        """Return a release block as a plain one, and the SELECT over its released rows."""
+        whole = self._query(release)
+        query, rest = separate(whole, self.policy, self.catalog, name)
+        inside = next((t for t in query.tree.find_all(exp.Table) if t.name.startswith(_MARK)), None)
+        if inside is not None:
+            raise below(self.source, inside)
+        return query, rest
 
     def _query(self, release: Release) -> Query:
         """Return a release block as a statement of its own, without its part of epsilon and delta."""
@@ -180,9 +195,12 @@ class _Splitter:
         return prefix
 
 
+_MARK = "\x00"
+"""The beginning of a release's name until it is known which ones are equal; no statement can spell it."""
+
+
 def _mark(number: int) -> str:
-    """Return the name of a release until it is known which ones are equal; no statement can spell it."""
-    return f"\x00{number}"
+    return f"{_MARK}{number}"
 
 
 def _position(query: Query, select: exp.Select) -> int:

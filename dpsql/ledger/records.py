@@ -113,8 +113,6 @@ class Lineage:
     """Whether it was refined before, successfully or not."""
     child: int | None
     """The number of the release that refined it."""
-    place: int = 1
-    """The place of the first release among the releases of its statement, from 1."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,6 @@ def lineage(connection: sqlite3.Connection, number: int, analyst: str) -> Lineag
         " FROM entry e JOIN release r ON r.entry = e.entry WHERE e.entry = ?",
         (first,),
     ).fetchone()
-    part = connection.execute("SELECT place FROM part WHERE entry = ?", (first,)).fetchone()
     child = connection.execute(
         "SELECT e.release FROM refinement f JOIN entry e ON e.entry = f.entry WHERE f.parent = ?", (number,)
     ).fetchone()
@@ -47,7 +46,6 @@ def lineage(connection: sqlite3.Connection, number: int, analyst: str) -> Lineag
         shared=bool(shared),
         refined=child is not None,
         child=None if child is None else child[0],
-        place=1 if part is None else part[0],
     )
 
 

@@ -23,6 +23,7 @@ from dpsql.language import Options, Query, parse
 from dpsql.policy import load
 from dpsql.prepared import PreparedComposed
 from dpsql.privacy import Charge
+from dpsql.release import Release
 from dpsql.session import Session, StatementResult
 from tests.narrow import engine_of, of_type, present
 
@@ -113,6 +114,10 @@ def spent(session: Session) -> Fraction:
     return session.budget().spent.epsilon
 
 
+def releases(answer: StatementResult) -> tuple[Release, ...]:
+    return present(answer.release).parts
+
+
 def states(session: Session) -> list[str]:
     return [entry.state for entry in session.ledger.entries()][::-1]
 
@@ -125,12 +130,11 @@ def test_a_statement_costs_the_sum_of_its_releases(session: Session, made_of: Ca
     assert spent(session) == Fraction(3, 2)
     assert states(session) == ["settled"] * 3
     release = present(answer.release)
-    assert answer.releases == release.parts
-    assert [r.charge.epsilon for r in answer.releases] == [Fraction(1, 2)] * 3
-    assert [r.number for r in answer.releases] == [1, 2, 3]
+    assert [r.charge.epsilon for r in releases(answer)] == [Fraction(1, 2)] * 3
+    assert [r.number for r in releases(answer)] == [1, 2, 3]
     assert release.charge == Charge(Fraction(3, 2))
     assert "e^1.5" in release.guarantee
-    groups, total, of_a = (r.rows for r in answer.releases)
+    groups, total, of_a = (r.rows for r in releases(answer))
     assert answer.table.column_names == ["page", "n", "share", "a"]
     assert answer.table.schema.types == [pa.string(), pa.float64(), pa.float64(), pa.float64()]
     n, whole = groups.column("n").to_pylist(), total.column("n")[0].as_py()
@@ -162,8 +166,8 @@ def test_a_release_that_is_stored_costs_nothing_in_another_statement(
     assert session.prepare(text).price == Charge(Fraction(1))
     answer = session.run(text)
     assert spent(session) == Fraction(3, 2)
-    assert answer.releases[1].rows.equals(stored.releases[0].rows)
-    assert [r.reused is not None for r in answer.releases] == [False, True, False]
+    assert releases(answer)[1].rows.equals(releases(stored)[0].rows)
+    assert [r.reused is not None for r in releases(answer)] == [False, True, False]
     release = present(answer.release)
     assert (release.charge, release.reused) == (Charge(Fraction(1)), None)
     listed = session.ledger.releases("alice")
@@ -228,7 +232,7 @@ def test_fresh_releases_are_made_again(session: Session, made_of: Callable[..., 
     session.run(three(made_of))
     answer = session.run(three(made_of, fresh=True))
     assert spent(session) == 3
-    assert [r.number for r in answer.releases] == [4, 5, 6]
+    assert [r.number for r in releases(answer)] == [4, 5, 6]
 
 
 def test_equal_blocks_are_one_release(session: Session, made_of: Callable[..., str]) -> None:
@@ -332,7 +336,7 @@ def test_threads_share_a_database(folder: Path, sessions: Open, made_of: Callabl
         thread.join()
     assert len(answers) == 9
     for answer in answers:
-        assert answer.table.equals(answer.releases[0].rows.sort_by("page"))
+        assert answer.table.equals(releases(answer)[0].rows.sort_by("page"))
     assert database.ledger.budget().spent.epsilon == Fraction(9, 10)
 
 
@@ -349,3 +353,57 @@ def test_explain_shows_every_release_and_charges_nothing(
     assert rows["epsilon"] == "1.5"
     assert rows["outer_sql"] == prepared.outer
     assert spent(session) == 0
+
+
+def test_a_release_of_several_is_refined(session: Session, made_of: Callable[..., str]) -> None:
+    text = three(made_of)
+    answer = session.run(text)
+    second = releases(answer)[1]
+    refined = present(session.run(f"REFINE RELEASE {second.number} TO 1").release)
+    assert refined.charge == Charge(Fraction(1, 2))
+    assert refined.rows.column_names == ["n"]
+    assert spent(session) == 2
+    assert session.run(text).table.equals(answer.table)
+    made_of(SHARES, block(ALL), block(ONE), block(f"{ONE} WHERE page = 'b'"))
+    with pytest.raises(QueryRefused, match="asks something else now"):
+        session.prepare("REFINE RELEASE 3 TO 1")
+
+
+def test_the_ledger_lists_the_parts(session: Session, made_of: Callable[..., str]) -> None:
+    session.run(three(made_of))
+    session.run(made_of("SELECT n FROM r0", block(f"{ONE} WHERE page = 'b'")))
+    assert session.run("SHOW RELEASES").table.column("part").to_pylist() == [
+        "1 of 3",
+        "2 of 3",
+        "3 of 3",
+        None,
+    ]
+
+
+def test_all_obstacles_of_all_blocks_are_told(session: Session, made_of: Callable[..., str]) -> None:
+    text = made_of(
+        SHARES, block(f"{ONE} WHERE pge = 'a'"), block(ONE), block(f"{ONE} WHERE MEDAIN(page) = 1")
+    )
+    with pytest.raises(QueryRefused) as caught:
+        session.prepare(text)
+    assert len(caught.value.obstacles) == 2
+
+
+def test_other_analysts_releases_are_shared_with_one_reservation(
+    sessions: Open, made_of: Callable[..., str]
+) -> None:
+    toml = POLICY.replace(
+        "[tables.visits]", '[analysts.bob]\nepsilon = 0.9\n[analysts."*"]\nepsilon = 5\n[tables.visits]', 1
+    )
+    toml = "share_releases = true\n" + toml
+    alice, bob = sessions("alice", toml), sessions("bob", toml)
+    alice.run(made_of("SELECT n FROM r0", block(ONE)))
+    with pytest.raises(BudgetExceeded) as caught:
+        bob.run(made_of("SELECT r0.n FROM r0, r1", block(ONE), block(PAGE_A)))
+    assert caught.value.scope == "analyst bob"
+    assert spent(bob) == 0, "the shared release is not charged either"
+    answer = bob.run(made_of("SELECT r0.n FROM r0, r1", block(ONE), block(PAGE_A, epsilon="0.4")))
+    assert spent(bob) == Fraction(9, 10)
+    assert spent(alice) == Fraction(1, 2)
+    assert releases(answer)[0].reused is not None
+    assert bob.ledger.budget().spent.epsilon == Fraction(9, 10)
