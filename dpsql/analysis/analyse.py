@@ -29,8 +29,7 @@ from dpsql.tree import duckdb_sql
 
 def is_private(query: Query, policy: Policy) -> bool:
     """Whether a statement names a private table anywhere (even where an inner name shadows it)."""
-    tree = query.whole if query.whole is not None else query.tree
-    for node in tree.find_all(exp.Table):
+    for node in query.tree.find_all(exp.Table):
         table = policy.table(node.name) if node.name.isascii() else None
         if table is not None and not table.public:
             return True

@@ -52,9 +52,7 @@ def public_sql(query: Query, policy: Policy) -> str:
             at,
             "leave the clause out",
         )
-    if query.wrapper is not None and query.whole is None:
-        raise source.refuse("this statement does not parse as a whole")
-    tree = (query.whole or query.tree).copy()
+    tree = query.tree.copy()
     _check(query, policy, tree)
     return engine_sql(tree)
 
@@ -122,7 +120,7 @@ def _declared(query: Query, policy: Policy, node: exp.Table) -> Table | None:
 def unknown_tables(query: Query, policy: Policy) -> list[QueryRefused]:
     """Return a refusal for each table that a statement names and that is not declared."""
     found = []
-    for node in (query.whole or query.tree).find_all(exp.Table):
+    for node in query.tree.find_all(exp.Table):
         if isinstance(node.this, exp.Identifier) and not isinstance(node.parent, exp.Into):
             try:
                 _declared(query, policy, node)

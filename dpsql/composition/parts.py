@@ -119,7 +119,7 @@ class _Splitter:
         query, rest = separate(whole, self.policy, self.catalog, name)
         inside = next((t for t in query.tree.find_all(exp.Table) if t.name.startswith(_MARK)), None)
         if inside is not None:
-            raise below(self.source, inside)
+            raise below(self.source, inside.find_ancestor(exp.Subquery, exp.Exists) or inside)
         return query, rest
 
     def _query(self, release: Release) -> Query:
@@ -130,8 +130,6 @@ class _Splitter:
             options=self.written.options(release.select),
             clause=self.written.clause(release.select),
             has_options=True,
-            wrapper=None,
-            whole=None,
             inner={},
         )
 
@@ -148,16 +146,14 @@ class _Splitter:
         prefix = self._prefix()
         names = {i: f"{prefix}{n}" for n, i in enumerate(kept)}
         marks = {_mark(number): same[i] for i, number in enumerate(places)}
-        for table in outer.find_all(exp.Table):
-            if table.name in marks:
-                first, columns = marks[table.name]
-                table.set("this", exp.to_identifier(names[first]))
-                if columns:
-                    alias = exp.TableAlias(
-                        this=exp.to_identifier(names[first]),
-                        columns=[exp.to_identifier(c, quoted=True) for c in columns],
-                    )
-                    table.set("alias", alias)
+        for table in list(outer.find_all(exp.Table)):
+            columns = marks[table.name][1] if table.name in marks else ()
+            if columns:
+                listed = [exp.to_identifier(c, quoted=True) for c in columns]
+                table.set("alias", exp.TableAlias(this=table.this.copy(), columns=listed))
+        for identifier in outer.find_all(exp.Identifier):
+            if identifier.this in marks:
+                identifier.set("this", names[marks[identifier.this][0]])
         check_outer(self.query, self.policy, outer, names.values())
         options = divided(self.written.total, self.defaults, [blocks[i].query.options for i in kept])
         return Parts(

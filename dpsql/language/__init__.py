@@ -1,6 +1,6 @@
 """The parser: text to `Statement`. Private clauses are removed from the tokens, the rest is standard SQL.
 
-``parse`` runs ``tokens``, ``parameters``, ``wrapping``, ``clauses`` and ``options`` in this order;
+``parse`` runs ``tokens``, ``parameters``, ``clauses`` and ``options`` in this order;
 ``statement`` has the types, ``source`` positions in errors, ``plain`` copies of the analyst's values;
 ``outline`` and ``respelling`` change the text of a statement that was refused.
 """

@@ -10,13 +10,12 @@ from dpsql.errors import QueryRefused, QuerySyntaxError
 from dpsql.language.respelling import respellings
 from dpsql.language.source import Source
 from dpsql.language.tokens import closing, tokenize
-from dpsql.language.wrapping import unwrap
 
 _EXPLAIN = re.compile(r"\s*EXPLAIN\b(\s*\(\s*FORMAT\s+\w+\s*\))?", re.IGNORECASE)
 
 
 class Outline:
-    """The tokens of a SELECT, without a plain SELECT around it; empty for a text that has no tokens."""
+    """The tokens of a SELECT; empty for a text that has no tokens."""
 
     def __init__(self, text: str) -> None:
         explain = _EXPLAIN.match(text)  # the tokenizer does not split what follows it
@@ -27,13 +26,12 @@ class Outline:
             tokens = []
         if tokens and tokens[-1].token_type == TokenType.SEMICOLON:
             tokens = tokens[:-1]
-        self.text, self.whole = text, tokens
-        wrapped = unwrap(tokens)
-        self.tokens: list[Token] = tokens if wrapped is None else wrapped[0]
+        self.text = text
+        self.tokens: list[Token] = tokens
 
     def respellings(self) -> list[tuple[int, int, str]]:
         """Return what dpsql spells otherwise: from where to where in the text, and its own spelling."""
-        return respellings(self.text, self.whole)
+        return respellings(self.text, self.tokens)
 
     def respelled(self) -> str:
         r"""Return the text with the spellings of other dialects as dpsql reads them.
@@ -72,12 +70,12 @@ class Outline:
 
         Without `keep` it is left out.
         """
-        i = next((i for i, token in enumerate(self.whole) if token.start == at), -1)
-        if i < 0 or [t.text.upper() for t in self.whole[i + 2 : i + 4]] != ["OPTIONS", "("]:
+        i = next((i for i, token in enumerate(self.tokens) if token.start == at), -1)
+        if i < 0 or [t.text.upper() for t in self.tokens[i + 2 : i + 4]] != ["OPTIONS", "("]:
             return None
-        end = closing(self.whole, i + 3)
-        start, behind = self.whole[i + 3].end + 1, self.whole[end].end + 1
-        options = self.text[start : self.whole[end].start]
+        end = closing(self.tokens, i + 3)
+        start, behind = self.tokens[i + 3].end + 1, self.tokens[end].end + 1
+        options = self.text[start : self.tokens[end].start]
         added = self.with_options(options) if keep and options.strip() else None
         edits = [(at, behind + (self.text[behind : behind + 1] == " "), "")]
         edits += [(added[0], added[0], added[1])] if added is not None else []

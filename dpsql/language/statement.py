@@ -10,7 +10,6 @@ from typing import Literal
 from sqlglot import exp
 
 from dpsql.language.source import Source
-from dpsql.language.wrapping import Wrapper
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +112,6 @@ class Query:
     clause: Clause
     has_options: bool
     parameters: tuple[object, ...] = ()
-    wrapper: Wrapper | None = None
-    """The plain SELECT around the statement, if there is one; `tree` is without it."""
-    whole: exp.Query | None = None
-    """The statement with its wrapper, for public ones."""
     inner: Mapping[int, Clauses] = field(default_factory=dict)
     """The private clauses of other SELECTs than the outermost, by the position of the SELECT."""
 
