@@ -14,10 +14,11 @@ from typing import Protocol
 from sqlglot import exp
 
 from dpsql import tree
+from dpsql.analysis.candidates import with_domain
 from dpsql.analysis.coerce import cast
 from dpsql.analysis.compiler import StatementCompiler
-from dpsql.analysis.domains import with_domain
 from dpsql.analysis.expressions import canonical, check_arguments, function_name, predicate
+from dpsql.analysis.joined import joined
 from dpsql.analysis.parsed import order_term, order_terms, whole_number, words
 from dpsql.analysis.relation import Block, Column, From, Item, Relation, Scope, select_list
 from dpsql.analysis.typed import UNKNOWN, Typed, UnitRole, column
@@ -371,11 +372,12 @@ def grouped(
             with compiler.part(item.name):
                 scope.aliases.setdefault(fold(item.name), compiler.expression(item.node, scope))
     nodes = group_nodes(compiler, node, items, scope)
+    known = joined(compiler.policy, source, where)
     keys: list[Typed] = []
     for key_node in nodes:
         with compiler.part():
             key = canonical(compiler.expression(key_node, scope))
-            keys.append(with_domain(compiler.catalog, key, scope))
+            keys.append(with_domain(compiler.catalog, key, known))
     if len(keys) < len(nodes):
         compiler.give_up()
     if owner is not None and not any(k.unit is UnitRole.EXACT for k in keys):

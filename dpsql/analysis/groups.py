@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from dpsql.analysis.domains import cross_join
+from dpsql.analysis.domains import Candidates, cross_join
 from dpsql.analysis.relation import From, select_list
 from dpsql.analysis.released import DistinctValues, Part, ReleasedAggregate
-from dpsql.analysis.typed import KeyDomain, Typed
+from dpsql.analysis.typed import Typed
 from dpsql.errors import InternalError
 from dpsql.tree import (
     Binary,
@@ -111,13 +111,13 @@ class Rows:
         numbers = items("n", (r.expression([made[p] for p in r.parts]) for r in self.released))
         return Select((*(Item(k) for k in keys), *numbers), source, group=keys)
 
-    def bounded(self, groups: int, domains: Sequence[KeyDomain]) -> Rows:
+    def bounded(self, groups: int, domains: Sequence[Candidates]) -> Rows:
         """Keep each unit's rows in at most `groups` groups of the domain, chosen by a hash."""
         unit, keys = Column("s", "u"), columns("s", "k", self.keys)
         inside: Source = Derived(self.query, "s")
-        for i, domain in enumerate(domains):
-            known = Binary("=", keys[i], Column(f"d{i}", "v"))
-            inside = Join(inside, "", Derived(domain.query, f"d{i}"), known)
+        for i, each in enumerate(domains):
+            known = conjunction(Binary("=", keys[key], v) for key, v in each.columns(f"d{i}").items())
+            inside = Join(inside, "", Derived(each.domain.query, f"d{i}"), known)
         there = IsNull(unit, negated=True)
         pairs = Select(tuple(Item(c) for c in (unit, *keys)), inside, there, distinct=True)
         unit, keys = Column("x", "u"), columns("x", "k", self.keys)
@@ -162,7 +162,7 @@ def one_group(rows: Rows) -> CountingQuery:
 
 
 def all_groups(
-    rows: Rows, domains: Sequence[KeyDomain], order: Iterable[tuple[int, bool]] | None
+    rows: Rows, domains: Sequence[Candidates], order: Iterable[tuple[int, bool]] | None
 ) -> CountingQuery:
     """Count every group of the domain, also the empty ones; with the columns of a public order if asked.
 
@@ -171,18 +171,20 @@ def all_groups(
     distinct within a domain, so no two groups are equal in all terms, and the order is total. The groups are
     sorted by them where they are received: how an engine orders rows is no proof.
     """
-    values = [Column(f"d{i}", "v") for i in range(rows.keys)]
+    found = {key: v for i, each in enumerate(domains) for key, v in each.columns(f"d{i}").items()}
+    values = [found[key] for key in range(rows.keys)]
     numbers = columns("g", "n", len(rows.released))
     zero = Constant(0, BIGINT)
     listed = (*items("k", values), *items("n", (Call("COALESCE", (n, zero)) for n in numbers)))
-    candidates = cross_join([Derived(d.query, f"d{i}") for i, d in enumerate(domains)])
+    candidates = cross_join([Derived(d.domain.query, f"d{i}") for i, d in enumerate(domains)])
     same = conjunction(Binary("=", Column("g", f"k{i}"), v) for i, v in enumerate(values))
     source = Join(candidates, "LEFT", Derived(rows.grouped(), "g"), same)
     if order is None:
         return CountingQuery(Select(listed, source))
-    places = [Item(Column(f"d{i}", "o"), f"o{i}") for i, d in enumerate(domains) if d.ordered]
+    ordered = {d.keys[0]: Column(f"d{i}", "o") for i, d in enumerate(domains) if d.domain.ordered}
+    places = [Item(ordered[key], f"o{key}") for key in sorted(ordered)]
     terms = [(f"k{i}", descending) for i, descending in order]
-    terms += [(f"{'o' if d.ordered else 'k'}{i}", False) for i, d in enumerate(domains)]
+    terms += [(f"{'o' if key in ordered else 'k'}{key}", False) for key in range(rows.keys)]
     return CountingQuery(Select((*listed, *places), source), order=tuple(terms))
 
 

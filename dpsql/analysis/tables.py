@@ -183,7 +183,7 @@ def _column(compiler: StatementCompiler, table: Table, name: str, sql_type: SqlT
         sql_type,
         domain=KeyDomain(query, ordered=True, origin=f"the declared domain of {place}") if query else None,
         link=_link(compiler, table, name),
-        span=Span(*days, f"the declared range of {place}") if days else None,
+        span=Span.of_days(*days, f"the declared range of {place}") if days else None,
     )
 
 

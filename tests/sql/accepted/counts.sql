@@ -55,7 +55,7 @@ SELECT COUNT(*) FILTER (WHERE age > 50) AS old, COUNT(*) AS every FROM users
 SELECT COUNT(*) FROM (SELECT DISTINCT user_id, page FROM visits) WHERE page = 'a'
 
 -- A126 rows stay single through a join with public on a unique column
--- candidates: SELECT page, category FROM page_domain, category_domain
+-- candidates: SELECT page, category FROM pages WHERE page IS NOT NULL
 -- expect: SELECT v.page, p.category, COUNT(*) FROM (SELECT DISTINCT user_id, page FROM visits WHERE user_id IS NOT NULL) v JOIN pages p USING (page) GROUP BY ALL
 SELECT v.page, p.category, COUNT(*) AS n FROM (SELECT DISTINCT user_id, page FROM visits) v JOIN pages p USING (page) GROUP BY v.page, p.category
 ORDER BY n DESC LIMIT 2
