@@ -82,9 +82,8 @@ def _analyse(query: Query, policy: Policy, catalog: Catalog, options: Options) -
     block, size = _judged(compiler, query, policy, options)
     owner = block.source.owner
     assert owner is not None  # noqa: S101  outer_query() refuses a statement without an owner
-    most = groups_per_unit(block.selection, options, block.counts, size, by_row=owner.row)
-    # A row that is a unit is in one group anyway.
-    counting = _counting(block, options, None if owner.row else most)
+    most = groups_per_unit(block.selection, options, block.counts, size, one_group=block.one_group)
+    counting = _counting(block, options, None if block.one_group else most)
     sql = duckdb_sql(counting.query)
     counts_only = confirm(catalog, sql, policy)
     compiled = seal(
@@ -111,6 +110,7 @@ def _analyse(query: Query, policy: Policy, catalog: Catalog, options: Options) -
         f"row of {owner.table}" if owner.row else owner.kind,
         _units_at_least(policy, compiler),
         most,
+        block.one_group,
     )
 
 

@@ -14,6 +14,7 @@ from dpsql.analysis.domains import distinct_values
 from dpsql.analysis.expressions import canonical, check_arguments, common
 from dpsql.analysis.relation import Column, Cte, Origin, Owner, Relation, Scope, select_list
 from dpsql.analysis.typed import KeyDomain, Span, UnitRole, column
+from dpsql.analysis.unit_facts import fact_places
 from dpsql.language import Source, replacing
 from dpsql.policy import Policy, Table, UnitColumn, UnitRow, UnitVia, fold
 from dpsql.tree import Aggregate, Binary, Constant, Derived, Expr, IsNull, Item, Join, Scan, Select, Values
@@ -224,8 +225,16 @@ def _values(compiler: StatementCompiler, node: exp.Values) -> Relation:
 
 def origin_of(relation: Relation, generated: str, alias: str) -> Origin:
     """Return a relation's columns under an alias, with the generated names `generated.c0`, ..."""
+    single = fact_places(relation)
     columns = tuple(
-        replace(column(generated, f"c{i}", c.type), unit=c.unit, link=c.link, domain=c.domain, span=c.span)
+        replace(
+            column(generated, f"c{i}", c.type),
+            unit=c.unit,
+            link=c.link,
+            domain=c.domain,
+            span=c.span,
+            fact=i in single,
+        )
         for i, c in enumerate(relation.columns)
     )
     return Origin(alias or generated, tuple(c.name for c in relation.columns), columns)
