@@ -254,6 +254,8 @@ SELECT page, DP_GAP() AS g, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY pa
 -- R336 options in a subquery
 -- error: WITH DIFFERENTIAL_PRIVACY belongs right after the outermost
 -- at: WITH
+-- hint: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) ...
+-- rewrite: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) COUNT(DISTINCT user_id) FROM (SELECT user_id FROM visits)
 SELECT COUNT(DISTINCT user_id) FROM (SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) user_id FROM visits)
 
 -- R337 options twice
@@ -395,9 +397,9 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n D
 SELECT page, m FROM (SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2) AS t
 
 -- R365 a wrapper around rows
--- error: a private table is only counted
+-- error: the rows of a private table are counted, never shown
 -- at: page #2
--- hint: select COUNT(DISTINCT unit), with GROUP
+-- hint: SELECT COUNT(DISTINCT user_id) FROM visits
 SELECT page FROM (SELECT page, user_id FROM visits) AS t LIMIT 3
 
 -- R770 Laplace noise on all groups without a bound
