@@ -26,7 +26,8 @@ from dpsql.analysis.analyse import analyse, complete, is_private, surveyed
 from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.common_noise import CommonNoise, common_noise
 from dpsql.analysis.plan import CompiledQuery, Output, Plan, PublicOrder, max_candidates
-from dpsql.analysis.public import public_sql
+from dpsql.analysis.public import engine_sql, public_sql
+from dpsql.analysis.survey import in_order
 from dpsql.tree import quote
 
 __all__ = [
@@ -39,6 +40,8 @@ __all__ = [
     "analyse",
     "common_noise",
     "complete",
+    "engine_sql",
+    "in_order",
     "is_private",
     "max_candidates",
     "public_sql",

@@ -7,10 +7,12 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dpsql.analysis import aggregates
+from dpsql.analysis.candidates import with_domain
 from dpsql.analysis.compiler import StatementCompiler
-from dpsql.analysis.domains import distinct_values, with_domain
+from dpsql.analysis.domains import distinct_values
 from dpsql.analysis.expressions import canonical, check_arguments, function_name, predicate
 from dpsql.analysis.hoist import Hoist
+from dpsql.analysis.joined import joined
 from dpsql.analysis.joins import from_clause
 from dpsql.analysis.parsed import order_term, order_terms, whole_number
 from dpsql.analysis.relation import Block, Column, Cte, From, Item, Relation, Scope, select_list
@@ -133,11 +135,13 @@ def _select(compiler: StatementCompiler, node: exp.Select, outer: tuple[Cte, ...
     windows = _windows(node)
     hoist = Hoist.over(compiler, source, where, windows) if windows else None
     scope = hoist.scope if hoist is not None else source.scope.copy()
+    known = joined(compiler.policy, source, where)
+    known = known if hoist is None else hoist.moved(known)
     values: list[Typed] = []
     for item in items:
         value = UNKNOWN
         with compiler.part(item.name):
-            value = with_domain(compiler.catalog, canonical(compiler.expression(item.node, scope)), scope)
+            value = with_domain(compiler.catalog, canonical(compiler.expression(item.node, scope)), known)
         values.append(value)
         scope.aliases.setdefault(fold(item.name), value)
     relation = _project(compiler, node, source, where, items, values, scope, hoist)

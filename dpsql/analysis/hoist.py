@@ -9,7 +9,9 @@ from sqlglot import exp
 from dpsql import tree
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.expressions import canonical
+from dpsql.analysis.joined import Condition, Joined
 from dpsql.analysis.relation import Block, From, Scope, select_list
+from dpsql.analysis.same import substituted
 from dpsql.analysis.typed import Typed, column
 from dpsql.tree import Call, Column, Derived, Expr, Item, OrderTerm, Select, Window
 
@@ -63,6 +65,14 @@ class Hoist:
         made = cls(compiler, source, where, alias, scope, columns, scope, numbered, unique)
         made.scope = Scope(compiler.source, origins, merged, intercept=made.lookup, block=block)
         return made
+
+    def moved(self, known: Joined) -> Joined:
+        """Return what is known of the rows, with the columns as the block names them."""
+        cells = tree.columns(self.alias, "x", len(self.columns))
+        names = {name: cell for old, cell in zip(self.columns, cells, strict=True) for name in old.reads}
+        conditions = (substituted(c.expr, names) for c in known.conditions if not c.unless)
+        columns = {name: c for c in self.scope.columns for name in c.reads}
+        return Joined(columns, conditions=tuple(map(Condition, conditions)))
 
     def lookup(self, node: exp.Expr) -> Typed | None:
         """Return a window as a column of the inner block."""

@@ -191,18 +191,19 @@ def _column(compiler: StatementCompiler, table: Table, name: str, sql_type: SqlT
         sql_type,
         domain=KeyDomain(query, ordered=True, origin=f"the declared domain of {place}") if query else None,
         link=_link(compiler, table, name),
-        span=Span(*days, f"the declared range of {place}") if days else None,
+        span=Span.of_days(*days, f"the declared range of {place}") if days else None,
     )
 
 
 def _link(compiler: StatementCompiler, table: Table, column: str) -> str:
-    """Return the name of the parent key that a column is or refers to; "" for other columns."""
+    """Return the name of the unique column that a column is or refers to; "" for other columns."""
     if isinstance(table.unit, UnitVia) and fold(column) == fold(table.unit.via):
         return fold(f"{table.unit.table}.{table.unit.column}")
     name = fold(f"{table.name}.{column}")
     units = [other.unit for other in compiler.policy.tables.values()]
     parents = {fold(f"{unit.table}.{unit.column}") for unit in units if isinstance(unit, UnitVia)}
-    return name if name in parents else ""
+    alone = any(len(fact) == 1 and fold(fact[0]) == fold(column) for fact in table.unique)
+    return name if alone or name in parents else ""
 
 
 def _values(compiler: StatementCompiler, node: exp.Values) -> Relation:

@@ -111,7 +111,7 @@ def single_rows(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Count rows that would be shown."""
     select = of.query.tree
     counted = any(call_of(n) for e in select.expressions for n in e.walk())
-    block = of.outline.block(of.outline.end() - 1) if of.outline.tokens else None
+    block = of.outermost(node)
     named = of.named(select) if isinstance(select, exp.Select) else []
     units = {n.unit for n in named if n.unit is not None}
     if counted or select.args.get("group") is not None or block is None or block.from_ is None:
@@ -122,7 +122,7 @@ def single_rows(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
     (unit,), text = units, of.text
     if len(named) > 1:
         unit = next(f"{n.alias}.{unit}" for n in named if n.unit is not None)
-    stops = [t.start for t in block.clauses if t.token_type not in (TokenType.WHERE, TokenType.UNION)]
+    stops = [t.start for t in block.clauses if t.token_type != TokenType.WHERE]
     whole = f"SELECT COUNT(DISTINCT {unit}) {text[block.from_.start : min(stops, default=block.end)].strip()}"
     before = text[: block.select.start]
     return whole, Fix(before + whole, 0, len(text), asks=f"how many {unit} there are"), message
@@ -130,12 +130,11 @@ def single_rows(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
 
 def by_unit(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Count the units that have each number, instead of one line a unit."""
-    select = node.find_ancestor(exp.Select)
-    if select is None or of.query.has_options or of.query.tree is not select or select.args.get("with_"):
+    select, block = of.query.tree, of.outermost(node)
+    if not isinstance(select, exp.Select) or block is None or of.query.has_options or select.args.get("with_"):
         return None
     named = [i for i in select.expressions if isinstance(i, exp.Alias) and any(calls(i.this))]
-    block = of.outline.block(0)
-    if len(named) != 1 or block is None:
+    if len(named) != 1:
         return None
     text, n = of.text, named[0].alias
     cuts = [t.start for t in block.clauses if t.token_type in (TokenType.ORDER_BY, TokenType.LIMIT)]

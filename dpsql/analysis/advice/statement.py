@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from sqlglot import exp
+from sqlglot.tokenizer_core import TokenType
 
 from dpsql.analysis.catalog import Catalog
 from dpsql.errors import Fix
-from dpsql.language import Outline, Query
+from dpsql.language import BlockText, Outline, Query
 from dpsql.policy import Policy, Table, UnitColumn, fold
+
+_SET_OPERATIONS = (TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT)
 
 Advice = tuple[str, Fix | None] | tuple[str, Fix | None, str]
 """A hint, its fix, and perhaps a message that says better what is wrong."""
@@ -63,6 +66,12 @@ class Statement:
             if table is not None and isinstance(node, exp.Table):
                 found.append(Named(node.alias_or_name, table, node, self.columns(table)))
         return found
+
+    def outermost(self, node: exp.Expr) -> BlockText | None:
+        """Return the block around a node if it is the whole statement; else None."""
+        block, first = self.outline.block(self.query.source.position(node)), self.outline.block(0)
+        several = block is not None and any(t.token_type in _SET_OPERATIONS for t in block.clauses)
+        return block if block == first and not several else None
 
     def columns(self, table: Table) -> tuple[str, ...]:
         """Return the names of a declared table's columns."""

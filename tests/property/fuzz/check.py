@@ -18,6 +18,7 @@ import duckdb
 import pyarrow as pa
 
 from dpsql.analysis import Plan, analyse
+from dpsql.analysis.released import DistinctValues
 from dpsql.errors import QueryRefused, QuerySyntaxError
 from dpsql.language import AboveThreshold, Query, TopK, parse
 from fuzz.data import FEW
@@ -267,7 +268,7 @@ def _sums(plan: Plan, seen: dict[str, Counts], tried: Tried) -> list[tuple[str, 
     """Ownership itself: what a unit adds does not depend on who else is there."""
     if any(n for row in seen.get("nobody", {}).values() for n in row):
         return [("rows without a unit are counted", "nobody")]
-    places = range(len(plan.counts))
+    places: Collection[int] = range(len(plan.counts))
     if plan.domain_size is None and plan.key_types:
         assert isinstance(plan.selection, (TopK, AboveThreshold))
         places = range(plan.selection.count, plan.selection.count + 1)
@@ -276,6 +277,8 @@ def _sums(plan: Plan, seen: dict[str, Counts], tried: Tried) -> list[tuple[str, 
             continue
         tried.alone += 1
         without, whole = seen[f"minus{name[4:]}"], seen["whole"]
+        # Units may have the same values: different ones do not add up.
+        places = [i for i in places if not any(isinstance(p, DistinctValues) for p in plan.counts[i].parts)]
         for group in whole.keys() | without.keys() | alone.keys():
             a, b, c = (_row(plan, s, group) for s in (without, alone, whole))
             for i in places:

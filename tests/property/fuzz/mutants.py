@@ -306,12 +306,46 @@ MUTANTS = (
             (
                 "analysis.released.counts",
                 "BoundedRows.of_units",
-                'Call("LEAST", (value, Constant(self.most, BIGINT)))',
-                "value",
+                '_total(Call("LEAST", (value, Constant(self.most, BIGINT))))',
+                "_total(value)",
             ),
         ),
         ("clamped rows",),
         statement="SELECT page, COUNT(*, contribution_bounds_per_group => (0, 1)) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2",
+    ),
+    Mutant(
+        "values are chosen by how rare they are",
+        (
+            (
+                "analysis.groups",
+                "Rows._values",
+                "query = self.query\n",
+                """from dpsql.tree import Aggregate
+    rare = Window(Aggregate("COUNT"), (*keys, Column("s", "f0")))
+    query = Select((*(Item(Column("s", n), n) for n in own), Item(rare, "z")), Derived(self.query, "s"))
+""",
+            ),
+            (
+                "analysis.groups",
+                "_kept",
+                'OrderTerm(Call("hash", (unit, value)))',
+                'OrderTerm(Column("s", "z"))',
+            ),
+        ),
+        ("distinct values",),
+        statement="SELECT COUNT(DISTINCT page, contribution_bounds_per_group => (0, 1)) AS n FROM visits",
+    ),
+    Mutant(
+        "values are kept whoever has them",
+        (("analysis.groups", "_kept", "(unit, *keys, IsNull(value))", "(*keys, IsNull(value))"),),
+        ("distinct values",),
+        statement="SELECT COUNT(DISTINCT page, contribution_bounds_per_group => (0, 2)) AS n FROM visits",
+    ),
+    Mutant(
+        "all values of a unit are kept",
+        (("analysis.groups", "_kept", "if part.kept:", "if False:"),),
+        ("distinct values",),
+        statement="SELECT COUNT(DISTINCT page, contribution_bounds_per_group => (0, 1)) AS n FROM visits",
     ),
     Mutant(
         "one group too many",

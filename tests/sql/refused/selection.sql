@@ -41,8 +41,9 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n D
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page USING SAMPLE 2
 
 -- R22 grouping sets
--- error: CUBE is not supported here over private data
+-- error: ROLLUP, CUBE and GROUPING SETS are several groupings, and each is
 -- at: page #2
+-- hint: one SELECT for each of the groupings
 SELECT page, country, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY CUBE (page, country) ORDER BY n DESC LIMIT 2
 
 -- R23 top-k within a partition
@@ -322,13 +323,15 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY ms 
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page QUALIFY RANK() OVER (ORDER BY n DESC) <= 2
 
 -- R348 ROLLUP
--- error: ROLLUP is not supported here over private data
+-- error: ROLLUP, CUBE and GROUPING SETS are several groupings, and each is
 -- at: page #2
+-- hint: one SELECT for each of the groupings
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY ROLLUP (page) ORDER BY n DESC LIMIT 2
 
 -- R349 GROUPING SETS
--- error: GROUPINGSETS is not supported here over private data
+-- error: ROLLUP, CUBE and GROUPING SETS are several groupings, and each is
 -- at: page #2
+-- hint: one SELECT for each of the groupings
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY GROUPING SETS ((page), ()) ORDER BY n DESC LIMIT 2
 
 -- R350 a position beyond the list
@@ -397,9 +400,9 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n D
 SELECT page, m FROM (SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2) AS t
 
 -- R365 a wrapper around rows
--- error: the rows of a private table are counted, never shown
+-- error: a private table is only counted
 -- at: page #2
--- hint: SELECT COUNT(DISTINCT user_id) FROM visits
+-- hint: select COUNT(DISTINCT unit), with GROUP BY and a selection such as ORDER BY n DESC LIMIT 10
 SELECT page FROM (SELECT page, user_id FROM visits) AS t LIMIT 3
 
 -- R770 Laplace noise on all groups without a bound
