@@ -131,7 +131,12 @@ def single_rows(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
 def by_unit(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Count the units that have each number, instead of one line a unit."""
     select, block = of.query.tree, of.outermost(node)
-    if not isinstance(select, exp.Select) or block is None or of.query.has_options or select.args.get("with_"):
+    if (
+        not isinstance(select, exp.Select)
+        or block is None
+        or of.query.has_options
+        or select.args.get("with_")
+    ):
         return None
     named = [i for i in select.expressions if isinstance(i, exp.Alias) and any(calls(i.this))]
     if len(named) != 1:
