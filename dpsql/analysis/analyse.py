@@ -9,6 +9,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dpsql.analysis import blocks
+from dpsql.analysis.advice import Statement, advise
 from dpsql.analysis.binder import confirm
 from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.common_noise import groups_per_unit
@@ -57,11 +58,15 @@ def surveyed(
     `releases` are its release blocks, as far as they are known. Tables come first: as long as one does not
     exist, nothing else is judged.
     """
-    missing = unknown_tables(query, policy)
-    if missing:
-        return adapted(in_order(missing), query, policy)
-    found = [o for r in releases for o in survey(r, policy, catalog, complete(r.options, defaults))]
-    return adapted(in_order((first, *found)), query, policy)
+    found = unknown_tables(query, policy)
+    if not found:
+        found = [first]
+        for release in releases:
+            found += survey(release, policy, catalog, complete(release.options, defaults))
+    statement = Statement(query, policy, catalog)
+    for refused in found:
+        advise(statement, refused)
+    return adapted(in_order(found), query, policy)
 
 
 def survey(query: Query, policy: Policy, catalog: Catalog, options: Options) -> list[QueryRefused]:
@@ -88,9 +93,8 @@ def _analyse(query: Query, policy: Policy, catalog: Catalog, options: Options) -
     block, size = _judged(compiler, query, policy, options)
     owner = block.source.owner
     assert owner is not None  # noqa: S101  outer_query() refuses a statement without an owner
-    most = groups_per_unit(block.selection, options, block.counts, size, by_row=owner.row)
-    # A row that is a unit is in one group anyway.
-    counting = _counting(block, options, None if owner.row else most)
+    most = groups_per_unit(block.selection, options, block.counts, size, one_group=block.one_group)
+    counting = _counting(block, options, None if block.one_group else most)
     sql = duckdb_sql(counting.query)
     counts_only = confirm(catalog, sql, policy)
     compiled = seal(
@@ -117,6 +121,7 @@ def _analyse(query: Query, policy: Policy, catalog: Catalog, options: Options) -
         f"row of {owner.table}" if owner.row else owner.kind,
         _units_at_least(policy, compiler),
         most,
+        block.one_group,
     )
 
 

@@ -93,7 +93,27 @@ class _Block:
             return self._by_clause(clause)
         if self.select.args.get("group") is None:
             return self._one_group()
-        return self._largest() or self._above() or self._all()
+        plain, outer = self._largest() or self._above() or self._all()
+        if outer is not None:
+            self._leave_out_empty(outer)
+        return plain, outer
+
+    def _leave_out_empty(self, outer: exp.Select) -> None:
+        """Leave out the groups all of whose counts round to zero, where the outer query divides by a count.
+
+        Plain SQL has no such groups. What noise divided by noise is says nothing.
+        """
+        counts = {name for node, name in self.columns.found if is_released(node)}
+        divisors = [node.expression for node in outer.find_all(exp.Div, exp.IntDiv, exp.Mod)]
+        divides = any(column.name in counts for by in divisors for column in by.find_all(exp.Column))
+        if not divides or outer.find(exp.Window) is not None:
+            return
+        half = exp.Literal.number("0.5")
+        listed = [self.columns.column(node) for node, name in self.columns.found if name in counts]
+        exist = exp.or_(*(exp.GT(this=column, expression=half.copy()) for column in listed), copy=False)
+        where = outer.args.get("where")
+        both = exist if where is None else exp.and_(where.this, exist, copy=False)
+        outer.set("where", exp.Where(this=both))
 
     # -- the readings of the clauses, in the order in which they are tried
 

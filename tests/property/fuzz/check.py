@@ -113,6 +113,8 @@ def compile_statement(world: World, made: Statement, tried: Tried) -> Plan | Non
         return None
     tried.accepted += 1
     tried.saw.update(made.saw)
+    if plan.key_types and plan.one_group and not plan.owner.row:
+        tried.saw["key of facts"] += 1
     return plan
 
 
@@ -254,7 +256,8 @@ def moved(plan: Plan, whole: Counts, other: Counts) -> str:
                 return f"group {group} goes from {n} to {m}, bound {count.bound}"
         touched += touches
     # Noise that relies on a bound, as that of every count by itself, takes it from the plan.
-    if plan.key_types and plan.groups_per_unit is not None and touched > plan.groups_per_unit:
+    most = 1 if plan.one_group else plan.groups_per_unit
+    if plan.key_types and most is not None and touched > most:
         return f"one unit moves {touched} groups"
     return ""
 

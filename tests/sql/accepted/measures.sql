@@ -164,3 +164,13 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING n > 3
 -- candidates: FROM day_domain
 -- expect: SELECT day, COUNT(DISTINCT user_id) FROM visits WHERE day < '2025-01-01' GROUP BY day
 SELECT day, AVG(COUNT(DISTINCT user_id)) OVER (ORDER BY day ROWS BETWEEN 6 PRECEDING AND CURRENT ROW) AS average FROM visits GROUP BY day ORDER BY day
+
+-- A1135 a ratio says nothing of groups without rows
+-- candidates: FROM page_domain
+-- expect: SELECT page, COUNT(DISTINCT user_id) FILTER (WHERE ms > 50), COUNT(DISTINCT user_id) FROM visits GROUP BY page
+SELECT page, COUNT(DISTINCT user_id) FILTER (WHERE ms > 50) / COUNT(DISTINCT user_id) AS share FROM visits GROUP BY page
+
+-- A1136 a mean of zeros and ones, written out with another number of decimals
+-- candidates: FROM city_domain
+-- expect: SELECT city, COUNT(*) FILTER (WHERE age > 50), COUNT(*) FROM users GROUP BY city
+SELECT city, ROUND(100 * AVG(CASE WHEN age > 50 THEN 1.0 ELSE 0 END), 1) AS old FROM users GROUP BY city ORDER BY old DESC, city
