@@ -246,7 +246,7 @@ def below(source: Source, sub: exp.Expr) -> QueryRefused:
     return source.refuse(
         "a release cannot choose private rows: what is counted would depend on its noise",
         sub,
-        f"ask for it in a statement of its own, and write what comes back: {_with_value(sub)}",
+        f"write {_with_value(sub)}, and give it what this returns as a statement of its own",
     )
 
 

@@ -96,8 +96,8 @@ class _Lifter(Cursor):
             if kind == TokenType.L_PAREN:
                 self.around.append(self.select)
                 self.select = _Select()
-            elif kind == TokenType.R_PAREN:
-                self.end(self.around.pop() if self.around else _Select())
+            elif kind == TokenType.R_PAREN and self.around:
+                self.end(self.around.pop())
             elif kind in _BRANCHES:
                 self.end(_Select())
             self.select.grouped |= kind == TokenType.GROUP_BY
