@@ -65,6 +65,7 @@ def words(
         "guarantee": guarantee(plan, charge),
         "confidence": plan.options.confidence or Fraction(95, 100),
         "warnings": (*method.quote.notes, *notes),
+        "assumed": plan.assumed,
         "properties": {
             **_ordering(plan),
             **further,
@@ -115,6 +116,7 @@ def explain(prepared: PreparedPrivate | PreparedPublic, budget: Budget, *, json:
             "domain": plan.domain,
             "domain_size": plan.domain_size,
             "considered": considered(plan),
+            "assumed": [str(each) for each in plan.assumed] or None,
             "warnings": list(quote.notes) or None,
             "budget_left": _down(left.epsilon),
             "compiled_sql": prepared.counting.sql,

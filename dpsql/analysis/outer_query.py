@@ -58,6 +58,8 @@ class OuterQuery:
     counts: tuple[ReleasedAggregate, ...]
     outputs: tuple[Output, ...]
     source: From
+    groups_per_unit: int | None
+    """In at most how many groups a unit is by itself; None: that is not known."""
 
 
 def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
@@ -102,8 +104,10 @@ def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
         with compiler.part():
             condition = predicate(compiler, where.this, scope).guarded_node
     single: bool | None = None
+    groups: int | None = None
     with compiler.part():
         single = _single(compiler, made, keys, filters)
+        groups = _groups_per_unit(compiler, made, filters)
     nodes = [(i, items[i].node) for i in counted]
     nodes += [(len(items) + i, node) for i, node in enumerate(hidden)]
     if len(nodes) > MAX_COUNTS:
@@ -124,7 +128,7 @@ def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
         outputs = (replace(outputs[spelled.only[0]], name=spelled.only[1]),)
     keys = tuple(canonical(k) for k in keys if k is not UNKNOWN)
     rows = Rows.of(made, condition, keys, counts)
-    return OuterQuery(rows, selection, keys, domains, counts, outputs, made)
+    return OuterQuery(rows, selection, keys, domains, counts, outputs, made, groups)
 
 
 def _countable(compiler: StatementCompiler, item: Item, made: From) -> Item:
@@ -206,6 +210,13 @@ def _single(
                     if value.type == column.type or (value.type.integer and column.type.integer):
                         fixed.add(column.node)
     return any(columns <= fixed for columns in made.unique)
+
+
+def _groups_per_unit(compiler: StatementCompiler, made: From, filters: list[exp.Expr]) -> int | None:
+    """Return in at most how many groups a unit is, by what is known of its rows; None: that is not known."""
+    if made.owner is None or made.owner.row:
+        return 1
+    return 1 if _single(compiler, made, (), filters) else None
 
 
 def _domain(compiler: StatementCompiler, key: Typed, filters: list[exp.Expr], made: From) -> KeyDomain | None:

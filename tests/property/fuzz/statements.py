@@ -158,6 +158,8 @@ def _count(maker: Maker, scope: Scope, single: bool) -> str:
         ways["COUNT(*)"] = 8.0
     if not rows and scope.owner != "row":
         ways["clamped rows"] = 0.8 if units else 8.0
+        if maker.world.policy.defaults.rows_per_unit is not None:
+            ways["weighted rows"] = 1.5
     unit = (units[0][0] if rng.random() < 0.7 else rng.choice(units)[0]) if units else ""
     sides = [n for n, c in units if c.unit == "maybe"]
     if len(sides) >= 2 and maker.chance(0.3, "COALESCE of units"):
@@ -175,6 +177,10 @@ def _count(maker: Maker, scope: Scope, single: bool) -> str:
             bound = f"contribution_bounds_per_group => (0, {rng.randint(1, 3)})"
             what = rng.choice(["*", value(maker, scope, "int", 1)])
             return f"COUNT({what}, {bound})"
+        case "weighted rows":
+            return rng.choice(["COUNT(*)", "COUNT_IF({0})", "COUNT(*) FILTER (WHERE {0})"]).format(
+                condition(maker, scope, 1)
+            )
         case "COUNT(x)":
             return f"COUNT({value(maker, scope, rng.choice(['int', 'text', 'date']), 1)})"
         case "COUNT_IF":
