@@ -38,7 +38,7 @@ def rewrite(
         changed = _fixed(candidate, fixes)
         if changed is None or changed == candidate:
             return None
-        guesses += [f.guess for f in fixes if f.guess and f.guess not in guesses]
+        guesses = [*dict.fromkeys((*guesses, *(f.guess for f in fixes if f.guess)))]
         candidate = changed
         error = _refusal(candidate, prepare)
     return None

@@ -1,7 +1,7 @@
 """The owner's tools: introspection of sources, and verification of a policy against its data.
 
 `introspect_sources` reads no row. `verify` reports exact private facts: it is for the owner alone. Nothing
-that an analyst can reach calls it. ``verifying``, ``units`` and ``findings`` belong to it; ``naming`` guesses
+that an analyst can reach calls it. ``verifying``, ``units``, ``bounds`` and ``findings`` belong to it; ``naming`` guesses
 from names.
 """
 

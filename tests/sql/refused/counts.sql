@@ -11,15 +11,17 @@ SELECT * FROM visits
 SELECT user_id, page FROM visits
 
 -- R03 COUNT(*): one unit, many rows
--- error: one user_id can have many rows here, so a count of rows
+-- error: a user_id can have many rows here: say how many may
 -- at: COUNT
--- hint: COUNT(DISTINCT user_id) counts privacy
+-- hint: COUNT(*, contribution_bounds_per_group => (0, 20))
+-- rewrite: SELECT page, COUNT(*, contribution_bounds_per_group => (0, 20)) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2 -- 20 is a guess
 SELECT page, COUNT(*) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R04 COUNT of a column: the same
--- error: one user_id can have many rows here, so a count of rows
+-- error: a user_id can have many rows here: say how many may
 -- at: COUNT
--- hint: COUNT(DISTINCT user_id) counts privacy
+-- hint: COUNT(*, contribution_bounds_per_group => (0, 20))
+-- rewrite: SELECT page, COUNT(note, contribution_bounds_per_group => (0, 20)) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2 -- 20 is a guess
 SELECT page, COUNT(note) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R05 COUNT DISTINCT of something else
@@ -93,9 +95,10 @@ SELECT page, COUNT(DISTINCT COALESCE(user_id, ms)) AS n FROM visits GROUP BY pag
 SELECT page, SUM(ms) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R32 COUNT_IF of rows
--- error: one user_id can have many rows here, so a count of rows
+-- error: a user_id can have many rows here: say how many may
 -- at: COUNT_IF
--- hint: COUNT(DISTINCT user_id) counts privacy
+-- hint: COUNT(*, contribution_bounds_per_group => (0, 20))
+-- rewrite: SELECT page, COUNT_IF(ms > 3, contribution_bounds_per_group => (0, 20)) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2 -- 20 is a guess
 SELECT page, COUNT_IF(ms > 3) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R36 FILTER that looks at nothing
@@ -171,7 +174,8 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, page FROM visits
 SELECT 1 FROM visits
 
 -- R88 EXPLAIN of what is refused
--- error: one user_id can have many rows here, so a count of rows
+-- error: a user_id can have many rows here: say how many may
 -- at: COUNT
--- hint: COUNT(DISTINCT user_id) counts privacy
+-- hint: COUNT(*, contribution_bounds_per_group => (0, 20))
+-- rewrite: EXPLAIN SELECT page, COUNT(*, contribution_bounds_per_group => (0, 20)) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2 -- 20 is a guess
 EXPLAIN SELECT page, COUNT(*) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
