@@ -8,6 +8,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dpsql.analysis import blocks
+from dpsql.analysis.advice import Statement, advise
 from dpsql.analysis.binder import confirm
 from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.common_noise import groups_per_unit
@@ -51,11 +52,15 @@ def surveyed(
 
     Tables come first: as long as one does not exist, nothing else is judged.
     """
-    missing = unknown_tables(query, policy)
-    if missing or not is_private(query, policy):
-        return adapted(in_order(missing or [first]), query, policy)
-    found = survey(query, policy, catalog, complete(query.options, defaults))
-    return adapted(in_order((first, *found)), query, policy)
+    found = unknown_tables(query, policy)
+    if not found:
+        found = [first]
+        if is_private(query, policy):
+            found += survey(query, policy, catalog, complete(query.options, defaults))
+    statement = Statement(query, policy, catalog)
+    for refused in found:
+        advise(statement, refused)
+    return adapted(in_order(found), query, policy)
 
 
 def survey(query: Query, policy: Policy, catalog: Catalog, options: Options) -> list[QueryRefused]:

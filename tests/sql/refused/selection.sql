@@ -255,6 +255,8 @@ SELECT page, DP_GAP() AS g, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY pa
 -- R336 options in a subquery
 -- error: WITH DIFFERENTIAL_PRIVACY belongs right after the outermost
 -- at: WITH
+-- hint: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) ...
+-- rewrite: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) COUNT(DISTINCT user_id) FROM (SELECT user_id FROM visits)
 SELECT COUNT(DISTINCT user_id) FROM (SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) user_id FROM visits)
 
 -- R337 options twice
@@ -400,7 +402,7 @@ SELECT page, m FROM (SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP
 -- R365 a wrapper around rows
 -- error: a private table is only counted
 -- at: page #2
--- hint: select COUNT(DISTINCT unit), with GROUP
+-- hint: select COUNT(DISTINCT unit), with GROUP BY and a selection such as ORDER BY n DESC LIMIT 10
 SELECT page FROM (SELECT page, user_id FROM visits) AS t LIMIT 3
 
 -- R770 Laplace noise on all groups without a bound

@@ -97,7 +97,8 @@ SELECT NVL(page, 'NVL(x)') AS p, COUNT(DISTINCT user_id) AS n FROM visits v WHER
 -- R815 a hint that was typed
 -- error: one user_id can have many rows here
 -- at: COUNT
--- hint: COUNT(*, contribution_bounds_per_group => (0, 5))
+-- hint: COUNT(*, contribution_bounds_per_group => (0, 20))
+-- rewrite: SELECT page, COUNT(*, contribution_bounds_per_group => (0, 20)) AS n, COUNT(DISTINCT user_id) AS m FROM visits GROUP BY page ORDER BY n DESC LIMIT 3 -- 20 is a guess
 SELECT page, COUNT(*) AS n, COUNT(DISTINCT user_id) AS m FROM visits GROUP BY page ORDER BY n DESC LIMIT 3
 
 -- R816 an offer that would ask for another column is not made
