@@ -318,3 +318,9 @@ SELECT page, COUNT(*, contribution_bounds_per_group => (0, 20)) AS n, COUNT(DIST
 
 -- R950
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_rows_contributed = 5) page, COUNT(*) AS n FROM visits GROUP BY page
+
+-- R701
+SELECT COUNT(DISTINCT user_id) FROM visits
+
+-- R718
+SELECT COUNT(DISTINCT user_id) FROM visits
