@@ -25,6 +25,7 @@
 from dpsql.analysis.analyse import analyse, complete, is_private, surveyed
 from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.common_noise import CommonNoise, common_noise
+from dpsql.analysis.expressions import function_name
 from dpsql.analysis.plan import CompiledQuery, Output, Plan, PublicOrder, max_candidates
 from dpsql.analysis.public import engine_sql, public_sql
 from dpsql.analysis.survey import in_order
@@ -41,6 +42,7 @@ __all__ = [
     "common_noise",
     "complete",
     "engine_sql",
+    "function_name",
     "in_order",
     "is_private",
     "max_candidates",
