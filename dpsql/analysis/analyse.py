@@ -14,6 +14,7 @@ from dpsql.analysis.common_noise import groups_per_unit
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.groups import CountingQuery, all_groups, largest_groups, one_group
 from dpsql.analysis.hints import adapted
+from dpsql.analysis.key_domains import domain_size, undeclared
 from dpsql.analysis.outer_query import OuterQuery, outer_query
 from dpsql.analysis.plan import Plan, max_candidates, seal
 from dpsql.analysis.public import unknown_tables
@@ -23,8 +24,6 @@ from dpsql.errors import Obstacle, QueryRefused
 from dpsql.language import AboveThreshold, AllGroups, Options, Query, TopK
 from dpsql.policy import Policy, UnitColumn, UnitRow, fold
 from dpsql.tree import duckdb_sql
-
-MAX_DOMAIN = 10_000_000
 
 
 def is_private(query: Query, policy: Policy) -> bool:
@@ -75,7 +74,7 @@ def _judged(
     block = outer_query(compiler, query)
     with compiler.part():
         _unit_option(query, policy, options, compiler)
-    return block, _domain_size(compiler, query, block)
+    return block, domain_size(compiler, query, block)
 
 
 def _analyse(query: Query, policy: Policy, catalog: Catalog, options: Options) -> Plan:
@@ -83,9 +82,8 @@ def _analyse(query: Query, policy: Policy, catalog: Catalog, options: Options) -
     block, size = _judged(compiler, query, policy, options)
     owner = block.source.owner
     assert owner is not None  # noqa: S101  outer_query() refuses a statement without an owner
-    most = groups_per_unit(block.selection, options, block.counts, size, by_row=owner.row)
-    # A row that is a unit is in one group anyway.
-    counting = _counting(block, options, None if owner.row else most)
+    most = groups_per_unit(block.selection, options, block.counts, size, one_group=block.one_group)
+    counting = _counting(block, options, None if block.one_group else most)
     sql = duckdb_sql(counting.query)
     counts_only = confirm(catalog, sql, policy)
     compiled = seal(
@@ -97,7 +95,7 @@ def _analyse(query: Query, policy: Policy, catalog: Catalog, options: Options) -
         counts_only=counts_only,
         order=counting.order,
     )
-    origins = " x ".join(dict.fromkeys(d.origin for d in block.domains if d is not None))
+    origins = " x ".join(dict.fromkeys(d.domain.origin for d in block.domains))
     return Plan(
         query,
         compiled,
@@ -112,6 +110,7 @@ def _analyse(query: Query, policy: Policy, catalog: Catalog, options: Options) -
         f"row of {owner.table}" if owner.row else owner.kind,
         _units_at_least(policy, compiler),
         most,
+        block.one_group,
     )
 
 
@@ -141,68 +140,17 @@ def _unit_option(query: Query, policy: Policy, options: Options, compiler: State
 
 def _counting(block: OuterQuery, options: Options, most: int | None) -> CountingQuery:
     """Build the counting query in the form its selection needs; a unit counts in `most` of all groups."""
-    domains = [d for d in block.domains if d is not None]
+    domains = block.domains
     if not block.keys:
         return one_group(block.rows)
-    if len(domains) < len(block.keys):
-        assert isinstance(block.selection, TopK)  # noqa: S101  _domain_size refuses the others
+    if undeclared(block):
+        assert isinstance(block.selection, TopK)  # noqa: S101  domain_size refuses the others
         return largest_groups(block.rows, block.selection.count, max_candidates(block.selection.k, options))
     if isinstance(block.selection, AllGroups):
         rows = block.rows if most is None else block.rows.bounded(most, domains)
         return all_groups(rows, domains, block.selection.order)
     order = block.selection.order if isinstance(block.selection, AboveThreshold) else None
     return all_groups(block.rows, domains, order)
-
-
-def _domain_size(compiler: StatementCompiler, query: Query, block: OuterQuery) -> int | None:
-    """Return the number of groups in the domain of the keys, or None if a key has no domain.
-
-    A selection that needs a domain is refused without one.
-    """
-    selection = block.selection
-    unknown = [i for i, d in enumerate(block.domains) if d is None]
-    if (
-        unknown
-        and isinstance(selection, TopK)
-        and not selection.lowest
-        and block.counts[selection.count].monotone
-    ):
-        return None
-    if unknown:
-        key = next((o.name for o in block.outputs if o.kind == "key" and o.of == unknown[0]), "the key")
-        at = query.tree.args.get("group")
-        _refuse_whole_time(query, block, unknown[0], key)
-        what = {AboveThreshold: "a threshold", AllGroups: "releasing all groups"}.get(type(selection), "this")
-        raise query.source.refuse(
-            f"the values of {key} are not declared, and {what} needs a public domain",
-            at,
-            f"the owner declares {key} in [tables.NAME.domain], or list them: WHERE {key} IN ('a', 'b'), "
-            "or take the key from a public table",
-        )
-    size = 1
-    for domain in block.domains:
-        if domain is not None:
-            size *= compiler.catalog.count(duckdb_sql(domain.query))
-        if size > MAX_DOMAIN:
-            raise query.source.refuse(
-                f"the keys have more than {MAX_DOMAIN:,} groups in their domains together",
-                query.tree.args.get("group"),
-            )
-    if block.keys and size == 0:
-        raise query.source.refuse("the domain of the keys is empty", query.tree.args.get("group"))
-    return size
-
-
-def _refuse_whole_time(query: Query, block: OuterQuery, place: int, key: str) -> None:
-    """Refuse a key over a TIMESTAMP whose values in the declared range are too many for a domain."""
-    for origin in block.source.scope.origins:
-        for name, column in zip(origin.names, origin.columns, strict=True):
-            if column.span is not None and column.reads <= block.keys[place].reads:
-                raise query.source.refuse(
-                    f"{name} has a declared range of days, and {key} has too many values in it",
-                    query.tree.args.get("group"),
-                    f"GROUP BY date_trunc('day', {name})",
-                )
 
 
 def complete(options: Options, defaults: Options) -> Options:

@@ -81,17 +81,17 @@ def groups_per_unit(
     counts: Sequence[ReleasedAggregate],
     groups: int | None,
     *,
-    by_row: bool,
+    one_group: bool,
 ) -> int | None:
     """Return in how many groups a unit is counted so that Laplace noise suffices; None: in all of its groups.
 
+    `one_group` says that a unit is in one group without any bound.
     That is the choice between Laplace noise and one noise for all counts: AUTO takes the smaller one by
     public figures alone, the geometric mean of the standard deviations of a group's counts.
     """
     if not isinstance(selection, (Scalar, AllGroups)) or groups is None or not counts:
         return None
-    scalar = isinstance(selection, Scalar)
-    most = 1 if scalar or by_row else options.max_groups_contributed
+    most = 1 if one_group else options.max_groups_contributed
     asked = options.mechanism or "AUTO"
     if most is None or asked != "AUTO":
         return most if asked == "LAPLACE" else None

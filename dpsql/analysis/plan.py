@@ -136,6 +136,8 @@ class Plan:
     """Public lower bound on the units of every private table that is read and has one; None: none has."""
     groups_per_unit: int | None
     """In at most how many groups the compiled query counts a unit; None: that has no bound."""
+    one_group: bool = False
+    """Whether a unit is in one group without any bound, since the keys are facts of it (see `unit_facts`)."""
 
     @property
     def groups(self) -> int:

@@ -136,8 +136,7 @@ def _considered(plan: Plan, candidate: Candidate, why: str) -> Considered:
 def _least_noise(plan: Plan) -> tuple[str, str]:
     """Take what the analysis chose: it decides whether units count in some of their groups only."""
     name = "BOX" if plan.groups_per_unit is None else "LAPLACE"
-    bounded = isinstance(plan.selection, Scalar) or plan.owner.row
-    if bounded or plan.options.max_groups_contributed is not None:
+    if plan.one_group or plan.options.max_groups_contributed is not None:
         return name, "no less noise"
     return name, "needs max_groups_contributed"
 

@@ -20,6 +20,13 @@ MOST_GROUPS = 64
 """The largest domain for which a refusal offers to let one unit touch all groups."""
 
 
+def one_group_note(plan: Plan) -> str:
+    """Say why no unit is in two groups, for EXPLAIN and the release."""
+    if plan.owner.row:
+        return f"each {plan.unit} is in one group"
+    return f"each {plan.unit} is in one group: each key has one value for it"
+
+
 @dataclass(frozen=True, slots=True)
 class EveryCount:
     """Adds Laplace noise to every distinct count of every group; `noise` maps a count's place to it.
@@ -38,7 +45,7 @@ class EveryCount:
         """Divide the statement's epsilon among its counts; each unit is in a bounded number of groups."""
         parts = measuring.divide(plan, measuring.wanted(plan, 0), plan.epsilon)
         grouped = isinstance(selection, AllGroups)
-        m = plan.options.max_groups_contributed if grouped and not plan.owner.row else 1
+        m = 1 if plan.one_group else plan.options.max_groups_contributed
         if m is None:
             few = plan.groups <= MOST_GROUPS
             raise plan.query.source.refuse(
@@ -55,6 +62,8 @@ class EveryCount:
         }
         widest = max(noise.values(), key=lambda each: each.scale)
         note = f"of each unit at most {m} group{'s' * (m > 1)} counted, chosen by a hash"
+        if plan.one_group:
+            note = one_group_note(plan)
         quote = Quote(
             Charge(plan.epsilon),
             "Laplace on every group" if grouped else "Laplace",

@@ -25,7 +25,7 @@ from dpsql.language.statement import (
     Statement,
     TopK,
 )
-from dpsql.language.tokens import MARK, split
+from dpsql.language.tokens import MARK, call_end, split
 
 __all__ = [
     "MARK",
@@ -46,6 +46,7 @@ __all__ = [
     "Source",
     "Statement",
     "TopK",
+    "call_end",
     "parse",
     "plain",
     "plain_text",

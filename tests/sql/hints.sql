@@ -339,3 +339,42 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, max_groups_contributed = 
 
 -- R813
 SELECT COALESCE(page, 'NVL(x)') AS p, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY p ORDER BY n DESC LIMIT 3
+
+-- R348
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
+
+-- R05 COUNT DISTINCT of something else
+SELECT country, COUNT(DISTINCT page, contribution_bounds_per_group => (0, 20)) AS n FROM visits GROUP BY country ORDER BY n DESC LIMIT 2
+
+-- R06 expression of the unit
+SELECT page, COUNT(DISTINCT user_id // 2, contribution_bounds_per_group => (0, 20)) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
+
+-- R12 CASE with an ELSE counts other values
+SELECT page, COUNT(DISTINCT CASE WHEN ms > 1 THEN user_id ELSE ms END, contribution_bounds_per_group => (0, 20)) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
+
+-- R16 CASE with two branches
+SELECT page, COUNT(DISTINCT CASE WHEN ms > 1 THEN user_id WHEN ms < 0 THEN ms END, contribution_bounds_per_group => (0, 20)) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
+
+-- R20 CAST of the unit
+SELECT page, COUNT(DISTINCT user_id::VARCHAR, contribution_bounds_per_group => (0, 20)) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
+
+-- R24 COALESCE of the unit with something else
+SELECT page, COUNT(DISTINCT COALESCE(user_id, ms), contribution_bounds_per_group => (0, 20)) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
+
+-- R421 the public side's column counted as the unit
+SELECT COUNT(DISTINCT p.user_id, contribution_bounds_per_group => (0, 20)) FROM (VALUES (1), (2)) AS p(user_id) JOIN visits v ON v.user_id = p.user_id
+
+-- R423 USING merges the public side's column in a FULL JOIN
+SELECT COUNT(DISTINCT user_id, contribution_bounds_per_group => (0, 20)) FROM visits FULL JOIN (VALUES (1::BIGINT), (2)) AS p(user_id) USING (user_id)
+
+-- R59
+SELECT COUNT(DISTINCT u, contribution_bounds_per_group => (0, 20)) FROM (SELECT COALESCE(v.user_id, u.user_id) AS u FROM visits v FULL JOIN users u ON u.user_id = v.user_id)
+
+-- R70 UNION ALL with the columns the other way round
+SELECT COUNT(DISTINCT user_id, contribution_bounds_per_group => (0, 20)) FROM (SELECT user_id, ms FROM visits UNION ALL SELECT ms, user_id FROM visits)
+
+-- R74 unit hidden by CTE column names
+WITH v(user_id, page) AS (SELECT ms, page FROM visits) SELECT page, COUNT(DISTINCT user_id, contribution_bounds_per_group => (0, 20)) AS n FROM v GROUP BY page ORDER BY n DESC LIMIT 2
+
+-- R525 unit hidden by an alias
+SELECT COUNT(DISTINCT user_id, contribution_bounds_per_group => (0, 20)) FROM (SELECT ms AS user_id, user_id AS ms FROM visits)

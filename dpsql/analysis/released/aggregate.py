@@ -14,7 +14,7 @@ from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.expressions import predicate
 from dpsql.analysis.relation import From
 from dpsql.analysis.typed import Typed
-from dpsql.errors import QueryRefused
+from dpsql.errors import Fix, QueryRefused
 from dpsql.tree import Binary, Expr, conjunction
 
 
@@ -122,6 +122,8 @@ class AggregateCall:
         """Add a condition on the rows."""
         self.conditions.append(predicate(self.compiler, node, self.source.scope).guarded_node)
 
-    def refuse(self, message: str, at: exp.Expr, hint: str | None = None) -> QueryRefused:
+    def refuse(
+        self, message: str, at: exp.Expr, hint: str | None = None, fix: Fix | None = None
+    ) -> QueryRefused:
         """Return the error that refuses the statement."""
-        return self.compiler.source.refuse(message, at, hint)
+        return self.compiler.source.refuse(message, at, hint, fix)

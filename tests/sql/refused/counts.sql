@@ -23,25 +23,26 @@ SELECT page, COUNT(*) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
 SELECT page, COUNT(note) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R05 COUNT DISTINCT of something else
--- error: this counts something other than the privacy unit
--- at: page
--- hint: COUNT(DISTINCT user_id) counts privacy
+-- error: one user_id can have many different values of this in a group
+-- at: COUNT
+-- hint: COUNT(DISTINCT page, contribution_bounds_per_group => (0, 20))
+-- rewrite: SELECT country, COUNT(DISTINCT page, contribution_bounds_per_group => (0, 20)) AS n FROM visits GROUP BY country ORDER BY n DESC LIMIT 2 -- 20 is a guess
 SELECT country, COUNT(DISTINCT page) AS n FROM visits GROUP BY country ORDER BY n DESC LIMIT 2
 
 -- R06 expression of the unit
--- error: this counts something other than the privacy unit
--- at: user_id
--- hint: COUNT(DISTINCT user_id) counts privacy
+-- error: one user_id can have many different values of this in a group
+-- at: COUNT
+-- hint: COUNT(DISTINCT user_id // 2, contribution_bounds_per_group => (0, 20))
+-- rewrite: SELECT page, COUNT(DISTINCT user_id // 2, contribution_bounds_per_group => (0, 20)) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2 -- 20 is a guess
 SELECT page, COUNT(DISTINCT user_id // 2) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R07 tuple with the unit
--- error: this counts something other than the privacy unit
+-- error: a tuple is not supported here over private data
 -- at: user_id
--- hint: COUNT(DISTINCT user_id) counts privacy
 SELECT country, COUNT(DISTINCT (user_id, page)) AS n FROM visits GROUP BY country ORDER BY n DESC LIMIT 2
 
 -- R08 two columns
--- error: COUNT(DISTINCT ...) takes only the privacy unit
+-- error: COUNT(DISTINCT ...) takes one expression
 -- at: COUNT
 SELECT country, COUNT(DISTINCT user_id, page) AS n FROM visits GROUP BY country ORDER BY n DESC LIMIT 2
 
@@ -63,27 +64,31 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY SUM
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING MAX(ms) > 50 ORDER BY n DESC LIMIT 2
 
 -- R12 CASE with an ELSE counts other values
--- error: this counts something other than the privacy unit
--- at: ms
--- hint: COUNT(DISTINCT user_id) counts privacy
+-- error: one user_id can have many different values of this in a group
+-- at: COUNT
+-- hint: COUNT(DISTINCT CASE WHEN ms > 1 THEN user_id ELSE ms END, contribution_bounds_per_group => (0, 20))
+-- rewrite: SELECT page, COUNT(DISTINCT CASE WHEN ms > 1 THEN user_id ELSE ms END, contribution_bounds_per_group => (0, 20)) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2 -- 20 is a guess
 SELECT page, COUNT(DISTINCT CASE WHEN ms > 1 THEN user_id ELSE ms END) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R16 CASE with two branches
--- error: this counts something other than the privacy unit
--- at: ms
--- hint: COUNT(DISTINCT user_id) counts privacy
+-- error: one user_id can have many different values of this in a group
+-- at: COUNT
+-- hint: COUNT(DISTINCT CASE WHEN ms > 1 THEN user_id WHEN ms < 0 THEN ms END, contribution_bounds_per_group => (0, 20))
+-- rewrite: SELECT page, COUNT(DISTINCT CASE WHEN ms > 1 THEN user_id WHEN ms < 0 THEN ms END, contribution_bounds_per_group => (0, 20)) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2 -- 20 is a guess
 SELECT page, COUNT(DISTINCT CASE WHEN ms > 1 THEN user_id WHEN ms < 0 THEN ms END) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R20 CAST of the unit
--- error: this counts something other than the privacy unit
--- at: user_id
--- hint: COUNT(DISTINCT user_id) counts privacy
+-- error: one user_id can have many different values of this in a group
+-- at: COUNT
+-- hint: COUNT(DISTINCT user_id::VARCHAR, contribution_bounds_per_group => (0, 20))
+-- rewrite: SELECT page, COUNT(DISTINCT user_id::VARCHAR, contribution_bounds_per_group => (0, 20)) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2 -- 20 is a guess
 SELECT page, COUNT(DISTINCT user_id::VARCHAR) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R24 COALESCE of the unit with something else
--- error: this counts something other than the privacy unit
--- at: COALESCE
--- hint: COUNT(DISTINCT user_id) counts privacy
+-- error: one user_id can have many different values of this in a group
+-- at: COUNT
+-- hint: COUNT(DISTINCT COALESCE(user_id, ms), contribution_bounds_per_group => (0, 20))
+-- rewrite: SELECT page, COUNT(DISTINCT COALESCE(user_id, ms), contribution_bounds_per_group => (0, 20)) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2 -- 20 is a guess
 SELECT page, COUNT(DISTINCT COALESCE(user_id, ms)) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R28 SUM
@@ -149,7 +154,7 @@ SELECT user_id, COUNT(DISTINCT user_id) AS n FROM visits WHERE user_id = 5 GROUP
 SELECT COUNT(DISTINCT user_id) AS n FROM visits GROUP BY n ORDER BY n DESC LIMIT 2
 
 -- R72 an aggregate of nothing
--- error: COUNT(DISTINCT ...) takes only the privacy unit
+-- error: COUNT(DISTINCT ...) takes one expression
 -- at: COUNT
 SELECT page, COUNT(DISTINCT) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
 
@@ -159,9 +164,10 @@ SELECT page, COUNT(DISTINCT) AS n FROM visits GROUP BY page ORDER BY n DESC LIMI
 SELECT page, COUNT(DISTINCT user_id ORDER BY ms) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R80 a unit that is not one after UNION ALL with public
--- error: this counts something other than the privacy unit
--- at: user_id
--- hint: select the privacy unit where the rows
+-- error: one unit can have many different values of this in a group
+-- at: COUNT
+-- hint: COUNT(DISTINCT user_id, contribution_bounds_per_group => (0, 20))
+-- rewrite: SELECT page, COUNT(DISTINCT user_id, contribution_bounds_per_group => (0, 20)) AS n FROM (SELECT user_id, page FROM visits UNION ALL SELECT 5, page FROM pages) WHERE page IN ('a', 'z') GROUP BY page ORDER BY n DESC LIMIT 1 -- 20 is a guess
 SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, page FROM visits UNION ALL SELECT 5, page FROM pages) WHERE page IN ('a', 'z') GROUP BY page ORDER BY n DESC LIMIT 1
 
 -- R84 constants only
@@ -175,3 +181,26 @@ SELECT 1 FROM visits
 -- at: COUNT
 -- hint: COUNT(DISTINCT user_id) counts privacy
 EXPLAIN SELECT page, COUNT(*) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
+
+-- R900 a mean of ones and NULLs is 1: not the share of rows
+-- error: AVG over many units is not released: only counts are
+-- at: AVG
+-- hint: count privacy units: COUNT(DISTINCT ...)
+SELECT AVG(CASE WHEN age > 50 THEN 1 END) FROM users
+
+-- R901 a sum of several numbers is no count
+-- error: SUM over many units is not released: only counts are
+-- at: SUM
+-- hint: count privacy units: COUNT(DISTINCT ...)
+SELECT SUM(CASE WHEN age > 50 THEN 1 WHEN age > 20 THEN 2 ELSE 0 END) FROM users
+
+-- R902 a sum of ones over many rows of a unit
+-- error: one user_id can have many rows here
+-- at: SUM
+-- hint: COUNT(DISTINCT user_id) counts privacy
+SELECT SUM(CASE WHEN ms > 50 THEN 1 ELSE 0 END) FROM visits
+
+-- R903 different values without order
+-- error: different values of type INTERVAL are not counted
+-- at: COUNT
+SELECT COUNT(DISTINCT INTERVAL 1 DAY) FROM users

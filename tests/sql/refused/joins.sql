@@ -164,21 +164,24 @@ SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, ms AS page FROM visits) v J
 SELECT COUNT(DISTINCT u.user_id) FROM (VALUES (1), (2)) AS p(user_id) LEFT JOIN visits v ON v.user_id = p.user_id JOIN users u ON p.user_id = u.user_id
 
 -- R421 the public side's column counted as the unit
--- error: this counts something other than the privacy unit
--- at: p
--- hint: COUNT(DISTINCT user_id) counts privacy
+-- error: one user_id can have many different values of this in a group
+-- at: COUNT
+-- hint: COUNT(DISTINCT p.user_id, contribution_bounds_per_group => (0, 20))
+-- rewrite: SELECT COUNT(DISTINCT p.user_id, contribution_bounds_per_group => (0, 20)) FROM (VALUES (1), (2)) AS p(user_id) JOIN visits v ON v.user_id = p.user_id -- 20 is a guess
 SELECT COUNT(DISTINCT p.user_id) FROM (VALUES (1), (2)) AS p(user_id) JOIN visits v ON v.user_id = p.user_id
 
 -- R422 USING merges the public side's column in a RIGHT JOIN
--- error: this counts something other than the privacy unit
--- at: user_id
--- hint: COUNT(DISTINCT visits.user_id) counts
+-- error: one user_id can have many different values of this in a group
+-- at: COUNT
+-- hint: COUNT(DISTINCT user_id, contribution_bounds_per_group => (0, 20))
+-- rewrite: SELECT COUNT(DISTINCT user_id, contribution_bounds_per_group => (0, 20)) FROM visits RIGHT JOIN (VALUES (1), (2)) AS p(user_id) USING (user_id) -- 20 is a guess
 SELECT COUNT(DISTINCT user_id) FROM visits RIGHT JOIN (VALUES (1), (2)) AS p(user_id) USING (user_id)
 
 -- R423 USING merges the public side's column in a FULL JOIN
--- error: this counts something other than the privacy unit
--- at: user_id
--- hint: COUNT(DISTINCT visits.user_id) counts
+-- error: one user_id can have many different values of this in a group
+-- at: COUNT
+-- hint: COUNT(DISTINCT user_id, contribution_bounds_per_group => (0, 20))
+-- rewrite: SELECT COUNT(DISTINCT user_id, contribution_bounds_per_group => (0, 20)) FROM visits FULL JOIN (VALUES (1::BIGINT), (2)) AS p(user_id) USING (user_id) -- 20 is a guess
 SELECT COUNT(DISTINCT user_id) FROM visits FULL JOIN (VALUES (1::BIGINT), (2)) AS p(user_id) USING (user_id)
 
 -- R424 a join without a condition

@@ -41,8 +41,9 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n D
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page USING SAMPLE 2
 
 -- R22 grouping sets
--- error: CUBE is not supported here over private data
+-- error: ROLLUP, CUBE and GROUPING SETS are several groupings, and each is
 -- at: page #2
+-- hint: one SELECT for each of the groupings
 SELECT page, country, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY CUBE (page, country) ORDER BY n DESC LIMIT 2
 
 -- R23 top-k within a partition
@@ -320,13 +321,15 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY ms 
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page QUALIFY RANK() OVER (ORDER BY n DESC) <= 2
 
 -- R348 ROLLUP
--- error: ROLLUP is not supported here over private data
+-- error: ROLLUP, CUBE and GROUPING SETS are several groupings, and each is
 -- at: page #2
+-- hint: one SELECT for each of the groupings
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY ROLLUP (page) ORDER BY n DESC LIMIT 2
 
 -- R349 GROUPING SETS
--- error: GROUPINGSETS is not supported here over private data
+-- error: ROLLUP, CUBE and GROUPING SETS are several groupings, and each is
 -- at: page #2
+-- hint: one SELECT for each of the groupings
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY GROUPING SETS ((page), ()) ORDER BY n DESC LIMIT 2
 
 -- R350 a position beyond the list

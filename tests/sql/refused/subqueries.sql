@@ -75,7 +75,7 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, page, COUNT(*) O
 -- error: a window over private rows must PARTITION BY their privacy
 -- at: COUNT #2
 -- hint: ROW_NUMBER() OVER (PARTITION BY user_id
--- obstacles: this counts something other than the privacy unit | a window over private rows
+-- obstacles: one unit can have many different values | a window over private rows
 SELECT c, COUNT(DISTINCT u) AS n FROM (SELECT COALESCE(v.user_id, u.user_id) AS u, COUNT(*) OVER (PARTITION BY v.user_id) AS c FROM visits v FULL JOIN users u ON u.user_id = v.user_id) GROUP BY c ORDER BY n DESC LIMIT 2
 
 -- R61 DISTINCT ON another column
@@ -178,9 +178,10 @@ SELECT COUNT(DISTINCT v.user_id) FROM visits v JOIN (SELECT page FROM pages WHER
 SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT * FROM visits ORDER BY ms, user_id, page LIMIT 5) GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R70 UNION ALL with the columns the other way round
--- error: this counts something other than the privacy unit
--- at: user_id
--- hint: select the privacy unit where the rows
+-- error: one unit can have many different values of this in a group
+-- at: COUNT
+-- hint: COUNT(DISTINCT user_id, contribution_bounds_per_group => (0, 20))
+-- rewrite: SELECT COUNT(DISTINCT user_id, contribution_bounds_per_group => (0, 20)) FROM (SELECT user_id, ms FROM visits UNION ALL SELECT ms, user_id FROM visits) -- 20 is a guess
 SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, ms FROM visits UNION ALL SELECT ms, user_id FROM visits)
 
 -- R71 EXCEPT with the columns the other way round
@@ -217,15 +218,17 @@ SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, ms FROM visits UNION ALL SE
 SELECT page, COUNT(*) AS n FROM (SELECT DISTINCT user_id, page FROM visits UNION ALL SELECT DISTINCT user_id, page FROM visits) GROUP BY page ORDER BY n DESC LIMIT 1
 
 -- R74 unit hidden by CTE column names
--- error: this counts something other than the privacy unit
--- at: user_id #2
--- hint: select the privacy unit where the rows
+-- error: one unit can have many different values of this in a group
+-- at: COUNT
+-- hint: COUNT(DISTINCT user_id, contribution_bounds_per_group => (0, 20))
+-- rewrite: WITH v(user_id, page) AS (SELECT ms, page FROM visits) SELECT page, COUNT(DISTINCT user_id, contribution_bounds_per_group => (0, 20)) AS n FROM v GROUP BY page ORDER BY n DESC LIMIT 2 -- 20 is a guess
 WITH v(user_id, page) AS (SELECT ms, page FROM visits) SELECT page, COUNT(DISTINCT user_id) AS n FROM v GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R75 unit hidden by table alias columns
--- error: this counts something other than the privacy unit
--- at: user_id
--- hint: COUNT(DISTINCT ms) counts privacy units
+-- error: one ms can have many different values of this in a group
+-- at: COUNT
+-- hint: COUNT(DISTINCT user_id, contribution_bounds_per_group => (0, 20))
+-- rewrite: SELECT page, COUNT(DISTINCT user_id, contribution_bounds_per_group => (0, 20)) AS n FROM visits AS v(ms, page, country, user_id, note, day) GROUP BY page ORDER BY n DESC LIMIT 2 -- 20 is a guess
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits AS v(ms, page, country, user_id, note, day) GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R77 unit hidden by RENAME
@@ -239,9 +242,10 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT * RENAME (ms AS user_id, 
 SELECT COUNT(DISTINCT user_id) FROM (SELECT * REPLACE (ms AS user_id) FROM visits)
 
 -- R525 unit hidden by an alias
--- error: this counts something other than the privacy unit
--- at: user_id
--- hint: COUNT(DISTINCT ms) counts privacy units
+-- error: one ms can have many different values of this in a group
+-- at: COUNT
+-- hint: COUNT(DISTINCT user_id, contribution_bounds_per_group => (0, 20))
+-- rewrite: SELECT COUNT(DISTINCT user_id, contribution_bounds_per_group => (0, 20)) FROM (SELECT ms AS user_id, user_id AS ms FROM visits) -- 20 is a guess
 SELECT COUNT(DISTINCT user_id) FROM (SELECT ms AS user_id, user_id AS ms FROM visits)
 
 -- R78 a table alias is not the unit
