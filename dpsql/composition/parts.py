@@ -129,7 +129,7 @@ class _Splitter:
             tree=standalone(release.select, self.kinds),
             options=self.written.options(release.select),
             clause=self.written.clause(release.select),
-            has_options=True,
+            has_options=release.select is self.query.tree and self.query.has_options,
             inner={},
         )
 

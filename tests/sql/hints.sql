@@ -211,9 +211,6 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE strftime(day, '%A') = 'Monday'
 -- R806
 SELECT c, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, upper(country) AS c FROM visits) GROUP BY c ORDER BY n DESC LIMIT 2
 
--- R816
-SELECT note, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY note ORDER BY n DESC LIMIT 3
-
 -- R807
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE user_id IN (SELECT user_id FROM users WHERE age > 30)
 
@@ -303,3 +300,21 @@ SELECT COUNT(DISTINCT user_id) FROM visits
 
 -- R718
 SELECT COUNT(DISTINCT user_id) FROM visits
+
+-- R346
+SELECT country, page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY country, page ORDER BY page DESC LIMIT 2
+
+-- R54
+SELECT k, COUNT(*) AS n FROM (SELECT u.user_id, COUNT(*) AS k FROM users u LEFT JOIN visits v ON u.user_id = v.user_id GROUP BY u.user_id) GROUP BY k ORDER BY n DESC LIMIT 2
+
+-- R57
+SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, page, ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY day) AS r FROM visits) WHERE r = 1 GROUP BY page ORDER BY n DESC LIMIT 2
+
+-- R541
+SELECT 'c' AS k, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY k ORDER BY n DESC LIMIT 1
+
+-- R41
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE user_id IN (7) GROUP BY page ORDER BY n DESC LIMIT 2
+
+-- R37
+SELECT u.city, COUNT(DISTINCT u.user_id) AS n FROM users u WHERE (SELECT MAX(a.ms) FROM visits AS a WHERE a.user_id = u.user_id) > 5 GROUP BY u.city ORDER BY n DESC LIMIT 2
