@@ -11,14 +11,14 @@ SELECT * FROM visits
 SELECT user_id, page FROM visits
 
 -- R03 COUNT(*): one unit, many rows
--- error: one user_id can have many rows here, so a count of rows
+-- error: a user_id can have many rows here: say how many may
 -- at: COUNT
 -- hint: COUNT(*, contribution_bounds_per_group => (0, 20)), or COUNT(DISTINCT user_id)
 -- rewrite: SELECT page, COUNT(*, contribution_bounds_per_group => (0, 20)) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2 -- 20 is a guess
 SELECT page, COUNT(*) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R04 COUNT of a column: the same
--- error: one user_id can have many rows here, so a count of rows
+-- error: a user_id can have many rows here: say how many may
 -- at: COUNT
 -- hint: COUNT(note, contribution_bounds_per_group => (0, 20)), or COUNT(DISTINCT user_id)
 -- rewrite: SELECT page, COUNT(note, contribution_bounds_per_group => (0, 20)) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2 -- 20 is a guess
@@ -99,7 +99,7 @@ SELECT page, COUNT(DISTINCT COALESCE(user_id, ms)) AS n FROM visits GROUP BY pag
 SELECT page, SUM(ms) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R32 COUNT_IF of rows
--- error: one user_id can have many rows here, so a count of rows
+-- error: a user_id can have many rows here: say how many may
 -- at: COUNT_IF
 -- hint: COUNT_IF(ms > 3, contribution_bounds_per_group => (0, 20)), or COUNT(DISTINCT user_id)
 -- rewrite: SELECT page, COUNT_IF(ms > 3, contribution_bounds_per_group => (0, 20)) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2 -- 20 is a guess
@@ -183,7 +183,7 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, page FROM visits
 SELECT 1 FROM visits
 
 -- R88 EXPLAIN of what is refused
--- error: one user_id can have many rows here, so a count of rows
+-- error: a user_id can have many rows here: say how many may
 -- at: COUNT
 -- hint: COUNT(*, contribution_bounds_per_group => (0, 20)), or COUNT(DISTINCT user_id)
 -- rewrite: EXPLAIN SELECT page, COUNT(*, contribution_bounds_per_group => (0, 20)) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2 -- 20 is a guess

@@ -215,7 +215,7 @@ SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, ms FROM visits UNION ALL SE
 SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, ms FROM visits UNION ALL SELECT user_id, city FROM users)
 
 -- R523 UNION ALL makes rows many
--- error: one user_id can have many rows here, so a count of rows
+-- error: a user_id can have many rows here: say how many may
 -- at: COUNT
 -- hint: COUNT(*, contribution_bounds_per_group => (0, 20)), or COUNT(DISTINCT user_id)
 -- rewrite: SELECT page, COUNT(*, contribution_bounds_per_group => (0, 20)) AS n FROM (SELECT DISTINCT user_id, page FROM visits UNION ALL SELECT DISTINCT user_id, page FROM visits) GROUP BY page ORDER BY n DESC LIMIT 1 -- 20 is a guess
@@ -259,56 +259,56 @@ SELECT COUNT(DISTINCT user_id) FROM (SELECT ms AS user_id, user_id AS ms FROM vi
 SELECT COUNT(DISTINCT user_id) FROM (SELECT page FROM visits) AS user_id
 
 -- R79 COUNT(*) after a join that multiplies rows
--- error: one user_id can have many rows here, so a count of rows
+-- error: a user_id can have many rows here: say how many may
 -- at: COUNT
 -- hint: COUNT(*, contribution_bounds_per_group => (0, 20)), or COUNT(DISTINCT user_id)
 -- rewrite: SELECT p.category, COUNT(*, contribution_bounds_per_group => (0, 20)) AS n FROM (SELECT DISTINCT user_id, page FROM visits) v JOIN pages p USING (page) GROUP BY p.category ORDER BY n DESC LIMIT 1 -- 20 is a guess
 SELECT p.category, COUNT(*) AS n FROM (SELECT DISTINCT user_id, page FROM visits) v JOIN pages p USING (page) GROUP BY p.category ORDER BY n DESC LIMIT 1
 
 -- R81 COUNT(*) of unique (unit, page) grouped by an expression of page
--- error: one user_id can have many rows here, so a count of rows
+-- error: a user_id can have many rows here: say how many may
 -- at: COUNT
 -- hint: COUNT(*, contribution_bounds_per_group => (0, 20)), or COUNT(DISTINCT user_id)
 -- rewrite: SELECT page > 'a' AS k, COUNT(*, contribution_bounds_per_group => (0, 20)) AS n FROM (SELECT DISTINCT user_id, page FROM visits) GROUP BY k ORDER BY n DESC LIMIT 1 -- 20 is a guess
 SELECT page > 'a' AS k, COUNT(*) AS n FROM (SELECT DISTINCT user_id, page FROM visits) GROUP BY k ORDER BY n DESC LIMIT 1
 
 -- R527 COUNT(*) of unique (unit, page) without the key
--- error: one user_id can have many rows here, so a count of rows
+-- error: a user_id can have many rows here: say how many may
 -- at: COUNT
 -- hint: COUNT(*, contribution_bounds_per_group => (0, 20)), or COUNT(DISTINCT user_id)
 -- rewrite: SELECT COUNT(*, contribution_bounds_per_group => (0, 20)) FROM (SELECT DISTINCT user_id, page FROM visits) -- 20 is a guess
 SELECT COUNT(*) FROM (SELECT DISTINCT user_id, page FROM visits)
 
 -- R528 COUNT(*) of unique rows fixed by an inequality
--- error: one user_id can have many rows here, so a count of rows
+-- error: a user_id can have many rows here: say how many may
 -- at: COUNT
 -- hint: COUNT(*, contribution_bounds_per_group => (0, 20)), or COUNT(DISTINCT user_id)
 -- rewrite: SELECT COUNT(*, contribution_bounds_per_group => (0, 20)) FROM (SELECT DISTINCT user_id, page FROM visits) WHERE page >= 'a' -- 20 is a guess
 SELECT COUNT(*) FROM (SELECT DISTINCT user_id, page FROM visits) WHERE page >= 'a'
 
 -- R529 COUNT(*) of unique rows fixed under OR
--- error: one user_id can have many rows here, so a count of rows
+-- error: a user_id can have many rows here: say how many may
 -- at: COUNT
 -- hint: COUNT(*, contribution_bounds_per_group => (0, 20)), or COUNT(DISTINCT user_id)
 -- rewrite: SELECT COUNT(*, contribution_bounds_per_group => (0, 20)) FROM (SELECT DISTINCT user_id, page FROM visits) WHERE page = 'a' OR page = 'b' -- 20 is a guess
 SELECT COUNT(*) FROM (SELECT DISTINCT user_id, page FROM visits) WHERE page = 'a' OR page = 'b'
 
 -- R530 COUNT(*) of a table whose unit is unique, joined with another
--- error: one user_id can have many rows here, so a count of rows
+-- error: a user_id can have many rows here: say how many may
 -- at: COUNT
 -- hint: COUNT(*, contribution_bounds_per_group => (0, 20)), or COUNT(DISTINCT user_id)
 -- rewrite: SELECT COUNT(*, contribution_bounds_per_group => (0, 20)) FROM users u JOIN visits v ON u.user_id = v.user_id -- 20 is a guess
 SELECT COUNT(*) FROM users u JOIN visits v ON u.user_id = v.user_id
 
 -- R531 COUNT(*) joined with public on a column that is not unique
--- error: one user_id can have many rows here, so a count of rows
+-- error: a user_id can have many rows here: say how many may
 -- at: COUNT
 -- hint: COUNT(*, contribution_bounds_per_group => (0, 20)), or COUNT(DISTINCT user_id)
 -- rewrite: SELECT COUNT(*, contribution_bounds_per_group => (0, 20)) FROM users u JOIN pages p ON p.category = u.city -- 20 is a guess
 SELECT COUNT(*) FROM users u JOIN pages p ON p.category = u.city
 
 -- R532 COUNT(*) of public LEFT JOIN private
--- error: one user_id can have many rows here, so a count of rows
+-- error: a user_id can have many rows here: say how many may
 -- at: COUNT
 -- hint: COUNT(*, contribution_bounds_per_group => (0, 20)), or COUNT(DISTINCT user_id)
 -- rewrite: SELECT COUNT(*, contribution_bounds_per_group => (0, 20)) FROM pages p LEFT JOIN users u ON u.city = p.page -- 20 is a guess
