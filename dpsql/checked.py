@@ -45,14 +45,14 @@ class _Stream:
     def __init__(self, session: _Session, name: str, mechanism: GuessAndCheck) -> None:
         self._session = session
         self._mechanism = mechanism
-        self._run = Running(
-            session.ledger,
+        reservation = session.ledger.reserve(
             analyst=session.analyst,
             statement=f"{name}(tolerance={mechanism.plan.threshold_scale})",
             selection=name,
             mechanism="guess and check",
             charge=mechanism.plan.loss.charge,
         )
+        self._run = Running(session.ledger, reservation)
 
     @property
     def exhausted(self) -> bool:

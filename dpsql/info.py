@@ -14,7 +14,7 @@ from dpsql.answers import AtDistance, Considered, Method, considered
 from dpsql.language import AboveThreshold, AllGroups, Describe, Scalar, Selection, Show, TopK
 from dpsql.ledger import Budget, Ledger, RefinementStep
 from dpsql.policy import Policy, fold
-from dpsql.prepared import PreparedPrivate, PreparedPublic
+from dpsql.prepared import PreparedComposed, PreparedPrivate, PreparedPublic
 from dpsql.privacy import Charge
 
 
@@ -84,56 +84,122 @@ def _ordering(plan: Plan) -> dict[str, str]:
     return {} if name is None else {"ordering": name}
 
 
-def explain(prepared: PreparedPrivate | PreparedPublic, budget: Budget, *, json: bool) -> pa.Table:
+def explain(
+    prepared: PreparedPrivate | PreparedComposed | PreparedPublic, budget: Budget, *, json: bool
+) -> pa.Table:
     """Return the plan and price of a statement as a table. Reads nothing private."""
-    left = budget.remaining
-    if isinstance(prepared, PreparedPublic):
-        found: dict[str, object] = {
-            "selection": "public statement",
-            "guarantee": "reads no private table",
-            "epsilon": "0",
-            "delta": "0",
-            "budget_left": _down(left.epsilon),
-            "compiled_sql": prepared.sql,
-        }
-    else:
-        plan, quote = prepared.plan, prepared.method.quote
-        found = {
-            "selection": selection_words(plan.selection),
-            "why": plan.selection.spelling,
-            "mechanism": quote.mechanism,
-            "unit": plan.unit,
-            "guarantee": guarantee(plan, quote.charge),
-            "epsilon": f"{float(quote.charge.epsilon):g}",
-            "delta": f"{float(quote.charge.delta):g}",
-            "error": None if plan.options.error is None else float(plan.options.error),
-            "split": quote.split,
-            "noise_scale": quote.scale,
-            "predicted_stddev": quote.predicted_stddev,
-            **quote.outlook,
-            "half_width": quote.half_width,
-            "tells_apart": quote.tells_apart,
-            "domain": plan.domain,
-            "domain_size": plan.domain_size,
-            "considered": considered(plan),
-            "assumed": [str(each) for each in plan.assumed] or None,
-            "warnings": list(quote.notes) or None,
-            "budget_left": _down(left.epsilon),
-            "compiled_sql": prepared.counting.sql,
-        }
+    left = {"budget_left": _down(budget.remaining.epsilon)}
+    match prepared:
+        case PreparedPublic():
+            found: dict[str, object] = {
+                "selection": "public statement",
+                "guarantee": "reads no private table",
+                "epsilon": "0",
+                "delta": "0",
+                **left,
+                "compiled_sql": prepared.sql,
+            }
+        case PreparedPrivate():
+            found = _facts(prepared, left)
+        case PreparedComposed():
+            found = _composed_facts(prepared, left)
     if json:
-        numbers = {name: float(str(found[name])) for name in ("epsilon", "delta", "budget_left")}
-        text = json_text.dumps({**found, **numbers}, default=_fields)
-        return pa.table({"explain": pa.array([text], pa.string())})
-    shown: dict[str, str] = {}
-    for name, value in found.items():
-        if name == "considered" and isinstance(value, list):
-            shown |= {f"considered {i}": _shown(each) for i, each in enumerate(value, 1)}
-        elif value is not None:
-            shown[name] = _shown(value)
+        return pa.table(
+            {"explain": pa.array([json_text.dumps(_numbers(found), default=_fields)], pa.string())}
+        )
+    shown = _lines(found)
     return pa.table(
-        {"property": pa.array(list(shown), pa.string()), "value": pa.array(list(shown.values()), pa.string())}
+        {
+            "property": pa.array([name for name, _ in shown], pa.string()),
+            "value": pa.array([value for _, value in shown], pa.string()),
+        }
     )
+
+
+def _facts(prepared: PreparedPrivate, left: dict[str, str]) -> dict[str, object]:
+    """Return what EXPLAIN shows of one release; `left` stands before its SQL."""
+    plan, quote = prepared.plan, prepared.method.quote
+    return {
+        "selection": selection_words(plan.selection),
+        "why": plan.selection.spelling,
+        "mechanism": quote.mechanism,
+        "unit": plan.unit,
+        "guarantee": guarantee(plan, quote.charge),
+        **_amounts(quote.charge),
+        "error": None if plan.options.error is None else float(plan.options.error),
+        "split": quote.split,
+        "noise_scale": quote.scale,
+        "predicted_stddev": quote.predicted_stddev,
+        **quote.outlook,
+        "half_width": quote.half_width,
+        "tells_apart": quote.tells_apart,
+        "domain": plan.domain,
+        "domain_size": plan.domain_size,
+        "considered": considered(plan),
+        "assumed": [str(each) for each in plan.assumed] or None,
+        "warnings": list(quote.notes) or None,
+        **left,
+        "compiled_sql": prepared.counting.sql,
+    }
+
+
+def _composed_facts(prepared: PreparedComposed, left: dict[str, str]) -> dict[str, object]:
+    """Return what EXPLAIN shows of a statement with an outer query: each release, and the total."""
+    names: dict[int, list[str]] = {}
+    for relation in prepared.relations:
+        names.setdefault(relation.release, []).append(relation.name)
+    releases = [
+        {
+            "relation": ", ".join(names[place]),
+            **_facts(part, {}),
+            "asked_before": None if part.price.epsilon else "yes: it costs nothing again",
+        }
+        for place, part in enumerate(prepared.parts)
+    ]
+    return {
+        "releases": releases,
+        "guarantee": total_guarantee(prepared),
+        **_amounts(prepared.price),
+        **left,
+        "outer_sql": prepared.outer,
+    }
+
+
+def total_guarantee(prepared: PreparedComposed) -> str:
+    """Describe the privacy guarantee of all releases of a statement together."""
+    total = sum((part.method.quote.charge for part in prepared.parts), Charge())
+    return "; ".join(dict.fromkeys(guarantee(part.plan, total) for part in prepared.parts))
+
+
+def _amounts(charge: Charge) -> dict[str, object]:
+    return {"epsilon": f"{float(charge.epsilon):g}", "delta": f"{float(charge.delta):g}"}
+
+
+def _numbers(found: dict[str, object]) -> dict[str, object]:
+    """Return what EXPLAIN shows with its amounts as numbers, for JSON."""
+    return {
+        name: float(str(value))
+        if name in ("epsilon", "delta", "budget_left")
+        else [_numbers(each) for each in value]
+        if name == "releases" and isinstance(value, list)
+        else value
+        for name, value in found.items()
+    }
+
+
+def _lines(found: dict[str, object]) -> list[tuple[str, str]]:
+    """Return what EXPLAIN shows as pairs of texts; those of the i-th release begin with `i.`."""
+    shown: list[tuple[str, str]] = []
+    for name, value in found.items():
+        if name == "releases" and isinstance(value, list):
+            shown.append((name, str(len(value))))
+            for i, each in enumerate(value, 1):
+                shown += [(f"{i}. {inner}", text) for inner, text in _lines(each)]
+        elif name == "considered" and isinstance(value, list):
+            shown += [(f"considered {i}", _shown(each)) for i, each in enumerate(value, 1)]
+        elif value is not None:
+            shown.append((name, _shown(value)))
+    return shown
 
 
 def _fields(value: object) -> dict[str, object]:
@@ -223,6 +289,9 @@ def show(statement: Show, policy: Policy, ledger: Ledger, analyst: str) -> pa.Ta
             "when": pa.array([r.when.isoformat(" ", "seconds") for r in found], pa.string()),
             "selection": pa.array([r.selection for r in found], pa.string()),
             "epsilon": pa.array([_up(r.charge.epsilon) for r in found], pa.string()),
+            "part": pa.array(
+                [f"{r.place} of {r.places}" if r.places > 1 else None for r in found], pa.string()
+            ),
             "statement": pa.array([r.statement for r in found], pa.string()),
         }
     )

@@ -15,6 +15,7 @@ from dpsql.ledger import RefinementStep
 from dpsql.policy import Policy, Table
 from dpsql.privacy import Charge
 from dpsql.release import tables_read
+from dpsql.types import SqlType
 
 _CHANGED = "the data changed while it was counted, so there is no answer; the charge is kept, ask again"
 
@@ -87,6 +88,42 @@ class PreparedPrivate:
         """The result of the analysis."""
         return self.counting.plan
 
+    @property
+    def parts(self) -> tuple[PreparedPrivate, ...]:
+        """The releases of the statement: itself."""
+        return (self,)
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedComposed:
+    """A statement of several releases, or of one, and the query over the released rows."""
+
+    private: ClassVar[bool] = True
+
+    text: str
+    query: Query
+    parts: tuple[PreparedPrivate, ...]
+    """The distinct releases, in the order in which they were written."""
+    relations: tuple[Relation, ...]
+    """What the outer query calls the released rows."""
+    outer: str
+    """The outer query in the SQL of the schema database."""
+
+    @property
+    def price(self) -> Charge:
+        """The largest charge: the sum of those of the releases that are not stored."""
+        return sum((part.price for part in self.parts), Charge())
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A relation of the outer query: its name, its release, and the names and types of its columns."""
+
+    name: str
+    release: int
+    """The place of its release among the parts, from 0."""
+    columns: tuple[tuple[str, SqlType], ...]
+
 
 @dataclass(frozen=True, slots=True)
 class PreparedPublic:
@@ -104,7 +141,7 @@ class PreparedPublic:
 class Explained:
     """EXPLAIN, with the statement that it explains."""
 
-    prepared: PreparedPrivate | PreparedPublic
+    prepared: PreparedPrivate | PreparedComposed | PreparedPublic
     json: bool
 
 
@@ -119,4 +156,4 @@ class PreparedCommand:
     command: Explained | Show | Describe | Set
 
 
-Prepared = PreparedPrivate | PreparedPublic | PreparedCommand
+Prepared = PreparedPrivate | PreparedComposed | PreparedPublic | PreparedCommand

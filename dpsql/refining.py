@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from dpsql.analysis import is_private
@@ -11,7 +12,9 @@ from dpsql.language import Options, Parameters, Query, Refine, parse
 from dpsql.ledger import Ledger, Lineage, RefinementStep
 from dpsql.policy import Policy
 from dpsql.prepared import PreparedPrivate
-from dpsql.release import changes, from_bytes, reuse_key
+from dpsql.release import changes, from_bytes, question, reuse_key
+
+_OTHER = "it asks something else now, by its options, parameters or the date"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,19 @@ class Refining:
         level = from_bytes(self.lineage.payload).confidence
         return replace(defaults, epsilon=self.lineage.first_epsilon, confidence=level)
 
+    def first(self, releases: Sequence[Query], plan: Callable[[Query], PreparedPrivate]) -> PreparedPrivate:
+        """Return the first statement prepared again: of several releases, the one with the same question."""
+        if len(releases) == 1:
+            return plan(releases[0])
+        for query in releases:
+            options = query.options
+            if options.error is None:
+                options = replace(options, epsilon=self.lineage.first_epsilon)
+            planned = plan(replace(query, options=options))
+            if question(planned.key) == question(self.lineage.reuse_key or planned.key):
+                return planned
+        raise self._refused(_OTHER)
+
     def plan(self, text: str, first: PreparedPrivate, policy: Policy) -> PreparedPrivate:
         """Plan the refinement, given the first statement prepared again.
 
@@ -83,7 +99,7 @@ class Refining:
         key = reuse_key(first.plan, policy, first.counting.engines.versions, again=True)
         if key != lineage.reuse_key:
             why = changes(key, lineage.reuse_key or "")
-            raise self._refused(why or "it asks something else now, by its options, parameters or the date")
+            raise self._refused(why or _OTHER)
         paid = first.plan.epsilon if lineage.epsilon is None else lineage.epsilon
         if refine.epsilon <= paid:
             raise refine.source.refuse(

@@ -9,7 +9,7 @@ frames keep exact counts and answers that nobody paid for, and tools that report
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
@@ -18,7 +18,7 @@ from typing import Generic, NoReturn, TypeVar
 from dpsql.engines import FAILED, Cancelled, running_statement
 from dpsql.errors import DatabaseError, Error, InterfaceError, OperationalError
 from dpsql.exclusive import OwnerProcess
-from dpsql.ledger import Ledger, RefinementStep
+from dpsql.ledger import Ledger, Reservation, Settled
 from dpsql.privacy import Charge
 
 _T = TypeVar("_T")
@@ -77,27 +77,10 @@ class _State(Enum):
 class Running:
     """A reservation, used by the process that made it, for one piece of work at a time."""
 
-    def __init__(
-        self,
-        ledger: Ledger,
-        *,
-        analyst: str,
-        statement: str,
-        selection: str,
-        mechanism: str,
-        charge: Charge,
-        refines: RefinementStep | None = None,
-    ) -> None:
-        """Reserve the largest charge of the work; see `Ledger.reserve`."""
+    def __init__(self, ledger: Ledger, reservation: Reservation) -> None:
+        """Take over a reservation that was just made; nothing else may use it."""
         self._ledger = ledger
-        self._reservation = ledger.reserve(
-            analyst=analyst,
-            statement=statement,
-            selection=selection,
-            mechanism=mechanism,
-            charge=charge,
-            refines=refines,
-        )
+        self._reservation = reservation
         self._owner_process = OwnerProcess("reservation")
         self._state = _State.OPEN
         self._steps = 0
@@ -115,17 +98,19 @@ class Running:
         if self._state is not _State.BUSY:
             raise InterfaceError(_OVER)
 
-    def finish(self, work: Callable[[], Paid[_T]]) -> tuple[_T, int]:
-        """Run the work and settle its charge; return its value and the number of the release."""
+    def finish(self, work: Sequence[Callable[[], Paid[_T]]]) -> list[tuple[_T, int]]:
+        """Run one piece of work for each release, in order, and settle all at once.
 
-        def settled() -> tuple[_T, int]:
-            paid = work()
+        It returns each value with the number of its release. If one fails, none is released.
+        """
+
+        def settled() -> list[tuple[_T, int]]:
+            paid = [piece() for piece in work]
             self._writing = True
-            number = self._ledger.settle(
-                self._reservation, paid.charge, release=paid.payload, reuse_key=paid.key
-            )
+            ended = [Settled(one.charge, one.payload, one.key) for one in paid]
+            numbers = self._ledger.settle_all(self._reservation, ended)
             self._state = _State.ENDED
-            return paid.value, number
+            return [(one.value, number) for one, number in zip(paid, numbers, strict=True)]
 
         return self._guarded(settled)
 

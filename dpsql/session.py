@@ -8,9 +8,10 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, TypeVar
 
 from dpsql import info
-from dpsql.analysis import complete, is_private, public_sql, surveyed
-from dpsql.answers import choose, details, least_epsilon, rows
+from dpsql.analysis import complete, in_order, is_private, public_sql, surveyed
+from dpsql.answers import choose, least_epsilon
 from dpsql.checked import CheckedCounts, MedianCounts, plain_array
+from dpsql.composition import Releasing, compose, composed, parts_of
 from dpsql.database import Database
 from dpsql.engines import RunningStatement, running_statement
 from dpsql.errors import (
@@ -40,23 +41,14 @@ from dpsql.prepared import (
     PlannedCount,
     Prepared,
     PreparedCommand,
+    PreparedComposed,
     PreparedPrivate,
     PreparedPublic,
 )
 from dpsql.privacy import Charge, exact
 from dpsql.refining import Refining
-from dpsql.release import (
-    Release,
-    charged_again,
-    check_wrapper,
-    from_bytes,
-    present,
-    question,
-    reuse_key,
-    to_bytes,
-)
+from dpsql.release import Release, check_wrapper, from_bytes, present, reuse_key
 from dpsql.rewriting import hinted, rewrite
-from dpsql.running import Paid, Running
 from dpsql.versions import CHANGING
 
 if TYPE_CHECKING:
@@ -154,7 +146,9 @@ class Session:
         except (QueryRefused, QuerySyntaxError) as error:
             refused = error
         refused.obstacles = hinted(text, refused)
-        refused.rewrite = rewrite(text, refused, lambda changed: self._prepared(changed, parameters))
+        offer = rewrite(text, refused, lambda changed: self._prepared(changed, parameters))
+        if offer is not None:
+            refused.rewrite, refused.obstacles = offer
         raise refused
 
     def _prepared(self, text: str, parameters: Parameters) -> Prepared:
@@ -171,22 +165,43 @@ class Session:
                 info.describe(statement, self.policy, engines.schema_database)
         return PreparedCommand(text, statement)
 
-    def _plan(self, text: str, query: Query, engines: Engines) -> PreparedPrivate | PreparedPublic:
+    def _plan(
+        self, text: str, query: Query, engines: Engines
+    ) -> PreparedPrivate | PreparedComposed | PreparedPublic:
+        refused: list[QueryRefused] = []
+        planned: list[PreparedPrivate] = []
+        with self._surveyed(query, engines, refused):
+            if not is_private(query, self.policy):
+                return PreparedPublic(text, public_sql(query, self.policy), engines)
+            parts = parts_of(query, self.policy, engines.schema_database, self.defaults)
+        for part in parts.releases if not refused else ():
+            with self._surveyed(part.query, engines, refused):
+                planned.append(self._plan_private(text, part.query, engines))
+        if refused:
+            refused[0].obstacles = in_order(refused)
+            raise refused[0]
+        return compose(text, query, parts, planned)
+
+    @contextmanager
+    def _surveyed(self, query: Query, engines: Engines, refused: list[QueryRefused]) -> Iterator[None]:
+        """Plan a statement or one of its releases in this block; keep its refusal, with all obstacles."""
         try:
-            if is_private(query, self.policy):
-                return self._plan_private(text, query, engines)
-            return PreparedPublic(text, public_sql(query, self.policy), engines)
+            yield
         except QueryRefused as error:
-            refused = error
-        refused.obstacles = surveyed(refused, query, self.policy, engines.schema_database, self.defaults)
-        refused.node = None
-        raise refused
+            catalog = engines.schema_database
+            error.obstacles = surveyed(error, query, self.policy, catalog, self.defaults)
+            error.node = None
+            refused.append(error)
 
     def _plan_refinement(
         self, text: str, refine: Refine, engines: Engines, parameters: Parameters
     ) -> PreparedPrivate:
         found = Refining.of(refine, self.ledger, self.policy, self.analyst, parameters)
-        asked = self._plan_private(text, found.query, engines, found.defaults(self.defaults))
+        defaults = found.defaults(self.defaults)
+        parts = parts_of(found.query, self.policy, engines.schema_database, defaults).releases
+        asked = found.first(
+            [part.query for part in parts], lambda query: self._plan_private(text, query, engines, defaults)
+        )
         return found.plan(text, asked, self.policy)
 
     def _plan_private(
@@ -214,7 +229,7 @@ class Session:
 
     def _execute(self, prepared: Prepared) -> StatementResult:
         match prepared:
-            case PreparedPrivate():
+            case PreparedPrivate() | PreparedComposed():
                 return self._private(prepared)
             case PreparedPublic():
                 return StatementResult(prepared.engines.schema_database.run(prepared.sql))
@@ -233,51 +248,26 @@ class Session:
                 self.defaults = command.apply(self.defaults)
                 return info.empty()
 
-    # -- private statements: reuse, or vet, charge, count, add noise and settle
+    # -- private statements
 
-    def _private(self, prepared: PreparedPrivate) -> StatementResult:
-        if prepared.counting.engines.versions is not self.database.versions:
+    def _private(self, prepared: PreparedPrivate | PreparedComposed) -> StatementResult:
+        """Obtain the releases of a statement, and run its outer query over them."""
+        if prepared.parts[0].counting.engines.versions is not self.database.versions:
             raise InterfaceError("a statement runs on the database on which it was prepared")
+        releasing = Releasing(self.database, self.ledger, self.analyst)
         for _ in range(_ATTEMPTS):
-            release = self._stored(prepared)
-            if release is None and prepared.counting.unchanged():
-                release = self._release(prepared)
-            if release is not None:
-                return StatementResult(present(prepared.query, release.rows), release)
-            if prepared.refines is not None:
+            releases = releasing.releases(prepared)
+            if releases is not None:
+                if isinstance(prepared, PreparedPrivate):
+                    return StatementResult(present(prepared.query, releases[0].rows), releases[0])
+                release = composed(prepared, releases)
+                return StatementResult(release.rows, release)
+            if prepared.parts[0].refines is not None:
                 break
-            prepared = self._plan_private(prepared.text, prepared.query, self.database.engines())
+            again = self._plan(prepared.text, prepared.query, self.database.engines())
+            assert not isinstance(again, PreparedPublic)  # noqa: S101  the policy is as before
+            prepared = again
         raise OperationalError(CHANGING)
-
-    def _stored(self, prepared: PreparedPrivate) -> Release | None:
-        """Return the stored release of the same question on the same data; None if there is none."""
-        if prepared.plan.options.fresh or prepared.refines is not None:
-            return None
-        stored = self.ledger.find(prepared.key, self.analyst)
-        if stored is None and self.policy.share_releases:
-            stored = self.ledger.share(prepared.key, self.analyst)
-        if stored is None:
-            return None
-        return replace(from_bytes(stored.payload), reused=stored.when, number=stored.number)
-
-    def _release(self, prepared: PreparedPrivate) -> Release:
-        """Charge and run a private statement; settle its charge and store its release."""
-        plan, quote, again = prepared.plan, prepared.method.quote, ""
-        if not plan.options.fresh and prepared.refines is None:
-            before = self.ledger.asked(question(prepared.key), prepared.text, self.analyst)
-            again = charged_again(prepared.key, before)
-        self.database.vet(prepared.counting.engines, plan.compiled.tables)
-        run = Running(
-            self.ledger,
-            analyst=self.analyst,
-            statement=prepared.text,
-            selection=type(plan.selection).__name__,
-            mechanism=quote.mechanism,
-            charge=quote.charge,
-            refines=prepared.refines,
-        )
-        release, number = run.finish(lambda: _noisy(prepared))
-        return replace(release, number=number, charged_again=again)
 
     # -- streams of checked counts
 
@@ -345,22 +335,3 @@ class Session:
         self.database.users.discard(self)
         if self._owns_database:
             self.database.close()
-
-
-def _noisy(prepared: PreparedPrivate) -> Paid[Release]:
-    """Count and run the mechanism; called by `Running.finish` after the charge was written."""
-    plan, method, engines = prepared.plan, prepared.method, prepared.counting.engines
-    counts = prepared.counting.count(unchanged=prepared.refines is not None)
-    answer = method.run(counts)
-    shown = rows(plan, answer, counts, engines.schema_database.calculate)
-    release = Release(
-        rows=shown,
-        table=details(plan, answer, shown),
-        charge=answer.charge,
-        statement=prepared.text,
-        scale=method.quote.scale,
-        **info.words(plan, method, prepared.refines, answer.notes),
-    )
-    # Where a file may change while it is counted, the answer is for this statement alone.
-    key = prepared.key if prepared.refines is None and prepared.counting.unchanged() else None
-    return Paid(release, release.charge, to_bytes(release), key)

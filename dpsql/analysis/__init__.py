@@ -27,7 +27,8 @@ from dpsql.analysis.analyse import analyse, complete, is_private, surveyed
 from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.common_noise import CommonNoise, common_noise, laplace_is_less
 from dpsql.analysis.plan import CompiledQuery, Output, Plan, PublicOrder, max_candidates
-from dpsql.analysis.public import public_sql
+from dpsql.analysis.public import engine_sql, public_sql
+from dpsql.analysis.survey import in_order
 from dpsql.tree import quote
 
 __all__ = [
@@ -40,6 +41,8 @@ __all__ = [
     "analyse",
     "common_noise",
     "complete",
+    "engine_sql",
+    "in_order",
     "is_private",
     "laplace_is_less",
     "max_candidates",

@@ -14,13 +14,15 @@ from typing import Protocol
 from sqlglot import exp
 
 from dpsql import tree
+from dpsql.analysis.candidates import with_domain
 from dpsql.analysis.coerce import cast
 from dpsql.analysis.compiler import StatementCompiler
-from dpsql.analysis.domains import with_domain
 from dpsql.analysis.expressions import canonical, check_arguments, function_name, predicate
+from dpsql.analysis.joined import joined
 from dpsql.analysis.parsed import order_term, order_terms, whole_number, words
 from dpsql.analysis.relation import Block, Column, From, Item, Relation, Scope, select_list
 from dpsql.analysis.typed import UNKNOWN, Typed, UnitRole, column
+from dpsql.analysis.unit_facts import Names
 from dpsql.errors import QueryRefused
 from dpsql.policy import fold
 from dpsql.tree import (
@@ -152,6 +154,9 @@ def _windowed(node: exp.Expr) -> bool:
     return isinstance(parent, exp.Window)
 
 
+_SEVERAL = (exp.Rollup, exp.Cube, exp.GroupingSets)
+
+
 def group_nodes(
     compiler: StatementCompiler, node: exp.Select, items: list[Item], scope: Scope
 ) -> list[exp.Expr]:
@@ -159,9 +164,13 @@ def group_nodes(
     group = node.args.get("group")
     if group is None:
         return []
-    for name in ("grouping_sets", "cube", "rollup"):
-        if group.args.get(name):
-            raise compiler.source.refuse("grouping sets, ROLLUP and CUBE are not supported", group)
+    several = [n for n in (*group.expressions, *(group.args.get("rollup") or ())) if isinstance(n, _SEVERAL)]
+    if several:
+        raise compiler.source.refuse(
+            "ROLLUP, CUBE and GROUPING SETS are several groupings, and each is a release of its own",
+            several[0],
+            "one SELECT for each of the groupings, with UNION ALL between them",
+        )
     check_arguments(compiler.source, group, frozenset({"expressions", "all"}))
     if group.args.get("all"):
         return [item.node for item in items if not contains(item.node)]
@@ -352,7 +361,12 @@ def _filtered(node: Expr, where: Expr | None) -> Expr:
 
 
 def grouped(
-    compiler: StatementCompiler, node: exp.Select, source: From, where: Expr | None, items: list[Item]
+    compiler: StatementCompiler,
+    node: exp.Select,
+    source: From,
+    where: Expr | None,
+    items: list[Item],
+    facts: Names,
 ) -> Relation:
     """Compile a grouped block: the groups, then the select list, HAVING and QUALIFY over them."""
     owner = source.owner
@@ -364,11 +378,12 @@ def grouped(
             with compiler.part(item.name):
                 scope.aliases.setdefault(fold(item.name), compiler.expression(item.node, scope))
     nodes = group_nodes(compiler, node, items, scope)
+    known = joined(compiler.policy, source, where)
     keys: list[Typed] = []
     for key_node in nodes:
         with compiler.part():
             key = canonical(compiler.expression(key_node, scope))
-            keys.append(with_domain(compiler.catalog, key, scope))
+            keys.append(with_domain(compiler.catalog, key, known))
     if len(keys) < len(nodes):
         compiler.give_up()
     if owner is not None and not any(k.unit is UnitRole.EXACT for k in keys):
@@ -407,8 +422,16 @@ def grouped(
     places = tuple(Constant(i + 1, INTEGER) for i in range(len(by)))
     made_of = tree.items("a", (canonical(a).node for a in group.aggregates))
     query = Select((*by, *made_of), source.source, where, group=places)
+    held = frozenset(name for k in keys if k.reads <= facts for name in group.keys[k.node].reads)
     columns = tuple(
-        Column(i.name, v.type, v.unit, v.domain, span=v.column_span())
+        Column(
+            i.name,
+            v.type,
+            v.unit,
+            v.domain,
+            span=v.column_span(),
+            fact=owner is not None and v.reads <= held,
+        )
         for i, v in zip(items, values, strict=True)
     )
     condition = having

@@ -8,6 +8,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dpsql.analysis import blocks
+from dpsql.analysis.advice import Statement, advise
 from dpsql.analysis.binder import confirm
 from dpsql.analysis.bounds import assumed_groups, default_groups
 from dpsql.analysis.catalog import Catalog
@@ -15,6 +16,7 @@ from dpsql.analysis.common_noise import groups_kept
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.groups import CountingQuery, all_groups, largest_groups, one_group
 from dpsql.analysis.hints import adapted
+from dpsql.analysis.key_domains import domain_size, undeclared
 from dpsql.analysis.outer_query import OuterQuery, outer_query
 from dpsql.analysis.plan import Plan, max_candidates, seal
 from dpsql.analysis.public import unknown_tables
@@ -24,8 +26,6 @@ from dpsql.errors import Obstacle, QueryRefused
 from dpsql.language import AboveThreshold, AllGroups, Options, Query, TopK
 from dpsql.policy import Policy, UnitColumn, UnitRow, fold
 from dpsql.tree import duckdb_sql
-
-MAX_DOMAIN = 10_000_000
 
 
 def is_private(query: Query, policy: Policy) -> bool:
@@ -53,11 +53,15 @@ def surveyed(
 
     Tables come first: as long as one does not exist, nothing else is judged.
     """
-    missing = unknown_tables(query, policy)
-    if missing or not is_private(query, policy):
-        return adapted(in_order(missing or [first]), query, policy)
-    found = survey(query, policy, catalog, complete(query.options, defaults))
-    return adapted(in_order((first, *found)), query, policy)
+    found = unknown_tables(query, policy)
+    if not found:
+        found = [first]
+        if is_private(query, policy):
+            found += survey(query, policy, catalog, complete(query.options, defaults))
+    statement = Statement(query, policy, catalog)
+    for refused in found:
+        advise(statement, refused)
+    return adapted(in_order(found), query, policy)
 
 
 def survey(query: Query, policy: Policy, catalog: Catalog, options: Options) -> list[QueryRefused]:
@@ -77,7 +81,7 @@ def _judged(
     block = outer_query(compiler, query)
     with compiler.part():
         _unit_option(query, policy, options, compiler)
-    return block, _domain_size(compiler, query, block)
+    return block, domain_size(compiler, query, block)
 
 
 def _analyse(query: Query, policy: Policy, catalog: Catalog, options: Options) -> Plan:
@@ -98,7 +102,7 @@ def _analyse(query: Query, policy: Policy, catalog: Catalog, options: Options) -
         counts_only=counts_only,
         order=counting.order,
     )
-    origins = " x ".join(dict.fromkeys(d.origin for d in block.domains if d is not None))
+    origins = " x ".join(dict.fromkeys(d.domain.origin for d in block.domains))
     return Plan(
         query,
         compiled,
@@ -112,8 +116,9 @@ def _analyse(query: Query, policy: Policy, catalog: Catalog, options: Options) -
         owner,
         f"row of {owner.table}" if owner.row else owner.kind,
         _units_at_least(policy, compiler),
-        kept if block.groups_per_unit is None and block.keys else 1,
+        1 if block.one_group else kept,
         kept,
+        block.one_group,
         tuple(compiler.assumed),
     )
 
@@ -122,7 +127,7 @@ def _groups_kept(
     compiler: StatementCompiler, block: OuterQuery, options: Options, size: int | None
 ) -> int | None:
     """Return in how many of its groups each unit is counted; None: in all of them."""
-    if block.groups_per_unit is not None:
+    if block.one_group:
         return None
     written, default = options.max_groups_contributed, default_groups(compiler.policy, block.source)
     kept = groups_kept(block.selection, options, block.counts, size, written or default)
@@ -157,12 +162,11 @@ def _unit_option(query: Query, policy: Policy, options: Options, compiler: State
 
 def _counting(block: OuterQuery, options: Options, most: int | None) -> CountingQuery:
     """Build the counting query in the form its selection needs; a unit counts in `most` of its groups."""
-    domains = [d for d in block.domains if d is not None]
+    rows, domains = block.rows, block.domains
     if not block.keys:
-        return one_group(block.rows)
-    rows = block.rows
-    if len(domains) < len(block.keys):
-        assert isinstance(block.selection, TopK)  # noqa: S101  _domain_size refuses the others
+        return one_group(rows)
+    if undeclared(block):
+        assert isinstance(block.selection, TopK)  # noqa: S101  domain_size refuses the others
         rows = rows.among(()) if rows.weighted else rows
         return largest_groups(rows, block.selection.count, max_candidates(block.selection.k, options))
     if most is not None:
@@ -171,57 +175,6 @@ def _counting(block: OuterQuery, options: Options, most: int | None) -> Counting
         rows = rows.among(domains)
     order = block.selection.order if isinstance(block.selection, (AboveThreshold, AllGroups)) else None
     return all_groups(rows, domains, order)
-
-
-def _domain_size(compiler: StatementCompiler, query: Query, block: OuterQuery) -> int | None:
-    """Return the number of groups in the domain of the keys, or None if a key has no domain.
-
-    A selection that needs a domain is refused without one.
-    """
-    selection = block.selection
-    unknown = [i for i, d in enumerate(block.domains) if d is None]
-    if (
-        unknown
-        and isinstance(selection, TopK)
-        and not selection.lowest
-        and block.counts[selection.count].monotone
-    ):
-        return None
-    if unknown:
-        key = next((o.name for o in block.outputs if o.kind == "key" and o.of == unknown[0]), "the key")
-        at = query.tree.args.get("group")
-        _refuse_whole_time(query, block, unknown[0], key)
-        what = {AboveThreshold: "a threshold", AllGroups: "releasing all groups"}.get(type(selection), "this")
-        raise query.source.refuse(
-            f"the values of {key} are not declared, and {what} needs a public domain",
-            at,
-            f"the owner declares {key} in [tables.NAME.domain], or list them: WHERE {key} IN ('a', 'b'), "
-            "or take the key from a public table",
-        )
-    size = 1
-    for domain in block.domains:
-        if domain is not None:
-            size *= compiler.catalog.count(duckdb_sql(domain.query))
-        if size > MAX_DOMAIN:
-            raise query.source.refuse(
-                f"the keys have more than {MAX_DOMAIN:,} groups in their domains together",
-                query.tree.args.get("group"),
-            )
-    if block.keys and size == 0:
-        raise query.source.refuse("the domain of the keys is empty", query.tree.args.get("group"))
-    return size
-
-
-def _refuse_whole_time(query: Query, block: OuterQuery, place: int, key: str) -> None:
-    """Refuse a key over a TIMESTAMP whose values in the declared range are too many for a domain."""
-    for origin in block.source.scope.origins:
-        for name, column in zip(origin.names, origin.columns, strict=True):
-            if column.span is not None and column.reads <= block.keys[place].reads:
-                raise query.source.refuse(
-                    f"{name} has a declared range of days, and {key} has too many values in it",
-                    query.tree.args.get("group"),
-                    f"GROUP BY date_trunc('day', {name})",
-                )
 
 
 def complete(options: Options, defaults: Options) -> Options:

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from sqlglot.tokenizer_core import TokenType
-
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.relation import From
 from dpsql.analysis.typed import UnitRole
-from dpsql.errors import Fix
-from dpsql.language import Outline
 from dpsql.policy import Assumed, Policy
 from dpsql.tree import Node, Scan, walk
-
-GUESS = 20
-"""The bound that a refusal offers: a number that nobody said."""
 
 
 def rows_per_unit(compiler: StatementCompiler, source: From) -> int | None:
@@ -26,6 +19,15 @@ def rows_per_unit(compiler: StatementCompiler, source: From) -> int | None:
     found = _default(compiler.policy, source.source, "rows_per_unit")
     if found is not None:
         compiler.assume(Assumed(f"rows of a {unit_name(source)}", f"at most {found:,}", "policy"))
+    return found
+
+
+def values_per_unit(compiler: StatementCompiler, source: From) -> int | None:
+    """Return how many different values of a unit count in a group, as the policy says; None: it does not."""
+    found = _default(compiler.policy, source.source, "rows_per_unit")
+    if found is not None:
+        of = f"different values of a {unit_name(source)} in a group"
+        compiler.assume(Assumed(of, f"at most {found:,}", "policy"))
     return found
 
 
@@ -45,22 +47,6 @@ def _default(policy: Policy, source: Node, name: str) -> int | None:
     own = [value for t in tables if t is not None and (value := getattr(t, name)) is not None]
     default: int | None = getattr(policy.defaults, name)
     return max(own, default=default)
-
-
-def bounded_call(text: str, start: int) -> Fix | None:
-    """Return the fix that writes a bound into the call of a count, whose name is at `start` in the text."""
-    depth, opened = 0, None
-    for token in Outline(text).whole:
-        if token.start <= start:
-            continue
-        depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
-        if opened is None:
-            opened = token
-        elif not depth:
-            comma = "" if token.start == opened.end + 1 else ", "
-            bound = f"{comma}contribution_bounds_per_group => (0, {GUESS})"
-            return Fix(bound, token.start, token.start, guess=str(GUESS))
-    return None
 
 
 def unit_column(source: From) -> tuple[str, str] | None:

@@ -20,6 +20,7 @@ from dpsql.tree import OPAQUE
 
 MAX_LEVELS = 16
 _NODES = {
+    "ArrayOverlaps": "`&&`",
     "Dot": "access to a field",
     "Bracket": "access to an element",
     "AtTimeZone": "AT TIME ZONE",

@@ -9,16 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from dpsql.analysis.domains import cross_join
+from dpsql.analysis.domains import Candidates, cross_join
 from dpsql.analysis.relation import From, select_list
-from dpsql.analysis.released import Part, ReleasedAggregate
-from dpsql.analysis.typed import KeyDomain, Typed
+from dpsql.analysis.released import DistinctValues, Part, ReleasedAggregate
+from dpsql.analysis.typed import Typed
 from dpsql.errors import InternalError
 from dpsql.tree import (
     Aggregate,
     Binary,
     Bound,
     Call,
+    Case,
     Column,
     Constant,
     Derived,
@@ -73,24 +74,26 @@ class Rows:
         """Return the query of the numbers by group, if need be over one row for each unit and group."""
         parts = tuple(dict.fromkeys(p for r in self.released for p in r.parts))
         unit = Column("s", "u")
-        rows = {p: tuple(Column("s", f"f{self.row.index(e)}") for e in p.row) for p in parts}
-        made = {p: e for p in parts if (e := p.of_rows(unit, *rows[p])) is not None}
-        if len(made) == len(parts):
-            return self._selected(made, Derived(self.query, "s"), "s")
-        if self.by_row:
+        by_rows = all(p.of_rows(unit, *p.row) is not None for p in parts)
+        if not by_rows and self.by_row:
             raise InternalError("this is a bug of dpsql, nothing was run or charged: rows by unit")
+        source, values = self._values(parts, once=not by_rows)
+        rows = {p: values.get(p) or tuple(Column("s", f"f{self.row.index(e)}") for e in p.row) for p in parts}
+        if by_rows:
+            made = {p: e for p in parts if (e := p.of_rows(unit, *rows[p])) is not None}
+            return self._selected(made, source, "s")
         by = (unit, *columns("s", "k", self.keys))
         each = items("r", (p.of_unit(unit, *rows[p]) for p in parts))
         listed = (*(Item(c) for c in by), *each)
-        units = Select(listed, Derived(self.query, "s"), IsNull(unit, negated=True), group=by)
-        values: list[Expr] = [Column("w", f"r{i}") for i in range(len(parts))]
+        units = Select(listed, source, IsNull(unit, negated=True), group=by)
+        numbers: list[Expr] = [Column("w", f"r{i}") for i in range(len(parts))]
         totals = [i for i, p in enumerate(parts) if p.total is not None] if self.keys else []
         if totals:
             units = self._with_totals(units, len(parts), totals)
             for i in totals:
                 sums = Column("w", f"b{i}"), Column("w", f"a{i}")
-                values[i] = parts[i].weighted(Column("w", "u"), values[i], *sums)
-        made = {p: p.of_units(Column("w", "u"), v) for p, v in zip(parts, values, strict=True)}
+                numbers[i] = parts[i].weighted(Column("w", "u"), numbers[i], *sums)
+        made = {p: p.of_units(Column("w", "u"), v) for p, v in zip(parts, numbers, strict=True)}
         return self._selected(made, Derived(units, "w"), "w")
 
     def _with_totals(self, units: Select, parts: int, totals: Sequence[int]) -> Select:
@@ -110,29 +113,49 @@ class Rows:
         """Whether what counts of a unit's rows in a group depends on its rows in other groups."""
         return bool(self.keys) and any(p.total is not None for r in self.released for p in r.parts)
 
-    def among(self, domains: Sequence[KeyDomain]) -> Rows:
+    def among(self, domains: Sequence[Candidates]) -> Rows:
         """Keep the rows that are in a group of the domain; without a domain, those with all keys."""
         source: Source = Derived(self.query, "x")
         there: list[Expr] = [IsNull(k, negated=True) for k in columns("x", "k", self.keys)]
-        for i, domain in enumerate(domains):
-            known = Binary("=", Column("x", f"k{i}"), Column(f"d{i}", "v"))
-            source = Join(source, "", Derived(domain.query, f"d{i}"), known)
+        for i, each in enumerate(domains):
+            known = (Binary("=", Column("x", f"k{key}"), v) for key, v in each.columns(f"d{i}").items())
+            source = Join(source, "", Derived(each.domain.query, f"d{i}"), conjunction(known))
         names = ["u", *(f"k{i}" for i in range(self.keys)), *(f"f{i}" for i in range(len(self.row)))]
         query = Select(tuple(Item(Column("x", n), n) for n in names), source, conjunction(there))
         return Rows(query, self.keys, self.row, self.released, self.by_row)
+
+    def _values(self, parts: Sequence[Part], *, once: bool) -> tuple[Source, dict[Part, tuple[Expr, ...]]]:
+        """Return the rows, and for each count of different values the column of those that are kept.
+
+        `once` says that a value stays in one row of a group: then the rows of each unit can be counted apart.
+        """
+        counted = [p for p in parts if isinstance(p, DistinctValues)]
+        own = ["u", *(f"k{i}" for i in range(self.keys)), *(f"f{i}" for i in range(len(self.row)))]
+        keys = columns("s", "k", self.keys)
+        query = self.query
+        for step, changed in ((_kept, True), (_once, once)):
+            if not counted or not changed:
+                continue
+            made = []
+            for i, part in enumerate(counted):
+                place = f"f{self.row.index(part.row[0])}" if step is _kept else f"v{i}"
+                made.append(step(part, Column("s", "u"), keys, Column("s", place)))
+            listed = (*(Item(Column("s", name), name) for name in own), *items("v", made))
+            query = Select(listed, Derived(query, "s"))
+        return Derived(query, "s"), {p: (Column("s", f"v{i}"),) for i, p in enumerate(counted)}
 
     def _selected(self, made: dict[Part, Expr], source: Source, alias: str) -> Query:
         keys = columns(alias, "k", self.keys)
         numbers = items("n", (r.expression([made[p] for p in r.parts]) for r in self.released))
         return Select((*(Item(k) for k in keys), *numbers), source, group=keys)
 
-    def bounded(self, groups: int, domains: Sequence[KeyDomain]) -> Rows:
+    def bounded(self, groups: int, domains: Sequence[Candidates]) -> Rows:
         """Keep each unit's rows in at most `groups` groups of the domain, chosen by a hash."""
         unit, keys = Column("s", "u"), columns("s", "k", self.keys)
         inside: Source = Derived(self.query, "s")
-        for i, domain in enumerate(domains):
-            known = Binary("=", keys[i], Column(f"d{i}", "v"))
-            inside = Join(inside, "", Derived(domain.query, f"d{i}"), known)
+        for i, each in enumerate(domains):
+            known = conjunction(Binary("=", keys[key], v) for key, v in each.columns(f"d{i}").items())
+            inside = Join(inside, "", Derived(each.domain.query, f"d{i}"), known)
         there = IsNull(unit, negated=True)
         pairs = Select(tuple(Item(c) for c in (unit, *keys)), inside, there, distinct=True)
         unit, keys = Column("x", "u"), columns("x", "k", self.keys)
@@ -151,13 +174,33 @@ class Rows:
         return Rows(query, self.keys, self.row, self.released, self.by_row)
 
 
+def _kept(part: DistinctValues, unit: Expr, keys: Sequence[Expr], value: Expr) -> Expr:
+    """Return the value of a row if its unit keeps it, else NULL.
+
+    A unit keeps the first values by a hash of unit and value. Other units keep other values, so that a value
+    that several units have is rarely lost.
+    """
+    there: Expr = IsNull(unit, negated=True)
+    if part.kept:
+        order = (OrderTerm(Call("hash", (unit, value))), OrderTerm(value))
+        rank = Window(Call("DENSE_RANK", ()), (unit, *keys, IsNull(value)), order)
+        there = Binary("AND", there, Binary("<=", rank, Constant(part.most, BIGINT)))
+    return Case(((there, value),))
+
+
+def _once(part: DistinctValues, unit: Expr, keys: Sequence[Expr], value: Expr) -> Expr:
+    """Return the value in one row of a group that has it, else NULL."""
+    number = Window(Call("ROW_NUMBER", ()), (*keys, value), (OrderTerm(unit),))
+    return Case(((Binary("=", number, Constant(1, BIGINT)), value),))
+
+
 def one_group(rows: Rows) -> CountingQuery:
     """Count all rows together. The result is one row, so its order is public."""
     return CountingQuery(rows.grouped(), order=())
 
 
 def all_groups(
-    rows: Rows, domains: Sequence[KeyDomain], order: Iterable[tuple[int, bool]] | None
+    rows: Rows, domains: Sequence[Candidates], order: Iterable[tuple[int, bool]] | None
 ) -> CountingQuery:
     """Count every group of the domain, also the empty ones; with the columns of a public order if asked.
 
@@ -166,18 +209,20 @@ def all_groups(
     distinct within a domain, so no two groups are equal in all terms, and the order is total. The groups are
     sorted by them where they are received: how an engine orders rows is no proof.
     """
-    values = [Column(f"d{i}", "v") for i in range(rows.keys)]
+    found = {key: v for i, each in enumerate(domains) for key, v in each.columns(f"d{i}").items()}
+    values = [found[key] for key in range(rows.keys)]
     numbers = columns("g", "n", len(rows.released))
     zero = Constant(0, BIGINT)
     listed = (*items("k", values), *items("n", (Call("COALESCE", (n, zero)) for n in numbers)))
-    candidates = cross_join([Derived(d.query, f"d{i}") for i, d in enumerate(domains)])
+    candidates = cross_join([Derived(d.domain.query, f"d{i}") for i, d in enumerate(domains)])
     same = conjunction(Binary("=", Column("g", f"k{i}"), v) for i, v in enumerate(values))
     source = Join(candidates, "LEFT", Derived(rows.grouped(), "g"), same)
     if order is None:
         return CountingQuery(Select(listed, source))
-    places = [Item(Column(f"d{i}", "o"), f"o{i}") for i, d in enumerate(domains) if d.ordered]
+    ordered = {d.keys[0]: Column(f"d{i}", "o") for i, d in enumerate(domains) if d.domain.ordered}
+    places = [Item(ordered[key], f"o{key}") for key in sorted(ordered)]
     terms = [(f"k{i}", descending) for i, descending in order]
-    terms += [(f"{'o' if d.ordered else 'k'}{i}", False) for i, d in enumerate(domains)]
+    terms += [(f"{'o' if key in ordered else 'k'}{key}", False) for key in range(rows.keys)]
     return CountingQuery(Select((*listed, *places), source), order=tuple(terms))
 
 

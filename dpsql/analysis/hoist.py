@@ -9,8 +9,11 @@ from sqlglot import exp
 from dpsql import tree
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.expressions import canonical
+from dpsql.analysis.joined import Condition, Joined
 from dpsql.analysis.relation import Block, From, Scope, select_list
+from dpsql.analysis.same import substituted
 from dpsql.analysis.typed import Typed, column
+from dpsql.analysis.unit_facts import Names
 from dpsql.tree import Call, Column, Derived, Expr, Item, OrderTerm, Select, Window
 
 
@@ -32,8 +35,13 @@ class Hoist:
     windows: list[Typed] = field(default_factory=list)
 
     @classmethod
-    def over(cls, compiler: StatementCompiler, source: From, where: Expr | None, windows: int) -> Hoist:
-        """Make the inner block of a compiled FROM and WHERE; `windows` is the number of windows over it."""
+    def over(
+        cls, compiler: StatementCompiler, source: From, where: Expr | None, windows: int, facts: Names
+    ) -> Hoist:
+        """Make the inner block of a compiled FROM and WHERE, of which the facts of the unit are known.
+
+        `windows` is the number of windows over it.
+        """
         alias = compiler.alias()
         columns: list[Typed] = []
         places: dict[Expr, Column] = {}
@@ -42,7 +50,7 @@ class Hoist:
             if old.node not in places:
                 places[old.node] = Column(alias, f"x{len(columns)}")
                 columns.append(old)
-            return replace(old, node=places[old.node])
+            return replace(old, node=places[old.node], fact=old.reads <= facts)
 
         origins = tuple(o.mapped(moved) for o in source.scope.origins)
         merged = {name: moved(c) for name, c in source.scope.merged.items()}
@@ -63,6 +71,14 @@ class Hoist:
         made = cls(compiler, source, where, alias, scope, columns, scope, numbered, unique)
         made.scope = Scope(compiler.source, origins, merged, intercept=made.lookup, block=block)
         return made
+
+    def moved(self, known: Joined) -> Joined:
+        """Return what is known of the rows, with the columns as the block names them."""
+        cells = tree.columns(self.alias, "x", len(self.columns))
+        names = {name: cell for old, cell in zip(self.columns, cells, strict=True) for name in old.reads}
+        conditions = (substituted(c.expr, names) for c in known.conditions if not c.unless)
+        columns = {name: c for c in self.scope.columns for name in c.reads}
+        return Joined(columns, conditions=tuple(map(Condition, conditions)))
 
     def lookup(self, node: exp.Expr) -> Typed | None:
         """Return a window as a column of the inner block."""

@@ -9,20 +9,23 @@ from sqlglot import exp
 
 from dpsql.analysis.aggregates import call_of, calls, group_nodes
 from dpsql.analysis.blocks import expand, with_ctes
-from dpsql.analysis.coerce import to_type
+from dpsql.analysis.candidates import candidates_of
 from dpsql.analysis.compiler import StatementCompiler
-from dpsql.analysis.domains import listed_values, with_domain
+from dpsql.analysis.domains import Candidates
 from dpsql.analysis.expressions import canonical, check_arguments, function_name, predicate
 from dpsql.analysis.groups import Rows
+from dpsql.analysis.joined import joined
 from dpsql.analysis.joins import from_clause
 from dpsql.analysis.parsed import conjuncts, whole_number
 from dpsql.analysis.plan import Output
 from dpsql.analysis.relation import Block, From, Item, Scope
 from dpsql.analysis.released import ReleasedAggregate, compile_released, is_released
 from dpsql.analysis.released.counts import Units
+from dpsql.analysis.released.spelled import as_counts
 from dpsql.analysis.selection import parse_selection
 from dpsql.analysis.spellings import rewritten
-from dpsql.analysis.typed import UNKNOWN, KeyDomain, Typed, UnitRole, column
+from dpsql.analysis.typed import UNKNOWN, UNSTORABLE, Typed, UnitRole, column
+from dpsql.analysis.unit_facts import fact_names, fixed_values
 from dpsql.language import MARK, AboveThreshold, AllGroups, Query, Selection, TopK
 from dpsql.policy import fold
 from dpsql.tree import Expr
@@ -44,7 +47,6 @@ FREE = {
 _KNOWN = frozenset(
     {"expressions", "from_", "joins", "where", "group", "having", "order", "limit", "offset", "with_"}
 )
-_UNSTORABLE = frozenset({"INTERVAL", "JSON", "HUGEINT", "LIST", "STRUCT"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +56,18 @@ class OuterQuery:
     rows: Rows
     selection: Selection
     keys: tuple[Typed, ...]
-    domains: tuple[KeyDomain | None, ...]
+    domains: tuple[Candidates, ...]
+    """The public candidates of the keys; a key without a domain is in none."""
     counts: tuple[ReleasedAggregate, ...]
     outputs: tuple[Output, ...]
     source: From
-    groups_per_unit: int | None
-    """In at most how many groups a unit is by itself; None: that is not known."""
+    facts: tuple[bool, ...]
+    """Whether each key is a fact of the unit."""
+
+    @property
+    def one_group(self) -> bool:
+        """Whether each unit is in one group without any bound: all keys are facts of it, or there is none."""
+        return all(self.facts)
 
 
 def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
@@ -76,7 +84,7 @@ def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
             )
         )
     spelled = rewritten(source, select)
-    select = spelled.select
+    select = as_counts(spelled.select, compiler.policy, compiler.catalog)
     check_arguments(source, select, _KNOWN if distinct is None else _KNOWN | {"distinct"})
     ctes = with_ctes(compiler, select, ())
     made = from_clause(compiler, select, ctes, 1)
@@ -104,10 +112,10 @@ def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
         with compiler.part():
             condition = predicate(compiler, where.this, scope).guarded_node
     single: bool | None = None
-    groups: int | None = None
+    one_row = False
     with compiler.part():
         single = _single(compiler, made, keys, filters)
-        groups = _groups_per_unit(compiler, made, filters)
+        one_row = made.owner.row or _single(compiler, made, (), filters)
     nodes = [(i, items[i].node) for i in counted]
     nodes += [(len(items) + i, node) for i, node in enumerate(hidden)]
     if len(nodes) > MAX_COUNTS:
@@ -116,7 +124,8 @@ def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
         compiler.give_up()
     counts = tuple(_released(compiler, node, made, single=single) for _, node in nodes)
     places = {place: i for i, (place, _) in enumerate(nodes)}
-    domains = tuple(_domain(compiler, key, filters, made) for key in keys if key is not UNKNOWN)
+    known = joined(compiler.policy, made, condition)
+    domains = candidates_of(compiler.catalog, [key for key in keys if key is not UNKNOWN], known)
     listed = _SelectList(compiler, items, made, keys, places)
     outputs = tuple(listed.output_at(item, i) for i, item in enumerate(items))
     if parsed is None:
@@ -128,7 +137,9 @@ def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
         outputs = (replace(outputs[spelled.only[0]], name=spelled.only[1]),)
     keys = tuple(canonical(k) for k in keys if k is not UNKNOWN)
     rows = Rows.of(made, condition, keys, counts)
-    return OuterQuery(rows, selection, keys, domains, counts, outputs, made, groups)
+    names = fact_names(made, fixed_values(compiler, filters, made.scope))
+    facts = tuple(one_row or key.reads <= names for key in keys)
+    return OuterQuery(rows, selection, keys, domains, counts, outputs, made, facts)
 
 
 def _countable(compiler: StatementCompiler, item: Item, made: From) -> Item:
@@ -186,12 +197,12 @@ def _keys(
 def _group_key(compiler: StatementCompiler, node: exp.Expr, made: From) -> Typed:
     if is_released(node) or _free(node) is not None:
         raise compiler.source.refuse("a count cannot be a group key", node)
-    key = with_domain(compiler.catalog, compiler.expression(node, made.scope), made.scope)
+    key = compiler.expression(node, made.scope)
     if key.unit is not UnitRole.NONE:
         raise compiler.source.refuse(
             "the privacy unit cannot be a group key: it would name single units", node
         )
-    if key.type.name in _UNSTORABLE:
+    if key.type.name in UNSTORABLE:
         raise compiler.source.refuse(f"a group key cannot be a {key.type}", node)
     return key
 
@@ -200,46 +211,8 @@ def _single(
     compiler: StatementCompiler, made: From, keys: tuple[Typed, ...], filters: list[exp.Expr]
 ) -> bool:
     """Return whether each unit has at most one row in a group: the keys fix a unique column set."""
-    fixed = {key.node for key in keys}
-    for part in filters:
-        if isinstance(part, exp.EQ):
-            for a, b in ((part.this, part.expression), (part.expression, part.this)):
-                if isinstance(a, exp.Column) and isinstance(b, exp.Literal):
-                    column = compiler.expression(a, made.scope)
-                    value = compiler.expression(b, made.scope)
-                    if value.type == column.type or (value.type.integer and column.type.integer):
-                        fixed.add(column.node)
+    fixed = {value.node for value in (*keys, *fixed_values(compiler, filters, made.scope))}
     return any(columns <= fixed for columns in made.unique)
-
-
-def _groups_per_unit(compiler: StatementCompiler, made: From, filters: list[exp.Expr]) -> int | None:
-    """Return in at most how many groups a unit is, by what is known of its rows; None: that is not known."""
-    if made.owner is None or made.owner.row:
-        return 1
-    return 1 if _single(compiler, made, (), filters) else None
-
-
-def _domain(compiler: StatementCompiler, key: Typed, filters: list[exp.Expr], made: From) -> KeyDomain | None:
-    """Return the domain of a key: an IN list or equality on the key in WHERE, else its public domain."""
-    for part in filters:
-        values: list[exp.Expr] = []
-        if isinstance(part, exp.In) and part.expressions and not part.args.get("query"):
-            values, of = part.expressions, part.this
-        elif isinstance(part, exp.EQ):
-            values, of = [part.expression], part.this
-            if isinstance(of, exp.Literal):
-                values, of = [of], part.expression
-        if not values or not all(
-            isinstance(v, (exp.Literal, exp.Neg, exp.Cast, exp.Boolean, exp.Null)) for v in values
-        ):
-            continue
-        if compiler.expression(of, made.scope).node != key.node:
-            continue
-        listed = [compiler.expression(v, made.scope) for v in values]
-        fitted = [to_type(compiler.catalog, v, key.type) for v in listed]
-        if all(v is not None and not v.reads for v in fitted):
-            return listed_values([v.guarded_node for v in fitted if v is not None])
-    return key.domain
 
 
 def _over(node: exp.Expr, places: Iterable[int], items: list[Item]) -> bool:
@@ -331,7 +304,7 @@ class _SelectList:
 
         scope = Scope(self.compiler.source, intercept=lookup)
         value = self.compiler.expression(item.node, scope)
-        if value.type.name in _UNSTORABLE:
+        if value.type.name in UNSTORABLE:
             raise self.compiler.source.refuse(f"a {value.type} is not released", item.node)
         return Output(item.name, "derived", expr=value.guarded_node, uses=tuple(sorted(uses)))
 

@@ -57,6 +57,11 @@ def public_sql(query: Query, policy: Policy) -> str:
         raise source.refuse("this statement does not parse as a whole")
     tree = (query.whole or query.tree).copy()
     _check(query, policy, tree)
+    return engine_sql(tree)
+
+
+def engine_sql(tree: exp.Expr) -> str:
+    """Return the SQL text of a tree for the schema database; the tree is changed."""
     for node in tree.find_all(exp.Anonymous):
         name = function_name(node)
         if name is not None:

@@ -43,6 +43,22 @@ def parse_selection(
     return parser.selection(), parser.hidden, parser.order
 
 
+def compared(node: exp.Expr) -> tuple[exp.Expr, Fraction] | None:
+    """Return what a condition compares with a constant from below, and the least count that meets it."""
+    node = node.unnest()
+    flipped = {exp.LTE: exp.GTE, exp.LT: exp.GT}
+    left, right = node.args.get("this"), node.args.get("expression")
+    kind: type[exp.Expr] = type(node)
+    if kind in flipped:
+        kind, left, right = flipped[kind], right, left  # t <= n
+    number = _number(right) if right is not None else None
+    if kind not in (exp.GT, exp.GTE) or number is None or not isinstance(left, exp.Expr):
+        return None
+    if kind is exp.GT:  # counts are whole numbers
+        number = Fraction(math.floor(number) + 1)
+    return left, number
+
+
 @dataclass(slots=True)
 class _Parser:
     compiler: StatementCompiler
@@ -125,21 +141,13 @@ class _Parser:
             return _Threshold(clause.threshold, self._count_of(clause.by, "is compared"), "ABOVE THRESHOLD")
         if clause.threshold is not None:
             raise self.source.refuse("the threshold is given twice", having)
-        node = having.this.unnest()
-        flipped = {exp.LTE: exp.GTE, exp.LT: exp.GT}
-        left, right = node.args.get("this"), node.args.get("expression")
-        kind: type[exp.Expr] = type(node)
-        if kind in flipped:
-            kind, left, right = flipped[kind], right, left  # t <= n
-        number = _number(right) if right is not None else None
-        place = self._count(left) if isinstance(left, exp.Expr) else None
-        if kind not in (exp.GT, exp.GTE) or number is None or place is None:
+        found = compared(having.this)
+        place = self._count(found[0]) if found is not None else None
+        if found is None or place is None:
             raise self.source.refuse(
                 "HAVING may compare one count with a constant, from below", having.this, "HAVING n >= 100"
             )
-        if kind is exp.GT:  # counts are whole numbers
-            number = Fraction(math.floor(number) + 1)
-        return _Threshold(number, place, "HAVING")
+        return _Threshold(found[1], place, "HAVING")
 
     def _scalar(self, threshold: _Threshold | None) -> Selection:
         select = self.select

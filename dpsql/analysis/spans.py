@@ -36,7 +36,7 @@ def joint_grains(parts: Iterable[Typed]) -> dict[str, str]:
 
 def seen_at(value: Typed, grain: str | None) -> Typed:
     """Return a TIMESTAMP column marked as read only to a grain of time; any other value unchanged."""
-    if grain is None or value.span is None or not value.is_column:
+    if grain is None or value.type != TIMESTAMP or not value.is_column:
         return value
     return replace(value, grains=dict.fromkeys(value.reads, grain))
 

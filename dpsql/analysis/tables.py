@@ -14,6 +14,8 @@ from dpsql.analysis.domains import distinct_values
 from dpsql.analysis.expressions import canonical, check_arguments, common
 from dpsql.analysis.relation import Column, Cte, Origin, Owner, Relation, Scope, select_list
 from dpsql.analysis.typed import KeyDomain, Span, UnitRole, column
+from dpsql.analysis.unit_facts import fact_places
+from dpsql.errors import Fix
 from dpsql.language import Source, replacing
 from dpsql.policy import Policy, Table, UnitColumn, UnitRow, UnitVia, fold
 from dpsql.tree import Aggregate, Binary, Constant, Derived, Expr, IsNull, Item, Join, Scan, Select, Values
@@ -91,6 +93,13 @@ def declared_table(source: Source, policy: Policy, node: exp.Table) -> Table:
     table = policy.table(node.name) if node.name.isascii() else None
     elsewhere = node.args.get("catalog") is not None or (database and fold(database.name) != "main")
     if table is None or elsewhere:
+        if table is not None and "start" in node.this.meta:
+            written = ".".join(part.name for part in node.parts)
+            first = min(part.meta.get("start", -1) for part in node.parts)
+            fix = Fix(table.name, first, node.this.meta["end"] + 1) if first >= 0 else None
+            raise source.refuse(
+                f"there is no table {written[:100]}", node, f"did you mean {table.name}?", fix
+            )
         known = [t.name for t in policy.tables.values()]
         close = difflib.get_close_matches(node.name, known, 2)
         hint = f"did you mean {close[0]}?" if close else "tables are " + ", ".join(known)[:200]
@@ -183,18 +192,19 @@ def _column(compiler: StatementCompiler, table: Table, name: str, sql_type: SqlT
         sql_type,
         domain=KeyDomain(query, ordered=True, origin=f"the declared domain of {place}") if query else None,
         link=_link(compiler, table, name),
-        span=Span(*days, f"the declared range of {place}") if days else None,
+        span=Span.of_days(*days, f"the declared range of {place}") if days else None,
     )
 
 
 def _link(compiler: StatementCompiler, table: Table, column: str) -> str:
-    """Return the name of the parent key that a column is or refers to; "" for other columns."""
+    """Return the name of the unique column that a column is or refers to; "" for other columns."""
     if isinstance(table.unit, UnitVia) and fold(column) == fold(table.unit.via):
         return fold(f"{table.unit.table}.{table.unit.column}")
     name = fold(f"{table.name}.{column}")
     units = [other.unit for other in compiler.policy.tables.values()]
     parents = {fold(f"{unit.table}.{unit.column}") for unit in units if isinstance(unit, UnitVia)}
-    return name if name in parents else ""
+    alone = any(len(fact) == 1 and fold(fact[0]) == fold(column) for fact in table.unique)
+    return name if alone or name in parents else ""
 
 
 def _values(compiler: StatementCompiler, node: exp.Values) -> Relation:
@@ -223,8 +233,16 @@ def _values(compiler: StatementCompiler, node: exp.Values) -> Relation:
 
 def origin_of(relation: Relation, generated: str, alias: str) -> Origin:
     """Return a relation's columns under an alias, with the generated names `generated.c0`, ..."""
+    single = fact_places(relation)
     columns = tuple(
-        replace(column(generated, f"c{i}", c.type), unit=c.unit, link=c.link, domain=c.domain, span=c.span)
+        replace(
+            column(generated, f"c{i}", c.type),
+            unit=c.unit,
+            link=c.link,
+            domain=c.domain,
+            span=c.span,
+            fact=i in single,
+        )
         for i, c in enumerate(relation.columns)
     )
     return Origin(alias or generated, tuple(c.name for c in relation.columns), columns)

@@ -23,6 +23,9 @@ from dpsql.tree import (
 )
 from dpsql.types import NULL, SqlType
 
+UNSTORABLE = frozenset({"INTERVAL", "JSON", "HUGEINT", "LIST", "STRUCT"})
+"""Types whose values are no group keys and not told apart: equal ones may differ, or are no column."""
+
 
 class UnitRole(Enum):
     """Whether a visible column holds the privacy unit, by its provenance, not its name."""
@@ -54,36 +57,49 @@ class KeyDomain:
         return duckdb_sql(self.query)
 
 
-_MILLISECONDS = {"day": 86_400_000, "hour": 3_600_000, "minute": 60_000, "second": 1000}
-GRAINS = tuple(_MILLISECONDS)
+_MICROSECONDS = {"day": 86_400_000_000, "hour": 3_600_000_000, "minute": 60_000_000, "second": 1_000_000}
+GRAINS = tuple(_MICROSECONDS)
 """The grains of time from the coarsest to the finest; each is a multiple of the next."""
 
-MAX_GRID = 10_000_000
-"""The largest number of grid points that an expression is evaluated on; as large as a domain may be."""
+MAX_LISTED = 1_000_000
+"""The largest number of values that a computed list has, and of combinations that it is computed from."""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The declared days of a TIMESTAMP column, both ends included; `origin` is the text for EXPLAIN."""
+    """A public range of a TIMESTAMP column: its first and last instant, in microseconds since 1970.
 
-    first: date
-    last: date
+    `origin` is the text for EXPLAIN.
+    """
+
+    first: int
+    last: int
     origin: str = ""
 
-    def size(self, grain: str) -> int:
-        """Return how many days, hours, minutes or seconds (`grain`) the declared days have."""
-        return ((self.last - self.first).days + 1) * (_MILLISECONDS["day"] // _MILLISECONDS[grain])
+    @classmethod
+    def of_days(cls, first: date, last: date, origin: str = "") -> Span:
+        """Return the range from the start of one day to the last instant of another."""
+        day, epoch = _MICROSECONDS["day"], date(1970, 1, 1)
+        return cls((first - epoch).days * day, ((last - epoch).days + 1) * day - 1, origin)
+
+    def within(self, first: int | None, last: int | None) -> Span:
+        """Return the part of the range between two instants; None stands for no limit."""
+        return replace(
+            self,
+            first=self.first if first is None else max(first, self.first),
+            last=self.last if last is None else min(last, self.last),
+        )
 
     def grid(self, grain: str) -> KeyDomain | None:
-        """Return the starts of all days, hours, minutes or seconds; None for more than `MAX_GRID`."""
-        if self.size(grain) > MAX_GRID:
+        """Return the starts of all days, hours, minutes or seconds; None for more than `MAX_LISTED`."""
+        step = _MICROSECONDS[grain]
+        start, stop = self.first // step, self.last // step + 1
+        if stop - start > MAX_LISTED:
             return None
-        step, epoch = _MILLISECONDS[grain], date(1970, 1, 1)
-        start = (self.first - epoch).days * _MILLISECONDS["day"]
-        stop = start + self.size(grain) * step
-        i = Column("", "i")
+        i, step = Column("", "i"), step // 1000
         items = (Item(Call("epoch_ms", (i,)), "v"), Item(i, "o"))
-        return KeyDomain(Select(items, Range(start, stop, step)), ordered=True, origin=self.origin)
+        every = Range(start * step, max(start, stop) * step, step)
+        return KeyDomain(Select(items, every), ordered=True, origin=self.origin)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +118,9 @@ class Typed:
     literal: Literal | None = None
     unit: UnitRole = UnitRole.NONE
     link: str = ""
-    """The parent key that this column is or refers to, or "". Equal keys belong to one unit."""
+    """The unique column that this column is or refers to, or "". Equal values of it belong to one unit."""
+    fact: bool = False
+    """Whether it is a column of FROM with one value for each unit in the rows (see `unit_facts`)."""
     domain: KeyDomain | None = None
     span: Span | None = None
     """The public range of a TIMESTAMP column; set only for the column itself."""
@@ -157,6 +175,10 @@ class Typed:
     def with_unit(self, role: UnitRole) -> Typed:
         """Return the expression with another unit role."""
         return replace(self, unit=role)
+
+    def with_fact(self, fact: bool) -> Typed:
+        """Return the column marked as a fact of the unit, or not."""
+        return self if self.fact is fact else replace(self, fact=fact)
 
 
 def constant(value: object, sql_type: SqlType) -> Typed:

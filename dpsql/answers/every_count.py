@@ -20,6 +20,13 @@ MOST_GROUPS = 64
 """The largest domain in which one unit may touch all groups if nothing bounds how many it touches."""
 
 
+def one_group_note(plan: Plan) -> str:
+    """Say why no unit is in two groups, for EXPLAIN and the release."""
+    if plan.owner.row:
+        return f"each {plan.unit} is in one group"
+    return f"each {plan.unit} is in one group: each key has one value for it"
+
+
 @dataclass(frozen=True, slots=True)
 class EveryCount:
     """Adds Laplace noise to every distinct count of every group; `noise` maps a count's place to it.
@@ -45,7 +52,11 @@ class EveryCount:
         }
         widest = max(noise.values(), key=lambda each: each.scale)
         kept = plan.groups_kept
-        note = f"of each unit at most {kept} group{'s' * (kept != 1)} counted, chosen by a hash"
+        notes: tuple[str, ...] = ()
+        if plan.one_group and grouped:
+            notes = (one_group_note(plan),)
+        elif kept is not None:
+            notes = (f"of each unit at most {kept} group{'s' * (kept != 1)} counted, chosen by a hash",)
         quote = Quote(
             Charge(plan.epsilon),
             "Laplace on every group" if grouped else "Laplace",
@@ -54,7 +65,7 @@ class EveryCount:
             widest.stddev,
             widest.half_width(measuring.confidence_of(plan)),
             None,
-            (note,) if kept is not None else (),
+            notes,
         )
         return cls(plan, selection, totals, noise, quote)
 

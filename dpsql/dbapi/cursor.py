@@ -80,8 +80,16 @@ class Cursor:
 
     @property
     def release(self) -> Release | None:
-        """The release of a private statement; None for a public statement."""
+        """The release of a private statement; None for a public statement.
+
+        If the statement computes from several releases, its `parts` are these.
+        """
         return self._release
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        """The releases that the statement is made of, in the order in which they were written."""
+        return () if self._release is None else self._release.parts or (self._release,)
 
     # -- running
 

@@ -7,6 +7,7 @@ The schema database, in which private tables are empty, answers everything publi
 ``engine``           the `Engine` protocol, and the choice of an engine by the policy
 ``protocol``         what engines return: `Counts`, `Cancelled`, `Untranslatable`
 ``schema_database``  the binder, the catalog and the engine of public statements
+``over_releases``    queries over released rows, which run there too
 ``duckdb``           the default engine
 ``remote``           the base class of the others: ``postgres``, ``spark``
 ``writer``           the query tree as another engine's SQL
@@ -16,7 +17,7 @@ The schema database, in which private tables are empty, answers everything publi
 """
 
 from dpsql.engines.engine import Engine, length_check_key, open_engine
-from dpsql.engines.protocol import CANCELLED, FAILED, Cancelled, Counts, Untranslatable
+from dpsql.engines.protocol import CANCELLED, FAILED, Cancelled, Counts, UnboundQuery, Untranslatable
 from dpsql.engines.worker import RunningStatement, running_statement
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "Counts",
     "Engine",
     "RunningStatement",
+    "UnboundQuery",
     "Untranslatable",
     "length_check_key",
     "open_engine",

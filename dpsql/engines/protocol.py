@@ -23,6 +23,7 @@ FAILED = "the engine could not finish the statement; its charge is kept"
 
 CANCELLED = "the statement was cancelled; its charge is kept"
 UNCHARGED = "the statement was cancelled; nothing was charged"
+KEPT = "the statement was cancelled; what it released is stored, and costs nothing when it is asked again"
 
 
 class Cancelled(OperationalError):  # noqa: N818  an event, as `KeyboardInterrupt`
@@ -39,6 +40,14 @@ class Untranslatable(Exception):  # noqa: N818  a refusal of the statement for t
         super().__init__(message)
         self.message = message
         self.hint = hint
+
+
+class UnboundQuery(Exception):  # noqa: N818  a refusal of the statement
+    """A query over released rows names or types something that is not there; nothing was charged."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,22 +6,23 @@ the binding of compiled queries run here, so none of them can disclose private d
 
 from __future__ import annotations
 
-import json
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import duckdb
 
 from dpsql.analysis import quote
 from dpsql.engines.duckdb import settings
-from dpsql.engines.protocol import CANCELLED, FAILED, UNCHARGED, Cancelled
+from dpsql.engines.over_releases import load, parse_json
+from dpsql.engines.protocol import CANCELLED, FAILED, KEPT, UNCHARGED, Cancelled, UnboundQuery
 from dpsql.engines.worker import running_statement
-from dpsql.errors import OperationalError, ProgrammingError
+from dpsql.errors import InternalError, OperationalError, ProgrammingError
 from dpsql.policy import fold
+from dpsql.tree import literal_sql
 from dpsql.types import HUGEINT, INTERVAL, JSON, NULL, SqlType, column_type
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import date
 
     import pyarrow as pa
@@ -34,20 +35,11 @@ if TYPE_CHECKING:
 _INTERNAL_TYPES = {"HUGEINT": HUGEINT, "INTERVAL": INTERVAL, "JSON": JSON, '"NULL"': NULL, "NULL": NULL}
 
 
+_Result = TypeVar("_Result")
+_ASK_AGAIN = "what was released is stored, and costs nothing when it is asked again"
+
+
 _WIDE_DECIMAL = re.compile(r"DECIMAL\((19|2\d|3\d),(\d+)\)")
-_BARE_NUMBER = re.compile(r"(:\s*-?)(nan|inf)(inity)?\b", re.IGNORECASE)
-
-
-def _parse_json(text: str) -> dict[str, Any]:
-    """Parse JSON written by DuckDB, which writes NaN and infinity without quotes."""
-    found: dict[str, Any]
-    try:
-        found = json.loads(text)
-    except ValueError:
-        found = json.loads(
-            _BARE_NUMBER.sub(lambda m: m[1] + {"nan": "NaN", "inf": "Infinity"}[m[2].lower()], text)
-        )
-    return found
 
 
 class SchemaDatabase:
@@ -102,8 +94,8 @@ class SchemaDatabase:
 
     def plan(self, sql: str) -> object:
         """See `Catalog`."""
-        literal = "'" + sql.replace("'", "''") + "'"
-        bound = _parse_json(self._fetch(f"SELECT json_serialize_plan({literal}, optimize := false)")[0][0])
+        text = self._fetch(f"SELECT json_serialize_plan({literal_sql(sql)}, optimize := false)")
+        bound = parse_json(text[0][0])
         if bound.get("error"):
             raise ValueError("the compiled statement does not bind")
         return bound["plans"]
@@ -164,6 +156,53 @@ class SchemaDatabase:
         if result is None:
             raise OperationalError(FAILED)
         return [result.column(i).combine_chunks() for i in range(result.num_columns)]
+
+    def typed(self, columns: Sequence[tuple[str, SqlType]], rows: pa.Table | None = None) -> pa.Table:
+        """Return rows with columns of these names and types; without rows, a table that has none."""
+        selected = [
+            f"CAST({'NULL' if rows is None else f'c{i}'} AS {kind}) AS {quote(name)}"
+            for i, (name, kind) in enumerate(columns)
+        ]
+        source = {} if rows is None else {"r": rows.rename_columns([f"c{i}" for i in range(len(columns))])}
+        sql = f"SELECT {', '.join(selected)}" + (" WHERE false" if rows is None else " FROM r")
+        return self._over(source, sql, lambda cursor: cursor.sql(sql).to_arrow_table())
+
+    def bind_over(self, tables: Mapping[str, pa.Table], sql: str) -> tuple[str, ...]:
+        """Return the names of a query's columns, which `over` would run; raises `UnboundQuery`."""
+        return self._over(tables, sql, lambda cursor: tuple(cursor.sql(sql).columns))
+
+    def over(self, tables: Mapping[str, pa.Table], sql: str) -> pa.Table:
+        """Run a query over released rows and public tables: post-processing, without charge.
+
+        An error is a function of released values, so the engine's own words are shown.
+        """
+        return self._over(tables, sql, lambda cursor: cursor.sql(sql).to_arrow_table())
+
+    def _over(
+        self,
+        tables: Mapping[str, pa.Table],
+        sql: str,
+        finish: Callable[[duckdb.DuckDBPyConnection], _Result],
+    ) -> _Result:
+        public = [reader.table.name for reader in self._readers.values() if reader.table.public]
+        raised: list[Exception] = []
+
+        def work(cursor: duckdb.DuckDBPyConnection) -> _Result:
+            try:
+                load(cursor, tables, sql, public)
+                return finish(cursor)
+            except (UnboundQuery, InternalError, duckdb.Error) as error:
+                raised.append(error)
+                raise
+
+        result = settings.run_on_cursor(lambda: self._con, work, KEPT)
+        if result is not None:
+            return result
+        why = raised[0] if raised else None
+        if isinstance(why, (UnboundQuery, InternalError)):
+            raise why.with_traceback(None)
+        text = f": {str(why).partition(chr(10))[0]}" if why is not None else ""
+        raise OperationalError(f"the query over the released rows cannot be finished{text}; {_ASK_AGAIN}")
 
     def close(self) -> None:
         """Close the database."""

@@ -12,14 +12,14 @@ from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import ErrorLevel, ParseError, SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
-from dpsql.errors import QueryRefused, QuerySyntaxError
+from dpsql.errors import Fix, QueryRefused, QuerySyntaxError
 from dpsql.language import parameters as params
 from dpsql.language.clauses import lift
 from dpsql.language.options import read_value
 from dpsql.language.plain import Parameters
 from dpsql.language.source import Source
 from dpsql.language.statement import Describe, Explain, Query, Refine, Set, Show, Statement
-from dpsql.language.tokens import MARK, mark_functions, tokenize
+from dpsql.language.tokens import MARK, mark_functions, named_first, tokenize
 from dpsql.language.wrapping import Wrapper, unwrap
 
 _QUERY = {"SELECT", "FROM", "WITH", "VALUES", "("}
@@ -105,7 +105,7 @@ def _query(source: Source, tokens: list[Token], parameters: Parameters) -> Query
     def expression(part: list[Token]) -> exp.Expr:
         head = part[0]
         select = Token(TokenType.SELECT, "SELECT", head.line, head.col, head.start, head.start)
-        tree = _tree(source, [select, *mark_functions(part)])
+        tree = _tree(source, [select, *named_first(mark_functions(part))])
         populated = [n for n, v in tree.args.items() if v not in (None, False, [])]
         if not isinstance(tree, exp.Select) or len(tree.expressions) != 1 or populated != ["expressions"]:
             raise source.syntax("expected one expression", head.start)
@@ -114,7 +114,7 @@ def _query(source: Source, tokens: list[Token], parameters: Parameters) -> Query
 
     def read(part: list[Token], wrapper: Wrapper | None, whole: exp.Query | None) -> Query:
         lifted = lift(source, part, expression)
-        tree = _tree(source, mark_functions(lifted.tokens))
+        tree = _tree(source, named_first(mark_functions(lifted.tokens)))
         if not isinstance(tree, exp.Query):
             raise source.refuse("only SELECT statements are run", part[0].start)
         return Query(source, tree, lifted.options, lifted.clause, lifted.has_options, used, wrapper, whole)
@@ -161,7 +161,8 @@ def _unknown(source: Source, token: Token) -> Exception:
     word = token.text.split()[0] if token.text.split() else token.text
     close = difflib.get_close_matches(word.upper(), _STATEMENTS, 1, 0.7)
     if close:
-        return source.syntax(f"cannot read `{word[:40]}`", token.start, f"did you mean {close[0]}?")
+        fix = Fix(close[0], token.start, token.start + len(word))
+        return source.syntax(f"cannot read `{word[:40]}`", token.start, f"did you mean {close[0]}?", fix)
     return source.refuse(
         f"{word.upper()[:40]} statements are not run: dpsql only reads",
         token.start,

@@ -167,6 +167,39 @@ def closing(tokens: Sequence[Token], opening: int) -> int:
     return -1
 
 
+def call_end(source: Source, start: int) -> int:
+    """Return the position of the parenthesis that closes the call at `start`; -1 if there is none.
+
+    >>> call_end(Source("SELECT COUNT(lower(x)) FROM t"), 7)
+    21
+    """
+    tokens = [t for t in tokenize(source) if t.start >= start]
+    end = closing(tokens, 1)
+    return tokens[end].start if end > 0 else -1
+
+
+def named_first(tokens: Sequence[Token]) -> list[Token]:
+    """Move a named argument behind DISTINCT to the front of its call, where the parser reads it.
+
+    >>> text = "COUNT(DISTINCT x, contribution_bounds_per_group => (0, 5))"
+    >>> " ".join(t.text for t in named_first(tokenize(Source(text))))
+    'COUNT ( contribution_bounds_per_group => ( 0 , 5 ) , DISTINCT x )'
+    """
+    found = list(tokens)
+    opened: list[int] = []
+    for i, token in enumerate(tokens):
+        if token.token_type == TokenType.L_PAREN:
+            opened.append(i)
+        elif token.token_type == TokenType.R_PAREN and opened:
+            opened.pop()
+        elif token.token_type == TokenType.FARROW and opened and i + 1 < len(tokens):
+            first, end = opened[-1] + 1, closing(tokens, opened[-1])
+            distinct = tokens[first].token_type == TokenType.DISTINCT
+            if distinct and end > i and tokens[i - 2].token_type == TokenType.COMMA and first < i - 2:
+                found[first:end] = [*tokens[i - 1 : end], tokens[i - 2], *tokens[first : i - 2]]
+    return found
+
+
 def mark_functions(tokens: Sequence[Token]) -> list[Token]:
     """Put `MARK` before the name of every function call (not before aliases or CTE names with columns).
 

@@ -24,7 +24,9 @@ from dpsql.ledger.records import (
     Lineage,
     RefinementStep,
     ReleaseInfo,
+    Request,
     Reservation,
+    Settled,
     StoredRelease,
 )
 
@@ -35,6 +37,8 @@ __all__ = [
     "Lineage",
     "RefinementStep",
     "ReleaseInfo",
+    "Request",
     "Reservation",
+    "Settled",
     "StoredRelease",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -12,7 +12,7 @@ from dpsql.errors import BudgetExceeded, InterfaceError, InternalError, Operatio
 from dpsql.ledger import limits, process_identity, refining
 from dpsql.ledger.amounts import DamagedError, moved, read_charge, rounded_up, shown, too_wide, write_charge
 from dpsql.ledger.limits import Limits
-from dpsql.ledger.records import RefinementStep, Reservation, StoredRelease
+from dpsql.ledger.records import Request, Reservation, Settled, StoredRelease
 from dpsql.privacy import Charge
 
 POLICY = "policy"
@@ -62,16 +62,16 @@ def spent(connection: sqlite3.Connection, name: str) -> Charge:
 def reserve(
     connection: sqlite3.Connection,
     caps: Caps,
-    charge: Charge,
-    who: tuple[str, str, str, str],
-    refines: RefinementStep | None = None,
+    analyst: str,
+    statement: str,
+    requests: Sequence[Request],
 ) -> Reservation:
-    """Charge a statement's maximum if every cap allows it; else raise, having written nothing.
+    """Charge the maximum of all releases of a statement if every cap allows their sum.
 
-    `who` is the analyst, the statement, its selection and its mechanism.
+    Else it raises, having written nothing. The releases hold one slot: together they fail at most once.
     """
-    analyst = who[0]
-    if charge.epsilon <= 0 or charge.delta >= 1:
+    charge = sum((request.charge for request in requests), Charge())
+    if not requests or any(request.charge.epsilon <= 0 for request in requests) or charge.delta >= 1:
         raise InternalError("a private statement costs an epsilon above 0 and a delta below 1")
     caps.check_listed(analyst)
     limits.check(connection, caps.limits, analyst)
@@ -80,15 +80,24 @@ def reserve(
         raise _exceeded(charge, available, "query")
     _spend(connection, scope(analyst), charge, caps.of(analyst))
     _spend(connection, POLICY, charge, caps.total)
-    entry = _enter(connection, charge, who, shared=False)
-    if refines is not None:
-        refining.begin(connection, entry, analyst, charge, refines)
+    entries: list[int] = []
+    for request in requests:
+        who = (analyst, statement, request.selection, request.mechanism)
+        entries.append(_enter(connection, request.charge, who, shared=False))
+        if request.refines is not None:
+            refining.begin(connection, entries[-1], analyst, request.charge, request.refines)
+        if request.places > 1:
+            place = (entries[-1], entries[0], request.place, request.places)
+            connection.execute("INSERT INTO part VALUES (?, ?, ?, ?)", place)
     limits.take_slot(connection, analyst)
-    return Reservation(entry, charge)
+    parts = [(entry, request.charge) for entry, request in zip(entries, requests, strict=True)]
+    return Reservation(entries[0], charge, tuple(parts) if len(parts) > 1 else ())
 
 
 def step(connection: sqlite3.Connection, reservation: Reservation, number: int, charge: Charge) -> None:
     """Record what a stream has spent, including the answer that it returns next."""
+    if len(reservation.entries) > 1:
+        raise InternalError("a stream has one entry")
     _reserved(connection, reservation)
     last, before = progress(connection, reservation.entry)
     if number != last + 1:
@@ -111,39 +120,51 @@ def progress(connection: sqlite3.Connection, entry: int) -> tuple[int, Charge]:
 def settle(
     connection: sqlite3.Connection,
     reservation: Reservation,
-    charge: Charge,
-    payload: bytes | None,
-    reuse_key: str | None,
-) -> int:
-    """Lower a reservation to the realised charge and store the release; return the release's number."""
+    settled: Sequence[Settled],
+) -> tuple[int, ...]:
+    """Lower a reservation to the realised charges and store the releases; return their numbers."""
     at, analyst, mine = _reserved(connection, reservation)
-    if not charge.fits(reservation.charge):
+    if len(settled) != len(reservation.entries):
+        raise InternalError("the releases of a statement are settled together")
+    numbers = []
+    for (entry, reserved), ended in zip(reservation.entries, settled, strict=True):
+        charge = _lowered(connection, entry, analyst, reserved, ended.charge)
+        number = _store(connection, entry, (at, analyst, ended.reuse_key, ended.payload))
+        connection.execute(
+            "UPDATE entry SET state = 'settled', charged_epsilon = ?, charged_delta = ?, release = ?"
+            " WHERE entry = ?",
+            (*write_charge(charge), number, entry),
+        )
+        numbers.append(number)
+    limits.release_slot(connection, analyst, mine)
+    return tuple(numbers)
+
+
+def _lowered(
+    connection: sqlite3.Connection, entry: int, analyst: str, reserved: Charge, charge: Charge
+) -> Charge:
+    """Lower the totals from an entry's reserved charge to its realised one; return what is charged."""
+    if not charge.fits(reserved):
         raise InternalError("a statement's realised charge is more than what was reserved for it")
-    if not progress(connection, reservation.entry)[1].fits(charge):
+    if not progress(connection, entry)[1].fits(charge):
         raise InternalError("a stream is settled for less than its answers have cost")
     names = (POLICY, scope(analyst))
     before = [spent(connection, name) for name in names]
-    after = [moved(total, less=reservation.charge, more=charge) for total in before]
+    after = [moved(total, less=reserved, more=charge) for total in before]
     if any(too_wide(total, charge) for total in after):
-        charge = rounded_up(charge, reservation.charge)
-        after = [moved(total, less=reservation.charge, more=charge) for total in before]
+        charge = rounded_up(charge, reserved)
+        after = [moved(total, less=reserved, more=charge) for total in before]
     for name, total in zip(names, after, strict=True):
         _set_spent(connection, name, total)
-    number = _store(connection, reservation.entry, (at, analyst, reuse_key, payload))
-    connection.execute(
-        "UPDATE entry SET state = 'settled', charged_epsilon = ?, charged_delta = ?, release = ?"
-        " WHERE entry = ?",
-        (*write_charge(charge), number, reservation.entry),
-    )
-    limits.release_slot(connection, analyst, mine)
-    return number
+    return charge
 
 
 def end(connection: sqlite3.Connection, reservation: Reservation, *, failed: bool) -> None:
     """End a reservation without an answer: it stays charged in full, and counts as failed or cancelled."""
     _, analyst, mine = _reserved(connection, reservation)
     state = "failed" if failed else "cancelled"
-    connection.execute("UPDATE entry SET state = ? WHERE entry = ?", (state, reservation.entry))
+    for entry, _ in reservation.entries:
+        connection.execute("UPDATE entry SET state = ? WHERE entry = ?", (state, entry))
     limits.release_slot(connection, analyst, mine)
     limits.add(connection, "failure" if failed else "cancelled", analyst)
 
@@ -158,12 +179,19 @@ def find(connection: sqlite3.Connection, reuse_key: str, analyst: str) -> Stored
     return StoredRelease(row[0], datetime.fromisoformat(row[1]), analyst, row[2]) if row else None
 
 
-def share(connection: sqlite3.Connection, caps: Caps, reuse_key: str, analyst: str) -> StoredRelease | None:
-    """Copy another analyst's release to `analyst`, charged to that one's own cap; None if there is none."""
+def shareable(connection: sqlite3.Connection, reuse_key: str) -> bool:
+    """Whether any analyst has a release under a reuse key."""
+    row = connection.execute(
+        "SELECT 1 FROM release WHERE reuse_key = ? AND payload IS NOT NULL", (reuse_key,)
+    ).fetchone()
+    return row is not None
+
+
+def share(connection: sqlite3.Connection, caps: Caps, reuse_key: str, analyst: str) -> None:
+    """Copy another analyst's release to `analyst`, charged to that one's own cap, if there is one."""
     caps.check_listed(analyst)
-    own = find(connection, reuse_key, analyst)
-    if own is not None:
-        return own  # paid for already, perhaps a moment ago by another thread
+    if find(connection, reuse_key, analyst) is not None:
+        return  # paid for already, perhaps a moment ago by another thread
     row = connection.execute(
         "SELECT e.at, e.statement, e.reading, e.mechanism, e.charged_epsilon, e.charged_delta, r.payload"
         " FROM release r JOIN entry e ON e.entry = r.entry"
@@ -171,7 +199,7 @@ def share(connection: sqlite3.Connection, caps: Caps, reuse_key: str, analyst: s
         (reuse_key,),
     ).fetchone()
     if row is None:
-        return None
+        return
     at, statement, selection, mechanism, epsilon, delta, payload = row
     charge = read_charge(epsilon, delta)
     _spend(connection, scope(analyst), charge, caps.of(analyst))
@@ -179,7 +207,6 @@ def share(connection: sqlite3.Connection, caps: Caps, reuse_key: str, analyst: s
     entry = _enter(connection, charge, who, shared=True, at=at)
     number = _store(connection, entry, (at, analyst, reuse_key, payload))
     connection.execute("UPDATE entry SET state = 'settled', release = ? WHERE entry = ?", (number, entry))
-    return StoredRelease(number, datetime.fromisoformat(at), analyst, payload)
 
 
 def _spend(connection: sqlite3.Connection, name: str, charge: Charge, cap: Charge | None) -> None:
@@ -223,18 +250,27 @@ def _enter(
 
 
 def _reserved(connection: sqlite3.Connection, reservation: Reservation) -> tuple[str, str, str]:
-    """Return time, analyst and process of a reservation; raise if it has ended."""
-    row = connection.execute(
-        "SELECT reserved_epsilon, reserved_delta, state, at, analyst, holder FROM entry WHERE entry = ?",
-        (reservation.entry,),
-    ).fetchone()
-    if row is None or write_charge(reservation.charge) != row[:2]:
-        raise InternalError("the ledger holds no such reservation")
-    if row[2] != "reserved":
-        raise InternalError("a reservation was ended twice")
-    if row[5] != process_identity.current():
-        raise InterfaceError("a reservation belongs to the process that made it")
-    return row[3], row[4], row[5]
+    """Return time, analyst and process of a reservation; raise if it has ended, or is only a part of one."""
+    found = []
+    for entry, charge in reservation.entries:
+        row = connection.execute(
+            "SELECT reserved_epsilon, reserved_delta, state, at, analyst, holder FROM entry WHERE entry = ?",
+            (entry,),
+        ).fetchone()
+        if row is None or write_charge(charge) != row[:2]:
+            raise InternalError("the ledger holds no such reservation")
+        if row[2] != "reserved":
+            raise InternalError("a reservation was ended twice")
+        if row[5] != process_identity.current():
+            raise InterfaceError("a reservation belongs to the process that made it")
+        found.append(row[3:])
+    together = connection.execute(
+        "SELECT entry FROM part WHERE first = (SELECT first FROM part WHERE entry = ?)", (reservation.entry,)
+    ).fetchall()
+    if together and {entry for entry, _ in reservation.entries} != {entry for (entry,) in together}:
+        raise InternalError("the releases of a statement end together")
+    at, analyst, holder = found[0]
+    return at, analyst, holder
 
 
 def _store(

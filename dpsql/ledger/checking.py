@@ -26,6 +26,7 @@ def problems(connection: sqlite3.Connection) -> list[str]:
         found += _entries(connection)
         found += _releases(connection)
         found += _steps(connection)
+        found += _parts(connection)
         found += refining.problems(connection)
     except DamagedError as problem:
         found.append(f"an amount is unreadable: {problem}")
@@ -70,6 +71,17 @@ def _releases(connection: sqlite3.Connection) -> Iterator[str]:
     )
     for (number,) in rows:
         yield f"release {number} has no settled entry"
+
+
+def _parts(connection: sqlite3.Connection) -> Iterator[str]:
+    """Check that the releases of a statement were charged by one analyst and ended together."""
+    rows = connection.execute(
+        "SELECT p.first FROM part p JOIN entry e ON e.entry = p.entry GROUP BY p.first"
+        " HAVING COUNT(DISTINCT e.state) > 1 OR COUNT(DISTINCT e.analyst) > 1 OR min(p.entry) <> p.first"
+        " OR COUNT(DISTINCT p.places) > 1"
+    )
+    for (first,) in rows:
+        yield f"the releases of the statement of entry {first} did not end together"
 
 
 def _steps(connection: sqlite3.Connection) -> Iterator[str]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
@@ -21,7 +22,9 @@ from dpsql.ledger.records import (
     Lineage,
     RefinementStep,
     ReleaseInfo,
+    Request,
     Reservation,
+    Settled,
     StoredRelease,
 )
 from dpsql.ledger.store import Store
@@ -117,9 +120,18 @@ class Ledger:
         charge: Charge,
         refines: RefinementStep | None = None,
     ) -> Reservation:
-        """Charge a statement's maximum; durable when this returns, nothing written when it raises.
+        """Charge a statement's or a stream's maximum, as `reserve_all` does for several releases."""
+        request = Request(selection, mechanism, charge, refines)
+        return self.reserve_all(analyst=analyst, statement=statement, requests=[request])
 
-        `refines` also records that the statement refines a release, which is possible once for each.
+    def reserve_all(
+        self, *, analyst: str, statement: str, requests: Sequence[Request], shared: Sequence[str] = ()
+    ) -> Reservation:
+        """Charge the maximum of all releases of a statement; durable when this returns.
+
+        Nothing is written when it raises: every cap allows the sum, or nothing is charged. `refines` of a
+        request also records that it refines a release, which is possible once for each. `shared` has the keys
+        of other analysts' releases, which become the analyst's own as by `share`.
 
         Raises
         ------
@@ -131,9 +143,12 @@ class Ledger:
         PolicyError
             The policy lists its analysts, and this is none of them.
         """
-        who = (_named(analyst), _text(statement), _text(selection), _text(mechanism))
+        name, text = _named(analyst), _text(statement)
+        asked = [replace(r, selection=_text(r.selection), mechanism=_text(r.mechanism)) for r in requests]
         with self._store.write() as connection:
-            reservation = charging.reserve(connection, self._caps, charge, who, refines)
+            for key in shared:
+                charging.share(connection, self._caps, key, name)
+            reservation = charging.reserve(connection, self._caps, name, text, asked)
         if reservation.entry % _ENTRIES_PER_CHECKPOINT == 0:
             self._store.checkpoint()
         return reservation
@@ -161,14 +176,18 @@ class Ledger:
         release: bytes | None = None,
         reuse_key: str | None = None,
     ) -> int:
-        """Lower the reservation to the realised charge and store the release; return its number.
+        """Lower the reservation to the realised charge and store the release, as `settle_all` does."""
+        return self.settle_all(reservation, [Settled(charge, release, reuse_key)])[0]
 
-        The answer may be returned to the analyst only after that. A realised charge above the reserved one
-        or below the last step's, or a reservation that has ended already, is an `InternalError`; another
-        process's reservation is an `InterfaceError`.
+    def settle_all(self, reservation: Reservation, settled: Sequence[Settled]) -> tuple[int, ...]:
+        """Lower each part of a reservation to its realised charge and store the releases, all or none.
+
+        It returns their numbers. The answer may be returned to the analyst only after that. A realised charge
+        above the reserved one or below the last step's, or a reservation that has ended already, is an
+        `InternalError`; another process's reservation is an `InterfaceError`.
         """
         with self._store.write() as connection:
-            return charging.settle(connection, reservation, charge, release, reuse_key)
+            return charging.settle(connection, reservation, settled)
 
     def fail(self, reservation: Reservation) -> None:
         """End a statement that failed: it stays charged in full and counts as one of `max_failures`."""
@@ -189,28 +208,45 @@ class Ledger:
         with self._store.read() as connection:
             return charging.find(connection, reuse_key, _named(analyst))
 
-    def share(self, reuse_key: str, analyst: str) -> StoredRelease | None:
-        """Copy another analyst's release under the key to this one, where the policy shares releases.
+    def shareable(self, reuse_key: str) -> bool:
+        """Whether any analyst has a release under the key."""
+        with self._store.read() as connection:
+            return charging.shareable(connection, reuse_key)
 
-        It is charged to the analyst's own cap, not to the policy's again. From then on it is one of the
+    def share(self, reuse_keys: Iterable[str], analyst: str) -> None:
+        """Copy other analysts' releases under the keys to this one, where the policy shares releases.
+
+        They are charged to the analyst's own cap, not to the policy's again. From then on they are the
         analyst's own releases, which `find` returns at no cost.
-        Raises `BudgetExceeded` if that cap does not allow it. None if there is no such release.
+        Raises `BudgetExceeded` if that cap does not allow all of them; then none is copied.
         """
         with self._store.write() as connection:
-            return charging.share(connection, self._caps, reuse_key, _named(analyst))
+            for key in reuse_keys:
+                charging.share(connection, self._caps, key, _named(analyst))
 
     def releases(self, analyst: str) -> list[ReleaseInfo]:
         """List an analyst's own releases, oldest first."""
         with self._store.read() as connection:
             rows = connection.execute(
                 "SELECT r.number, r.at, r.analyst, e.statement, e.reading, e.mechanism, e.charged_epsilon,"
-                " e.charged_delta FROM release r JOIN entry e ON e.entry = r.entry WHERE r.analyst = ?"
-                " ORDER BY r.number",
+                " e.charged_delta, COALESCE(p.place, 1), COALESCE(p.places, 1)"
+                " FROM release r JOIN entry e ON e.entry = r.entry LEFT JOIN part p ON p.entry = e.entry"
+                " WHERE r.analyst = ? ORDER BY r.number",
                 (_named(analyst),),
             ).fetchall()
         return [
-            ReleaseInfo(n, datetime.fromisoformat(at), who, text, selection, mechanism, read_charge(*charge))
-            for n, at, who, text, selection, mechanism, *charge in rows
+            ReleaseInfo(
+                n,
+                datetime.fromisoformat(at),
+                who,
+                text,
+                selection,
+                mechanism,
+                read_charge(*charge),
+                place,
+                places,
+            )
+            for n, at, who, text, selection, mechanism, *charge, place, places in rows
         ]
 
     def release(self, number: int, analyst: str) -> bytes:
@@ -302,10 +338,13 @@ class Ledger:
         with self._store.write() as connection:
             connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_text(name), value))
 
-    def asked(self, question: str, statement: str, analyst: str) -> list[tuple[str, datetime]]:
+    def asked(
+        self, question: str, statement: str, analyst: str, place: int = 1
+    ) -> list[tuple[str, datetime]]:
         """Return reuse keys and times of the analyst's releases of the same question or statement text.
 
-        Keys of the same question begin with `question`; text is compared for recent releases only.
+        Keys of the same question begin with `question`; text is compared for recent releases only, at the
+        same place among the releases of the statement.
         """
         name = _named(analyst)
         with self._store.read() as connection:
@@ -316,9 +355,11 @@ class Ledger:
             ).fetchall()
             same_text = connection.execute(
                 "SELECT r.reuse_key, r.at FROM release r JOIN entry e ON e.entry = r.entry"
+                " LEFT JOIN part p ON p.entry = e.entry"
                 " WHERE r.number > (SELECT max(number) FROM release) - ? AND r.analyst = ?"
-                " AND r.reuse_key IS NOT NULL AND e.statement = ? ORDER BY r.number DESC LIMIT 4",
-                (_LATELY, name, _text(statement)),
+                " AND r.reuse_key IS NOT NULL AND e.statement = ? AND COALESCE(p.place, 1) = ?"
+                " ORDER BY r.number DESC LIMIT 4",
+                (_LATELY, name, _text(statement), place),
             ).fetchall()
         return [(key, datetime.fromisoformat(at)) for key, at in same_question + same_text]
 

@@ -19,11 +19,51 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True)
+class RefinementStep:
+    """The record that a count is released again: after which release, and what all its releases cost."""
+
+    parent: int
+    epsilon: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A release that a statement asks for: its selection, its mechanism, its largest charge."""
+
+    selection: str
+    mechanism: str
+    charge: Charge
+    refines: RefinementStep | None = None
+    place: int = 1
+    """Its place among the releases of the statement, from 1."""
+    places: int = 1
+    """How many releases the statement has; some may be stored, and are not asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """How a release ended: its realised charge, its stored form, the key under which it is found again."""
+
+    charge: Charge
+    payload: bytes | None = None
+    reuse_key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Reservation:
     """Permission to run one statement, whose largest charge is durable already."""
 
     entry: int
+    """The entry of its first release."""
     charge: Charge
+    """The largest charge of all its releases together."""
+    parts: tuple[tuple[int, Charge], ...] = ()
+    """Entry and largest charge of each release; empty: there is one."""
+
+    @property
+    def entries(self) -> tuple[tuple[int, Charge], ...]:
+        """Entry and largest charge of each release."""
+        return self.parts or ((self.entry, self.charge),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +88,10 @@ class ReleaseInfo:
     selection: str
     mechanism: str
     charge: Charge
-
-
-@dataclass(frozen=True, slots=True)
-class RefinementStep:
-    """The record that a count is released again: after which release, and what all its releases cost."""
-
-    parent: int
-    epsilon: Fraction
+    place: int = 1
+    """Its place among the releases of its statement, from 1."""
+    places: int = 1
+    """How many releases its statement has."""
 
 
 @dataclass(frozen=True, slots=True)

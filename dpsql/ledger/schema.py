@@ -13,7 +13,7 @@ from dpsql.ledger.process_identity import current
 
 APPLICATION = 0x64707371
 """`dpsq` in SQLite's `application_id`."""
-VERSION = 3
+VERSION = 4
 """The schema's version, in `user_version`; a newer one is refused, an older one brought up to date."""
 
 _TABLES = """
@@ -108,7 +108,24 @@ BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
 """
 """What version 3 added to version 2."""
 
-_LATER = {2: _TABLES_2, 3: _TABLES_3}
+_TABLES_4 = """
+-- Entries of a statement with several releases: its first entry, and the place of each release, from 1.
+-- They are charged together and end together.
+CREATE TABLE part (
+    entry INTEGER PRIMARY KEY REFERENCES entry (entry),
+    first INTEGER NOT NULL REFERENCES entry (entry),
+    place INTEGER NOT NULL CHECK (place > 0),
+    places INTEGER NOT NULL CHECK (places >= place),
+    UNIQUE (first, place)
+) WITHOUT ROWID;
+CREATE TRIGGER part_stays BEFORE DELETE ON part
+BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
+CREATE TRIGGER part_is_final BEFORE UPDATE ON part
+BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
+"""
+"""What version 4 added to version 3."""
+
+_LATER = {2: _TABLES_2, 3: _TABLES_3, 4: _TABLES_4}
 
 
 def create(path: Path, policy_id: str) -> None:

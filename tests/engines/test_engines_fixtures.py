@@ -15,8 +15,6 @@ from dpsql.session import Session
 from tests.narrow import engine_of
 from tests.unit.analysis import test_sql_fixtures as fixtures
 
-TABLES = ("visits", "users", "pages")
-
 BOTH = {
     "A67": "does not convert VARCHAR to INTEGER",
     "A68": "regexp_matches",
@@ -68,7 +66,7 @@ def session(tmp_path_factory: pytest.TempPathFactory, raw: duckdb.DuckDBPyConnec
 
 @pytest.fixture(scope="module")
 def engine(store: Store, raw: duckdb.DuckDBPyConnection) -> Iterator[RemoteEngine]:
-    sources = store.put(raw, {name: f"FROM {name}" for name in TABLES})
+    sources = store.put(raw, {name: f"FROM {name}" for name in fixtures.TABLES})
     schema_database, engine = store.open(
         store.policy((fixtures.FOLDER / "policy.toml").read_text("utf-8"), sources)
     )

@@ -211,18 +211,19 @@ class LedgerMachine(RuleBasedStateMachine):
     def share(self, who: str, key: str, at: int) -> None:
         paid = [r for r in self.model.releases if r[1] == key and r[2] is not None]
         if any(release[0] == who for release in paid):
+            self.handles[at].share([key], who)
             self.find(who, key, at)
-            assert self.handles[at].share(key, who) == self.handles[at].find(key, who)
             return
         charge = paid[-1][3] if paid else Charge()
         cap = self.model.caps.get(who)
         fits = cap is None or (self.model.own.get(who, Charge()) + charge).fits(cap)
         if paid and not fits:
             with pytest.raises(BudgetExceeded) as caught:
-                self.handles[at].share(key, who)
+                self.handles[at].share([key], who)
             assert caught.value.scope == f"analyst {who}"
             return
-        found = self.handles[at].share(key, who)
+        self.handles[at].share([key], who)
+        found = self.handles[at].find(key, who)
         if not paid:
             assert found is None
             return

@@ -17,6 +17,15 @@ INSERT INTO users SELECT i, 15 + i * 7, ['X', 'Y', 'Z', NULL][1 + i % 4] FROM ra
 CREATE TABLE pages(page VARCHAR, category VARCHAR);
 INSERT INTO pages VALUES ('a', 'news'), ('b', 'news'), ('c', 'shop'), ('d', 'shop'), ('z', 'empty'), (NULL, 'nothing');
 
+CREATE TABLE baskets(basket_id BIGINT, user_id BIGINT, page VARCHAR, late BOOLEAN);
+INSERT INTO baskets
+SELECT i, i * i % 11, ['a', 'b', 'c', NULL][1 + i % 4], [TRUE, FALSE, NULL][1 + i % 3] FROM range(30) t(i);
+INSERT INTO baskets VALUES (30, NULL, 'a', TRUE), (31, 20, 'b', TRUE);
+
+CREATE TABLE goods(basket_id BIGINT, sku VARCHAR, late BOOLEAN);
+INSERT INTO goods
+SELECT i * 7 % 36, ['x', 'y', 'z', NULL][1 + i % 4], [TRUE, NULL, FALSE][1 + i % 3] FROM range(70) t(i);
+
 -- What the policy declares, for the fixtures' `candidates`.
 CREATE VIEW page_domain AS SELECT page FROM pages WHERE page IS NOT NULL;
 CREATE VIEW category_domain AS SELECT DISTINCT category FROM pages;

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dpsql import session as session_module
+from dpsql.composition import running as running_module
 from dpsql.engines import CANCELLED, Cancelled, Counts
 from dpsql.errors import Error, OperationalError
 from dpsql.policy import load
@@ -127,14 +127,14 @@ def writing(session: Session, error: BaseException, patch: pytest.MonkeyPatch) -
     def fails(release: Release) -> bytes:
         raise error
 
-    patch.setattr(session_module, "to_bytes", fails)
+    patch.setattr(running_module, "to_bytes", fails)
 
 
 def settling(session: Session, error: BaseException, patch: pytest.MonkeyPatch) -> None:
     def fails(*_: object, **__: object) -> int:
         raise error
 
-    patch.setattr(session.ledger, "settle", fails)
+    patch.setattr(session.ledger, "settle_all", fails)
 
 
 def counting(session: Session, error: BaseException, patch: pytest.MonkeyPatch) -> None:

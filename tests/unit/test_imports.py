@@ -22,8 +22,7 @@ CORE = (
     BASE
     | {"policy", "noise", "mechanisms", "estimates", "ledger", "language", "tree", "analysis", "engines"}
     | {"answers", "checked", "database", "exclusive", "info", "prepared", "refining", "release", "rewriting"}
-    | {"running"}
-    | {"versions"}
+    | {"composition", "running", "versions"}
 )
 
 MAY_IMPORT: dict[str, set[str]] = {
@@ -51,9 +50,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "database": {"engines", "errors", "exclusive", "ledger", "policy", "release", "running", "versions"},
     "rewriting": {"errors", "language"},
     "prepared": {"analysis", "answers", "database", "engines", "language", "ledger", "policy", "privacy"}
-    | {"release"},
+    | {"release", "types"},
     "refining": {"analysis", "answers", "errors", "language", "ledger", "policy", "prepared", "release"},
     "info": BASE | {"analysis", "answers", "language", "ledger", "policy", "prepared"},
+    "composition": BASE
+    | {"analysis", "answers", "database", "engines", "info", "language", "ledger", "policy", "prepared"}
+    | {"release", "running", "tree"},
     "checked": BASE
     | {"analysis", "engines", "exclusive", "language", "ledger", "mechanisms", "prepared", "running"},
     "session": CORE,

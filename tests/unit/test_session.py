@@ -120,10 +120,10 @@ def test_the_charge_is_written_before_data_is_read_and_settled_before_rows_are_s
     session.run(COUNT)  # the source is vetted once
     calls = recorded(session)
     answer = session.run(TOP)
-    assert [c for c in calls if c in ("reserve", "count", "settle", "fail", "cancel")] == [
-        "reserve",
+    assert [c for c in calls if c in ("reserve_all", "count", "settle_all", "fail", "cancel")] == [
+        "reserve_all",
         "count",
-        "settle",
+        "settle_all",
     ]
     assert spent(session) == 1
     assert answer.release is not None
@@ -134,7 +134,7 @@ def test_the_charge_is_written_before_data_is_read_and_settled_before_rows_are_s
 def test_a_source_is_vetted_before_anything_is_charged_and_once(session: Session) -> None:
     calls = recorded(session)
     session.run(COUNT)
-    assert calls.index("vet") < calls.index("reserve") < calls.index("count")
+    assert calls.index("vet") < calls.index("reserve_all") < calls.index("count")
     calls.clear()
     session.run(spends("0.7"))
     assert "vet" not in calls
@@ -164,7 +164,7 @@ def test_a_failure_keeps_the_charge_and_says_nothing(
     assert str(caught.value) == FAILED
     assert caught.value.__cause__ is None
     assert caught.value.__context__ is None
-    assert calls[-3:] == ["reserve", "count", "fail"]
+    assert calls[-3:] == ["reserve_all", "count", "fail"]
     assert spent(session) == 1
     assert len(session.ledger.releases("alice")) == 1
 
@@ -203,7 +203,7 @@ def test_an_interrupt_keeps_the_charge_and_is_no_failure(session: Session) -> No
     for _ in range(3):
         with pytest.raises(KeyboardInterrupt):
             session.run(spends("0.1"))
-    assert calls[-3:] == ["reserve", "count", "cancel"]
+    assert calls[-3:] == ["reserve_all", "count", "cancel"]
     assert spent(session) == Fraction(8, 10)
     cast("Recorder", engine_of(session)).error = None
     assert present(session.run(spends("0.1")).release).charge.epsilon == Fraction(1, 10)
@@ -238,7 +238,7 @@ def test_preparing_prices_and_neither_charges_nor_reads(session: Session) -> Non
     assert (prepared.private, prepared.price) == (True, Charge(Fraction(1, 2)))
     assert session.prepare("SELECT * FROM pages").private is False
     assert session.prepare("SHOW TABLES").price == Charge()
-    assert not {"reserve", "count", "vet", "settle"} & set(calls)
+    assert not {"reserve_all", "count", "vet", "settle_all"} & set(calls)
     assert spent(session) == 0
 
 
@@ -388,7 +388,7 @@ def test_explain_reads_and_costs_nothing(session: Session) -> None:
     assert facts["compiled_sql"] == private(session.prepare(TOP)).counting.sql
     public = json.loads(session.run("EXPLAIN (FORMAT JSON) SELECT * FROM pages").table.column(0)[0].as_py())
     assert public["epsilon"] == 0
-    assert not {"reserve", "count", "vet", "settle"} & set(calls)
+    assert not {"reserve_all", "count", "vet", "settle_all"} & set(calls)
     assert spent(session) == 0
 
 
@@ -422,7 +422,7 @@ def test_public_statements_are_free_and_never_meet_private_rows(session: Session
     calls = recorded(session)
     assert session.run("SELECT page, kind FROM pages").table.to_pylist() == [{"page": "a", "kind": "news"}]
     assert session.run("SELECT 1 AS x").release is None
-    assert not {"reserve", "count"} & set(calls)
+    assert not {"reserve_all", "count"} & set(calls)
     assert engine_of(session).schema_database.run("SELECT COUNT(*) FROM visits").column(0).to_pylist() == [0]
 
 

@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from dpsql.analysis.expressions import check_arguments, function_name, predicate
 from dpsql.analysis.released.aggregate import AggregateCall, Direction, Part, ReleasedAggregate
-from dpsql.analysis.released.counts import count, count_if
+from dpsql.analysis.released.counts import DistinctValues, approx_count_distinct, count, count_if
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,12 +20,22 @@ if TYPE_CHECKING:
     from dpsql.analysis.compiler import StatementCompiler
     from dpsql.analysis.relation import From
 
-__all__ = ["RULES", "Direction", "Part", "ReleasedAggregate", "compile_released", "is_call", "is_released"]
+__all__ = [
+    "RULES",
+    "Direction",
+    "DistinctValues",
+    "Part",
+    "ReleasedAggregate",
+    "compile_released",
+    "is_call",
+    "is_released",
+]
 
 RULES: dict[str, Callable[[AggregateCall], Part]] = {
     "count": count,
     "count_if": count_if,
     "countif": count_if,
+    "approx_count_distinct": approx_count_distinct,
 }
 """The function that compiles a call of each SQL function."""
 

@@ -6,17 +6,22 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from dpsql.analysis.bounds import GUESS, bounded_call, rows_per_unit, unit_column, unit_name
-from dpsql.analysis.expressions import check_arguments, function_name
+from dpsql.analysis.bounds import rows_per_unit, unit_column, unit_name, values_per_unit
+from dpsql.analysis.expressions import canonical, check_arguments, function_name
 from dpsql.analysis.parsed import whole_number
 from dpsql.analysis.relation import From
 from dpsql.analysis.released.aggregate import AggregateCall, Part
-from dpsql.analysis.typed import Typed, UnitRole
+from dpsql.analysis.typed import UNSTORABLE, Typed, UnitRole
+from dpsql.errors import Fix
+from dpsql.language import call_end
 from dpsql.policy import MOST_ROWS, fold
 from dpsql.tree import Aggregate, Binary, Call, Case, Cast, Constant, Expr, IsNull, Paren
 from dpsql.types import BIGINT, HUGEINT
 
-_BOUNDED = f"COUNT(*, contribution_bounds_per_group => (0, {GUESS}))"
+GUESS = 20
+"""The bound that a rewrite proposes."""
+_BOUND = "contribution_bounds_per_group"
+_BOUNDED = f"COUNT(*, {_BOUND} => (0, 5))"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +72,57 @@ class BoundedRows(Units):
 
     def of_units(self, unit: Expr, value: Expr) -> Expr:
         """See `Part`."""
-        counted = Aggregate("SUM", (Call("LEAST", (value, Constant(self.most, BIGINT))),))
-        return Call("COALESCE", (Cast(counted, BIGINT), Constant(0, BIGINT)))
+        return _total(Call("LEAST", (value, Constant(self.most, BIGINT))))
+
+
+@dataclass(frozen=True, slots=True)
+class OwnedValues(BoundedRows):
+    """The number of different values, each of one unit; `most` of a unit and group are counted.
+
+    A unit adds the number of its own values, cut at `most`. That also holds if, against what the policy
+    declares, two units have one value: it is then counted for each of them.
+    """
+
+    def of_unit(self, unit: Expr, *row: Expr) -> Expr:
+        """See `Part`."""
+        return Aggregate("COUNT", row, distinct=True)
+
+
+@dataclass(frozen=True, slots=True)
+class DistinctValues(Part):
+    """The number of different values in a group, of which each unit keeps at most `most`.
+
+    It is the size of a union of sets, of which a unit owns one. Which values a unit keeps depends on its own
+    rows alone, so the sets of other units stay what they are when a unit is added. The union then grows by
+    at most the size of the added set, and never shrinks. Choosing values by how rare they are among all
+    units would not do: an added unit would change what the others keep.
+    """
+
+    most: int
+    kept: bool = True
+    """Whether the values of a unit are cut; else each unit has at most one row in a group."""
+
+    @property
+    def move(self) -> tuple[int, int]:
+        """See `Part`."""
+        return 0, self.most
+
+    def of_rows(self, unit: Expr, *row: Expr) -> Expr | None:
+        """See `Part`; the values are those that were kept."""
+        return Aggregate("COUNT", row, distinct=True)
+
+    def of_unit(self, unit: Expr, *row: Expr) -> Expr:
+        """See `Part`; each value that was kept is there once in all rows of the group."""
+        return Aggregate("COUNT", row)
+
+    def of_units(self, unit: Expr, value: Expr) -> Expr:
+        """See `Part`."""
+        return _total(value)
+
+
+def _total(value: Expr) -> Expr:
+    """Return the sum of whole numbers, 0 if there are none."""
+    return Call("COALESCE", (Cast(Aggregate("SUM", (value,)), BIGINT), Constant(0, BIGINT)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,18 +173,28 @@ def count_if(call: AggregateCall) -> Part:
 
 
 def count(call: AggregateCall) -> Part:
-    """Compile COUNT(*), COUNT(x), or COUNT(DISTINCT unit)."""
+    """Compile COUNT(*), COUNT(x), COUNT(DISTINCT unit) or COUNT(DISTINCT x)."""
     bound, arguments = _bound(call)
     if arguments and isinstance(arguments[0], exp.Distinct):
-        if len(arguments) != 1 or bound is not None:
-            raise call.refuse("COUNT(DISTINCT ...) takes only the privacy unit", call.node)
-        return _units(call, arguments[0])
+        distinct = arguments[0]
+        check_arguments(call.compiler.source, distinct, frozenset({"expressions"}))
+        if len(arguments) != 1 or len(distinct.expressions) != 1:
+            raise call.refuse("COUNT(DISTINCT ...) takes one expression", call.node)
+        return _units(call, distinct.expressions[0]) or _values(call, distinct.expressions[0], bound)
     if arguments and not isinstance(arguments[0], exp.Star):
         if len(arguments) != 1:
             raise call.refuse("COUNT takes one argument", call.node)
         there = IsNull(call.expression(arguments[0]).guarded_node, negated=True)
         call.conditions.append(Paren(there))
     return _rows(call, bound)
+
+
+def approx_count_distinct(call: AggregateCall) -> Part:
+    """Compile APPROX_COUNT_DISTINCT, whose answer is noisy anyway, as COUNT(DISTINCT ...)."""
+    bound, arguments = _bound(call)
+    if len(arguments) != 1 or isinstance(arguments[0], (exp.Distinct, exp.Star)):
+        raise call.refuse("APPROX_COUNT_DISTINCT takes one expression", call.node)
+    return _units(call, arguments[0]) or _values(call, arguments[0], bound)
 
 
 def _rows(call: AggregateCall, bound: int | None) -> Part:
@@ -144,16 +208,16 @@ def _rows(call: AggregateCall, bound: int | None) -> Part:
             f"a {unit_name(call.source)} can have many rows here: say how many may count",
             call.node,
             _rows_hint(call),
-            bounded_call(call.compiler.source.text, call.compiler.source.position(call.node)),
         )
     return WeightedRows(call.condition(), most)
 
 
 def _rows_hint(call: AggregateCall) -> str:
-    """Return the hint that writes a bound on rows, and counts units where the statement does not yet."""
-    units, _, _ = _countable(call.source).partition(" counts ")
+    """Return the hint that counts units; the bound on rows for a statement that counts them already."""
+    hint = _countable(call.source)
+    units, _, _ = hint.partition(" counts ")
     typed = units.replace(" ", "").lower() in call.compiler.source.text.replace(" ", "").lower()
-    return _BOUNDED if typed or not units.startswith("COUNT") else f"{_BOUNDED}, or {units} for units"
+    return _BOUNDED if typed else hint
 
 
 def _bound(call: AggregateCall) -> tuple[int | None, list[exp.Expr]]:
@@ -165,7 +229,7 @@ def _bound(call: AggregateCall) -> tuple[int | None, list[exp.Expr]]:
     pair = named[0].expression
     values = pair.expressions if isinstance(pair, exp.Tuple) else []
     bounds = [number for v in values if (number := whole_number(v)) is not None]
-    known = named[0].name.lower() == "contribution_bounds_per_group"
+    known = named[0].name.lower() == _BOUND
     if len(named) > 1 or not known or len(bounds) != 2 or len(values) != 2 or bounds[0] != 0:
         raise call.refuse("a count's bounds are (0, c)", named[0], _BOUNDED)
     if not 1 <= bounds[1] <= MOST_ROWS:
@@ -187,24 +251,49 @@ def _countable(source: From) -> str:
     return f"COUNT(DISTINCT {name}) counts privacy units"
 
 
-def _units(call: AggregateCall, distinct: exp.Distinct) -> Part:
-    check_arguments(call.compiler.source, distinct, frozenset({"expressions"}))
-    if len(distinct.expressions) != 1:
-        raise call.refuse("COUNT(DISTINCT ...) takes only the privacy unit", call.node)
-    condition, inner = _filtered(distinct.expressions[0])
-    if condition is not None:
-        call.where(condition)
+def _units(call: AggregateCall, counted: exp.Expr) -> Part | None:
+    """Compile the count of different units; None if something else is counted. A bound changes nothing."""
+    condition, inner = _filtered(counted)
     value = _unit(call, inner)
     if value is None:
-        raise call.refuse(
-            "this counts something other than the privacy unit",
-            inner,
-            _countable(call.source),
-        )
+        return None
+    if condition is not None:
+        call.where(condition)
     if value.unit is UnitRole.NULLABLE:
         call.conditions.append(Paren(IsNull(value.node, negated=True)))
     # If a unit has one row in a group, counting rows is the same and many times faster than DISTINCT.
     return SingleRows(call.condition()) if call.single else Units(call.condition())
+
+
+def _values(call: AggregateCall, counted: exp.Expr, bound: int | None) -> Part:
+    """Compile the count of different values of something else than the unit."""
+    value = canonical(call.expression(counted))
+    if value.type.name in UNSTORABLE:
+        raise call.refuse(f"different values of type {value.type} are not counted", counted)
+    node = value.guarded_node
+    chosen = call.condition()
+    row = Case(((chosen[0], node),)) if chosen else node
+    if call.single or call.by_row:
+        return DistinctValues((row,), 1, kept=False)
+    if bound is None:
+        bound = values_per_unit(call.compiler, call.source)
+    if bound is None:
+        raise call.refuse(
+            f"one {unit_name(call.source)} can have many different values of this in a group",
+            call.node,
+            *_bounded(call),
+        )
+    return OwnedValues((row,), bound) if value.link else DistinctValues((row,), bound)
+
+
+def _bounded(call: AggregateCall) -> tuple[str, Fix | None]:
+    """Return the call with a bound, and the change that writes it into the statement."""
+    source, start = call.compiler.source, call.compiler.source.position(call.node)
+    end, added = call_end(source, start), f", {_BOUND} => (0, {GUESS})"
+    if end < 0:
+        return _BOUNDED, None
+    text = " ".join(source.text[start:end].split())
+    return f"{text}{added})", Fix(added, end, end, guess=str(GUESS))
 
 
 def _filtered(node: exp.Expr) -> tuple[exp.Expr | None, exp.Expr]:

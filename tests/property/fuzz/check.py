@@ -18,6 +18,7 @@ import duckdb
 import pyarrow as pa
 
 from dpsql.analysis import Plan, analyse
+from dpsql.analysis.released import DistinctValues
 from dpsql.errors import QueryRefused, QuerySyntaxError
 from dpsql.language import AboveThreshold, Query, TopK, parse
 from fuzz.data import FEW
@@ -112,6 +113,8 @@ def compile_statement(world: World, made: Statement, tried: Tried) -> Plan | Non
         return None
     tried.accepted += 1
     tried.saw.update(made.saw)
+    if plan.key_types and plan.one_group and not plan.owner.row:
+        tried.saw["key of facts"] += 1
     return plan
 
 
@@ -261,7 +264,8 @@ def moved(plan: Plan, whole: Counts, other: Counts) -> str:
         if total is not None and moves > total:
             return f"all groups of count {place} move by {moves}, bound {total}"
     # Noise that relies on a bound, as that of every count by itself, takes it from the plan.
-    if plan.key_types and plan.groups_per_unit is not None and touched > plan.groups_per_unit:
+    most = 1 if plan.one_group else plan.groups_per_unit
+    if plan.key_types and most is not None and touched > most:
         return f"one unit moves {touched} groups"
     return ""
 
@@ -275,7 +279,7 @@ def _sums(plan: Plan, seen: dict[str, Counts], tried: Tried) -> list[tuple[str, 
     """Ownership itself: what a unit adds does not depend on who else is there."""
     if any(n for row in seen.get("nobody", {}).values() for n in row):
         return [("rows without a unit are counted", "nobody")]
-    places = range(len(plan.counts))
+    places: Collection[int] = range(len(plan.counts))
     if plan.domain_size is None and plan.key_types:
         assert isinstance(plan.selection, (TopK, AboveThreshold))
         places = range(plan.selection.count, plan.selection.count + 1)
@@ -284,6 +288,8 @@ def _sums(plan: Plan, seen: dict[str, Counts], tried: Tried) -> list[tuple[str, 
             continue
         tried.alone += 1
         without, whole = seen[f"minus{name[4:]}"], seen["whole"]
+        # Units may have the same values: different ones do not add up.
+        places = [i for i in places if not any(isinstance(p, DistinctValues) for p in plan.counts[i].parts)]
         for group in whole.keys() | without.keys() | alone.keys():
             a, b, c = (_row(plan, s, group) for s in (without, alone, whole))
             for i in places:

@@ -160,6 +160,9 @@ def _count(maker: Maker, scope: Scope, single: bool) -> str:
         ways["clamped rows"] = 0.8 if units else 8.0
         if maker.world.policy.defaults.rows_per_unit is not None:
             ways["weighted rows"] = 1.5
+    ways["distinct values"] = 0.6
+    if rows:
+        ways["sum of ones"] = 1.0
     unit = (units[0][0] if rng.random() < 0.7 else rng.choice(units)[0]) if units else ""
     sides = [n for n, c in units if c.unit == "maybe"]
     if len(sides) >= 2 and maker.chance(0.3, "COALESCE of units"):
@@ -181,6 +184,15 @@ def _count(maker: Maker, scope: Scope, single: bool) -> str:
             return rng.choice(["COUNT(*)", "COUNT_IF({0})", "COUNT(*) FILTER (WHERE {0})"]).format(
                 condition(maker, scope, 1)
             )
+        case "distinct values":
+            what = value(maker, scope, rng.choice(["int", "text", "date", "dbl"]), rng.choice([0, 0, 1]))
+            free = rows or unit == what
+            bound = "" if free else f", contribution_bounds_per_group => (0, {rng.randint(1, 3)})"
+            where = f" FILTER (WHERE {lenient(maker, scope)})" if rng.random() < 0.2 else ""
+            return f"COUNT(DISTINCT {what}{bound}){where}"
+        case "sum of ones":
+            a, b = rng.choice([("1", " ELSE 0"), ("1", ""), ("0", " ELSE 1")])
+            return f"SUM(CASE WHEN {condition(maker, scope, 1)} THEN {a}{b} END)"
         case "COUNT(x)":
             return f"COUNT({value(maker, scope, rng.choice(['int', 'text', 'date']), 1)})"
         case "COUNT_IF":

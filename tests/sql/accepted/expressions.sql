@@ -1,5 +1,5 @@
 -- A16 ordinary predicates
--- candidates: FROM page_domain
+-- candidates: FROM page_domain WHERE page <> 'd'
 -- expect: itself
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE (country IN ('DE', 'FR') OR country IS NULL) AND note LIKE '%a%' AND ms BETWEEN 1 AND 1000 AND NOT (page = 'd') GROUP BY page
 ORDER BY n DESC LIMIT 2

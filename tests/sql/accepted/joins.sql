@@ -1,5 +1,5 @@
 -- A19 private JOIN public, key from the public side
--- candidates: FROM category_domain
+-- candidates: SELECT DISTINCT category FROM pages WHERE page IS NOT NULL
 -- expect: itself
 SELECT p.category, COUNT(DISTINCT v.user_id) AS n FROM visits v JOIN pages p ON v.page = p.page GROUP BY p.category
 ORDER BY n DESC LIMIT 1
@@ -89,7 +89,7 @@ SELECT u.city, COUNT(DISTINCT v.user_id) AS n FROM users u LEFT JOIN visits v ON
 ORDER BY n DESC LIMIT 1
 
 -- A141 three tables
--- candidates: SELECT category, city FROM category_domain, city_domain
+-- candidates: SELECT category, city FROM (SELECT DISTINCT category FROM pages WHERE page IS NOT NULL) AS c, city_domain
 -- expect: itself
 SELECT p.category, u.city, COUNT(DISTINCT u.user_id) AS n FROM visits v JOIN users u ON u.user_id = v.user_id JOIN pages p ON p.page = v.page GROUP BY p.category, u.city
 ORDER BY n DESC LIMIT 2
@@ -117,7 +117,7 @@ SELECT country, COUNT(DISTINCT user_id) AS n FROM visits v ANTI JOIN pages p ON 
 ORDER BY n DESC LIMIT 1
 
 -- A146 public FULL JOIN private: rows without an owner are not counted
--- candidates: FROM category_domain
+-- candidates: SELECT DISTINCT category FROM pages WHERE page IS NOT NULL
 -- expect: itself
 SELECT p.category, COUNT(DISTINCT v.user_id) AS n FROM pages p FULL JOIN visits v ON p.page = v.page GROUP BY p.category
 ORDER BY n DESC LIMIT 2
@@ -147,7 +147,7 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits NATURAL JOIN users GROUP B
 ORDER BY n DESC LIMIT 2
 
 -- A251 NATURAL JOIN with a public table
--- candidates: FROM category_domain
+-- candidates: SELECT DISTINCT category FROM pages WHERE page IS NOT NULL
 -- expect: itself
 SELECT category, COUNT(DISTINCT user_id) AS n FROM visits NATURAL JOIN pages GROUP BY category
 ORDER BY n DESC LIMIT 1

@@ -83,7 +83,7 @@ SELECT q, COUNT(DISTINCT who) AS n FROM visits AS v(who, q) GROUP BY q
 ORDER BY n DESC LIMIT 2
 
 -- A173 a public common table expression
--- candidates: FROM category_domain
+-- candidates: SELECT unnest(['news', 'shop'])
 -- expect: itself
 WITH news AS (SELECT page, category FROM pages WHERE category IN ('news', 'shop')) SELECT category, COUNT(DISTINCT user_id) AS n FROM visits JOIN news USING (page) GROUP BY category
 ORDER BY n DESC LIMIT 1
@@ -95,7 +95,7 @@ SELECT k, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, COUNT(*) AS k FROM 
 ORDER BY n DESC LIMIT 1
 
 -- A175 an aggregate of public rows is public
--- candidates: FROM category_domain
+-- candidates: SELECT DISTINCT category FROM pages WHERE page IS NOT NULL
 -- expect: itself
 SELECT p.category, COUNT(DISTINCT v.user_id) AS n FROM visits v JOIN (SELECT category, MAX(page) AS page FROM pages GROUP BY category) AS p ON p.page = v.page GROUP BY p.category
 ORDER BY n DESC LIMIT 1
@@ -158,7 +158,7 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT DISTINCT user_id, page FR
 ORDER BY n DESC LIMIT 1
 
 -- A82 public subquery with a total order and LIMIT
--- candidates: FROM page_domain
+-- candidates: SELECT unnest(['a', 'b'])
 -- expect: itself
 SELECT v.page, COUNT(DISTINCT v.user_id) AS n FROM visits v JOIN (SELECT page FROM (SELECT DISTINCT page FROM pages) ORDER BY page LIMIT 2) p ON p.page = v.page GROUP BY v.page
 ORDER BY n DESC LIMIT 1
@@ -190,7 +190,7 @@ SELECT COUNT(DISTINCT user_id) FROM users u WHERE (SELECT COUNT(*) FROM visits v
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE page NOT IN (SELECT page FROM pages) OR ms > 100 GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- A391 grouped by a constant too, which is no place in the select list
--- candidates: FROM page_domain
+-- candidates: SELECT MIN(page) FROM pages WHERE page IS NOT NULL GROUP BY category
 -- expect: itself
 SELECT v.page, COUNT(DISTINCT v.user_id) AS n FROM visits v JOIN (SELECT 7 AS k, category, MIN(page) AS page FROM pages GROUP BY ALL) p ON p.page = v.page AND p.k = 7 GROUP BY v.page
 ORDER BY n DESC LIMIT 2

@@ -1,56 +1,58 @@
 -- R01 no count
--- error: a private table is only counted
+-- error: the rows of a private table are counted, never shown
 -- at: *
--- hint: select COUNT(DISTINCT unit), with GROUP
+-- hint: SELECT COUNT(DISTINCT user_id) FROM visits
+-- rewrite: SELECT COUNT(DISTINCT user_id) FROM visits -- asks something else: how many user_id there are
 SELECT * FROM visits
 
 -- R02 the unit released
--- error: a private table is only counted
+-- error: the rows of a private table are counted, never shown
 -- at: user_id
--- hint: select COUNT(DISTINCT unit), with GROUP
+-- hint: SELECT COUNT(DISTINCT user_id) FROM visits
+-- rewrite: SELECT COUNT(DISTINCT user_id) FROM visits -- asks something else: how many user_id there are
 SELECT user_id, page FROM visits
 
 -- R03 COUNT(*): one unit, many rows
 -- error: a user_id can have many rows here: say how many may
 -- at: COUNT
--- hint: COUNT(*, contribution_bounds_per_group => (0, 20))
+-- hint: COUNT(*, contribution_bounds_per_group => (0, 20)), or COUNT(DISTINCT user_id)
 -- rewrite: SELECT page, COUNT(*, contribution_bounds_per_group => (0, 20)) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2 -- 20 is a guess
 SELECT page, COUNT(*) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R04 COUNT of a column: the same
 -- error: a user_id can have many rows here: say how many may
 -- at: COUNT
--- hint: COUNT(*, contribution_bounds_per_group => (0, 20))
+-- hint: COUNT(note, contribution_bounds_per_group => (0, 20)), or COUNT(DISTINCT user_id)
 -- rewrite: SELECT page, COUNT(note, contribution_bounds_per_group => (0, 20)) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2 -- 20 is a guess
 SELECT page, COUNT(note) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R05 COUNT DISTINCT of something else
--- error: this counts something other than the privacy unit
--- at: page
--- hint: COUNT(DISTINCT user_id) counts privacy
+-- error: one user_id can have many different values of this in a group
+-- at: COUNT
+-- hint: COUNT(DISTINCT page, contribution_bounds_per_group => (0, 20))
+-- rewrite: SELECT country, COUNT(DISTINCT page, contribution_bounds_per_group => (0, 20)) AS n FROM visits GROUP BY country ORDER BY n DESC LIMIT 2 -- 20 is a guess
 SELECT country, COUNT(DISTINCT page) AS n FROM visits GROUP BY country ORDER BY n DESC LIMIT 2
 
 -- R06 expression of the unit
--- error: this counts something other than the privacy unit
--- at: user_id
--- hint: COUNT(DISTINCT user_id) counts privacy
+-- error: one user_id can have many different values of this in a group
+-- at: COUNT
+-- hint: COUNT(DISTINCT user_id // 2, contribution_bounds_per_group => (0, 20))
+-- rewrite: SELECT page, COUNT(DISTINCT user_id // 2, contribution_bounds_per_group => (0, 20)) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2 -- 20 is a guess
 SELECT page, COUNT(DISTINCT user_id // 2) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R07 tuple with the unit
--- error: this counts something other than the privacy unit
+-- error: a tuple is not supported here over private data
 -- at: user_id
--- hint: COUNT(DISTINCT user_id) counts privacy
 SELECT country, COUNT(DISTINCT (user_id, page)) AS n FROM visits GROUP BY country ORDER BY n DESC LIMIT 2
 
 -- R08 two columns
--- error: COUNT(DISTINCT ...) takes only the privacy unit
+-- error: COUNT(DISTINCT ...) takes one expression
 -- at: COUNT
 SELECT country, COUNT(DISTINCT user_id, page) AS n FROM visits GROUP BY country ORDER BY n DESC LIMIT 2
 
 -- R09 another aggregate in the select list
 -- error: MAX over many units is not released: only counts are
 -- at: MAX
--- hint: count privacy units: COUNT(DISTINCT ...)
 SELECT page, MAX(ms), COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R10 another aggregate drives
@@ -65,39 +67,43 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY SUM
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING MAX(ms) > 50 ORDER BY n DESC LIMIT 2
 
 -- R12 CASE with an ELSE counts other values
--- error: this counts something other than the privacy unit
--- at: ms
--- hint: COUNT(DISTINCT user_id) counts privacy
+-- error: one user_id can have many different values of this in a group
+-- at: COUNT
+-- hint: COUNT(DISTINCT CASE WHEN ms > 1 THEN user_id ELSE ms END, contribution_bounds_per_group => (0, 20))
+-- rewrite: SELECT page, COUNT(DISTINCT CASE WHEN ms > 1 THEN user_id ELSE ms END, contribution_bounds_per_group => (0, 20)) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2 -- 20 is a guess
 SELECT page, COUNT(DISTINCT CASE WHEN ms > 1 THEN user_id ELSE ms END) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R16 CASE with two branches
--- error: this counts something other than the privacy unit
--- at: ms
--- hint: COUNT(DISTINCT user_id) counts privacy
+-- error: one user_id can have many different values of this in a group
+-- at: COUNT
+-- hint: COUNT(DISTINCT CASE WHEN ms > 1 THEN user_id WHEN ms < 0 THEN ms END, contribution_bounds_per_group => (0, 20))
+-- rewrite: SELECT page, COUNT(DISTINCT CASE WHEN ms > 1 THEN user_id WHEN ms < 0 THEN ms END, contribution_bounds_per_group => (0, 20)) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2 -- 20 is a guess
 SELECT page, COUNT(DISTINCT CASE WHEN ms > 1 THEN user_id WHEN ms < 0 THEN ms END) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R20 CAST of the unit
--- error: this counts something other than the privacy unit
--- at: user_id
--- hint: COUNT(DISTINCT user_id) counts privacy
+-- error: one user_id can have many different values of this in a group
+-- at: COUNT
+-- hint: COUNT(DISTINCT user_id::VARCHAR, contribution_bounds_per_group => (0, 20))
+-- rewrite: SELECT page, COUNT(DISTINCT user_id::VARCHAR, contribution_bounds_per_group => (0, 20)) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2 -- 20 is a guess
 SELECT page, COUNT(DISTINCT user_id::VARCHAR) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R24 COALESCE of the unit with something else
--- error: this counts something other than the privacy unit
--- at: COALESCE
--- hint: COUNT(DISTINCT user_id) counts privacy
+-- error: one user_id can have many different values of this in a group
+-- at: COUNT
+-- hint: COUNT(DISTINCT COALESCE(user_id, ms), contribution_bounds_per_group => (0, 20))
+-- rewrite: SELECT page, COUNT(DISTINCT COALESCE(user_id, ms), contribution_bounds_per_group => (0, 20)) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2 -- 20 is a guess
 SELECT page, COUNT(DISTINCT COALESCE(user_id, ms)) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R28 SUM
 -- error: SUM over many units is not released: only counts are
 -- at: SUM
--- hint: count privacy units: COUNT(DISTINCT ...)
+-- hint: COUNT(DISTINCT user_id)
 SELECT page, SUM(ms) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R32 COUNT_IF of rows
 -- error: a user_id can have many rows here: say how many may
 -- at: COUNT_IF
--- hint: COUNT(*, contribution_bounds_per_group => (0, 20))
+-- hint: COUNT_IF(ms > 3, contribution_bounds_per_group => (0, 20)), or COUNT(DISTINCT user_id)
 -- rewrite: SELECT page, COUNT_IF(ms > 3, contribution_bounds_per_group => (0, 20)) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2 -- 20 is a guess
 SELECT page, COUNT_IF(ms > 3) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
 
@@ -122,28 +128,36 @@ SELECT page, CASE WHEN COUNT(DISTINCT user_id) > 5 THEN 1 ELSE 0 END AS n FROM v
 -- R48 the key of another group
 -- error: this is neither a group key nor a count
 -- at: country
--- hint: select the keys of GROUP BY and counts
+-- hint: GROUP BY page, country
+-- rewrite: SELECT country, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page, country ORDER BY n DESC LIMIT 2
 SELECT country, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R52 SELECT DISTINCT
 -- error: SELECT DISTINCT would release exact groups
 -- at: page
--- hint: GROUP BY the key and select a count
+-- hint: SELECT page, COUNT(DISTINCT user_id) ... GROUP BY page
+-- rewrite: SELECT page, COUNT(DISTINCT user_id) FROM visits GROUP BY page -- asks something else: which page have how many user_id
 SELECT DISTINCT page FROM visits
 
 -- R56 the unit as a group key
 -- error: the privacy unit cannot be a group key: it would name
 -- at: user_id #3
+-- hint: SELECT n, COUNT(*) AS units FROM (SELECT user_id, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY user_id) GROUP BY n ORDER BY units DESC LIMIT 10
+-- rewrite: SELECT n, COUNT(*) AS units FROM (SELECT user_id, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY user_id) GROUP BY n ORDER BY units DESC LIMIT 10 -- asks something else: how many units have each n; 10 is a guess
 SELECT user_id, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY user_id ORDER BY n DESC LIMIT 2
 
 -- R60 the unit under another name as a key
 -- error: the privacy unit cannot be a group key: it would name
 -- at: who #4
+-- hint: SELECT n, COUNT(*) AS units FROM (SELECT who, COUNT(DISTINCT who) AS n FROM (SELECT user_id AS who FROM visits) GROUP BY who) GROUP BY n ORDER BY units DESC LIMIT 10
+-- rewrite: SELECT n, COUNT(*) AS units FROM (SELECT who, COUNT(DISTINCT who) AS n FROM (SELECT user_id AS who FROM visits) GROUP BY who) GROUP BY n ORDER BY units DESC LIMIT 10 -- asks something else: how many units have each n; 10 is a guess
 SELECT who, COUNT(DISTINCT who) AS n FROM (SELECT user_id AS who FROM visits) GROUP BY who ORDER BY n DESC LIMIT 2
 
 -- R64 the unit fixed by equality as a key
 -- error: the privacy unit cannot be a group key: it would name
 -- at: user_id #4
+-- hint: SELECT n, COUNT(*) AS units FROM (SELECT user_id, COUNT(DISTINCT user_id) AS n FROM visits WHERE user_id = 5 GROUP BY user_id) GROUP BY n ORDER BY units DESC LIMIT 10
+-- rewrite: SELECT n, COUNT(*) AS units FROM (SELECT user_id, COUNT(DISTINCT user_id) AS n FROM visits WHERE user_id = 5 GROUP BY user_id) GROUP BY n ORDER BY units DESC LIMIT 10 -- asks something else: how many units have each n; 10 is a guess
 SELECT user_id, COUNT(DISTINCT user_id) AS n FROM visits WHERE user_id = 5 GROUP BY user_id ORDER BY n DESC LIMIT 2
 
 -- R68 a count as a group key
@@ -152,7 +166,7 @@ SELECT user_id, COUNT(DISTINCT user_id) AS n FROM visits WHERE user_id = 5 GROUP
 SELECT COUNT(DISTINCT user_id) AS n FROM visits GROUP BY n ORDER BY n DESC LIMIT 2
 
 -- R72 an aggregate of nothing
--- error: COUNT(DISTINCT ...) takes only the privacy unit
+-- error: COUNT(DISTINCT ...) takes one expression
 -- at: COUNT
 SELECT page, COUNT(DISTINCT) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
 
@@ -162,20 +176,46 @@ SELECT page, COUNT(DISTINCT) AS n FROM visits GROUP BY page ORDER BY n DESC LIMI
 SELECT page, COUNT(DISTINCT user_id ORDER BY ms) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R80 a unit that is not one after UNION ALL with public
--- error: this counts something other than the privacy unit
--- at: user_id
--- hint: select the privacy unit where the rows
+-- error: one unit can have many different values of this in a group
+-- at: COUNT
+-- hint: COUNT(DISTINCT user_id, contribution_bounds_per_group => (0, 20))
+-- rewrite: SELECT page, COUNT(DISTINCT user_id, contribution_bounds_per_group => (0, 20)) AS n FROM (SELECT user_id, page FROM visits UNION ALL SELECT 5, page FROM pages) WHERE page IN ('a', 'z') GROUP BY page ORDER BY n DESC LIMIT 1 -- 20 is a guess
 SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, page FROM visits UNION ALL SELECT 5, page FROM pages) WHERE page IN ('a', 'z') GROUP BY page ORDER BY n DESC LIMIT 1
 
 -- R84 constants only
--- error: a private table is only counted
+-- error: the rows of a private table are counted, never shown
 -- at: 1
--- hint: select COUNT(DISTINCT unit), with GROUP
+-- hint: SELECT COUNT(DISTINCT user_id) FROM visits
+-- rewrite: SELECT COUNT(DISTINCT user_id) FROM visits -- asks something else: how many user_id there are
 SELECT 1 FROM visits
 
 -- R88 EXPLAIN of what is refused
 -- error: a user_id can have many rows here: say how many may
 -- at: COUNT
--- hint: COUNT(*, contribution_bounds_per_group => (0, 20))
+-- hint: COUNT(*, contribution_bounds_per_group => (0, 20)), or COUNT(DISTINCT user_id)
 -- rewrite: EXPLAIN SELECT page, COUNT(*, contribution_bounds_per_group => (0, 20)) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2 -- 20 is a guess
 EXPLAIN SELECT page, COUNT(*) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
+
+-- R900 a mean of ones and NULLs is 1: not the share of rows
+-- error: AVG over many units is not released: only counts are
+-- at: AVG
+-- hint: COUNT(DISTINCT user_id)
+SELECT AVG(CASE WHEN age > 50 THEN 1 END) FROM users
+
+-- R901 a sum of several numbers is no count
+-- error: SUM over many units is not released: only counts are
+-- at: SUM
+-- hint: COUNT(DISTINCT user_id)
+SELECT SUM(CASE WHEN age > 50 THEN 1 WHEN age > 20 THEN 2 ELSE 0 END) FROM users
+
+-- R902 a sum of ones over many rows of a unit
+-- error: a user_id can have many rows here
+-- at: SUM
+-- hint: SUM(CASE WHEN ms > 50 THEN 1 ELSE 0 END, contribution_bounds_per_group => (0, 20)), or COUNT(DISTINCT user_id)
+-- rewrite: SELECT SUM(CASE WHEN ms > 50 THEN 1 ELSE 0 END, contribution_bounds_per_group => (0, 20)) FROM visits -- 20 is a guess
+SELECT SUM(CASE WHEN ms > 50 THEN 1 ELSE 0 END) FROM visits
+
+-- R903 different values without order
+-- error: different values of type INTERVAL are not counted
+-- at: COUNT
+SELECT COUNT(DISTINCT INTERVAL 1 DAY) FROM users

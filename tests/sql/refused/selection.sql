@@ -41,8 +41,9 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n D
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page USING SAMPLE 2
 
 -- R22 grouping sets
--- error: CUBE is not supported here over private data
+-- error: ROLLUP, CUBE and GROUPING SETS are several groupings, and each is
 -- at: page #2
+-- hint: one SELECT for each of the groupings
 SELECT page, country, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY CUBE (page, country) ORDER BY n DESC LIMIT 2
 
 -- R23 top-k within a partition
@@ -254,6 +255,8 @@ SELECT page, DP_GAP() AS g, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY pa
 -- R336 options in a subquery
 -- error: WITH DIFFERENTIAL_PRIVACY belongs right after the outermost
 -- at: WITH
+-- hint: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) ...
+-- rewrite: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) COUNT(DISTINCT user_id) FROM (SELECT user_id FROM visits)
 SELECT COUNT(DISTINCT user_id) FROM (SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) user_id FROM visits)
 
 -- R337 options twice
@@ -320,13 +323,15 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY ms 
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page QUALIFY RANK() OVER (ORDER BY n DESC) <= 2
 
 -- R348 ROLLUP
--- error: ROLLUP is not supported here over private data
+-- error: ROLLUP, CUBE and GROUPING SETS are several groupings, and each is
 -- at: page #2
+-- hint: one SELECT for each of the groupings
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY ROLLUP (page) ORDER BY n DESC LIMIT 2
 
 -- R349 GROUPING SETS
--- error: GROUPINGSETS is not supported here over private data
+-- error: ROLLUP, CUBE and GROUPING SETS are several groupings, and each is
 -- at: page #2
+-- hint: one SELECT for each of the groupings
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY GROUPING SETS ((page), ()) ORDER BY n DESC LIMIT 2
 
 -- R350 a position beyond the list
@@ -397,7 +402,7 @@ SELECT page, m FROM (SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP
 -- R365 a wrapper around rows
 -- error: a private table is only counted
 -- at: page #2
--- hint: select COUNT(DISTINCT unit), with GROUP
+-- hint: select COUNT(DISTINCT unit), with GROUP BY and a selection such as ORDER BY n DESC LIMIT 10
 SELECT page FROM (SELECT page, user_id FROM visits) AS t LIMIT 3
 
 -- R770 Laplace noise on many groups without a bound

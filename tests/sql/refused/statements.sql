@@ -60,6 +60,7 @@ COPY visits TO 'out.csv'
 -- error: there is no table visits.parquet
 -- at: 'visits.parquet'
 -- hint: did you mean visits?
+-- rewrite: SELECT COUNT(DISTINCT user_id) FROM visits -- asks something else: how many user_id there are
 SELECT * FROM 'visits.parquet'
 
 -- R702 a file by its function
@@ -158,21 +159,28 @@ SELECT 1; SELECT 2
 -- error: cannot read `SELCT`
 -- at: SELCT
 -- hint: did you mean SELECT?
+-- rewrite: SELECT COUNT(DISTINCT user_id) FROM visits -- asks something else: how many user_id there are
 SELCT page FROM visits
 
 -- R719 an unclosed text
 -- error: a quoted text, name or comment is not closed
 -- at: '
+-- hint: 'a'
+-- rewrite: SELECT COUNT(DISTINCT user_id) FROM visits WHERE page = 'a'
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE page = 'a
 
 -- R720 an unclosed parenthesis
 -- error: syntax error: cannot read `FROM` here
 -- at: FROM
+-- hint: user_id) FROM
+-- rewrite: SELECT COUNT(DISTINCT user_id) FROM visits
 SELECT COUNT(DISTINCT user_id FROM visits
 
 -- R721 a parenthesis too many
 -- error: syntax error: cannot read `)` here
 -- at: ) #2
+-- hint: ) FROM
+-- rewrite: SELECT COUNT(DISTINCT user_id) FROM visits
 SELECT COUNT(DISTINCT user_id)) FROM visits
 
 -- R722 nothing after WHERE
@@ -283,6 +291,7 @@ SELECT table_name FROM duckdb_tables, (WITH duckdb_tables AS (SELECT 1 AS a) SEL
 -- error: there is no table visits.parquet
 -- at: "visits.parquet"
 -- hint: did you mean visits?
+-- rewrite: SELECT COUNT(DISTINCT user_id) FROM visits, (WITH "visits.parquet" AS (SELECT 1 AS a) SELECT * FROM "visits.parquet") AS x -- asks something else: how many user_id there are
 SELECT * FROM "visits.parquet", (WITH "visits.parquet" AS (SELECT 1 AS a) SELECT * FROM "visits.parquet") AS x
 
 -- R753 a function by its schema

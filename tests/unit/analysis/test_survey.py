@@ -12,6 +12,7 @@ from dpsql.analysis.analyse import survey
 from dpsql.analysis.blocks import query as compile_query
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.rules import RULES_BY_NODE
+from dpsql.composition.block import separate
 from dpsql.errors import InternalError, QueryRefused, QuerySyntaxError
 from dpsql.language import Query, Source, parse
 from dpsql.policy import load
@@ -38,6 +39,7 @@ def both(session: Session, text: str) -> tuple[QueryRefused | None, list[QueryRe
         return None
     options = complete(query.options, session.defaults)
     catalog = engine_of(session).schema_database
+    query, _ = separate(query, session.policy, catalog)
     found = survey(query, session.policy, catalog, options)
     try:
         analyse(query, session.policy, catalog, options)

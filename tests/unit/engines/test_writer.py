@@ -254,7 +254,7 @@ def test_a_text_is_never_syntax(schema: SchemaDatabase, dialect: Dialect, text: 
 
 
 def test_dates_and_timestamps_are_sent_as_rows(schema: SchemaDatabase, dialect: Dialect) -> None:
-    grid = Span(date(2024, 1, 1), date(2024, 1, 2)).grid("hour")
+    grid = Span.of_days(date(2024, 1, 1), date(2024, 1, 2)).grid("hour")
     assert grid is not None
     points = f"(SELECT v AS c0 FROM ({grid.sql}) AS d) AS t1"
     hours = f"SELECT DISTINCT TRY(date_trunc('hour',t1.c0)) AS v FROM {points}"

@@ -17,7 +17,8 @@ from pathlib import Path
 import pytest
 
 from dpsql.errors import InternalError, OperationalError, PolicyError
-from dpsql.ledger import Ledger, RefinementStep, Reservation, faults
+from dpsql.ledger import Ledger, RefinementStep, Request, Reservation, faults
+from dpsql.ledger.schema import VERSION
 from dpsql.privacy import Charge
 
 TENTH = Charge(Fraction(1, 10))
@@ -255,7 +256,8 @@ def test_another_programs_database(tmp_path: Path) -> None:
 
 def test_a_damaged_file(path: Path) -> None:
     with open_at(path) as ledger:
-        ledger.fail(reserve(ledger))
+        two = [Request("r", "m", TENTH, place=i, places=2) for i in (1, 2)]
+        ledger.fail(ledger.reserve_all(analyst="ann", statement="s", requests=two))
         ledger.cancel(reserve(ledger))
         ledger.step(reserve(ledger), 1, Charge(Fraction(1, 100)))
         number = ledger.settle(reserve(ledger), TENTH, release=b"x")
@@ -299,7 +301,7 @@ def test_a_ledger_somebody_edited(path: Path, change: str) -> None:
 
 def test_a_newer_ledger(path: Path) -> None:
     with raw(path) as connection:
-        connection.execute("PRAGMA user_version = 4")
+        connection.execute(f"PRAGMA user_version = {VERSION + 1}")
     with pytest.raises(OperationalError, match="newer dpsql") as caught:
         open_at(path)
     one_line(caught.value)

@@ -15,7 +15,7 @@ from dpsql.errors import (
     PolicyError,
     ProgrammingError,
 )
-from dpsql.ledger import Ledger, Reservation
+from dpsql.ledger import Ledger, Reservation, StoredRelease
 from dpsql.ledger.amounts import DamagedError, read, rounded_up, shown, too_wide, write
 from dpsql.privacy import Charge
 
@@ -52,6 +52,11 @@ def reserve(ledger: Ledger, epsilon: str, delta: str = "0", analyst: str = "ann"
         mechanism="noisy top-k",
         charge=cost(epsilon, delta),
     )
+
+
+def shared_release(ledger: Ledger, key: str, analyst: str) -> StoredRelease | None:
+    ledger.share([key], analyst)
+    return ledger.find(key, analyst)
 
 
 def test_a_charge_from_reservation_to_release(open_ledger: Open) -> None:
@@ -322,7 +327,7 @@ def test_where_analysts_are_listed_nobody_else_may_ask(open_ledger: Open) -> Non
         for refused in (
             lambda name=name: reserve(closed, "1/100", analyst=name),
             lambda name=name: closed.admitted(name),
-            lambda name=name: closed.share("k", name),
+            lambda name=name: closed.share(["k"], name),
         ):
             with pytest.raises(PolicyError, match="lists its analysts"):
                 refused()
@@ -420,8 +425,8 @@ def test_a_release_is_found_by_its_key_and_owner_only(open_ledger: Open) -> None
 def test_a_shared_release_is_charged_to_the_second_analyst_alone(open_ledger: Open) -> None:
     ledger = open_ledger(analysts={"bob": cost("1/4"), "*": TOTAL})
     number = ledger.settle(reserve(ledger, "1/5"), cost("1/6"), release=b"rows", reuse_key="k")
-    assert ledger.share("other", "bob") is None
-    shared = ledger.share("k", "bob")
+    assert shared_release(ledger, "other", "bob") is None
+    shared = shared_release(ledger, "k", "bob")
     assert shared is not None
     assert (shared.analyst, shared.payload) == ("bob", b"rows")
     assert shared.number != number
@@ -429,8 +434,8 @@ def test_a_shared_release_is_charged_to_the_second_analyst_alone(open_ledger: Op
     assert ledger.budget("bob").spent == cost("1/6")
     assert ledger.budget("bob").remaining == cost("1/12", "0")
     # It is bob's own now; asking again costs nothing, nor does it ann.
-    assert ledger.share("k", "bob") == shared
-    own = ledger.share("k", "ann")
+    assert shared_release(ledger, "k", "bob") == shared
+    own = shared_release(ledger, "k", "ann")
     assert own is not None
     assert own.number == number
     assert ledger.budget("bob").spent == cost("1/6")
@@ -441,10 +446,10 @@ def test_a_shared_release_is_charged_to_the_second_analyst_alone(open_ledger: Op
     assert [entry.shared for entry in ledger.entries()] == [True, False]
     ledger.settle(reserve(ledger, "1/5"), cost("1/5"), release=b"more", reuse_key="big")
     with pytest.raises(BudgetExceeded) as caught:
-        ledger.share("big", "bob")
+        shared_release(ledger, "big", "bob")
     assert caught.value.scope == "analyst bob"
     assert [info.number for info in ledger.releases("bob")] == [shared.number]
-    assert ledger.share("big", "cem") is not None  # no cap of one's own: nothing binds
+    assert shared_release(ledger, "big", "cem") is not None  # no cap of one's own: nothing binds
     assert ledger.check() == []
 
 

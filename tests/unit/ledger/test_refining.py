@@ -96,7 +96,8 @@ def test_what_is_refused_uses_nothing_up(ledger: Ledger) -> None:
 
 def test_a_shared_release_is_not_refined(ledger: Ledger) -> None:
     settled(ledger, reserve(ledger, "1"), key="k")
-    shared = ledger.share("k", "bob")
+    ledger.share(["k"], "bob")
+    shared = ledger.find("k", "bob")
     assert shared is not None
     found = ledger.lineage(shared.number, "bob")
     assert found is not None
@@ -126,6 +127,7 @@ def test_a_ledger_of_the_second_version_is_brought_up_to_date(tmp_path: Path) ->
         first = settled(ledger, reserve(ledger, "1"), key="k")
     with closing(sqlite3.connect(path, isolation_level=None)) as raw:
         raw.execute("DROP TABLE refinement")
+        raw.execute("DROP TABLE part")
         raw.execute("PRAGMA user_version = 2")
     with Ledger.open(path, policy_id="p", total=Charge(Fraction(10))) as ledger:
         settled(ledger, reserve(ledger, "1", (first, "2")))

@@ -1,0 +1,389 @@
+"""Public candidates of group keys: the combinations of values that the keys can take together.
+
+A key is evaluated on public rows: on those of the public items of FROM that it reads, and on the values of
+each private column that it reads, declared or listed in WHERE, with NULL. Keys that share an item or a column
+are evaluated on the same rows, so that only combinations that can occur are candidates. Conditions on the
+same rows leave out further ones. Keys that share nothing are combined with each other by the counting query.
+No candidate depends on private rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import prod
+
+from dpsql.analysis.catalog import Catalog
+from dpsql.analysis.domains import BOOLEANS, Candidates, cross_join
+from dpsql.analysis.joined import Condition, Joined
+from dpsql.analysis.ranges import (
+    Compared,
+    compared,
+    comparisons,
+    day_of,
+    list_of,
+    range_of,
+    says_no_more,
+    span_of,
+)
+from dpsql.analysis.same import substituted, substitution
+from dpsql.analysis.typed import GRAINS, MAX_LISTED, KeyDomain, Span, Typed
+from dpsql.tree import (
+    Binary,
+    Case,
+    Column,
+    Constant,
+    Derived,
+    Expr,
+    InQuery,
+    IsNull,
+    Item,
+    Paren,
+    Query,
+    Range,
+    Select,
+    SetOperation,
+    Source,
+    conjunction,
+    duckdb_sql,
+    facts,
+    mapped,
+)
+from dpsql.types import BOOLEAN, INTEGER, NULL, SqlType
+
+
+def candidates_of(catalog: Catalog, keys: Sequence[Typed], known: Joined) -> tuple[Candidates, ...]:
+    """Return the candidates of keys, in the order of their first keys; keys without a domain are left out.
+
+    A group whose key is NULL is no candidate. Rows from which an item is missing have NULL in its columns, so
+    if a key is one of them, all candidates come from rows with the item.
+    """
+    known = known.present(alias for key in keys if (alias := known.alias(key.guarded_node)))
+    return _Finder(catalog, keys, known).found()
+
+
+def with_domain(catalog: Catalog, value: Typed, known: Joined) -> Typed:
+    """Return an expression with its public domain, if it has one, or the range of a TIMESTAMP column."""
+    found = candidates_of(catalog, [value], known)
+    if found:
+        return replace(value, domain=found[0].domain)
+    return (
+        replace(value, span=span_of(catalog, value, comparisons(known.conditions)))
+        if value.is_column
+        else value
+    )
+
+
+Base = KeyDomain | Span | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Use:
+    """A condition over public rows: the items, columns and choices that it reads, and its comparison."""
+
+    condition: Condition
+    atoms: frozenset[str]
+    compared: Compared | None
+
+
+@dataclass
+class _Finder:
+    catalog: Catalog
+    keys: Sequence[Typed]
+    known: Joined
+    nodes: list[Expr] = field(init=False)
+    """The keys, with one column in the place of all that are equal to it on each row."""
+    conditions: list[Condition] = field(init=False)
+    compared: list[Compared] = field(init=False)
+    choices: dict[str, int] = field(default_factory=dict)
+    """The alias of each choice among the results of a CASE, with their number."""
+    bases: dict[str, Base] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        always = [c.expr for c in self.known.conditions if not c.unless]
+        self.compared = comparisons(self.known.conditions)
+        same = substitution(self.known, always, lambda name: self._exact(name) is not None)
+        self.nodes = [substituted(key.guarded_node, same) for key in self.keys]
+        self.conditions = [Condition(substituted(c.expr, same), c.unless) for c in self.known.conditions]
+        self.compared = comparisons(self.conditions)
+        self.bases = {}
+
+    def found(self) -> tuple[Candidates, ...]:
+        """Return the candidates of all keys that have a domain."""
+        places = range(len(self.keys))
+        for i in places:
+            if not self._ready(i, self.nodes[i]) and self._own(i) is None:
+                chosen = self._chosen(self.nodes[i], i)
+                if self._ready(i, chosen):
+                    self.nodes[i] = chosen
+        ready = [i for i in places if self._ready(i, self.nodes[i])]
+        found = [c for group in self._groups(ready) for c in self._together(*group)]
+        done = {i for c in found for i in c.keys}
+        for i in places:
+            own = self._own(i) if i not in done else None
+            if own is not None:
+                found.append(Candidates((i,), own))
+        return tuple(sorted(found, key=lambda c: c.keys))
+
+    # -- What a key can be evaluated on
+
+    def _exact(self, name: str) -> KeyDomain | None:
+        """Return the values of a private column: listed in WHERE, declared, or between two bounds."""
+        if name not in self.bases:
+            column = self.known.columns[name]
+            self.bases[name] = (
+                list_of(column.node, column.type, self.compared)
+                or column.domain
+                or (BOOLEANS if column.type == BOOLEAN else None)
+                or range_of(self.catalog, column.node, column.type, self.compared)
+                or span_of(self.catalog, column, self.compared)
+            )
+        base = self.bases[name]
+        return base if isinstance(base, KeyDomain) else None
+
+    def _base(self, name: str) -> KeyDomain | None:
+        """Return the values of a private column, of a TIMESTAMP with a range at the grain of all keys."""
+        exact = self._exact(name)
+        base = self.bases[name]
+        if not isinstance(base, Span):
+            return exact
+        grains = [GRAINS.index(key.grains[name]) for key in self.keys if name in key.grains]
+        return base.grid(GRAINS[max(grains)]) if grains else None
+
+    def _atom(self, name: str) -> str | None:
+        """Return the item, column or choice that a generated name belongs to; None if it is not public."""
+        table = name.partition(".")[0]
+        if table in self.known.items or table in self.choices:
+            return table
+        return name if name in self.known.columns and self._base(name) is not None else None
+
+    def _atoms(self, node: Expr) -> frozenset[str] | None:
+        found = frozenset(self._atom(name) for name in facts(node).reads)
+        return None if None in found else frozenset(a for a in found if a is not None)
+
+    def _ready(self, place: int, node: Expr) -> bool:
+        """Return whether a key can be evaluated on public rows."""
+        grains = self.keys[place].grains
+        whole = (n for n in facts(node).reads if isinstance(self.bases.get(n), Span) and n not in grains)
+        return self._atoms(node) is not None and not any(True for _ in whole)
+
+    def _chosen(self, node: Expr, place: int) -> Expr:
+        """Replace each CASE whose conditions are not public by a free choice among its results."""
+        if not isinstance(node, Case) or all(self._ready(place, when) for when, _ in node.branches):
+            return mapped(node, lambda part: self._chosen(part, place))
+        alias = f"b{len(self.choices)}"
+        self.choices[alias] = len(node.branches) + 1
+        results = [self._chosen(then, place) for _, then in node.branches]
+        default = self._chosen(node.default, place) if node.default is not None else None
+        which = [Binary("=", Column(alias, "i"), Constant(i, INTEGER)) for i in range(len(results))]
+        return Case(tuple(zip(which, results, strict=True)), default)
+
+    # -- Which keys are evaluated together
+
+    @cached_property
+    def _uses(self) -> list[_Use]:
+        """The conditions that can be evaluated on public rows."""
+        found = []
+        for condition in self.conditions:
+            atoms = self._atoms(condition.expr)
+            if atoms and self._usable(condition.expr):
+                found.append(_Use(condition, atoms, compared(condition.expr)))
+        return found
+
+    def _usable(self, expr: Expr) -> bool:
+        """Return whether a condition means the same on the starts of hours as on all times within them."""
+        spans = [n for n in facts(expr).reads if isinstance(self.bases.get(n), Span)]
+        form = compared(expr)
+        return not spans or (form is not None and form.operand in day_of(self.known.columns[spans[0]].node))
+
+    def _groups(self, ready: Sequence[int]) -> list[tuple[list[int], frozenset[str]]]:
+        """Return the keys that share public rows, each with the items and columns that connect them."""
+        read = {i: self._atoms(self.nodes[i]) or frozenset[str]() for i in ready}
+        used = frozenset[str]().union(*read.values(), self.known.items)
+        links = [*read.values(), *(use.atoms for use in self._uses if use.atoms <= used)]
+        found = []
+        for atoms in _connected(links):
+            places = [i for i in ready if read[i] & atoms]
+            direct = frozenset[str]().union(*(read[i] for i in places))
+            if places:
+                found.append((places, atoms if len(direct) > 1 else direct))
+        return found + [([i], read[i]) for i in ready if not read[i]]
+
+    def _together(self, places: list[int], atoms: frozenset[str]) -> list[Candidates]:
+        """Return the candidates of keys over the same public rows; one by one if the rows are too many."""
+        if len(places) == 1:
+            own = self._alone(places[0], atoms)
+            return [Candidates((places[0],), own)] if own is not None else []
+        rows = self._rows(atoms)
+        if rows is not None:
+            return [Candidates(tuple(places), self._evaluated(places, rows))]
+        alone = [(i, self._atoms(self.nodes[i]) or frozenset[str]()) for i in places]
+        return [c for i, own in alone for c in self._together([i], own)]
+
+    def _alone(self, place: int, atoms: frozenset[str]) -> KeyDomain | None:
+        key, node = self.keys[place], self.nodes[place]
+        filters = [use for use in self._uses if use.atoms <= atoms and not use.condition.unless]
+        if atoms and not atoms & self.known.items.keys():
+            if isinstance(node, Column) and (base := self._base(f"{node.table}.{node.name}")) is not None:
+                return self._narrowed(base, key.type, node, filters)
+            listed = list_of(node, key.type, self.compared)
+            if listed is not None:
+                return listed
+        own = BOOLEANS if key.type == BOOLEAN else None if key.is_column else key.domain
+        if own is not None and not filters:
+            return own
+        rows = self._rows(atoms)
+        if rows is None:
+            return own
+        image = self._evaluated([place], rows)
+        if own is None:
+            return image
+        v, o = Column("", "v"), Column("", "o")
+        there = InQuery(v, Select((Item(Column("", "v")),), Derived(image.query, "i")))
+        return KeyDomain(
+            Select((Item(v), Item(o)), Derived(own.query, "d"), there), own.ordered, origin=own.origin
+        )
+
+    def _own(self, place: int) -> KeyDomain | None:
+        """Return the domain of a key that cannot be evaluated on public rows."""
+        key, node = self.keys[place], self.nodes[place]
+        listed = list_of(node, key.type, self.compared)
+        if listed is not None or key.is_column:
+            return listed
+        if key.type == BOOLEAN:
+            return BOOLEANS
+        counted = key.type.integer and key.domain is None
+        return range_of(self.catalog, node, key.type, self.compared) if counted else key.domain
+
+    # -- The queries
+
+    def _narrowed(
+        self, base: KeyDomain, sql_type: SqlType, column: Column, filters: Sequence[_Use]
+    ) -> KeyDomain:
+        """Return the values of a column that meet the conditions on it."""
+        said = next((u for u in filters if says_no_more(u.compared, column, sql_type)), None)
+        if len(filters) == (said is not None):
+            return base
+        replaced = {f"{column.table}.{column.name}": Column("d", "v")}
+        kept = conjunction(substituted(u.condition.expr, replaced) for u in filters)
+        items = (Item(Column("d", "v")), *((Item(Column("d", "o")),) if base.ordered else ()))
+        return KeyDomain(Select(items, Derived(base.query, "d"), kept), base.ordered, origin=base.origin)
+
+    def _rows(self, atoms: frozenset[str]) -> Select | None:
+        """Return the public rows of items, columns and choices; None if they are too many."""
+        filters = [self._filter(use, atoms) for use in self._uses if use.atoms <= atoms]
+        where = conjunction(f for f in filters if f is not None)
+        rows = Select((Item(Constant(1, INTEGER), "x"),), self._source(atoms), where)
+        if len(atoms) > 1 and prod(map(self._size, sorted(atoms))) > MAX_LISTED:
+            linked = any(len(use.atoms) > 1 and use.atoms <= atoms for use in self._uses)
+            if not linked or self._count(_limited(rows)) > MAX_LISTED:
+                return None
+        return rows
+
+    def _size(self, atom: str) -> int:
+        if atom in self.choices:
+            return self.choices[atom]
+        if atom in self.known.items:
+            return self._count(self.known.items[atom])
+        base = self._base(atom)
+        return self._count(base.query) + 1 if base is not None else 1
+
+    def _count(self, query: Query) -> int:
+        return self.catalog.count(duckdb_sql(query))
+
+    def _filter(self, use: _Use, atoms: Collection[str]) -> Expr | None:
+        """Return a condition that leaves out rows, also those from which an item is missing."""
+        absent: list[Expr] = []
+        for items in sorted(use.condition.unless, key=sorted):
+            seen = sorted(items & set(atoms))
+            if not seen:
+                return None
+            absent.append(Column(seen[0], "m"))
+        result = use.condition.expr
+        for there in absent:
+            result = Paren(Binary("OR", there, result))
+        return result
+
+    def _source(self, atoms: frozenset[str]) -> Source | None:
+        sources: list[Source] = []
+        tables: dict[str, list[str]] = {}
+        for atom in sorted(atoms):
+            table, _, name = atom.partition(".")
+            if atom in self.choices:
+                sources.append(Range(0, self.choices[atom], alias=atom))
+            elif atom in self.known.items:
+                sources.append(Derived(self._item(atom), atom))
+            else:
+                tables.setdefault(table, []).append(name)
+        for table, names in tables.items():
+            ranges = [Derived(self._or_null(f"{table}.{name}", name), f"d_{name}") for name in names]
+            cells = tuple(Item(Column(f"d_{name}", name)) for name in names)
+            sources.append(Derived(Select(cells, cross_join(ranges)), table))
+        return cross_join(sources) if sources else None
+
+    def _item(self, alias: str) -> Query:
+        """Return the rows of a public item, and a row of NULLs if it can be missing."""
+        query = self.known.items[alias]
+        if not any(alias in items for items in self.known.missing):
+            return query
+        names = _names(query)
+        there = (*(Item(Column("r", n)) for n in names), Item(Constant(False, BOOLEAN), "m"))
+        null = (*(Item(Constant(None, NULL), n) for n in names), Item(Constant(True, BOOLEAN), "m"))
+        return SetOperation(Select(there, Derived(query, "r")), "UNION ALL", Select(null))
+
+    def _or_null(self, column: str, name: str) -> Query:
+        base = self._base(column)
+        assert base is not None  # noqa: S101  it is among the atoms
+        values = Select((Item(Column("", "v"), name),), Derived(base.query, "d"))
+        return SetOperation(values, "UNION ALL", Select((Item(Constant(None, NULL)),)))
+
+    def _evaluated(self, places: Sequence[int], rows: Select) -> KeyDomain:
+        """Return the distinct values of keys, or combinations of values, on public rows."""
+        nodes = [self.nodes[i] for i in places]
+        names = ["v"] if len(places) == 1 else [f"v{i}" for i in range(len(places))]
+        there = [] if rows.where is None else [rows.where]
+        where = conjunction([*there, *(IsNull(n, negated=True) for n in nodes)])
+        items = tuple(Item(n, name) for n, name in zip(nodes, names, strict=True))
+        query = Select(items, rows.source, where, distinct=True)
+        return KeyDomain(query, origin=self._origin(nodes))
+
+    def _origin(self, nodes: Iterable[Expr]) -> str:
+        found: dict[str, None] = {}
+        nodes = list(nodes)
+        for name in sorted(n for node in nodes for n in facts(node).reads):
+            if name not in self.known.columns:
+                continue
+            base = None if name.partition(".")[0] in self.known.items else self._base(name)
+            domain = base or self.known.columns[name].domain
+            found[domain.origin if domain is not None else "public rows"] = None
+        listed = " and ".join(found) or "the CASE"
+        if len(nodes) > 1:
+            return f"combinations of {listed}"
+        return listed if isinstance(nodes[0], Column) else f"computed from {listed}"
+
+
+def _limited(rows: Select) -> Select:
+    return Select(rows.items, rows.source, rows.where, limit=MAX_LISTED + 1)
+
+
+def _names(query: Query) -> list[str]:
+    while isinstance(query, SetOperation):
+        query = query.left
+    items = query.items if isinstance(query, Select) else ()
+    return [i.name or (i.expr.name if isinstance(i.expr, Column) else "") for i in items]
+
+
+def _connected(links: Iterable[Collection[str]]) -> list[frozenset[str]]:
+    """Return the sets of names that links connect, in order.
+
+    >>> [sorted(s) for s in _connected([["a"], ["b", "c"], ["c", "d"]])]
+    [['a'], ['b', 'c', 'd']]
+    """
+    found: list[frozenset[str]] = []
+    for link in links:
+        if link:
+            touched = [s for s in found if s & set(link)]
+            found = [s for s in found if s not in touched]
+            found.append(frozenset(link).union(*touched))
+    return found

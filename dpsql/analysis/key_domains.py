@@ -1,0 +1,65 @@
+"""The size of the keys' public domain, and the refusal of keys without one."""
+
+from __future__ import annotations
+
+from dpsql.analysis.compiler import StatementCompiler
+from dpsql.analysis.outer_query import OuterQuery
+from dpsql.language import AboveThreshold, AllGroups, Query, TopK
+
+MAX_DOMAIN = 10_000_000
+
+
+def undeclared(block: OuterQuery) -> list[int]:
+    """Return the places of the keys without a public domain."""
+    known = {key for candidates in block.domains for key in candidates.keys}
+    return [i for i in range(len(block.keys)) if i not in known]
+
+
+def domain_size(compiler: StatementCompiler, query: Query, block: OuterQuery) -> int | None:
+    """Return the number of groups in the domain of the keys, or None if a key has no domain.
+
+    A selection that needs a domain is refused without one.
+    """
+    selection = block.selection
+    unknown = undeclared(block)
+    if (
+        unknown
+        and isinstance(selection, TopK)
+        and not selection.lowest
+        and block.counts[selection.count].monotone
+    ):
+        return None
+    if unknown:
+        key = next((o.name for o in block.outputs if o.kind == "key" and o.of == unknown[0]), "the key")
+        at = query.tree.args.get("group")
+        _refuse_whole_time(query, block, unknown[0], key)
+        what = {AboveThreshold: "a threshold", AllGroups: "releasing all groups"}.get(type(selection), "this")
+        raise query.source.refuse(
+            f"the values of {key} are not declared, and {what} needs a public domain",
+            at,
+            f"the owner declares {key} in [tables.NAME.domain], or list them: WHERE {key} IN ('a', 'b'), "
+            "or take the key from a public table",
+        )
+    size = 1
+    for candidates in block.domains:
+        size *= compiler.catalog.count(candidates.domain.sql)
+        if size > MAX_DOMAIN:
+            raise query.source.refuse(
+                f"the keys have more than {MAX_DOMAIN:,} groups in their domains together",
+                query.tree.args.get("group"),
+            )
+    if block.keys and size == 0:
+        raise query.source.refuse("the domain of the keys is empty", query.tree.args.get("group"))
+    return size
+
+
+def _refuse_whole_time(query: Query, block: OuterQuery, place: int, key: str) -> None:
+    """Refuse a key over a TIMESTAMP whose values in the declared range are too many for a domain."""
+    for origin in block.source.scope.origins:
+        for name, column in zip(origin.names, origin.columns, strict=True):
+            if column.span is not None and column.reads <= block.keys[place].reads:
+                raise query.source.refuse(
+                    f"{name} has a declared range of days, and {key} has too many values in it",
+                    query.tree.args.get("group"),
+                    f"GROUP BY date_trunc('day', {name})",
+                )

@@ -1,0 +1,190 @@
+"""The values that conditions of WHERE allow: lists of constants, and ranges of integers, days and times.
+
+A condition counts if it compares an expression with constants of the statement. Whether it is about a key or
+a column is decided by the compiled expression, never by a name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import date
+
+from dpsql.analysis.catalog import Catalog
+from dpsql.analysis.domains import listed_values
+from dpsql.analysis.joined import Condition
+from dpsql.analysis.typed import MAX_LISTED, KeyDomain, Span, Typed
+from dpsql.tree import (
+    Binary,
+    Cast,
+    Column,
+    Constant,
+    Expr,
+    InList,
+    IsNull,
+    Item,
+    Paren,
+    Range,
+    Select,
+    Try,
+    Unary,
+    duckdb_sql,
+    facts,
+)
+from dpsql.types import DATE, INTEGER, TIMESTAMP, SqlType
+
+DAY = 86_400_000_000
+MAX_NUMBER = 10**17
+"""The largest bound: in microseconds more than 3,000 years. Constants beyond it are no bounds."""
+_EPOCH = date(1970, 1, 1)
+_ORIGIN = "the range in WHERE"
+_FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A condition that compares an expression with constants: `=` with one of several, or one bound."""
+
+    operand: Expr
+    operator: str
+    values: tuple[Expr, ...]
+
+
+def comparisons(conditions: Iterable[Condition]) -> list[Compared]:
+    """Return the comparisons with constants that hold on each counted row."""
+    found = (compared(c.expr) for c in conditions if not c.unless)
+    return [one for one in found if one is not None]
+
+
+def compared(condition: Expr) -> Compared | None:
+    """Return the comparison that a condition is; None for any other condition."""
+    match condition:
+        case Paren(inner):
+            return compared(inner)
+        case InList(operand, items) if facts(operand).reads and _constant(*items):
+            return Compared(operand, "=", items)
+        case Binary("OR", left, right):
+            a, b = compared(left), compared(right)
+            same = a is not None and b is not None and a.operand == b.operand
+            if a is None or b is None or not same or a.operator != "=" or b.operator != "=":
+                return None
+            return Compared(a.operand, "=", (*a.values, *b.values))
+        case Binary(operator, left, right) if operator in _FLIPPED:
+            if _constant(left):
+                left, right, operator = right, left, _FLIPPED[operator]
+            if facts(left).reads and _constant(right):
+                return Compared(left, operator, (right,))
+    return None
+
+
+def _constant(*values: Expr) -> bool:
+    """Return whether expressions read no column and contain no subquery."""
+    return not any(facts(value).reads for value in values)
+
+
+def list_of(node: Expr, sql_type: SqlType, found: Iterable[Compared]) -> KeyDomain | None:
+    """Return the constants that an expression is equal to, of the first condition that lists them."""
+    for one in found:
+        if one.operator == "=" and _is(node, sql_type, one.operand):
+            return listed_values([_as(v, sql_type) for v in one.values])
+    return None
+
+
+def says_no_more(one: Compared | None, node: Expr, sql_type: SqlType) -> bool:
+    """Return whether a condition lists the very constants that `list_of` returns for it."""
+    return (
+        one is not None
+        and one.operator == "="
+        and one.operand == node
+        and all(_as(v, sql_type) is v for v in one.values)
+    )
+
+
+def _is(node: Expr, sql_type: SqlType, operand: Expr) -> bool:
+    """Return whether an operand is an expression, or a conversion of it that keeps different values apart."""
+    if operand == node:
+        return True
+    if not isinstance(operand, Cast) or operand.operand != node:
+        return False
+    whole = sql_type.integer and operand.type.integer and not operand.safe
+    return whole or (sql_type.name, operand.type.name) in (("DATE", "TIMESTAMP"), ("ENUM", "VARCHAR"))
+
+
+def _as(value: Expr, sql_type: SqlType) -> Expr:
+    """Return a constant as a value of a type; NULL where it is none."""
+    inner = value
+    while isinstance(inner, (Paren, Unary)):
+        inner = inner.inner if isinstance(inner, Paren) else inner.operand
+    same = isinstance(inner, (Constant, Cast)) and inner.type == sql_type
+    return value if same else Cast(value, sql_type)
+
+
+def range_of(catalog: Catalog, node: Expr, sql_type: SqlType, found: Iterable[Compared]) -> KeyDomain | None:
+    """Return all integers or days between the bounds of conditions on an expression; None without both."""
+    first, last = _bounds(catalog, node, sql_type, found)
+    if first is None or last is None or last - first >= MAX_LISTED:
+        return None
+    i = Column("", "i")
+    each: Expr = Cast(i, sql_type)  # NULL beyond the type
+    if sql_type.name == "DATE":
+        each = Cast(Binary("+", Constant(_EPOCH, DATE), Cast(i, INTEGER)), DATE)
+    every = Range(first, max(first, last + 1))
+    query = Select((Item(each, "v"), Item(i, "o")), every, IsNull(each, negated=True))
+    return KeyDomain(query, ordered=True, origin=_ORIGIN)
+
+
+def span_of(catalog: Catalog, value: Typed, found: Iterable[Compared]) -> Span | None:
+    """Return the range of a TIMESTAMP column: the declared one within the bounds of conditions on it."""
+    if value.type != TIMESTAMP or not value.is_column:
+        return None
+    first, last = _bounds(catalog, value.node, value.type, found)
+    if value.span is not None:
+        return value.span.within(first, last)
+    return None if first is None or last is None else Span(first, last, _ORIGIN)
+
+
+def _bounds(
+    catalog: Catalog, node: Expr, sql_type: SqlType, found: Iterable[Compared]
+) -> tuple[int | None, int | None]:
+    """Return the first and the last value that conditions allow, as integers, days or microseconds."""
+    limits = [_limits(catalog, node, sql_type, one) for one in found if len(one.values) == 1]
+    least = [first for first, _ in limits if first is not None]
+    most = [last for _, last in limits if last is not None]
+    return max(least, default=None), min(most, default=None)
+
+
+def _limits(catalog: Catalog, node: Expr, sql_type: SqlType, one: Compared) -> tuple[int | None, int | None]:
+    """Return the bounds that one condition sets to an expression; None where it sets none."""
+    step, whole = 1, sql_type.name == "DATE"
+    if sql_type == TIMESTAMP and one.operand in day_of(node):
+        step = DAY
+    elif not _is(node, sql_type, one.operand):
+        return None, None
+    at = _number(catalog, sql_type, one.values[0])
+    if at is None:
+        return None, None
+    below, above = (at // DAY, -(-at // DAY)) if whole else (at, at)
+    first = {">=": above, "=": above, ">": below + step}.get(one.operator)
+    last = {"<=": below + step - 1, "=": below + step - 1, "<": above - 1}.get(one.operator)
+    return first, last
+
+
+def day_of(node: Expr) -> tuple[Expr, ...]:
+    """Return the expressions that convert a TIMESTAMP to its day."""
+    plain = Cast(node, DATE)
+    return plain, Try(plain)
+
+
+def _number(catalog: Catalog, sql_type: SqlType, value: Expr) -> int | None:
+    """Return a constant as an integer: of a date or time, the microseconds since 1970."""
+    text = duckdb_sql(value)
+    try:
+        if sql_type.integer:
+            number = catalog.evaluate(f"CAST({text} AS HUGEINT)") if catalog.type_of(text).integer else None
+        elif sql_type.name in ("DATE", "TIMESTAMP"):
+            number = catalog.evaluate(f"epoch_us(CAST({text} AS TIMESTAMP))")
+        else:
+            return None
+    except ValueError:  # infinite
+        return None
+    return number if isinstance(number, int) and abs(number) <= MAX_NUMBER else None

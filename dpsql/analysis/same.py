@@ -1,0 +1,72 @@
+"""Columns that are equal on each counted row, and one of them in the place of all others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from dpsql.analysis.joined import Joined
+from dpsql.tree import Binary, Cast, Column, Expr, Paren, facts, mapped
+from dpsql.types import TIMESTAMP
+
+
+def substitution(
+    known: Joined, conditions: Iterable[Expr], listed: Callable[[str], bool]
+) -> Mapping[str, Expr]:
+    """Return a column for each private column that conditions equate with it.
+
+    It is one of a public item, else one whose values are public, as `listed` says.
+    """
+    found: dict[str, Expr] = {}
+    for names in _classes(known, conditions):
+        public = [n for n in names if n.partition(".")[0] in known.items]
+        sure = public or [n for n in names if known.columns[n].type != TIMESTAMP and listed(n)]
+        for name in names if sure else ():
+            chosen, wanted = known.columns[sure[0]], known.columns[name]
+            if name in public or name == sure[0]:
+                continue
+            if chosen.type == wanted.type:
+                found[name] = chosen.node
+            elif public and chosen.type.integer and wanted.type.integer:
+                found[name] = Cast(chosen.node, wanted.type, bounded=True)
+    return found
+
+
+def substituted(node: Expr, columns: Mapping[str, Expr]) -> Expr:
+    """Return an expression with other ones in the place of columns."""
+    if isinstance(node, Column):
+        return columns.get(f"{node.table}.{node.name}", node)
+    if not facts(node).reads & columns.keys():
+        return node
+    return mapped(node, lambda part: substituted(part, columns))
+
+
+def _classes(known: Joined, conditions: Iterable[Expr]) -> list[list[str]]:
+    """Return the names of columns that are equal to each other, in order."""
+    found: list[set[str]] = []
+    for condition in conditions:
+        pair = _pair(known, condition)
+        if pair is not None:
+            touched = [s for s in found if s & pair]
+            found = [s for s in found if s not in touched]
+            found.append(pair.union(*touched))
+    return [sorted(names) for names in found]
+
+
+def _pair(known: Joined, condition: Expr) -> set[str] | None:
+    while isinstance(condition, Paren):
+        condition = condition.inner
+    if not isinstance(condition, Binary) or condition.operator != "=":
+        return None
+    names = [_column(known, side) for side in (condition.left, condition.right)]
+    if names[0] is None or names[1] is None:
+        return None
+    a, b = known.columns[names[0]].type, known.columns[names[1]].type
+    return {names[0], names[1]} if a == b or (a.integer and b.integer) else None
+
+
+def _column(known: Joined, node: Expr) -> str | None:
+    """Return the name of a column, also of an integer that is converted to a wider one."""
+    if isinstance(node, Cast) and node.type.integer and not node.safe:
+        node = node.operand
+    name = f"{node.table}.{node.name}" if isinstance(node, Column) else ""
+    return name if name in known.columns else None

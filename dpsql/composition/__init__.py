@@ -1,0 +1,14 @@
+"""Statements of several parts: release blocks, and one outer query over what they release.
+
+=============  ============================================================
+``parts``      takes a statement apart into release blocks and an outer query
+``running``    obtains the releases: those stored, and the others under one reservation
+``outer``      binds and runs the outer query
+=============  ============================================================
+"""
+
+from dpsql.composition.outer import compose, composed
+from dpsql.composition.parts import Parts, ReleasePart, parts_of
+from dpsql.composition.running import Releasing
+
+__all__ = ["Parts", "ReleasePart", "Releasing", "compose", "composed", "parts_of"]

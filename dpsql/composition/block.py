@@ -1,0 +1,298 @@
+"""Divide a release block into a plain one, which is counted, and a SELECT over its released rows.
+
+The plain block has keys, measures and at most a selection. A measure is an aggregate over private rows;
+each is released once, wherever the block uses it. All else reads released rows alone, so it costs nothing:
+expressions, HAVING, QUALIFY, windows, ORDER BY, OFFSET, LIMIT.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from dpsql.analysis import Catalog
+from dpsql.analysis.aggregates import group_nodes
+from dpsql.analysis.blocks import expand, with_ctes
+from dpsql.analysis.blocks import query as subquery
+from dpsql.analysis.compiler import StatementCompiler
+from dpsql.analysis.expressions import function_name
+from dpsql.analysis.joins import from_clause
+from dpsql.analysis.parsed import whole_number
+from dpsql.analysis.relation import Item, Scope
+from dpsql.analysis.released import is_released
+from dpsql.analysis.released.spelled import as_counts
+from dpsql.analysis.rules import RULES_BY_NODE
+from dpsql.composition.clauses import Clauses
+from dpsql.composition.columns import Columns
+from dpsql.composition.names import Names, is_measure, nodes
+from dpsql.errors import QueryRefused
+from dpsql.language import MARK, Clause, Query
+from dpsql.policy import Policy
+
+Separated = tuple[Query, exp.Select | None]
+
+
+def separate(query: Query, policy: Policy, catalog: Catalog, name: str = "r0") -> Separated:
+    """Return the plain release block of a query, and the SELECT over its released rows, called `name`.
+
+    The SELECT is None where nothing is left to compute. It has the columns of the query in their order, and
+    no WITH. Of a block that the analysis refuses, what it refuses stays in the plain block.
+    """
+    select = query.tree
+    if not isinstance(select, exp.Select) or not _aggregates(select):
+        return query, None
+    select = as_counts(select, policy, catalog)
+    names = None
+    with suppress(QueryRefused, RecursionError):
+        names = _names(query, select, policy, catalog)
+    if names is None:
+        return query, None
+    columns = Columns(name, names, query.source.position)
+    return _Block(query, select, names, columns, Clauses(select, names, columns)).separated()
+
+
+def _aggregates(select: exp.Select) -> bool:
+    """Return whether a SELECT aggregates rows."""
+    return select.args.get("group") is not None or any(
+        is_measure(node) for item in select.expressions for node in nodes(item)
+    )
+
+
+def _names(query: Query, select: exp.Select, policy: Policy, catalog: Catalog) -> Names:
+    compiler = StatementCompiler(query.source, policy, catalog, RULES_BY_NODE, subquery)
+    scope = Scope(query.source)
+    with suppress(QueryRefused):
+        scope = from_clause(compiler, select, with_ctes(compiler, select, ()), 1).scope
+    names = Names(expand(compiler, select, scope), scope)
+    group = select.args.get("group")
+    if group is not None and group.args.get("all"):
+        keys = [item.node for item in names.items if names.free(item.node)]
+    else:
+        keys = group_nodes(compiler, select, list(names.items), scope)
+    named = [names.as_row(key) for key in keys]
+    names.keys = [key for key in named if whole_number(key.unnest()) is None] or named
+    return names
+
+
+@dataclass(slots=True)
+class _Block:
+    query: Query
+    select: exp.Select
+    names: Names
+    columns: Columns
+    clauses: Clauses
+
+    def separated(self) -> Separated:
+        """Return the plain block and the SELECT over it."""
+        clause = self.query.clause
+        if not self.clauses.readable:
+            return self.query, None
+        if clause.top is not None or clause.argmax or clause.threshold is not None:
+            return self._by_clause(clause)
+        if self.select.args.get("group") is None:
+            return self._one_group()
+        plain, outer = self._largest() or self._above() or self._all()
+        if outer is not None:
+            self._leave_out_empty(outer)
+        return plain, outer
+
+    def _leave_out_empty(self, outer: exp.Select) -> None:
+        """Leave out the groups all of whose counts round to zero, where the outer query divides by a count.
+
+        Plain SQL has no such groups. What noise divided by noise is says nothing.
+        """
+        counts = {name for node, name in self.columns.found if is_released(node)}
+        divisors = [node.expression for node in outer.find_all(exp.Div, exp.IntDiv, exp.Mod)]
+        divides = any(column.name in counts for by in divisors for column in by.find_all(exp.Column))
+        if not divides or outer.find(exp.Window) is not None:
+            return
+        half = exp.Literal.number("0.5")
+        listed = [self.columns.column(node) for node, name in self.columns.found if name in counts]
+        exist = exp.or_(*(exp.GT(this=column, expression=half.copy()) for column in listed), copy=False)
+        where = outer.args.get("where")
+        both = exist if where is None else exp.and_(where.this, exist, copy=False)
+        outer.set("where", exp.Where(this=both))
+
+    # -- the readings of the clauses, in the order in which they are tried
+
+    def _by_clause(self, clause: Clause) -> Separated:
+        """Leave TOP, ARGMAX and ABOVE THRESHOLD to the plain block; rows keep the order of the release."""
+        if self.clauses.plain_items:
+            return self.query, None
+        outer = self._outer([])
+        outer.set("order", exp.Order(expressions=[self._rank()]))
+        by = None if clause.by is None else self.columns.measure(clause.by) or clause.by
+        order = self.clauses.terms
+        plain = self._plain(having=self.clauses.written(), order=order, limit=self.clauses.limit)
+        return replace(plain, clause=replace(clause, by=by)), outer
+
+    def _one_group(self) -> Separated:
+        """Order and limit nothing: there is one row."""
+        clauses = self.clauses
+        outer = self._outer(clauses.having)
+        known = len(self.columns.found)
+        order = [clauses.released(term) for term in clauses.terms]
+        judged = clauses.having or clauses.offset or self.select.args.get("qualify") is not None
+        if not clauses.plain_items or judged or len(self.columns.found) > known:
+            self._add(outer, order, clauses.limit, clauses.offset)
+            return self._plain(), outer
+        same = not (order or clauses.limit) and self.select.args.get("distinct") is None
+        return (self.query if same else self._changed()), None
+
+    def _largest(self) -> Separated | None:
+        """Read ORDER BY a measure with LIMIT, or a bound of a rank by it, as the selection of the largest."""
+        clauses = self.clauses
+        found = clauses.largest()
+        if found is None or clauses.merges:
+            return None
+        (top, *more), k = found
+        first, threshold = self.columns.measure(top.this), clauses.threshold()
+        if first is None or not all(clauses.follows(window, top, first) for window in clauses.windows):
+            return None
+        downwards = bool(top.args.get("desc"))
+        if clauses.having and not (threshold is not None and clauses.same(threshold, first) and downwards):
+            return None
+        qualified = self.select.args.get("qualify") is not None
+        sorted_by = clauses.terms if qualified and clauses.terms else [top, *more]
+        by_keys = all(clauses.by_key(term) is not None for term in more)
+        as_read = clauses.numbers_rows if qualified else by_keys and not clauses.offset
+        if as_read and not clauses.after and clauses.plain_items:
+            return self._moved(), None
+        outer = self._outer(clauses.after)
+        by_rank = sorted_by[0] is top and by_keys and not self.columns.has(first)
+        order = [self._rank()] if by_rank else [clauses.released(term) for term in sorted_by]
+        self._add(outer, order, clauses.limit if qualified or clauses.offset else None, clauses.offset)
+        best = top.copy()
+        best.set("this", first.copy())
+        k += 0 if qualified else clauses.offset
+        return self._plain(having=clauses.written(), order=[best], limit=k), outer
+
+    def _above(self) -> Separated | None:
+        """Read HAVING with one measure that reaches a threshold as the selection of groups above it."""
+        clauses = self.clauses
+        order = [by_key for term in clauses.terms if (by_key := clauses.by_key(term)) is not None]
+        if clauses.threshold() is None or len(order) < len(clauses.terms) or clauses.offset:
+            return None
+        if self.select.args.get("qualify") is not None or clauses.merges or clauses.windows:
+            return None
+        if clauses.limit is None and self.query.options.max_groups_contributed is not None:
+            return None
+        if clauses.plain_items and not clauses.after:
+            return self._moved(), None
+        if clauses.limit is None:
+            return None
+        outer = self._outer(clauses.after)
+        self._add(outer, [clauses.released(term) for term in clauses.terms] or [self._rank()])
+        return self._plain(having=clauses.written(), order=order, limit=clauses.limit), outer
+
+    def _all(self) -> Separated:
+        """Release all groups; filter, sort and limit the released rows."""
+        clauses = self.clauses
+        filtered = clauses.having or clauses.after or self.select.args.get("qualify") is not None
+        by_keys = all(clauses.by_key(term) is not None for term in clauses.terms)
+        if clauses.plain_items and by_keys and not (filtered or clauses.merges or clauses.offset):
+            return self._moved(), None
+        outer = self._outer([*clauses.after, *clauses.having], qualify=True)
+        order = [clauses.released(term) for term in clauses.terms]
+        self._add(outer, order, clauses.limit, clauses.offset)
+        return self._plain(), outer
+
+    # -- the SELECT over the released rows
+
+    def _outer(self, where: list[exp.Expr], *, qualify: bool = False) -> exp.Select:
+        """Return the SELECT with its list and filters; what the select list has as it is comes first."""
+        args, columns, names = self.select.args, self.columns, self.names
+        for item in names.items:
+            key = names.key(item.node)
+            if key is not None:
+                columns.place(names.keys[key], item.name)
+            elif is_released(item.node) or is_measure(item.node):
+                columns.place(columns.argued(item.node), _title(item))
+        listed = [(columns.over(item.node), _title(item)) for item in names.items]
+        made = exp.Select(expressions=[exp.alias_(node, name, quoted=True) for node, name in listed])
+        made.set("from_", exp.From(this=exp.Table(this=exp.to_identifier(columns.relation, quoted=True))))
+        if where:
+            made.set("where", exp.Where(this=exp.and_(*(columns.over(each) for each in where), copy=False)))
+        if qualify and args.get("qualify") is not None:
+            made.set("qualify", exp.Qualify(this=columns.over(args["qualify"].this)))
+        if args.get("windows"):
+            made.set("windows", [columns.over(window) for window in args["windows"]])
+        if self.clauses.merges:
+            on = args["distinct"].args.get("on")
+            made.set("distinct", exp.Distinct(on=on and columns.over(on)))
+        return made
+
+    def _rank(self) -> exp.Expr:
+        """Return the term for the order in which a selection releases its groups."""
+        call = exp.Anonymous(this=f"{MARK}dp_rank", expressions=[])
+        return exp.Ordered(this=self.columns.column(call, "rank"))
+
+    def _add(
+        self, outer: exp.Select, order: list[exp.Expr], limit: int | None = None, offset: int = 0
+    ) -> None:
+        if order:
+            outer.set("order", exp.Order(expressions=order))
+        if limit is not None:
+            outer.set("limit", exp.Limit(expression=exp.Literal.number(limit)))
+        if offset:
+            outer.set("offset", exp.Offset(expression=exp.Literal.number(offset)))
+
+    # -- the plain block
+
+    def _moved(self) -> Query:
+        """Return the query, with the conditions of HAVING on keys in WHERE."""
+        if not self.clauses.before and self.select.args.get("distinct") is None:
+            return self.query
+        made = self._changed(having=self.clauses.having)
+        for name in ("order", "limit", "qualify"):
+            made.tree.set(name, self.select.args.get(name) and self.select.args[name].copy())
+        return made
+
+    def _plain(
+        self,
+        *,
+        having: list[exp.Expr] | None = None,
+        order: list[exp.Expr] | None = None,
+        limit: int | None = None,
+    ) -> Query:
+        """Return the release block with the columns that are read of it, and its selection."""
+        made = self._changed(having=having)
+        keys = [self._key(key) for key in self.names.keys]
+        listed = [exp.alias_(node.copy(), name, quoted=True) for node, name in self.columns.found]
+        made.tree.set("expressions", listed)
+        if keys:
+            made.tree.set("group", exp.Group(expressions=keys))
+        if order:
+            made.tree.set("order", exp.Order(expressions=[term.copy() for term in order]))
+        if limit is not None:
+            made.tree.set("limit", exp.Limit(expression=exp.Literal.number(limit)))
+        return made
+
+    def _key(self, key: exp.Expr) -> exp.Expr:
+        """Return the term of GROUP BY for a key; a number is a place in the select list there."""
+        if whole_number(key.unnest()) is None:
+            return key.copy()
+        return exp.Literal.number(self.columns.place(key, "number") + 1)
+
+    def _changed(self, *, having: list[exp.Expr] | None = None) -> Query:
+        """Return the query with the conditions on keys in WHERE, and without the clauses behind HAVING."""
+        made = self.select.copy()
+        where = [self.names.as_row(each, keys=True) for each in self.clauses.before]
+        if made.args.get("where") is not None:
+            where.insert(0, self.names.as_row(made.args["where"].this))
+        made.set("where", exp.Where(this=exp.and_(*where, copy=False)) if where else None)
+        made.set("having", exp.Having(this=exp.and_(*having)) if having else None)
+        for name in ("order", "limit", "offset", "distinct", "windows", "qualify"):
+            made.set(name, None)
+        return replace(self.query, tree=made)
+
+
+def _title(item: Item) -> str:
+    """Return the name of an output column; one without an alias is called as the analysis calls it."""
+    if not (item.name.startswith("col") and item.name[3:].isdecimal()):
+        return item.name
+    if is_released(item.node):
+        return "count"
+    return (function_name(item.node) or "").lower() if is_measure(item.node) else item.name

@@ -1,0 +1,204 @@
+"""What the clauses of a release block ask for: conditions, order, limits, and the reading as a selection."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from dpsql.analysis.expressions import function_name
+from dpsql.analysis.parsed import conjuncts, whole_number
+from dpsql.analysis.released import is_released
+from dpsql.analysis.selection import compared
+from dpsql.composition.columns import Columns
+from dpsql.composition.names import Names, is_measure, nodes
+from dpsql.policy import fold
+
+MOST_ROWS = 10**9
+_RANKS = frozenset({"row_number", "rank", "dense_rank"})
+
+
+@dataclass(slots=True)
+class Clauses:
+    """The clauses of a release block behind its select list."""
+
+    select: exp.Select
+    names: Names
+    columns: Columns
+    before: list[exp.Expr] = field(init=False)
+    """The conditions of HAVING on keys, which choose rows before they are counted."""
+    having: list[exp.Expr] = field(init=False)
+    """The other conditions of HAVING."""
+    terms: list[exp.Expr] = field(init=False)
+    """The terms of ORDER BY."""
+    limit: int | None = field(init=False)
+    offset: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        args = self.select.args
+        having = conjuncts(args["having"].this) if args.get("having") is not None else []
+        self.before = [each for each in having if self.names.keys and self.names.of_keys(each)]
+        self.having = [each for each in having if each not in self.before]
+        self.terms = list(args["order"].expressions) if args.get("order") is not None else []
+        self.limit, self.offset = _number(args.get("limit")), _number(args.get("offset")) or 0
+
+    @property
+    def readable(self) -> bool:
+        """Whether LIMIT and OFFSET are whole numbers, and ORDER BY names places of the select list."""
+        places = [whole_number(term.this.unnest()) for term in self.terms]
+        return (
+            _countable(self.select.args.get("limit"), 1)
+            and _countable(self.select.args.get("offset"), 0)
+            and all(place is None or 1 <= place <= len(self.names.items) for place in places)
+        )
+
+    @property
+    def plain_items(self) -> bool:
+        """Whether all items of the select list are keys and measures as they are."""
+        return all(
+            self.names.key(item.node) is not None or is_released(item.node) or is_measure(item.node)
+            for item in self.names.items
+        )
+
+    @property
+    def merges(self) -> bool:
+        """Whether DISTINCT may remove groups; not if all keys are selected."""
+        distinct = self.select.args.get("distinct")
+        selected = {self.names.key(item.node) for item in self.names.items}
+        missing = set(range(len(self.names.keys))) - selected
+        return distinct is not None and (distinct.args.get("on") is not None or bool(missing))
+
+    @property
+    def after(self) -> list[exp.Expr]:
+        """The conditions on keys that released rows have to meet, too: some of the groups have no rows.
+
+        A list of a key's values needs none: these are all groups then.
+        """
+        return [each for each in self.before if not _lists(each)]
+
+    @property
+    def windows(self) -> list[exp.Expr]:
+        """The windows in the select list."""
+        found = [node for item in self.names.items for node in nodes(item.node)]
+        return [node for node in found if isinstance(node, exp.Window)]
+
+    # -- measures in conditions and orders
+
+    def measure(self, node: exp.Expr) -> exp.Expr | None:
+        """Return the measure that an expression is or names; a number is no place in a select list here."""
+        return None if isinstance(node.unnest(), exp.Literal) else self.columns.measure(node)
+
+    def same(self, one: exp.Expr, other: exp.Expr) -> bool:
+        """Return whether two measures are one."""
+        return self.names.normal(self.names.as_row(one)) == self.names.normal(self.names.as_row(other))
+
+    def threshold(self) -> exp.Expr | None:
+        """Return the measure that the only condition of HAVING compares with a constant from below."""
+        found = compared(self.having[0]) if len(self.having) == 1 else None
+        return self.measure(found[0]) if found is not None else None
+
+    def largest(self) -> tuple[list[exp.Expr], int] | None:
+        """Return the order and number of the groups that ORDER BY with LIMIT, or QUALIFY, selects."""
+        qualify = self.select.args.get("qualify")
+        if qualify is None:
+            return (self.terms, self.limit) if self.terms and self.limit is not None else None
+        condition = qualify.this.unnest()
+        bound = whole_number(condition.args.get("expression"))
+        if not isinstance(condition, (exp.LTE, exp.LT, exp.EQ)) or bound is None:
+            return None
+        place = self.names.alias(condition.this.unnest())
+        window = condition.this.unnest() if place is None else self.names.items[place].node.unnest()
+        k = bound - isinstance(condition, exp.LT)
+        if not _ranks(window) or k < 1 or (isinstance(condition, exp.EQ) and k != 1):
+            return None
+        return list(window.args["order"].expressions), k
+
+    @property
+    def numbers_rows(self) -> bool:
+        """Whether QUALIFY has the spelling of a selection that the analysis reads."""
+        window = self.select.args["qualify"].this.this
+        alone = not self.terms and self.limit is None
+        return alone and isinstance(window, exp.Window) and _name(window.this) == "row_number"
+
+    def follows(self, window: exp.Expr, term: exp.Expr, first: exp.Expr) -> bool:
+        """Return whether a window has the same values in the largest groups as among all: ranks by them."""
+        if not _ranks(window):
+            return False
+        by = window.args["order"].expressions[0]
+        measure = self.measure(by.this)
+        downwards = bool(by.args.get("desc")) == bool(term.args.get("desc"))
+        return downwards and measure is not None and self.same(measure, first)
+
+    def written(self) -> list[exp.Expr]:
+        """Return the condition of a threshold with the measure in the place of its alias."""
+        made = [each.copy() for each in self.having]
+        for each in made:
+            for side in [each.unnest().args.get("this"), each.unnest().args.get("expression")]:
+                measure = self.measure(side) if isinstance(side, exp.Expr) else None
+                if isinstance(side, exp.Expr) and measure is not None:
+                    side.replace(measure.copy())
+        return made
+
+    # -- ORDER BY
+
+    def _item(self, node: exp.Expr) -> int | None:
+        """Return the place of the item that a term names by its place or alias."""
+        number = whole_number(node.unnest())
+        if number is not None:
+            return number - 1
+        if not isinstance(node, exp.Column) or node.table:
+            return None
+        name = fold(node.name)
+        return next((i for i, item in enumerate(self.names.items) if fold(item.name) == name), None)
+
+    def by_key(self, term: exp.Expr) -> exp.Expr | None:
+        """Return a term by a key, written out; None for other terms."""
+        place, made = self._item(term.this), term.copy()
+        if place is not None:
+            made.set("this", self.names.items[place].node.copy())
+        return made if self.names.key(made.this) is not None else None
+
+    def released(self, term: exp.Expr) -> exp.Expr:
+        """Return a term over the released columns, or by the place of the item that it names."""
+        place, made = self._item(term.this), term.copy()
+        by = self.columns.over(term.this) if place is None else exp.Literal.number(place + 1)
+        made.set("this", by)
+        return made
+
+
+def _name(node: exp.Expr) -> str:
+    return (function_name(node) or "").lower()
+
+
+def _ranks(window: exp.Expr) -> bool:
+    """Return whether a window ranks all groups by an order of its own."""
+    if not isinstance(window, exp.Window) or _name(window.this) not in _RANKS:
+        return False
+    return {name for name, value in window.args.items() if value} == {"this", "order", "over"}
+
+
+def _lists(node: exp.Expr) -> bool:
+    """Return whether a condition lists values."""
+    values = node.expressions if isinstance(node, exp.In) else []
+    if isinstance(node, exp.EQ):
+        values = [node.expression]
+    return bool(values) and all(isinstance(value, exp.Literal) for value in values)
+
+
+def _countable(node: exp.Expr | None, least: int) -> bool:
+    """Return whether a LIMIT or OFFSET is a number from `least` on, or is not there."""
+    options = node.args.get("limit_options") if node is not None else None
+    if options is not None and (options.args.get("percent") or options.args.get("with_ties")):
+        return False
+    number = _number(node)
+    return node is None or (number is not None and least <= number <= MOST_ROWS)
+
+
+def _number(node: exp.Expr | None) -> int | None:
+    """Return the number of a LIMIT or OFFSET; None if it has none."""
+    if node is None:
+        return None
+    value = node.args.get("expression") or node.args.get("count")
+    if value is None:
+        return 1 if isinstance(node, exp.Fetch) else None
+    return whole_number(value.unnest())

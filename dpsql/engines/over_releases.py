@@ -1,0 +1,98 @@
+"""Queries over released rows, on a cursor of the schema database that no other thread uses.
+
+The released rows are temporary tables of the cursor: no other cursor sees them, and they end with it. The
+bound plan of a query is checked before it runs, independently of the analysis: it may scan released rows and
+public data, and nothing else. Private tables are empty here, so a query over one would give a wrong answer.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from dpsql.analysis.binder import PLANS
+from dpsql.engines.protocol import UnboundQuery
+from dpsql.errors import InternalError
+from dpsql.tree import DOMAIN_SCHEMA, literal_sql, quote
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
+
+_BARE_NUMBER = re.compile(r"(:\s*-?)(nan|inf)(inity)?\b", re.IGNORECASE)
+_FUNCTIONS = (
+    ["system", "main", "range"],
+    ["system", "main", "generate_series"],
+    ["system", "main", "unnest"],
+)
+"""Table functions that read no table."""
+
+
+def parse_json(text: str) -> dict[str, Any]:
+    """Parse JSON written by DuckDB, which writes NaN and infinity without quotes."""
+    found: dict[str, Any]
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = json.loads(
+            _BARE_NUMBER.sub(lambda m: m[1] + {"nan": "NaN", "inf": "Infinity"}[m[2].lower()], text)
+        )
+    return found
+
+
+def load(
+    cursor: duckdb.DuckDBPyConnection, tables: Mapping[str, pa.Table], sql: str, public: Collection[str]
+) -> None:
+    """Load released rows into temporary tables, and check what a query over them reads.
+
+    Raises
+    ------
+    UnboundQuery
+        The query does not bind.
+    InternalError
+        It reads something that is neither released nor public.
+    """
+    for name, table in tables.items():
+        cursor.register("dpsql_incoming", table)
+        cursor.execute(f"CREATE TEMP TABLE {quote(name)} AS SELECT * FROM dpsql_incoming")
+        cursor.unregister("dpsql_incoming")
+    text = cursor.execute(f"SELECT json_serialize_plan({literal_sql(sql)}, optimize := false)").fetchall()
+    bound = parse_json(text[0][0])
+    if bound.get("error"):
+        raise UnboundQuery(str(bound.get("error_message")).partition("\n")[0])
+    for node in _nodes(bound["plans"]):
+        if not _allowed(node, tables, public):
+            raise InternalError(
+                "this is a bug of dpsql, nothing of the outer query was run: it reads neither released nor "
+                "public rows"
+            )
+
+
+def _nodes(plan: object) -> Iterator[dict[str, Any]]:
+    waiting = [plan]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, list):
+            waiting += node
+        elif isinstance(node, dict):
+            if "expression_class" not in node and str(node.get("type")).startswith("LOGICAL_"):
+                yield node
+            waiting += node.values()
+
+
+def _allowed(node: dict[str, Any], tables: Collection[str], public: Collection[str]) -> bool:
+    """Whether a node of a plan scans no table, a released one, a public one, or a public domain."""
+    if node["type"] != "LOGICAL_GET":
+        return node["type"] in PLANS
+    path = (node.get("qname") or {}).get("path") or []
+    if path in _FUNCTIONS:
+        return True
+    data = node.get("function_data") or {}
+    place = (data.get("catalog"), data.get("schema"))
+    return path == ["seq_scan"] and (
+        (place == ("temp", "main") and data.get("table") in tables)
+        or (place == ("memory", "main") and data.get("table") in public)
+        or place == ("memory", DOMAIN_SCHEMA)
+    )
