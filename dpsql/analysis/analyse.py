@@ -133,7 +133,7 @@ def _groups_kept(
     compiler: StatementCompiler, block: OuterQuery, options: Options, size: int | None
 ) -> int | None:
     """Return in how many of its groups each unit is counted; None: in all of them."""
-    if block.groups_per_unit is not None:
+    if block.one_group:
         return None
     written, default = options.max_groups_contributed, default_groups(compiler.policy, block.source)
     kept = groups_kept(block.selection, options, block.counts, size, written or default)

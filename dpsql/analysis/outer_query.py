@@ -117,10 +117,10 @@ def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
         with compiler.part():
             condition = predicate(compiler, where.this, scope).guarded_node
     single: bool | None = None
-    groups: int | None = None
+    one_row = False
     with compiler.part():
         single = _single(compiler, made, keys, filters)
-        groups = _groups_per_unit(compiler, made, filters)
+        one_row = made.owner.row or _single(compiler, made, (), filters)
     nodes = [(i, items[i].node) for i in counted]
     nodes += [(len(items) + i, node) for i, node in enumerate(hidden)]
     if len(nodes) > MAX_COUNTS:

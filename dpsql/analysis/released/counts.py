@@ -274,6 +274,8 @@ def _values(call: AggregateCall, counted: exp.Expr, bound: int | None) -> Part:
     if call.single or call.by_row:
         return DistinctValues((row,), 1, kept=False)
     if bound is None:
+        bound = values_per_unit(call.compiler, call.source)
+    if bound is None:
         raise call.refuse(
             f"one {unit_name(call.source)} can have many different values of this in a group",
             call.node,
