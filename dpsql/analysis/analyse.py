@@ -122,7 +122,7 @@ def _analyse(query: Query, policy: Policy, catalog: Catalog, options: Options) -
         owner,
         f"row of {owner.table}" if owner.row else owner.kind,
         _units_at_least(policy, compiler),
-        kept if block.groups_per_unit is None and block.keys else 1,
+        1 if block.one_group else kept,
         kept,
         tuple(compiler.assumed),
         block.one_group,

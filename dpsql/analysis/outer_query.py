@@ -63,8 +63,6 @@ class OuterQuery:
     source: From
     facts: tuple[bool, ...]
     """Whether each key is a fact of the unit."""
-    groups_per_unit: int | None
-    """In at most how many groups a unit is by itself; None: that is not known."""
 
     @property
     def one_group(self) -> bool:
@@ -143,9 +141,8 @@ def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
     keys = tuple(canonical(k) for k in keys if k is not UNKNOWN)
     rows = Rows.of(made, condition, keys, counts)
     names = fact_names(made, fixed_values(compiler, filters, made.scope))
-    facts = tuple(key.reads <= names for key in keys)
-    in_one = 1 if all(facts) else groups
-    return OuterQuery(rows, selection, keys, domains, counts, outputs, made, facts, in_one)
+    facts = tuple(one_row or key.reads <= names for key in keys)
+    return OuterQuery(rows, selection, keys, domains, counts, outputs, made, facts)
 
 
 def _countable(compiler: StatementCompiler, item: Item, made: From) -> Item:
@@ -220,12 +217,6 @@ def _single(
     fixed = {value.node for value in (*keys, *fixed_values(compiler, filters, made.scope))}
     return any(columns <= fixed for columns in made.unique)
 
-
-def _groups_per_unit(compiler: StatementCompiler, made: From, filters: list[exp.Expr]) -> int | None:
-    """Return in at most how many groups a unit is, by what is known of its rows; None: that is not known."""
-    if made.owner is None or made.owner.row:
-        return 1
-    return 1 if _single(compiler, made, (), filters) else None
 
 
 def _over(node: exp.Expr, places: Iterable[int], items: list[Item]) -> bool:

@@ -139,8 +139,6 @@ class Plan:
     """In at most how many groups the compiled query counts a unit; None: that has no bound."""
     groups_kept: int | None = None
     """That number, if the query keeps a unit's rows in so many groups only; None: it keeps all."""
-    one_group: bool = False
-    """Whether a unit is in one group without any bound, since the keys are facts of it (see `unit_facts`)."""
     assumed: tuple[Assumed, ...] = ()
     """What the statement leaves open and is answered with."""
     one_group: bool = False
