@@ -93,7 +93,7 @@ class _Block:
             return self._by_clause(clause)
         if self.select.args.get("group") is None:
             return self._one_group()
-        return self._largest() or self._above() or self._all()
+        return self._of_partitions() or self._largest() or self._above() or self._all()
 
     # -- the readings of the clauses, in the order in which they are tried
 
@@ -148,6 +148,37 @@ class _Block:
         best.set("this", first.copy())
         k += 0 if qualified else clauses.offset
         return self._plain(having=clauses.written(), order=[best], limit=k), outer
+
+    def _of_partitions(self) -> Separated | None:
+        """Read a bound of a rank with PARTITION BY keys as the selection of the largest of each partition."""
+        clauses, names = self.clauses, self.names
+        found = clauses.of_partitions()
+        if found is None or clauses.merges:
+            return None
+        top, threshold = found.order[0], clauses.threshold()
+        first = self.columns.measure(top.this)
+        if first is None or not all(clauses.ranks_alike(window, found) for window in clauses.windows):
+            return None
+        if clauses.having and not (threshold is not None and clauses.same(threshold, first)):
+            return None
+        window = found.window.copy()
+        keys = [names.keys[place] for key in found.keys if (place := clauses.key_of(key)) is not None]
+        best = top.copy()
+        best.set("this", first.copy())
+        window.set("partition_by", [key.copy() for key in keys])
+        window.set("order", exp.Order(expressions=[best]))
+        kept = exp.LTE(this=window, expression=exp.Literal.number(found.k))
+        outer = self._outer(clauses.after)
+        listed = not clauses.plain_items or clauses.terms or clauses.limit is not None or clauses.offset
+        if listed or clauses.after:
+            order = [clauses.released(term) for term in clauses.terms]
+            order = order or [*(exp.Ordered(this=self.columns.column(key)) for key in keys), self._rank()]
+            self._add(outer, order, clauses.limit, clauses.offset)
+            plain = self._plain(having=clauses.written())
+        else:
+            plain = self._changed(having=clauses.having)
+        plain.tree.set("qualify", exp.Qualify(this=kept))
+        return plain, outer if listed or clauses.after else None
 
     def _above(self) -> Separated | None:
         """Read HAVING with one measure that reaches a threshold as the selection of groups above it."""
