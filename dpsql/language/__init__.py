@@ -2,12 +2,13 @@
 
 ``parse`` runs ``tokens``, ``parameters``, ``wrapping``, ``clauses`` and ``options`` in this order;
 ``statement`` has the types, ``source`` positions in errors, ``plain`` copies of the analyst's values;
-``outline`` and ``respelling`` change the text of a statement that was refused.
+``outline``, ``respelling`` and ``repair`` change the text of a statement that was refused.
 """
 
-from dpsql.language.outline import Outline
+from dpsql.language.outline import BlockText, Outline
 from dpsql.language.parse import parse
 from dpsql.language.plain import Parameters, plain, plain_text, plain_whole
+from dpsql.language.repair import repair
 from dpsql.language.source import Source, replacing
 from dpsql.language.statement import (
     AboveThreshold,
@@ -32,6 +33,7 @@ __all__ = [
     "MARK",
     "AboveThreshold",
     "AllGroups",
+    "BlockText",
     "Clause",
     "Describe",
     "Explain",
@@ -53,6 +55,7 @@ __all__ = [
     "plain",
     "plain_text",
     "plain_whole",
+    "repair",
     "replacing",
     "split",
 ]

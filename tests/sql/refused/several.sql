@@ -63,15 +63,8 @@ AND EXISTS (SELECT 1 FROM users u WHERE u.cty = 'X')
 -- error: the values of note are not declared
 -- at: note #2
 -- hint: the owner declares note
--- obstacles: one user_id can have many rows here | the values of note
+-- obstacles: a user_id can have many rows here | the values of note
 SELECT note, COUNT(*) FROM visits GROUP BY note
-
--- R809 a bound for all groups of few
--- error: Laplace noise on all groups needs a bound
--- at: mechanism
--- hint: OPTIONS (max_groups_contributed = 3)
--- rewrite: SELECT * FROM (SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 3, mechanism = LAPLACE) country, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY country) AS t ORDER BY n
-SELECT * FROM (SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = LAPLACE) country, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY country) AS t ORDER BY n
 
 -- R811 a bound for more groups than a unit should touch
 -- error: Laplace noise on all groups needs a bound
@@ -95,9 +88,10 @@ SELECT WITH ANONYMIZATION OPTIONS (epsilon = 1, kappa = 3) `country`, ANON_COUNT
 SELECT NVL(page, 'NVL(x)') AS p, COUNT(DISTINCT user_id) AS n FROM visits v WHERE SAFE_CAST(note AS BIGINT) > 3 AND DATE_TRUNC((v.day), MONTH) > '2024-01-01' GROUP BY p ORDER BY n DESC LIMIT 3
 
 -- R815 a hint that was typed
--- error: one user_id can have many rows here
+-- error: a user_id can have many rows here: say how many may
 -- at: COUNT
--- hint: COUNT(*, contribution_bounds_per_group => (0, 5))
+-- hint: COUNT(*, contribution_bounds_per_group => (0, 20))
+-- rewrite: SELECT page, COUNT(*, contribution_bounds_per_group => (0, 20)) AS n, COUNT(DISTINCT user_id) AS m FROM visits GROUP BY page ORDER BY n DESC LIMIT 3 -- 20 is a guess
 SELECT page, COUNT(*) AS n, COUNT(DISTINCT user_id) AS m FROM visits GROUP BY page ORDER BY n DESC LIMIT 3
 
 -- R816 an offer that would ask for another column is not made
