@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 
@@ -31,8 +32,7 @@ from dpsql.tree import duckdb_sql
 
 def is_private(query: Query, policy: Policy) -> bool:
     """Whether a statement names a private table anywhere (even where an inner name shadows it)."""
-    tree = query.whole if query.whole is not None else query.tree
-    for node in tree.find_all(exp.Table):
+    for node in query.tree.find_all(exp.Table):
         table = policy.table(node.name) if node.name.isascii() else None
         if table is not None and not table.public:
             return True
@@ -48,17 +48,23 @@ def analyse(query: Query, policy: Policy, catalog: Catalog, options: Options) ->
 
 
 def surveyed(
-    first: QueryRefused, query: Query, policy: Policy, catalog: Catalog, defaults: Options
+    first: QueryRefused,
+    query: Query,
+    releases: Iterable[Query],
+    policy: Policy,
+    catalog: Catalog,
+    defaults: Options,
 ) -> tuple[Obstacle, ...]:
     """Return all obstacles of a statement that was refused; `first` is the one already known.
 
-    Tables come first: as long as one does not exist, nothing else is judged.
+    `releases` are its release blocks, as far as they are known. Tables come first: as long as one does not
+    exist, nothing else is judged.
     """
     found = unknown_tables(query, policy)
     if not found:
         found = [first]
-        if is_private(query, policy):
-            found += survey(query, policy, catalog, complete(query.options, defaults))
+        for release in releases:
+            found += survey(release, policy, catalog, complete(release.options, defaults))
     statement = Statement(query, policy, catalog)
     for refused in found:
         advise(statement, refused)

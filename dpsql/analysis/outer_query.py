@@ -85,6 +85,9 @@ def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
                 "SELECT DISTINCT would release exact groups", select, "GROUP BY the key and select a count"
             )
         )
+    if query.inner:
+        at = min(clauses.at for clauses in query.inner.values())
+        compiler.report(source.refuse("this clause belongs into the outermost SELECT", at))
     spelled = rewritten(source, select)
     select = as_counts(spelled.select, compiler.policy, compiler.catalog)
     check_arguments(source, select, _KNOWN | {"qualify"} | ({"distinct"} if distinct is not None else set()))

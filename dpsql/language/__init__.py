@@ -1,6 +1,6 @@
 """The parser: text to `Statement`. Private clauses are removed from the tokens, the rest is standard SQL.
 
-``parse`` runs ``tokens``, ``parameters``, ``wrapping``, ``clauses`` and ``options`` in this order;
+``parse`` runs ``tokens``, ``parameters``, ``clauses`` and ``options`` in this order;
 ``statement`` has the types, ``source`` positions in errors, ``plain`` copies of the analyst's values;
 ``outline``, ``respelling`` and ``repair`` change the text of a statement that was refused.
 """
@@ -14,6 +14,7 @@ from dpsql.language.statement import (
     AboveThreshold,
     AllGroups,
     Clause,
+    Clauses,
     Describe,
     Explain,
     Options,
@@ -35,6 +36,7 @@ __all__ = [
     "AllGroups",
     "BlockText",
     "Clause",
+    "Clauses",
     "Describe",
     "Explain",
     "Options",

@@ -205,17 +205,17 @@ def _rows(call: AggregateCall, bound: int | None) -> Part:
         raise call.refuse(
             f"a {unit_name(call.source)} can have many rows here: say how many may count",
             call.node,
-            _rows_hint(call),
-            _bounded(call)[1],
+            *_rows_hint(call),
         )
     return WeightedRows(call.condition(), most)
 
 
-def _rows_hint(call: AggregateCall) -> str:
-    """Return the hint that writes a bound on rows, and counts units where the statement does not yet."""
+def _rows_hint(call: AggregateCall) -> tuple[str, Fix | None]:
+    """Return the hint and the fix that bound the rows; it counts units where the statement does not yet."""
     units, _, _ = _countable(call.source).partition(" counts ")
     typed = units.replace(" ", "").lower() in call.compiler.source.text.replace(" ", "").lower()
-    return _BOUNDED if typed or not units.startswith("COUNT") else f"{_BOUNDED}, or {units} for units"
+    bounded, fix = _bounded(call)
+    return bounded if typed or not units.startswith("COUNT") else f"{bounded}, or {units} for units", fix
 
 
 def _bound(call: AggregateCall) -> tuple[int | None, list[exp.Expr]]:
@@ -289,6 +289,8 @@ def _bounded(call: AggregateCall) -> tuple[str, Fix | None]:
     if end < 0:
         return _BOUNDED, None
     text = " ".join(source.text[start:end].split())
+    if text.endswith("("):
+        added = f"*{added}"
     return f"{text}{added})", Fix(added, end, end, guess=str(GUESS))
 
 
