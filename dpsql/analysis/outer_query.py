@@ -66,8 +66,8 @@ class OuterQuery:
 
     @property
     def one_group(self) -> bool:
-        """Whether each unit is in one group without any bound."""
-        return self.groups_per_unit is not None
+        """Whether each unit is in one group without any bound: all keys are facts of it, or there is none."""
+        return all(self.facts)
 
 
 def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
@@ -216,7 +216,6 @@ def _single(
     """Return whether each unit has at most one row in a group: the keys fix a unique column set."""
     fixed = {value.node for value in (*keys, *fixed_values(compiler, filters, made.scope))}
     return any(columns <= fixed for columns in made.unique)
-
 
 
 def _over(node: exp.Expr, places: Iterable[int], items: list[Item]) -> bool:

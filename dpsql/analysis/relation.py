@@ -140,7 +140,7 @@ class Scope:
         return key in self.merged or any(key in map(fold, o.names) for o in self.origins)
 
     def may_have(self, node: exp.Column) -> bool:
-        """Return whether a column may be found here: a quick check before `resolve`, which looks for hints."""
+        """Return whether a column may be found here: a quick check before `resolve`."""
         table, key = node.args.get("table"), fold(node.name)
         if self.outer is not None or (table is None and (key in self.merged or key in self.aliases)):
             return True
