@@ -279,10 +279,11 @@ def test_another_question_has_another_answer(
     assert spent(session) > Fraction(1, 2)
 
 
-def test_another_calculation_with_counts_is_another_question(session: Session) -> None:
+def test_another_calculation_with_the_same_counts_costs_nothing(session: Session) -> None:
     twice, thrice = (session.run(TOP.replace(" FROM", f", n * {k} AS m FROM")) for k in (2, 3))
     assert thrice.release is not None
-    assert thrice.release.reused is None
+    assert thrice.release.reused is not None
+    assert spent(session) == Fraction(1, 2)
     for answer, k in ((twice, 2), (thrice, 3)):
         n, m = (answer.table[name].to_pylist() for name in ("n", "m"))
         assert m == pytest.approx([k * x for x in n])
