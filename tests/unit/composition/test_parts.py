@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 
 import duckdb
@@ -13,10 +14,11 @@ from sqlglot import exp
 from dpsql.composition import Parts, parts_of
 from dpsql.composition.shares import divided
 from dpsql.errors import QueryRefused
-from dpsql.language import Options, Query, parse
+from dpsql.language import AboveThreshold, AllGroups, Options, Query, Selection, TopK, parse
 from dpsql.policy import load
+from dpsql.prepared import PreparedComposed
 from dpsql.session import Session
-from tests.narrow import engine_of
+from tests.narrow import engine_of, of_type
 from tests.unit.analysis.test_sql_fixtures import FOLDER, Fixture, fixtures, raw_data, write
 
 COMPOSED = fixtures(FOLDER / "composed.sql")
@@ -32,7 +34,9 @@ def raw() -> Iterator[duckdb.DuckDBPyConnection]:
     with raw_data() as connection:
         connection.execute("DELETE FROM visits WHERE user_id IS NULL OR country NOT IN ('DE', 'FR', 'US')")
         connection.execute("DELETE FROM visits WHERE country IS NULL OR page IS NULL")
-        connection.execute("DELETE FROM visits WHERE page NOT IN (SELECT page FROM pages WHERE page IS NOT NULL)")
+        connection.execute(
+            "DELETE FROM visits WHERE page NOT IN (SELECT page FROM pages WHERE page IS NOT NULL)"
+        )
         connection.execute("DELETE FROM pages WHERE page NOT IN (SELECT page FROM visits)")
         yield connection
 
@@ -118,6 +122,8 @@ REFUSED = [
     (f"SELECT page, COUNT(*) FROM ({PAGES}) GROUP BY page TOP 2", "TOP selects groups", "TOP"),
     ("WITH s AS (SELECT 1 AS x), bad AS (SELECT note, COUNT(DISTINCT user_id) FROM visits GROUP BY note) "
      f"SELECT n FROM ({PAGES})", "the values of note are not declared", "note) SELECT"),
+    (f"SELECT COUNT(*) FROM ({PAGES}) WHERE n < 10", "also those without rows", "COUNT(*) FROM"),
+    (f"WITH r AS ({PAGES}) SELECT SUM(n), AVG(n) FROM r", "also those without rows", "AVG(n)"),
     ("SELECT " + ", ".join(f"(SELECT COUNT(*) + {i} FROM users WHERE age > {i})" for i in range(17)),
      "at most 16 releases", "COUNT(*) + 16"),
 ]  # fmt: skip
@@ -144,6 +150,42 @@ def test_an_unused_release_is_checked_and_not_charged(session: Session) -> None:
 def test_many_uses_of_one_block_are_one_release(session: Session) -> None:
     text = "SELECT " + ", ".join(f"(SELECT COUNT(*) FROM users) + {i} AS c{i}" for i in range(40))
     assert len(taken_apart(session, text).releases) == 1
+
+
+RANKED = PAGES.replace(" AS n", " AS n, ROW_NUMBER() OVER (ORDER BY COUNT(DISTINCT user_id) DESC) AS rk")
+READ: list[tuple[str, Selection]] = [
+    (f"SELECT * FROM ({PAGES}) ORDER BY n DESC LIMIT 2", TopK(2, 0)),
+    (f"WITH r AS ({PAGES}) SELECT n AS m FROM r ORDER BY m LIMIT 2 OFFSET 1", TopK(3, 0, lowest=True)),
+    (f"SELECT page FROM ({PAGES}) WHERE n >= 3 LIMIT 2", AboveThreshold(Fraction(3), 0, 2)),
+    (f"SELECT n FROM ({PAGES}) WHERE n > 3 ORDER BY n DESC LIMIT 2", TopK(2, 0, threshold=Fraction(4))),
+    (f"SELECT page, n FROM ({RANKED}) WHERE rk <= 2", TopK(2, 0)),
+    # What is not directly over the one release, or is no bare measure, stays in the outer block.
+    (f"SELECT * FROM ({PAGES}) WHERE page <> 'a' ORDER BY n DESC LIMIT 2", AllGroups()),
+    (f"SELECT * FROM ({PAGES}) ORDER BY n * 2 DESC LIMIT 2", AllGroups()),
+    (f"SELECT * FROM ({PAGES}) ORDER BY page LIMIT 2", AllGroups()),
+    (f"SELECT n, SUM(n) OVER () AS s FROM ({PAGES}) ORDER BY n DESC LIMIT 2", AllGroups()),
+    (f"SELECT * FROM ({PAGES}) JOIN pages USING (page) ORDER BY n DESC LIMIT 2", AllGroups()),
+    (
+        f"WITH r AS ({PAGES}) SELECT n FROM r WHERE page IN (SELECT page FROM r) ORDER BY n DESC LIMIT 2",
+        AllGroups(),
+    ),
+    (f"SELECT page AS n, n AS page FROM ({PAGES}) ORDER BY n DESC LIMIT 2", AllGroups()),
+]
+
+
+@pytest.mark.parametrize(("text", "selection"), READ)
+def test_an_outer_selection_is_that_of_the_release(session: Session, text: str, selection: Selection) -> None:
+    (part,) = of_type(session.prepare(text), PreparedComposed).parts
+    spelled = replace(part.plan.selection, spelling=selection.spelling)
+    if isinstance(spelled, TopK):
+        spelled = replace(spelled, argmax=False)
+    assert spelled == selection
+
+
+def test_a_condition_that_the_release_fulfils_is_not_judged_by_noise_again(session: Session) -> None:
+    parts = taken_apart(session, f"SELECT page FROM ({PAGES}) WHERE n >= 3 LIMIT 2")
+    assert parts.outer is not None
+    assert parts.outer.find(exp.Where) is None
 
 
 def test_a_computed_unit_is_no_unit(session: Session) -> None:
