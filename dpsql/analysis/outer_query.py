@@ -218,7 +218,6 @@ def _single(
     return any(columns <= fixed for columns in made.unique)
 
 
-
 def _over(node: exp.Expr, places: Iterable[int], items: list[Item]) -> bool:
     """Return whether an expression contains a count, written out or by its alias."""
     names = {fold(items[p].name) for p in places if p < len(items)}
