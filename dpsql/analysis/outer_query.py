@@ -66,8 +66,8 @@ class OuterQuery:
 
     @property
     def one_group(self) -> bool:
-        """Whether each unit is in one group without any bound."""
-        return self.groups_per_unit is not None
+        """Whether each unit is in one group without any bound: all keys are facts of it, or there is none."""
+        return all(self.facts)
 
 
 def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
