@@ -177,8 +177,6 @@ class _Block:
             return None
         if self.select.args.get("qualify") is not None or clauses.merges or clauses.windows:
             return None
-        if clauses.limit is None and self.query.options.max_groups_contributed is not None:
-            return None
         if clauses.plain_items:
             return self._moved(), None
         if clauses.limit is None:
