@@ -11,7 +11,8 @@ from dpsql.analysis import Plan
 from dpsql.answers import measuring
 from dpsql.answers.unknown import by_key
 from dpsql.engines import Counts
-from dpsql.language import AboveThreshold, AllGroups, Scalar, TopK
+from dpsql.errors import InternalError
+from dpsql.language import AboveThreshold, AllGroups, Scalar, TopK, TopPerPartition
 
 
 def released(plan: Plan) -> list[int]:
@@ -57,6 +58,8 @@ def shown(
             if not selection.order:
                 rows = rows[np.argsort(-noisy[rows], kind="stable")]
             return rows[: selection.limit]
+        case TopPerPartition():
+            raise InternalError("each partition has a plan of its own")
 
 
 def _by_value(counts: Counts, value: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -15,7 +15,7 @@ from dpsql.answers.method import NoisyResult, Quote
 from dpsql.answers.shown import by_noise, notes, order_of, released, shown
 from dpsql.engines import Counts
 from dpsql.estimates import Combined
-from dpsql.language import AllGroups, Scalar
+from dpsql.language import AboveThreshold, Scalar, TopK
 from dpsql.privacy import Charge
 
 
@@ -80,7 +80,7 @@ class WholeDomain:
     def tells_apart(self, confidence: Fraction) -> float | None:
         """Predict how far a group must be from the threshold, else from another group, to be placed right."""
         selection, level = self.plan.selection, 2 * confidence - 1
-        if isinstance(selection, (Scalar, AllGroups)):
+        if not isinstance(selection, (TopK, AboveThreshold)):
             return None
         if level <= 0:
             return 0.0
