@@ -127,7 +127,7 @@ def _analyse(query: Query, policy: Policy, catalog: Catalog, options: Options) -
         owner,
         f"row of {owner.table}" if owner.row else owner.kind,
         _units_at_least(policy, compiler),
-        kept if block.groups_per_unit is None and block.keys else 1,
+        1 if block.one_group else kept,
         kept,
         tuple(compiler.assumed),
         block.one_group,
@@ -139,7 +139,7 @@ def _groups_kept(
     compiler: StatementCompiler, block: OuterQuery, options: Options, size: int | None
 ) -> int | None:
     """Return in how many of its groups each unit is counted; None: in all of them."""
-    if block.groups_per_unit is not None:
+    if block.one_group:
         return None
     written, default = options.max_groups_contributed, default_groups(compiler.policy, block.source)
     kept = groups_kept(block.selection, options, block.counts, size, written or default)

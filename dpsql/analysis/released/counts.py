@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from dpsql.analysis.bounds import GUESS, rows_per_unit, unit_column, unit_name
+from dpsql.analysis.bounds import rows_per_unit, unit_column, unit_name, values_per_unit
 from dpsql.analysis.expressions import canonical, check_arguments, function_name
 from dpsql.analysis.parsed import whole_number
 from dpsql.analysis.relation import From
@@ -18,6 +18,8 @@ from dpsql.policy import MOST_ROWS, fold
 from dpsql.tree import Aggregate, Binary, Call, Case, Cast, Constant, Expr, IsNull, Paren
 from dpsql.types import BIGINT, HUGEINT
 
+GUESS = 20
+"""The bound that a rewrite proposes."""
 _BOUND = "contribution_bounds_per_group"
 _BOUNDED = f"COUNT(*, {_BOUND} => (0, {GUESS}))"
 
@@ -273,6 +275,8 @@ def _values(call: AggregateCall, counted: exp.Expr, bound: int | None) -> Part:
     row = Case(((chosen[0], node),)) if chosen else node
     if call.single or call.by_row:
         return DistinctValues((row,), 1, kept=False)
+    if bound is None:
+        bound = values_per_unit(call.compiler, call.source)
     if bound is None:
         raise call.refuse(
             f"one {unit_name(call.source)} can have many different values of this in a group",
