@@ -204,7 +204,7 @@ class _Block:
         if clauses.having and not (threshold is not None and clauses.same(threshold, first) and downwards):
             return None
         window = found.window.copy()
-        keys = [names.keys[place] for key in found.keys if (place := clauses.key_of(key)) is not None]
+        keys = [names.as_row(key) for key in found.keys]
         best = top.copy()
         best.set("this", first.copy())
         window.set("partition_by", [key.copy() for key in keys])

@@ -303,3 +303,15 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE user_id IN (7) GROUP
 
 -- R37
 SELECT u.city, COUNT(DISTINCT u.user_id) AS n FROM users u WHERE (SELECT MAX(a.ms) FROM visits AS a WHERE a.user_id = u.user_id) > 5 GROUP BY u.city ORDER BY n DESC LIMIT 2
+
+-- R1970
+SELECT note, page, COUNT(DISTINCT user_id) AS n FROM visits WHERE note IN ('a', 'b') GROUP BY note, page QUALIFY ROW_NUMBER() OVER (PARTITION BY note ORDER BY n DESC) <= 3
+
+-- R1971
+SELECT country, note, COUNT(DISTINCT user_id) AS n FROM visits WHERE note IN ('a', 'b') GROUP BY country, note QUALIFY ROW_NUMBER() OVER (PARTITION BY country ORDER BY n) <= 3
+
+-- R1972
+SELECT country, page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY country, page QUALIFY ROW_NUMBER() OVER (PARTITION BY country ORDER BY n DESC) <= 3
+
+-- R1973
+SELECT city, age > 40 AS old, COUNT(DISTINCT user_id) AS n FROM users GROUP BY city, old QUALIFY ROW_NUMBER() OVER (PARTITION BY city ORDER BY n DESC) <= 1
