@@ -78,7 +78,6 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING n >= 
 -- R319 TOP twice
 -- error: the selection is given twice
 -- at: TOP #2
--- hint: page) TOP
 SELECT TOP 2 page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page TOP 3
 
 -- R320 TOP and LIMIT
@@ -159,7 +158,6 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ABOVE THRESH
 -- R333 ABOVE THRESHOLD twice
 -- error: the threshold is given twice
 -- at: ABOVE #2
--- hint: 2) ABOVE
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ABOVE THRESHOLD 2 ABOVE THRESHOLD 3 LIMIT 2
 
 -- R334 ABOVE THRESHOLD and HAVING
@@ -236,7 +234,7 @@ SELECT page FROM visits GROUP BY page LIMIT 2
 -- R346 order by something unselected
 -- error: this is neither a group key nor a count
 -- at: ms
--- hint: GROUP BY page, ms
+-- hint: select the keys of GROUP BY and counts
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY ms DESC LIMIT 2
 
 -- R348 ROLLUP
@@ -295,8 +293,7 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page TOP 3 BY n W
 -- R362 a tie-breaker that is no key, a column
 -- error: this is neither a group key nor a count
 -- at: ms
--- hint: GROUP BY page, ms
--- rewrite: SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page, ms ORDER BY n DESC, ms LIMIT 2
+-- hint: select the keys of GROUP BY and counts
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC, ms LIMIT 2
 
 -- R363 a number of thousands of digits in LIMIT
