@@ -5,6 +5,7 @@
 ``outline`` and ``respelling`` change the text of a statement that was refused.
 """
 
+from dpsql.language.dialect_forms import unclear
 from dpsql.language.outline import Outline
 from dpsql.language.parse import parse
 from dpsql.language.plain import Parameters, plain, plain_text, plain_whole
@@ -53,4 +54,5 @@ __all__ = [
     "plain_whole",
     "replacing",
     "split",
+    "unclear",
 ]
