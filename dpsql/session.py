@@ -146,7 +146,9 @@ class Session:
         except (QueryRefused, QuerySyntaxError) as error:
             refused = error
         refused.obstacles = hinted(text, refused)
-        refused.rewrite = rewrite(text, refused, lambda changed: self._prepared(changed, parameters))
+        offer = rewrite(text, refused, lambda changed: self._prepared(changed, parameters))
+        if offer is not None:
+            refused.rewrite, refused.obstacles = offer
         raise refused
 
     def _prepared(self, text: str, parameters: Parameters) -> Prepared:

@@ -15,6 +15,7 @@
 ``compiler``       the state of one statement's compilation; ``relation`` and ``typed`` the compiled
                    relations and expressions
 ``parsed``         parts of the parser's nodes that several rules read
+``bounds``         bounds on what one unit contributes, where the statement writes none
 ``common_noise``   one noise for all counts of a domain, or a bound on each unit's groups
 ``plan``           the results: `CompiledQuery` and `Plan`; ``catalog`` the schema database's protocol
 ``binder``         the second check: the plan that the engine's binder makes of the SQL
@@ -24,7 +25,8 @@
 
 from dpsql.analysis.analyse import analyse, complete, is_private, surveyed
 from dpsql.analysis.catalog import Catalog
-from dpsql.analysis.common_noise import CommonNoise, common_noise
+from dpsql.analysis.common_noise import CommonNoise, common_noise, laplace_is_less
+from dpsql.analysis.expressions import function_name
 from dpsql.analysis.plan import CompiledQuery, Output, Plan, PublicOrder, max_candidates
 from dpsql.analysis.public import engine_sql, public_sql
 from dpsql.analysis.survey import in_order
@@ -41,8 +43,10 @@ __all__ = [
     "common_noise",
     "complete",
     "engine_sql",
+    "function_name",
     "in_order",
     "is_private",
+    "laplace_is_less",
     "max_candidates",
     "public_sql",
     "quote",

@@ -22,6 +22,7 @@ from dpsql.analysis.joined import joined
 from dpsql.analysis.parsed import order_term, order_terms, whole_number, words
 from dpsql.analysis.relation import Block, Column, From, Item, Relation, Scope, select_list
 from dpsql.analysis.typed import UNKNOWN, Typed, UnitRole, column
+from dpsql.analysis.unit_facts import Names
 from dpsql.errors import QueryRefused
 from dpsql.policy import fold
 from dpsql.tree import (
@@ -360,7 +361,12 @@ def _filtered(node: Expr, where: Expr | None) -> Expr:
 
 
 def grouped(
-    compiler: StatementCompiler, node: exp.Select, source: From, where: Expr | None, items: list[Item]
+    compiler: StatementCompiler,
+    node: exp.Select,
+    source: From,
+    where: Expr | None,
+    items: list[Item],
+    facts: Names,
 ) -> Relation:
     """Compile a grouped block: the groups, then the select list, HAVING and QUALIFY over them."""
     owner = source.owner
@@ -416,8 +422,16 @@ def grouped(
     places = tuple(Constant(i + 1, INTEGER) for i in range(len(by)))
     made_of = tree.items("a", (canonical(a).node for a in group.aggregates))
     query = Select((*by, *made_of), source.source, where, group=places)
+    held = frozenset(name for k in keys if k.reads <= facts for name in group.keys[k.node].reads)
     columns = tuple(
-        Column(i.name, v.type, v.unit, v.domain, span=v.column_span())
+        Column(
+            i.name,
+            v.type,
+            v.unit,
+            v.domain,
+            span=v.column_span(),
+            fact=owner is not None and v.reads <= held,
+        )
         for i, v in zip(items, values, strict=True)
     )
     condition = having

@@ -14,10 +14,11 @@ from dpsql.analysis.expressions import canonical, check_arguments, function_name
 from dpsql.analysis.hoist import Hoist
 from dpsql.analysis.joined import joined
 from dpsql.analysis.joins import from_clause
-from dpsql.analysis.parsed import order_term, order_terms, whole_number
+from dpsql.analysis.parsed import conjuncts, order_term, order_terms, whole_number
 from dpsql.analysis.relation import Block, Column, Cte, From, Item, Relation, Scope, select_list
 from dpsql.analysis.setops import combined
 from dpsql.analysis.typed import UNKNOWN, Typed, UnitRole
+from dpsql.analysis.unit_facts import Names, fact_names, fixed_values
 from dpsql.language import MARK
 from dpsql.policy import fold
 from dpsql.tree import Binary, Constant, Derived, Expr, OrderTerm, Paren, Select
@@ -124,16 +125,18 @@ def _select(compiler: StatementCompiler, node: exp.Select, outer: tuple[Cte, ...
     where: Expr | None = None
     with compiler.part():
         where = _where(compiler, node, source)
+    filters = conjuncts(node.args["where"].this) if where is not None else []
+    facts = fact_names(source, fixed_values(compiler, filters, source.scope))
     items = expand(compiler, node, source.scope)
     if node.args.get("group") is not None or any(aggregates.contains(i.node) for i in items):
-        relation = aggregates.grouped(compiler, node, source, where, items)
+        relation = aggregates.grouped(compiler, node, source, where, items, facts)
         if node.args.get("distinct") is not None:
             raise compiler.source.refuse("DISTINCT over groups: put the groups into a subquery", node)
         return _limited(compiler, node, relation, items)
     if node.args.get("having") is not None:
         raise compiler.source.refuse("HAVING needs a GROUP BY", node.args["having"])
     windows = _windows(node)
-    hoist = Hoist.over(compiler, source, where, windows) if windows else None
+    hoist = Hoist.over(compiler, source, where, windows, facts) if windows else None
     scope = hoist.scope if hoist is not None else source.scope.copy()
     known = joined(compiler.policy, source, where)
     known = known if hoist is None else hoist.moved(known)
@@ -144,7 +147,9 @@ def _select(compiler: StatementCompiler, node: exp.Select, outer: tuple[Cte, ...
             value = with_domain(compiler.catalog, canonical(compiler.expression(item.node, scope)), known)
         values.append(value)
         scope.aliases.setdefault(fold(item.name), value)
-    relation = _project(compiler, node, source, where, items, values, scope, hoist)
+    if hoist is not None:
+        facts = fact_names(replace(source, scope=scope, unique=hoist.unique))
+    relation = _project(compiler, node, source, where, items, values, scope, hoist, facts)
     return _limited(compiler, node, relation, items)
 
 
@@ -236,15 +241,26 @@ def _project(
     values: list[Typed],
     scope: Scope,
     hoist: Hoist | None,
+    facts: Names,
 ) -> Relation:
     columns = tuple(
-        Column(i.name, v.type, v.unit, v.domain, v.link if v.is_column else "", v.column_span())
+        Column(
+            i.name,
+            v.type,
+            v.unit,
+            v.domain,
+            v.link if v.is_column else "",
+            v.column_span(),
+            source.owner is not None and v.reads <= facts,
+        )
         for i, v in zip(items, values, strict=True)
     )
     _storable(compiler, items, values)
     places = {v.node: i for i, v in reversed(list(enumerate(values)))}
-    facts = hoist.unique if hoist is not None else source.unique
-    unique = {frozenset(places[c] for c in names) for names in facts if all(c in places for c in names)}
+    before = hoist.unique if hoist is not None else source.unique
+    unique = {frozenset(places[c] for c in names) for names in before if all(c in places for c in names)}
+    for place, item in enumerate(items):  # with its number within a partition, a row is unique
+        unique |= {each | {place} for each in _kept(_numbered(compiler, item.node, scope), places)}
     condition = where if hoist is None else None
     merged = False
     distinct = node.args.get("distinct")
@@ -332,16 +348,17 @@ def _no_alias(compiler: StatementCompiler, column: exp.Column, scope: Scope, ite
 
 def _first_of_each(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> list[Typed] | None:
     """Return the partition keys of ROW_NUMBER() OVER (PARTITION BY ..) = 1; None for other conditions."""
-    if not (isinstance(node, exp.EQ) and isinstance(node.this, exp.Window)):
+    one = isinstance(node, exp.EQ) and whole_number(node.expression) == 1
+    return _numbered(compiler, node.this, scope) if one else None
+
+
+def _numbered(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> list[Typed] | None:
+    """Return the partition keys of ROW_NUMBER() OVER (PARTITION BY ..); None for other expressions."""
+    if not isinstance(node, exp.Window) or node.args.get("alias"):
         return None
-    one = isinstance(node.expression, exp.Literal) and str(node.expression.this) == "1"
-    if (
-        not one
-        or (function_name(node.this.this) or "").lower() != "row_number"
-        or node.this.args.get("alias")
-    ):
+    if (function_name(node.this) or "").lower() != "row_number":
         return None
-    return [compiler.expression(p, scope) for p in node.this.args.get("partition_by") or ()]
+    return [compiler.expression(p, scope) for p in node.args.get("partition_by") or ()]
 
 
 def _kept(values: list[Typed] | None, places: dict[Expr, int]) -> set[frozenset[int]]:

@@ -74,9 +74,10 @@ def _call(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
         raise compiler.source.refuse("this function is not allowed over private data", node)
     doubt = unclear(node)
     if doubt is not None:
-        start, end = compiler.source.position(node), call_end(compiler.source, compiler.source.position(node))
-        fix = Fix(doubt[1], start, end + 1) if doubt[1] and end > start else None
-        raise compiler.source.refuse(doubt[0], node, doubt[1] or None, fix)
+        what, hint, same = doubt
+        start = compiler.source.position(node)
+        fix = Fix(hint, start, call_end(compiler.source, start) + 1) if same else None
+        raise compiler.source.refuse(what, node, hint, fix)
     if name.lower() in ("list_filter", "list_transform"):
         return lambda_call(compiler, node, scope)
     special = _SPECIAL.get(name.lower())

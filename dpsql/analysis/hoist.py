@@ -13,6 +13,7 @@ from dpsql.analysis.joined import Condition, Joined
 from dpsql.analysis.relation import Block, From, Scope, select_list
 from dpsql.analysis.same import substituted
 from dpsql.analysis.typed import Typed, column
+from dpsql.analysis.unit_facts import Names
 from dpsql.tree import Call, Column, Derived, Expr, Item, OrderTerm, Select, Window
 
 
@@ -34,8 +35,13 @@ class Hoist:
     windows: list[Typed] = field(default_factory=list)
 
     @classmethod
-    def over(cls, compiler: StatementCompiler, source: From, where: Expr | None, windows: int) -> Hoist:
-        """Make the inner block of a compiled FROM and WHERE; `windows` is the number of windows over it."""
+    def over(
+        cls, compiler: StatementCompiler, source: From, where: Expr | None, windows: int, facts: Names
+    ) -> Hoist:
+        """Make the inner block of a compiled FROM and WHERE, of which the facts of the unit are known.
+
+        `windows` is the number of windows over it.
+        """
         alias = compiler.alias()
         columns: list[Typed] = []
         places: dict[Expr, Column] = {}
@@ -44,7 +50,7 @@ class Hoist:
             if old.node not in places:
                 places[old.node] = Column(alias, f"x{len(columns)}")
                 columns.append(old)
-            return replace(old, node=places[old.node])
+            return replace(old, node=places[old.node], fact=old.reads <= facts)
 
         origins = tuple(o.mapped(moved) for o in source.scope.origins)
         merged = {name: moved(c) for name, c in source.scope.merged.items()}

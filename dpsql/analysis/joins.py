@@ -13,6 +13,7 @@ from dpsql.analysis.parsed import conjuncts
 from dpsql.analysis.relation import Cte, From, Origin, Owner, Relation, Scope
 from dpsql.analysis.tables import from_item, origin_of
 from dpsql.analysis.typed import Typed, UnitRole, column
+from dpsql.analysis.unit_facts import facts_of_join, with_facts
 from dpsql.errors import QueryRefused
 from dpsql.policy import fold
 from dpsql.tree import (
@@ -121,6 +122,7 @@ def _join(
     conditions: list[Typed] = []
     pairs: list[tuple[Typed, Typed]] = []
     using = list(join.args.get("using") or ())
+    own = conjuncts(join.args.get("on"))
     if join.args.get("method"):
         using = _shared(compiler, left, origin, join)
     if using:
@@ -133,7 +135,7 @@ def _join(
     elif join.args.get("on") is not None:
         with compiler.part():
             conditions.append(predicate(compiler, join.args["on"], both))
-        pairs += equalities(both, conjuncts(join.args["on"]), origin.columns)
+        pairs += equalities(both, own, origin.columns)
     elif kind != "CROSS":
         raise compiler.source.refuse(f"{kind} JOIN needs a condition", join)
     single = kind in ("INNER", "LEFT") and _single_match(relation, origin, pairs)
@@ -149,7 +151,8 @@ def _join(
     if kind == "CROSS" and on is not None:
         kind = "INNER"
     joined = Join(left.source, kind, Derived(relation.query, generated), on)
-    scope = _visible(compiler, left, origin, kind, merged)
+    names = facts_of_join(kind, left, relation, origin, conditions, pairs, len(using or own))
+    scope = with_facts(_visible(compiler, left, origin, kind, merged), names)
     return From(joined, scope, owner, unit, left.unique if kept else frozenset())
 
 

@@ -25,6 +25,7 @@ from dpsql.analysis.released.spelled import as_counts
 from dpsql.analysis.selection import parse_selection
 from dpsql.analysis.spellings import rewritten
 from dpsql.analysis.typed import UNKNOWN, UNSTORABLE, Typed, UnitRole, column
+from dpsql.analysis.unit_facts import fact_names, fixed_values
 from dpsql.language import MARK, AboveThreshold, AllGroups, Query, Selection, TopK
 from dpsql.policy import fold
 from dpsql.tree import Expr
@@ -60,6 +61,15 @@ class OuterQuery:
     counts: tuple[ReleasedAggregate, ...]
     outputs: tuple[Output, ...]
     source: From
+    facts: tuple[bool, ...]
+    """Whether each key is a fact of the unit."""
+    groups_per_unit: int | None
+    """In at most how many groups a unit is by itself; None: that is not known."""
+
+    @property
+    def one_group(self) -> bool:
+        """Whether each unit is in one group without any bound: all keys are facts of it, or there is none."""
+        return all(self.facts)
 
 
 def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
@@ -104,8 +114,10 @@ def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
         with compiler.part():
             condition = predicate(compiler, where.this, scope).guarded_node
     single: bool | None = None
+    groups: int | None = None
     with compiler.part():
         single = _single(compiler, made, keys, filters)
+        groups = _groups_per_unit(compiler, made, filters)
     nodes = [(i, items[i].node) for i in counted]
     nodes += [(len(items) + i, node) for i, node in enumerate(hidden)]
     if len(nodes) > MAX_COUNTS:
@@ -127,7 +139,10 @@ def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
         outputs = (replace(outputs[spelled.only[0]], name=spelled.only[1]),)
     keys = tuple(canonical(k) for k in keys if k is not UNKNOWN)
     rows = Rows.of(made, condition, keys, counts)
-    return OuterQuery(rows, selection, keys, domains, counts, outputs, made)
+    names = fact_names(made, fixed_values(compiler, filters, made.scope))
+    facts = tuple(key.reads <= names for key in keys)
+    in_one = 1 if all(facts) else groups
+    return OuterQuery(rows, selection, keys, domains, counts, outputs, made, facts, in_one)
 
 
 def _countable(compiler: StatementCompiler, item: Item, made: From) -> Item:
@@ -199,16 +214,15 @@ def _single(
     compiler: StatementCompiler, made: From, keys: tuple[Typed, ...], filters: list[exp.Expr]
 ) -> bool:
     """Return whether each unit has at most one row in a group: the keys fix a unique column set."""
-    fixed = {key.node for key in keys}
-    for part in filters:
-        if isinstance(part, exp.EQ):
-            for a, b in ((part.this, part.expression), (part.expression, part.this)):
-                if isinstance(a, exp.Column) and isinstance(b, exp.Literal):
-                    column = compiler.expression(a, made.scope)
-                    value = compiler.expression(b, made.scope)
-                    if value.type == column.type or (value.type.integer and column.type.integer):
-                        fixed.add(column.node)
+    fixed = {value.node for value in (*keys, *fixed_values(compiler, filters, made.scope))}
     return any(columns <= fixed for columns in made.unique)
+
+
+def _groups_per_unit(compiler: StatementCompiler, made: From, filters: list[exp.Expr]) -> int | None:
+    """Return in at most how many groups a unit is, by what is known of its rows; None: that is not known."""
+    if made.owner is None or made.owner.row:
+        return 1
+    return 1 if _single(compiler, made, (), filters) else None
 
 
 def _over(node: exp.Expr, places: Iterable[int], items: list[Item]) -> bool:

@@ -38,6 +38,8 @@ class Column:
     domain: KeyDomain | None = None
     link: str = ""
     span: Span | None = None
+    fact: bool = False
+    """Whether it has one value for each unit; never set in a public relation."""
 
 
 @dataclass(frozen=True, slots=True)

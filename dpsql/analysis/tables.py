@@ -14,6 +14,8 @@ from dpsql.analysis.domains import distinct_values
 from dpsql.analysis.expressions import canonical, check_arguments, common
 from dpsql.analysis.relation import Column, Cte, Origin, Owner, Relation, Scope, select_list
 from dpsql.analysis.typed import KeyDomain, Span, UnitRole, column
+from dpsql.analysis.unit_facts import fact_places
+from dpsql.errors import Fix
 from dpsql.language import Source, replacing
 from dpsql.policy import Policy, Table, UnitColumn, UnitRow, UnitVia, fold
 from dpsql.tree import Aggregate, Binary, Constant, Derived, Expr, IsNull, Item, Join, Scan, Select, Values
@@ -93,6 +95,13 @@ def declared_table(source: Source, policy: Policy, node: exp.Table) -> Table:
     above = [fold(n.name) for n in (database, node.args.get("catalog")) if n is not None]
     elsewhere = not own.issuperset(above) or (len(above) > 1 and above[0] != "main")
     if table is None or elsewhere:
+        if table is not None and "start" in node.this.meta:
+            written = ".".join(part.name for part in node.parts)
+            first = min(part.meta.get("start", -1) for part in node.parts)
+            fix = Fix(table.name, first, node.this.meta["end"] + 1) if first >= 0 else None
+            raise source.refuse(
+                f"there is no table {written[:100]}", node, f"did you mean {table.name}?", fix
+            )
         known = [t.name for t in policy.tables.values()]
         close = difflib.get_close_matches(node.name, known, 2)
         hint = f"did you mean {close[0]}?" if close else "tables are " + ", ".join(known)[:200]
@@ -226,8 +235,16 @@ def _values(compiler: StatementCompiler, node: exp.Values) -> Relation:
 
 def origin_of(relation: Relation, generated: str, alias: str) -> Origin:
     """Return a relation's columns under an alias, with the generated names `generated.c0`, ..."""
+    single = fact_places(relation)
     columns = tuple(
-        replace(column(generated, f"c{i}", c.type), unit=c.unit, link=c.link, domain=c.domain, span=c.span)
+        replace(
+            column(generated, f"c{i}", c.type),
+            unit=c.unit,
+            link=c.link,
+            domain=c.domain,
+            span=c.span,
+            fact=i in single,
+        )
         for i, c in enumerate(relation.columns)
     )
     return Origin(alias or generated, tuple(c.name for c in relation.columns), columns)

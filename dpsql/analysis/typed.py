@@ -119,6 +119,8 @@ class Typed:
     unit: UnitRole = UnitRole.NONE
     link: str = ""
     """The unique column that this column is or refers to, or "". Equal values of it belong to one unit."""
+    fact: bool = False
+    """Whether it is a column of FROM with one value for each unit in the rows (see `unit_facts`)."""
     domain: KeyDomain | None = None
     span: Span | None = None
     """The public range of a TIMESTAMP column; set only for the column itself."""
@@ -173,6 +175,10 @@ class Typed:
     def with_unit(self, role: UnitRole) -> Typed:
         """Return the expression with another unit role."""
         return replace(self, unit=role)
+
+    def with_fact(self, fact: bool) -> Typed:
+        """Return the column marked as a fact of the unit, or not."""
+        return self if self.fact is fact else replace(self, fact=fact)
 
 
 def constant(value: object, sql_type: SqlType) -> Typed:

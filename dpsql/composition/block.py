@@ -93,7 +93,27 @@ class _Block:
             return self._by_clause(clause)
         if self.select.args.get("group") is None:
             return self._one_group()
-        return self._largest() or self._above() or self._all()
+        plain, outer = self._largest() or self._above() or self._all()
+        if outer is not None:
+            self._leave_out_empty(outer)
+        return plain, outer
+
+    def _leave_out_empty(self, outer: exp.Select) -> None:
+        """Leave out the groups all of whose counts round to zero, where the outer query divides by a count.
+
+        Plain SQL has no such groups. What noise divided by noise is says nothing.
+        """
+        counts = {name for node, name in self.columns.found if is_released(node)}
+        divisors = [node.expression for node in outer.find_all(exp.Div, exp.IntDiv, exp.Mod)]
+        divides = any(column.name in counts for by in divisors for column in by.find_all(exp.Column))
+        if not divides or outer.find(exp.Window) is not None:
+            return
+        half = exp.Literal.number("0.5")
+        listed = [self.columns.column(node) for node, name in self.columns.found if name in counts]
+        exist = exp.or_(*(exp.GT(this=column, expression=half.copy()) for column in listed), copy=False)
+        where = outer.args.get("where")
+        both = exist if where is None else exp.and_(where.this, exist, copy=False)
+        outer.set("where", exp.Where(this=both))
 
     # -- the readings of the clauses, in the order in which they are tried
 
@@ -138,9 +158,9 @@ class _Block:
         sorted_by = clauses.terms if qualified and clauses.terms else [top, *more]
         by_keys = all(clauses.by_key(term) is not None for term in more)
         as_read = clauses.numbers_rows if qualified else by_keys and not clauses.offset
-        if as_read and not clauses.after and clauses.plain_items:
+        if as_read and clauses.plain_items:
             return self._moved(), None
-        outer = self._outer(clauses.after)
+        outer = self._outer([])
         by_rank = sorted_by[0] is top and by_keys and not self.columns.has(first)
         order = [self._rank()] if by_rank else [clauses.released(term) for term in sorted_by]
         self._add(outer, order, clauses.limit if qualified or clauses.offset else None, clauses.offset)
@@ -159,22 +179,22 @@ class _Block:
             return None
         if clauses.limit is None and self.query.options.max_groups_contributed is not None:
             return None
-        if clauses.plain_items and not clauses.after:
+        if clauses.plain_items:
             return self._moved(), None
         if clauses.limit is None:
             return None
-        outer = self._outer(clauses.after)
+        outer = self._outer([])
         self._add(outer, [clauses.released(term) for term in clauses.terms] or [self._rank()])
         return self._plain(having=clauses.written(), order=order, limit=clauses.limit), outer
 
     def _all(self) -> Separated:
         """Release all groups; filter, sort and limit the released rows."""
         clauses = self.clauses
-        filtered = clauses.having or clauses.after or self.select.args.get("qualify") is not None
+        filtered = clauses.having or self.select.args.get("qualify") is not None
         by_keys = all(clauses.by_key(term) is not None for term in clauses.terms)
         if clauses.plain_items and by_keys and not (filtered or clauses.merges or clauses.offset):
             return self._moved(), None
-        outer = self._outer([*clauses.after, *clauses.having], qualify=True)
+        outer = self._outer(clauses.having, qualify=True)
         order = [clauses.released(term) for term in clauses.terms]
         self._add(outer, order, clauses.limit, clauses.offset)
         return self._plain(), outer

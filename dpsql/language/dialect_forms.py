@@ -45,29 +45,30 @@ def _freed(paren: exp.Paren) -> exp.Expr:
     return found
 
 
-def unclear(node: exp.Expr) -> tuple[str, str] | None:
-    """Return what is unclear about a call of another dialect, and how to write it; None for other calls."""
+def unclear(node: exp.Expr) -> tuple[str, str, bool] | None:
+    """Return what is unclear about a call of another dialect, how to write it, and whether it means the same.
+
+    None for other calls.
+    """
     name, arguments = _name(node), node.expressions
     if name == "timestampdiff" and len(arguments) == 3 and (part := _part(arguments[0])):
-        return (
-            "TIMESTAMPDIFF counts full units in some dialects, and their boundaries in others",
-            _text("date_diff", part, arguments[1:]),
-        )
+        both = [_text(function, part, arguments[1:]) for function in ("date_diff", "date_sub")]
+        what = "TIMESTAMPDIFF counts full units in some dialects, and their boundaries in others"
+        return what, f"{both[0]} counts boundaries, {both[1]} full units", False
     named = [a for a in arguments if _part(a)]
     for kinds, read in _forms().get(name, ()):
         if len(kinds) != len(arguments):
             continue
         if "PART" in kinds and len(named) > 1 and (part := _part(arguments[kinds.index("PART")])):
             letters = dict(zip(kinds, arguments, strict=True))
-            called = read.partition("(")[0]
-            rest = [letters[k] for k in ("b", "a") if f", {k}" in read and k in letters]
-            rest = sorted(rest, key=lambda a: read.index(f", {next(k for k in letters if letters[k] is a)}"))
-            what = f"`{named[-1].name}` is a part of a date, and may be a column"
-            return (what, _text(called, part, rest)) if called.startswith("date_") else (what, "")
+            found = re.fullmatch(r"(date_\w+)\('PART', (.*)\)", read)
+            rest = [letters[letter] for letter in found[2].split(", ")] if found is not None else []
+            hint = _text(found[1], part, rest) if found is not None else "quote the column"
+            return f"`{named[-1].name}` is a part of a date, and may be a column", hint, found is not None
         if _FORMATS.keys() & set(kinds):
             value = next(a for kind, a in zip(kinds, arguments, strict=True) if kind not in _FORMATS)
-            text = "this format is not constant, pads its parts, or depends on the locale"
-            return text, f"strftime({_shown(value)}, '%Y-%m-%d')"
+            what = "this format is not constant, pads its parts, or depends on the locale"
+            return what, f"strftime({_shown(value)}, '%Y-%m-%d')", False
     return None
 
 

@@ -12,7 +12,7 @@ from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import ErrorLevel, ParseError, SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
-from dpsql.errors import QueryRefused, QuerySyntaxError
+from dpsql.errors import Fix, QueryRefused, QuerySyntaxError
 from dpsql.language import parameters as params
 from dpsql.language.clauses import lift
 from dpsql.language.dialect_forms import standard_forms
@@ -162,7 +162,8 @@ def _unknown(source: Source, token: Token) -> Exception:
     word = token.text.split()[0] if token.text.split() else token.text
     close = difflib.get_close_matches(word.upper(), _STATEMENTS, 1, 0.7)
     if close:
-        return source.syntax(f"cannot read `{word[:40]}`", token.start, f"did you mean {close[0]}?")
+        fix = Fix(close[0], token.start, token.start + len(word))
+        return source.syntax(f"cannot read `{word[:40]}`", token.start, f"did you mean {close[0]}?", fix)
     return source.refuse(
         f"{word.upper()[:40]} statements are not run: dpsql only reads",
         token.start,

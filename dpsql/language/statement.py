@@ -27,6 +27,7 @@ class Options:
     threshold_share: Fraction | None = None
     candidates: int | None = None
     max_groups_contributed: int | None = None
+    max_rows_contributed: int | None = None
     confidence: Fraction | None = None
     privacy_unit_column: str | None = None
     fresh: bool | None = None

@@ -42,8 +42,10 @@ REACHED = """
     public branch of UNION ALL, owned branch of UNION ALL,
     subquery in a condition, IN unit, NOT IN unit, EXISTS tied, IN public, EXISTS public, scalar subquery,
     COUNT DISTINCT, FILTER, CASE in COUNT, IF in COUNT, COUNT(*), COUNT(x), COUNT_IF, COUNT(*) FILTER,
-    clamped rows, distinct values, sum of ones, COALESCE of units, difference of counts, all groups,
-    key column, key IN list, key boolean, key CASE, key coalesce, key expression, key part, unknown domain,
+    clamped rows, weighted rows, distinct values, sum of ones,
+    COALESCE of units, difference of counts, all groups,
+    key of facts, key column, key IN list, key boolean, key CASE, key coalesce, key expression, key part,
+    unknown domain,
     ORDER BY LIMIT, TOP BY, HAVING LIMIT, HAVING ORDER, QUALIFY selection, lowest,
     unit person, unit row, unit device, table visits, table users, table orders, table items, table likes
 """

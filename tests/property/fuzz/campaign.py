@@ -126,7 +126,7 @@ class Campaign:
 
 
 def _what(plan: Plan) -> tuple[object, ...]:
-    return plan.compiled.sql, plan.counts
+    return plan.compiled.sql, plan.counts, plan.one_group
 
 
 def shape(plan: Plan) -> str:

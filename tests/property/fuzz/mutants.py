@@ -112,13 +112,97 @@ MUTANTS = (
         (
             (
                 "analysis.blocks",
-                "_first_of_each",
-                '(function_name(node.this.this) or "").lower() != "row_number"',
-                "not function_name(node.this.this)",
+                "_numbered",
+                '(function_name(node.this) or "").lower() != "row_number"',
+                "not function_name(node.this)",
             ),
         ),
         ("window", "QUALIFY", "rank", "subquery", *ROWS),
         statement="SELECT country, COUNT(*) AS n FROM (SELECT user_id, country FROM visits QUALIFY RANK() OVER (PARTITION BY user_id, country ORDER BY flag) = 1) x GROUP BY country ORDER BY n DESC LIMIT 2",
+    ),
+    Mutant(
+        "a rank within a unit is a number",
+        (
+            (
+                "analysis.blocks",
+                "_numbered",
+                '(function_name(node.this) or "").lower() != "row_number"',
+                "not function_name(node.this)",
+            ),
+        ),
+        statement="SELECT country, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, country, RANK() OVER (PARTITION BY user_id ORDER BY flag) AS rk FROM visits) x WHERE rk = 1 GROUP BY country",
+    ),
+    Mutant(
+        "a fact of the unit whatever ON reads",
+        (
+            (
+                "analysis.unit_facts",
+                "facts_of_join",
+                "if all(c.reads <= both for c in conditions):",
+                "if True:",
+            ),
+        ),
+        statement="SELECT COALESCE(u.vip, FALSE) AS g, COUNT(DISTINCT v.user_id) AS n FROM visits v LEFT JOIN users u ON u.user_id = v.user_id AND v.ms > 2 GROUP BY g",
+    ),
+    Mutant(
+        "a fact of the unit on both sides of a FULL JOIN",
+        (
+            (
+                "analysis.unit_facts",
+                "facts_of_join",
+                "return before | after if len(units) == parts else _NONE",
+                "return before | after",
+            ),
+        ),
+        statement="SELECT u.city IS NULL AS g, COUNT(DISTINCT COALESCE(v.user_id, u.user_id)) AS n FROM likes v FULL JOIN users u ON v.user_id = u.user_id AND u.vip GROUP BY g",
+    ),
+    Mutant(
+        "a public row meets a unit once",
+        (
+            (
+                "analysis.unit_facts",
+                "facts_of_join",
+                "any(each <= equated for each in unique)",
+                "equated",
+            ),
+        ),
+        statement="SELECT w.rank IS NULL AS g, COUNT(DISTINCT u.user_id) AS n FROM users u JOIN vips w ON w.user_id = u.user_id GROUP BY g",
+    ),
+    Mutant(
+        "a fact of both branches of UNION ALL",
+        (
+            (
+                "analysis.setops",
+                "combined",
+                "if _same(x, y, p[0]) else UnitRole.NONE)",
+                "if _same(x, y, p[0]) else UnitRole.NONE, fact=True)",
+            ),
+        ),
+        statement="SELECT vip, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, vip FROM users UNION ALL SELECT user_id, NOT vip FROM users) x GROUP BY vip",
+    ),
+    Mutant(
+        "every key of a grouped block is a fact of the unit",
+        (
+            (
+                "analysis.aggregates",
+                "grouped",
+                "for k in keys if k.reads <= facts for name",
+                "for k in keys for name",
+            ),
+        ),
+        statement="SELECT flag, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, flag FROM visits GROUP BY user_id, flag) x GROUP BY flag",
+    ),
+    Mutant(
+        "a number of a unit's rows is a fact",
+        (
+            (
+                "analysis.blocks",
+                "_project",
+                "source.owner is not None and v.reads <= facts",
+                "source.owner is not None",
+            ),
+        ),
+        statement="SELECT k = 1 AS g, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY page) AS k FROM visits) x GROUP BY g",
     ),
     Mutant(
         "facts about public tables are believed",

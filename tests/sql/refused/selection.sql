@@ -255,6 +255,8 @@ SELECT page, DP_GAP() AS g, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY pa
 -- R336 options in a subquery
 -- error: WITH DIFFERENTIAL_PRIVACY belongs right after the outermost
 -- at: WITH
+-- hint: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) ...
+-- rewrite: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) COUNT(DISTINCT user_id) FROM (SELECT user_id FROM visits)
 SELECT COUNT(DISTINCT user_id) FROM (SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) user_id FROM visits)
 
 -- R337 options twice
@@ -400,15 +402,14 @@ SELECT page, m FROM (SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP
 -- R365 a wrapper around rows
 -- error: a private table is only counted
 -- at: page #2
--- hint: select COUNT(DISTINCT unit), with GROUP
+-- hint: select COUNT(DISTINCT unit), with GROUP BY and a selection such as ORDER BY n DESC LIMIT 10
 SELECT page FROM (SELECT page, user_id FROM visits) AS t LIMIT 3
 
--- R770 Laplace noise on all groups without a bound
+-- R770 Laplace noise on many groups without a bound
 -- error: Laplace noise on all groups needs a bound on how many of them
 -- at: mechanism
 -- hint: OPTIONS (max_groups_contributed = 3), or leave mechanism out
--- rewrite: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 5, mechanism = LAPLACE) page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page
-SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = LAPLACE) page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = LAPLACE) day, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY day
 
 -- R771 gaps of box noise
 -- error: box noise on every group has no DP_GAP

@@ -63,15 +63,8 @@ AND EXISTS (SELECT 1 FROM users u WHERE u.cty = 'X')
 -- error: the values of note are not declared
 -- at: note #2
 -- hint: the owner declares note
--- obstacles: one user_id can have many rows here | the values of note
+-- obstacles: a user_id can have many rows here | the values of note
 SELECT note, COUNT(*) FROM visits GROUP BY note
-
--- R809 a bound for all groups of few
--- error: Laplace noise on all groups needs a bound
--- at: mechanism
--- hint: OPTIONS (max_groups_contributed = 3)
--- rewrite: SELECT * FROM (SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 3, mechanism = LAPLACE) country, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY country) AS t ORDER BY n
-SELECT * FROM (SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = LAPLACE) country, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY country) AS t ORDER BY n
 
 -- R811 a bound for more groups than a unit should touch
 -- error: Laplace noise on all groups needs a bound
@@ -79,25 +72,11 @@ SELECT * FROM (SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = LAPLACE) co
 -- hint: OPTIONS (max_groups_contributed = 3)
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = LAPLACE) day, COUNT(DISTINCT user_id) FROM visits GROUP BY day
 
--- R812 another dialect
--- error: syntax error: cannot read `WITH`
--- at: WITH
--- hint: WITH DIFFERENTIAL_PRIVACY
--- rewrite: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, max_groups_contributed = 3) "country", COUNT(*, contribution_bounds_per_group => (0, 5)) FROM visits GROUP BY country
-SELECT WITH ANONYMIZATION OPTIONS (epsilon = 1, kappa = 3) `country`, ANON_COUNT(* CLAMPED BETWEEN 0 AND 5) FROM visits GROUP BY country
-
--- R813 functions of another dialect
--- error: NVL is not among the functions
--- at: NVL
--- hint: COALESCE(page, 'NVL(x)')
--- obstacles: NVL is not among | ALIAS is not supported | there is no column MONTH
--- rewrite: SELECT COALESCE(page, 'NVL(x)') AS p, COUNT(DISTINCT user_id) AS n FROM visits v WHERE TRY_CAST(note AS BIGINT) > 3 AND date_trunc('month', (v.day)) > '2024-01-01' GROUP BY p ORDER BY n DESC LIMIT 3
-SELECT NVL(page, 'NVL(x)') AS p, COUNT(DISTINCT user_id) AS n FROM visits v WHERE SAFE_CAST(note AS BIGINT) > 3 AND DATE_TRUNC((v.day), MONTH) > '2024-01-01' GROUP BY p ORDER BY n DESC LIMIT 3
-
 -- R815 a hint that was typed
--- error: one user_id can have many rows here
+-- error: a user_id can have many rows here: say how many may
 -- at: COUNT
--- hint: COUNT(*, contribution_bounds_per_group => (0, 5))
+-- hint: COUNT(*, contribution_bounds_per_group => (0, 20))
+-- rewrite: SELECT page, COUNT(*, contribution_bounds_per_group => (0, 20)) AS n, COUNT(DISTINCT user_id) AS m FROM visits GROUP BY page ORDER BY n DESC LIMIT 3 -- 20 is a guess
 SELECT page, COUNT(*) AS n, COUNT(DISTINCT user_id) AS m FROM visits GROUP BY page ORDER BY n DESC LIMIT 3
 
 -- R816 an offer that would ask for another column is not made

@@ -163,16 +163,22 @@ SELCT page FROM visits
 -- R719 an unclosed text
 -- error: a quoted text, name or comment is not closed
 -- at: '
+-- hint: 'a'
+-- rewrite: SELECT COUNT(DISTINCT user_id) FROM visits WHERE page = 'a'
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE page = 'a
 
 -- R720 an unclosed parenthesis
 -- error: syntax error: cannot read `FROM` here
 -- at: FROM
+-- hint: user_id) FROM
+-- rewrite: SELECT COUNT(DISTINCT user_id) FROM visits
 SELECT COUNT(DISTINCT user_id FROM visits
 
 -- R721 a parenthesis too many
 -- error: syntax error: cannot read `)` here
 -- at: ) #2
+-- hint: ) FROM
+-- rewrite: SELECT COUNT(DISTINCT user_id) FROM visits
 SELECT COUNT(DISTINCT user_id)) FROM visits
 
 -- R722 nothing after WHERE

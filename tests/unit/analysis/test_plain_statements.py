@@ -93,7 +93,7 @@ COMPUTED = [
     statement(where="WHERE hour + 1 > 5"),
     statement(where="WHERE chr(hour) = 'x'"),
     statement(where="WHERE page LIKE '%a%'"),
-    statement(where="WHERE TRY_CAST(page AS INTEGER) = 1"),
+    statement(where="WHERE TRY_CAST(page AS INTEGER) IS NULL"),
     statement("COUNT(DISTINCT user_id) FILTER (WHERE hour = 5) - COUNT(DISTINCT user_id)"),
     statement(of="(SELECT user_id, page, SUM(hour) AS s FROM visits GROUP BY user_id, page) AS t"),
 ]

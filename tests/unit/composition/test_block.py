@@ -13,7 +13,7 @@ from dpsql.errors import QueryRefused
 from dpsql.language import MARK, Query, parse
 from dpsql.policy import load
 from dpsql.session import Session
-from tests.narrow import engine_of, of_type
+from tests.narrow import engine_of, of_type, present
 from tests.unit.analysis.test_sql_fixtures import FOLDER, Fixture, fixtures, proved, raw_data, write
 
 MEASURES = fixtures(FOLDER / "accepted" / "measures.sql")
@@ -125,6 +125,23 @@ def test_a_measure_that_is_not_selected_is_released_as_one_that_is(
     counts = [f"COUNT(DISTINCT user_id) FILTER (WHERE ms > {i})" for i in range(3)]
     plan = proved(session, statement.format(*counts))
     assert sum(output.kind == "count" for output in plan.outputs) == measures
+
+
+def test_groups_without_rows_are_left_out_where_the_outer_query_divides_by_a_count(
+    session: Session, raw: duckdb.DuckDBPyConnection
+) -> None:
+    count = "COUNT(DISTINCT user_id)"
+    cells = "('a', 0.002, 0.001), ('b', -1.0, -3.0), ('c', 2.0, 4.0), ('d', -0.2, 0.6)"
+    rows = f"(VALUES {cells}) AS r0(page, {{}}, {{}})"
+    for item, shown in [
+        (f"{count} FILTER (WHERE ms > 1) / {count} AS x", 2),
+        (f"{count} FILTER (WHERE ms > 1) + {count} AS x", 4),
+        (f"{count} FILTER (WHERE ms > 1) / SUM({count}) OVER () AS x", 4),
+    ]:
+        plain, outer = divided(session, f"SELECT page, {item} FROM visits GROUP BY page")
+        names = [each.alias for each in plain.tree.expressions[1:]]
+        table = sql(present(outer)).replace('FROM "r0"', "FROM " + rows.format(*names))
+        assert len(raw.sql(table).fetchall()) == shown
 
 
 def test_a_block_has_at_most_16_measures(session: Session) -> None:
