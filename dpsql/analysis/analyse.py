@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 
@@ -30,8 +31,7 @@ from dpsql.tree import duckdb_sql
 
 def is_private(query: Query, policy: Policy) -> bool:
     """Whether a statement names a private table anywhere (even where an inner name shadows it)."""
-    tree = query.whole if query.whole is not None else query.tree
-    for node in tree.find_all(exp.Table):
+    for node in query.tree.find_all(exp.Table):
         table = policy.table(node.name) if node.name.isascii() else None
         if table is not None and not table.public:
             return True
@@ -47,17 +47,23 @@ def analyse(query: Query, policy: Policy, catalog: Catalog, options: Options) ->
 
 
 def surveyed(
-    first: QueryRefused, query: Query, policy: Policy, catalog: Catalog, defaults: Options
+    first: QueryRefused,
+    query: Query,
+    releases: Iterable[Query],
+    policy: Policy,
+    catalog: Catalog,
+    defaults: Options,
 ) -> tuple[Obstacle, ...]:
     """Return all obstacles of a statement that was refused; `first` is the one already known.
 
-    Tables come first: as long as one does not exist, nothing else is judged.
+    `releases` are its release blocks, as far as they are known. Tables come first: as long as one does not
+    exist, nothing else is judged.
     """
     found = unknown_tables(query, policy)
     if not found:
         found = [first]
-        if is_private(query, policy):
-            found += survey(query, policy, catalog, complete(query.options, defaults))
+        for release in releases:
+            found += survey(release, policy, catalog, complete(release.options, defaults))
     statement = Statement(query, policy, catalog)
     for refused in found:
         advise(statement, refused)
@@ -116,7 +122,7 @@ def _analyse(query: Query, policy: Policy, catalog: Catalog, options: Options) -
         owner,
         f"row of {owner.table}" if owner.row else owner.kind,
         _units_at_least(policy, compiler),
-        kept if block.groups_per_unit is None and block.keys else 1,
+        1 if block.one_group else kept,
         kept,
         tuple(compiler.assumed),
         block.one_group,
@@ -127,7 +133,7 @@ def _groups_kept(
     compiler: StatementCompiler, block: OuterQuery, options: Options, size: int | None
 ) -> int | None:
     """Return in how many of its groups each unit is counted; None: in all of them."""
-    if block.groups_per_unit is not None:
+    if block.one_group:
         return None
     written, default = options.max_groups_contributed, default_groups(compiler.policy, block.source)
     kept = groups_kept(block.selection, options, block.counts, size, written or default)

@@ -1,20 +1,11 @@
 -- What the hint of each refusal leads to: the refused statement's number, and the statement of one who followed
 -- its hint. Every hint that the refused fixtures are given must be here.
 
--- R03
-SELECT page, COUNT(*, contribution_bounds_per_group => (0, 20)) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
-
--- R25
-SELECT v.page, COUNT(DISTINCT v.user_id) AS n FROM visits v JOIN users u ON v.user_id = u.user_id AND v.country = u.city GROUP BY v.page ORDER BY n DESC LIMIT 2
-
 -- R17
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 10
 
 -- R115
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 5
-
--- R11
-SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING n >= 100 LIMIT 3
 
 -- R40
 SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, page, ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY day) AS r FROM visits) WHERE r = 1 GROUP BY page ORDER BY n DESC LIMIT 2
@@ -64,9 +55,6 @@ SELECT v.page, COUNT(DISTINCT v.user_id) AS n FROM visits v ANTI JOIN pages p ON
 -- R14
 SELECT note, COUNT(DISTINCT user_id) AS n FROM visits WHERE note IN ('a', 'b') GROUP BY note HAVING n >= 10 LIMIT 2
 
--- R23
-SELECT country, page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY country, page QUALIFY ROW_NUMBER() OVER (ORDER BY n DESC) <= 10
-
 -- R321
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page TOP 10 BY n
 
@@ -96,9 +84,6 @@ SELECT COUNT(*) FROM (SELECT user_id, LIST(page ORDER BY day) AS f FROM visits G
 
 -- R38
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE user_id IN (SELECT user_id FROM visits WHERE country = 'DE') GROUP BY page ORDER BY n DESC LIMIT 2
-
--- R44
-SELECT page, COUNT(DISTINCT user_id) AS n, COUNT(DISTINCT user_id) FILTER (WHERE ms > 5) AS m, n / m AS share FROM visits GROUP BY page TOP 2 BY n
 
 -- R95
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE regexp_matches(country, 'D.') GROUP BY page ORDER BY n DESC LIMIT 2
@@ -145,9 +130,6 @@ SELECT COUNT(DISTINCT v.user_id) FROM visits v JOIN users u ON v.user_id = u.use
 -- R425
 SELECT COUNT(DISTINCT user_id) FROM visits, pages AS p
 
--- R19
-SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 3
-
 -- R301
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC FETCH FIRST 10 ROWS ONLY
 
@@ -175,14 +157,8 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (measure = 0) page FROM visits GROUP BY
 -- R345
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page LIMIT 2
 
--- R351
-SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id FROM visits UNION ALL SELECT user_id FROM users)
-
 -- R353
 SELECT page, COUNT(DISTINCT user_id) AS n, DP_STDDEV(n) FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
-
--- R364
-SELECT page, n FROM (SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2) AS t
 
 -- R114
 EXPLAIN SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
@@ -222,9 +198,6 @@ SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, ms AS m FROM visits)
 
 -- R562
 SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, page FROM visits UNION ALL SELECT NULL, page FROM pages) GROUP BY page ORDER BY n DESC LIMIT 2
-
--- R539
-SELECT u.city, COUNT(DISTINCT u.user_id) AS n FROM users u WHERE (SELECT MAX(a.ms) FROM visits AS a WHERE a.user_id = u.user_id) > 5 GROUP BY u.city ORDER BY n DESC LIMIT 2
 
 -- R683
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE strftime(day, '%A') = 'Monday'
@@ -306,12 +279,6 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n D
 
 -- R59
 SELECT COUNT(DISTINCT u, contribution_bounds_per_group => (0, 20)) FROM (SELECT COALESCE(v.user_id, u.user_id) AS u FROM visits v FULL JOIN users u ON u.user_id = v.user_id)
-
--- R05
-SELECT country, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY country ORDER BY n DESC LIMIT 2
-
--- R815
-SELECT page, COUNT(*, contribution_bounds_per_group => (0, 20)) AS n, COUNT(DISTINCT user_id) AS m FROM visits GROUP BY page ORDER BY n DESC LIMIT 3
 
 -- R950
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_rows_contributed = 5) page, COUNT(*) AS n FROM visits GROUP BY page

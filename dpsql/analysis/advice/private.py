@@ -62,7 +62,7 @@ def _place_of_condition(
 ) -> tuple[int, str] | None:
     """Return where a condition of a join can be added, and its form there."""
     start = right.node.this.meta.get("start", 0)
-    block, tokens = of.outline.block(start), of.outline.whole
+    block, tokens = of.outline.block(start), of.outline.tokens
     i = next((i for i, t in enumerate(tokens) if t.start == start), 0)
     on = join.args.get("on")
     if on is not None:
