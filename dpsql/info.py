@@ -11,7 +11,16 @@ import pyarrow as pa
 
 from dpsql.analysis import Catalog, Plan
 from dpsql.answers import AtDistance, Considered, Method, considered
-from dpsql.language import AboveThreshold, AllGroups, Describe, Scalar, Selection, Show, TopK
+from dpsql.language import (
+    AboveThreshold,
+    AllGroups,
+    Describe,
+    Scalar,
+    Selection,
+    Show,
+    TopK,
+    TopPerPartition,
+)
 from dpsql.ledger import Budget, Ledger, RefinementStep
 from dpsql.policy import Policy, fold
 from dpsql.prepared import PreparedComposed, PreparedPrivate, PreparedPublic
@@ -33,6 +42,8 @@ def selection_words(selection: Selection) -> str:
             return "all groups"
         case Scalar():
             return "count"
+        case TopPerPartition():
+            return f"{selection_words(selection.best)} of each partition"
 
 
 def guarantee(plan: Plan, charge: Charge) -> str:

@@ -26,7 +26,7 @@ from dpsql.analysis.selection import parse_selection
 from dpsql.analysis.spellings import rewritten
 from dpsql.analysis.typed import UNKNOWN, UNSTORABLE, Typed, UnitRole, column
 from dpsql.analysis.unit_facts import fact_names, fixed_values
-from dpsql.language import MARK, AboveThreshold, AllGroups, Query, Selection, TopK
+from dpsql.language import MARK, AboveThreshold, AllGroups, Query, Selection, TopK, TopPerPartition
 from dpsql.policy import fold
 from dpsql.tree import Expr
 from dpsql.types import DOUBLE
@@ -88,7 +88,7 @@ def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
         compiler.report(source.refuse("this clause belongs into the outermost SELECT", at))
     spelled = rewritten(source, select)
     select = as_counts(spelled.select, compiler.policy, compiler.catalog)
-    check_arguments(source, select, _KNOWN if distinct is None else _KNOWN | {"distinct"})
+    check_arguments(source, select, _KNOWN | {"qualify"} | ({"distinct"} if distinct is not None else set()))
     ctes = with_ctes(compiler, select, ())
     made = from_clause(compiler, select, ctes, 1)
     made.scope.block = Block(made.owner, made.unit, ctes, 1)
@@ -331,6 +331,7 @@ class _SelectList:
         """Return the selection with the places of the keys that order it."""
         found = []
         terms = order[1:] if isinstance(selection, TopK) else order
+        of_order = not isinstance(selection, TopPerPartition)
         for term in terms:
             node = term.this
             number = whole_number(node) or 0
@@ -339,14 +340,17 @@ class _SelectList:
             with self.compiler.part():
                 place = self._key(node)
                 if place is None:
+                    what = "ORDER BY may name a count of the select list or a key"
                     raise self.compiler.source.refuse(
-                        "ORDER BY may name a count of the select list or a key", term
+                        what if of_order else "PARTITION BY names keys of GROUP BY here", term
                     )
                 found.append((place, bool(term.args.get("desc"))))
         if len(found) < len(terms):
             self.compiler.give_up()
         if isinstance(selection, (AboveThreshold, AllGroups)):
             return replace(selection, order=tuple(found))
+        if isinstance(selection, TopPerPartition):
+            return replace(selection, keys=tuple(dict.fromkeys(place for place, _ in found)))
         return selection
 
 
@@ -358,4 +362,6 @@ def _with_count(selection: Selection, places: dict[int, int]) -> Selection:
     """Return the selection with the place of its count among the counts, not in the select list."""
     if isinstance(selection, (TopK, AboveThreshold)):
         return replace(selection, count=places[selection.count])
+    if isinstance(selection, TopPerPartition):
+        return replace(selection, best=replace(selection.best, count=places[selection.count]))
     return selection

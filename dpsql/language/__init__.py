@@ -28,6 +28,7 @@ from dpsql.language.statement import (
     Show,
     Statement,
     TopK,
+    TopPerPartition,
 )
 from dpsql.language.tokens import MARK, call_end, split
 
@@ -52,6 +53,7 @@ __all__ = [
     "Source",
     "Statement",
     "TopK",
+    "TopPerPartition",
     "call_end",
     "parse",
     "plain",
