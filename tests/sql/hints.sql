@@ -303,6 +303,7 @@ SELECT 'c' AS k, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY k ORDER BY n 
 
 -- R41
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE user_id IN (5) GROUP BY page ORDER BY n DESC LIMIT 2
+
 -- R37
 SELECT city, COUNT(DISTINCT u.user_id) AS n FROM users u WHERE EXISTS (SELECT 1 FROM visits v WHERE v.user_id = u.user_id) GROUP BY city ORDER BY n DESC LIMIT 2
 
@@ -320,3 +321,8 @@ SELECT city, age > 40 AS old, COUNT(DISTINCT user_id) AS n FROM users GROUP BY c
 
 SELECT 'e' AS k, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY k ORDER BY n DESC LIMIT 1
 
+-- R911
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE date_diff('day', day, now()) > 5 AND date_sub('day', day, now()) > 5
+
+-- R912
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE strftime(day, '%Y-%m-%d') = '2024-01-01'
