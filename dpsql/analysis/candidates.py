@@ -357,7 +357,7 @@ class _Finder:
             base = None if name.partition(".")[0] in self.known.items else self._base(name)
             domain = base or self.known.columns[name].domain
             found[domain.origin if domain is not None else "public rows"] = None
-        listed = " and ".join(found) or "the CASE"
+        listed = " and ".join(found) or "constants"
         if len(nodes) > 1:
             return f"combinations of {listed}"
         return listed if isinstance(nodes[0], Column) else f"computed from {listed}"

@@ -49,7 +49,9 @@ def domain_size(compiler: StatementCompiler, query: Query, block: OuterQuery) ->
                 query.tree.args.get("group"),
             )
     if block.keys and size == 0:
-        raise query.source.refuse("the domain of the keys is empty", query.tree.args.get("group"))
+        raise query.source.refuse(
+            "no value in the public domain of the keys meets WHERE", query.tree.args.get("group")
+        )
     return size
 
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 from sqlglot import exp
 
 from dpsql.analysis.aggregates import AGGREGATES, ORDER_DEPENDENT
+from dpsql.analysis.catalog import Catalog
+from dpsql.analysis.domain_tables import NAME, put_domains
 from dpsql.analysis.expressions import function_name
 from dpsql.analysis.functions import listed
 from dpsql.analysis.parsed import words
 from dpsql.analysis.tables import declared_table
 from dpsql.errors import QueryRefused
-from dpsql.language import MARK, Query
+from dpsql.language import MARK, Query, Source
 from dpsql.policy import Policy, fold
 
 _NODES = words(
@@ -27,7 +29,7 @@ _NODES = words(
     WindowSpec Qualify Glob RegexpLike StartsWith SimilarTo CurrentDate CurrentTimestamp IntervalSpan
     """
 )
-_TABLE_FUNCTIONS = frozenset({"range", "generate_series"})
+_TABLE_FUNCTIONS = frozenset({"range", "generate_series", NAME})
 _CATALOG = frozenset({"tables", "columns", "schemata"})
 _MORE = words(
     """
@@ -38,7 +40,7 @@ _MORE = words(
 )
 
 
-def public_sql(query: Query, policy: Policy) -> str:
+def public_sql(query: Query, policy: Policy, catalog: Catalog) -> str:
     """Return the SQL text of a public statement for the schema database; refuse a statement not allowed."""
     source = query.source
     if (
@@ -57,11 +59,12 @@ def public_sql(query: Query, policy: Policy) -> str:
         raise source.refuse("this statement does not parse as a whole")
     tree = (query.whole or query.tree).copy()
     _check(query, policy, tree)
-    return engine_sql(tree)
+    return engine_sql(tree, source, policy, catalog)
 
 
-def engine_sql(tree: exp.Expr) -> str:
+def engine_sql(tree: exp.Expr, source: Source, policy: Policy, catalog: Catalog) -> str:
     """Return the SQL text of a tree for the schema database; the tree is changed."""
+    put_domains(tree, source, policy, catalog)
     for node in tree.find_all(exp.Anonymous):
         name = function_name(node)
         if name is not None:

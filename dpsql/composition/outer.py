@@ -14,6 +14,7 @@ from dpsql.engines import UnboundQuery
 from dpsql.errors import InternalError
 from dpsql.info import total_guarantee
 from dpsql.language import Query
+from dpsql.policy import Policy
 from dpsql.prepared import PreparedComposed, PreparedPrivate, Relation
 from dpsql.privacy import Charge
 from dpsql.release import Release
@@ -21,7 +22,7 @@ from dpsql.types import BIGINT, DOUBLE, SqlType
 
 
 def compose(
-    text: str, query: Query, parts: Parts, planned: Sequence[PreparedPrivate]
+    text: str, query: Query, parts: Parts, planned: Sequence[PreparedPrivate], policy: Policy
 ) -> PreparedPrivate | PreparedComposed:
     """Return the prepared statement of its planned releases; refuse an outer query that does not bind.
 
@@ -37,8 +38,8 @@ def compose(
             distinct.append(one)
         catalog = one.counting.engines.schema_database
         relations.append(Relation(part.name, place, _columns(one.plan, catalog)))
-    sql = engine_sql(parts.outer.copy())
     database = distinct[0].counting.engines.schema_database
+    sql = engine_sql(parts.outer.copy(), query.source, policy, database)
     try:
         database.bind_over({r.name: database.typed(r.columns) for r in relations}, sql)
     except UnboundQuery as problem:

@@ -33,12 +33,12 @@ SELECT page, COUNT(DISTINCT user_id) / SUM(COUNT(DISTINCT user_id)) OVER () AS s
 SELECT page AS p, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY p HAVING p IN ('a', 'b')
 
 -- A1108 HAVING on a key that lists no values leaves out groups without rows
--- candidates: FROM page_domain
+-- candidates: FROM page_domain WHERE page <> 'c'
 -- expect: SELECT page, COUNT(DISTINCT user_id) FROM visits WHERE page <> 'c' GROUP BY page
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING page <> 'c' ORDER BY page
 
 -- A1109 a threshold with LIMIT, and a condition on the key
--- candidates: FROM page_domain
+-- candidates: FROM page_domain WHERE page <> 'a'
 -- expect: SELECT page, COUNT(DISTINCT user_id) FROM visits WHERE page <> 'a' GROUP BY page
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING page <> 'a' AND n >= 4 LIMIT 100
 
