@@ -80,6 +80,8 @@ class StatementCompiler:
     """The declared tables that the statement names."""
     intervals: dict[str, str] = field(default_factory=dict)
     """Interval literals so far, each with its months, days and microseconds as text."""
+    columns: dict[str, Typed] = field(default_factory=dict)
+    """The columns of all items of FROM so far, by their generated names (`t1.c0`)."""
     kept: list[exp.Expr] = field(default_factory=list)
     """The compiled nodes, kept alive so that no other node gets the `id` of one of them."""
 
