@@ -119,7 +119,7 @@ class Fix:
     """A change of a statement's text that may remove an obstacle.
 
     `option` names an option to add with the value `text`. Without it, `text` replaces what stands from
-    `start` to `end`, or is added at the end.
+    `start` to `end`, or is added at the end. `also` has further changes that belong to this one.
     """
 
     text: str
@@ -128,6 +128,9 @@ class Fix:
     option: str = ""
     guess: str = ""
     """The part of `text` that nobody said, and that the analyst should think about."""
+    asks: str = ""
+    """What the changed statement asks, if that is something else."""
+    also: tuple[Fix, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,6 +65,7 @@ def words(
         "guarantee": guarantee(plan, charge),
         "confidence": plan.options.confidence or Fraction(95, 100),
         "warnings": (*method.quote.notes, *notes),
+        "assumed": plan.assumed,
         "properties": {
             **_ordering(plan),
             **further,
@@ -135,6 +136,7 @@ def _facts(prepared: PreparedPrivate, left: dict[str, str]) -> dict[str, object]
         "domain": plan.domain,
         "domain_size": plan.domain_size,
         "considered": considered(plan),
+        "assumed": [str(each) for each in plan.assumed] or None,
         "warnings": list(quote.notes) or None,
         **left,
         "compiled_sql": prepared.counting.sql,

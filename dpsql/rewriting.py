@@ -9,39 +9,77 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from dpsql.errors import Fix, Obstacle, QueryRefused, QuerySyntaxError
-from dpsql.language import Outline
+from dpsql.language import Outline, repair
 
-_ROUNDS = 4
+_ROUNDS = 6
 """How many candidates are tried: each may bring the next obstacles to light."""
 _LONGEST = 10_000
 """The most characters of a statement for which a rewrite is searched."""
+_CLAUSES = ("WHERE", "GROUP", "HAVING", "ORDER", "LIMIT")
+"""Clauses in the order in which they stand; others stand before them."""
+
+
+class Rewrite(NamedTuple):
+    """A statement that is accepted, and all obstacles of the refused one, with those its search showed.
+
+    A statement that asks something else is no rewrite: it is the hint of the obstacles that force it.
+    """
+
+    text: str | None
+    obstacles: tuple[Obstacle, ...]
+
+
+class _Edit(NamedTuple):
+    start: int
+    end: int
+    text: str
 
 
 def rewrite(
     text: str, refused: QueryRefused | QuerySyntaxError, prepare: Callable[[str], object]
-) -> str | None:
-    """Return a statement that `prepare` accepts, made by fixing all obstacles; None if one has no fix."""
+) -> Rewrite | None:
+    """Return a statement that `prepare` accepts, made by fixing the obstacles; None if none was found."""
     if len(text) > _LONGEST:
         return None
     error: QueryRefused | QuerySyntaxError | None = refused
-    candidate, guesses = Outline(text).respelled(), list[str]()
-    if candidate != text:
+    spelled = [_Edit(*edit) for edit in Outline(text).respellings()]
+    candidate, made = _edited(text, spelled), [spelled]
+    later, fixes = list[Obstacle](), list[Fix]()
+    if spelled:
         error = _refusal(candidate, prepare)
     for _ in range(_ROUNDS):
         if error is None:
-            return candidate.rstrip() + _remark(guesses) if candidate != text else None
-        fixes = [o.fix for o in error.obstacles if o.fix is not None]
-        if len(fixes) < len(error.obstacles):
+            whole = candidate.rstrip() + _remark(fixes)
+            return _offered(whole, refused, later, fixes) if candidate != text else None
+        found = [o.fix for o in error.obstacles if o.fix is not None]
+        edits, used = _edits(candidate, found)
+        changed = _edited(candidate, edits)
+        if changed == candidate:
             return None
-        changed = _fixed(candidate, fixes)
-        if changed is None or changed == candidate:
-            return None
-        guesses += [f.guess for f in fixes if f.guess and f.guess not in guesses]
-        candidate = changed
+        candidate, fixes = changed, fixes + used
+        made.append(edits)
         error = _refusal(candidate, prepare)
+        if error is not None:
+            later += [o for one in error.obstacles if (o := _moved_back(one, candidate, text, made))]
     return None
+
+
+def _offered(
+    whole: str,
+    refused: QueryRefused | QuerySyntaxError,
+    later: Sequence[Obstacle],
+    fixes: Sequence[Fix],
+) -> Rewrite:
+    """Return an accepted statement as the rewrite; one that asks something else as a hint."""
+    found = _merged(refused, later)
+    if not any(f.asks for f in fixes):
+        return Rewrite(whole, found)
+    return Rewrite(
+        None, tuple(replace(o, hint=whole) if o.fix is not None and o.fix.asks else o for o in found)
+    )
 
 
 def hinted(text: str, refused: QueryRefused | QuerySyntaxError) -> tuple[Obstacle, ...]:
@@ -49,12 +87,11 @@ def hinted(text: str, refused: QueryRefused | QuerySyntaxError) -> tuple[Obstacl
     if len(text) > _LONGEST:
         return refused.obstacles
     spelled = Outline(text).respellings()
-    lines = [0, *(match.end() for match in re.finditer("\n", text))]
+    refused = _repaired(text, refused)
     out = []
     for one in refused.obstacles:
         # A refusal to refine a release may point into the statement of that release.
-        inside = one.line is not None and one.col is not None and one.line <= len(lines)
-        at = lines[(one.line or 1) - 1] + (one.col or 1) - 1 if inside else -1
+        at = _offset(one, text)
         new = next((new for start, end, new in spelled if start <= at < end), None)
         out.append(one if new is None else replace(one, hint=new))
     return tuple(out)
@@ -65,38 +102,101 @@ def _refusal(text: str, prepare: Callable[[str], object]) -> QueryRefused | Quer
     try:
         prepare(text)
     except (QueryRefused, QuerySyntaxError) as error:
-        return error
+        return _repaired(text, error)
     return None
 
 
-def _fixed(text: str, fixes: Sequence[Fix]) -> str | None:
-    """Return the text with all fixes; None if the text has no place for one."""
+def _repaired(text: str, error: QueryRefused | QuerySyntaxError) -> QueryRefused | QuerySyntaxError:
+    """Return the error; of a text that does not parse, with the change after which it does."""
+    if isinstance(error, QuerySyntaxError) and error.obstacles[0].fix is None:
+        found = repair(text, error)
+        if found is not None:
+            hint, fix = found
+            first = error.obstacles[0]
+            error.obstacles = (replace(first, hint=first.hint or hint, fix=fix), *error.obstacles[1:])
+    return error
+
+
+def _edits(text: str, fixes: Sequence[Fix]) -> tuple[list[_Edit], list[Fix]]:
+    """Return the changes of the fixes, and the fixes that are made: of those that overlap, the largest."""
     outline = Outline(text)
-    if not outline.tokens:
-        return None
-    edits: list[tuple[int, int, str]] = []
+    end = outline.end() if outline.tokens else len(text)
+    kept, used = list[_Edit](), list[Fix]()
+    groups = [([_edit(f, end) for f in (fix, *fix.also)], fix) for fix in fixes if not fix.option]
+    for group, fix in sorted(groups, key=lambda g: -max(e.end - e.start for e in g[0])):
+        if not any(_overlap(new, old) for new in group for old in kept):
+            kept += [edit for edit in group if edit not in kept]
+            used.append(fix)
     options = {f.option: f.text for f in fixes if f.option}
-    for fix in fixes:
-        if fix.option:
-            continue
-        edit = (fix.start, fix.end, fix.text)
-        if fix.start < 0:
-            end = outline.end()
-            edit = (end, end, f" {fix.text}")
-        if edit not in edits:
-            edits.append(edit)
-    if options:
-        added = outline.with_options(", ".join(f"{name} = {value}" for name, value in options.items()))
-        if added is None:
-            return None
-        edits.append((added[0], added[0], added[1]))
-    for start, end, new in sorted(edits, reverse=True):
+    added = outline.with_options(", ".join(f"{name} = {value}" for name, value in options.items()))
+    if options and added is not None and not any(e.start < added[0] < e.end for e in kept):
+        kept.append(_Edit(added[0], added[0], added[1]))
+        used += [f for f in fixes if f.option]
+    used.sort(key=fixes.index)
+    return sorted(kept, key=lambda e: (e.start, e.end, _rank(e.text))), used
+
+
+def _edit(fix: Fix, end: int) -> _Edit:
+    return _Edit(end, end, f" {fix.text}") if fix.start < 0 else _Edit(fix.start, fix.end, fix.text)
+
+
+def _overlap(a: _Edit, b: _Edit) -> bool:
+    """Return whether two changes exclude each other; two insertions at one place do not."""
+    return a != b and a.start < b.end and b.start < a.end
+
+
+def _rank(text: str) -> int:
+    word = text.split(maxsplit=1)[0] if text.split() else ""
+    return _CLAUSES.index(word) + 1 if word in _CLAUSES else 0
+
+
+def _edited(text: str, edits: Sequence[_Edit]) -> str:
+    for start, end, new in reversed(edits):
         text = text[:start] + new + text[end:]
     return text
 
 
-def _remark(guesses: Sequence[str]) -> str:
-    """Return the comment that names the numbers nobody said."""
-    if not guesses:
-        return ""
-    return f" -- {' and '.join(guesses)} {'is a guess' if len(guesses) == 1 else 'are guesses'}"
+def _merged(refused: QueryRefused | QuerySyntaxError, later: Sequence[Obstacle]) -> tuple[Obstacle, ...]:
+    """Return the obstacles with later ones, in reading order; what does not exist is named alone."""
+    first = refused.obstacles
+    if isinstance(refused, QuerySyntaxError) or first[0].message.startswith("there is no table "):
+        return first
+    known = {one.message for one in first} | {(one.line, one.col) for one in first}
+    new = {o.message: o for o in later if o.message not in known and (o.line, o.col) not in known}
+    return tuple(sorted((*first, *new.values()), key=lambda o: (o.line or 0, o.col or 0)))
+
+
+def _offset(one: Obstacle, text: str) -> int:
+    """Return the place of an obstacle in a text; -1 if it has none there."""
+    lines = [0, *(match.end() for match in re.finditer("\n", text))]
+    if one.line is None or one.col is None or one.line > len(lines):
+        return -1
+    return lines[one.line - 1] + one.col - 1
+
+
+def _moved_back(one: Obstacle, candidate: str, text: str, made: Sequence[Sequence[_Edit]]) -> Obstacle | None:
+    """Return an obstacle of a candidate at its place in the analyst's text; None if it is about a change."""
+    at = _offset(one, candidate)
+    for edits in reversed(made):
+        shift = 0
+        for start, end, new in edits:
+            if at < start + shift:
+                break
+            if at < start + shift + len(new):
+                return None
+            shift += len(new) - (end - start)
+        at -= shift
+    if at < 0:
+        return None
+    line = text.count("\n", 0, at) + 1
+    col = at - (text.rfind("\n", 0, at) + 1) + 1
+    return replace(one, line=line, col=col, source=text.split("\n")[line - 1], fix=None)
+
+
+def _remark(fixes: Sequence[Fix]) -> str:
+    """Return the comment that names the numbers nobody said, and what is asked instead."""
+    guesses = list(dict.fromkeys(f.guess for f in fixes if f.guess))
+    parts = list(dict.fromkeys(f"asks something else: {f.asks}" for f in fixes if f.asks))
+    if guesses:
+        parts.append(f"{' and '.join(guesses)} {'is a guess' if len(guesses) == 1 else 'are guesses'}")
+    return f" -- {'; '.join(parts)}" if parts else ""

@@ -11,7 +11,7 @@ from dpsql import info
 from dpsql.analysis import complete, in_order, is_private, public_sql, surveyed
 from dpsql.answers import choose, least_epsilon
 from dpsql.checked import CheckedCounts, MedianCounts, plain_array
-from dpsql.composition import Releasing, compose, composed, parts_of
+from dpsql.composition import Releasing, compose, composed, parts_of, release_blocks
 from dpsql.database import Database
 from dpsql.engines import RunningStatement, running_statement
 from dpsql.errors import (
@@ -47,7 +47,7 @@ from dpsql.prepared import (
 )
 from dpsql.privacy import Charge, exact
 from dpsql.refining import Refining
-from dpsql.release import Release, check_wrapper, from_bytes, present, reuse_key
+from dpsql.release import Release, from_bytes, reuse_key
 from dpsql.rewriting import hinted, rewrite
 from dpsql.versions import CHANGING
 
@@ -146,7 +146,9 @@ class Session:
         except (QueryRefused, QuerySyntaxError) as error:
             refused = error
         refused.obstacles = hinted(text, refused)
-        refused.rewrite = rewrite(text, refused, lambda changed: self._prepared(changed, parameters))
+        offer = rewrite(text, refused, lambda changed: self._prepared(changed, parameters))
+        if offer is not None:
+            refused.rewrite, refused.obstacles = offer
         raise refused
 
     def _prepared(self, text: str, parameters: Parameters) -> Prepared:
@@ -187,7 +189,8 @@ class Session:
             yield
         except QueryRefused as error:
             catalog = engines.schema_database
-            error.obstacles = surveyed(error, query, self.policy, catalog, self.defaults)
+            blocks = release_blocks(query, self.policy, catalog)
+            error.obstacles = surveyed(error, query, blocks, self.policy, catalog, self.defaults)
             error.node = None
             refused.append(error)
 
@@ -219,7 +222,6 @@ class Session:
             counting = counting.at_epsilon(least_epsilon(counting.plan, most))
         plan = counting.plan
         method = choose(plan)
-        check_wrapper(query, [o.name for o in plan.outputs])
         key = reuse_key(plan, self.policy, engines.versions)
         asked_before = not options.fresh and self.ledger.find(key, self.analyst) is not None
         price = Charge() if asked_before else method.quote.charge
@@ -257,7 +259,7 @@ class Session:
             releases = releasing.releases(prepared)
             if releases is not None:
                 if isinstance(prepared, PreparedPrivate):
-                    return StatementResult(present(prepared.query, releases[0].rows), releases[0])
+                    return StatementResult(releases[0].rows, releases[0])
                 release = composed(prepared, releases)
                 return StatementResult(release.rows, release)
             if prepared.parts[0].refines is not None:

@@ -15,8 +15,10 @@
 ``compiler``       the state of one statement's compilation; ``relation`` and ``typed`` the compiled
                    relations and expressions
 ``parsed``         parts of the parser's nodes that several rules read
+``bounds``         bounds on what one unit contributes, where the statement writes none
 ``common_noise``   one noise for all counts of a domain, or a bound on each unit's groups
 ``plan``           the results: `CompiledQuery` and `Plan`; ``catalog`` the schema database's protocol
+``provenance``   what a block groups by, and whether it refers to the rows around it
 ``binder``         the second check: the plan that the engine's binder makes of the SQL
 ``public``         statements over public tables
 =================  ===========================================================================
@@ -24,9 +26,11 @@
 
 from dpsql.analysis.analyse import analyse, complete, is_private, surveyed
 from dpsql.analysis.catalog import Catalog
-from dpsql.analysis.common_noise import CommonNoise, common_noise
+from dpsql.analysis.common_noise import CommonNoise, common_noise, laplace_is_less
+from dpsql.analysis.domain_tables import put_domains
+from dpsql.analysis.expressions import function_name
 from dpsql.analysis.plan import CompiledQuery, Output, Plan, PublicOrder, max_candidates
-from dpsql.analysis.public import engine_sql, public_sql
+from dpsql.analysis.public import check_outer, engine_sql, public_sql
 from dpsql.analysis.survey import in_order
 from dpsql.tree import quote
 
@@ -38,13 +42,17 @@ __all__ = [
     "Plan",
     "PublicOrder",
     "analyse",
+    "check_outer",
     "common_noise",
     "complete",
     "engine_sql",
+    "function_name",
     "in_order",
     "is_private",
+    "laplace_is_less",
     "max_candidates",
     "public_sql",
+    "put_domains",
     "quote",
     "surveyed",
 ]

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 
 from sqlglot import exp
 
 from dpsql.analysis import blocks
+from dpsql.analysis.advice import Statement, advise
 from dpsql.analysis.binder import confirm
+from dpsql.analysis.bounds import assumed_groups, default_groups
 from dpsql.analysis.catalog import Catalog
-from dpsql.analysis.common_noise import groups_per_unit
+from dpsql.analysis.common_noise import groups_kept
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.groups import CountingQuery, all_groups, largest_groups, one_group
 from dpsql.analysis.hints import adapted
@@ -28,8 +31,7 @@ from dpsql.tree import duckdb_sql
 
 def is_private(query: Query, policy: Policy) -> bool:
     """Whether a statement names a private table anywhere (even where an inner name shadows it)."""
-    tree = query.whole if query.whole is not None else query.tree
-    for node in tree.find_all(exp.Table):
+    for node in query.tree.find_all(exp.Table):
         table = policy.table(node.name) if node.name.isascii() else None
         if table is not None and not table.public:
             return True
@@ -45,17 +47,27 @@ def analyse(query: Query, policy: Policy, catalog: Catalog, options: Options) ->
 
 
 def surveyed(
-    first: QueryRefused, query: Query, policy: Policy, catalog: Catalog, defaults: Options
+    first: QueryRefused,
+    query: Query,
+    releases: Iterable[Query],
+    policy: Policy,
+    catalog: Catalog,
+    defaults: Options,
 ) -> tuple[Obstacle, ...]:
     """Return all obstacles of a statement that was refused; `first` is the one already known.
 
-    Tables come first: as long as one does not exist, nothing else is judged.
+    `releases` are its release blocks, as far as they are known. Tables come first: as long as one does not
+    exist, nothing else is judged.
     """
-    missing = unknown_tables(query, policy)
-    if missing or not is_private(query, policy):
-        return adapted(in_order(missing or [first]), query, policy)
-    found = survey(query, policy, catalog, complete(query.options, defaults))
-    return adapted(in_order((first, *found)), query, policy)
+    found = unknown_tables(query, policy)
+    if not found:
+        found = [first]
+        for release in releases:
+            found += survey(release, policy, catalog, complete(release.options, defaults))
+    statement = Statement(query, policy, catalog)
+    for refused in found:
+        advise(statement, refused)
+    return adapted(in_order(found), query, policy)
 
 
 def survey(query: Query, policy: Policy, catalog: Catalog, options: Options) -> list[QueryRefused]:
@@ -71,6 +83,7 @@ def _judged(
     compiler: StatementCompiler, query: Query, policy: Policy, options: Options
 ) -> tuple[OuterQuery, int | None]:
     """Compile a statement and check its options; return its outermost block and the size of its domain."""
+    compiler.max_rows = options.max_rows_contributed
     block = outer_query(compiler, query)
     with compiler.part():
         _unit_option(query, policy, options, compiler)
@@ -82,8 +95,8 @@ def _analyse(query: Query, policy: Policy, catalog: Catalog, options: Options) -
     block, size = _judged(compiler, query, policy, options)
     owner = block.source.owner
     assert owner is not None  # noqa: S101  outer_query() refuses a statement without an owner
-    most = groups_per_unit(block.selection, options, block.counts, size, one_group=block.one_group)
-    counting = _counting(block, options, None if block.one_group else most)
+    kept = _groups_kept(compiler, block, options, size)
+    counting = _counting(block, options, kept)
     sql = duckdb_sql(counting.query)
     counts_only = confirm(catalog, sql, policy)
     compiled = seal(
@@ -109,9 +122,24 @@ def _analyse(query: Query, policy: Policy, catalog: Catalog, options: Options) -
         owner,
         f"row of {owner.table}" if owner.row else owner.kind,
         _units_at_least(policy, compiler),
-        most,
+        kept if block.groups_per_unit is None and block.keys else 1,
+        kept,
+        tuple(compiler.assumed),
         block.one_group,
     )
+
+
+def _groups_kept(
+    compiler: StatementCompiler, block: OuterQuery, options: Options, size: int | None
+) -> int | None:
+    """Return in how many of its groups each unit is counted; None: in all of them."""
+    if block.groups_per_unit is not None:
+        return None
+    written, default = options.max_groups_contributed, default_groups(compiler.policy, block.source)
+    kept = groups_kept(block.selection, options, block.counts, size, written or default)
+    if kept is not None and written is None:
+        compiler.assume(assumed_groups(block.source, kept))
+    return kept
 
 
 def _units_at_least(policy: Policy, compiler: StatementCompiler) -> int | None:
@@ -139,18 +167,21 @@ def _unit_option(query: Query, policy: Policy, options: Options, compiler: State
 
 
 def _counting(block: OuterQuery, options: Options, most: int | None) -> CountingQuery:
-    """Build the counting query in the form its selection needs; a unit counts in `most` of all groups."""
+    """Build the counting query in the form its selection needs; a unit counts in `most` of its groups."""
     domains = block.domains
     if not block.keys:
         return one_group(block.rows)
+    rows = block.rows
     if undeclared(block):
         assert isinstance(block.selection, TopK)  # noqa: S101  domain_size refuses the others
-        return largest_groups(block.rows, block.selection.count, max_candidates(block.selection.k, options))
-    if isinstance(block.selection, AllGroups):
-        rows = block.rows if most is None else block.rows.bounded(most, domains)
-        return all_groups(rows, domains, block.selection.order)
-    order = block.selection.order if isinstance(block.selection, AboveThreshold) else None
-    return all_groups(block.rows, domains, order)
+        rows = rows.among(()) if rows.weighted else rows
+        return largest_groups(rows, block.selection.count, max_candidates(block.selection.k, options))
+    if most is not None:
+        rows = rows.bounded(most, domains)
+    elif rows.weighted:
+        rows = rows.among(domains)
+    order = block.selection.order if isinstance(block.selection, (AboveThreshold, AllGroups)) else None
+    return all_groups(rows, domains, order)
 
 
 def complete(options: Options, defaults: Options) -> Options:

@@ -13,7 +13,7 @@ from fractions import Fraction
 from dpsql.analysis.released import ReleasedAggregate
 from dpsql.estimates import split_measuring
 from dpsql.estimates.box import box_variance, cube_variance, own_variance, pads
-from dpsql.language import AllGroups, Options, Scalar, Selection
+from dpsql.language import AllGroups, Options, Selection
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,36 +75,42 @@ def _operands(counts: Sequence[ReleasedAggregate], place: int) -> tuple[int, ...
     return tuple(found) if len(found) == len(counts[place].parts) == 2 and same else ()
 
 
-def groups_per_unit(
+def groups_kept(
     selection: Selection,
     options: Options,
     counts: Sequence[ReleasedAggregate],
     groups: int | None,
-    *,
-    one_group: bool,
+    most: int | None,
 ) -> int | None:
     """Return in how many groups a unit is counted so that Laplace noise suffices; None: in all of its groups.
 
-    `one_group` says that a unit is in one group without any bound.
-    That is the choice between Laplace noise and one noise for all counts: AUTO takes the smaller one by
-    public figures alone, the geometric mean of the standard deviations of a group's counts.
+    `most` is the bound on them that the statement or the policy gives. AUTO takes it where that gives less
+    noise, by public figures alone.
     """
-    if not isinstance(selection, (Scalar, AllGroups)) or groups is None or not counts:
+    if not isinstance(selection, AllGroups) or groups is None or not counts or most is None or most >= groups:
         return None
-    most = 1 if one_group else options.max_groups_contributed
+    if all(count.total is not None for count in counts):
+        return None
     asked = options.mechanism or "AUTO"
-    if most is None or asked != "AUTO":
+    if asked != "AUTO" or options.intervals == "SIMULTANEOUS":
         return most if asked == "LAPLACE" else None
-    if options.intervals == "SIMULTANEOUS":
-        return None
     distinct = {count: place for place, count in enumerate(counts)}
-    shares = split_measuring(Fraction(1), [count.bound for count in distinct])
-    laplace = [
-        min(most, groups) * math.sqrt(2) * count.bound / share
-        for count, share in zip(distinct, shares, strict=True)
-    ]
-    one = common_noise(counts, distinct.values(), groups)
-    return most if _mean(laplace) <= _mean(one.stddevs) * (1 + 1e-9) else None
+    totals = [min(t for t in (most * c.bound, c.total) if t is not None) for c in distinct]
+    return most if laplace_is_less(counts, list(distinct.values()), totals, groups) else None
+
+
+def laplace_is_less(
+    counts: Sequence[ReleasedAggregate], places: Sequence[int], totals: Sequence[int], groups: int
+) -> bool:
+    """Return whether Laplace noise on each count has no more noise than one noise for all of them.
+
+    `totals` are the most by which one unit changes each count in all groups together. Compared are the
+    geometric means of the standard deviations of a group's counts.
+    """
+    shares = split_measuring(Fraction(1), totals)
+    laplace = [math.sqrt(2) * total / share for total, share in zip(totals, shares, strict=True)]
+    one = common_noise(counts, places, groups)
+    return _mean(laplace) <= _mean(one.stddevs) * (1 + 1e-9)
 
 
 def _mean(stddevs: Iterable[float]) -> float:

@@ -15,11 +15,12 @@ from dpsql.analysis.relation import Cte, Relation, Scope
 from dpsql.analysis.typed import Typed
 from dpsql.errors import InternalError, QueryRefused
 from dpsql.language import Source
-from dpsql.policy import Policy
+from dpsql.policy import Assumed, Policy
 from dpsql.tree import OPAQUE
 
 MAX_LEVELS = 16
 _NODES = {
+    "ArrayOverlaps": "`&&`",
     "Dot": "access to a field",
     "Bracket": "access to an element",
     "AtTimeZone": "AT TIME ZONE",
@@ -82,6 +83,10 @@ class StatementCompiler:
     """Interval literals so far, each with its months, days and microseconds as text."""
     columns: dict[str, Typed] = field(default_factory=dict)
     """The columns of all items of FROM so far, by their generated names (`t1.c0`)."""
+    max_rows: int | None = None
+    """How many rows of a unit count in all groups together, as the statement's options say."""
+    assumed: dict[Assumed, None] = field(default_factory=dict)
+    """What the statement leaves open and is answered with, in order."""
     kept: list[exp.Expr] = field(default_factory=list)
     """The compiled nodes, kept alive so that no other node gets the `id` of one of them."""
 
@@ -89,6 +94,10 @@ class StatementCompiler:
         """Return the next generated table name."""
         self.tables += 1
         return f"t{self.tables}"
+
+    def assume(self, assumed: Assumed) -> None:
+        """Note what the answer rests on and the statement does not say, to be shown with the answer."""
+        self.assumed.setdefault(assumed)
 
     def count(self, size: int, at: exp.Expr) -> None:
         """Add to the size of the statement, and refuse the statement beyond the limit."""

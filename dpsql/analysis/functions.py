@@ -263,21 +263,39 @@ def _with_part_domain(form: Function, typed: Typed) -> Typed:
     return replace(typed, domain=KeyDomain(query, ordered=True, origin=f"the {part}s"))
 
 
+_AGGREGATES = ("count", "count_if", "median", "quantile_cont", "stddev", "variance")
+"""Aggregates that are found by a mistyped name."""
+
+
 def _unlisted(source: Source, name: str, at: exp.Expr) -> Exception:
     if name.lower() in REFUSED:
         return source.refuse(f"{name} is not allowed over private data: {REFUSED[name.lower()]}", at)
-    names = [n for n in listed() if n.isidentifier() and len(n) > 3]
-    close = difflib.get_close_matches(name.lower(), names, 1, 0.75) if len(name) > 4 else []
-    hint = f"did you mean {close[0]}?" if close else None
-    fix = replacing(at, close[0]) if close and isinstance(at, exp.Anonymous) else None
+    close = nearest(name)
+    hint = f"did you mean {close}?" if close else None
+    fix = replacing(at, close) if close and isinstance(at, exp.Anonymous) else None
     return source.refuse(f"{name} is not among the functions allowed over private data", at, hint, fix)
+
+
+def nearest(name: str) -> str | None:
+    """Return the known function whose name is most like an unknown one; None if none is."""
+    names = [n for n in (*listed(), *_AGGREGATES) if n.isidentifier() and len(n) > 3]
+    known = name.lower() in names or len(name) < 4
+    close = [] if known else difflib.get_close_matches(name.lower(), names, 1, 0.75)
+    return (close[0].upper() if name.isupper() else close[0]) if close else None
+
+
+def _literals_fit(form: Function, arguments: Sequence[Typed]) -> bool:
+    """Return whether the literal texts that a form wants are given."""
+    pairs = zip(form.arguments, arguments, strict=False)
+    return all(a.text is not None and a.text.lower() == want[1:] for want, a in pairs if want[0] == "=")
 
 
 def _mismatch(
     source: Source, name: str, forms: Sequence[Function], arguments: Sequence[Typed], at: exp.Expr
 ) -> Exception:
     given = ", ".join(str(a.type) for a in arguments)
-    wanted = {", ".join(f.arguments).replace("#", "literal ").replace("=", "") for f in forms}
+    fitting = [f for f in forms if _literals_fit(f, arguments)] or forms
+    wanted = {", ".join(f.arguments).replace("#", "literal ").replace("=", "") for f in fitting}
     shown = [f"{name}({types})" for types in sorted(wanted)]
     hint = "allowed: " + "; ".join(shown[:4]) + ("; ..." if len(shown) > 4 else "")
     last = forms[0].arguments[-1]

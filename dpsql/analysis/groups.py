@@ -15,13 +15,16 @@ from dpsql.analysis.released import DistinctValues, Part, ReleasedAggregate
 from dpsql.analysis.typed import Typed
 from dpsql.errors import InternalError
 from dpsql.tree import (
+    Aggregate,
     Binary,
+    Bound,
     Call,
     Case,
     Column,
     Constant,
     Derived,
     Expr,
+    Frame,
     IsNull,
     Item,
     Join,
@@ -83,8 +86,44 @@ class Rows:
         each = items("r", (p.of_unit(unit, *rows[p]) for p in parts))
         listed = (*(Item(c) for c in by), *each)
         units = Select(listed, source, IsNull(unit, negated=True), group=by)
-        made = {p: p.of_units(Column("w", "u"), Column("w", f"r{i}")) for i, p in enumerate(parts)}
+        numbers: list[Expr] = [Column("w", f"r{i}") for i in range(len(parts))]
+        totals = [i for i, p in enumerate(parts) if p.total is not None] if self.keys else []
+        if totals:
+            units = self._with_totals(units, len(parts), totals)
+            for i in totals:
+                sums = Column("w", f"b{i}"), Column("w", f"a{i}")
+                numbers[i] = parts[i].weighted(Column("w", "u"), numbers[i], *sums)
+        made = {p: p.of_units(Column("w", "u"), v) for p, v in zip(parts, numbers, strict=True)}
         return self._selected(made, Derived(units, "w"), "w")
+
+    def _with_totals(self, units: Select, parts: int, totals: Sequence[int]) -> Select:
+        """Add to the numbers of a unit and group their sums: `b` up to this group, `a` of all, at least 1."""
+        unit, keys = Column("v", "u"), columns("v", "k", self.keys)
+        order, upwards = tuple(OrderTerm(k) for k in keys), Frame("ROWS", Bound("PRECEDING"))
+        numbers = [Aggregate("SUM", (Column("v", f"r{i}"),)) for i in totals]
+        running = [Window(n, (unit,), order, upwards) for n in numbers]
+        whole = [Call("GREATEST", (Window(n, (unit,)), Constant(1, BIGINT))) for n in numbers]
+        listed = [*columns("v", "r", parts), *keys, unit]
+        sums = [Item(w, f"b{i}") for i, w in zip(totals, running, strict=True)]
+        sums += [Item(w, f"a{i}") for i, w in zip(totals, whole, strict=True)]
+        return Select((*map(Item, listed), *sums), Derived(units, "v"))
+
+    @property
+    def weighted(self) -> bool:
+        """Whether what counts of a unit's rows in a group depends on its rows in other groups."""
+        return bool(self.keys) and any(p.total is not None for r in self.released for p in r.parts)
+
+    def among(self, domains: Sequence[Candidates]) -> Rows:
+        """Keep the rows that are in a group of the domain; without a domain, those with all keys."""
+        source: Source = Derived(self.query, "x")
+        there: list[Expr] = [IsNull(k, negated=True) for k in columns("x", "k", self.keys)]
+        keys = columns("x", "k", self.keys)
+        for i, each in enumerate(domains):
+            known = conjunction(Binary("=", keys[key], v) for key, v in each.columns(f"d{i}").items())
+            source = Join(source, "", Derived(each.domain.query, f"d{i}"), known)
+        names = ["u", *(f"k{i}" for i in range(self.keys)), *(f"f{i}" for i in range(len(self.row)))]
+        query = Select(tuple(Item(Column("x", n), n) for n in names), source, conjunction(there))
+        return Rows(query, self.keys, self.row, self.released, self.by_row)
 
     def _values(self, parts: Sequence[Part], *, once: bool) -> tuple[Source, dict[Part, tuple[Expr, ...]]]:
         """Return the rows, and for each count of different values the column of those that are kept.

@@ -63,6 +63,8 @@ class OuterQuery:
     source: From
     facts: tuple[bool, ...]
     """Whether each key is a fact of the unit."""
+    groups_per_unit: int | None
+    """In at most how many groups a unit is by itself; None: that is not known."""
 
     @property
     def one_group(self) -> bool:
@@ -83,6 +85,9 @@ def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
                 "SELECT DISTINCT would release exact groups", select, "GROUP BY the key and select a count"
             )
         )
+    if query.inner:
+        at = min(clauses.at for clauses in query.inner.values())
+        compiler.report(source.refuse("this clause belongs into the outermost SELECT", at))
     spelled = rewritten(source, select)
     select = as_counts(spelled.select, compiler.policy, compiler.catalog)
     check_arguments(source, select, _KNOWN if distinct is None else _KNOWN | {"distinct"})
@@ -112,8 +117,10 @@ def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
         with compiler.part():
             condition = predicate(compiler, where.this, scope).guarded_node
     single: bool | None = None
+    groups: int | None = None
     with compiler.part():
         single = _single(compiler, made, keys, filters)
+        groups = _groups_per_unit(compiler, made, filters)
     nodes = [(i, items[i].node) for i in counted]
     nodes += [(len(items) + i, node) for i, node in enumerate(hidden)]
     if len(nodes) > MAX_COUNTS:
@@ -137,7 +144,8 @@ def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
     rows = Rows.of(made, condition, keys, counts)
     names = fact_names(made, fixed_values(compiler, filters, made.scope))
     facts = tuple(key.reads <= names for key in keys)
-    return OuterQuery(rows, selection, keys, domains, counts, outputs, made, facts)
+    in_one = 1 if all(facts) else groups
+    return OuterQuery(rows, selection, keys, domains, counts, outputs, made, facts, in_one)
 
 
 def _countable(compiler: StatementCompiler, item: Item, made: From) -> Item:
@@ -211,6 +219,13 @@ def _single(
     """Return whether each unit has at most one row in a group: the keys fix a unique column set."""
     fixed = {value.node for value in (*keys, *fixed_values(compiler, filters, made.scope))}
     return any(columns <= fixed for columns in made.unique)
+
+
+def _groups_per_unit(compiler: StatementCompiler, made: From, filters: list[exp.Expr]) -> int | None:
+    """Return in at most how many groups a unit is, by what is known of its rows; None: that is not known."""
+    if made.owner is None or made.owner.row:
+        return 1
+    return 1 if _single(compiler, made, (), filters) else None
 
 
 def _over(node: exp.Expr, places: Iterable[int], items: list[Item]) -> bool:

@@ -11,6 +11,7 @@ from dpsql.analysis.relation import Owner
 from dpsql.analysis.released import ReleasedAggregate
 from dpsql.errors import InternalError
 from dpsql.language import Options, Query, Selection
+from dpsql.policy import Assumed
 from dpsql.tree import duckdb_sql
 from dpsql.types import SqlType
 
@@ -136,8 +137,19 @@ class Plan:
     """Public lower bound on the units of every private table that is read and has one; None: none has."""
     groups_per_unit: int | None
     """In at most how many groups the compiled query counts a unit; None: that has no bound."""
+    groups_kept: int | None = None
+    """That number, if the query keeps a unit's rows in so many groups only; None: it keeps all."""
+    assumed: tuple[Assumed, ...] = ()
+    """What the statement leaves open and is answered with."""
     one_group: bool = False
     """Whether a unit is in one group without any bound, since the keys are facts of it (see `unit_facts`)."""
+
+    def total(self, place: int) -> int | None:
+        """Return the most by which one unit can change a count in all groups together; None: no bound."""
+        count = self.counts[place]
+        found = [] if count.total is None else [count.total]
+        found += [m * count.bound for m in (self.groups_per_unit, self.domain_size) if m is not None]
+        return min(found, default=None)
 
     @property
     def groups(self) -> int:

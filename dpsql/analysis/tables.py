@@ -16,6 +16,7 @@ from dpsql.analysis.expressions import canonical, check_arguments, common
 from dpsql.analysis.relation import Column, Cte, Origin, Owner, Relation, Scope, select_list
 from dpsql.analysis.typed import Span, UnitRole, column
 from dpsql.analysis.unit_facts import fact_places
+from dpsql.errors import Fix
 from dpsql.language import Source, replacing
 from dpsql.policy import Policy, Table, UnitColumn, UnitRow, UnitVia, fold
 from dpsql.tree import Aggregate, Binary, Constant, Derived, Expr, IsNull, Item, Join, Scan, Select, Values
@@ -96,6 +97,13 @@ def declared_table(source: Source, policy: Policy, node: exp.Table) -> Table:
     table = policy.table(node.name) if node.name.isascii() else None
     elsewhere = node.args.get("catalog") is not None or (database and fold(database.name) != "main")
     if table is None or elsewhere:
+        if table is not None and "start" in node.this.meta:
+            written = ".".join(part.name for part in node.parts)
+            first = min(part.meta.get("start", -1) for part in node.parts)
+            fix = Fix(table.name, first, node.this.meta["end"] + 1) if first >= 0 else None
+            raise source.refuse(
+                f"there is no table {written[:100]}", node, f"did you mean {table.name}?", fix
+            )
         known = [t.name for t in policy.tables.values()]
         close = difflib.get_close_matches(node.name, known, 2)
         hint = f"did you mean {close[0]}?" if close else "tables are " + ", ".join(known)[:200]

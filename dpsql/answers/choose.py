@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from dpsql.analysis import Plan
+from dpsql.analysis import Plan, laplace_is_less
 from dpsql.answers import measuring
 from dpsql.answers.every_count import EveryCount
 from dpsql.answers.method import Considered, Method
@@ -134,11 +134,13 @@ def _considered(plan: Plan, candidate: Candidate, why: str) -> Considered:
 
 
 def _least_noise(plan: Plan) -> tuple[str, str]:
-    """Take what the analysis chose: it decides whether units count in some of their groups only."""
-    name = "BOX" if plan.groups_per_unit is None else "LAPLACE"
-    if plan.one_group or plan.options.max_groups_contributed is not None:
-        return name, "no less noise"
-    return name, "needs max_groups_contributed"
+    """Take what has less noise for what one unit changes in all groups together."""
+    places = measuring.wanted(plan, 0)
+    totals = [total for place in places if (total := plan.total(place)) is not None]
+    less = not measuring.simultaneous(plan) and laplace_is_less(plan.counts, places, totals, plan.groups)
+    bounded = plan.groups_per_unit is not None or plan.options.max_groups_contributed is not None
+    why = "no less noise" if bounded or less else "needs max_groups_contributed"
+    return ("LAPLACE" if less else "BOX"), why
 
 
 def _top_k(plan: Plan) -> tuple[str, str]:

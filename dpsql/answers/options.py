@@ -49,6 +49,12 @@ def check_options(plan: Plan) -> None:
             raise source.refuse(
                 f"option {name} has no meaning for this selection", options.at.get(name), "leave it out"
             )
+    if options.max_rows_contributed is not None and all(count.total is None for count in plan.counts):
+        raise source.refuse(
+            "option max_rows_contributed is for counts of rows that have no bound of their own",
+            options.at.get("max_rows_contributed"),
+            "leave it out",
+        )
     above = isinstance(selection, AboveThreshold) or options.mechanism == "HYBRID_SPARSE_VECTOR"
     if options.threshold_share is not None and not above:
         raise source.refuse(

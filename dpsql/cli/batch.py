@@ -185,6 +185,8 @@ def write_result(session: Session, output: Output, answer: StatementResult) -> N
     output.write(answer.table, release, total)
     if release is None:
         return
+    if release.assumed:
+        narrate.note("assumed: " + ", ".join(map(str, release.assumed)))
     for sentence in release.warnings:
         narrate.warning(sentence)
     if not output.for_people:

@@ -1,18 +1,20 @@
 """The parser: text to `Statement`. Private clauses are removed from the tokens, the rest is standard SQL.
 
-``parse`` runs ``tokens``, ``parameters``, ``wrapping``, ``clauses`` and ``options`` in this order;
+``parse`` runs ``tokens``, ``parameters``, ``clauses`` and ``options`` in this order;
 ``statement`` has the types, ``source`` positions in errors, ``plain`` copies of the analyst's values;
-``outline`` and ``respelling`` change the text of a statement that was refused.
+``outline``, ``respelling`` and ``repair`` change the text of a statement that was refused.
 """
 
-from dpsql.language.outline import Outline
+from dpsql.language.outline import BlockText, Outline
 from dpsql.language.parse import parse
 from dpsql.language.plain import Parameters, plain, plain_text, plain_whole
+from dpsql.language.repair import repair
 from dpsql.language.source import Source, replacing
 from dpsql.language.statement import (
     AboveThreshold,
     AllGroups,
     Clause,
+    Clauses,
     Describe,
     Explain,
     Options,
@@ -31,7 +33,9 @@ __all__ = [
     "MARK",
     "AboveThreshold",
     "AllGroups",
+    "BlockText",
     "Clause",
+    "Clauses",
     "Describe",
     "Explain",
     "Options",
@@ -51,6 +55,7 @@ __all__ = [
     "plain",
     "plain_text",
     "plain_whole",
+    "repair",
     "replacing",
     "split",
 ]

@@ -55,6 +55,12 @@ def parse_options(source: Source, tokens: Sequence[Token]) -> Options:
             raise source.syntax(f"option {name} needs a value", head.start, f"write {name} = ...")
         values[name] = read_value(source, name, part[2:])
         at[name] = head.start
+    if {"max_rows_contributed", "max_groups_contributed"} <= {*values}:
+        raise source.refuse(
+            "a bound on the rows of a unit in all groups together needs none on its groups",
+            max(at["max_rows_contributed"], at["max_groups_contributed"]),
+            "leave max_groups_contributed out, or leave max_rows_contributed out",
+        )
     if {"epsilon", "error"} <= {*values}:
         raise source.refuse(
             "options epsilon and error exclude each other: epsilon follows from the error",
@@ -206,6 +212,10 @@ _TABLE: dict[str, tuple[Callable[[Token, str], object], str]] = {
         "for keys without a declared domain: the number of largest groups to select from",
     ),
     "max_groups_contributed": (_count, "in how many groups one unit may count when all groups are released"),
+    "max_rows_contributed": (
+        _count,
+        "how many rows of one unit count in a count of rows without a bound, in all groups together",
+    ),
     "confidence": (
         _proper,
         "the probability that an interval covers the true count; 0.95 by default",

@@ -3,20 +3,70 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
+from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.errors import QueryRefused, QuerySyntaxError
 from dpsql.language.respelling import respellings
 from dpsql.language.source import Source
-from dpsql.language.tokens import tokenize
-from dpsql.language.wrapping import unwrap
+from dpsql.language.tokens import closing, tokenize
 
 _EXPLAIN = re.compile(r"\s*EXPLAIN\b(\s*\(\s*FORMAT\s+\w+\s*\))?", re.IGNORECASE)
 
+_CLAUSES = (
+    TokenType.WHERE,
+    TokenType.GROUP_BY,
+    TokenType.HAVING,
+    TokenType.QUALIFY,
+    TokenType.WINDOW,
+    TokenType.ORDER_BY,
+    TokenType.LIMIT,
+    TokenType.OFFSET,
+    TokenType.FETCH,
+    TokenType.UNION,
+    TokenType.EXCEPT,
+    TokenType.INTERSECT,
+)
+_PLAIN = (
+    exp.Column,
+    exp.Identifier,
+    exp.Anonymous,
+    exp.Literal,
+    exp.Star,
+    exp.Distinct,
+    exp.Binary,
+    exp.Kwarg,
+)
+"""Nodes that begin and end with a part whose place is known, or with the parenthesis of a call."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlockText:
+    """The places of one SELECT block in the text: its SELECT, FROM, and clauses."""
+
+    select: Token
+    from_: Token | None
+    clauses: tuple[Token, ...]
+    end: int
+
+    def clause(self, kind: TokenType) -> Token | None:
+        """Return the first word of a clause; None if the block does not have it."""
+        return next((t for t in self.clauses if t.token_type == kind), None)
+
+    def before(self, kind: TokenType) -> int:
+        """Return the place before which a clause of this kind belongs: behind those that precede it."""
+        later = _CLAUSES[_CLAUSES.index(kind) + 1 :]
+        return next((t.start for t in self.clauses if t.token_type in later), self.end)
+
+    def stop(self, clause: Token) -> int:
+        """Return the place where a clause ends."""
+        return next((t.start for t in self.clauses if t.start > clause.start), self.end)
+
 
 class Outline:
-    """The tokens of a SELECT, without a plain SELECT around it; empty for a text that has no tokens."""
+    """The tokens of a SELECT; empty for a text that has no tokens."""
 
     def __init__(self, text: str) -> None:
         explain = _EXPLAIN.match(text)  # the tokenizer does not split what follows it
@@ -27,13 +77,12 @@ class Outline:
             tokens = []
         if tokens and tokens[-1].token_type == TokenType.SEMICOLON:
             tokens = tokens[:-1]
-        self.text, self.whole = text, tokens
-        wrapped = unwrap(tokens)
-        self.tokens: list[Token] = tokens if wrapped is None else wrapped[0]
+        self.text = text
+        self.tokens: list[Token] = tokens
 
     def respellings(self) -> list[tuple[int, int, str]]:
         """Return what dpsql spells otherwise: from where to where in the text, and its own spelling."""
-        return respellings(self.text, self.whole)
+        return respellings(self.text, self.tokens)
 
     def respelled(self) -> str:
         r"""Return the text with the spellings of other dialects as dpsql reads them.
@@ -50,13 +99,70 @@ class Outline:
         """Return the place behind the statement."""
         return self.tokens[-1].end + 1
 
+    def span(self, node: exp.Expr) -> tuple[int, int] | None:
+        """Return where a plain expression stands: names, literals, calls and operators between them."""
+        nodes = list(node.walk())
+        metas = [n.meta for n in nodes if "start" in n.meta]
+        if not metas or not all(isinstance(n, _PLAIN) for n in nodes):
+            return None
+        calls = [self.call(n.meta["start"]) for n in nodes if isinstance(n, exp.Anonymous) and n.meta]
+        ends = [m["end"] + 1 for m in metas] + [c + 1 for c in calls if c is not None]
+        return min(m["start"] for m in metas), max(ends)
+
+    def call(self, start: int) -> int | None:
+        """Return the place of the parenthesis that closes the call whose name begins at `start`."""
+        i = next((i for i, t in enumerate(self.tokens) if t.start == start), len(self.tokens))
+        if i + 1 >= len(self.tokens) or self.tokens[i + 1].token_type != TokenType.L_PAREN:
+            return None
+        end = closing(self.tokens, i + 1)
+        return self.tokens[end].start if end > 0 else None
+
+    def block(self, at: int) -> BlockText | None:
+        """Return the innermost SELECT block around a place."""
+        opened: list[int] = []
+        for i, token in enumerate(self.tokens):
+            if token.start > at:
+                break
+            if token.token_type == TokenType.L_PAREN:
+                opened.append(i)
+            elif token.token_type == TokenType.R_PAREN and opened:
+                opened.pop()
+        inside = [i + 1 for i in opened if self.tokens[i + 1 : i + 2] and self._begins(i + 1)]
+        return self._block(inside[-1] if inside else 0)
+
+    def _begins(self, i: int) -> bool:
+        return self.tokens[i].token_type in (TokenType.SELECT, TokenType.WITH, TokenType.FROM)
+
+    def _block(self, begin: int) -> BlockText | None:
+        depth, select, from_, end = 0, None, None, None
+        clauses: list[Token] = []
+        for token in self.tokens[begin:]:
+            kind = token.token_type
+            depth += (kind == TokenType.L_PAREN) - (kind == TokenType.R_PAREN)
+            if depth < 0:
+                break
+            if depth == 0 and select is None and kind == TokenType.SELECT:
+                select = token
+            elif depth == 0 and select is not None and from_ is None and kind == TokenType.FROM:
+                from_ = token
+            elif depth == 0 and kind in _CLAUSES:
+                clauses.append(token)
+            end = token.end + 1
+        return BlockText(select, from_, tuple(clauses), end) if select is not None and end else None
+
     def with_options(self, options: str) -> tuple[int, str] | None:
-        """Return the place for further options of the statement, and the text to add there."""
+        """Return the place for further options of the statement, and the text to add there.
+
+        It is the statement's only options clause, or else the outermost SELECT.
+        """
+        words = [t.text.upper() for t in self.tokens if t.token_type != TokenType.STRING]
+        alone = words.count("DIFFERENTIAL_PRIVACY") == 1
         depth = 0
         for i, token in enumerate(self.tokens):
             kind = token.token_type
             depth += (kind == TokenType.L_PAREN) - (kind == TokenType.R_PAREN)
-            if depth or kind != TokenType.SELECT:
+            clause = [t.text.upper() for t in self.tokens[i + 1 : i + 3]] == ["WITH", "DIFFERENTIAL_PRIVACY"]
+            if kind != TokenType.SELECT or (alone and not clause) or (depth and not alone):
                 continue
             after = [t.text.upper() for t in self.tokens[i + 1 : i + 6]]
             if after[:2] != ["WITH", "DIFFERENTIAL_PRIVACY"]:
@@ -66,3 +172,22 @@ class Outline:
             more = "" if after[4:] == [")"] else ", "
             return self.tokens[i + 4].end + 1, options + more
         return None
+
+    def moved(self, at: int, *, keep: bool) -> str | None:
+        """Return the text with the options clause at a position moved to the outermost SELECT.
+
+        Without `keep` it is left out.
+        """
+        i = next((i for i, token in enumerate(self.tokens) if token.start == at), -1)
+        if i < 0 or [t.text.upper() for t in self.tokens[i + 2 : i + 4]] != ["OPTIONS", "("]:
+            return None
+        end = closing(self.tokens, i + 3)
+        start, behind = self.tokens[i + 3].end + 1, self.tokens[end].end + 1
+        options = self.text[start : self.tokens[end].start]
+        added = self.with_options(options) if keep and options.strip() else None
+        edits = [(at, behind + (self.text[behind : behind + 1] == " "), "")]
+        edits += [(added[0], added[0], added[1])] if added is not None else []
+        text = self.text
+        for low, high, new in sorted(edits, reverse=True):
+            text = text[:low] + new + text[high:]
+        return text

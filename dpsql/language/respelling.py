@@ -67,9 +67,20 @@ class _Respeller:
             return f"{own} = {self.tokens[i + 4].text}", i + 5
         if own == "`" and words[2:3] == ["`"] and self.tokens[i + 1].text.isidentifier():
             return f'"{self.tokens[i + 1].text}"', i + 3
+        if own == "&&":
+            return "AND", i + 1
+        if own == "[" and words[2:3] == ["]"] and self._begins_item(i):
+            return f'"{self.tokens[i + 1].text}"', i + 3
         end = closing(self.tokens, i + 1) if words[1:2] == ["("] else -1
         found = self.call(token.text.lower(), i + 2, end) if 0 < end < high else None
         return (own, i + 1) if found is None else (found, end + 1)
+
+    def _begins_item(self, i: int) -> bool:
+        """Return whether a bracket around one word begins an expression, as T-SQL quotes a name."""
+        before, inside = self.tokens[i - 1] if i else None, self.tokens[i + 1]
+        operands = (TokenType.VAR, TokenType.R_PAREN, TokenType.R_BRACKET, *_TEXTS)
+        begins = before is not None and before.token_type not in operands
+        return begins and inside.token_type == TokenType.VAR and inside.text.isidentifier()
 
     def call(self, name: str, low: int, end: int) -> str | None:
         """Return the other spelling of a call with the arguments from `low` to before `end`."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dpsql.engines import length_check_key
 from dpsql.engines.duckdb.checks import Inspector, UnreadableError
 from dpsql.errors import PolicyError
+from dpsql.owner.bounds import verify_bounds
 from dpsql.owner.findings import Report, times
 from dpsql.owner.units import verify_kinds, verify_others, verify_unit
 from dpsql.policy import EnumDomain, Policy, Table, shown_length
@@ -78,6 +79,7 @@ def _verify_table(
             if not isinstance(domain, EnumDomain):
                 _verify_domain(report, inspector, table, column)
         verify_unit(report, inspector, table, rows)
+        verify_bounds(report, inspector, policy, table)
     except UnreadableError as problem:
         _report_unreadable(report, inspector, table, str(problem))
 

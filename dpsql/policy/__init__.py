@@ -7,6 +7,7 @@
 ``rules``                 the checks of tables against each other
 ``keys``                  the keys of each TOML table, with their meanings
 ``names``                 ASCII names compared without case; policy errors
+``assumed``               what an answer rests on that its statement does not say
 ``values``                conversion of a domain's values to the column's type
 ``fingerprint``           a hash of the parts that answers depend on
 ========================  ==================================================================
@@ -14,6 +15,7 @@
 
 from __future__ import annotations
 
+from dpsql.policy.assumed import Assumed
 from dpsql.policy.budget import AnalystPolicy, BudgetPolicy
 from dpsql.policy.engine_rules import engine_kind
 from dpsql.policy.keys import KEYS, Key
@@ -22,9 +24,11 @@ from dpsql.policy.load import load
 from dpsql.policy.model import Policy
 from dpsql.policy.names import Names, fold, same_name
 from dpsql.policy.parts import (
+    MOST_ROWS,
     BooleanDomain,
     CsvSource,
     DatabaseSource,
+    Defaults,
     Domain,
     EnumDomain,
     ParquetSource,
@@ -43,11 +47,14 @@ from dpsql.policy.values import fit
 
 __all__ = [
     "KEYS",
+    "MOST_ROWS",
     "AnalystPolicy",
+    "Assumed",
     "BooleanDomain",
     "BudgetPolicy",
     "CsvSource",
     "DatabaseSource",
+    "Defaults",
     "Domain",
     "EnumDomain",
     "Key",

@@ -43,6 +43,7 @@ KEYS: dict[str, dict[str, Key]] = {
         "tables": Key("a table for each name", "required", "what exists for analysts"),
         "database": Key("a table", "none", "where the tables of `source` are"),
         "engine": Key("a table", "none", "limits of what is read"),
+        "defaults": Key("a table", "none", "bounds of statements that write none"),
         "analysts": Key("a table for each name", "none", "who may ask, each with a cap"),
         "share_releases": Key(
             "`true` or `false`",
@@ -97,6 +98,20 @@ KEYS: dict[str, dict[str, Key]] = {
             'bytes, or text such as `"64 KiB"`', '`"64 KiB"`', "longer private values are read as NULL"
         ),
     },
+    "[defaults]": {
+        "rows_per_unit": Key(
+            "a whole number",
+            "none",
+            "how many rows of one unit count in a count of rows that writes no bound, in all groups "
+            "together; of more rows each has less weight. A constant that is chosen without the rows",
+        ),
+        "groups": Key(
+            "a whole number",
+            "none",
+            "in how many groups one unit counts when all groups are released with noise on each count and "
+            "the statement says nothing",
+        ),
+    },
     "[tables.NAME]": {
         "source": Key(
             "a path or a table's name", "required", "a Parquet or CSV file, or a table of the database"
@@ -112,6 +127,10 @@ KEYS: dict[str, dict[str, Key]] = {
             "a public lower bound on the number of units; it guides the choice of a mechanism for keys "
             "without a declared domain, and no guarantee depends on it",
         ),
+        "rows_per_unit": Key(
+            "a whole number", "that of `[defaults]`", "the same for statements over this table"
+        ),
+        "groups": Key("a whole number", "that of `[defaults]`", "the same for statements over this table"),
         "columns": Key("a table of names and types", "the schema of the source", "what exists of the table"),
         "unique": Key(
             "lists of columns", "none", "no two rows agree in these columns, as the owner declares"

@@ -16,7 +16,7 @@ from dpsql.policy.length_rules import LONGEST, read_length
 from dpsql.policy.load_table import read_table, unit_kinds
 from dpsql.policy.model import Policy
 from dpsql.policy.names import wrong
-from dpsql.policy.parts import CsvSource, ParquetSource
+from dpsql.policy.parts import CsvSource, Defaults, ParquetSource
 from dpsql.policy.section import Section
 from dpsql.policy.table import Table
 
@@ -95,6 +95,9 @@ def _policy(raw: dict[str, object], file: Path) -> Policy:
         budget=_budget(top.raw("budget"), base),
         tables=_tables(top.raw("tables"), base),
         analysts=_analysts(top),
+        defaults=Defaults(
+            **Section(top.get("defaults", dict, {}), ("defaults",), KEYS["[defaults]"]).simple()
+        ),
         longest_value=read_length(engine.raw("longest_value")) if "longest_value" in engine else LONGEST,
         **database.simple(),
         **top.simple(),

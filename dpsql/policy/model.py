@@ -12,7 +12,7 @@ from dpsql.policy.engine_rules import check_engine
 from dpsql.policy.fingerprint import fingerprint
 from dpsql.policy.length_rules import LONGEST, read_length
 from dpsql.policy.names import checked_names, fold, joined, wrong
-from dpsql.policy.parts import DatabaseSource
+from dpsql.policy.parts import DatabaseSource, Defaults
 from dpsql.policy.rules import check_tables
 from dpsql.policy.table import Table
 
@@ -41,9 +41,12 @@ class Policy:
     """Changed by the owner when the data change; None: a hash of the files' content."""
     longest_value: int = LONGEST
     """Bytes of UTF-8 of the longest private value that is read; longer ones are NULL, on every engine."""
+    defaults: Defaults = field(default_factory=Defaults)
+    """Bounds for statements that write none."""
     fingerprint: str = field(init=False, repr=False, compare=False)
-    """Hash of the parts that answers depend on: the tables, the database, the data version and the limit on
-    values' length. The budget and the caps are not among them, nor is the order of the tables."""
+    """Hash of the parts that answers depend on: the tables, the database, the data version, the default
+    bounds and the limit on values' length. The budget and the caps are not among them, nor is the order of
+    the tables."""
 
     _parts: dict[tuple[str, ...], str] = field(init=False, repr=False, compare=False, default_factory=dict)
     """The fingerprints computed so far, by the names of their tables."""
@@ -59,6 +62,7 @@ class Policy:
             if name != analyst.name:
                 raise wrong(joined("analysts", name), f"holds an analyst named {analyst.name!r}")
             analyst.check()
+        self.defaults.check("defaults")
         object.__setattr__(self, "longest_value", read_length(self.longest_value))
         object.__setattr__(self, "tables", tables)
         object.__setattr__(self, "analysts", dict(self.analysts))
@@ -67,6 +71,7 @@ class Policy:
             self.database,
             self.data_version,
             self.longest_value,
+            self.defaults,
             _sorted(tables.values()),
         ]
         object.__setattr__(self, "fingerprint", fingerprint(content, self._folder))

@@ -7,6 +7,8 @@ from datetime import date, datetime, time
 from decimal import Decimal
 from pathlib import Path
 
+from dpsql.policy.names import joined, wrong
+
 Value = str | int | bool | Decimal | date | datetime | time
 """One value of a public domain. Never a float: a DOUBLE is held as its shortest decimal."""
 
@@ -66,6 +68,30 @@ class UnitVia:
 
 Unit = UnitColumn | UnitRow | UnitVia
 """How the rows of a table belong to privacy units."""
+
+
+MOST_ROWS = 1_000_000
+"""The largest bound on the rows of one unit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Defaults:
+    """Bounds on what one unit contributes, for statements that write none; None: there is none.
+
+    They are constants that are chosen without looking at the rows: noise is scaled to them.
+    """
+
+    rows_per_unit: int | None = None
+    """How many rows of a unit count in a count of rows, in all groups together."""
+    groups: int | None = None
+    """In how many groups a unit counts where the noise needs a bound on them."""
+
+    def check(self, *place: str) -> None:
+        """Raise `PolicyError` for a bound that is not between 1 and the largest one."""
+        for name in ("rows_per_unit", "groups"):
+            value = getattr(self, name)
+            if value is not None and not 1 <= value <= MOST_ROWS:
+                raise wrong(joined(*place, name), f"must be between 1 and {MOST_ROWS:,}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from dpsql.policy.names import Names, checked_names, fold, joined, name_problem,
 from dpsql.policy.parts import (
     CsvSource,
     DatabaseSource,
+    Defaults,
     Domain,
     ParquetSource,
     Source,
@@ -35,6 +36,8 @@ class Table:
         A private table has a unit, a public one has none.
     units_at_least
         Public lower bound on how many units the table has. No guarantee depends on it.
+    rows_per_unit, groups
+        The table's own `Defaults`.
     columns
         Names and types in order; None: they are taken from the source's schema.
     unique
@@ -54,6 +57,8 @@ class Table:
     domain: Mapping[str, Domain] = field(default_factory=Names)
     trust_source: bool = False
     units_at_least: int | None = None
+    rows_per_unit: int | None = None
+    groups: int | None = None
 
     def __post_init__(self) -> None:
         if problem := name_problem(self.name):
@@ -103,7 +108,11 @@ class Table:
 
     def _check_unit(self) -> None:
         place, unit = self.place("unit"), self.unit
+        Defaults(self.rows_per_unit, self.groups).check("tables", self.name)
         if self.public:
+            for name in ("rows_per_unit", "groups"):
+                if getattr(self, name) is not None:
+                    raise wrong(self.place(name), "a public table has no privacy unit")
             if unit is not None:
                 raise wrong(place, "a public table has no privacy unit", "leave out unit, or public = true")
             if self.units_at_least is not None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from dpsql.policy import Assumed
 from dpsql.privacy import Charge
 
 if TYPE_CHECKING:
@@ -52,6 +53,8 @@ class Release:
     """If the same statement was answered before: when, and why it was charged again."""
     parts: tuple[Release, ...] = ()
     """The releases of a statement that computes from several; `rows` are then those of its outer query."""
+    assumed: tuple[Assumed, ...] = ()
+    """What the statement left open and was answered with, such as a bound of the policy."""
     properties: dict[str, str] = field(default_factory=dict)
     """Further facts shown by front ends: the split, the unit, the domain's size, the count that orders."""
 
@@ -80,6 +83,7 @@ def to_bytes(release: Release) -> bytes:
         "reading": release.selection,
         "charge": [str(release.charge.epsilon), str(release.charge.delta)],
         "confidence": str(release.confidence),
+        "assumed": [[each.what, each.value, each.where] for each in release.assumed],
     }
     parts = [json.dumps(facts).encode()]
     for table in (release.rows, release.table):
@@ -103,6 +107,7 @@ def from_bytes(data: bytes) -> Release:
     facts = json.loads(parts[0])
     rows, table = (pa.ipc.open_stream(part).read_all() for part in parts[1:3])
     facts |= {name: tuple(facts[name]) for name in ("keys", "counts", "warnings")}
+    facts["assumed"] = tuple(Assumed(*each) for each in facts.pop("assumed", ()))
     facts["selection"] = facts.pop("reading")
     facts["charge"] = Charge(*map(Fraction, facts["charge"]))
     facts["confidence"] = Fraction(facts["confidence"])

@@ -2,7 +2,7 @@
 -- its hint. Every hint that the refused fixtures are given must be here.
 
 -- R03
-SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
+SELECT page, COUNT(*, contribution_bounds_per_group => (0, 20)) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R25
 SELECT v.page, COUNT(DISTINCT v.user_id) AS n FROM visits v JOIN users u ON v.user_id = u.user_id AND v.country = u.city GROUP BY v.page ORDER BY n DESC LIMIT 2
@@ -13,32 +13,17 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n D
 -- R115
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 5
 
--- R11
-SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING n >= 100 LIMIT 3
-
 -- R40
 SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, page, ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY day) AS r FROM visits) WHERE r = 1 GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R53
 SELECT k, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, LEAST(COUNT(*), 3) AS k FROM visits GROUP BY user_id) WHERE k IN (1, 2, 3) GROUP BY k ORDER BY n DESC LIMIT 2
 
--- R01
-SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 10
-
--- R601
-SELECT COUNT(DISTINCT user_id) FROM visits WHERE CAST(note AS INTEGER) = 5
-
 -- R426
 SELECT COUNT(DISTINCT user_id) FROM visits JOIN pages AS p ON p.page = visits.page
 
--- R429
-SELECT COUNT(DISTINCT user_id) FROM visits
-
 -- R36
 SELECT page, COUNT(DISTINCT user_id) FILTER (WHERE ms > 3) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
-
--- R80
-SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, page FROM visits UNION ALL SELECT NULL, page FROM pages) WHERE page IN ('a', 'z') GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R92
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE length(lpad(note, 10, 'x')) > 0
@@ -64,9 +49,6 @@ SELECT COUNT(*) FROM (SELECT user_id, MIN(page) AS f FROM visits GROUP BY user_i
 -- R69
 SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT * FROM visits QUALIFY ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY ms, page) = 1) GROUP BY page ORDER BY n DESC LIMIT 2
 
--- R09
-SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
-
 -- R617
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE ms > 2
 
@@ -76,17 +58,8 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE note ->> '$.a' = 'x'
 -- R35
 SELECT v.page, COUNT(DISTINCT v.user_id) AS n FROM visits v ANTI JOIN pages p ON p.page = v.page GROUP BY v.page ORDER BY n DESC LIMIT 2
 
--- R13
-SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = ADAPTIVE_SPARSE_VECTOR) page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING n >= 10 LIMIT 10
-
--- R335
-SELECT page, DP_GAP() AS g, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ABOVE THRESHOLD 2 LIMIT 10
-
 -- R14
 SELECT note, COUNT(DISTINCT user_id) AS n FROM visits WHERE note IN ('a', 'b') GROUP BY note HAVING n >= 10 LIMIT 2
-
--- R23
-SELECT country, page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY country, page QUALIFY ROW_NUMBER() OVER (ORDER BY n DESC) <= 10
 
 -- R321
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page TOP 10 BY n
@@ -115,23 +88,8 @@ SELECT f, COUNT(*) AS n FROM (SELECT user_id, FIRST(page ORDER BY day) AS f FROM
 -- R511
 SELECT COUNT(*) FROM (SELECT user_id, LIST(page ORDER BY day) AS f FROM visits GROUP BY user_id) WHERE len(f) > 1
 
--- R75
-SELECT page, COUNT(DISTINCT ms) AS n FROM visits AS v(ms, page, country, user_id, note, day) GROUP BY page ORDER BY n DESC LIMIT 2
-
 -- R38
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE user_id IN (SELECT user_id FROM visits WHERE country = 'DE') GROUP BY page ORDER BY n DESC LIMIT 2
-
--- R44
-SELECT page, COUNT(DISTINCT user_id) AS n, COUNT(DISTINCT user_id) FILTER (WHERE ms > 5) AS m, n / m AS share FROM visits GROUP BY page TOP 2 BY n
-
--- R48
-SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
-
--- R52
-SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page TOP 5
-
--- R93
-SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE CAST(note AS DATE) = day GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R95
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE regexp_matches(country, 'D.') GROUP BY page ORDER BY n DESC LIMIT 2
@@ -144,15 +102,6 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE ms = '5'
 
 -- R604
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE day = '2024-02-29'
-
--- R610
-SELECT COUNT(DISTINCT user_id) FROM visits WHERE CAST(note AS BIGINT) + 1 > 2
-
--- R624
-SELECT COUNT(DISTINCT user_id) FROM visits WHERE page = 'a'
-
--- R625
-SELECT COUNT(DISTINCT user_id) FROM visits WHERE visits.page = 'a'
 
 -- R633
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE day > DATE '2024-01-01' - INTERVAL 3 MONTH
@@ -187,9 +136,6 @@ SELECT COUNT(DISTINCT v.user_id) FROM visits v JOIN users u ON v.user_id = u.use
 -- R425
 SELECT COUNT(DISTINCT user_id) FROM visits, pages AS p
 
--- R19
-SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 3
-
 -- R301
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC FETCH FIRST 10 ROWS ONLY
 
@@ -201,9 +147,6 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n D
 
 -- R332
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ABOVE THRESHOLD 10 LIMIT 2
-
--- R339
-SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) COUNT(DISTINCT user_id) FROM visits
 
 -- R341
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (fresh = TRUE, confidence = 0.9) COUNT(DISTINCT user_id) FROM visits
@@ -220,14 +163,8 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (measure = 0) page FROM visits GROUP BY
 -- R345
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page LIMIT 2
 
--- R351
-SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id FROM visits UNION ALL SELECT user_id FROM users)
-
 -- R353
 SELECT page, COUNT(DISTINCT user_id) AS n, DP_STDDEV(n) FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
-
--- R364
-SELECT page, n FROM (SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2) AS t
 
 -- R114
 EXPLAIN SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
@@ -237,12 +174,6 @@ DESCRIBE visits
 
 -- R716
 SHOW TABLES
-
--- R718
-SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page TOP 2
-
--- R729
-SELECT * FROM pages
 
 -- R735
 SET dp_epsilon = 1
@@ -274,17 +205,8 @@ SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, ms AS m FROM visits)
 -- R562
 SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, page FROM visits UNION ALL SELECT NULL, page FROM pages) GROUP BY page ORDER BY n DESC LIMIT 2
 
--- R539
-SELECT u.city, COUNT(DISTINCT u.user_id) AS n FROM users u WHERE (SELECT MAX(a.ms) FROM visits AS a WHERE a.user_id = u.user_id) > 5 GROUP BY u.city ORDER BY n DESC LIMIT 2
-
 -- R683
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE strftime(day, '%A') = 'Monday'
-
--- R422
-SELECT COUNT(DISTINCT visits.user_id) FROM visits RIGHT JOIN (VALUES (1), (2)) AS p(user_id) USING (user_id)
-
--- R805
-SELECT COUNT(DISTINCT v.user_id) FROM visits v JOIN users u ON v.user_id = u.user_id AND u.age > 3 WHERE note = 'x'
 
 -- R806
 SELECT c, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, upper(country) AS c FROM visits) GROUP BY c ORDER BY n DESC LIMIT 2
@@ -294,9 +216,6 @@ SELECT note, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY note ORDER BY n D
 
 -- R807
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE user_id IN (SELECT user_id FROM users WHERE age > 30)
-
--- R770
-SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = LAPLACE, max_groups_contributed = 3) page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page
 
 -- R771
 SELECT page, DP_GAP() AS g FROM visits GROUP BY page ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 2
@@ -334,47 +253,53 @@ SHOW RELEASES
 -- R861
 SHOW RELEASES
 
--- R812
-SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, max_groups_contributed = 3) country, COUNT(*, contribution_bounds_per_group => (0, 5)) FROM visits GROUP BY country
+-- R28
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
 
--- R813
-SELECT COALESCE(page, 'NVL(x)') AS p, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY p ORDER BY n DESC LIMIT 3
+-- R602
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE CAST(note AS INTEGER) IN (5, 6)
+
+-- R29
+SELECT v.page, COUNT(DISTINCT v.user_id) AS n FROM visits v JOIN users u ON v.user_id = u.user_id GROUP BY v.page ORDER BY n DESC LIMIT 2
+
+-- R365
+SELECT COUNT(DISTINCT user_id) FROM visits
+
+-- R808
+SELECT note, COUNT(*, contribution_bounds_per_group => (0, 20)) AS n FROM visits GROUP BY note ORDER BY n DESC LIMIT 2
+
+-- R811
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 3, mechanism = LAPLACE) day, COUNT(DISTINCT user_id) FROM visits GROUP BY day
+
+-- R736
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 10
+
+-- R534
+WITH pages AS (SELECT note AS page, user_id AS category FROM visits) SELECT COUNT(DISTINCT category) FROM pages
+
+-- R49
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE ms > 60 GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R348
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
 
--- R05 COUNT DISTINCT of something else
-SELECT country, COUNT(DISTINCT page, contribution_bounds_per_group => (0, 20)) AS n FROM visits GROUP BY country ORDER BY n DESC LIMIT 2
-
--- R06 expression of the unit
-SELECT page, COUNT(DISTINCT user_id // 2, contribution_bounds_per_group => (0, 20)) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
-
--- R12 CASE with an ELSE counts other values
-SELECT page, COUNT(DISTINCT CASE WHEN ms > 1 THEN user_id ELSE ms END, contribution_bounds_per_group => (0, 20)) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
-
--- R16 CASE with two branches
-SELECT page, COUNT(DISTINCT CASE WHEN ms > 1 THEN user_id WHEN ms < 0 THEN ms END, contribution_bounds_per_group => (0, 20)) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
-
--- R20 CAST of the unit
-SELECT page, COUNT(DISTINCT user_id::VARCHAR, contribution_bounds_per_group => (0, 20)) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
-
--- R24 COALESCE of the unit with something else
-SELECT page, COUNT(DISTINCT COALESCE(user_id, ms), contribution_bounds_per_group => (0, 20)) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
-
--- R421 the public side's column counted as the unit
-SELECT COUNT(DISTINCT p.user_id, contribution_bounds_per_group => (0, 20)) FROM (VALUES (1), (2)) AS p(user_id) JOIN visits v ON v.user_id = p.user_id
-
--- R423 USING merges the public side's column in a FULL JOIN
-SELECT COUNT(DISTINCT user_id, contribution_bounds_per_group => (0, 20)) FROM visits FULL JOIN (VALUES (1::BIGINT), (2)) AS p(user_id) USING (user_id)
-
 -- R59
 SELECT COUNT(DISTINCT u, contribution_bounds_per_group => (0, 20)) FROM (SELECT COALESCE(v.user_id, u.user_id) AS u FROM visits v FULL JOIN users u ON u.user_id = v.user_id)
 
--- R70 UNION ALL with the columns the other way round
-SELECT COUNT(DISTINCT user_id, contribution_bounds_per_group => (0, 20)) FROM (SELECT user_id, ms FROM visits UNION ALL SELECT ms, user_id FROM visits)
+-- R813
+SELECT COALESCE(page, 'NVL(x)') AS p, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY p ORDER BY n DESC LIMIT 3
 
--- R74 unit hidden by CTE column names
-WITH v(user_id, page) AS (SELECT ms, page FROM visits) SELECT page, COUNT(DISTINCT user_id, contribution_bounds_per_group => (0, 20)) AS n FROM v GROUP BY page ORDER BY n DESC LIMIT 2
+-- R05
+SELECT country, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY country ORDER BY n DESC LIMIT 2
 
--- R525 unit hidden by an alias
-SELECT COUNT(DISTINCT user_id, contribution_bounds_per_group => (0, 20)) FROM (SELECT ms AS user_id, user_id AS ms FROM visits)
+-- R815
+SELECT page, COUNT(*, contribution_bounds_per_group => (0, 20)) AS n, COUNT(DISTINCT user_id) AS m FROM visits GROUP BY page ORDER BY n DESC LIMIT 3
+
+-- R950
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_rows_contributed = 5) page, COUNT(*) AS n FROM visits GROUP BY page
+
+-- R701
+SELECT COUNT(DISTINCT user_id) FROM visits
+
+-- R718
+SELECT COUNT(DISTINCT user_id) FROM visits

@@ -38,6 +38,14 @@ class Part(ABC):
     def move(self) -> tuple[int, int]:
         """The least and the greatest amount by which adding a unit can change the number."""
 
+    @property
+    def total(self) -> int | None:
+        """The most by which adding a unit can change the numbers of all groups together; None: no such bound.
+
+        The numbers must then all go in one direction.
+        """
+        return None
+
     @abstractmethod
     def of_rows(self, unit: Expr, *row: Expr) -> Expr | None:
         """Return the number as an aggregate of a group's rows; None if it needs one row for each unit."""
@@ -45,6 +53,14 @@ class Part(ABC):
     @abstractmethod
     def of_unit(self, unit: Expr, *row: Expr) -> Expr:
         """Return the aggregate of one unit's rows in the group from which `of_units` computes the number."""
+
+    def weighted(self, unit: Expr, value: Expr, up_to: Expr, whole: Expr) -> Expr:
+        """Return what counts of a unit's `value` in a group, for a part with a `total`.
+
+        `whole` is the sum of the unit's values over all groups, or 1 if that is 0, and `up_to` the sum over
+        the groups up to this one, in an order of all groups.
+        """
+        return value
 
     @abstractmethod
     def of_units(self, unit: Expr, value: Expr) -> Expr:
@@ -73,6 +89,12 @@ class ReleasedAggregate:
             less, more = part.move
             low, high = low - more, high - less
         return low, high
+
+    @property
+    def total(self) -> int | None:
+        """The most by which one unit can change the numbers of all groups together; None: no such bound."""
+        totals = [part.total for part in self.parts if part.total is not None]
+        return sum(totals) if len(totals) == len(self.parts) else None
 
     @property
     def bound(self) -> int:

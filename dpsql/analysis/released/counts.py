@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from dpsql.analysis.bounds import GUESS, rows_per_unit, unit_column, unit_name
 from dpsql.analysis.expressions import canonical, check_arguments, function_name
 from dpsql.analysis.parsed import whole_number
 from dpsql.analysis.relation import From
@@ -13,15 +14,12 @@ from dpsql.analysis.released.aggregate import AggregateCall, Part
 from dpsql.analysis.typed import UNSTORABLE, Typed, UnitRole
 from dpsql.errors import Fix
 from dpsql.language import call_end
-from dpsql.policy import fold
+from dpsql.policy import MOST_ROWS, fold
 from dpsql.tree import Aggregate, Binary, Call, Case, Cast, Constant, Expr, IsNull, Paren
-from dpsql.types import BIGINT
+from dpsql.types import BIGINT, HUGEINT
 
-MAX_CLAMP = 1_000_000
-GUESS = 20
-"""The bound that a rewrite proposes."""
 _BOUND = "contribution_bounds_per_group"
-_BOUNDED = f"COUNT(*, {_BOUND} => (0, 5))"
+_BOUNDED = f"COUNT(*, {_BOUND} => (0, {GUESS}))"
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +123,39 @@ def _total(value: Expr) -> Expr:
     return Call("COALESCE", (Cast(Aggregate("SUM", (value,)), BIGINT), Constant(0, BIGINT)))
 
 
+@dataclass(frozen=True, slots=True)
+class WeightedRows(BoundedRows):
+    """The number of rows, of which at most `most` are counted for each unit in all groups together.
+
+    Rows beyond are weighted down, not dropped: a unit with r rows in a group and a > C rows in all, C being
+    `most`, counts C r/a there on average, in whole numbers.
+
+    Notes
+    -----
+    Let R_j be the number of the unit's rows in its first j groups, in the order of their keys, a that in all
+    of them, M = min(a, C), and o a whole number from 0 to a - 1, a hash of the unit. It counts
+    (M R_j + o) // a - (M R_(j-1) + o) // a in the j-th group. *Bounded:* R_j grows with j, so none of these
+    is negative; their sum is (M a + o) // a - o // a = M, at most C. All of it is a function of the unit's
+    own rows. *Unbiased:* the average of (x + o) // a over o = 0, .., a - 1 is x/a (Hermite), so that a group
+    gets M r/a on average. With a <= C the first term is R_j, and each row counts once.
+    """
+
+    @property
+    def total(self) -> int | None:
+        """See `Part`."""
+        return self.most
+
+    def weighted(self, unit: Expr, value: Expr, up_to: Expr, whole: Expr) -> Expr:
+        """See `Part`."""
+        a, kept = whole, Call("LEAST", (whole, Constant(self.most, BIGINT)))
+        hashed = Cast(Call("hash", (unit, Constant(0, BIGINT))), HUGEINT)
+        # Twice: where an engine's hash is negative, so is the first remainder.
+        first = Paren(Binary("%", Paren(Binary("+", Paren(Binary("%", hashed, a)), a)), a))
+        before = Paren(Binary("-", up_to, value))
+        ends = [Paren(Binary("+", Paren(Binary("*", kept, rows)), first)) for rows in (up_to, before)]
+        return Cast(Paren(Binary("-", *(Paren(Binary("//", end, a)) for end in ends))), BIGINT)
+
+
 def _counted(unit: Expr, row: tuple[Expr, ...]) -> Expr:
     """Return the unit if the row meets the condition, else NULL."""
     return Case(((row[0], unit),)) if row else unit
@@ -167,22 +198,24 @@ def approx_count_distinct(call: AggregateCall) -> Part:
 def _rows(call: AggregateCall, bound: int | None) -> Part:
     if bound is not None:
         return BoundedRows(call.condition(), bound)
-    if not call.single and not call.by_row:
-        unit = _unit_name(call.source)
+    if call.single or call.by_row:
+        return SingleRows(call.condition())
+    most = rows_per_unit(call.compiler, call.source)
+    if most is None:
         raise call.refuse(
-            f"one {unit} can have many rows here, so a count of rows could change by many",
+            f"a {unit_name(call.source)} can have many rows here: say how many may count",
             call.node,
             _rows_hint(call),
+            _bounded(call)[1],
         )
-    return SingleRows(call.condition())
+    return WeightedRows(call.condition(), most)
 
 
 def _rows_hint(call: AggregateCall) -> str:
-    """Return the hint that counts units; the bound on rows for a statement that counts them already."""
-    hint = _countable(call.source)
-    units, _, _ = hint.partition(" counts ")
+    """Return the hint that writes a bound on rows, and counts units where the statement does not yet."""
+    units, _, _ = _countable(call.source).partition(" counts ")
     typed = units.replace(" ", "").lower() in call.compiler.source.text.replace(" ", "").lower()
-    return _BOUNDED if typed else hint
+    return _BOUNDED if typed or not units.startswith("COUNT") else f"{_BOUNDED}, or {units} for units"
 
 
 def _bound(call: AggregateCall) -> tuple[int | None, list[exp.Expr]]:
@@ -197,30 +230,16 @@ def _bound(call: AggregateCall) -> tuple[int | None, list[exp.Expr]]:
     known = named[0].name.lower() == _BOUND
     if len(named) > 1 or not known or len(bounds) != 2 or len(values) != 2 or bounds[0] != 0:
         raise call.refuse("a count's bounds are (0, c)", named[0], _BOUNDED)
-    if not 1 <= bounds[1] <= MAX_CLAMP:
-        raise call.refuse(f"the bound must be between 1 and {MAX_CLAMP:,}", named[0], _BOUNDED)
+    if not 1 <= bounds[1] <= MOST_ROWS:
+        raise call.refuse(f"the bound must be between 1 and {MOST_ROWS:,}", named[0], _BOUNDED)
     if call.by_row:
         raise call.refuse("each row is a privacy unit: its bound is 1 already", named[0])
     return bounds[1], arguments
 
 
-def _unit_column(source: From) -> tuple[str, str] | None:
-    """Return the alias of a table and the name of its column that holds the unit; None if none is visible."""
-    for origin in source.scope.origins:
-        for name, column in zip(origin.names, origin.columns, strict=True):
-            if column.unit is not UnitRole.NONE:
-                return origin.alias, name
-    return None
-
-
-def _unit_name(source: From) -> str:
-    found = _unit_column(source)
-    return found[1] if found is not None else "unit"
-
-
 def _countable(source: From) -> str:
     """Return the hint that counts units."""
-    found = _unit_column(source)
+    found = unit_column(source)
     if found is None:
         return "select the privacy unit where the rows come from, and count it: COUNT(DISTINCT ...)"
     alias, name = found
@@ -256,7 +275,7 @@ def _values(call: AggregateCall, counted: exp.Expr, bound: int | None) -> Part:
         return DistinctValues((row,), 1, kept=False)
     if bound is None:
         raise call.refuse(
-            f"one {_unit_name(call.source)} can have many different values of this in a group",
+            f"one {unit_name(call.source)} can have many different values of this in a group",
             call.node,
             *_bounded(call),
         )

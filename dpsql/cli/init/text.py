@@ -73,6 +73,15 @@ _ANALYSTS = """\
 """
 
 
+_DEFAULTS = """\
+# Bounds for statements that write none: constants, chosen without looking at the rows. Noise grows with them,
+# and what a unit has beyond them counts less; a bound that is read off the rows is a fact about them.
+[defaults]
+rows_per_unit = 20  # how many rows of one unit count where rows are counted
+groups = 16         # in how many groups one unit counts where each group has noise of its own
+"""
+
+
 def policy_text(tables: list[Declared], amounts: Mapping[str, str], policy: Path) -> str:
     """Return the text for the file `policy`; `amounts` holds the budget's numbers as the owner wrote them."""
     base = policy.absolute().parent
@@ -82,6 +91,7 @@ def policy_text(tables: list[Declared], amounts: Mapping[str, str], policy: Path
         _HEAD,
         *(_section("database", [(path, "only ever read")]) for path in paths),
         _section("budget", list(_budget(amounts, f"{policy.stem}-ledger.sqlite"))),
+        *([_DEFAULTS] if any(table.unit not in (None, "ROW") for table in tables) else []),
         _ANALYSTS,
         *(_table(table, base) for table in tables),
     ]

@@ -107,24 +107,50 @@ class Inspector(DuckDBEngine):
         )
         return row[0], row[1]
 
+    def beyond(self, table: str, most: int, column: str | None = None) -> tuple[int, int]:
+        """Return how many rows of units are beyond the first `most` of each, and how many rows there are.
+
+        Of a column, the rows of each unit are those of its first `most` values, most frequent first.
+        """
+        unit, source = self._owned(table)
+        per = f"SELECT {unit} AS u, COUNT(*) AS r FROM {source} WHERE {unit} IS NOT NULL"
+        if column is None:
+            kept = f"SELECT r, LEAST(r, {most}) AS kept FROM ({per} GROUP BY u) AS g"
+        else:
+            cell = f"c.{quote(column)}"
+            place = "ROW_NUMBER() OVER (PARTITION BY u ORDER BY r DESC)"
+            kept = (
+                f"SELECT r, CASE WHEN {place} <= {most} THEN r ELSE 0 END AS kept "
+                f"FROM ({per} AND {cell} IS NOT NULL GROUP BY u, {cell}) AS g"
+            )
+        whole, left = self._fetch_one(
+            f"SELECT COALESCE(SUM(r), 0), COALESCE(SUM(kept), 0) FROM ({kept}) AS k"
+        )
+        return int(whole - left), int(whole)
+
+    def _owned(self, table: str) -> tuple[str, str]:
+        """Return the expression of the unit of a table's rows, and the FROM item in which it stands."""
+        unit, source = self.readers[table].table.unit, f"main.{quote(table)} AS c"
+        if isinstance(unit, UnitColumn):
+            return f"c.{quote(unit.column)}", source
+        if not isinstance(unit, UnitVia):
+            raise InternalError("the rows of this table are units")
+        parent = self._reader(unit.table)
+        owner = parent.table.unit
+        if not isinstance(owner, UnitColumn):
+            raise InternalError("a parent table names its unit by a column")
+        same = f"{_as_text(f'c.{quote(unit.via)}')} = {_as_text(f'p.{quote(unit.column)}')}"
+        return (
+            f"p.{quote(owner.column)}",
+            f"{source} LEFT JOIN main.{quote(parent.table.name)} AS p ON {same}",
+        )
+
     def ownerless(self, table: str) -> int:
         """Return how many rows belong to no unit."""
-        unit = self.readers[table].table.unit
-        if isinstance(unit, UnitColumn):
-            where = f"main.{quote(table)} WHERE {quote(unit.column)} IS NULL"
-        elif isinstance(unit, UnitVia):
-            parent = self._reader(unit.table)
-            owner = parent.table.unit
-            if not isinstance(owner, UnitColumn):
-                return 0
-            where = (
-                f"main.{quote(table)} AS c LEFT JOIN main.{quote(parent.table.name)} AS p "
-                f"ON {_as_text(f'c.{quote(unit.via)}')} = {_as_text(f'p.{quote(unit.column)}')} "
-                f"WHERE p.{quote(owner.column)} IS NULL"
-            )
-        else:
+        if not isinstance(self.readers[table].table.unit, UnitColumn | UnitVia):
             return 0
-        return int(self._fetch_one(f"SELECT COUNT(*) FROM {where}")[0])
+        unit, source = self._owned(table)
+        return int(self._fetch_one(f"SELECT COUNT(*) FROM {source} WHERE {unit} IS NULL")[0])
 
     def units(self, kind: str) -> int:
         """Return how many units of a kind there are."""

@@ -239,8 +239,11 @@ def _broken(plan: Plan, seen: dict[str, Counts], tried: Tried) -> list[tuple[str
 
 
 def moved(plan: Plan, whole: Counts, other: Counts) -> str:
-    """Compare with a neighbour: each count goes down by at most its bound, in at most so many groups."""
-    touched = 0
+    """Compare with a neighbour: each count goes down by at most its bound, in at most so many groups.
+
+    All groups together go down by at most what the plan says of them.
+    """
+    touched, together = 0, [0] * len(plan.counts)
     for group in whole.keys() | other.keys():
         before, after = (_row(plan, seen, group) for seen in (whole, other))
         touches = False
@@ -251,10 +254,15 @@ def moved(plan: Plan, whole: Counts, other: Counts) -> str:
                     continue  # absent from an unknown domain for want of the count that orders
             n, m = old or 0, new or 0
             touches |= n != m
+            together[place] += abs(n - m)
             low = 0 if count.monotone else -count.bound
             if not low <= n - m <= count.bound:
                 return f"group {group} goes from {n} to {m}, bound {count.bound}"
         touched += touches
+    for place, moves in enumerate(together):
+        total = plan.total(place)
+        if total is not None and moves > total:
+            return f"all groups of count {place} move by {moves}, bound {total}"
     # Noise that relies on a bound, as that of every count by itself, takes it from the plan.
     most = 1 if plan.one_group else plan.groups_per_unit
     if plan.key_types and most is not None and touched > most:

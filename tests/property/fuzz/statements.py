@@ -158,6 +158,8 @@ def _count(maker: Maker, scope: Scope, single: bool) -> str:
         ways["COUNT(*)"] = 8.0
     if not rows and scope.owner != "row":
         ways["clamped rows"] = 0.8 if units else 8.0
+        if maker.world.policy.defaults.rows_per_unit is not None:
+            ways["weighted rows"] = 1.5
     ways["distinct values"] = 0.6
     if rows:
         ways["sum of ones"] = 1.0
@@ -187,6 +189,10 @@ def _count(maker: Maker, scope: Scope, single: bool) -> str:
         case "sum of ones":
             a, b = rng.choice([("1", " ELSE 0"), ("1", ""), ("0", " ELSE 1")])
             return f"SUM(CASE WHEN {condition(maker, scope, 1)} THEN {a}{b} END)"
+        case "weighted rows":
+            return rng.choice(["COUNT(*)", "COUNT_IF({0})", "COUNT(*) FILTER (WHERE {0})"]).format(
+                condition(maker, scope, 1)
+            )
         case "COUNT(x)":
             return f"COUNT({value(maker, scope, rng.choice(['int', 'text', 'date']), 1)})"
         case "COUNT_IF":

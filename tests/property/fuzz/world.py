@@ -16,7 +16,7 @@ from dpsql.engines.duckdb import settings
 from dpsql.engines.duckdb.domains import Domains
 from dpsql.engines.duckdb.sources import Reader
 from dpsql.engines.schema_database import SchemaDatabase
-from dpsql.policy import BudgetPolicy, ParquetSource, Policy, Table, UnitColumn, UnitRow, UnitVia
+from dpsql.policy import BudgetPolicy, Defaults, ParquetSource, Policy, Table, UnitColumn, UnitRow, UnitVia
 from dpsql.policy.parts import BooleanDomain, EnumDomain, RangeDomain, TableDomain, ValuesDomain
 from dpsql.types import column_type
 
@@ -225,7 +225,9 @@ def _public(which: str, units: str) -> dict[str, pa.Table]:
     }
 
 
-def _world(name: str, units: str, public: str, unit: dict[str, str]) -> World:
+def _world(
+    name: str, units: str, public: str, unit: dict[str, str], defaults: Defaults | None = None
+) -> World:
     declared = _tables(unit)
     tables = {
         n: Table(
@@ -236,7 +238,11 @@ def _world(name: str, units: str, public: str, unit: dict[str, str]) -> World:
         )
         for n, (columns, more) in declared.items()
     }
-    policy = Policy(budget=BudgetPolicy(epsilon=Fraction(10), delta=Fraction(1, 1000)), tables=tables)
+    policy = Policy(
+        budget=BudgetPolicy(epsilon=Fraction(10), delta=Fraction(1, 1000)),
+        tables=tables,
+        defaults=defaults or Defaults(),
+    )
     readers = {n: Reader(t, tuple((t.columns or {}).items()), "", ()) for n, t in policy.tables.items()}
     columns = {n: c for n, (c, _) in declared.items()}
     domains = Domains(policy, readers)
@@ -272,8 +278,8 @@ def worlds() -> list[World]:
         "devices": "BIGINT",
     }
     return [
-        _world("integers", "integer", "single", mixed),
+        _world("integers", "integer", "single", mixed, Defaults(rows_per_unit=3, groups=2)),
         _world("texts", "VARCHAR", "double", dict.fromkeys(same, "VARCHAR")),
-        _world("uuids", "UUID", "single", dict.fromkeys(same, "UUID")),
+        _world("uuids", "UUID", "single", dict.fromkeys(same, "UUID"), Defaults(rows_per_unit=2)),
         _world("dates", "DATE", "double", dict.fromkeys(same, "DATE")),
     ]

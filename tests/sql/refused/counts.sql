@@ -1,25 +1,27 @@
 -- R01 no count
--- error: a private table is only counted
+-- error: the rows of a private table are counted, never shown
 -- at: *
--- hint: select COUNT(DISTINCT unit), with GROUP
+-- hint: SELECT COUNT(DISTINCT user_id) FROM visits
 SELECT * FROM visits
 
 -- R02 the unit released
--- error: a private table is only counted
+-- error: the rows of a private table are counted, never shown
 -- at: user_id
--- hint: select COUNT(DISTINCT unit), with GROUP
+-- hint: SELECT COUNT(DISTINCT user_id) FROM visits
 SELECT user_id, page FROM visits
 
 -- R03 COUNT(*): one unit, many rows
--- error: one user_id can have many rows here, so a count of rows
+-- error: a user_id can have many rows here: say how many may
 -- at: COUNT
--- hint: COUNT(DISTINCT user_id) counts privacy
+-- hint: COUNT(*, contribution_bounds_per_group => (0, 20)), or COUNT(DISTINCT user_id)
+-- rewrite: SELECT page, COUNT(*, contribution_bounds_per_group => (0, 20)) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2 -- 20 is a guess
 SELECT page, COUNT(*) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R04 COUNT of a column: the same
--- error: one user_id can have many rows here, so a count of rows
+-- error: a user_id can have many rows here: say how many may
 -- at: COUNT
--- hint: COUNT(DISTINCT user_id) counts privacy
+-- hint: COUNT(note, contribution_bounds_per_group => (0, 20)), or COUNT(DISTINCT user_id)
+-- rewrite: SELECT page, COUNT(note, contribution_bounds_per_group => (0, 20)) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2 -- 20 is a guess
 SELECT page, COUNT(note) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R05 COUNT DISTINCT of something else
@@ -49,18 +51,16 @@ SELECT country, COUNT(DISTINCT user_id, page) AS n FROM visits GROUP BY country 
 -- R09 another aggregate in the select list
 -- error: MAX over many units is not released: only counts are
 -- at: MAX
--- hint: count privacy units: COUNT(DISTINCT ...)
 SELECT page, MAX(ms), COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R10 another aggregate drives
--- error: ORDER BY may name a count of the select list or a key
+-- error: SUM over many units is not released: only counts are
 -- at: SUM
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY SUM(ms) DESC LIMIT 2
 
 -- R11 another aggregate in HAVING
--- error: HAVING may compare one count with a constant, from below
+-- error: MAX over many units is not released: only counts are
 -- at: MAX
--- hint: HAVING n >= 100
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING MAX(ms) > 50 ORDER BY n DESC LIMIT 2
 
 -- R12 CASE with an ELSE counts other values
@@ -94,13 +94,14 @@ SELECT page, COUNT(DISTINCT COALESCE(user_id, ms)) AS n FROM visits GROUP BY pag
 -- R28 SUM
 -- error: SUM over many units is not released: only counts are
 -- at: SUM
--- hint: count privacy units: COUNT(DISTINCT ...)
+-- hint: COUNT(DISTINCT user_id)
 SELECT page, SUM(ms) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R32 COUNT_IF of rows
--- error: one user_id can have many rows here, so a count of rows
+-- error: a user_id can have many rows here: say how many may
 -- at: COUNT_IF
--- hint: COUNT(DISTINCT user_id) counts privacy
+-- hint: COUNT_IF(ms > 3, contribution_bounds_per_group => (0, 20)), or COUNT(DISTINCT user_id)
+-- rewrite: SELECT page, COUNT_IF(ms > 3, contribution_bounds_per_group => (0, 20)) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2 -- 20 is a guess
 SELECT page, COUNT_IF(ms > 3) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R36 FILTER that looks at nothing
@@ -110,42 +111,40 @@ SELECT page, COUNT_IF(ms > 3) AS n FROM visits GROUP BY page ORDER BY n DESC LIM
 SELECT page, COUNT(DISTINCT user_id) FILTER (WHERE nobody > 3) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R40 a count over a window
--- error: a window function is allowed only in the select list or QUALIFY of a
--- at: COUNT
--- hint: ROW_NUMBER() OVER (PARTITION BY user_id
+-- error: this is neither a group key nor a count
+-- at: user_id
+-- hint: select the keys of GROUP BY and counts
 SELECT page, COUNT(DISTINCT user_id) OVER () AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
-
--- R44 a count within a function
--- error: an expression may only use counts that the select list also
--- at: COUNT
--- hint: COUNT(..) AS n, COUNT(..) AS m, n / m
-SELECT page, CASE WHEN COUNT(DISTINCT user_id) > 5 THEN 1 ELSE 0 END AS n FROM visits GROUP BY page LIMIT 2
 
 -- R48 the key of another group
 -- error: this is neither a group key nor a count
 -- at: country
--- hint: select the keys of GROUP BY and counts
+-- hint: GROUP BY page, country
+-- rewrite: SELECT country, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page, country ORDER BY n DESC LIMIT 2
 SELECT country, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R52 SELECT DISTINCT
 -- error: SELECT DISTINCT would release exact groups
 -- at: page
--- hint: GROUP BY the key and select a count
+-- hint: SELECT page, COUNT(DISTINCT user_id) FROM visits GROUP BY page -- asks something else: which page have how many user_id
 SELECT DISTINCT page FROM visits
 
 -- R56 the unit as a group key
 -- error: the privacy unit cannot be a group key: it would name
 -- at: user_id #3
+-- hint: SELECT n, COUNT(*) AS units FROM (SELECT user_id, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY user_id) GROUP BY n ORDER BY units DESC LIMIT 10
 SELECT user_id, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY user_id ORDER BY n DESC LIMIT 2
 
 -- R60 the unit under another name as a key
 -- error: the privacy unit cannot be a group key: it would name
 -- at: who #4
+-- hint: SELECT n, COUNT(*) AS units FROM (SELECT who, COUNT(DISTINCT who) AS n FROM (SELECT user_id AS who FROM visits) GROUP BY who) GROUP BY n ORDER BY units DESC LIMIT 10
 SELECT who, COUNT(DISTINCT who) AS n FROM (SELECT user_id AS who FROM visits) GROUP BY who ORDER BY n DESC LIMIT 2
 
 -- R64 the unit fixed by equality as a key
 -- error: the privacy unit cannot be a group key: it would name
 -- at: user_id #4
+-- hint: SELECT n, COUNT(*) AS units FROM (SELECT user_id, COUNT(DISTINCT user_id) AS n FROM visits WHERE user_id = 5 GROUP BY user_id) GROUP BY n ORDER BY units DESC LIMIT 10
 SELECT user_id, COUNT(DISTINCT user_id) AS n FROM visits WHERE user_id = 5 GROUP BY user_id ORDER BY n DESC LIMIT 2
 
 -- R68 a count as a group key
@@ -171,33 +170,35 @@ SELECT page, COUNT(DISTINCT user_id ORDER BY ms) AS n FROM visits GROUP BY page 
 SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, page FROM visits UNION ALL SELECT 5, page FROM pages) WHERE page IN ('a', 'z') GROUP BY page ORDER BY n DESC LIMIT 1
 
 -- R84 constants only
--- error: a private table is only counted
+-- error: the rows of a private table are counted, never shown
 -- at: 1
--- hint: select COUNT(DISTINCT unit), with GROUP
+-- hint: SELECT COUNT(DISTINCT user_id) FROM visits
 SELECT 1 FROM visits
 
 -- R88 EXPLAIN of what is refused
--- error: one user_id can have many rows here, so a count of rows
+-- error: a user_id can have many rows here: say how many may
 -- at: COUNT
--- hint: COUNT(DISTINCT user_id) counts privacy
+-- hint: COUNT(*, contribution_bounds_per_group => (0, 20)), or COUNT(DISTINCT user_id)
+-- rewrite: EXPLAIN SELECT page, COUNT(*, contribution_bounds_per_group => (0, 20)) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2 -- 20 is a guess
 EXPLAIN SELECT page, COUNT(*) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R900 a mean of ones and NULLs is 1: not the share of rows
 -- error: AVG over many units is not released: only counts are
 -- at: AVG
--- hint: count privacy units: COUNT(DISTINCT ...)
+-- hint: COUNT(DISTINCT user_id)
 SELECT AVG(CASE WHEN age > 50 THEN 1 END) FROM users
 
 -- R901 a sum of several numbers is no count
 -- error: SUM over many units is not released: only counts are
 -- at: SUM
--- hint: count privacy units: COUNT(DISTINCT ...)
+-- hint: COUNT(DISTINCT user_id)
 SELECT SUM(CASE WHEN age > 50 THEN 1 WHEN age > 20 THEN 2 ELSE 0 END) FROM users
 
 -- R902 a sum of ones over many rows of a unit
 -- error: one user_id can have many rows here
 -- at: SUM
--- hint: COUNT(DISTINCT user_id) counts privacy
+-- hint: SUM(CASE WHEN ms > 50 THEN 1 ELSE 0 END, contribution_bounds_per_group => (0, 20)), or COUNT(DISTINCT user_id)
+-- rewrite: SELECT SUM(CASE WHEN ms > 50 THEN 1 ELSE 0 END, contribution_bounds_per_group => (0, 20)) FROM visits -- 20 is a guess
 SELECT SUM(CASE WHEN ms > 50 THEN 1 ELSE 0 END) FROM visits
 
 -- R903 different values without order

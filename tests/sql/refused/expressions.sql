@@ -38,7 +38,8 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE length(lpad(note, ms, 'x')) > 0
 -- R93 text column against a date column
 -- error: VARCHAR and DATE are compared only after a conversion that you
 -- at: note
--- hint: write CAST(... AS DATE) around the
+-- hint: CAST(note AS DATE), which is NULL where it does not convert
+-- rewrite: SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE CAST(note AS DATE) = day GROUP BY page ORDER BY n DESC LIMIT 2
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE note = day GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R94 text as a condition
@@ -77,7 +78,8 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, page, SUM(ms) OV
 -- R601 text against a number
 -- error: VARCHAR and INTEGER are compared only after a conversion
 -- at: note
--- hint: write CAST(... AS INTEGER) around the
+-- hint: CAST(note AS INTEGER), which is NULL where it does not convert
+-- rewrite: SELECT COUNT(DISTINCT user_id) FROM visits WHERE CAST(note AS INTEGER) = 5
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE note = 5
 
 -- R602 text in a list of numbers
@@ -125,13 +127,15 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE COALESCE(note, ms) = 'x'
 -- R609 IS DISTINCT FROM of text and number
 -- error: VARCHAR and INTEGER are compared only after a conversion
 -- at: note
--- hint: write CAST(... AS INTEGER) around the
+-- hint: CAST(note AS INTEGER), which is NULL where it does not convert
+-- rewrite: SELECT COUNT(DISTINCT user_id) FROM visits WHERE CAST(note AS INTEGER) IS DISTINCT FROM ms
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE note IS DISTINCT FROM ms
 
 -- R610 text arithmetic
 -- error: + is not allowed with (VARCHAR, INTEGER)
 -- at: note
--- hint: allowed: +(BIGINT, BIGINT); +(DATE,
+-- hint: CAST(note AS BIGINT)
+-- rewrite: SELECT COUNT(DISTINCT user_id) FROM visits WHERE CAST(note AS BIGINT) + 1 > 2
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE note + 1 > 2
 
 -- R611 randomness
@@ -157,6 +161,8 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE sleep_ms(1000) IS NULL
 -- R615 an unknown function
 -- error: lowr is not among the functions allowed over private data
 -- at: lowr
+-- hint: did you mean lower?
+-- rewrite: SELECT COUNT(DISTINCT user_id) FROM visits WHERE lower(note) = 'x'
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE lowr(note) = 'x'
 
 -- R616 collation
@@ -210,7 +216,8 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE pag = 'a'
 -- R625 a column of a table that is not there
 -- error: there is no column w.page
 -- at: w
--- hint: columns here: visits.user_id,
+-- hint: did you mean visits.page?
+-- rewrite: SELECT COUNT(DISTINCT user_id) FROM visits WHERE visits.page = 'a'
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE w.page = 'a'
 
 -- R626 a column by its schema

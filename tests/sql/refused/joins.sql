@@ -1,19 +1,19 @@
 -- R25 join on another column
 -- error: two private tables are joined only on their privacy unit
 -- at: users
--- hint: join on the privacy unit: ON a.user_id
+-- hint: ON v.user_id = u.user_id
 SELECT v.page, COUNT(DISTINCT v.user_id) AS n FROM visits v JOIN users u ON v.country = u.city GROUP BY v.page ORDER BY n DESC LIMIT 2
 
 -- R26 join of the unit with something else
 -- error: two private tables are joined only on their privacy unit
 -- at: users
--- hint: join on the privacy unit: ON a.user_id
+-- hint: SELECT v.page, COUNT(DISTINCT v.user_id) AS n FROM visits v JOIN users u ON v.user_id = u.user_id GROUP BY v.page ORDER BY n DESC LIMIT 2 -- asks something else: rows of one user_id are joined
 SELECT v.page, COUNT(DISTINCT v.user_id) AS n FROM visits v JOIN users u ON v.user_id = u.age GROUP BY v.page ORDER BY n DESC LIMIT 2
 
 -- R27 join on an expression of the unit
 -- error: two private tables are joined only on their privacy unit
 -- at: users
--- hint: join on the privacy unit: ON a.user_id
+-- hint: ON v.user_id = u.user_id
 SELECT v.page, COUNT(DISTINCT v.user_id) AS n FROM visits v JOIN users u ON v.user_id + 1 = u.user_id GROUP BY v.page ORDER BY n DESC LIMIT 2
 
 -- R29 OR beside the unit equality
@@ -25,19 +25,19 @@ SELECT v.page, COUNT(DISTINCT v.user_id) AS n FROM visits v JOIN users u ON v.us
 -- R30 null-safe equality
 -- error: two private tables are joined only on their privacy unit
 -- at: users
--- hint: join on the privacy unit: ON a.user_id
+-- hint: ON v.user_id = u.user_id
 SELECT v.page, COUNT(DISTINCT v.user_id) AS n FROM visits v JOIN users u ON v.user_id IS NOT DISTINCT FROM u.user_id GROUP BY v.page ORDER BY n DESC LIMIT 2
 
 -- R31 unit equality only in WHERE, below an outer join
 -- error: two private tables are joined only on their privacy unit
 -- at: users
--- hint: join on the privacy unit: ON a.user_id
+-- hint: ON v.user_id = u.user_id
 SELECT v.page, COUNT(DISTINCT v.user_id) AS n FROM visits v LEFT JOIN users u ON u.age > 60 WHERE v.user_id = u.user_id OR u.user_id IS NULL GROUP BY v.page ORDER BY n DESC LIMIT 2
 
 -- R33 cross join of private tables
 -- error: two private tables are joined only on their privacy unit
 -- at: users
--- hint: join on the privacy unit: ON a.user_id
+-- hint: WHERE v.user_id = u.user_id
 SELECT v.page, COUNT(DISTINCT v.user_id) AS n FROM visits v, users u WHERE u.age > 60 GROUP BY v.page ORDER BY n DESC LIMIT 2
 
 -- R34 positional join
@@ -60,31 +60,31 @@ SELECT COUNT(DISTINCT user_id) FROM visits v JOIN (SELECT p.page FROM pages p SE
 -- R402 unit equality of an outer join in WHERE alone
 -- error: two private tables are joined only on their privacy unit
 -- at: users
--- hint: join on the privacy unit: ON a.user_id
+-- hint: ON v.user_id = u.user_id
 SELECT COUNT(DISTINCT v.user_id) FROM visits v FULL JOIN users u ON v.page = u.city WHERE v.user_id = u.user_id
 
 -- R403 unit equality in WHERE, for a third table only
 -- error: two private tables are joined only on their privacy unit
 -- at: visits #2
--- hint: join on the privacy unit: ON a.user_id
+-- hint: WHERE v.user_id = w.user_id
 SELECT COUNT(DISTINCT v.user_id) FROM visits v, visits w, users u WHERE v.user_id = u.user_id AND w.page = v.page
 
 -- R404 equality of the unit under NOT
 -- error: two private tables are joined only on their privacy unit
 -- at: users
--- hint: join on the privacy unit: ON a.user_id
+-- hint: ON v.user_id = u.user_id
 SELECT COUNT(DISTINCT v.user_id) FROM visits v JOIN users u ON NOT (v.user_id <> u.user_id)
 
 -- R405 inequality of the unit
 -- error: two private tables are joined only on their privacy unit
 -- at: users
--- hint: join on the privacy unit: ON a.user_id
+-- hint: ON v.user_id = u.user_id
 SELECT COUNT(DISTINCT v.user_id) FROM visits v JOIN users u ON v.user_id <= u.user_id AND v.user_id >= u.user_id
 
 -- R406 self-join without the unit
 -- error: two private tables are joined only on their privacy unit
 -- at: visits #2
--- hint: join on the privacy unit: ON a.user_id
+-- hint: ON a.user_id = b.user_id
 SELECT COUNT(DISTINCT a.user_id) FROM visits a JOIN visits b ON a.page = b.page
 
 -- R407 USING another column
@@ -96,7 +96,7 @@ SELECT COUNT(DISTINCT a.user_id) FROM visits a JOIN visits b USING (page)
 -- R408 equality of one side with itself
 -- error: two private tables are joined only on their privacy unit
 -- at: users
--- hint: join on the privacy unit: ON a.user_id
+-- hint: ON v.user_id = u.user_id
 SELECT COUNT(DISTINCT v.user_id) FROM visits v JOIN users u ON v.user_id = v.user_id
 
 -- R409 the unit computed in a subquery
@@ -160,7 +160,7 @@ SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, ms AS page FROM visits) v J
 -- R420 a unit column of public data
 -- error: two private tables are joined only on their privacy unit
 -- at: users
--- hint: join on the privacy unit: ON a.user_id
+-- hint: ON v.user_id = u.user_id
 SELECT COUNT(DISTINCT u.user_id) FROM (VALUES (1), (2)) AS p(user_id) LEFT JOIN visits v ON v.user_id = p.user_id JOIN users u ON p.user_id = u.user_id
 
 -- R421 the public side's column counted as the unit
@@ -219,25 +219,27 @@ SELECT COUNT(DISTINCT user_id) FROM visits AT (VERSION => 1)
 SELECT COUNT(DISTINCT user_id) FROM visit
 
 -- R430 another schema
--- error: there is no table visits
+-- error: there is no table other.visits
 -- at: other
 -- hint: did you mean visits?
+-- rewrite: SELECT COUNT(DISTINCT user_id) FROM visits
 SELECT COUNT(DISTINCT user_id) FROM other.visits
 
 -- R431 another catalog
--- error: there is no table visits
+-- error: there is no table memory.main.visits
 -- at: memory
 -- hint: did you mean visits?
+-- rewrite: SELECT COUNT(DISTINCT user_id) FROM visits
 SELECT COUNT(DISTINCT user_id) FROM memory.main.visits
 
 -- R432 unit equality in the ON of another join
 -- error: two private tables are joined only on their privacy unit
 -- at: users
--- hint: join on the privacy unit: ON a.user_id
+-- hint: ON v.user_id = u.user_id
 SELECT COUNT(DISTINCT v.user_id) FROM visits v LEFT JOIN pages p ON p.page = v.page LEFT JOIN users u ON u.city = p.page
 
 -- R433 the nullable side's equality, negated
 -- error: two private tables are joined only on their privacy unit
 -- at: visits #2
--- hint: join on the privacy unit: ON a.user_id
+-- hint: ON u.user_id = w.user_id
 SELECT COUNT(DISTINCT v.user_id) FROM users u LEFT JOIN visits v ON u.user_id = v.user_id JOIN visits w ON w.page = v.page

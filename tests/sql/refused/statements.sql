@@ -4,13 +4,16 @@
 WITH x AS (DELETE FROM visits RETURNING *) SELECT COUNT(*) FROM x
 
 -- R102 public statement with a private subquery
--- error: no private table reaches the outermost SELECT
--- at: page
+-- error: one user_id can have many rows here, so a count of rows
+-- at: COUNT
+-- hint: COUNT(*, contribution_bounds_per_group => (0, 20)), or
+-- rewrite: SELECT page, (SELECT COUNT(*, contribution_bounds_per_group => (0, 20)) FROM visits) FROM pages -- 20 is a guess
 SELECT page, (SELECT COUNT(*) FROM visits) FROM pages
 
 -- R103 the same in ORDER BY
--- error: no private table reaches the outermost SELECT
--- at: page
+-- error: MAX over many units is not released: only counts are
+-- at: MAX
+-- hint: COUNT(DISTINCT user_id)
 SELECT page FROM pages ORDER BY (SELECT MAX(note) FROM visits)
 
 -- R106 row count from the catalog
@@ -163,16 +166,22 @@ SELCT page FROM visits
 -- R719 an unclosed text
 -- error: a quoted text, name or comment is not closed
 -- at: '
+-- hint: 'a'
+-- rewrite: SELECT COUNT(DISTINCT user_id) FROM visits WHERE page = 'a'
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE page = 'a
 
 -- R720 an unclosed parenthesis
 -- error: syntax error: cannot read `FROM` here
 -- at: FROM
+-- hint: user_id) FROM
+-- rewrite: SELECT COUNT(DISTINCT user_id) FROM visits
 SELECT COUNT(DISTINCT user_id FROM visits
 
 -- R721 a parenthesis too many
 -- error: syntax error: cannot read `)` here
 -- at: ) #2
+-- hint: ) FROM
+-- rewrite: SELECT COUNT(DISTINCT user_id) FROM visits
 SELECT COUNT(DISTINCT user_id)) FROM visits
 
 -- R722 nothing after WHERE

@@ -1,42 +1,45 @@
 -- R53 grouped by an expression of the unit
--- error: a subquery groups private rows only by their
--- at: g #2
--- hint: GROUP BY user_id, ...
+-- error: one user_id can have many rows here, so a count of rows
+-- at: COUNT #2
+-- hint: COUNT(*, contribution_bounds_per_group => (0, 20)), or
+-- obstacles: one user_id can have many | the values of g are not
 SELECT k, COUNT(*) AS n FROM (SELECT user_id // 2 AS g, COUNT(*) AS k FROM visits GROUP BY g) GROUP BY k ORDER BY n DESC LIMIT 2
 
 -- R54 grouped by the nullable side's unit
--- error: a subquery groups private rows only by their
+-- error: a key is the privacy unit or, by an outer join, NULL: its
 -- at: v #5
--- hint: GROUP BY user_id, ...
+-- hint: group by the unit of the other table, which every row has
 SELECT k, COUNT(DISTINCT u) AS n FROM (SELECT v.user_id, MAX(u.user_id) AS u, COUNT(*) AS k FROM users u LEFT JOIN visits v ON u.user_id = v.user_id GROUP BY v.user_id) GROUP BY k ORDER BY n DESC LIMIT 2
 
 -- R55 ROLLUP with the unit in a subquery
--- error: ROLLUP is not supported here over private data
+-- error: ROLLUP, CUBE and GROUPING SETS are several groupings, and each is a release of its own
 -- at: user_id #2
+-- hint: one SELECT for each of the groupings, with UNION ALL between them
 SELECT k, COUNT(*) AS n FROM (SELECT user_id, page, COUNT(*) AS k FROM visits GROUP BY ROLLUP (user_id, page)) GROUP BY k ORDER BY n DESC LIMIT 2
 
 -- R501 grouped without the unit
--- error: a subquery groups private rows only by their
--- at: page #2
--- hint: GROUP BY user_id, ...
+-- error: one user_id can have many rows here, so a count of rows
+-- at: COUNT #2
+-- hint: COUNT(*, contribution_bounds_per_group => (0, 20)), or
+-- rewrite: SELECT k, COUNT(*) AS n FROM (SELECT page, COUNT(*, contribution_bounds_per_group => (0, 20)) AS k FROM visits GROUP BY page) WHERE k IN (1, 2) GROUP BY k ORDER BY n DESC LIMIT 2 -- 20 is a guess
 SELECT k, COUNT(*) AS n FROM (SELECT page, COUNT(*) AS k FROM visits GROUP BY page) WHERE k IN (1, 2) GROUP BY k ORDER BY n DESC LIMIT 2
 
 -- R502 aggregated without groups
--- error: a subquery groups private rows only by their
+-- error: MAX over many units is not released: only counts are
 -- at: MAX
--- hint: GROUP BY user_id, ...
 SELECT COUNT(DISTINCT user_id) FROM (SELECT MAX(user_id) AS user_id FROM visits)
 
 -- R503 grouped by a column named as the unit
--- error: a subquery groups private rows only by their
--- at: 1
--- hint: GROUP BY user_id, ...
+-- error: one user_id can have many rows here, so a count of rows
+-- at: COUNT #2
+-- hint: COUNT(*, contribution_bounds_per_group => (0, 20))
+-- rewrite: SELECT COUNT(DISTINCT user_id) FROM (SELECT page AS user_id, COUNT(*, contribution_bounds_per_group => (0, 20)) AS k FROM visits GROUP BY 1) -- 20 is a guess
 SELECT COUNT(DISTINCT user_id) FROM (SELECT page AS user_id, COUNT(*) AS k FROM visits GROUP BY 1)
 
 -- R504 an alias that hides the unit in GROUP BY
--- error: a subquery groups private rows only by their
--- at: 2
--- hint: GROUP BY user_id, ...
+-- error: MAX over many units is not released: only counts are
+-- at: MAX
+-- hint: COUNT(DISTINCT user_id)
 SELECT COUNT(DISTINCT u) FROM (SELECT MAX(user_id) AS u, page AS user_id FROM visits GROUP BY 2)
 
 -- R505 neither key nor aggregate
@@ -52,6 +55,8 @@ SELECT COUNT(*) FROM (SELECT user_id, MAX(COUNT(*)) AS k FROM visits GROUP BY us
 -- R507 an aggregate in WHERE
 -- error: COUNT is not allowed in this form over private data
 -- at: COUNT #2
+-- hint: HAVING COUNT(*) > 3
+-- rewrite: SELECT COUNT(*) FROM (SELECT user_id FROM visits GROUP BY user_id HAVING COUNT(*) > 3)
 SELECT COUNT(*) FROM (SELECT user_id FROM visits WHERE COUNT(*) > 3 GROUP BY user_id)
 
 -- R508 HAVING without GROUP BY
@@ -212,9 +217,10 @@ SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, ms FROM visits UNION ALL SE
 SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, ms FROM visits UNION ALL SELECT user_id, city FROM users)
 
 -- R523 UNION ALL makes rows many
--- error: one user_id can have many rows here, so a count of rows
+-- error: a user_id can have many rows here: say how many may
 -- at: COUNT
--- hint: COUNT(DISTINCT user_id) counts privacy
+-- hint: COUNT(*, contribution_bounds_per_group => (0, 20)), or COUNT(DISTINCT user_id)
+-- rewrite: SELECT page, COUNT(*, contribution_bounds_per_group => (0, 20)) AS n FROM (SELECT DISTINCT user_id, page FROM visits UNION ALL SELECT DISTINCT user_id, page FROM visits) GROUP BY page ORDER BY n DESC LIMIT 1 -- 20 is a guess
 SELECT page, COUNT(*) AS n FROM (SELECT DISTINCT user_id, page FROM visits UNION ALL SELECT DISTINCT user_id, page FROM visits) GROUP BY page ORDER BY n DESC LIMIT 1
 
 -- R74 unit hidden by CTE column names
@@ -255,51 +261,59 @@ SELECT COUNT(DISTINCT user_id) FROM (SELECT ms AS user_id, user_id AS ms FROM vi
 SELECT COUNT(DISTINCT user_id) FROM (SELECT page FROM visits) AS user_id
 
 -- R79 COUNT(*) after a join that multiplies rows
--- error: one user_id can have many rows here, so a count of rows
+-- error: a user_id can have many rows here: say how many may
 -- at: COUNT
--- hint: COUNT(DISTINCT user_id) counts privacy
+-- hint: COUNT(*, contribution_bounds_per_group => (0, 20)), or COUNT(DISTINCT user_id)
+-- rewrite: SELECT p.category, COUNT(*, contribution_bounds_per_group => (0, 20)) AS n FROM (SELECT DISTINCT user_id, page FROM visits) v JOIN pages p USING (page) GROUP BY p.category ORDER BY n DESC LIMIT 1 -- 20 is a guess
 SELECT p.category, COUNT(*) AS n FROM (SELECT DISTINCT user_id, page FROM visits) v JOIN pages p USING (page) GROUP BY p.category ORDER BY n DESC LIMIT 1
 
 -- R81 COUNT(*) of unique (unit, page) grouped by an expression of page
--- error: one user_id can have many rows here, so a count of rows
+-- error: a user_id can have many rows here: say how many may
 -- at: COUNT
--- hint: COUNT(DISTINCT user_id) counts privacy
+-- hint: COUNT(*, contribution_bounds_per_group => (0, 20)), or COUNT(DISTINCT user_id)
+-- rewrite: SELECT page > 'a' AS k, COUNT(*, contribution_bounds_per_group => (0, 20)) AS n FROM (SELECT DISTINCT user_id, page FROM visits) GROUP BY k ORDER BY n DESC LIMIT 1 -- 20 is a guess
 SELECT page > 'a' AS k, COUNT(*) AS n FROM (SELECT DISTINCT user_id, page FROM visits) GROUP BY k ORDER BY n DESC LIMIT 1
 
 -- R527 COUNT(*) of unique (unit, page) without the key
--- error: one user_id can have many rows here, so a count of rows
+-- error: a user_id can have many rows here: say how many may
 -- at: COUNT
--- hint: COUNT(DISTINCT user_id) counts privacy
+-- hint: COUNT(*, contribution_bounds_per_group => (0, 20)), or COUNT(DISTINCT user_id)
+-- rewrite: SELECT COUNT(*, contribution_bounds_per_group => (0, 20)) FROM (SELECT DISTINCT user_id, page FROM visits) -- 20 is a guess
 SELECT COUNT(*) FROM (SELECT DISTINCT user_id, page FROM visits)
 
 -- R528 COUNT(*) of unique rows fixed by an inequality
--- error: one user_id can have many rows here, so a count of rows
+-- error: a user_id can have many rows here: say how many may
 -- at: COUNT
--- hint: COUNT(DISTINCT user_id) counts privacy
+-- hint: COUNT(*, contribution_bounds_per_group => (0, 20)), or COUNT(DISTINCT user_id)
+-- rewrite: SELECT COUNT(*, contribution_bounds_per_group => (0, 20)) FROM (SELECT DISTINCT user_id, page FROM visits) WHERE page >= 'a' -- 20 is a guess
 SELECT COUNT(*) FROM (SELECT DISTINCT user_id, page FROM visits) WHERE page >= 'a'
 
 -- R529 COUNT(*) of unique rows fixed under OR
--- error: one user_id can have many rows here, so a count of rows
+-- error: a user_id can have many rows here: say how many may
 -- at: COUNT
--- hint: COUNT(DISTINCT user_id) counts privacy
+-- hint: COUNT(*, contribution_bounds_per_group => (0, 20)), or COUNT(DISTINCT user_id)
+-- rewrite: SELECT COUNT(*, contribution_bounds_per_group => (0, 20)) FROM (SELECT DISTINCT user_id, page FROM visits) WHERE page = 'a' OR page = 'b' -- 20 is a guess
 SELECT COUNT(*) FROM (SELECT DISTINCT user_id, page FROM visits) WHERE page = 'a' OR page = 'b'
 
 -- R530 COUNT(*) of a table whose unit is unique, joined with another
--- error: one user_id can have many rows here, so a count of rows
+-- error: a user_id can have many rows here: say how many may
 -- at: COUNT
--- hint: COUNT(DISTINCT user_id) counts privacy
+-- hint: COUNT(*, contribution_bounds_per_group => (0, 20)), or COUNT(DISTINCT user_id)
+-- rewrite: SELECT COUNT(*, contribution_bounds_per_group => (0, 20)) FROM users u JOIN visits v ON u.user_id = v.user_id -- 20 is a guess
 SELECT COUNT(*) FROM users u JOIN visits v ON u.user_id = v.user_id
 
 -- R531 COUNT(*) joined with public on a column that is not unique
--- error: one user_id can have many rows here, so a count of rows
+-- error: a user_id can have many rows here: say how many may
 -- at: COUNT
--- hint: COUNT(DISTINCT user_id) counts privacy
+-- hint: COUNT(*, contribution_bounds_per_group => (0, 20)), or COUNT(DISTINCT user_id)
+-- rewrite: SELECT COUNT(*, contribution_bounds_per_group => (0, 20)) FROM users u JOIN pages p ON p.category = u.city -- 20 is a guess
 SELECT COUNT(*) FROM users u JOIN pages p ON p.category = u.city
 
 -- R532 COUNT(*) of public LEFT JOIN private
--- error: one user_id can have many rows here, so a count of rows
+-- error: a user_id can have many rows here: say how many may
 -- at: COUNT
--- hint: COUNT(DISTINCT user_id) counts privacy
+-- hint: COUNT(*, contribution_bounds_per_group => (0, 20)), or COUNT(DISTINCT user_id)
+-- rewrite: SELECT COUNT(*, contribution_bounds_per_group => (0, 20)) FROM pages p LEFT JOIN users u ON u.city = p.page -- 20 is a guess
 SELECT COUNT(*) FROM pages p LEFT JOIN users u ON u.city = p.page
 
 -- R82 recursive CTE
@@ -319,9 +333,9 @@ SELECT COUNT(*) FROM (PIVOT visits ON country USING COUNT(*) GROUP BY page)
 WITH r AS (SELECT user_id FROM r) SELECT COUNT(DISTINCT user_id) FROM r, visits
 
 -- R534 a private table under a public name, read
--- error: a private table is only counted
+-- error: the rows of a private table are counted, never shown
 -- at: *
--- hint: select COUNT(DISTINCT unit), with GROUP
+-- hint: SELECT COUNT(DISTINCT ...), with the column of the privacy unit
 WITH pages AS (SELECT note AS page, user_id AS category FROM visits) SELECT * FROM pages
 
 -- R535 FOR UPDATE
@@ -340,21 +354,21 @@ SELECT COUNT(DISTINCT user_id) FROM visits START WITH ms = 1 CONNECT BY PRIOR ms
 SELECT COUNT(DISTINCT user_id) INTO t FROM visits
 
 -- R538 a subquery in the select list
--- error: a subquery over private rows must be tied to the row's own
+-- error: MAX over many units is not released: only counts are
 -- at: MAX
--- hint: WHERE a.user_id = b.user_id
 SELECT COUNT(DISTINCT user_id), (SELECT MAX(note) FROM visits) FROM visits
 
 -- R540 a subquery in HAVING
--- error: HAVING may compare one count with a constant, from below
--- at: n #2
--- hint: HAVING n >= 100
+-- error: one user_id can have many rows here, so a count of rows
+-- at: COUNT #2
+-- hint: COUNT(*, contribution_bounds_per_group => (0, 20))
+-- rewrite: SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING n > (SELECT COUNT(*, contribution_bounds_per_group => (0, 20)) FROM visits) LIMIT 2 -- 20 is a guess
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING n > (SELECT COUNT(*) FROM visits) LIMIT 2
 
 -- R541 a subquery as a key
--- error: a subquery over private rows must be tied to the row's own
--- at: MAX
--- hint: WHERE a.user_id = b.user_id
+-- error: a release cannot choose private rows: what is counted would
+-- at: SELECT
+-- hint: write $value AS k, and give it what this returns as a
 SELECT (SELECT MAX(page) FROM visits) AS k, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY k ORDER BY n DESC LIMIT 1
 
 -- R542 a CTE nobody uses is still checked for writing
@@ -381,9 +395,9 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE page IN (SELECT page
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE user_id IN (SELECT age FROM users) GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R41 IN: an aggregate of units
--- error: a subquery groups private rows only by their
--- at: page #2
--- hint: GROUP BY user_id, ...
+-- error: a release cannot choose private rows: what is counted would
+-- at: MAX
+-- hint: write user_id IN ($value), and give it what this returns as
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE user_id IN (SELECT MAX(user_id) FROM visits GROUP BY page) GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R42 IN with LIMIT
@@ -417,9 +431,9 @@ SELECT city, COUNT(DISTINCT u.user_id) AS n FROM users u WHERE EXISTS (SELECT 1 
 SELECT city, COUNT(DISTINCT o.user_id) AS n FROM users o WHERE EXISTS (SELECT 1 FROM visits w LEFT JOIN users u ON w.user_id = o.user_id AND u.user_id = o.user_id) GROUP BY city ORDER BY n DESC LIMIT 2
 
 -- R49 uncorrelated scalar subquery over private
--- error: a subquery over private rows must be tied to the row's own
+-- error: a release cannot choose private rows: what is counted would
 -- at: AVG
--- hint: WHERE a.user_id = b.user_id
+-- hint: write ms > $value, and give it what this returns as a
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE ms > (SELECT AVG(ms) FROM visits) GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R50 scalar subquery correlated by another column
@@ -441,9 +455,8 @@ SELECT v.country, COUNT(DISTINCT v.user_id) AS n FROM visits v WHERE (SELECT cat
 SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, ms AS user_id FROM visits)
 
 -- R551 an uncorrelated subquery among calculations of counts
--- error: a subquery over private rows must be tied to the row's own
+-- error: MAX over many units is not released: only counts are
 -- at: MAX
--- hint: WHERE a.user_id = b.user_id
 SELECT page, COUNT(DISTINCT user_id) AS n, (SELECT MAX(note) FROM visits) || 'x' AS h FROM visits GROUP BY page TOP 2
 
 -- R552 a window beside the unit but by another column

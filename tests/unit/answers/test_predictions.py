@@ -51,6 +51,7 @@ page = [{", ".join(f'"p{i}"' for i in range(GROUPS))}]
 N = "COUNT(DISTINCT user_id)"
 M = f"{N} FILTER (WHERE ms > 10)"
 BY = f"page, {N} AS n FROM visits GROUP BY page"
+ROWS = "max_rows_contributed = 5"
 EPSILONS = ["0.1", "1", "20", "50"]
 
 
@@ -94,6 +95,20 @@ CASES = {
     "one count": (f"{N} AS n FROM visits", "", 1),
     "all groups": (BY, "", GROUPS),
     "some groups of each unit": (BY, "max_groups_contributed = 3", GROUPS),
+    "rows of each unit in all groups": ("page, COUNT(*) AS n FROM visits GROUP BY page", ROWS, GROUPS),
+    "rows and units": (f"page, COUNT(*) AS n, {N} AS m FROM visits GROUP BY page", ROWS, GROUPS),
+    "rows without groups": (f"COUNT(*) AS n, COUNT_IF(ms > 3) AS k, {N} AS m FROM visits", ROWS, 1),
+    "top-k, rows of each unit": (
+        f"page, COUNT(*) AS n, {N} AS m FROM visits GROUP BY page ORDER BY n DESC LIMIT 4",
+        ROWS,
+        4,
+    ),
+    "top-k, units with rows": (
+        f"page, COUNT(*) AS n, COUNT_IF(ms > 3) AS k, {N} AS m FROM visits GROUP BY page "
+        "ORDER BY m DESC LIMIT 4",
+        ROWS,
+        4,
+    ),
     "two counts": (f"{N} AS n, {M} AS m FROM visits", "", 1),
     "a difference and its operands": (f"{N} AS n, {M} AS m, {N} - {M} AS d FROM visits", "", 1),
     "a difference": (f"{N} - {M} AS d, {N} FILTER (WHERE ms > 2) AS m FROM visits", "", 1),

@@ -342,3 +342,17 @@ def test_other_engines_are_not_verified(owner: Owner) -> None:
     done = owner.check()
     assert done.code == ExitCode.USAGE
     assert "data in spark cannot be verified" in done.err
+
+
+def test_what_the_default_bounds_cut_is_shown_to_the_owner(owner: Owner) -> None:
+    """50 units of 20 rows, in 12 hours: two in each of 8, one in each of 4."""
+    owner.policy += "[defaults]\nrows_per_unit = 18\n"
+    found = owner.check().lines("note")["defaults.rows_per_unit"]
+    assert found.startswith("10.00% of the rows of visits count with less weight: choose bounds without the")
+    owner.policy = owner.policy.replace("rows_per_unit = 18", "rows_per_unit = 20\ngroups = 2")
+    done = owner.check()
+    assert done.code == ExitCode.OK
+    assert done.lines("ok")["defaults.rows_per_unit"] == "no unit of visits is cut"
+    assert done.lines("note")["defaults.groups"].startswith(
+        "80.00% of the rows of visits, grouped by hour, are"
+    )

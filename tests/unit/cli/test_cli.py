@@ -25,6 +25,7 @@ from dpsql import errors
 from dpsql.cli import app, exits, main, narrate
 from dpsql.cli.exits import ExitCode
 from dpsql.cli.sources import Source, statements
+from dpsql.policy import Assumed
 
 ROOT = Path(__file__).parents[3]
 
@@ -429,6 +430,21 @@ def test_warnings_go_to_stderr(run: Run, session: Any, fakes: SimpleNamespace) -
     done = run("-c", ask("1"))
     assert "dpsql: warning: the order is not certain\n" in done.err
     assert "certain" not in done.out
+
+
+def test_what_is_assumed_goes_to_stderr_in_one_line(run: Run, session: Any) -> None:
+    from dataclasses import replace
+
+    execute, bounds = session.execute, (Assumed("rows", "at most 20", "policy"), Assumed("no row is lost"))
+
+    def assumed(prepared: Any) -> Any:
+        answer = execute(prepared)
+        return replace(answer, release=replace(answer.release, assumed=bounds))
+
+    session.execute = assumed
+    done = run("-c", ask("1"))
+    assert "dpsql: assumed: at most 20 rows (policy), no row is lost\n" in done.err
+    assert "assumed" not in done.out
 
 
 def test_results_are_kept_apart(run: Run) -> None:

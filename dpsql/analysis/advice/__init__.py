@@ -1,0 +1,49 @@
+"""Find out what to write in the place of an obstacle: the hint and the fix of its refusal.
+
+Advice reads the statement, the policy and the schema of the tables; whether a fix helps is tried later,
+with the whole statement. A refusal is recognised by words of its message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from sqlglot import exp
+
+from dpsql.analysis.advice import blocks, names, private, types
+from dpsql.analysis.advice.statement import Advice, Statement
+from dpsql.errors import Obstacle, QueryRefused
+
+__all__ = ["Statement", "advise"]
+
+_ADVICE: tuple[tuple[str, Callable[[Statement, exp.Expr, Obstacle], Advice | None]], ...] = (
+    ("there is no column ", names.column),
+    (" can have many rows here", blocks.rows),
+    (" is not allowed with (", types.types),
+    (" are compared only after a conversion", types.compared),
+    (" over many units is not released", blocks.valued),
+    ("a private table is only counted", blocks.single_rows),
+    ("ORDER BY and LIMIT select groups", blocks.single_rows),
+    ("this is neither a group key nor a count", blocks.plain_item),
+    (" is not allowed in this form", blocks.in_where),
+    ("SELECT DISTINCT would release", blocks.distinct),
+    ("the privacy unit cannot be a group key", blocks.by_unit),
+    ("two private tables are joined only", private.joined),
+    ("must be tied to the row's own privacy unit", private.untied),
+)
+"""Words of a message, and what gives advice about it."""
+
+
+def advise(of: Statement, refused: QueryRefused) -> None:
+    """Give the obstacle of a refusal a better hint or a fix, where there is one."""
+    one, node = refused.obstacles[0], refused.node
+    if len(refused.obstacles) > 1 or not isinstance(node, exp.Expr) or one.fix is not None:
+        return
+    for words, advice in _ADVICE:
+        found = advice(of, node, one) if words in one.message else None
+        if found is not None:
+            hint, fix, *message = found
+            told = message[0] if message else one.message
+            refused.obstacles = (replace(one, message=told, hint=hint, fix=fix),)
+            return

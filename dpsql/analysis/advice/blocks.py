@@ -1,0 +1,156 @@
+"""Advise on what a SELECT block over private rows may contain."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import TokenType
+
+from dpsql.analysis.advice.statement import Advice, Statement, clause_at
+from dpsql.analysis.aggregates import call_of, calls
+from dpsql.analysis.expressions import function_name
+from dpsql.analysis.functions import nearest
+from dpsql.analysis.parsed import conjuncts
+from dpsql.analysis.released import is_released
+from dpsql.errors import Fix, Obstacle
+from dpsql.language import replacing
+
+GUESS = 20
+"""The bound on rows that a rewrite writes where the policy has none."""
+
+
+def rows(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Add the bound on the rows of one unit that a count of rows lacks."""
+    end = of.outline.call(node.meta.get("start", -1))
+    if end is None:
+        return None
+    bound = f"contribution_bounds_per_group => (0, {GUESS})"
+    text = of.text
+    begin = text.index("(", node.meta["start"]) + 1
+    bare = not text[begin:end].strip()
+    added = f"*, {bound}" if bare else f", {bound}"
+    hint = text[node.meta["start"] : end] + added + ")"
+    unit = (one.hint or "").partition(" counts ")[0]
+    if unit.startswith("COUNT(DISTINCT "):
+        hint += f", or {unit}"
+    return hint, Fix(added, end, end, guess=str(GUESS))
+
+
+def plain_item(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Add to GROUP BY what the select list has besides counts."""
+    select = node.find_ancestor(exp.Select)
+    if select is None or any(isinstance(i, exp.Star) for i in select.expressions):
+        return None
+    items = [i.unalias() for i in select.expressions]
+    if not any(is_released(c) for i in items for c in i.walk()):
+        return None
+    group = select.args.get("group")
+    known = list(group.expressions) if group is not None else []
+    plain = [i for i in items if not any(call_of(n) for n in i.walk()) and i not in known]
+    spans = [of.outline.span(i) for i in plain]
+    block = of.outline.block(min((s[0] for s in spans if s is not None), default=0))
+    if None in spans or block is None or not spans:
+        return None
+    text = of.text
+    keys = ", ".join(text[s[0] : s[1]] for s in spans if s is not None)
+    if group is None:
+        at = block.before(TokenType.GROUP_BY)
+        return f"GROUP BY {keys}", clause_at(text, at, f"GROUP BY {keys}")
+    last = of.outline.span(known[-1]) if known else None
+    if last is None:
+        return None
+    return f"GROUP BY {text[last[0] : last[1]]}, {keys}", Fix(f", {keys}", last[1], last[1])
+
+
+def in_where(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Advise on an unknown function with DISTINCT or `*`, or on an aggregate in WHERE."""
+    close = nearest(function_name(node) or "")
+    if close is not None:
+        return f"did you mean {close}?", replacing(node, close)
+    where = node.find_ancestor(exp.Where) if call_of(node) is not None else None
+    if where is None or where.find_ancestor(exp.Select) is not node.find_ancestor(exp.Select):
+        return None
+    block = of.outline.block(node.meta.get("start", 0))
+    clause = block.clause(TokenType.WHERE) if block is not None else None
+    if block is None or clause is None:
+        return None
+    text = of.text
+    stop = block.stop(clause)
+    condition = text[clause.end + 1 : stop].strip()
+    if len(conjuncts(where.this)) != 1:
+        return "HAVING filters groups by a count: move this condition there", None
+    at = block.before(TokenType.HAVING)
+    removed = Fix("", clause.start, stop)
+    return f"HAVING {condition}", replace(clause_at(text, at, f"HAVING {condition}"), also=(removed,))
+
+
+def distinct(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Count the groups of SELECT DISTINCT."""
+    if not isinstance(node, exp.Select) or any(call_of(n) for e in node.expressions for n in e.walk()):
+        return None
+    units = {n.unit for n in of.named(node)} - {None}
+    spans = [of.outline.span(i.unalias()) for i in node.expressions]
+    block = of.outline.block(min((s[0] for s in spans if s is not None), default=0))
+    if len(units) != 1 or None in spans or block is None or node.args.get("group") is not None:
+        return None
+    text = of.text
+    keys = ", ".join(text[s[0] : s[1]] for s in spans if s is not None)
+    unit = units.pop()
+    count = f"COUNT(DISTINCT {unit})"
+    word = text.upper().index("DISTINCT", block.select.end)
+    last = max(s[1] for s in spans if s is not None)
+    at = block.before(TokenType.GROUP_BY)
+    also = (Fix(f", {count}", last, last), clause_at(text, at, f"GROUP BY {keys}"))
+    asks = f"which {keys} have how many {unit}"
+    fix = Fix("", word, word + len("DISTINCT "), also=also, asks=asks)
+    return f"SELECT {keys}, {count} ... GROUP BY {keys}", fix
+
+
+def single_rows(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Count rows that would be shown."""
+    select = of.query.tree
+    counted = any(call_of(n) for e in select.expressions for n in e.walk())
+    block = of.outermost(node)
+    named = of.named(select) if isinstance(select, exp.Select) else []
+    units = {n.unit for n in named if n.unit is not None}
+    if counted or select.args.get("group") is not None or block is None or block.from_ is None:
+        return None
+    message = "the rows of a private table are counted, never shown"
+    if len(units) != 1 or of.query.has_options or select.args.get("with_") is not None:
+        return "SELECT COUNT(DISTINCT ...), with the column of the privacy unit", None, message
+    (unit,), text = units, of.text
+    if len(named) > 1:
+        unit = next(f"{n.alias}.{unit}" for n in named if n.unit is not None)
+    stops = [t.start for t in block.clauses if t.token_type != TokenType.WHERE]
+    whole = f"SELECT COUNT(DISTINCT {unit}) {text[block.from_.start : min(stops, default=block.end)].strip()}"
+    before = text[: block.select.start]
+    return whole, Fix(before + whole, 0, len(text), asks=f"how many {unit} there are"), message
+
+
+def by_unit(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Count the units that have each number, instead of one line a unit."""
+    select, block = of.query.tree, of.outermost(node)
+    if (
+        not isinstance(select, exp.Select)
+        or block is None
+        or of.query.has_options
+        or select.args.get("with_")
+    ):
+        return None
+    named = [i for i in select.expressions if isinstance(i, exp.Alias) and any(calls(i.this))]
+    if len(named) != 1:
+        return None
+    text, n = of.text, named[0].alias
+    cuts = [t.start for t in block.clauses if t.token_type in (TokenType.ORDER_BY, TokenType.LIMIT)]
+    inner = text[block.select.start : min(cuts, default=block.end)].strip()
+    whole = f"SELECT {n}, COUNT(*) AS units FROM ({inner}) GROUP BY {n} ORDER BY units DESC LIMIT 10"
+    asks = f"how many units have each {n}"
+    return whole, Fix(text[: block.select.start] + whole, 0, len(text), guess="10", asks=asks)
+
+
+def valued(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Advise on an aggregate that is not released."""
+    named = of.named(of.query.tree) if isinstance(of.query.tree, exp.Select) else []
+    unit = next((f"{n.alias}.{n.unit}" if len(named) > 1 else n.unit for n in named if n.unit), None)
+    return (f"COUNT(DISTINCT {unit})", None) if unit is not None else None

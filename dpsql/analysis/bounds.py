@@ -1,0 +1,58 @@
+"""Bounds on what one unit contributes, for statements that write none: from the options and the policy."""
+
+from __future__ import annotations
+
+from dpsql.analysis.compiler import StatementCompiler
+from dpsql.analysis.relation import From
+from dpsql.analysis.typed import UnitRole
+from dpsql.policy import Assumed, Policy
+from dpsql.tree import Node, Scan, walk
+
+GUESS = 20
+"""The bound that a refusal offers: a number that nobody said."""
+
+
+def rows_per_unit(compiler: StatementCompiler, source: From) -> int | None:
+    """Return how many rows of a unit count in all groups together: as written, else as the policy says.
+
+    A bound of the policy is noted as an assumption. None: nobody said it.
+    """
+    if compiler.max_rows is not None:
+        return compiler.max_rows
+    found = _default(compiler.policy, source.source, "rows_per_unit")
+    if found is not None:
+        compiler.assume(Assumed(f"rows of a {unit_name(source)}", f"at most {found:,}", "policy"))
+    return found
+
+
+def default_groups(policy: Policy, source: From) -> int | None:
+    """Return in how many groups a unit counts, as the policy says; None if it does not."""
+    return _default(policy, source.source, "groups")
+
+
+def assumed_groups(source: From, groups: int) -> Assumed:
+    """Return the assumption that a unit counts in so many groups."""
+    return Assumed(f"groups of a {unit_name(source)}", f"at most {groups:,}", "policy")
+
+
+def _default(policy: Policy, source: Node, name: str) -> int | None:
+    """Return the largest bound of the private tables of FROM that have one, else that of `[defaults]`."""
+    tables = (policy.table(node.table) for node in walk(source) if isinstance(node, Scan))
+    own = [value for t in tables if t is not None and (value := getattr(t, name)) is not None]
+    default: int | None = getattr(policy.defaults, name)
+    return max(own, default=default)
+
+
+def unit_column(source: From) -> tuple[str, str] | None:
+    """Return the alias of a table and the name of its column that holds the unit; None if none is visible."""
+    for origin in source.scope.origins:
+        for name, column in zip(origin.names, origin.columns, strict=True):
+            if column.unit is not UnitRole.NONE:
+                return origin.alias, name
+    return None
+
+
+def unit_name(source: From) -> str:
+    """Return the name of the unit's column, for messages; `unit` if none is visible."""
+    found = unit_column(source)
+    return found[1] if found is not None else "unit"

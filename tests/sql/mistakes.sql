@@ -1,0 +1,235 @@
+-- M01 a table's name in the singular
+-- meant: SELECT clinic, COUNT(DISTINCT patient_id) AS n FROM visits GROUP BY clinic
+SELECT clinic, COUNT(DISTINCT patient_id) AS n FROM visit GROUP BY clinic
+
+-- M02 two letters of a table exchanged
+-- meant: SELECT COUNT(DISTINCT patient_id) FROM visits WHERE clinic = 'Summit'
+SELECT COUNT(DISTINCT patient_id) FROM vists WHERE clinic = 'Summit'
+
+-- M03 the singular of a public table, with an alias
+-- meant: SELECT d.chapter, COUNT(DISTINCT v.patient_id) AS patients FROM visits v JOIN diagnoses d ON v.diagnosis_code = d.code GROUP BY d.chapter
+SELECT d.chapter, COUNT(DISTINCT v.patient_id) AS patients
+FROM visits v JOIN diagnosis d ON v.diagnosis_code = d.code GROUP BY d.chapter
+
+-- M04 a table that is called otherwise
+-- meant: SELECT COUNT(*) FROM patients
+SELECT COUNT(*) FROM users
+
+-- M05 a schema in front of the table
+-- meant: SELECT sex, COUNT(*) FROM patients GROUP BY sex
+SELECT sex, COUNT(*) FROM public.patients GROUP BY sex
+
+-- M06 a typo in a key
+-- meant: SELECT clinic, COUNT(DISTINCT patient_id) AS n FROM visits GROUP BY clinic ORDER BY n DESC LIMIT 5
+SELECT clinc, COUNT(DISTINCT patient_id) AS n FROM visits GROUP BY clinc ORDER BY n DESC LIMIT 5
+
+-- M07 an underscore forgotten
+-- meant: SELECT clinic, COUNT(DISTINCT patient_id) AS n FROM visits GROUP BY clinic
+SELECT clinic, COUNT(DISTINCT patientid) AS n FROM visits GROUP BY clinic
+
+-- M08 an underscore forgotten in a condition
+-- meant: SELECT region, COUNT(*) AS n FROM patients WHERE birth_year >= 1990 GROUP BY region
+SELECT region, COUNT(*) AS n FROM patients WHERE birthyear >= 1990 GROUP BY region
+
+-- M09 the key is called otherwise on one side
+-- meant: SELECT p.region, COUNT(DISTINCT p.patient_id) AS n FROM patients p JOIN visits v ON p.patient_id = v.patient_id GROUP BY p.region
+SELECT p.region, COUNT(DISTINCT p.patient_id) AS n FROM patients p JOIN visits v ON p.id = v.patient_id GROUP BY p.region
+
+-- M10 the unit is called otherwise
+-- meant: SELECT clinic, COUNT(DISTINCT patient_id) AS n FROM visits GROUP BY clinic
+SELECT clinic, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY clinic
+
+-- M11 a synonym
+-- meant: SELECT sex, COUNT(*) FROM patients GROUP BY sex
+SELECT gender, COUNT(*) FROM patients GROUP BY gender
+
+-- M12 a part of the column's name
+-- meant: SELECT date_trunc('month', visit_date) AS month, COUNT(DISTINCT patient_id) FROM visits GROUP BY 1
+SELECT date_trunc('month', date) AS month, COUNT(DISTINCT patient_id) FROM visits GROUP BY 1
+
+-- M13 the column of another table
+-- meant: SELECT region, COUNT(DISTINCT patient_id) FROM visits JOIN patients USING (patient_id) GROUP BY region
+SELECT region, COUNT(DISTINCT patient_id) FROM visits GROUP BY region
+
+-- M14 the column of a public table that was not joined
+-- meant: SELECT chapter, COUNT(DISTINCT patient_id) AS n FROM visits JOIN diagnoses ON visits.diagnosis_code = diagnoses.code GROUP BY chapter ORDER BY n DESC LIMIT 5
+SELECT chapter, COUNT(DISTINCT patient_id) AS n FROM visits GROUP BY chapter ORDER BY n DESC LIMIT 5
+
+-- M15 a condition on the other table
+-- meant: SELECT COUNT(DISTINCT patient_id) FROM patients JOIN visits USING (patient_id) WHERE visit_date >= '2024-01-01'
+SELECT COUNT(DISTINCT patient_id) FROM patients WHERE visit_date >= '2024-01-01'
+
+-- M16 the wrong alias
+-- meant: SELECT p.region, COUNT(DISTINCT v.patient_id) AS n FROM visits v JOIN patients p USING (patient_id) GROUP BY p.region
+SELECT v.region, COUNT(DISTINCT v.patient_id) AS n FROM visits v JOIN patients p USING (patient_id) GROUP BY v.region
+
+-- M17 a typo in COUNT
+-- meant: SELECT clinic, COUNT(DISTINCT patient_id) AS n FROM visits GROUP BY clinic
+SELECT clinic, CUONT(DISTINCT patient_id) AS n FROM visits GROUP BY clinic
+
+-- M18 a typo in a function
+-- meant: SELECT UPPER(clinic) AS c, COUNT(DISTINCT patient_id) AS n FROM visits GROUP BY c ORDER BY n DESC LIMIT 3
+SELECT UPER(clinic) AS c, COUNT(DISTINCT patient_id) AS n FROM visits GROUP BY c ORDER BY n DESC LIMIT 3
+
+-- M19 a letter of date_trunc forgotten
+-- meant: SELECT date_trunc('month', visit_date) AS m, COUNT(DISTINCT patient_id) FROM visits GROUP BY m
+SELECT date_trunk('month', visit_date) AS m, COUNT(DISTINCT patient_id) FROM visits GROUP BY m
+
+-- M20 a typo in SELECT
+-- meant: SELECT COUNT(DISTINCT patient_id) FROM visits
+SELCT COUNT(DISTINCT patient_id) FROM visits
+
+-- M21 FORM
+-- meant: SELECT clinic, COUNT(DISTINCT patient_id) FROM visits GROUP BY clinic
+SELECT clinic, COUNT(DISTINCT patient_id) FORM visits GROUP BY clinic
+
+-- M22 WERE
+-- meant: SELECT COUNT(DISTINCT patient_id) FROM visits WHERE clinic = 'Summit'
+SELECT COUNT(DISTINCT patient_id) FROM visits WERE clinic = 'Summit'
+
+-- M23 GRUOP
+-- meant: SELECT clinic, COUNT(DISTINCT patient_id) FROM visits GROUP BY clinic
+SELECT clinic, COUNT(DISTINCT patient_id) FROM visits GRUOP BY clinic
+
+-- M24 a missing comma
+-- meant: SELECT clinic, COUNT(DISTINCT patient_id) FROM visits GROUP BY clinic
+SELECT clinic COUNT(DISTINCT patient_id) FROM visits GROUP BY clinic
+
+-- M25 a missing parenthesis
+-- meant: SELECT COUNT(DISTINCT patient_id) FROM visits
+SELECT COUNT(DISTINCT patient_id FROM visits
+
+-- M26 a missing quote
+-- meant: SELECT COUNT(DISTINCT patient_id) FROM visits WHERE clinic = 'Summit'
+SELECT COUNT(DISTINCT patient_id) FROM visits WHERE clinic = 'Summit
+
+-- M27 double quotes around a text
+-- meant: SELECT COUNT(DISTINCT patient_id) FROM visits WHERE clinic = 'Summit'
+SELECT COUNT(DISTINCT patient_id) FROM visits WHERE clinic = "Summit"
+
+-- M28 a comma before FROM, and && for AND
+-- meant: SELECT clinic, COUNT(DISTINCT patient_id) AS n FROM visits WHERE minutes > 30 AND clinic <> 'Summit' GROUP BY clinic
+SELECT clinic, COUNT(DISTINCT patient_id) AS n FROM visits WHERE minutes > 30 && clinic <> 'Summit' GROUP BY clinic
+
+-- M29 HAVING before GROUP BY
+-- meant: itself
+SELECT clinic, COUNT(DISTINCT patient_id) AS n FROM visits HAVING n > 1000 GROUP BY clinic
+
+-- M30 WHERE after GROUP BY
+-- meant: itself
+SELECT clinic, COUNT(DISTINCT patient_id) AS n FROM visits GROUP BY clinic WHERE minutes > 30
+
+-- M31 a missing GROUP BY
+-- meant: SELECT clinic, COUNT(DISTINCT patient_id) FROM visits GROUP BY clinic
+SELECT clinic, COUNT(DISTINCT patient_id) FROM visits
+
+-- M32 a missing GROUP BY of one of two keys
+-- meant: SELECT region, sex, COUNT(*) FROM patients GROUP BY region, sex
+SELECT region, sex, COUNT(*) FROM patients GROUP BY region
+
+-- M33 an aggregate in WHERE
+-- meant: SELECT clinic, COUNT(DISTINCT patient_id) AS n FROM visits GROUP BY clinic HAVING COUNT(DISTINCT patient_id) > 1000
+SELECT clinic, COUNT(DISTINCT patient_id) AS n FROM visits WHERE COUNT(DISTINCT patient_id) > 1000 GROUP BY clinic
+
+-- M34 a missing epsilon
+-- policy: no defaults
+-- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) COUNT(DISTINCT patient_id) FROM visits
+SELECT COUNT(DISTINCT patient_id) FROM visits
+
+-- M35 a missing epsilon and delta
+-- policy: no defaults
+-- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (delta = 1e-6, epsilon = 1) note, COUNT(DISTINCT patient_id) AS n FROM visits GROUP BY note ORDER BY n DESC LIMIT 10
+SELECT note, COUNT(DISTINCT patient_id) AS n FROM visits GROUP BY note ORDER BY n DESC LIMIT 10
+
+-- M36 an epsilon above the cap
+-- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 2) COUNT(DISTINCT patient_id) FROM visits
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 5) COUNT(DISTINCT patient_id) FROM visits
+
+-- M37 a typo in an option
+-- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) COUNT(DISTINCT patient_id) FROM visits
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilom = 1) COUNT(DISTINCT patient_id) FROM visits
+
+-- M38 a typo in the clause
+-- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) COUNT(DISTINCT patient_id) FROM visits
+SELECT WITH DIFERENTIAL_PRIVACY OPTIONS (epsilon = 1) COUNT(DISTINCT patient_id) FROM visits
+
+-- M39 OPTIONS forgotten
+-- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) COUNT(DISTINCT patient_id) FROM visits
+SELECT WITH DIFFERENTIAL_PRIVACY (epsilon = 1) COUNT(DISTINCT patient_id) FROM visits
+
+-- M40 the clause at the end
+-- meant: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) COUNT(DISTINCT patient_id) FROM visits
+SELECT COUNT(DISTINCT patient_id) FROM visits WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1)
+
+-- M41 T-SQL's TOP
+-- meant: itself
+SELECT TOP 5 clinic, COUNT(DISTINCT patient_id) AS n FROM visits GROUP BY clinic ORDER BY n DESC
+
+-- M42 T-SQL's brackets and date functions
+-- meant: ?
+SELECT [clinic], COUNT(DISTINCT patient_id) AS n FROM visits WHERE visit_date >= DATEADD(day, -30, GETDATE()) GROUP BY [clinic]
+
+-- M43 MySQL's LIMIT
+-- meant: ?
+SELECT clinic, COUNT(DISTINCT patient_id) AS n FROM visits GROUP BY clinic ORDER BY n DESC LIMIT 0, 5
+
+-- M44 MySQL's DATE_FORMAT and backticks
+-- meant: ?
+SELECT DATE_FORMAT(`visit_date`, '%Y-%m') AS m, COUNT(DISTINCT `patient_id`) AS n FROM `visits` GROUP BY m
+
+-- M45 Oracle's and PostgreSQL's TO_CHAR
+-- meant: ?
+SELECT TO_CHAR(visit_date, 'YYYY-MM') AS m, COUNT(DISTINCT patient_id) AS n FROM visits GROUP BY m
+
+-- M46 GROUP_CONCAT
+-- meant: SELECT clinic, COUNT(DISTINCT patient_id) FROM visits GROUP BY clinic
+SELECT clinic, GROUP_CONCAT(note) FROM visits GROUP BY clinic
+
+-- M47 rows counted without a bound
+-- meant: SELECT clinic, COUNT(*, contribution_bounds_per_group => (0, 20)) AS n FROM visits GROUP BY clinic ORDER BY n DESC LIMIT 5
+SELECT clinic, COUNT(*) AS n FROM visits GROUP BY clinic ORDER BY n DESC LIMIT 5
+
+-- M48 a look at the rows
+-- meant: SELECT COUNT(DISTINCT patient_id) FROM visits
+SELECT * FROM visits LIMIT 10
+
+-- M49 the values of a column
+-- meant: SELECT clinic, COUNT(DISTINCT patient_id) FROM visits GROUP BY clinic
+SELECT DISTINCT clinic FROM visits
+
+-- M50 one line a patient
+-- meant: SELECT n, COUNT(*) AS units FROM (SELECT patient_id, COUNT(*) AS n FROM visits GROUP BY patient_id) GROUP BY n ORDER BY units DESC LIMIT 10
+SELECT patient_id, COUNT(*) AS n FROM visits GROUP BY patient_id ORDER BY n DESC LIMIT 10
+
+-- M51 the last month of the data
+-- meant: SELECT clinic, COUNT(DISTINCT patient_id) AS n FROM visits WHERE visit_date > DATE '2024-12-31' - INTERVAL 30 DAY GROUP BY clinic
+SELECT clinic, COUNT(DISTINCT patient_id) AS n FROM visits
+WHERE visit_date > (SELECT MAX(visit_date) FROM visits) - INTERVAL 30 DAY GROUP BY clinic
+
+-- M52 longer than the average
+-- meant: SELECT COUNT(DISTINCT patient_id) FROM visits WHERE minutes > $value
+SELECT COUNT(DISTINCT patient_id) FROM visits WHERE minutes > (SELECT AVG(minutes) FROM visits)
+
+-- M53 an average
+-- meant: SELECT clinic, COUNT(DISTINCT patient_id) FROM visits GROUP BY clinic
+SELECT clinic, AVG(minutes) FROM visits GROUP BY clinic
+
+-- M54 a sum
+-- meant: SELECT COUNT(DISTINCT patient_id) FROM visits WHERE visit_date >= '2024-01-01'
+SELECT SUM(cost) FROM visits WHERE visit_date >= '2024-01-01'
+
+-- M55 a private join on the wrong column
+-- meant: SELECT COUNT(DISTINCT v.patient_id) FROM visits v JOIN patients p ON v.patient_id = p.patient_id WHERE p.sex = 'F'
+SELECT COUNT(DISTINCT v.patient_id) FROM visits v JOIN patients p ON v.visit_id = p.patient_id WHERE p.sex = 'F'
+
+-- M56 a private join without a condition
+-- meant: SELECT p.sex, COUNT(DISTINCT v.patient_id) FROM visits v, patients p WHERE v.patient_id = p.patient_id AND v.clinic = 'Summit' GROUP BY p.sex
+SELECT p.sex, COUNT(DISTINCT v.patient_id) FROM visits v, patients p WHERE v.clinic = 'Summit' GROUP BY p.sex
+
+-- M57 LIKE on a number
+-- meant: SELECT COUNT(*) FROM patients WHERE CAST(birth_year AS VARCHAR) LIKE '19%'
+SELECT COUNT(*) FROM patients WHERE birth_year LIKE '19%'
+
+-- M58 several at once
+-- meant: ?
+SELECT clinc, COUNT(*) AS n, MEDAIN(minutes) FROM visits WHERE yera(visit_date) = 2024 GROUP BY clinc ORDER BY n DESC
