@@ -112,7 +112,10 @@ class PreparedComposed:
     """The same with hidden columns behind the others, if there are error bars."""
     columns: tuple[str, ...]
     """The names of the columns of the outer query."""
+    keys: tuple[int, ...]
+    """The places of those that show a key of a release."""
     bars: tuple[ErrorBar, ...]
+    """Those that show a measure of a release."""
 
     @property
     def price(self) -> Charge:

@@ -29,7 +29,7 @@ from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.common_noise import CommonNoise, common_noise, laplace_is_less
 from dpsql.analysis.domain_tables import put_domains
 from dpsql.analysis.expressions import function_name
-from dpsql.analysis.plan import CompiledQuery, Output, Plan, PublicOrder, max_candidates
+from dpsql.analysis.plan import CompiledQuery, Output, Partitions, Plan, PublicOrder, max_candidates
 from dpsql.analysis.public import check_outer, engine_sql, public_sql
 from dpsql.analysis.survey import in_order
 from dpsql.tree import quote
@@ -39,6 +39,7 @@ __all__ = [
     "CommonNoise",
     "CompiledQuery",
     "Output",
+    "Partitions",
     "Plan",
     "PublicOrder",
     "analyse",

@@ -15,16 +15,17 @@ from dpsql.analysis.bounds import assumed_groups, default_groups
 from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.common_noise import groups_kept
 from dpsql.analysis.compiler import StatementCompiler
-from dpsql.analysis.groups import CountingQuery, all_groups, largest_groups, one_group
+from dpsql.analysis.groups import CountingQuery, all_groups, largest_groups, largest_of_each, one_group
 from dpsql.analysis.hints import adapted
 from dpsql.analysis.key_domains import domain_size, undeclared
 from dpsql.analysis.outer_query import OuterQuery, outer_query
-from dpsql.analysis.plan import Plan, max_candidates, seal
+from dpsql.analysis.partitions import partitions_of
+from dpsql.analysis.plan import Partitions, Plan, max_candidates, seal
 from dpsql.analysis.public import unknown_tables
 from dpsql.analysis.rules import RULES_BY_NODE
 from dpsql.analysis.survey import Surveyor, in_order
 from dpsql.errors import Obstacle, QueryRefused
-from dpsql.language import AboveThreshold, AllGroups, Options, Query, TopK
+from dpsql.language import AboveThreshold, AllGroups, Options, Query, TopK, TopPerPartition
 from dpsql.policy import Policy, UnitColumn, UnitRow, fold
 from dpsql.tree import duckdb_sql
 
@@ -81,22 +82,26 @@ def survey(query: Query, policy: Policy, catalog: Catalog, options: Options) -> 
 
 def _judged(
     compiler: StatementCompiler, query: Query, policy: Policy, options: Options
-) -> tuple[OuterQuery, int | None]:
-    """Compile a statement and check its options; return its outermost block and the size of its domain."""
+) -> tuple[OuterQuery, int | None, Partitions | None]:
+    """Compile a statement and check its options.
+
+    Return its outermost block, the size of its domain, and its partitions.
+    """
     compiler.max_rows = options.max_rows_contributed
     block = outer_query(compiler, query)
     with compiler.part():
         _unit_option(query, policy, options, compiler)
-    return block, domain_size(compiler, query, block)
+    size = domain_size(compiler, query, block)
+    return block, size, partitions_of(compiler, query, block, options)
 
 
 def _analyse(query: Query, policy: Policy, catalog: Catalog, options: Options) -> Plan:
     compiler = StatementCompiler(query.source, policy, catalog, RULES_BY_NODE, blocks.query)
-    block, size = _judged(compiler, query, policy, options)
+    block, size, partitions = _judged(compiler, query, policy, options)
     owner = block.source.owner
     assert owner is not None  # noqa: S101  outer_query() refuses a statement without an owner
     kept = _groups_kept(compiler, block, options, size)
-    counting = _counting(block, options, kept)
+    counting = _counting(block, options, kept, partitions)
     sql = duckdb_sql(counting.query)
     counts_only = confirm(catalog, sql, policy)
     compiled = seal(
@@ -122,10 +127,11 @@ def _analyse(query: Query, policy: Policy, catalog: Catalog, options: Options) -
         owner,
         f"row of {owner.table}" if owner.row else owner.kind,
         _units_at_least(policy, compiler),
-        kept if block.groups_per_unit is None and block.keys else 1,
+        1 if block.one_group else kept,
         kept,
         tuple(compiler.assumed),
         block.one_group,
+        partitions,
     )
 
 
@@ -133,7 +139,7 @@ def _groups_kept(
     compiler: StatementCompiler, block: OuterQuery, options: Options, size: int | None
 ) -> int | None:
     """Return in how many of its groups each unit is counted; None: in all of them."""
-    if block.groups_per_unit is not None:
+    if block.one_group:
         return None
     written, default = options.max_groups_contributed, default_groups(compiler.policy, block.source)
     kept = groups_kept(block.selection, options, block.counts, size, written or default)
@@ -166,11 +172,29 @@ def _unit_option(query: Query, policy: Policy, options: Options, compiler: State
         )
 
 
-def _counting(block: OuterQuery, options: Options, most: int | None) -> CountingQuery:
+def _in_partitions(block: OuterQuery, options: Options, partitions: Partitions) -> CountingQuery:
+    """Build the counting query of partitions; a unit counts in a bounded number of them."""
+    selection, domains, rows = block.selection, block.domains, block.rows
+    assert isinstance(selection, TopPerPartition)  # noqa: S101  no other selection has partitions
+    if partitions.bounded:
+        rows = rows.bounded(partitions.per_unit, domains, selection.keys)
+    if rows.weighted:
+        rows = rows.among(domains)
+    if partitions.size is not None:
+        return all_groups(rows, domains, ())
+    most = max_candidates(selection.best.k, options)
+    return largest_of_each(rows, domains, selection.keys, selection.count, most)
+
+
+def _counting(
+    block: OuterQuery, options: Options, most: int | None, partitions: Partitions | None
+) -> CountingQuery:
     """Build the counting query in the form its selection needs; a unit counts in `most` of its groups."""
     domains = block.domains
     if not block.keys:
         return one_group(block.rows)
+    if partitions is not None:
+        return _in_partitions(block, options, partitions)
     rows = block.rows
     if undeclared(block):
         assert isinstance(block.selection, TopK)  # noqa: S101  domain_size refuses the others

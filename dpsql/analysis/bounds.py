@@ -8,9 +8,6 @@ from dpsql.analysis.typed import UnitRole
 from dpsql.policy import Assumed, Policy
 from dpsql.tree import Node, Scan, walk
 
-GUESS = 20
-"""The bound that a refusal offers: a number that nobody said."""
-
 
 def rows_per_unit(compiler: StatementCompiler, source: From) -> int | None:
     """Return how many rows of a unit count in all groups together: as written, else as the policy says.
@@ -22,6 +19,15 @@ def rows_per_unit(compiler: StatementCompiler, source: From) -> int | None:
     found = _default(compiler.policy, source.source, "rows_per_unit")
     if found is not None:
         compiler.assume(Assumed(f"rows of a {unit_name(source)}", f"at most {found:,}", "policy"))
+    return found
+
+
+def values_per_unit(compiler: StatementCompiler, source: From) -> int | None:
+    """Return how many different values of a unit count in a group, as the policy says; None: it does not."""
+    found = _default(compiler.policy, source.source, "rows_per_unit")
+    if found is not None:
+        of = f"different values of a {unit_name(source)} in a group"
+        compiler.assume(Assumed(of, f"at most {found:,}", "policy"))
     return found
 
 

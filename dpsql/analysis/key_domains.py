@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.outer_query import OuterQuery
-from dpsql.language import AboveThreshold, AllGroups, Query, TopK
+from dpsql.language import AboveThreshold, AllGroups, Query, TopK, TopPerPartition
 
 MAX_DOMAIN = 10_000_000
 
@@ -21,6 +21,8 @@ def domain_size(compiler: StatementCompiler, query: Query, block: OuterQuery) ->
     A selection that needs a domain is refused without one.
     """
     selection = block.selection
+    if isinstance(selection, TopPerPartition):
+        selection = selection.best
     unknown = undeclared(block)
     if (
         unknown

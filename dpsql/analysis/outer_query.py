@@ -26,7 +26,7 @@ from dpsql.analysis.selection import parse_selection
 from dpsql.analysis.spellings import rewritten
 from dpsql.analysis.typed import UNKNOWN, UNSTORABLE, Typed, UnitRole, column
 from dpsql.analysis.unit_facts import fact_names, fixed_values
-from dpsql.language import MARK, AboveThreshold, AllGroups, Query, Selection, TopK
+from dpsql.language import MARK, AboveThreshold, AllGroups, Query, Selection, TopK, TopPerPartition
 from dpsql.policy import fold
 from dpsql.tree import Expr
 from dpsql.types import DOUBLE
@@ -63,8 +63,6 @@ class OuterQuery:
     source: From
     facts: tuple[bool, ...]
     """Whether each key is a fact of the unit."""
-    groups_per_unit: int | None
-    """In at most how many groups a unit is by itself; None: that is not known."""
 
     @property
     def one_group(self) -> bool:
@@ -90,7 +88,7 @@ def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
         compiler.report(source.refuse("this clause belongs into the outermost SELECT", at))
     spelled = rewritten(source, select)
     select = as_counts(spelled.select, compiler.policy, compiler.catalog)
-    check_arguments(source, select, _KNOWN if distinct is None else _KNOWN | {"distinct"})
+    check_arguments(source, select, _KNOWN | {"qualify"} | ({"distinct"} if distinct is not None else set()))
     ctes = with_ctes(compiler, select, ())
     made = from_clause(compiler, select, ctes, 1)
     made.scope.block = Block(made.owner, made.unit, ctes, 1)
@@ -117,10 +115,10 @@ def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
         with compiler.part():
             condition = predicate(compiler, where.this, scope).guarded_node
     single: bool | None = None
-    groups: int | None = None
+    one_row = False
     with compiler.part():
         single = _single(compiler, made, keys, filters)
-        groups = _groups_per_unit(compiler, made, filters)
+        one_row = made.owner.row or _single(compiler, made, (), filters)
     nodes = [(i, items[i].node) for i in counted]
     nodes += [(len(items) + i, node) for i, node in enumerate(hidden)]
     if len(nodes) > MAX_COUNTS:
@@ -143,9 +141,8 @@ def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
     keys = tuple(canonical(k) for k in keys if k is not UNKNOWN)
     rows = Rows.of(made, condition, keys, counts)
     names = fact_names(made, fixed_values(compiler, filters, made.scope))
-    facts = tuple(key.reads <= names for key in keys)
-    in_one = 1 if all(facts) else groups
-    return OuterQuery(rows, selection, keys, domains, counts, outputs, made, facts, in_one)
+    facts = tuple(one_row or key.reads <= names for key in keys)
+    return OuterQuery(rows, selection, keys, domains, counts, outputs, made, facts)
 
 
 def _countable(compiler: StatementCompiler, item: Item, made: From) -> Item:
@@ -219,13 +216,6 @@ def _single(
     """Return whether each unit has at most one row in a group: the keys fix a unique column set."""
     fixed = {value.node for value in (*keys, *fixed_values(compiler, filters, made.scope))}
     return any(columns <= fixed for columns in made.unique)
-
-
-def _groups_per_unit(compiler: StatementCompiler, made: From, filters: list[exp.Expr]) -> int | None:
-    """Return in at most how many groups a unit is, by what is known of its rows; None: that is not known."""
-    if made.owner is None or made.owner.row:
-        return 1
-    return 1 if _single(compiler, made, (), filters) else None
 
 
 def _over(node: exp.Expr, places: Iterable[int], items: list[Item]) -> bool:
@@ -341,6 +331,7 @@ class _SelectList:
         """Return the selection with the places of the keys that order it."""
         found = []
         terms = order[1:] if isinstance(selection, TopK) else order
+        of_order = not isinstance(selection, TopPerPartition)
         for term in terms:
             node = term.this
             number = whole_number(node) or 0
@@ -349,14 +340,17 @@ class _SelectList:
             with self.compiler.part():
                 place = self._key(node)
                 if place is None:
+                    what = "ORDER BY may name a count of the select list or a key"
                     raise self.compiler.source.refuse(
-                        "ORDER BY may name a count of the select list or a key", term
+                        what if of_order else "PARTITION BY names keys of GROUP BY here", term
                     )
                 found.append((place, bool(term.args.get("desc"))))
         if len(found) < len(terms):
             self.compiler.give_up()
         if isinstance(selection, (AboveThreshold, AllGroups)):
             return replace(selection, order=tuple(found))
+        if isinstance(selection, TopPerPartition):
+            return replace(selection, keys=tuple(dict.fromkeys(place for place, _ in found)))
         return selection
 
 
@@ -368,4 +362,6 @@ def _with_count(selection: Selection, places: dict[int, int]) -> Selection:
     """Return the selection with the place of its count among the counts, not in the select list."""
     if isinstance(selection, (TopK, AboveThreshold)):
         return replace(selection, count=places[selection.count])
+    if isinstance(selection, TopPerPartition):
+        return replace(selection, best=replace(selection.best, count=places[selection.count]))
     return selection

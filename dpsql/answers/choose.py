@@ -15,11 +15,12 @@ from dpsql.answers import measuring
 from dpsql.answers.every_count import EveryCount
 from dpsql.answers.method import Considered, Method
 from dpsql.answers.options import check_options, needs_selecting, wants_sparse_vector
+from dpsql.answers.partitions import LargestOfPartitions, of_one
 from dpsql.answers.threshold import SparseVectors
 from dpsql.answers.top_k import LargestGroups, over_unknown
 from dpsql.answers.whole_domain import WholeDomain, released
-from dpsql.errors import QueryRefused
-from dpsql.language import AboveThreshold, AllGroups, Scalar, TopK
+from dpsql.errors import InternalError, QueryRefused
+from dpsql.language import AboveThreshold, AllGroups, Scalar, TopK, TopPerPartition
 from dpsql.privacy import Charge
 
 BRANCHES = 4
@@ -56,6 +57,8 @@ class Candidates:
 
 def choose(plan: Plan) -> Method:
     """Choose the method of a plan and quote its price; raises `QueryRefused` if none can answer it."""
+    if plan.partitions is not None:
+        return LargestOfPartitions.of(plan, choose)
     check_options(plan)
     chosen, _ = _chosen(plan)
     method = _made(plan, chosen)
@@ -70,6 +73,11 @@ def choose(plan: Plan) -> Method:
 
 def considered(plan: Plan) -> list[Considered]:
     """Quote every mechanism that could answer a plan, the chosen one first: for EXPLAIN."""
+    if plan.partitions is not None:
+        return [
+            replace(each, charge=plan.partitions.composed(each.charge))
+            for each in considered(of_one(plan, plan.partitions.size))
+        ]
     chosen, fact = _chosen(plan)
     found = [_considered(plan, chosen, "chosen")]
     for each in _candidates(plan).mechanisms:
@@ -259,3 +267,5 @@ def _candidates(plan: Plan) -> Candidates:
             return _TOP_K_ABOVE
         case AboveThreshold():
             return _ABOVE
+        case TopPerPartition():
+            raise InternalError("each partition has a plan of its own")

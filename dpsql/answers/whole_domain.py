@@ -15,8 +15,9 @@ from dpsql.answers import measuring
 from dpsql.answers.method import NoisyResult, Quote
 from dpsql.answers.unknown import by_key
 from dpsql.engines import Counts
+from dpsql.errors import InternalError
 from dpsql.estimates import Combined
-from dpsql.language import AboveThreshold, AllGroups, Scalar, TopK
+from dpsql.language import AboveThreshold, AllGroups, Scalar, TopK, TopPerPartition
 from dpsql.privacy import Charge
 
 
@@ -90,7 +91,7 @@ class WholeDomain:
     def tells_apart(self, confidence: Fraction) -> float | None:
         """Predict how far a group must be from the threshold, else from another group, to be placed right."""
         selection, level = self.plan.selection, 2 * confidence - 1
-        if isinstance(selection, (Scalar, AllGroups)):
+        if not isinstance(selection, (TopK, AboveThreshold)):
             return None
         if level <= 0:
             return 0.0
@@ -155,6 +156,8 @@ class WholeDomain:
                 if not selection.order:
                     rows = rows[np.argsort(-value[rows], kind="stable")]
                 return rows[: selection.limit]
+            case TopPerPartition():
+                raise InternalError("each partition has a plan of its own")
 
 
 def _by_value(counts: Counts, value: NDArray[np.float64]) -> NDArray[np.int64]:

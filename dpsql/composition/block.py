@@ -93,7 +93,7 @@ class _Block:
             return self._by_clause(clause)
         if self.select.args.get("group") is None:
             return self._one_group()
-        plain, outer = self._largest() or self._above() or self._all()
+        plain, outer = self._of_partitions() or self._largest() or self._above() or self._all()
         if outer is not None:
             self._leave_out_empty(outer)
         return plain, outer
@@ -168,6 +168,39 @@ class _Block:
         best.set("this", first.copy())
         k += 0 if qualified else clauses.offset
         return self._plain(having=clauses.written(), order=[best], limit=k), outer
+
+    def _of_partitions(self) -> Separated | None:
+        """Read a bound of a rank with PARTITION BY keys as the selection of the largest of each partition."""
+        clauses, names = self.clauses, self.names
+        found = clauses.of_partitions()
+        if found is None or clauses.merges:
+            return None
+        top, threshold = found.order[0], clauses.threshold()
+        first = self.columns.measure(top.this)
+        if first is None or not all(clauses.ranks_alike(window, found) for window in clauses.windows):
+            return None
+        downwards = bool(top.args.get("desc"))
+        if clauses.having and not (threshold is not None and clauses.same(threshold, first) and downwards):
+            return None
+        window = found.window.copy()
+        keys = [names.keys[place] for key in found.keys if (place := clauses.key_of(key)) is not None]
+        best = top.copy()
+        best.set("this", first.copy())
+        window.set("partition_by", [key.copy() for key in keys])
+        ties = [by_key for term in found.order[1:] if (by_key := clauses.by_key(term)) is not None]
+        window.set("order", exp.Order(expressions=[best, *ties]))
+        kept = exp.LTE(this=window, expression=exp.Literal.number(found.k))
+        outer: exp.Select | None = None
+        if clauses.plain_items and not (clauses.terms or clauses.offset or clauses.limit is not None):
+            plain = self._changed(having=clauses.having)
+        else:
+            outer = self._outer([])
+            order = [clauses.released(term) for term in clauses.terms]
+            order = order or [*(exp.Ordered(this=self.columns.column(key)) for key in keys), self._rank()]
+            self._add(outer, order, clauses.limit, clauses.offset)
+            plain = self._plain(having=clauses.written())
+        plain.tree.set("qualify", exp.Qualify(this=kept))
+        return plain, outer
 
     def _above(self) -> Separated | None:
         """Read HAVING with one measure that reaches a threshold as the selection of groups above it."""

@@ -26,6 +26,7 @@ from dpsql.language.statement import (
     Show,
     Statement,
     TopK,
+    TopPerPartition,
 )
 from dpsql.language.tokens import MARK, call_end, split
 
@@ -50,6 +51,7 @@ __all__ = [
     "Source",
     "Statement",
     "TopK",
+    "TopPerPartition",
     "call_end",
     "parse",
     "plain",

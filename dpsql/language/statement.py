@@ -100,7 +100,23 @@ class AllGroups:
     spelling: str = "GROUP BY without a selection"
 
 
-Selection = TopK | AboveThreshold | Scalar | AllGroups
+@dataclass(frozen=True, slots=True)
+class TopPerPartition:
+    """The k groups with the largest counts of each partition: of each combination of some keys' values."""
+
+    best: TopK
+    """The selection within one partition."""
+    keys: tuple[int, ...]
+    """The places of the keys that make the partitions."""
+    spelling: str = ""
+
+    @property
+    def count(self) -> int:
+        """The index of the count that orders the groups of a partition."""
+        return self.best.count
+
+
+Selection = TopK | AboveThreshold | Scalar | AllGroups | TopPerPartition
 
 
 @dataclass(frozen=True, slots=True)

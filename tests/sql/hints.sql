@@ -1,12 +1,6 @@
 -- What the hint of each refusal leads to: the refused statement's number, and the statement of one who followed
 -- its hint. Every hint that the refused fixtures are given must be here.
 
--- R03
-SELECT page, COUNT(*, contribution_bounds_per_group => (0, 20)) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
-
--- R25
-SELECT v.page, COUNT(DISTINCT v.user_id) AS n FROM visits v JOIN users u ON v.user_id = u.user_id AND v.country = u.city GROUP BY v.page ORDER BY n DESC LIMIT 2
-
 -- R17
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 10
 
@@ -285,15 +279,6 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n D
 
 -- R59
 SELECT COUNT(DISTINCT u, contribution_bounds_per_group => (0, 20)) FROM (SELECT COALESCE(v.user_id, u.user_id) AS u FROM visits v FULL JOIN users u ON u.user_id = v.user_id)
-
--- R813
-SELECT COALESCE(page, 'NVL(x)') AS p, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY p ORDER BY n DESC LIMIT 3
-
--- R05
-SELECT country, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY country ORDER BY n DESC LIMIT 2
-
--- R815
-SELECT page, COUNT(*, contribution_bounds_per_group => (0, 20)) AS n, COUNT(DISTINCT user_id) AS m FROM visits GROUP BY page ORDER BY n DESC LIMIT 3
 
 -- R950
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_rows_contributed = 5) page, COUNT(*) AS n FROM visits GROUP BY page

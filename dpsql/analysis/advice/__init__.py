@@ -19,7 +19,6 @@ __all__ = ["Statement", "advise"]
 
 _ADVICE: tuple[tuple[str, Callable[[Statement, exp.Expr, Obstacle], Advice | None]], ...] = (
     ("there is no column ", names.column),
-    (" can have many rows here", blocks.rows),
     (" is not allowed with (", types.types),
     (" are compared only after a conversion", types.compared),
     (" over many units is not released", blocks.valued),

@@ -16,26 +16,6 @@ from dpsql.analysis.released import is_released
 from dpsql.errors import Fix, Obstacle
 from dpsql.language import replacing
 
-GUESS = 20
-"""The bound on rows that a rewrite writes where the policy has none."""
-
-
-def rows(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Add the bound on the rows of one unit that a count of rows lacks."""
-    end = of.outline.call(node.meta.get("start", -1))
-    if end is None:
-        return None
-    bound = f"contribution_bounds_per_group => (0, {GUESS})"
-    text = of.text
-    begin = text.index("(", node.meta["start"]) + 1
-    bare = not text[begin:end].strip()
-    added = f"*, {bound}" if bare else f", {bound}"
-    hint = text[node.meta["start"] : end] + added + ")"
-    unit = (one.hint or "").partition(" counts ")[0]
-    if unit.startswith("COUNT(DISTINCT "):
-        hint += f", or {unit}"
-    return hint, Fix(added, end, end, guess=str(GUESS))
-
 
 def plain_item(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Add to GROUP BY what the select list has besides counts."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from dpsql.analysis.bounds import GUESS, rows_per_unit, unit_column, unit_name
+from dpsql.analysis.bounds import rows_per_unit, unit_column, unit_name, values_per_unit
 from dpsql.analysis.expressions import canonical, check_arguments, function_name
 from dpsql.analysis.parsed import whole_number
 from dpsql.analysis.relation import From
@@ -18,6 +18,8 @@ from dpsql.policy import MOST_ROWS, fold
 from dpsql.tree import Aggregate, Binary, Call, Case, Cast, Constant, Expr, IsNull, Paren
 from dpsql.types import BIGINT, HUGEINT
 
+GUESS = 20
+"""The bound that a rewrite proposes."""
 _BOUND = "contribution_bounds_per_group"
 _BOUNDED = f"COUNT(*, {_BOUND} => (0, {GUESS}))"
 
@@ -205,17 +207,17 @@ def _rows(call: AggregateCall, bound: int | None) -> Part:
         raise call.refuse(
             f"a {unit_name(call.source)} can have many rows here: say how many may count",
             call.node,
-            _rows_hint(call),
-            _bounded(call)[1],
+            *_rows_hint(call),
         )
     return WeightedRows(call.condition(), most)
 
 
-def _rows_hint(call: AggregateCall) -> str:
-    """Return the hint that writes a bound on rows, and counts units where the statement does not yet."""
+def _rows_hint(call: AggregateCall) -> tuple[str, Fix | None]:
+    """Return the hint and the fix that bound the rows; it counts units where the statement does not yet."""
     units, _, _ = _countable(call.source).partition(" counts ")
     typed = units.replace(" ", "").lower() in call.compiler.source.text.replace(" ", "").lower()
-    return _BOUNDED if typed or not units.startswith("COUNT") else f"{_BOUNDED}, or {units} for units"
+    bounded, fix = _bounded(call)
+    return bounded if typed or not units.startswith("COUNT") else f"{bounded}, or {units} for units", fix
 
 
 def _bound(call: AggregateCall) -> tuple[int | None, list[exp.Expr]]:
@@ -274,6 +276,8 @@ def _values(call: AggregateCall, counted: exp.Expr, bound: int | None) -> Part:
     if call.single or call.by_row:
         return DistinctValues((row,), 1, kept=False)
     if bound is None:
+        bound = values_per_unit(call.compiler, call.source)
+    if bound is None:
         raise call.refuse(
             f"one {unit_name(call.source)} can have many different values of this in a group",
             call.node,
@@ -289,6 +293,8 @@ def _bounded(call: AggregateCall) -> tuple[str, Fix | None]:
     if end < 0:
         return _BOUNDED, None
     text = " ".join(source.text[start:end].split())
+    if text.endswith("("):
+        added = f"*{added}"
     return f"{text}{added})", Fix(added, end, end, guess=str(GUESS))
 
 

@@ -13,7 +13,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_rows_contributed = 5) page, COUNT(
 -- R952 every count of rows without a bound is named
 -- error: a user_id can have many rows here: say how many may count
 -- at: COUNT
--- hint: COUNT(*, contribution_bounds_per_group => (0, 20)), or COUNT(DISTINCT user_id) for units
+-- hint: COUNT(*, contribution_bounds_per_group => (0, 20)), or COUNT(DISTINCT user_id)
 -- obstacles: a user_id can have many rows | a user_id can have many rows
 -- rewrite: SELECT COUNT(*, contribution_bounds_per_group => (0, 20)), COUNT(NULLIF(ms, (3)), contribution_bounds_per_group => (0, 20)) FROM visits -- 20 is a guess
 SELECT COUNT(*), COUNT(NULLIF(ms, (3))) FROM visits

@@ -195,7 +195,7 @@ SELECT AVG(CASE WHEN age > 50 THEN 1 END) FROM users
 SELECT SUM(CASE WHEN age > 50 THEN 1 WHEN age > 20 THEN 2 ELSE 0 END) FROM users
 
 -- R902 a sum of ones over many rows of a unit
--- error: one user_id can have many rows here
+-- error: a user_id can have many rows here: say how many may count
 -- at: SUM
 -- hint: SUM(CASE WHEN ms > 50 THEN 1 ELSE 0 END, contribution_bounds_per_group => (0, 20)), or COUNT(DISTINCT user_id)
 -- rewrite: SELECT SUM(CASE WHEN ms > 50 THEN 1 ELSE 0 END, contribution_bounds_per_group => (0, 20)) FROM visits -- 20 is a guess

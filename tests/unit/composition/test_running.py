@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
@@ -346,13 +347,25 @@ def test_explain_shows_every_release_and_charges_nothing(
     prepared = of_type(session.prepare(three(made_of)), PreparedComposed)
     shown = session.execute(session.prepare(f"EXPLAIN {three(made_of)}")).table
     rows = dict(zip(*shown.to_pydict().values(), strict=True))
-    assert rows["releases"] == "3"
+    assert rows["selection"] == "3 releases, and one query over their rows"
     for i, part in enumerate(prepared.parts, 1):
         assert rows[f"{i}. compiled_sql"] == part.counting.sql
         assert rows[f"{i}. epsilon"] == "0.5"
     assert rows["epsilon"] == "1.5"
     assert rows["outer_sql"] == prepared.outer
+    (text,) = (
+        session.execute(session.prepare(f"EXPLAIN (FORMAT JSON) {three(made_of)}"))
+        .table.column(0)
+        .to_pylist()
+    )
+    found = json.loads(text)
+    assert [each["epsilon"] for each in found["releases"]] == [0.5] * 3
+    assert (found["epsilon"], found["budget_left"]) == (1.5, 5)
     assert spent(session) == 0
+    session.execute(prepared)
+    again = session.execute(session.prepare(f"EXPLAIN {three(made_of)}")).table.to_pydict()
+    assert again["property"].count("2. asked_before") == 1
+    assert again["value"][again["property"].index("epsilon")] == "0"
 
 
 def test_a_release_of_several_is_refined(session: Session, made_of: Callable[..., str]) -> None:
@@ -447,3 +460,24 @@ def test_bare_measures_keep_their_error_bars(
             for kind in ("stddev", "low", "high"):
                 assert row[f"{name}_{kind}"] == by_value[row[name]][f"n_{kind}"]
     assert not [name for name in shown.column_names if name.startswith("dpsql_")]
+
+
+TOP = "SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2"
+
+
+def test_one_release_with_a_query_around_it_is_as_before(
+    session: Session, made_of: Callable[..., str]
+) -> None:
+    query = replace(block(TOP), options=Options(epsilon=Fraction(1), mechanism="NOISY_TOP_K"))
+    prepared = session.prepare(made_of("SELECT page AS p, n AS m, n / 2 AS half FROM r0", query))
+    release = present(session.execute(prepared).release)
+    (part,) = release.parts
+    assert (release.keys, release.counts, release.number) == (("p",), ("m",), part.number)
+    assert (release.selection, release.mechanism, release.scale) == ("top-2", part.mechanism, part.scale)
+    assert release.properties["ordering"] == "m"
+    assert release.table.column("gap").equals(part.table.column("gap"))
+    sorted_otherwise = session.run(made_of("SELECT page, n FROM r0 ORDER BY n", query))
+    assert "gap" not in present(sorted_otherwise.release).table.column_names
+    facts = dict(zip(*session.run(f"EXPLAIN {prepared.text}").table.to_pydict().values(), strict=True))
+    assert facts["selection"] == "top-2"
+    assert facts["outer_sql"] == "SELECT page, n FROM r0 ORDER BY n"
