@@ -108,6 +108,11 @@ class PreparedComposed:
     """What the outer query calls the released rows."""
     outer: str
     """The outer query in the SQL of the schema database."""
+    traced: str
+    """The same with hidden columns behind the others, if there are error bars."""
+    columns: tuple[str, ...]
+    """The names of the columns of the outer query."""
+    bars: tuple[ErrorBar, ...]
 
     @property
     def price(self) -> Charge:
@@ -123,6 +128,20 @@ class Relation:
     release: int
     """The place of its release among the parts, from 0."""
     columns: tuple[tuple[str, SqlType], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorBar:
+    """A column of the outer query that shows a released measure, whose error bar it has."""
+
+    place: int
+    """The place of the column, from 0."""
+    release: int
+    """The place of the release among the parts, from 0."""
+    measure: str
+    """The name of the measure in the release."""
+    row: str
+    """The hidden column with the number of the released row."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,9 +23,12 @@ _CLAUSES = ("WHERE", "GROUP", "HAVING", "ORDER", "LIMIT")
 
 
 class Rewrite(NamedTuple):
-    """A statement that is accepted, and all obstacles of the refused one, with those its search showed."""
+    """A statement that is accepted, and all obstacles of the refused one, with those its search showed.
 
-    text: str
+    A statement that asks something else is no rewrite: it is the hint of the obstacles that force it.
+    """
+
+    text: str | None
     obstacles: tuple[Obstacle, ...]
 
 
@@ -50,7 +53,7 @@ def rewrite(
     for _ in range(_ROUNDS):
         if error is None:
             whole = candidate.rstrip() + _remark(fixes)
-            return Rewrite(whole, _merged(refused, later)) if candidate != text else None
+            return _offered(whole, refused, later, fixes) if candidate != text else None
         found = [o.fix for o in error.obstacles if o.fix is not None]
         edits, used = _edits(candidate, found)
         changed = _edited(candidate, edits)
@@ -62,6 +65,21 @@ def rewrite(
         if error is not None:
             later += [o for one in error.obstacles if (o := _moved_back(one, candidate, text, made))]
     return None
+
+
+def _offered(
+    whole: str,
+    refused: QueryRefused | QuerySyntaxError,
+    later: Sequence[Obstacle],
+    fixes: Sequence[Fix],
+) -> Rewrite:
+    """Return an accepted statement as the rewrite; one that asks something else as a hint."""
+    found = _merged(refused, later)
+    if not any(f.asks for f in fixes):
+        return Rewrite(whole, found)
+    return Rewrite(
+        None, tuple(replace(o, hint=whole) if o.fix is not None and o.fix.asks else o for o in found)
+    )
 
 
 def hinted(text: str, refused: QueryRefused | QuerySyntaxError) -> tuple[Obstacle, ...]:

@@ -26,6 +26,7 @@
 from dpsql.analysis.analyse import analyse, complete, is_private, surveyed
 from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.common_noise import CommonNoise, common_noise, laplace_is_less
+from dpsql.analysis.expressions import function_name
 from dpsql.analysis.plan import CompiledQuery, Output, Plan, PublicOrder, max_candidates
 from dpsql.analysis.public import engine_sql, public_sql
 from dpsql.analysis.survey import in_order
@@ -42,6 +43,7 @@ __all__ = [
     "common_noise",
     "complete",
     "engine_sql",
+    "function_name",
     "in_order",
     "is_private",
     "laplace_is_less",

@@ -10,7 +10,7 @@ from dpsql.answers.choose import choose, considered
 from dpsql.answers.error_target import least_epsilon
 from dpsql.answers.method import AtDistance, Considered, Method, NoisyResult, Quote
 from dpsql.answers.refine import RefinedCount
-from dpsql.answers.table import details, rows
+from dpsql.answers.table import details, doubles, rows
 
 __all__ = [
     "AtDistance",
@@ -22,6 +22,7 @@ __all__ = [
     "choose",
     "considered",
     "details",
+    "doubles",
     "least_epsilon",
     "rows",
 ]

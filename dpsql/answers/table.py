@@ -31,7 +31,7 @@ def rows(plan: Plan, answer: NoisyResult, counts: Counts, calculate: Calculate) 
     if derived:
         sources = {f"k{i}": _key(counts, i, answer) for i in range(len(plan.key_types))}
         for place in sorted({p for o in derived for p in o.uses}):
-            sources[f"n{place}"] = _doubles(_estimate(plan, answer, place)[0])
+            sources[f"n{place}"] = doubles(_estimate(plan, answer, place)[0])
         made = calculate(pa.table(sources), [o.sql for o in derived])
         found = {o.sql: column for o, column in zip(derived, made, strict=True)}
     columns = [
@@ -51,16 +51,16 @@ def details(plan: Plan, answer: NoisyResult, shown: pa.Table) -> pa.Table:
             columns.append(column)
 
     if answer.gap is not None:
-        add("gap", _doubles(answer.gap))
+        add("gap", doubles(answer.gap))
     if answer.p_value is not None:
-        add("p_value", _doubles(answer.p_value))
+        add("p_value", doubles(answer.p_value))
     for output in plan.outputs:
         if output.kind != "count":
             continue
         estimate = _estimate(plan, answer, output.of)
-        add(f"{output.name}_stddev", _doubles(estimate[1]))
-        add(f"{output.name}_low", _doubles(estimate[2]))
-        add(f"{output.name}_high", _doubles(estimate[3]))
+        add(f"{output.name}_stddev", doubles(estimate[1]))
+        add(f"{output.name}_low", doubles(estimate[2]))
+        add(f"{output.name}_high", doubles(estimate[3]))
     return pa.Table.from_arrays(columns, names=names)
 
 
@@ -68,7 +68,7 @@ def details(plan: Plan, answer: NoisyResult, shown: pa.Table) -> pa.Table:
 # work of an answer.
 
 
-def _doubles(values: NDArray[np.float64]) -> pa.Array:
+def doubles(values: NDArray[np.float64]) -> pa.Array:
     """Convert an array to a column, with NULL for NaN."""
     there = ~np.isnan(values)
     bits = None if there.all() else pa.py_buffer(np.packbits(there, bitorder="little"))
@@ -128,11 +128,11 @@ def _column(plan: Plan, output: Output, answer: NoisyResult, counts: Counts) -> 
             return _key(counts, output.of, answer)
         case "count" | "stddev" | "low" | "high":
             place = ("count", "stddev", "low", "high").index(output.kind)
-            return _doubles(_estimate(plan, answer, output.of)[place])
+            return doubles(_estimate(plan, answer, output.of)[place])
         case "gap":
-            return _doubles(answer.gap if answer.gap is not None else np.full(size, np.nan))
+            return doubles(answer.gap if answer.gap is not None else np.full(size, np.nan))
         case "p_value":
-            return _doubles(answer.p_value if answer.p_value is not None else np.full(size, np.nan))
+            return doubles(answer.p_value if answer.p_value is not None else np.full(size, np.nan))
         case "rank":
             return _integers(np.arange(1, size + 1))
         case "derived":

@@ -158,9 +158,9 @@ class _Block:
         sorted_by = clauses.terms if qualified and clauses.terms else [top, *more]
         by_keys = all(clauses.by_key(term) is not None for term in more)
         as_read = clauses.numbers_rows if qualified else by_keys and not clauses.offset
-        if as_read and not clauses.after and clauses.plain_items:
+        if as_read and clauses.plain_items:
             return self._moved(), None
-        outer = self._outer(clauses.after)
+        outer = self._outer([])
         by_rank = sorted_by[0] is top and by_keys and not self.columns.has(first)
         order = [self._rank()] if by_rank else [clauses.released(term) for term in sorted_by]
         self._add(outer, order, clauses.limit if qualified or clauses.offset else None, clauses.offset)
@@ -179,22 +179,22 @@ class _Block:
             return None
         if clauses.limit is None and self.query.options.max_groups_contributed is not None:
             return None
-        if clauses.plain_items and not clauses.after:
+        if clauses.plain_items:
             return self._moved(), None
         if clauses.limit is None:
             return None
-        outer = self._outer(clauses.after)
+        outer = self._outer([])
         self._add(outer, [clauses.released(term) for term in clauses.terms] or [self._rank()])
         return self._plain(having=clauses.written(), order=order, limit=clauses.limit), outer
 
     def _all(self) -> Separated:
         """Release all groups; filter, sort and limit the released rows."""
         clauses = self.clauses
-        filtered = clauses.having or clauses.after or self.select.args.get("qualify") is not None
+        filtered = clauses.having or self.select.args.get("qualify") is not None
         by_keys = all(clauses.by_key(term) is not None for term in clauses.terms)
         if clauses.plain_items and by_keys and not (filtered or clauses.merges or clauses.offset):
             return self._moved(), None
-        outer = self._outer([*clauses.after, *clauses.having], qualify=True)
+        outer = self._outer(clauses.having, qualify=True)
         order = [clauses.released(term) for term in clauses.terms]
         self._add(outer, order, clauses.limit, clauses.offset)
         return self._plain(), outer

@@ -26,7 +26,7 @@ class Clauses:
     names: Names
     columns: Columns
     before: list[exp.Expr] = field(init=False)
-    """The conditions of HAVING on keys, which choose rows before they are counted."""
+    """The conditions of HAVING on keys, which choose rows, and candidates, before rows are counted."""
     having: list[exp.Expr] = field(init=False)
     """The other conditions of HAVING."""
     terms: list[exp.Expr] = field(init=False)
@@ -67,14 +67,6 @@ class Clauses:
         selected = {self.names.key(item.node) for item in self.names.items}
         missing = set(range(len(self.names.keys))) - selected
         return distinct is not None and (distinct.args.get("on") is not None or bool(missing))
-
-    @property
-    def after(self) -> list[exp.Expr]:
-        """The conditions on keys that released rows have to meet, too: some of the groups have no rows.
-
-        A list of a key's values needs none: these are all groups then.
-        """
-        return [each for each in self.before if not _lists(each)]
 
     @property
     def windows(self) -> list[exp.Expr]:
@@ -175,14 +167,6 @@ def _ranks(window: exp.Expr) -> bool:
     if not isinstance(window, exp.Window) or _name(window.this) not in _RANKS:
         return False
     return {name for name, value in window.args.items() if value} == {"this", "order", "over"}
-
-
-def _lists(node: exp.Expr) -> bool:
-    """Return whether a condition lists values."""
-    values = node.expressions if isinstance(node, exp.In) else []
-    if isinstance(node, exp.EQ):
-        values = [node.expression]
-    return bool(values) and all(isinstance(value, exp.Literal) for value in values)
 
 
 def _countable(node: exp.Expr | None, least: int) -> bool:

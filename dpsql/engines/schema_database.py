@@ -71,6 +71,13 @@ class SchemaDatabase:
         """See `Catalog`."""
         return self._readers[fold(table)].columns
 
+    def public_columns(self, table: str) -> tuple[str, ...] | None:
+        """Return the names of a public table's columns; None if there is no such table."""
+        reader = self._readers.get(fold(table)) if table.isascii() else None
+        if reader is None or not reader.table.public:
+            return None
+        return tuple(name for name, _ in reader.columns)
+
     def type_of(self, expression: str) -> SqlType:
         """See `Catalog`."""
         if expression not in self._types:

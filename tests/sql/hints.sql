@@ -303,3 +303,9 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n D
 
 -- R59
 SELECT COUNT(DISTINCT u, contribution_bounds_per_group => (0, 20)) FROM (SELECT COALESCE(v.user_id, u.user_id) AS u FROM visits v FULL JOIN users u ON u.user_id = v.user_id)
+
+-- R701
+SELECT COUNT(DISTINCT user_id) FROM visits
+
+-- R718
+SELECT COUNT(DISTINCT user_id) FROM visits

@@ -17,7 +17,7 @@ from dpsql.errors import BudgetExceeded, Error, QueryRefused, QuerySyntaxError
 from dpsql.language import Outline
 from dpsql.policy import load
 from dpsql.session import Session
-from tests.unit.analysis.test_sql_fixtures import Fixture, read
+from tests.unit.analysis.test_sql_fixtures import ASKS, Fixture, read
 
 ROOT = Path(__file__).parents[2]
 MISTAKES = read(ROOT / "tests" / "sql" / "mistakes.sql")
@@ -88,7 +88,11 @@ def shows(error: Error, meant: str, typed: str) -> bool:
     if isinstance(error, BudgetExceeded):
         return str(float(error.remaining[0])).removesuffix(".0") in words(meant)
     assert isinstance(error, (QueryRefused, QuerySyntaxError))
-    hint = error.hint or ""
+    return any(leads(one.hint or "", meant, typed) for one in error.obstacles)
+
+
+def leads(hint: str, meant: str, typed: str) -> bool:
+    """Whether a hint, or a name of its list, is what the statement lacks."""
     if hint.startswith(("tables are ", "columns here: ")):
         new = set(words(meant)) - set(words(typed))
         return bool(new) and new <= {name.upper() for name in re.findall(r"\w+", hint)}
@@ -117,6 +121,9 @@ def test_the_next_step_is_accepted_and_what_was_meant(mistake: Fixture, sessions
         session.prepare(rewrite)
         assert meant == "?" or words(rewrite) == words(meant)
     elif meant != "?":
+        for one in getattr(error, "obstacles", ()):
+            if ASKS in (one.hint or ""):
+                session.prepare(one.hint)
         session.prepare(meant, {"value": 30} if "$value" in meant else None)
         assert shows(error, meant, mistake.statement), error
 

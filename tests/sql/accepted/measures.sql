@@ -32,15 +32,20 @@ SELECT page, COUNT(DISTINCT user_id) / SUM(COUNT(DISTINCT user_id)) OVER () AS s
 -- expect: SELECT page, COUNT(DISTINCT user_id) FROM visits WHERE page IN ('a', 'b') GROUP BY page
 SELECT page AS p, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY p HAVING p IN ('a', 'b')
 
--- A1108 HAVING on a key that lists no values leaves out groups without rows
--- candidates: FROM page_domain
+-- A1108 HAVING on a key leaves out candidates
+-- candidates: FROM page_domain WHERE page <> 'c'
 -- expect: SELECT page, COUNT(DISTINCT user_id) FROM visits WHERE page <> 'c' GROUP BY page
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING page <> 'c' ORDER BY page
 
 -- A1109 a threshold with LIMIT, and a condition on the key
--- candidates: FROM page_domain
+-- candidates: FROM page_domain WHERE page <> 'a'
 -- expect: SELECT page, COUNT(DISTINCT user_id) FROM visits WHERE page <> 'a' GROUP BY page
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING page <> 'a' AND n >= 4 LIMIT 100
+
+-- A1137 HAVING on two keys together
+-- candidates: SELECT country, page FROM country_domain, page_domain WHERE lower(country[1]) > page
+-- expect: SELECT country, page, COUNT(DISTINCT user_id) FROM visits WHERE lower(country[1]) > page GROUP BY ALL
+SELECT country, page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY country, page HAVING lower(country[1]) > page ORDER BY n DESC, country, page LIMIT 100
 
 -- A1110 OR of a key and a count
 -- candidates: FROM page_domain

@@ -2,14 +2,12 @@
 -- error: the rows of a private table are counted, never shown
 -- at: *
 -- hint: SELECT COUNT(DISTINCT user_id) FROM visits
--- rewrite: SELECT COUNT(DISTINCT user_id) FROM visits -- asks something else: how many user_id there are
 SELECT * FROM visits
 
 -- R02 the unit released
 -- error: the rows of a private table are counted, never shown
 -- at: user_id
 -- hint: SELECT COUNT(DISTINCT user_id) FROM visits
--- rewrite: SELECT COUNT(DISTINCT user_id) FROM visits -- asks something else: how many user_id there are
 SELECT user_id, page FROM visits
 
 -- R03 COUNT(*): one unit, many rows
@@ -135,29 +133,25 @@ SELECT country, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY 
 -- R52 SELECT DISTINCT
 -- error: SELECT DISTINCT would release exact groups
 -- at: page
--- hint: SELECT page, COUNT(DISTINCT user_id) ... GROUP BY page
--- rewrite: SELECT page, COUNT(DISTINCT user_id) FROM visits GROUP BY page -- asks something else: which page have how many user_id
+-- hint: SELECT page, COUNT(DISTINCT user_id) FROM visits GROUP BY page -- asks something else: which page have how many user_id
 SELECT DISTINCT page FROM visits
 
 -- R56 the unit as a group key
 -- error: the privacy unit cannot be a group key: it would name
 -- at: user_id #3
 -- hint: SELECT n, COUNT(*) AS units FROM (SELECT user_id, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY user_id) GROUP BY n ORDER BY units DESC LIMIT 10
--- rewrite: SELECT n, COUNT(*) AS units FROM (SELECT user_id, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY user_id) GROUP BY n ORDER BY units DESC LIMIT 10 -- asks something else: how many units have each n; 10 is a guess
 SELECT user_id, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY user_id ORDER BY n DESC LIMIT 2
 
 -- R60 the unit under another name as a key
 -- error: the privacy unit cannot be a group key: it would name
 -- at: who #4
 -- hint: SELECT n, COUNT(*) AS units FROM (SELECT who, COUNT(DISTINCT who) AS n FROM (SELECT user_id AS who FROM visits) GROUP BY who) GROUP BY n ORDER BY units DESC LIMIT 10
--- rewrite: SELECT n, COUNT(*) AS units FROM (SELECT who, COUNT(DISTINCT who) AS n FROM (SELECT user_id AS who FROM visits) GROUP BY who) GROUP BY n ORDER BY units DESC LIMIT 10 -- asks something else: how many units have each n; 10 is a guess
 SELECT who, COUNT(DISTINCT who) AS n FROM (SELECT user_id AS who FROM visits) GROUP BY who ORDER BY n DESC LIMIT 2
 
 -- R64 the unit fixed by equality as a key
 -- error: the privacy unit cannot be a group key: it would name
 -- at: user_id #4
 -- hint: SELECT n, COUNT(*) AS units FROM (SELECT user_id, COUNT(DISTINCT user_id) AS n FROM visits WHERE user_id = 5 GROUP BY user_id) GROUP BY n ORDER BY units DESC LIMIT 10
--- rewrite: SELECT n, COUNT(*) AS units FROM (SELECT user_id, COUNT(DISTINCT user_id) AS n FROM visits WHERE user_id = 5 GROUP BY user_id) GROUP BY n ORDER BY units DESC LIMIT 10 -- asks something else: how many units have each n; 10 is a guess
 SELECT user_id, COUNT(DISTINCT user_id) AS n FROM visits WHERE user_id = 5 GROUP BY user_id ORDER BY n DESC LIMIT 2
 
 -- R68 a count as a group key
@@ -186,7 +180,6 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, page FROM visits
 -- error: the rows of a private table are counted, never shown
 -- at: 1
 -- hint: SELECT COUNT(DISTINCT user_id) FROM visits
--- rewrite: SELECT COUNT(DISTINCT user_id) FROM visits -- asks something else: how many user_id there are
 SELECT 1 FROM visits
 
 -- R88 EXPLAIN of what is refused

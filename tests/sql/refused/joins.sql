@@ -2,21 +2,18 @@
 -- error: two private tables are joined only on their privacy unit
 -- at: users
 -- hint: ON v.user_id = u.user_id
--- rewrite: SELECT v.page, COUNT(DISTINCT v.user_id) AS n FROM visits v JOIN users u ON v.user_id = u.user_id AND v.country = u.city GROUP BY v.page ORDER BY n DESC LIMIT 2 -- asks something else: rows of one user_id are joined
 SELECT v.page, COUNT(DISTINCT v.user_id) AS n FROM visits v JOIN users u ON v.country = u.city GROUP BY v.page ORDER BY n DESC LIMIT 2
 
 -- R26 join of the unit with something else
 -- error: two private tables are joined only on their privacy unit
 -- at: users
--- hint: did you mean u.user_id?
--- rewrite: SELECT v.page, COUNT(DISTINCT v.user_id) AS n FROM visits v JOIN users u ON v.user_id = u.user_id GROUP BY v.page ORDER BY n DESC LIMIT 2 -- asks something else: rows of one user_id are joined
+-- hint: SELECT v.page, COUNT(DISTINCT v.user_id) AS n FROM visits v JOIN users u ON v.user_id = u.user_id GROUP BY v.page ORDER BY n DESC LIMIT 2 -- asks something else: rows of one user_id are joined
 SELECT v.page, COUNT(DISTINCT v.user_id) AS n FROM visits v JOIN users u ON v.user_id = u.age GROUP BY v.page ORDER BY n DESC LIMIT 2
 
 -- R27 join on an expression of the unit
 -- error: two private tables are joined only on their privacy unit
 -- at: users
 -- hint: ON v.user_id = u.user_id
--- rewrite: SELECT v.page, COUNT(DISTINCT v.user_id) AS n FROM visits v JOIN users u ON v.user_id = u.user_id AND v.user_id + 1 = u.user_id GROUP BY v.page ORDER BY n DESC LIMIT 2 -- asks something else: rows of one user_id are joined
 SELECT v.page, COUNT(DISTINCT v.user_id) AS n FROM visits v JOIN users u ON v.user_id + 1 = u.user_id GROUP BY v.page ORDER BY n DESC LIMIT 2
 
 -- R29 OR beside the unit equality
@@ -29,21 +26,18 @@ SELECT v.page, COUNT(DISTINCT v.user_id) AS n FROM visits v JOIN users u ON v.us
 -- error: two private tables are joined only on their privacy unit
 -- at: users
 -- hint: ON v.user_id = u.user_id
--- rewrite: SELECT v.page, COUNT(DISTINCT v.user_id) AS n FROM visits v JOIN users u ON v.user_id = u.user_id AND v.user_id IS NOT DISTINCT FROM u.user_id GROUP BY v.page ORDER BY n DESC LIMIT 2 -- asks something else: rows of one user_id are joined
 SELECT v.page, COUNT(DISTINCT v.user_id) AS n FROM visits v JOIN users u ON v.user_id IS NOT DISTINCT FROM u.user_id GROUP BY v.page ORDER BY n DESC LIMIT 2
 
 -- R31 unit equality only in WHERE, below an outer join
 -- error: two private tables are joined only on their privacy unit
 -- at: users
 -- hint: ON v.user_id = u.user_id
--- rewrite: SELECT v.page, COUNT(DISTINCT v.user_id) AS n FROM visits v LEFT JOIN users u ON v.user_id = u.user_id AND u.age > 60 WHERE v.user_id = u.user_id OR u.user_id IS NULL GROUP BY v.page ORDER BY n DESC LIMIT 2 -- asks something else: rows of one user_id are joined
 SELECT v.page, COUNT(DISTINCT v.user_id) AS n FROM visits v LEFT JOIN users u ON u.age > 60 WHERE v.user_id = u.user_id OR u.user_id IS NULL GROUP BY v.page ORDER BY n DESC LIMIT 2
 
 -- R33 cross join of private tables
 -- error: two private tables are joined only on their privacy unit
 -- at: users
 -- hint: WHERE v.user_id = u.user_id
--- rewrite: SELECT v.page, COUNT(DISTINCT v.user_id) AS n FROM visits v, users u WHERE v.user_id = u.user_id AND u.age > 60 GROUP BY v.page ORDER BY n DESC LIMIT 2 -- asks something else: rows of one user_id are joined
 SELECT v.page, COUNT(DISTINCT v.user_id) AS n FROM visits v, users u WHERE u.age > 60 GROUP BY v.page ORDER BY n DESC LIMIT 2
 
 -- R34 positional join
@@ -67,35 +61,30 @@ SELECT COUNT(DISTINCT user_id) FROM visits v JOIN (SELECT p.page FROM pages p SE
 -- error: two private tables are joined only on their privacy unit
 -- at: users
 -- hint: ON v.user_id = u.user_id
--- rewrite: SELECT COUNT(DISTINCT v.user_id) FROM visits v FULL JOIN users u ON v.user_id = u.user_id AND v.page = u.city WHERE v.user_id = u.user_id -- asks something else: rows of one user_id are joined
 SELECT COUNT(DISTINCT v.user_id) FROM visits v FULL JOIN users u ON v.page = u.city WHERE v.user_id = u.user_id
 
 -- R403 unit equality in WHERE, for a third table only
 -- error: two private tables are joined only on their privacy unit
 -- at: visits #2
 -- hint: WHERE v.user_id = w.user_id
--- rewrite: SELECT COUNT(DISTINCT v.user_id) FROM visits v, visits w, users u WHERE v.user_id = w.user_id AND v.user_id = u.user_id AND w.page = v.page -- asks something else: rows of one user_id are joined
 SELECT COUNT(DISTINCT v.user_id) FROM visits v, visits w, users u WHERE v.user_id = u.user_id AND w.page = v.page
 
 -- R404 equality of the unit under NOT
 -- error: two private tables are joined only on their privacy unit
 -- at: users
 -- hint: ON v.user_id = u.user_id
--- rewrite: SELECT COUNT(DISTINCT v.user_id) FROM visits v JOIN users u ON v.user_id = u.user_id AND NOT (v.user_id <> u.user_id) -- asks something else: rows of one user_id are joined
 SELECT COUNT(DISTINCT v.user_id) FROM visits v JOIN users u ON NOT (v.user_id <> u.user_id)
 
 -- R405 inequality of the unit
 -- error: two private tables are joined only on their privacy unit
 -- at: users
 -- hint: ON v.user_id = u.user_id
--- rewrite: SELECT COUNT(DISTINCT v.user_id) FROM visits v JOIN users u ON v.user_id = u.user_id AND v.user_id <= u.user_id AND v.user_id >= u.user_id -- asks something else: rows of one user_id are joined
 SELECT COUNT(DISTINCT v.user_id) FROM visits v JOIN users u ON v.user_id <= u.user_id AND v.user_id >= u.user_id
 
 -- R406 self-join without the unit
 -- error: two private tables are joined only on their privacy unit
 -- at: visits #2
 -- hint: ON a.user_id = b.user_id
--- rewrite: SELECT COUNT(DISTINCT a.user_id) FROM visits a JOIN visits b ON a.user_id = b.user_id AND a.page = b.page -- asks something else: rows of one user_id are joined
 SELECT COUNT(DISTINCT a.user_id) FROM visits a JOIN visits b ON a.page = b.page
 
 -- R407 USING another column
@@ -108,7 +97,6 @@ SELECT COUNT(DISTINCT a.user_id) FROM visits a JOIN visits b USING (page)
 -- error: two private tables are joined only on their privacy unit
 -- at: users
 -- hint: ON v.user_id = u.user_id
--- rewrite: SELECT COUNT(DISTINCT v.user_id) FROM visits v JOIN users u ON v.user_id = u.user_id AND v.user_id = v.user_id -- asks something else: rows of one user_id are joined
 SELECT COUNT(DISTINCT v.user_id) FROM visits v JOIN users u ON v.user_id = v.user_id
 
 -- R409 the unit computed in a subquery
@@ -173,7 +161,6 @@ SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, ms AS page FROM visits) v J
 -- error: two private tables are joined only on their privacy unit
 -- at: users
 -- hint: ON v.user_id = u.user_id
--- rewrite: SELECT COUNT(DISTINCT u.user_id) FROM (VALUES (1), (2)) AS p(user_id) LEFT JOIN visits v ON v.user_id = p.user_id JOIN users u ON v.user_id = u.user_id AND p.user_id = u.user_id -- asks something else: rows of one user_id are joined
 SELECT COUNT(DISTINCT u.user_id) FROM (VALUES (1), (2)) AS p(user_id) LEFT JOIN visits v ON v.user_id = p.user_id JOIN users u ON p.user_id = u.user_id
 
 -- R421 the public side's column counted as the unit
@@ -249,12 +236,10 @@ SELECT COUNT(DISTINCT user_id) FROM memory.main.visits
 -- error: two private tables are joined only on their privacy unit
 -- at: users
 -- hint: ON v.user_id = u.user_id
--- rewrite: SELECT COUNT(DISTINCT v.user_id) FROM visits v LEFT JOIN pages p ON p.page = v.page LEFT JOIN users u ON v.user_id = u.user_id AND u.city = p.page -- asks something else: rows of one user_id are joined
 SELECT COUNT(DISTINCT v.user_id) FROM visits v LEFT JOIN pages p ON p.page = v.page LEFT JOIN users u ON u.city = p.page
 
 -- R433 the nullable side's equality, negated
 -- error: two private tables are joined only on their privacy unit
 -- at: visits #2
 -- hint: ON u.user_id = w.user_id
--- rewrite: SELECT COUNT(DISTINCT v.user_id) FROM users u LEFT JOIN visits v ON u.user_id = v.user_id JOIN visits w ON u.user_id = w.user_id AND w.page = v.page -- asks something else: rows of one user_id are joined
 SELECT COUNT(DISTINCT v.user_id) FROM users u LEFT JOIN visits v ON u.user_id = v.user_id JOIN visits w ON w.page = v.page

@@ -60,7 +60,6 @@ COPY visits TO 'out.csv'
 -- error: there is no table visits.parquet
 -- at: 'visits.parquet'
 -- hint: did you mean visits?
--- rewrite: SELECT COUNT(DISTINCT user_id) FROM visits -- asks something else: how many user_id there are
 SELECT * FROM 'visits.parquet'
 
 -- R702 a file by its function
@@ -159,7 +158,6 @@ SELECT 1; SELECT 2
 -- error: cannot read `SELCT`
 -- at: SELCT
 -- hint: did you mean SELECT?
--- rewrite: SELECT COUNT(DISTINCT user_id) FROM visits -- asks something else: how many user_id there are
 SELCT page FROM visits
 
 -- R719 an unclosed text
@@ -291,7 +289,6 @@ SELECT table_name FROM duckdb_tables, (WITH duckdb_tables AS (SELECT 1 AS a) SEL
 -- error: there is no table visits.parquet
 -- at: "visits.parquet"
 -- hint: did you mean visits?
--- rewrite: SELECT COUNT(DISTINCT user_id) FROM visits, (WITH "visits.parquet" AS (SELECT 1 AS a) SELECT * FROM "visits.parquet") AS x -- asks something else: how many user_id there are
 SELECT * FROM "visits.parquet", (WITH "visits.parquet" AS (SELECT 1 AS a) SELECT * FROM "visits.parquet") AS x
 
 -- R753 a function by its schema

@@ -407,3 +407,43 @@ def test_other_analysts_releases_are_shared_with_one_reservation(
     assert spent(alice) == Fraction(1, 2)
     assert releases(answer)[0].reused is not None
     assert bob.ledger.budget().spent.epsilon == Fraction(9, 10)
+
+
+BARS = [
+    ("SELECT page, n FROM r0 WHERE page <> 'b' ORDER BY page DESC", {"n": 0}),
+    ("SELECT * FROM r0", {"n": 0}),
+    ("SELECT page, r0.n AS m, r1.n AS w FROM pages LEFT JOIN r0 USING (page), r1", {"m": 0, "w": 1}),
+    ("SELECT i, r0.n FROM range(4) k(i) LEFT JOIN r0 ON ascii(page) - 97 = k.i ORDER BY i", {"n": 0}),
+    ("WITH s AS (FROM r0) SELECT a.n AS x, b.n AS y FROM s a, s b WHERE a.n < b.n", {"x": 0, "y": 0}),
+    ("SELECT m FROM (SELECT n AS m, page FROM r0 ORDER BY n LIMIT 2) AS t ORDER BY page", {"m": 0}),
+    ("SELECT r0.n * 2 AS d, r1.n AS w, COUNT(*) OVER () AS c FROM r0, r1", {"w": 1}),
+    ("SELECT page, SUM(n) AS n FROM r0 GROUP BY page", {}),
+    ("SELECT DISTINCT n FROM r0", {}),
+    ("SELECT n, 1 AS n_low FROM r0", {}),
+    ("SELECT n FROM r0 UNION ALL SELECT n FROM r1", {}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("outer", "bars"), BARS)
+def test_bare_measures_keep_their_error_bars(
+    session: Session, made_of: Callable[..., str], outer: str, bars: dict[str, int]
+) -> None:
+    answer = session.run(made_of(outer, block(ALL), block(ONE)))
+    release = present(answer.release)
+    assert answer.table.equals(release.rows)
+    assert release.counts == tuple(bars)
+    database = session.database.engines().schema_database
+    prepared = of_type(session.prepare("SELECT COUNT(*) FROM visits"), PreparedComposed)
+    tables = {f"r{i}": part.rows for i, part in enumerate(release.parts)}
+    assert release.rows.equals(database.over(tables, prepared.outer)), (
+        "the rows are those of the query as written"
+    )
+    shown = release.table
+    assert shown.column_names[: release.rows.num_columns] == release.rows.column_names
+    for name, place in bars.items():
+        part = release.parts[place].table.to_pylist()
+        by_value = {row["n"]: row for row in part} | {None: dict.fromkeys(("n_stddev", "n_low", "n_high"))}
+        for row in shown.to_pylist():
+            for kind in ("stddev", "low", "high"):
+                assert row[f"{name}_{kind}"] == by_value[row[name]][f"n_{kind}"]
+    assert not [name for name in shown.column_names if name.startswith("dpsql_")]

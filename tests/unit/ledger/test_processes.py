@@ -22,7 +22,7 @@ import json, os, sys, threading
 from fractions import Fraction
 from dpsql.privacy import Charge
 from dpsql.errors import BudgetExceeded, InterfaceError, OperationalError
-from dpsql.ledger import Ledger
+from dpsql.ledger import Ledger, Request, Settled
 
 tenth = Charge(Fraction(1, 10))
 def open_ledger(total=10**6, max_failures=10**6):
@@ -326,11 +326,40 @@ STREAM_CRASHES = (
 )
 """The same for a stream whose answer costs half of the reservation."""
 
+SEVERAL_CRASHES = (
+    CRASHES.replace("point += 1", "point += int(sys.argv[3])")
+    .replace(
+        "held = reserve(ledger)",
+        "held = ledger.reserve_all(analyst='ann', statement='s', requests=two)",
+    )
+    .replace(
+        "point, outcomes = 1, []",
+        """point, outcomes = 1, []
+two = [Request("r", "m", tenth, place=i, places=2) for i in (1, 2)]
+ended = [Settled(tenth, b"rows", "k"), Settled(tenth, b"more rows", "l")]
+""",
+    )
+    .replace(
+        """ledger.settle(held, tenth, release=b"rows", reuse_key="k")""", "ledger.settle_all(held, ended)"
+    )
+    .replace("""assert ledger.failures("ann") == lost""", """assert 2 * ledger.failures("ann") == lost""")
+)
+"""The same for a statement of two releases: both are charged, and both are stored, or none."""
+
 
 @pytest.mark.parametrize("stride", [11, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_crash_at_any_point_of_a_stream_pays_for_every_answer_given(tmp_path: Path, stride: int) -> None:
     outcomes = json.loads(finish(start(STREAM_CRASHES, tmp_path / "ledger.sqlite", "charge", stride)))
     assert {told for told, _, _ in outcomes} == {".", "r.", "ra.", "ras."}
+
+
+@pytest.mark.parametrize("stride", [11, pytest.param(1, marks=pytest.mark.slow)])
+def test_a_crash_at_any_point_of_two_releases_leaves_both_or_none(tmp_path: Path, stride: int) -> None:
+    done = finish(start(SEVERAL_CRASHES, tmp_path / "ledger.sqlite", "charge", stride))
+    outcomes = {tuple(outcome) for outcome in json.loads(done)}
+    possible = {(".", 0, 0), (".", 0, 2), ("r.", 0, 2), ("r.", 2, 0), ("rs.", 2, 0)}
+    assert outcomes == possible if stride == 1 else outcomes <= possible
+    assert {told for told, _, _ in outcomes} == {".", "r.", "rs."}
 
 
 def crashes(path: Path, begin: str) -> int:

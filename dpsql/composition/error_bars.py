@@ -1,0 +1,231 @@
+"""Trace columns of an outer query to released measures, so that these keep their error bars.
+
+An outer column has the error bar of a measure if it is a bare reference to it, through SELECTs that map rows:
+projections, joins, filters, windows, LIMIT. Such a SELECT gets hidden columns: the numbers of the released
+rows that its rows come from. Grouping, DISTINCT and set operations end a trace. Only copies are changed, and
+a column that is not understood has no error bar.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from dpsql.analysis import function_name
+from dpsql.policy import fold
+
+HIDDEN = "dpsql_row_"
+"""With this begin the names of hidden columns."""
+
+Columns = Callable[[str], "tuple[str, ...] | None"]
+"""The columns of a released or public relation, by its name; None if it is neither."""
+
+_MAPS_ROWS = frozenset(
+    {"expressions", "from_", "joins", "where", "order", "limit", "offset", "qualify", "windows", "with_"}
+)
+"""The clauses of a SELECT whose rows are combinations of rows of its FROM clause, none of them merged."""
+
+
+class _UnknownError(Exception):
+    """The columns of a SELECT cannot be traced."""
+
+
+@dataclass(eq=False, slots=True)
+class _Item:
+    """One item of a FROM clause: a relation, or a SELECT that is traced."""
+
+    alias: str
+    names: tuple[str, ...] | None
+    """Its columns; None: they are not known."""
+    relation: str = ""
+    own: tuple[str, ...] = ()
+    """The columns of the relation by its own names."""
+    traced: Traced | None = None
+    merged: frozenset[str] = frozenset()
+    """Folded names of the columns that USING merges with those of earlier items."""
+
+
+_Reference = tuple[_Item, int]
+"""A column of an item of the FROM clause, by its place."""
+
+
+@dataclass(eq=False, slots=True)
+class Traced:
+    """A SELECT that maps rows, and what its columns refer to."""
+
+    select: exp.Select
+    columns: list[tuple[str, _Reference | None]]
+    """The name of each column ("" if it is computed), and what it is a bare reference to."""
+    numbers: Iterator[int]
+    _made: dict[tuple[int, str], str] = field(default_factory=dict)
+
+    def origin(self, place: int) -> tuple[str, str] | None:
+        """Return the relation and the column of which a column is the bare value."""
+        reference = self.columns[place][1]
+        if reference is None:
+            return None
+        item, inner = reference
+        if item.traced is not None:
+            return item.traced.origin(inner)
+        return (item.relation, item.own[inner]) if item.relation else None
+
+    def row(self, place: int) -> str:
+        """Return the hidden column with the number of the row that a column comes from; add it if new."""
+        reference = self.columns[place][1]
+        assert reference is not None  # noqa: S101  the caller knows its origin
+        item, inner = reference
+        column = "rowid" if item.traced is None else item.traced.row(inner)
+        made = self._made.get((id(item), column))
+        if made is None:
+            made = self._made[id(item), column] = f"{HIDDEN}{next(self.numbers)}"
+            value = exp.column(column, table=item.alias, quoted=True)
+            self.select.append("expressions", exp.alias_(value, made, quoted=True))
+        return made
+
+
+def trace(query: exp.Expr, columns: Columns) -> Traced | None:
+    """Trace the columns of a query, in a copy that `Traced.row` changes; None if they cannot be traced."""
+    copied = query.copy()
+    drawn = any(str(function_name(node)).lower() == "random" for node in copied.find_all(exp.Anonymous))
+    if not isinstance(copied, exp.Select) or drawn:
+        return None
+    try:
+        return _Tracer(columns, itertools.count()).select(copied, {})
+    except _UnknownError:
+        return None
+
+
+@dataclass(slots=True)
+class _Tracer:
+    columns: Columns
+    numbers: Iterator[int]
+
+    def select(self, select: exp.Select, ctes: Mapping[str, exp.CTE | None]) -> Traced:
+        """Trace one SELECT; `ctes` has the common table expressions around it, None for untraceable ones."""
+        if any(value for name, value in select.args.items() if name not in _MAPS_ROWS):
+            raise _UnknownError
+        own = self._ctes(select)
+        if own.keys() & ctes.keys():
+            raise _UnknownError
+        items = self._items(select, {**ctes, **own})
+        _check_stars(select, [item.alias for item in items if item.traced is not None])
+        found: list[tuple[str, _Reference | None]] = []
+        for node in select.expressions:
+            bare = node.this if isinstance(node, exp.Alias) else node
+            if isinstance(node, exp.Star) or (
+                isinstance(node, exp.Column) and isinstance(node.this, exp.Star)
+            ):
+                found += self._star(node, items)
+            elif isinstance(bare, exp.Column):
+                found.append((node.alias_or_name, _resolved(bare, items)))
+            else:
+                found.append((node.alias_or_name if isinstance(node, exp.Alias) else "", None))
+        return Traced(select, found, self.numbers)
+
+    def _ctes(self, select: exp.Select) -> dict[str, exp.CTE | None]:
+        """Return the SELECT's own common table expressions; None for one that may not be copied."""
+        clause = select.args.get("with_") or exp.With(expressions=[])
+        listed = clause.expressions
+        names = [fold(cte.alias) for cte in listed]
+        found: dict[str, exp.CTE | None] = {}
+        for i, cte in enumerate(listed):
+            # In the FROM clause, where the copy stands, these names mean other relations than here.
+            later = {fold(table.name) for table in cte.this.find_all(exp.Table)} & set(names[i:])
+            found[names[i]] = None if later or clause.args.get("recursive") else cte
+        return found
+
+    def _items(self, select: exp.Select, ctes: Mapping[str, exp.CTE | None]) -> list[_Item]:
+        clause = select.args.get("from_")
+        if clause is None:
+            raise _UnknownError
+        items = [self._item(clause.this, ctes)]
+        for join in select.args.get("joins") or []:
+            if join.args.get("method") not in (None, "", "ASOF") or join.args.get("pivots"):
+                raise _UnknownError
+            item = self._item(join.this, ctes)
+            if join.kind in ("SEMI", "ANTI"):
+                continue
+            item.merged = frozenset(fold(node.name) for node in join.args.get("using") or [])
+            items.append(item)
+        return items
+
+    def _item(self, node: exp.Expr, ctes: Mapping[str, exp.CTE | None]) -> _Item:
+        alias, renamed = node.alias_or_name, node.alias_column_names
+        plain = all(not value or name in ("this", "alias") for name, value in node.args.items())
+        if isinstance(node, exp.Table) and plain and isinstance(node.this, exp.Identifier):
+            if fold(node.name) not in ctes:
+                names = self.columns(node.name)
+                known = names is not None
+                return _Item(alias, _renamed(names, renamed), node.name if known else "", names or ())
+            cte = ctes[fold(node.name)]
+            renamed = [] if cte is None else list(_renamed(tuple(cte.alias_column_names), renamed) or ())
+            copied = None if cte is None else exp.Subquery(this=cte.this.copy())
+            item = self._derived(alias, copied, renamed, ctes)
+            if copied is not None and item.traced is not None:
+                columns = [exp.to_identifier(name, quoted=True) for name in renamed]
+                identifier = exp.to_identifier(alias, quoted=True)
+                copied.set("alias", exp.TableAlias(this=identifier, columns=columns))
+                node.replace(copied)
+            return item
+        return self._derived(alias, node if plain else None, renamed, ctes)
+
+    def _derived(
+        self, alias: str, node: exp.Expr | None, renamed: list[str], ctes: Mapping[str, exp.CTE | None]
+    ) -> _Item:
+        """Trace a SELECT in parentheses; the columns of anything else are not known."""
+        if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Select):
+            with suppress(_UnknownError):
+                traced = self.select(node.this, ctes)
+                names = _renamed(tuple(name for name, _ in traced.columns), renamed)
+                return _Item(alias, names, traced=traced)
+        return _Item(alias, None)
+
+    def _star(self, node: exp.Expr, items: list[_Item]) -> list[tuple[str, _Reference | None]]:
+        star = node.this if isinstance(node, exp.Column) else node
+        if any(star.args.values()):
+            raise _UnknownError
+        found: list[tuple[str, _Reference | None]] = []
+        for item in items:
+            if isinstance(node, exp.Column) and fold(item.alias) != fold(node.table):
+                continue
+            if item.names is None:
+                raise _UnknownError
+            skipped = item.merged if isinstance(node, exp.Star) else ()
+            found += [(name, (item, i)) for i, name in enumerate(item.names) if fold(name) not in skipped]
+        return found
+
+
+def _renamed(names: tuple[str, ...] | None, new: list[str]) -> tuple[str, ...] | None:
+    return None if names is None else (*new, *names[len(new) :])
+
+
+def _resolved(node: exp.Column, items: list[_Item]) -> _Reference | None:
+    """Return what a column means; None if that is not certain."""
+    if node.args.get("db") is not None:
+        return None
+    places = []
+    for item in items:
+        if node.table and fold(node.table) != fold(item.alias):
+            continue
+        if item.names is None:
+            return None
+        places += [(item, i) for i, name in enumerate(item.names) if fold(name) == fold(node.name)]
+    return places[0] if len(places) == 1 else None
+
+
+def _check_stars(select: exp.Select, changed: list[str]) -> None:
+    """Raise if hidden columns of the changed items could be seen: in a whole row, or in a star elsewhere."""
+    for star in select.find_all(exp.Star):
+        around = star.parent
+        if isinstance(around, exp.Column) and around.parent is not select and around.table in changed:
+            raise _UnknownError
+        counted = isinstance(around, exp.Anonymous) and str(function_name(around)).lower() == "count"
+        if not (isinstance(around, (exp.Select, exp.Column, exp.Count)) or counted):
+            raise _UnknownError
+    whole = {fold(alias) for alias in changed}
+    if any(not node.table and fold(node.name) in whole for node in select.find_all(exp.Column)):
+        raise _UnknownError
