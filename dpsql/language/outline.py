@@ -87,8 +87,8 @@ class Outline:
     def respelled(self) -> str:
         r"""Return the text with the spellings of other dialects as dpsql reads them.
 
-        >>> Outline("SELECT NVL(page, 'x') FROM `visits`").respelled()
-        'SELECT COALESCE(page, \'x\') FROM "visits"'
+        >>> Outline("SELECT [page] FROM visits WHERE a && b").respelled()
+        'SELECT "page" FROM visits WHERE a AND b'
         """
         text = self.text
         for start, end, new in reversed(self.respellings()):
@@ -116,6 +116,12 @@ class Outline:
             return None
         end = closing(self.tokens, i + 1)
         return self.tokens[end].start if end > 0 else None
+
+    def parentheses(self, block: BlockText) -> tuple[int, int] | None:
+        """Return where a subquery stands, with its parentheses; None for a SELECT behind a WITH, or alone."""
+        i = self.tokens.index(block.select) - 1
+        end = closing(self.tokens, i) if i >= 0 and self.tokens[i].token_type == TokenType.L_PAREN else -1
+        return (self.tokens[i].start, self.tokens[end].end + 1) if end > 0 else None
 
     def block(self, at: int) -> BlockText | None:
         """Return the innermost SELECT block around a place."""

@@ -82,7 +82,7 @@ SELECT MAX(n) AS m FROM (SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 2) 
 -- C21 the largest groups, selected in the release
 -- releases: 1
 -- expect: SELECT COUNT(*) * 2 AS m FROM visits GROUP BY page ORDER BY m DESC LIMIT 1
-WITH r AS (SELECT page, COUNT(*, contribution_bounds_per_group => (0, 9)) AS n FROM visits GROUP BY page) SELECT n * 2 AS m FROM r ORDER BY n DESC LIMIT 1
+WITH r AS (SELECT page, COUNT(*, contribution_bounds_per_group => (0, 20)) AS n FROM visits GROUP BY page) SELECT n * 2 AS m FROM r ORDER BY n DESC LIMIT 1
 
 -- C22 groups of at least a count that matters
 -- releases: 1

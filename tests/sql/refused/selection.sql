@@ -236,7 +236,7 @@ SELECT page FROM visits GROUP BY page LIMIT 2
 -- R346 order by something unselected
 -- error: this is neither a group key nor a count
 -- at: ms
--- hint: GROUP BY page, ms
+-- hint: select the keys of GROUP BY and counts
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY ms DESC LIMIT 2
 
 -- R348 ROLLUP
@@ -295,8 +295,7 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page TOP 3 BY n W
 -- R362 a tie-breaker that is no key, a column
 -- error: this is neither a group key nor a count
 -- at: ms
--- hint: GROUP BY page, ms
--- rewrite: SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page, ms ORDER BY n DESC, ms LIMIT 2
+-- hint: select the keys of GROUP BY and counts
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC, ms LIMIT 2
 
 -- R363 a number of thousands of digits in LIMIT
