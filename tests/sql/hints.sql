@@ -357,3 +357,6 @@ SELECT page FROM dp_domain(visits.page)
 
 -- R1512
 SELECT page FROM dp_domain(visits.page)
+
+-- R1103
+SELECT page, ms, COUNT(DISTINCT user_id) + ms AS x FROM visits GROUP BY page, ms ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 2
