@@ -176,6 +176,7 @@ SELECT page, DP_GAP() AS g, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY pa
 -- error: WITH DIFFERENTIAL_PRIVACY belongs right after the outermost
 -- at: WITH
 -- hint: write it right after the outermost SELECT
+-- rewrite: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) COUNT(DISTINCT user_id) FROM (SELECT user_id FROM visits)
 SELECT COUNT(DISTINCT user_id) FROM (SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) user_id FROM visits)
 
 -- R337 options twice
@@ -187,6 +188,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) WITH DIFFERENTIAL_PRIVACY
 -- error: WITH DIFFERENTIAL_PRIVACY belongs right after the outermost
 -- at: WITH #2
 -- hint: write it right after the outermost SELECT
+-- rewrite: WITH v AS (SELECT user_id FROM visits) SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) COUNT(DISTINCT user_id) FROM v
 WITH v AS (SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) user_id FROM visits) SELECT COUNT(DISTINCT user_id) FROM v
 
 -- R339 an unknown option
