@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
-from dpsql.analysis import Catalog, Plan, engine_sql
+from dpsql.analysis import Catalog, Plan, engine_sql, put_domains
 from dpsql.answers import doubles
 from dpsql.composition.error_bars import HIDDEN, trace
 from dpsql.composition.parts import Parts
@@ -19,7 +19,7 @@ from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.errors import InternalError
 from dpsql.info import total_guarantee
 from dpsql.language import Query
-from dpsql.policy import fold
+from dpsql.policy import Policy, fold
 from dpsql.prepared import ErrorBar, PreparedComposed, PreparedPrivate, Relation
 from dpsql.privacy import Charge
 from dpsql.release import Release
@@ -27,7 +27,7 @@ from dpsql.types import BIGINT, DOUBLE, SqlType
 
 
 def compose(
-    text: str, query: Query, parts: Parts, planned: Sequence[PreparedPrivate]
+    text: str, query: Query, parts: Parts, planned: Sequence[PreparedPrivate], policy: Policy
 ) -> PreparedPrivate | PreparedComposed:
     """Return the prepared statement of its planned releases; refuse an outer query that does not bind.
 
@@ -45,7 +45,9 @@ def compose(
             distinct.append(one)
         relations.append(Relation(part.name, place, _columns(one.plan, database)))
     types = {relation.name: relation.columns for relation in relations}
-    sql = engine_sql(parts.outer.copy())
+    outer = parts.outer.copy()
+    put_domains(outer, query.source, policy, database)
+    sql = engine_sql(outer.copy())
     try:
         names = database.bind_over(types, sql)
     except UnboundQuery as problem:
@@ -53,7 +55,7 @@ def compose(
         at = query.source.text.rfind(named[1]) if named else -1
         raise query.source.refuse(problem.message, None if at < 0 else at) from None
     plain = PreparedComposed(text, query, tuple(distinct), tuple(relations), sql, sql, names, (), ())
-    shown = _with_bars(plain, parts.outer, database)
+    shown = _with_bars(plain, outer, database)
     try:
         found = database.bind_over(types, shown.traced)
     except UnboundQuery:

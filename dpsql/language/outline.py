@@ -87,8 +87,8 @@ class Outline:
     def respelled(self) -> str:
         r"""Return the text with the spellings of other dialects as dpsql reads them.
 
-        >>> Outline("SELECT NVL(page, 'x') FROM `visits`").respelled()
-        'SELECT COALESCE(page, \'x\') FROM "visits"'
+        >>> Outline("SELECT [page] FROM visits WHERE a && b").respelled()
+        'SELECT "page" FROM visits WHERE a AND b'
         """
         text = self.text
         for start, end, new in reversed(self.respellings()):

@@ -4,9 +4,6 @@ SELECT u.city, COUNT(DISTINCT v.user_id) AS n FROM visits v ASOF JOIN users u ON
 -- A335 LATERAL over a public table
 SELECT p.category, COUNT(DISTINCT v.user_id) AS n FROM visits v, LATERAL (SELECT category FROM pages WHERE pages.page = v.page) AS p GROUP BY p.category ORDER BY n DESC LIMIT 1
 
--- A336 a window that builds on a named one
-SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, RANK() OVER (w ORDER BY ms) AS r FROM visits WINDOW w0 AS (PARTITION BY user_id), w AS (w0)) WHERE r = 1
-
 -- A337 a quantile of each unit's values
 SELECT COUNT(*) FROM (SELECT user_id, quantile_cont(ms, 0.5) AS q FROM visits GROUP BY user_id) WHERE q > 50
 
