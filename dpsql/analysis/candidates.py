@@ -66,8 +66,20 @@ def candidates_of(catalog: Catalog, keys: Sequence[Typed], known: Joined) -> tup
     return _Finder(catalog, keys, known, nodes).found()
 
 
+def left_out(keys: Sequence[Typed], known: Joined) -> frozenset[str]:
+    """Return the items without which a row is in no candidate, because a key is one of their columns."""
+    nodes = (substituted(key.guarded_node, known.made_of) for key in keys)
+    needed = frozenset(alias for node in nodes if (alias := known.alias(node)))
+    return needed & frozenset[str]().union(*known.missing)
+
+
 def with_domain(catalog: Catalog, value: Typed, known: Joined) -> Typed:
     """Return an expression with its public domain, if it has one, or the range of a TIMESTAMP column."""
+    node = value.node
+    if isinstance(node, Column) and node.table not in known.items:
+        name = f"{node.table}.{node.name}"
+        if not any(name in facts(c.expr).reads for c in known.conditions):
+            return value  # nothing narrows it
     found = candidates_of(catalog, [value], known)
     if found:
         return replace(value, domain=found[0].domain)

@@ -124,7 +124,7 @@ def split(condition: Expr | None) -> list[Expr]:
 
 def is_public(policy: Policy, query: Query) -> bool:
     """Return whether a query reads public tables only."""
-    tables = [policy.table(n.table) for n in walk(query) if isinstance(n, Scan)]
+    tables = (policy.table(n.table) for n in walk(query) if isinstance(n, Scan))
     return all(t is not None and t.unit is None for t in tables)
 
 
