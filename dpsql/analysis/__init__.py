@@ -28,7 +28,7 @@
 
 from dpsql.analysis.analyse import analyse, complete, is_private, surveyed
 from dpsql.analysis.catalog import Catalog
-from dpsql.analysis.common_noise import CommonNoise, common_noise, laplace_is_less
+from dpsql.analysis.common_noise import CommonNoise, common_noise, laplace_is_less, shows_all
 from dpsql.analysis.domain_tables import put_domains
 from dpsql.analysis.expressions import function_name
 from dpsql.analysis.plan import CompiledQuery, Output, Partitions, Plan, PublicOrder, max_candidates
@@ -57,5 +57,6 @@ __all__ = [
     "public_sql",
     "put_domains",
     "quote",
+    "shows_all",
     "surveyed",
 ]

@@ -29,6 +29,7 @@ _NODES = {
     "Star": "`*`",
     "Tuple": "a tuple",
     "Select": "a subquery",
+    "Explode": "more than one UNNEST in a select list, or one beside windows or groups,",
 }
 
 

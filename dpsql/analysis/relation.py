@@ -151,8 +151,8 @@ class Scope:
         """Return the column that a name refers to: columns before aliases. An ambiguous name is refused."""
         name, key = node.name, fold(node.name)
         table = node.args.get("table")
-        if node.args.get("db") or node.args.get("catalog"):
-            raise self.source.refuse("a column is named as table.column, without a schema", node)
+        if node.args.get("catalog") or (node.args.get("db") and fold(node.args["db"].name) != "main"):
+            raise self.source.refuse("a column is named as table.column, or main.table.column", node)
         if not name.isascii():
             raise self.source.refuse("names outside ASCII are not supported", node)
         if table is None and key in self.merged:

@@ -95,7 +95,9 @@ def declared_table(source: Source, policy: Policy, node: exp.Table) -> Table:
     """Return the declared table that a node names; refuse any other name."""
     database = node.args.get("db")
     table = policy.table(node.name) if node.name.isascii() else None
-    elsewhere = node.args.get("catalog") is not None or (database and fold(database.name) != "main")
+    own = {"main", fold(policy.database.stem)} if policy.database is not None else {"main"}
+    above = [fold(n.name) for n in (database, node.args.get("catalog")) if n is not None]
+    elsewhere = not own.issuperset(above) or (len(above) > 1 and above[0] != "main")
     if table is None or elsewhere:
         if table is not None and "start" in node.this.meta:
             written = ".".join(part.name for part in node.parts)

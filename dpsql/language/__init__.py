@@ -1,10 +1,12 @@
 """The parser: text to `Statement`. Private clauses are removed from the tokens, the rest is standard SQL.
 
-``parse`` runs ``tokens``, ``parameters``, ``clauses`` and ``options`` in this order;
+``parse`` runs ``tokens``, ``dialect_tokens``, ``parameters``, ``clauses``, ``options`` and ``dialect_forms``
+in this order;
 ``statement`` has the types, ``source`` positions in errors, ``plain`` copies of the analyst's values;
 ``outline``, ``respelling`` and ``repair`` change the text of a statement that was refused.
 """
 
+from dpsql.language.dialect_forms import unclear
 from dpsql.language.outline import BlockText, Outline
 from dpsql.language.parse import parse
 from dpsql.language.plain import Parameters, plain, plain_text, plain_whole
@@ -60,4 +62,5 @@ __all__ = [
     "repair",
     "replacing",
     "split",
+    "unclear",
 ]

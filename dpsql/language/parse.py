@@ -14,6 +14,8 @@ from sqlglot.tokenizer_core import Token, TokenType
 from dpsql.errors import Fix
 from dpsql.language import parameters as params
 from dpsql.language.clauses import lift
+from dpsql.language.dialect_forms import standard_forms
+from dpsql.language.dialect_tokens import standard_tokens
 from dpsql.language.options import read_value
 from dpsql.language.plain import Parameters
 from dpsql.language.source import Source
@@ -42,7 +44,7 @@ def parse(text: str, parameters: Parameters = None) -> Statement:
     explain = _EXPLAIN.match(_uncommented(text)) if first == "EXPLAIN" else None
     if explain is not None:
         return _explain(source, explain, parameters)
-    tokens = tokenize(source)
+    tokens = standard_tokens(source, tokenize(source))
     if not tokens:
         raise source.syntax("there is no statement")
     if tokens[-1].token_type == TokenType.SEMICOLON:
@@ -139,8 +141,7 @@ def _tree(source: Source, tokens: list[Token]) -> exp.Expr:
         raise source.syntax("the statement does not parse") from None
     if len(trees) != 1 or trees[0] is None:
         raise source.syntax("the statement does not parse")
-    tree: exp.Expr = trees[0]
-    return tree
+    return standard_forms(trees[0])
 
 
 def _syntax_error(source: Source, tokens: list[Token], error: ParseError) -> Exception:

@@ -205,9 +205,6 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE strftime(day, '%A') = 'Monday'
 -- R806
 SELECT c, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, upper(country) AS c FROM visits) GROUP BY c ORDER BY n DESC LIMIT 2
 
--- R816
-SELECT note, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY note ORDER BY n DESC LIMIT 3
-
 -- R807
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE user_id IN (SELECT user_id FROM users WHERE age > 30)
 
@@ -288,6 +285,47 @@ SELECT COUNT(DISTINCT user_id) FROM visits
 
 -- R718
 SELECT COUNT(DISTINCT user_id) FROM visits
+
+-- R346
+SELECT country, page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY country, page ORDER BY page DESC LIMIT 2
+
+-- R54
+SELECT k, COUNT(DISTINCT u) AS n FROM (SELECT u.user_id AS u, COUNT(*) AS k FROM users u LEFT JOIN visits v ON u.user_id = v.user_id GROUP BY u.user_id) GROUP BY k ORDER BY n DESC LIMIT 2
+
+-- R336
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) COUNT(DISTINCT user_id) FROM (SELECT user_id FROM visits)
+
+-- R57
+SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, page, ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY day) AS r FROM visits) WHERE r = 1 GROUP BY page ORDER BY n DESC LIMIT 2
+
+-- R541
+SELECT 'c' AS k, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY k ORDER BY n DESC LIMIT 1
+
+-- R41
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE user_id IN (5) GROUP BY page ORDER BY n DESC LIMIT 2
+
+-- R37
+SELECT city, COUNT(DISTINCT u.user_id) AS n FROM users u WHERE EXISTS (SELECT 1 FROM visits v WHERE v.user_id = u.user_id) GROUP BY city ORDER BY n DESC LIMIT 2
+
+-- R1970
+SELECT note, page, COUNT(DISTINCT user_id) AS n FROM visits WHERE note IN ('a', 'b') GROUP BY note, page QUALIFY ROW_NUMBER() OVER (PARTITION BY note ORDER BY n DESC) <= 3
+
+-- R1971
+SELECT country, note, COUNT(DISTINCT user_id) AS n FROM visits WHERE note IN ('a', 'b') GROUP BY country, note QUALIFY ROW_NUMBER() OVER (PARTITION BY country ORDER BY n) <= 3
+
+-- R1972
+SELECT country, page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY country, page QUALIFY ROW_NUMBER() OVER (PARTITION BY country ORDER BY n DESC) <= 3
+
+-- R1973
+SELECT city, age > 40 AS old, COUNT(DISTINCT user_id) AS n FROM users GROUP BY city, old QUALIFY ROW_NUMBER() OVER (PARTITION BY city ORDER BY n DESC) <= 1
+
+SELECT 'e' AS k, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY k ORDER BY n DESC LIMIT 1
+
+-- R911
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE date_diff('day', day, now()) > 5 AND date_sub('day', day, now()) > 5
+
+-- R912
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE strftime(day, '%Y-%m-%d') = '2024-01-01'
 
 -- R1501
 SELECT note, COUNT(DISTINCT user_id) AS n FROM visits WHERE note IN ('a', 'b') AND (note = 'a' OR country = 'DE') GROUP BY note

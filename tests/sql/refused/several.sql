@@ -2,7 +2,7 @@
 -- error: there is no column pgae
 -- at: pgae
 -- hint: did you mean page?
--- obstacles: there is no column | there is no column
+-- obstacles: there is no column pgae | there is no column cuontry
 -- rewrite: SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE country = 'DE' GROUP BY page ORDER BY n DESC
 SELECT pgae, COUNT(DISTINCT user_id) AS n FROM visits WHERE cuontry = 'DE' GROUP BY pgae ORDER BY n DESC
 
@@ -70,21 +70,6 @@ SELECT note, COUNT(*) FROM visits GROUP BY note
 -- at: mechanism
 -- hint: OPTIONS (max_groups_contributed = 3)
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = LAPLACE) day, COUNT(DISTINCT user_id) FROM visits GROUP BY day
-
--- R812 another dialect
--- error: syntax error: cannot read `WITH`
--- at: WITH
--- hint: WITH DIFFERENTIAL_PRIVACY
--- rewrite: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, max_groups_contributed = 3) "country", COUNT(*, contribution_bounds_per_group => (0, 5)) FROM visits GROUP BY country
-SELECT WITH ANONYMIZATION OPTIONS (epsilon = 1, kappa = 3) `country`, ANON_COUNT(* CLAMPED BETWEEN 0 AND 5) FROM visits GROUP BY country
-
--- R813 functions of another dialect
--- error: NVL is not among the functions
--- at: NVL
--- hint: COALESCE(page, 'NVL(x)')
--- obstacles: NVL is not among | ALIAS is not supported | there is no column MONTH
--- rewrite: SELECT COALESCE(page, 'NVL(x)') AS p, COUNT(DISTINCT user_id) AS n FROM visits v WHERE TRY_CAST(note AS BIGINT) > 3 AND date_trunc('month', (v.day)) > '2024-01-01' GROUP BY p ORDER BY n DESC LIMIT 3
-SELECT NVL(page, 'NVL(x)') AS p, COUNT(DISTINCT user_id) AS n FROM visits v WHERE SAFE_CAST(note AS BIGINT) > 3 AND DATE_TRUNC((v.day), MONTH) > '2024-01-01' GROUP BY p ORDER BY n DESC LIMIT 3
 
 -- R815 a hint that was typed
 -- error: a user_id can have many rows here: say how many may
