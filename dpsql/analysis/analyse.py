@@ -14,7 +14,7 @@ from dpsql.analysis.bounds import assumed_groups, default_groups
 from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.common_noise import groups_kept
 from dpsql.analysis.compiler import StatementCompiler
-from dpsql.analysis.groups import CountingQuery, all_groups, largest_groups, one_group
+from dpsql.analysis.groups import CountingQuery, all_groups, groups_with_units, largest_groups, one_group
 from dpsql.analysis.hints import adapted
 from dpsql.analysis.key_domains import domain_size, undeclared
 from dpsql.analysis.outer_query import OuterQuery, outer_query
@@ -81,7 +81,7 @@ def _judged(
     block = outer_query(compiler, query)
     with compiler.part():
         _unit_option(query, policy, options, compiler)
-    return block, domain_size(compiler, query, block)
+    return block, domain_size(compiler, query, block, options)
 
 
 def _analyse(query: Query, policy: Policy, catalog: Catalog, options: Options) -> Plan:
@@ -119,6 +119,7 @@ def _analyse(query: Query, policy: Policy, catalog: Catalog, options: Options) -
         1 if block.one_group else kept,
         kept,
         block.one_group,
+        block.existence if size is None else None,
         tuple(compiler.assumed),
     )
 
@@ -130,7 +131,9 @@ def _groups_kept(
     if block.one_group:
         return None
     written, default = options.max_groups_contributed, default_groups(compiler.policy, block.source)
-    kept = groups_kept(block.selection, options, block.counts, size, written or default)
+    kept = written or default
+    if size is not None or not isinstance(block.selection, AllGroups):
+        kept = groups_kept(block.selection, options, block.counts, size, kept)
     if kept is not None and written is None:
         compiler.assume(assumed_groups(block.source, kept))
     return kept
@@ -166,8 +169,11 @@ def _counting(block: OuterQuery, options: Options, most: int | None) -> Counting
     if not block.keys:
         return one_group(rows)
     if undeclared(block):
+        rows = rows.bounded(most, ()) if most is not None else rows.among(()) if rows.weighted else rows
+        if isinstance(block.selection, AllGroups):
+            assert block.existence is not None  # noqa: S101  domain_size refuses it without
+            return groups_with_units(rows, block.existence)
         assert isinstance(block.selection, TopK)  # noqa: S101  domain_size refuses the others
-        rows = rows.among(()) if rows.weighted else rows
         return largest_groups(rows, block.selection.count, max_candidates(block.selection.k, options))
     if most is not None:
         rows = rows.bounded(most, domains)

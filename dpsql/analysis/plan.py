@@ -141,6 +141,8 @@ class Plan:
     """That number, if the query keeps a unit's rows in so many groups only; None: it keeps all."""
     one_group: bool = False
     """Whether a unit is in one group without any bound, since the keys are facts of it (see `unit_facts`)."""
+    existence: int | None = None
+    """The place of the number of units that decides which groups of undeclared keys are shown; None: none."""
     assumed: tuple[Assumed, ...] = ()
     """What the statement leaves open and is answered with."""
 

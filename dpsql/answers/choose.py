@@ -13,6 +13,7 @@ from fractions import Fraction
 from dpsql.analysis import Plan, laplace_is_less
 from dpsql.answers import measuring
 from dpsql.answers.every_count import EveryCount
+from dpsql.answers.existing import ExistingGroups
 from dpsql.answers.method import Considered, Method
 from dpsql.answers.options import check_options, needs_selecting, wants_sparse_vector
 from dpsql.answers.threshold import SparseVectors
@@ -59,7 +60,7 @@ def choose(plan: Plan) -> Method:
     check_options(plan)
     chosen, _ = _chosen(plan)
     method = _made(plan, chosen)
-    if measuring.simultaneous(plan) and isinstance(method, (EveryCount, SparseVectors)):
+    if measuring.simultaneous(plan) and isinstance(method, (EveryCount, ExistingGroups, SparseVectors)):
         raise plan.query.source.refuse(
             "intervals that cover all counts at once need one noise for all counts",
             plan.options.at.get("intervals"),
@@ -207,6 +208,11 @@ def _laplace(plan: Plan) -> EveryCount:
     return EveryCount.of(plan, selection)
 
 
+def _existing(plan: Plan) -> ExistingGroups:
+    assert isinstance(plan.selection, AllGroups)  # noqa: S101  as above
+    return ExistingGroups.of(plan, plan.selection)
+
+
 _BOX = Candidate(("BOX",), WholeDomain.of)
 _EVERY_COUNT = Candidates(_least_noise, (_BOX, Candidate(("LAPLACE",), _laplace)))
 _JOINT = Candidate(("JOINT",), _largest, only="only by name")
@@ -247,8 +253,13 @@ _UNKNOWN_KEYS = Candidates(
 )
 
 
+_EXISTING = Candidates(lambda _: ("LAPLACE_THRESHOLD", ""), (Candidate(("LAPLACE_THRESHOLD",), _existing),))
+
+
 def _candidates(plan: Plan) -> Candidates:
     match selection := plan.selection:
+        case AllGroups() if plan.domain_size is None:
+            return _EXISTING
         case Scalar() | AllGroups():
             return _EVERY_COUNT
         case TopK() if plan.domain_size is None:
