@@ -508,11 +508,11 @@ def test_one_release_with_a_query_around_it_is_as_before(
     assert (release.selection, release.mechanism, release.scale) == ("top-2", part.mechanism, part.scale)
     assert release.properties["ordering"] == "m"
     assert release.table.column("gap").equals(part.table.column("gap"))
-    sorted_otherwise = session.run(made_of("SELECT page, n FROM r0 ORDER BY n", query))
-    assert "gap" not in present(sorted_otherwise.release).table.column_names
+    fewer = session.run(made_of("SELECT page, n FROM r0 LIMIT 1", query))
+    assert "gap" not in present(fewer.release).table.column_names
     facts = dict(zip(*session.run(f"EXPLAIN {prepared.text}").table.to_pydict().values(), strict=True))
     assert facts["selection"] == "top-2"
-    assert facts["outer_sql"] == "SELECT page, n FROM r0 ORDER BY n"
+    assert facts["outer_sql"] == "SELECT page, n FROM r0 LIMIT 1"
 
 
 KILLED = """
