@@ -5,7 +5,7 @@ from __future__ import annotations
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.joined import is_public
 from dpsql.analysis.outer_query import OuterQuery
-from dpsql.errors import InternalError
+from dpsql.errors import Fix, InternalError
 from dpsql.language import AboveThreshold, AllGroups, Query, TopK, TopPerPartition
 from dpsql.types import SqlType
 
@@ -44,6 +44,8 @@ def domain_size(compiler: StatementCompiler, query: Query, block: OuterQuery) ->
             at,
             f"the owner declares {key} in [tables.NAME.domain], or list them: "
             f"WHERE {key} {_listed(block.keys[unknown[0]].type)}, or take the key from a public table",
+            # Where a count orders the groups, this selects the largest ones.
+            Fix("LIMIT 10", guess="10") if isinstance(selection, AllGroups) else None,
         )
     if not all(is_public(compiler.policy, candidates.domain.query) for candidates in block.domains):
         raise InternalError("this is a bug of dpsql, nothing was run or charged: candidates of private rows")

@@ -292,9 +292,6 @@ SELECT country, page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY country,
 -- R54
 SELECT k, COUNT(DISTINCT u) AS n FROM (SELECT u.user_id AS u, COUNT(*) AS k FROM users u LEFT JOIN visits v ON u.user_id = v.user_id GROUP BY u.user_id) GROUP BY k ORDER BY n DESC LIMIT 2
 
--- R336
-SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) COUNT(DISTINCT user_id) FROM (SELECT user_id FROM visits)
-
 -- R57
 SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, page, ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY day) AS r FROM visits) WHERE r = 1 GROUP BY page ORDER BY n DESC LIMIT 2
 
@@ -318,8 +315,6 @@ SELECT country, page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY country,
 
 -- R1973
 SELECT city, age > 40 AS old, COUNT(DISTINCT user_id) AS n FROM users GROUP BY city, old QUALIFY ROW_NUMBER() OVER (PARTITION BY city ORDER BY n DESC) <= 1
-
-SELECT 'e' AS k, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY k ORDER BY n DESC LIMIT 1
 
 -- R911
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE date_diff('day', day, now()) > 5 AND date_sub('day', day, now()) > 5
@@ -359,3 +354,6 @@ SELECT page FROM dp_domain(visits.page)
 
 -- R1512
 SELECT page FROM dp_domain(visits.page)
+
+-- R1103
+SELECT page, ms, COUNT(DISTINCT user_id) + ms AS x FROM visits GROUP BY page, ms ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 2
