@@ -205,9 +205,6 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE strftime(day, '%A') = 'Monday'
 -- R806
 SELECT c, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, upper(country) AS c FROM visits) GROUP BY c ORDER BY n DESC LIMIT 2
 
--- R816
-SELECT note, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY note ORDER BY n DESC LIMIT 3
-
 -- R807
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE user_id IN (SELECT user_id FROM users WHERE age > 30)
 
@@ -294,3 +291,6 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE date_diff('day', day, now()) > 
 
 -- R912
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE strftime(day, '%Y-%m-%d') = '2024-01-01'
+
+-- R930
+SELECT COUNT(DISTINCT user_id) FROM baskets b WHERE EXISTS (SELECT 1 FROM goods g WHERE g.basket_id = b.basket_id AND g.sku = b.page)
