@@ -148,7 +148,7 @@ def _facts(prepared: PreparedPrivate, left: dict[str, str]) -> dict[str, object]
         "domain_size": plan.domain_size,
         "considered": considered(plan),
         "assumed": [str(each) for each in plan.assumed] or None,
-        "warnings": list(quote.notes) or None,
+        "warnings": [*([prepared.note] if prepared.note else []), *quote.notes] or None,
         **left,
         "compiled_sql": prepared.counting.sql,
     }

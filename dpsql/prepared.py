@@ -82,6 +82,8 @@ class PreparedPrivate:
     """The largest charge; none if the release is stored."""
     refines: RefinementStep | None = None
     """The release that this one refines, for REFINE RELEASE; `query` is then the first statement."""
+    note: str = ""
+    """What the analyst may have meant otherwise, in words."""
 
     @property
     def plan(self) -> Plan:

@@ -172,7 +172,7 @@ class Session:
         planned: list[PreparedPrivate] = []
         with self._surveyed(query, engines, refused):
             if not is_private(query, self.policy):
-                return PreparedPublic(text, public_sql(query, self.policy), engines)
+                return PreparedPublic(text, public_sql(query, self.policy, engines.schema_database), engines)
             parts = parts_of(query, self.policy, engines.schema_database, self.defaults)
         for part in parts.releases if not refused else ():
             with self._surveyed(part.query, engines, refused):
@@ -180,7 +180,7 @@ class Session:
         if refused:
             refused[0].obstacles = in_order(refused)
             raise refused[0]
-        return compose(text, query, parts, planned)
+        return compose(text, query, parts, planned, self.policy)
 
     @contextmanager
     def _surveyed(self, query: Query, engines: Engines, refused: list[QueryRefused]) -> Iterator[None]:

@@ -26,7 +26,8 @@
 
 from dpsql.analysis.analyse import analyse, complete, is_private, surveyed
 from dpsql.analysis.catalog import Catalog
-from dpsql.analysis.common_noise import CommonNoise, common_noise, laplace_is_less
+from dpsql.analysis.common_noise import CommonNoise, common_noise, laplace_is_less, shows_all
+from dpsql.analysis.domain_tables import put_domains
 from dpsql.analysis.expressions import function_name
 from dpsql.analysis.plan import CompiledQuery, Output, Partitions, Plan, PublicOrder, max_candidates
 from dpsql.analysis.public import check_outer, engine_sql, public_sql
@@ -52,6 +53,8 @@ __all__ = [
     "laplace_is_less",
     "max_candidates",
     "public_sql",
+    "put_domains",
     "quote",
+    "shows_all",
     "surveyed",
 ]

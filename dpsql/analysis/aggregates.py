@@ -383,7 +383,7 @@ def grouped(
             with compiler.part(item.name):
                 scope.aliases.setdefault(fold(item.name), compiler.expression(item.node, scope))
     nodes = group_nodes(compiler, node, items, scope)
-    known = joined(compiler.policy, source, where)
+    known = joined(compiler, source, where)
     keys: list[Typed] = []
     for key_node in nodes:
         with compiler.part():

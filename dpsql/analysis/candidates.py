@@ -16,7 +16,7 @@ from math import prod
 
 from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.domains import BOOLEANS, Candidates, cross_join
-from dpsql.analysis.joined import Condition, Joined
+from dpsql.analysis.joined import Condition, Joined, substituted
 from dpsql.analysis.ranges import (
     Compared,
     compared,
@@ -27,7 +27,7 @@ from dpsql.analysis.ranges import (
     says_no_more,
     span_of,
 )
-from dpsql.analysis.same import substituted, substitution
+from dpsql.analysis.same import substitution
 from dpsql.analysis.typed import GRAINS, MAX_LISTED, KeyDomain, Span, Typed
 from dpsql.tree import (
     Binary,
@@ -59,8 +59,9 @@ def candidates_of(catalog: Catalog, keys: Sequence[Typed], known: Joined) -> tup
     A group whose key is NULL is no candidate. Rows from which an item is missing have NULL in its columns, so
     if a key is one of them, all candidates come from rows with the item.
     """
-    known = known.present(alias for key in keys if (alias := known.alias(key.guarded_node)))
-    return _Finder(catalog, keys, known).found()
+    nodes = [substituted(key.guarded_node, known.made_of) for key in keys]
+    known = known.present(alias for node in nodes if (alias := known.alias(node)))
+    return _Finder(catalog, keys, known, nodes).found()
 
 
 def with_domain(catalog: Catalog, value: Typed, known: Joined) -> Typed:
@@ -92,7 +93,7 @@ class _Finder:
     catalog: Catalog
     keys: Sequence[Typed]
     known: Joined
-    nodes: list[Expr] = field(init=False)
+    nodes: list[Expr]
     """The keys, with one column in the place of all that are equal to it on each row."""
     conditions: list[Condition] = field(init=False)
     compared: list[Compared] = field(init=False)
@@ -104,7 +105,7 @@ class _Finder:
         always = [c.expr for c in self.known.conditions if not c.unless]
         self.compared = comparisons(self.known.conditions)
         same = substitution(self.known, always, lambda name: self._exact(name) is not None)
-        self.nodes = [substituted(key.guarded_node, same) for key in self.keys]
+        self.nodes = [substituted(node, same) for node in self.nodes]
         self.conditions = [Condition(substituted(c.expr, same), c.unless) for c in self.known.conditions]
         self.compared = comparisons(self.conditions)
         self.bases = {}
@@ -357,7 +358,7 @@ class _Finder:
             base = None if name.partition(".")[0] in self.known.items else self._base(name)
             domain = base or self.known.columns[name].domain
             found[domain.origin if domain is not None else "public rows"] = None
-        listed = " and ".join(found) or "the CASE"
+        listed = " and ".join(found) or "constants"
         if len(nodes) > 1:
             return f"combinations of {listed}"
         return listed if isinstance(nodes[0], Column) else f"computed from {listed}"

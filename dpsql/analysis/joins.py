@@ -68,7 +68,9 @@ def _item(
         bare.set("joins", None)
     relation, alias = from_item(compiler, bare, ctes, depth)
     generated = compiler.alias()
-    return relation, origin_of(relation, generated, alias), generated
+    origin = origin_of(relation, generated, alias)
+    compiler.columns.update((name, c) for c in origin.columns for name in c.reads)
+    return relation, origin, generated
 
 
 def _start(compiler: StatementCompiler, node: exp.Expr, ctes: tuple[Cte, ...], depth: int) -> From:

@@ -127,7 +127,7 @@ def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
         compiler.give_up()
     counts = tuple(_released(compiler, node, made, single=single) for _, node in nodes)
     places = {place: i for i, (place, _) in enumerate(nodes)}
-    known = joined(compiler.policy, made, condition)
+    known = joined(compiler, made, condition)
     domains = candidates_of(compiler.catalog, [key for key in keys if key is not UNKNOWN], known)
     listed = _SelectList(compiler, items, made, keys, places)
     outputs = tuple(listed.output_at(item, i) for i, item in enumerate(items))

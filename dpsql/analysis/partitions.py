@@ -10,6 +10,7 @@ from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.domains import Candidates
 from dpsql.analysis.outer_query import OuterQuery
 from dpsql.analysis.plan import Partitions
+from dpsql.analysis.ranked import ranked_partitions
 from dpsql.language import Options, Query, TopPerPartition
 
 MAX_PARTITIONS = 10_000
@@ -26,13 +27,14 @@ def partitions_of(
     if not isinstance(selection, TopPerPartition):
         return None
     known = {key for candidates in block.domains for key in candidates.keys}
-    at = query.tree.args.get("qualify")
-    for place in selection.keys:
+    at = query.tree.args["qualify"]
+    ranked = ranked_partitions(at.this)
+    for i, place in enumerate(selection.keys):
         if place not in known:
             name = next((o.name for o in block.outputs if o.kind == "key" and o.of == place), "the key")
             raise query.source.refuse(
                 f"the values of {name} are not declared, so it is not public which partitions there are",
-                at,
+                ranked.keys[i] if ranked is not None else at,
                 f"the owner declares {name} in [tables.NAME.domain], or list them: "
                 f"WHERE {name} IN ('a', 'b')",
             )

@@ -11,6 +11,8 @@ from collections.abc import Collection
 from sqlglot import exp
 
 from dpsql.analysis.aggregates import AGGREGATES, ORDER_DEPENDENT
+from dpsql.analysis.catalog import Catalog
+from dpsql.analysis.domain_tables import NAME, put_domains
 from dpsql.analysis.expressions import function_name
 from dpsql.analysis.functions import listed
 from dpsql.analysis.parsed import words
@@ -29,7 +31,7 @@ _NODES = words(
     WindowSpec Qualify Glob RegexpLike StartsWith SimilarTo CurrentDate CurrentTimestamp IntervalSpan
     """
 )
-_TABLE_FUNCTIONS = frozenset({"range", "generate_series"})
+_TABLE_FUNCTIONS = frozenset({"range", "generate_series", NAME})
 _CATALOG = frozenset({"tables", "columns", "schemata"})
 _MORE = words(
     """
@@ -40,7 +42,7 @@ _MORE = words(
 )
 
 
-def public_sql(query: Query, policy: Policy) -> str:
+def public_sql(query: Query, policy: Policy, catalog: Catalog) -> str:
     """Return the SQL text of a public statement for the schema database; refuse a statement not allowed."""
     source = query.source
     outermost = Clauses(query.options, query.clause, query.has_options)
@@ -54,6 +56,7 @@ def public_sql(query: Query, policy: Policy) -> str:
         )
     tree = query.tree.copy()
     _check(query, policy, tree)
+    put_domains(tree, source, policy, catalog)
     return engine_sql(tree)
 
 

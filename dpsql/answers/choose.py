@@ -16,9 +16,10 @@ from dpsql.answers.every_count import EveryCount
 from dpsql.answers.method import Considered, Method
 from dpsql.answers.options import check_options, needs_selecting, wants_sparse_vector
 from dpsql.answers.partitions import LargestOfPartitions, of_one
+from dpsql.answers.shown import released
 from dpsql.answers.threshold import SparseVectors
 from dpsql.answers.top_k import LargestGroups, over_unknown
-from dpsql.answers.whole_domain import WholeDomain, released
+from dpsql.answers.whole_domain import WholeDomain
 from dpsql.errors import InternalError, QueryRefused
 from dpsql.language import AboveThreshold, AllGroups, Scalar, TopK, TopPerPartition
 from dpsql.privacy import Charge
@@ -99,6 +100,9 @@ def _chosen(plan: Plan) -> tuple[Candidate, str]:
             raise _not_taken(plan, error) from None
     for each in found.mechanisms:
         if asked in each.names:
+            automatic = plan.options.mechanism in (None, "AUTO") and _LAPLACE_SELECTED in found.mechanisms
+            if automatic and _errs_less(plan, each):
+                return _LAPLACE_SELECTED, "Laplace noise on every group errs less"
             return each, fact
     raise plan.query.source.refuse(
         f"mechanism {asked} cannot answer this", plan.options.at.get("mechanism"), "leave it out"
@@ -185,6 +189,21 @@ def _nearer(plan: Plan, other: str) -> tuple[str, str]:
     return ("BOX" if whole <= selecting else other), "a larger distance is needed to select right"
 
 
+def _errs_less(plan: Plan, other: Candidate) -> bool:
+    """Return whether Laplace noise on every group selects and measures at least as well as a candidate.
+
+    It does where a unit changes all groups together by little, and the statement asks for no gap.
+    """
+    if needs_selecting(plan) or wants_sparse_vector(plan) or measuring.simultaneous(plan):
+        return False
+    try:
+        quotes = [candidate.of(plan).quote for candidate in (_LAPLACE_SELECTED, other)]
+    except (ValueError, QueryRefused):
+        return False
+    own, others = ([each.tells_apart or 0.0, each.predicted_stddev or 0.0] for each in quotes)
+    return own != others and all(a <= b * (1 + 1e-9) for a, b in zip(own, others, strict=True))
+
+
 def _unknown_keys(plan: Plan) -> tuple[str, str]:
     return over_unknown(plan, as_top_k(plan))
 
@@ -209,21 +228,18 @@ def _sparse_vector(plan: Plan, branches: int = BRANCHES) -> SparseVectors:
     return SparseVectors.of(plan, selection, branches=branches)
 
 
-def _laplace(plan: Plan) -> EveryCount:
-    selection = plan.selection
-    assert isinstance(selection, (Scalar, AllGroups))  # noqa: S101  as above
-    return EveryCount.of(plan, selection)
-
-
 _BOX = Candidate(("BOX",), WholeDomain.of)
-_EVERY_COUNT = Candidates(_least_noise, (_BOX, Candidate(("LAPLACE",), _laplace)))
+_LAPLACE = Candidate(("LAPLACE",), EveryCount.of)
+_EVERY_COUNT = Candidates(_least_noise, (_BOX, _LAPLACE))
+_LAPLACE_SELECTED = Candidate(("LAPLACE",), EveryCount.of, only="errs more")
 _JOINT = Candidate(("JOINT",), _largest, only="only by name")
-_TOP_K = Candidates(_top_k, (Candidate(("NOISY_TOP_K",), _largest), _BOX, _JOINT))
+_TOP_K = Candidates(_top_k, (Candidate(("NOISY_TOP_K",), _largest), _BOX, _LAPLACE_SELECTED, _JOINT))
 _TOP_ONE = Candidates(
     _top_k,
     (
         Candidate(("NOISY_TOP_K", "NOISY_MAX"), _largest),
         _BOX,
+        _LAPLACE_SELECTED,
         Candidate(("EXPONENTIAL",), _largest, only="only by name"),
         _JOINT,
     ),
@@ -233,6 +249,7 @@ _TOP_K_ABOVE = Candidates(
     (
         Candidate(("HYBRID_TOP_K",), _largest),
         _BOX,
+        _LAPLACE_SELECTED,
         Candidate(("HYBRID_SPARSE_VECTOR",), lambda plan: _sparse_vector(plan, 1), only="only by name"),
     ),
 )
@@ -241,6 +258,7 @@ _ABOVE = Candidates(
     (
         Candidate(("HYBRID_TOP_K",), _largest),
         _BOX,
+        _LAPLACE_SELECTED,
         Candidate(("ADAPTIVE_SPARSE_VECTOR",), _sparse_vector, only="only by name or base_hits"),
         Candidate(("SPARSE_VECTOR",), lambda plan: _sparse_vector(plan, 1), only="only by name"),
     ),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpsql import mechanisms
+from dpsql.analysis import laplace_is_less
 from dpsql.estimates import (
     Combined,
     ErrorModel,
@@ -68,12 +69,10 @@ def share_of(plan: Plan) -> Fraction | None:
     return None if measure is None or measure == "AUTO" else Fraction(measure)
 
 
-def divide(plan: Plan, places: list[int], epsilon: Fraction) -> dict[int, Fraction]:
-    """Divide the measuring epsilon among counts; return the epsilon of each by place."""
-    if not places or not epsilon:
-        return {}
-    shares = split_measuring(epsilon, [plan.counts[p].bound for p in places])
-    return dict(zip(places, shares, strict=True))
+def moved(plan: Plan, place: int, groups: int) -> int:
+    """Return the most by which one unit can change a count in so many groups together."""
+    every, total = max(groups, 1) * plan.counts[place].bound, plan.total(place)
+    return every if total is None else min(every, total)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +80,8 @@ class Measuring:
     """Measures counts of groups that are already selected, with its own part of epsilon.
 
     With BOX, one noise is drawn for all counts of all groups. With EACH and ANCHOR, every count has its part
-    of epsilon; an ANCHOR measures the total of the ordering count, whose gaps are known.
+    of epsilon; an ANCHOR measures the total of the ordering count, whose gaps are known. AUTO takes BOX, or
+    EACH where the counts of all groups together move so little that this has less noise.
     """
 
     plan: Plan
@@ -95,7 +95,13 @@ class Measuring:
     @classmethod
     def of(cls, plan: Plan, ordering: int, places: list[int], epsilon: Fraction, *, most: int) -> Measuring:
         """Plan measurements of at most `most` groups; raises `ValueError` if the noise would be too large."""
-        made = cls(plan, ordering, places if epsilon else [], epsilon, strategy_of(plan))
+        strategy, measured = strategy_of(plan), places if epsilon else []
+        moves = [moved(plan, place, most) for place in measured]
+        chosen = simultaneous(plan) or (plan.options.measure_strategy or "AUTO") != "AUTO"
+        less = any(move < most * plan.counts[p].bound for p, move in zip(measured, moves, strict=True))
+        if less and not chosen and laplace_is_less(plan.counts, measured, moves, most):
+            strategy = "EACH"
+        made = cls(plan, ordering, measured, epsilon, strategy)
         if made.places and made.strategy == "BOX":
             made.box(most)
         return made
@@ -112,14 +118,19 @@ class Measuring:
 
     def laplace(self, size: int) -> dict[int, mechanisms.Laplace]:
         """Return the noise of each count, by place, for so many groups."""
+        if not self.places:
+            return {}
+        moves = [moved(self.plan, place, size) for place in self.places]
+        shares = split_measuring(self.epsilon, moves)
         return {
             place: mechanisms.Laplace.plan(
                 size,
                 epsilon,
-                sensitivity=self.plan.counts[place].bound,
+                groups_per_unit=1,
+                sensitivity=move,
                 total=self.strategy == "ANCHOR" and size > 1 and self.orders(place),
             )
-            for place, epsilon in divide(self.plan, self.places, self.epsilon).items()
+            for place, move, epsilon in zip(self.places, moves, shares, strict=True)
         }
 
     def orders(self, place: int) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
-from dpsql.analysis import Catalog, Plan, engine_sql
+from dpsql.analysis import Catalog, Plan, engine_sql, put_domains
 from dpsql.answers import doubles
 from dpsql.composition.error_bars import HIDDEN, trace
 from dpsql.composition.parts import Parts
@@ -19,7 +19,7 @@ from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.errors import InternalError
 from dpsql.info import total_guarantee
 from dpsql.language import Query
-from dpsql.policy import fold
+from dpsql.policy import Policy, fold
 from dpsql.prepared import ErrorBar, PreparedComposed, PreparedPrivate, Relation
 from dpsql.privacy import Charge
 from dpsql.release import Release
@@ -27,12 +27,13 @@ from dpsql.types import BIGINT, DOUBLE, SqlType
 
 
 def compose(
-    text: str, query: Query, parts: Parts, planned: Sequence[PreparedPrivate]
+    text: str, query: Query, parts: Parts, planned: Sequence[PreparedPrivate], policy: Policy
 ) -> PreparedPrivate | PreparedComposed:
     """Return the prepared statement of its planned releases; refuse an outer query that does not bind.
 
     Releases with equal keys ask the same question: they are one release, which is charged and run once.
     """
+    planned = [replace(one, note=part.note) for part, one in zip(parts.releases, planned, strict=True)]
     if parts.outer is None:
         return planned[0]
     distinct: list[PreparedPrivate] = []
@@ -43,18 +44,20 @@ def compose(
         if place == len(distinct):
             distinct.append(one)
         relations.append(Relation(part.name, place, _columns(one.plan, database)))
-    empty = {relation.name: database.typed(relation.columns) for relation in relations}
-    sql = engine_sql(parts.outer.copy())
+    types = {relation.name: relation.columns for relation in relations}
+    outer = parts.outer.copy()
+    put_domains(outer, query.source, policy, database)
+    sql = engine_sql(outer.copy())
     try:
-        names = database.bind_over(empty, sql)
+        names = database.bind_over(types, sql)
     except UnboundQuery as problem:
         named = re.search(r'"([^"]+)"', problem.message)
         at = query.source.text.rfind(named[1]) if named else -1
         raise query.source.refuse(problem.message, None if at < 0 else at) from None
     plain = PreparedComposed(text, query, tuple(distinct), tuple(relations), sql, sql, names, (), ())
-    shown = _with_bars(plain, parts.outer, database)
+    shown = _with_bars(plain, outer, database)
     try:
-        found = database.bind_over(empty, shown.traced)
+        found = database.bind_over(types, shown.traced)
     except UnboundQuery:
         return plain
     return shown if tuple(name for name in found if not name.startswith(HIDDEN)) == names else plain
@@ -113,8 +116,9 @@ def _with_bars(plain: PreparedComposed, outer: exp.Query, database: SchemaDataba
 def composed(prepared: PreparedComposed, releases: tuple[Release, ...]) -> Release:
     """Run the outer query over the releases of a statement; return the statement's own release."""
     database = prepared.parts[0].counting.engines.schema_database
-    tables = {r.name: database.typed(r.columns, releases[r.release].rows) for r in prepared.relations}
-    found = database.over(tables, prepared.traced)
+    types = {relation.name: relation.columns for relation in prepared.relations}
+    released = {relation.name: releases[relation.release].rows for relation in prepared.relations}
+    found = database.over(types, released, prepared.traced)
     rows = found.select([i for i, name in enumerate(found.column_names) if not name.startswith(HIDDEN)])
     own = {
         "rows": rows,
@@ -178,6 +182,7 @@ def _together(prepared: PreparedComposed, releases: tuple[Release, ...]) -> Rele
         scale=0.0,
         confidence=min(release.confidence for release in releases),
         warnings=tuple(dict.fromkeys(text for release in releases for text in release.warnings)),
+        assumed=tuple(dict.fromkeys(each for release in releases for each in release.assumed)),
         number=None,
         reused=None if new else max(release.reused for release in releases if release.reused),
         charged_again=next((release.charged_again for release in releases if release.charged_again), ""),

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
 from dpsql.analysis import Catalog, Plan, analyse, check_outer, complete, is_private
 from dpsql.analysis.spellings import rewritten
-from dpsql.composition.block import separate
+from dpsql.composition.block import needs_existing, separate
 from dpsql.composition.cutting import everything, put, standalone, without_private
 from dpsql.composition.kinds import Kinds, Release, below
 from dpsql.composition.shares import Written, divided
@@ -116,7 +116,8 @@ class _Splitter:
     def _separated(self, release: Release, name: str) -> tuple[Query, exp.Select | None]:
         """Return a release block as a plain one, and the SELECT over its released rows."""
         whole = self._query(release)
-        query, rest = separate(whole, self.policy, self.catalog, name)
+        existing = any(needs_existing(block) for block in _around(release.select))
+        query, rest = separate(whole, self.policy, self.catalog, name, existing=existing)
         inside = next((t for t in query.tree.find_all(exp.Table) if t.name.startswith(_MARK)), None)
         if inside is not None:
             raise below(self.source, inside.find_ancestor(exp.Subquery, exp.Exists) or inside)
@@ -129,7 +130,7 @@ class _Splitter:
             tree=standalone(release.select, self.kinds),
             options=self.written.options(release.select),
             clause=self.written.clause(release.select),
-            has_options=True,
+            has_options=release.select is self.query.tree and self.query.has_options,
             inner={},
         )
 
@@ -193,6 +194,15 @@ class _Splitter:
 
 _MARK = "\x00"
 """The beginning of a release's name until it is known which ones are equal; no statement can spell it."""
+
+
+def _around(select: exp.Select) -> Iterator[exp.Select]:
+    """Yield the SELECTs around a block, also around the common table expression that it is."""
+    node = select.parent
+    while node is not None:
+        if isinstance(node, exp.Select):
+            yield node
+        node = node.parent
 
 
 def _mark(number: int) -> str:

@@ -128,12 +128,16 @@ def _inside(node: exp.Expr | None, around: exp.Expr) -> bool:
 
 
 def _misplaced(query: Query, clauses: Clauses) -> QueryRefused:
-    at = clauses.at
-    moved = Outline(query.source.text).moved(at, keep=not query.has_options)
+    """Return the refusal of options where nothing is released, which moves them to the outermost SELECT."""
+    at, text = clauses.at, query.source.text
+    written = Outline(text).options(at)
+    behind = at + len(written)
+    first = query.tree.meta.get("select", -1) + len("SELECT")
+    moved = () if query.has_options else (Fix(f" {written}", first, first),)
     return query.source.refuse(
         "WITH DIFFERENTIAL_PRIVACY belongs right after the outermost SELECT, or after one that counts: "
         "this one releases nothing",
         at,
         "write it right after the outermost SELECT",
-        None if moved is None else Fix(moved, 0, len(query.source.text)),
+        Fix("", at, behind + (text[behind : behind + 1] == " "), also=moved) if written else None,
     )

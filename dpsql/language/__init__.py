@@ -1,7 +1,7 @@
 """The parser: text to `Statement`. Private clauses are removed from the tokens, the rest is standard SQL.
 
-``parse`` runs ``tokens``, ``dialect_tokens``, ``parameters``, ``clauses``, ``options`` and
-``dialect_forms`` in this order;
+``parse`` runs ``tokens``, ``dialect_tokens``, ``parameters``, ``clauses``, ``options`` and ``dialect_forms``
+in this order;
 ``statement`` has the types, ``source`` positions in errors, ``plain`` copies of the analyst's values;
 ``outline``, ``respelling`` and ``repair`` change the text of a statement that was refused.
 """

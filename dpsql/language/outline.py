@@ -117,6 +117,12 @@ class Outline:
         end = closing(self.tokens, i + 1)
         return self.tokens[end].start if end > 0 else None
 
+    def parentheses(self, block: BlockText) -> tuple[int, int] | None:
+        """Return where a subquery stands, with its parentheses; None for a SELECT behind a WITH, or alone."""
+        i = self.tokens.index(block.select) - 1
+        end = closing(self.tokens, i) if i >= 0 and self.tokens[i].token_type == TokenType.L_PAREN else -1
+        return (self.tokens[i].start, self.tokens[end].end + 1) if end > 0 else None
+
     def block(self, at: int) -> BlockText | None:
         """Return the innermost SELECT block around a place."""
         opened: list[int] = []
@@ -173,21 +179,9 @@ class Outline:
             return self.tokens[i + 4].end + 1, options + more
         return None
 
-    def moved(self, at: int, *, keep: bool) -> str | None:
-        """Return the text with the options clause at a position moved to the outermost SELECT.
-
-        Without `keep` it is left out.
-        """
-        i = next((i for i, token in enumerate(self.tokens) if token.start == at), -1)
-        if i < 0 or [t.text.upper() for t in self.tokens[i + 2 : i + 4]] != ["OPTIONS", "("]:
-            return None
-        end = closing(self.tokens, i + 3)
-        start, behind = self.tokens[i + 3].end + 1, self.tokens[end].end + 1
-        options = self.text[start : self.tokens[end].start]
-        added = self.with_options(options) if keep and options.strip() else None
-        edits = [(at, behind + (self.text[behind : behind + 1] == " "), "")]
-        edits += [(added[0], added[0], added[1])] if added is not None else []
-        text = self.text
-        for low, high, new in sorted(edits, reverse=True):
-            text = text[:low] + new + text[high:]
-        return text
+    def options(self, at: int) -> str:
+        """Return the text of the options clause that begins at a place."""
+        i = next((i for i, token in enumerate(self.tokens) if token.start == at), len(self.tokens))
+        words = [t.text.upper() for t in self.tokens[i + 2 : i + 4]]
+        end = closing(self.tokens, i + 3) if words == ["OPTIONS", "("] else i + 1
+        return self.text[at : self.tokens[end].end + 1] if 0 < end < len(self.tokens) else ""

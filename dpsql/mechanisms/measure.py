@@ -36,9 +36,10 @@ class Laplace(Mechanism[Measured]):
     Notes
     -----
     Discrete Laplace noise of scale m c/epsilon on the grid: P(z) proportional to e^(-|z|/scale). *Private:*
-    neighbouring databases differ in at most m counts, by at most c each, a whole number of steps; so the
-    probability of any output by at most a factor (e^(c/scale))^m, and the sum by at most m c. The values have
-    the positions of their counts: the order of release must be public, or itself be released.
+    neighbouring databases differ in at most m counts, by at most c each, or in any number of counts by at
+    most m c in sum, whole numbers of steps; so the probability of any output by at most a factor
+    e^(m c/scale), the product of the factors e^(change/scale) of the counts, and the sum by at most m c. The
+    values have the positions of their counts: the order of release must be public, or itself be released.
     """
 
     groups: int
@@ -132,6 +133,16 @@ AUDITED = (
         "a histogram: all counts, of which a unit changes one",
         partial(Laplace.plan, groups_per_unit=1),
         "one",
+    ),
+    AuditCase(
+        "release all, 3 rows a unit",
+        "all counts, which a unit changes by 3 together",
+        partial(Laplace.plan, groups_per_unit=1, sensitivity=3),
+        inputs=lambda _: [
+            ("one each", (1, 1, 1, 1, 1), (2, 2, 2, 1, 1)),
+            ("all in one", (1, 1, 1, 1, 1), (1, 1, 1, 1, 4)),
+            ("one and two below", (3, 1, 2, 1, 1), (2, 1, 0, 1, 1)),
+        ],
     ),
     AuditCase(
         "release all, 2 groups a unit",

@@ -286,6 +286,39 @@ SELECT COUNT(DISTINCT user_id) FROM visits
 -- R718
 SELECT COUNT(DISTINCT user_id) FROM visits
 
+-- R346
+SELECT country, page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY country, page ORDER BY page DESC LIMIT 2
+
+-- R54
+SELECT k, COUNT(DISTINCT u) AS n FROM (SELECT u.user_id AS u, COUNT(*) AS k FROM users u LEFT JOIN visits v ON u.user_id = v.user_id GROUP BY u.user_id) GROUP BY k ORDER BY n DESC LIMIT 2
+
+-- R336
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) COUNT(DISTINCT user_id) FROM (SELECT user_id FROM visits)
+
+-- R57
+SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, page, ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY day) AS r FROM visits) WHERE r = 1 GROUP BY page ORDER BY n DESC LIMIT 2
+
+-- R541
+SELECT 'c' AS k, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY k ORDER BY n DESC LIMIT 1
+
+-- R41
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE user_id IN (5) GROUP BY page ORDER BY n DESC LIMIT 2
+
+-- R37
+SELECT city, COUNT(DISTINCT u.user_id) AS n FROM users u WHERE EXISTS (SELECT 1 FROM visits v WHERE v.user_id = u.user_id) GROUP BY city ORDER BY n DESC LIMIT 2
+
+-- R1970
+SELECT note, page, COUNT(DISTINCT user_id) AS n FROM visits WHERE note IN ('a', 'b') GROUP BY note, page QUALIFY ROW_NUMBER() OVER (PARTITION BY note ORDER BY n DESC) <= 3
+
+-- R1971
+SELECT country, note, COUNT(DISTINCT user_id) AS n FROM visits WHERE note IN ('a', 'b') GROUP BY country, note QUALIFY ROW_NUMBER() OVER (PARTITION BY country ORDER BY n) <= 3
+
+-- R1972
+SELECT country, page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY country, page QUALIFY ROW_NUMBER() OVER (PARTITION BY country ORDER BY n DESC) <= 3
+
+-- R1973
+SELECT city, age > 40 AS old, COUNT(DISTINCT user_id) AS n FROM users GROUP BY city, old QUALIFY ROW_NUMBER() OVER (PARTITION BY city ORDER BY n DESC) <= 1
+
 -- R911
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE date_diff('day', day, now()) > 5 AND date_sub('day', day, now()) > 5
 
@@ -294,3 +327,36 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE strftime(day, '%Y-%m-%d') = '20
 
 -- R930
 SELECT COUNT(DISTINCT user_id) FROM baskets b WHERE EXISTS (SELECT 1 FROM goods g WHERE g.basket_id = b.basket_id AND g.sku = b.page)
+
+-- R1501
+SELECT note, COUNT(DISTINCT user_id) AS n FROM visits WHERE note IN ('a', 'b') AND (note = 'a' OR country = 'DE') GROUP BY note
+
+-- R1502
+SELECT note, COUNT(DISTINCT user_id) AS n FROM visits WHERE note IN ('a', 'b') GROUP BY note
+
+-- R1503
+SELECT v.note, COUNT(DISTINCT user_id) AS n FROM visits v WHERE v.note IN ('a', 'b') GROUP BY v.note
+
+-- R1504
+SELECT note, COUNT(DISTINCT user_id) AS n FROM visits WHERE note IN ('a', 'b') AND note IN ('a', page) GROUP BY note
+
+-- R1505
+SELECT ms, COUNT(DISTINCT user_id) AS n FROM visits WHERE ms >= 5 AND ms BETWEEN 0 AND 99 GROUP BY ms
+
+-- R1506
+SELECT ms, COUNT(DISTINCT user_id) AS n FROM visits WHERE ms BETWEEN 0 AND 99 GROUP BY ms
+
+-- R1507
+SELECT k, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, CASE WHEN ms > 5 THEN note ELSE country END AS k FROM visits) WHERE k IN ('a', 'b') GROUP BY k
+
+-- R1509
+SELECT note, COUNT(DISTINCT user_id) AS n FROM visits LEFT JOIN pages p ON p.page = visits.page WHERE note IN ('a', 'b') GROUP BY note
+
+-- R1510
+SELECT d.page, COUNT(DISTINCT user_id) AS n FROM dp_domain(visits.page) AS d JOIN visits v ON v.page = d.page GROUP BY d.page
+
+-- R1511
+SELECT page FROM dp_domain(visits.page)
+
+-- R1512
+SELECT page FROM dp_domain(visits.page)

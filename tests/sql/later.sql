@@ -1,12 +1,3 @@
--- A331 a ratio of two counts written out
-SELECT page, COUNT(DISTINCT user_id) FILTER (WHERE ms > 50) / COUNT(DISTINCT user_id) AS share FROM visits GROUP BY page ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 2
-
--- A332 a join of two releases
-SELECT a.n, b.n FROM (SELECT COUNT(DISTINCT user_id) AS n FROM visits) AS a, (SELECT COUNT(DISTINCT user_id) AS n FROM users) AS b
-
--- A333 a SELECT around a release that calculates
-SELECT page, n * 2 AS twice FROM (SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2) AS t
-
 -- A334 ASOF JOIN by the unit
 SELECT u.city, COUNT(DISTINCT v.user_id) AS n FROM visits v ASOF JOIN users u ON v.user_id = u.user_id AND v.ms >= u.age GROUP BY u.city ORDER BY n DESC LIMIT 1
 

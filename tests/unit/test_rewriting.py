@@ -117,7 +117,11 @@ def test_the_hint_of_another_dialects_spelling_is_dpsqls_own() -> None:
         ),
         (
             "SELECT * FROM (SELECT a FROM t) LIMIT 3",
-            "SELECT * FROM (SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (x = 1) a FROM t) LIMIT 3",
+            "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (x = 1) * FROM (SELECT a FROM t) LIMIT 3",
+        ),
+        (
+            "SELECT * FROM (SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (y = 2) a FROM t) LIMIT 3",
+            "SELECT * FROM (SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (x = 1, y = 2) a FROM t) LIMIT 3",
         ),
         ("EXPLAIN SELECT a", "EXPLAIN SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (x = 1) a"),
     ],

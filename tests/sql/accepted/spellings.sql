@@ -165,11 +165,6 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page QUALIFY ROW_
 -- expect: SELECT page, COUNT(DISTINCT user_id), COUNT(DISTINCT user_id) FILTER (WHERE ms > 50) FROM visits GROUP BY page
 SELECT page, COUNT(DISTINCT user_id) AS n, COUNT(DISTINCT user_id) FILTER (WHERE ms > 50) AS m, m / n AS share FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
 
--- A305 a wrapping SELECT over a release
--- candidates: FROM page_domain
--- expect: SELECT page, COUNT(DISTINCT user_id) FROM visits GROUP BY page
-SELECT * FROM (SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2) AS t ORDER BY page LIMIT 1
-
 -- A770 above threshold without LIMIT
 -- candidates: FROM page_domain
 -- expect: itself

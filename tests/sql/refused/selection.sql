@@ -78,7 +78,6 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING n >= 
 -- R319 TOP twice
 -- error: the selection is given twice
 -- at: TOP #2
--- hint: page) TOP
 SELECT TOP 2 page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page TOP 3
 
 -- R320 TOP and LIMIT
@@ -159,7 +158,6 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ABOVE THRESH
 -- R333 ABOVE THRESHOLD twice
 -- error: the threshold is given twice
 -- at: ABOVE #2
--- hint: 2) ABOVE
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ABOVE THRESHOLD 2 ABOVE THRESHOLD 3 LIMIT 2
 
 -- R334 ABOVE THRESHOLD and HAVING
@@ -178,6 +176,7 @@ SELECT page, DP_GAP() AS g, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY pa
 -- error: WITH DIFFERENTIAL_PRIVACY belongs right after the outermost
 -- at: WITH
 -- hint: write it right after the outermost SELECT
+-- rewrite: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) COUNT(DISTINCT user_id) FROM (SELECT user_id FROM visits)
 SELECT COUNT(DISTINCT user_id) FROM (SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) user_id FROM visits)
 
 -- R337 options twice
@@ -189,6 +188,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) WITH DIFFERENTIAL_PRIVACY
 -- error: WITH DIFFERENTIAL_PRIVACY belongs right after the outermost
 -- at: WITH #2
 -- hint: write it right after the outermost SELECT
+-- rewrite: WITH v AS (SELECT user_id FROM visits) SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) COUNT(DISTINCT user_id) FROM v
 WITH v AS (SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) user_id FROM visits) SELECT COUNT(DISTINCT user_id) FROM v
 
 -- R339 an unknown option
@@ -236,7 +236,7 @@ SELECT page FROM visits GROUP BY page LIMIT 2
 -- R346 order by something unselected
 -- error: this is neither a group key nor a count
 -- at: ms
--- hint: GROUP BY page, ms
+-- hint: select the keys of GROUP BY and counts
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY ms DESC LIMIT 2
 
 -- R348 ROLLUP
@@ -295,8 +295,7 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page TOP 3 BY n W
 -- R362 a tie-breaker that is no key, a column
 -- error: this is neither a group key nor a count
 -- at: ms
--- hint: GROUP BY page, ms
--- rewrite: SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page, ms ORDER BY n DESC, ms LIMIT 2
+-- hint: select the keys of GROUP BY and counts
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC, ms LIMIT 2
 
 -- R363 a number of thousands of digits in LIMIT

@@ -2,7 +2,7 @@
 -- error: there is no column pgae
 -- at: pgae
 -- hint: did you mean page?
--- obstacles: there is no column | there is no column
+-- obstacles: there is no column pgae | there is no column cuontry
 -- rewrite: SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE country = 'DE' GROUP BY page ORDER BY n DESC
 SELECT pgae, COUNT(DISTINCT user_id) AS n FROM visits WHERE cuontry = 'DE' GROUP BY pgae ORDER BY n DESC
 

@@ -4,7 +4,7 @@
 WITH x AS (DELETE FROM visits RETURNING *) SELECT COUNT(*) FROM x
 
 -- R102 public statement with a private subquery
--- error: one user_id can have many rows here, so a count of rows
+-- error: a user_id can have many rows here: say how many may count
 -- at: COUNT
 -- hint: COUNT(*, contribution_bounds_per_group => (0, 20)), or
 -- rewrite: SELECT page, (SELECT COUNT(*, contribution_bounds_per_group => (0, 20)) FROM visits) FROM pages -- 20 is a guess

@@ -1,8 +1,8 @@
 -- R53 grouped by an expression of the unit
--- error: one user_id can have many rows here, so a count of rows
+-- error: a user_id can have many rows here: say how many may count
 -- at: COUNT #2
 -- hint: COUNT(*, contribution_bounds_per_group => (0, 20)), or
--- obstacles: one user_id can have many | the values of g are not
+-- obstacles: a user_id can have many rows here: say how ma | the values of g are not declared, and releasi
 SELECT k, COUNT(*) AS n FROM (SELECT user_id // 2 AS g, COUNT(*) AS k FROM visits GROUP BY g) GROUP BY k ORDER BY n DESC LIMIT 2
 
 -- R54 grouped by the nullable side's unit
@@ -18,7 +18,7 @@ SELECT k, COUNT(DISTINCT u) AS n FROM (SELECT v.user_id, MAX(u.user_id) AS u, CO
 SELECT k, COUNT(*) AS n FROM (SELECT user_id, page, COUNT(*) AS k FROM visits GROUP BY ROLLUP (user_id, page)) GROUP BY k ORDER BY n DESC LIMIT 2
 
 -- R501 grouped without the unit
--- error: one user_id can have many rows here, so a count of rows
+-- error: a user_id can have many rows here: say how many may count
 -- at: COUNT #2
 -- hint: COUNT(*, contribution_bounds_per_group => (0, 20)), or
 -- rewrite: SELECT k, COUNT(*) AS n FROM (SELECT page, COUNT(*, contribution_bounds_per_group => (0, 20)) AS k FROM visits GROUP BY page) WHERE k IN (1, 2) GROUP BY k ORDER BY n DESC LIMIT 2 -- 20 is a guess
@@ -30,7 +30,7 @@ SELECT k, COUNT(*) AS n FROM (SELECT page, COUNT(*) AS k FROM visits GROUP BY pa
 SELECT COUNT(DISTINCT user_id) FROM (SELECT MAX(user_id) AS user_id FROM visits)
 
 -- R503 grouped by a column named as the unit
--- error: one user_id can have many rows here, so a count of rows
+-- error: a user_id can have many rows here: say how many may count
 -- at: COUNT #2
 -- hint: COUNT(*, contribution_bounds_per_group => (0, 20))
 -- rewrite: SELECT COUNT(DISTINCT user_id) FROM (SELECT page AS user_id, COUNT(*, contribution_bounds_per_group => (0, 20)) AS k FROM visits GROUP BY 1) -- 20 is a guess
@@ -359,7 +359,7 @@ SELECT COUNT(DISTINCT user_id) INTO t FROM visits
 SELECT COUNT(DISTINCT user_id), (SELECT MAX(note) FROM visits) FROM visits
 
 -- R540 a subquery in HAVING
--- error: one user_id can have many rows here, so a count of rows
+-- error: a user_id can have many rows here: say how many may count
 -- at: COUNT #2
 -- hint: COUNT(*, contribution_bounds_per_group => (0, 20))
 -- rewrite: SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING n > (SELECT COUNT(*, contribution_bounds_per_group => (0, 20)) FROM visits) LIMIT 2 -- 20 is a guess

@@ -26,6 +26,7 @@ from dpsql.prepared import PreparedComposed
 from dpsql.privacy import Charge
 from dpsql.release import Release
 from dpsql.session import Session, StatementResult
+from dpsql.types import DOUBLE
 from tests.narrow import engine_of, of_type, present
 
 POLICY = """
@@ -308,7 +309,9 @@ def test_the_schema_database_shows_released_rows_to_one_query_only(session: Sess
 
     def ask(i: int) -> None:
         for _ in range(20):
-            found = database.over({"r0": pa.table({"n": [float(i)]})}, "SELECT n FROM r0")
+            found = database.over(
+                {"r0": (("n", DOUBLE),)}, {"r0": pa.table({"n": [float(i)]})}, "SELECT n FROM r0"
+            )
             results.append(found.column("n").to_pylist() == [i])
 
     threads = [threading.Thread(target=ask, args=(i,)) for i in range(4)]
@@ -318,7 +321,7 @@ def test_the_schema_database_shows_released_rows_to_one_query_only(session: Sess
         thread.join()
     assert results == [True] * 80
     with pytest.raises(UnboundQuery):
-        database.over({}, "SELECT n FROM r0")
+        database.over({}, {}, "SELECT n FROM r0")
 
 
 def test_threads_share_a_database(folder: Path, sessions: Open, made_of: Callable[..., str]) -> None:
@@ -447,10 +450,9 @@ def test_bare_measures_keep_their_error_bars(
     assert release.counts == tuple(bars)
     database = session.database.engines().schema_database
     prepared = of_type(session.prepare("SELECT COUNT(*) FROM visits"), PreparedComposed)
+    types = {relation.name: relation.columns for relation in prepared.relations}
     tables = {f"r{i}": part.rows for i, part in enumerate(release.parts)}
-    assert release.rows.equals(database.over(tables, prepared.outer)), (
-        "the rows are those of the query as written"
-    )
+    assert release.rows.equals(database.over(types, tables, prepared.outer)), "the rows are those as written"
     shown = release.table
     assert shown.column_names[: release.rows.num_columns] == release.rows.column_names
     for name, place in bars.items():
