@@ -48,7 +48,7 @@ from dpsql.prepared import (
 from dpsql.privacy import Charge, exact
 from dpsql.refining import Refining
 from dpsql.release import Release, from_bytes, reuse_key
-from dpsql.rewriting import hinted, rewrite
+from dpsql.rewriting import beside, hinted, rewrite
 from dpsql.versions import CHANGING
 
 if TYPE_CHECKING:
@@ -145,6 +145,7 @@ class Session:
             return self._prepared(text, parameters)
         except (QueryRefused, QuerySyntaxError) as error:
             refused = error
+        refused.obstacles = beside(text, refused, lambda changed: self._prepared(changed, parameters))
         refused.obstacles = hinted(text, refused)
         offer = rewrite(text, refused, lambda changed: self._prepared(changed, parameters))
         if offer is not None:

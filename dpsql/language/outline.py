@@ -117,6 +117,16 @@ class Outline:
         end = closing(self.tokens, i + 1)
         return self.tokens[end].start if end > 0 else None
 
+    def options_around(self, at: int) -> tuple[int, int] | None:
+        """Return where the options stand that a place is in; None for other places."""
+        for i, token in enumerate(self.tokens[2:], 2):
+            words = [t.text.upper() for t in self.tokens[i - 2 : i]]
+            if token.token_type == TokenType.L_PAREN and words == ["DIFFERENTIAL_PRIVACY", "OPTIONS"]:
+                end = closing(self.tokens, i)
+                if end > 0 and token.start < at < self.tokens[end].start:
+                    return token.end + 1, self.tokens[end].start
+        return None
+
     def parentheses(self, block: BlockText) -> tuple[int, int] | None:
         """Return where a subquery stands, with its parentheses; None for a SELECT behind a WITH, or alone."""
         i = self.tokens.index(block.select) - 1

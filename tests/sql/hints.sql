@@ -256,9 +256,6 @@ SELECT v.page, COUNT(DISTINCT v.user_id) AS n FROM visits v JOIN users u ON v.us
 -- R365
 SELECT COUNT(DISTINCT user_id) FROM visits
 
--- R808
-SELECT note, COUNT(*, contribution_bounds_per_group => (0, 20)) AS n FROM visits GROUP BY note ORDER BY n DESC LIMIT 2
-
 -- R811
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 3, mechanism = LAPLACE) day, COUNT(DISTINCT user_id) FROM visits GROUP BY day
 
@@ -291,9 +288,6 @@ SELECT country, page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY country,
 
 -- R54
 SELECT k, COUNT(DISTINCT u) AS n FROM (SELECT u.user_id AS u, COUNT(*) AS k FROM users u LEFT JOIN visits v ON u.user_id = v.user_id GROUP BY u.user_id) GROUP BY k ORDER BY n DESC LIMIT 2
-
--- R336
-SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) COUNT(DISTINCT user_id) FROM (SELECT user_id FROM visits)
 
 -- R57
 SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, page, ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY day) AS r FROM visits) WHERE r = 1 GROUP BY page ORDER BY n DESC LIMIT 2
@@ -360,3 +354,6 @@ SELECT page FROM dp_domain(visits.page)
 
 -- R1512
 SELECT page FROM dp_domain(visits.page)
+
+-- R1103
+SELECT page, ms, COUNT(DISTINCT user_id) + ms AS x FROM visits GROUP BY page, ms ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 2

@@ -61,8 +61,9 @@ AND EXISTS (SELECT 1 FROM users u WHERE u.cty = 'X')
 -- R808 all groups of keys without a domain
 -- error: the values of note are not declared
 -- at: note #2
--- hint: the owner declares note
+-- hint: OPTIONS (max_groups_contributed = 16)
 -- obstacles: a user_id can have many rows here | the values of note
+-- rewrite: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 16) note, COUNT(*, contribution_bounds_per_group => (0, 20)) FROM visits GROUP BY note -- 20 and 16 are guesses
 SELECT note, COUNT(*) FROM visits GROUP BY note
 
 -- R811 a bound for more groups than a unit should touch
@@ -84,3 +85,17 @@ SELECT page, COUNT(*) AS n, COUNT(DISTINCT user_id) AS m FROM visits GROUP BY pa
 -- hint: did you mean note?
 -- rewrite: SELECT note, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY note ORDER BY n DESC LIMIT 3 OFFSET 2
 SELECT nte, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY nte ORDER BY n DESC LIMIT 3 OFFSET 2
+
+-- R818 a wrong option, and what is wrong besides
+-- error: there is no option epsilom
+-- at: epsilom
+-- hint: did you mean epsilon?
+-- obstacles: there is no option epsilom | there is no column pgae | a user_id can have many rows here
+-- rewrite: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) page, COUNT(*, contribution_bounds_per_group => (0, 20)) AS n FROM visits GROUP BY page -- 20 is a guess
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilom = 1) pgae, COUNT(*) AS n FROM visits GROUP BY pgae
+
+-- R819 an option that has no right value at once
+-- error: option epsilon is given twice
+-- at: epsilon #2
+-- obstacles: option epsilon is given twice | there is no table vists
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, epsilon = 1) COUNT(DISTINCT user_id) FROM vists

@@ -2,7 +2,7 @@
 -- error: a user_id can have many rows here: say how many may count
 -- at: COUNT #2
 -- hint: COUNT(*, contribution_bounds_per_group => (0, 20)), or
--- obstacles: a user_id can have many rows here: say how ma | the values of g are not declared, and releasi
+-- obstacles: the values of g are not declared, and releasi | a user_id can have many rows here: say how ma
 SELECT k, COUNT(*) AS n FROM (SELECT user_id // 2 AS g, COUNT(*) AS k FROM visits GROUP BY g) GROUP BY k ORDER BY n DESC LIMIT 2
 
 -- R54 grouped by the nullable side's unit
