@@ -10,9 +10,6 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n D
 -- R40
 SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, page, ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY day) AS r FROM visits) WHERE r = 1 GROUP BY page ORDER BY n DESC LIMIT 2
 
--- R53
-SELECT k, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, LEAST(COUNT(*), 3) AS k FROM visits GROUP BY user_id) WHERE k IN (1, 2, 3) GROUP BY k ORDER BY n DESC LIMIT 2
-
 -- R426
 SELECT COUNT(DISTINCT user_id) FROM visits JOIN pages AS p ON p.page = visits.page
 
