@@ -49,7 +49,8 @@ def domain_size(compiler: StatementCompiler, query: Query, block: OuterQuery, op
             raise query.source.refuse(
                 f"the values of {key} are not declared: say in how many groups a {unit} may count",
                 at,
-                f"OPTIONS (max_groups_contributed = {GROUPS}), or list them: WHERE {key} IN ('a', 'b')",
+                f"OPTIONS (max_groups_contributed = {GROUPS}), or list them: "
+                f"WHERE {key} {_listed(block.keys[unknown[0]].type)}",
                 Fix(str(GROUPS), option="max_groups_contributed", guess=str(GROUPS)),
             )
         _refuse_whole_time(query, block, unknown[0], key)

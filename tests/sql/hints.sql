@@ -319,30 +319,6 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE strftime(day, '%Y-%m-%d') = '20
 -- R930
 SELECT COUNT(DISTINCT user_id) FROM baskets b WHERE EXISTS (SELECT 1 FROM goods g WHERE g.basket_id = b.basket_id AND g.sku = b.page)
 
--- R1501
-SELECT note, COUNT(DISTINCT user_id) AS n FROM visits WHERE note IN ('a', 'b') AND (note = 'a' OR country = 'DE') GROUP BY note
-
--- R1502
-SELECT note, COUNT(DISTINCT user_id) AS n FROM visits WHERE note IN ('a', 'b') GROUP BY note
-
--- R1503
-SELECT v.note, COUNT(DISTINCT user_id) AS n FROM visits v WHERE v.note IN ('a', 'b') GROUP BY v.note
-
--- R1504
-SELECT note, COUNT(DISTINCT user_id) AS n FROM visits WHERE note IN ('a', 'b') AND note IN ('a', page) GROUP BY note
-
--- R1505
-SELECT ms, COUNT(DISTINCT user_id) AS n FROM visits WHERE ms >= 5 AND ms BETWEEN 0 AND 99 GROUP BY ms
-
--- R1506
-SELECT ms, COUNT(DISTINCT user_id) AS n FROM visits WHERE ms BETWEEN 0 AND 99 GROUP BY ms
-
--- R1507
-SELECT k, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, CASE WHEN ms > 5 THEN note ELSE country END AS k FROM visits) WHERE k IN ('a', 'b') GROUP BY k
-
--- R1509
-SELECT note, COUNT(DISTINCT user_id) AS n FROM visits LEFT JOIN pages p ON p.page = visits.page WHERE note IN ('a', 'b') GROUP BY note
-
 -- R1510
 SELECT d.page, COUNT(DISTINCT user_id) AS n FROM dp_domain(visits.page) AS d JOIN visits v ON v.page = d.page GROUP BY d.page
 
