@@ -256,9 +256,6 @@ SELECT v.page, COUNT(DISTINCT v.user_id) AS n FROM visits v JOIN users u ON v.us
 -- R365
 SELECT COUNT(DISTINCT user_id) FROM visits
 
--- R808
-SELECT note, COUNT(*, contribution_bounds_per_group => (0, 20)) AS n FROM visits GROUP BY note ORDER BY n DESC LIMIT 2
-
 -- R811
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 3, mechanism = LAPLACE) day, COUNT(DISTINCT user_id) FROM visits GROUP BY day
 
@@ -321,6 +318,9 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE date_diff('day', day, now()) > 
 
 -- R912
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE strftime(day, '%Y-%m-%d') = '2024-01-01'
+
+-- R930
+SELECT COUNT(DISTINCT user_id) FROM baskets b WHERE EXISTS (SELECT 1 FROM goods g WHERE g.basket_id = b.basket_id AND g.sku = b.page)
 
 -- R1501
 SELECT note, COUNT(DISTINCT user_id) AS n FROM visits WHERE note IN ('a', 'b') AND (note = 'a' OR country = 'DE') GROUP BY note
