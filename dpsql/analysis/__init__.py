@@ -9,7 +9,9 @@
                    GROUP BY, ``setops`` UNION, INTERSECT, EXCEPT; ``tables`` and ``joins`` FROM
 ``expressions``    scalar rules; ``constants``, ``calls``, ``syntax``, ``subqueries`` more of them;
                    ``rules`` the table of all; ``functions`` the allowed functions; ``coerce`` conversions
-``domains``        public domains of keys; ``spans`` those of TIMESTAMP keys
+``candidates``     which groups there can be, from public rows (``joined``, ``same``) and from what
+                   WHERE lists (``ranges``); ``key_domains`` how many, ``domains`` and ``spans`` lists of
+                   values, ``domain_tables`` such a list as an item of FROM
 ``samples``        trial of a call's literals; ``limits`` of patterns and search texts
 ``survey``         all obstacles of a refused statement; ``hints`` adapts what they advise
 ``compiler``       the state of one statement's compilation; ``relation`` and ``typed`` the compiled

@@ -15,7 +15,14 @@ from dpsql.analysis.bounds import assumed_groups, default_groups
 from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.common_noise import groups_kept
 from dpsql.analysis.compiler import StatementCompiler
-from dpsql.analysis.groups import CountingQuery, all_groups, largest_groups, largest_of_each, one_group
+from dpsql.analysis.groups import (
+    CountingQuery,
+    all_groups,
+    groups_with_units,
+    largest_groups,
+    largest_of_each,
+    one_group,
+)
 from dpsql.analysis.hints import adapted
 from dpsql.analysis.key_domains import domain_size, undeclared
 from dpsql.analysis.outer_query import OuterQuery, outer_query
@@ -91,7 +98,7 @@ def _judged(
     block = outer_query(compiler, query)
     with compiler.part():
         _unit_option(query, policy, options, compiler)
-    size = domain_size(compiler, query, block)
+    size = domain_size(compiler, query, block, options)
     return block, size, partitions_of(compiler, query, block, options)
 
 
@@ -132,6 +139,7 @@ def _analyse(query: Query, policy: Policy, catalog: Catalog, options: Options) -
         tuple(compiler.assumed),
         block.one_group,
         partitions,
+        block.existence if size is None else None,
     )
 
 
@@ -142,7 +150,9 @@ def _groups_kept(
     if block.one_group:
         return None
     written, default = options.max_groups_contributed, default_groups(compiler.policy, block.source)
-    kept = groups_kept(block.selection, options, block.counts, size, written or default)
+    kept = written or default
+    if size is not None or not isinstance(block.selection, AllGroups):
+        kept = groups_kept(block.selection, options, block.counts, size, kept)
     if kept is not None and written is None:
         compiler.assume(assumed_groups(block.source, kept))
     return kept
@@ -197,8 +207,11 @@ def _counting(
         return _in_partitions(block, options, partitions)
     rows = block.rows
     if undeclared(block):
+        rows = rows.bounded(most, ()) if most is not None else rows.among(()) if rows.weighted else rows
+        if isinstance(block.selection, AllGroups):
+            assert block.existence is not None  # noqa: S101  domain_size refuses it without
+            return groups_with_units(rows, block.existence)
         assert isinstance(block.selection, TopK)  # noqa: S101  domain_size refuses the others
-        rows = rows.among(()) if rows.weighted else rows
         return largest_groups(rows, block.selection.count, max_candidates(block.selection.k, options))
     if most is not None:
         rows = rows.bounded(most, domains)

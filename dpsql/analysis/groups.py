@@ -161,7 +161,7 @@ class Rows:
         for i, each in enumerate(domains):
             known = conjunction(Binary("=", keys[key], v) for key, v in each.columns(f"d{i}").items())
             inside = Join(inside, "", Derived(each.domain.query, f"d{i}"), known)
-        there = IsNull(unit, negated=True)
+        there = conjunction(IsNull(Column("s", n), negated=True) for n in ("u", *chosen))
         pairs = Select(tuple(Item(Column("s", n)) for n in ("u", *chosen)), inside, there, distinct=True)
         unit, values = Column("x", "u"), [Column("x", n) for n in chosen]
         order = (Call("hash", (unit, *values)), *values)
@@ -229,6 +229,18 @@ def all_groups(
     terms = [(f"k{i}", descending) for i, descending in order]
     terms += [(f"{'o' if key in ordered else 'k'}{key}", False) for key in range(rows.keys)]
     return CountingQuery(Select((*listed, *places), source), order=tuple(terms))
+
+
+def groups_with_units(rows: Rows, place: int) -> CountingQuery:
+    """Count all groups of undeclared keys that have a unit; which groups there are is private.
+
+    Their order says nothing: it is that of the engine, and what is released of them is sorted by key.
+    """
+    keys, numbers = columns("g", "k", rows.keys), columns("g", "n", len(rows.released))
+    there: list[Expr] = [IsNull(k, negated=True) for k in keys]
+    there.append(Binary(">", numbers[place], Constant(0, BIGINT)))
+    listed = tuple(Item(c) for c in (*keys, *numbers))
+    return CountingQuery(Select(listed, Derived(rows.grouped(), "g"), conjunction(there)))
 
 
 def largest_groups(rows: Rows, place: int, candidates: int) -> CountingQuery:

@@ -24,6 +24,7 @@ from dpsql.tree import (
     InList,
     IsNull,
     Join,
+    Not,
     Paren,
     Query,
     Scan,
@@ -61,6 +62,8 @@ class Joined:
     conditions: tuple[Condition, ...] = ()
     made_of: Mapping[str, Expr] = field(default_factory=dict)
     """Columns of private subqueries that are made of public values -> the expressions inside."""
+    matched: Mapping[str, tuple[Expr, ...]] = field(default_factory=dict)
+    """Items after LEFT JOIN -> its conditions: an item is missing exactly where no row of it meets them."""
 
     def present(self, aliases: Iterable[str]) -> Joined:
         """Return what is known of the rows from which these items are not missing."""
@@ -95,7 +98,8 @@ def joined(compiler: StatementCompiler, made: From, where: Expr | None) -> Joine
     made_of = {name: expr for name, expr in side.made_of.items() if found.public(expr)}
     kept = [*side.conditions, *map(Condition, split(where))]
     conditions = tuple(Condition(substituted(c.expr, made_of), c.unless) for c in kept)
-    found = replace(found, conditions=conditions, made_of=made_of)
+    matched = {item: tuple(substituted(e, made_of) for e in on) for item, on in side.matched.items()}
+    found = replace(found, conditions=conditions, made_of=made_of, matched=matched)
     sure = [node for c in conditions if not c.unless for node in _not_null(c.expr)]
     return found.present(alias for node in sure if (alias := found.alias(node)))
 
@@ -120,7 +124,7 @@ def split(condition: Expr | None) -> list[Expr]:
 
 def is_public(policy: Policy, query: Query) -> bool:
     """Return whether a query reads public tables only."""
-    tables = [policy.table(n.table) for n in walk(query) if isinstance(n, Scan)]
+    tables = (policy.table(n.table) for n in walk(query) if isinstance(n, Scan))
     return all(t is not None and t.unit is None for t in tables)
 
 
@@ -133,6 +137,7 @@ class _Side:
     missing: set[frozenset[str]] = field(default_factory=set)
     conditions: list[Condition] = field(default_factory=list)
     made_of: dict[str, Expr] = field(default_factory=dict)
+    matched: dict[str, list[Expr]] = field(default_factory=dict)
 
 
 def _side(policy: Policy, source: Source) -> _Side:
@@ -181,7 +186,11 @@ def _both(left: _Side, kind: str, right: _Side, on: list[Expr]) -> _Side:
     conditions += _limited(map(Condition, on), absent)
     missing = left.missing | right.missing | {frozenset(side.items) for side in absent if side.items}
     made_of = {**_nullable(left, gone=without_left), **_nullable(right, gone=without_right)}
-    return _Side(left.owned or right.owned, {**left.items, **right.items}, missing, conditions, made_of)
+    matched = {**({} if without_left else left.matched), **({} if without_right else right.matched)}
+    if kind == "LEFT" and len(right.items) == 1 and not right.owned:
+        matched |= dict.fromkeys(right.items, on)
+    owned, items = left.owned or right.owned, {**left.items, **right.items}
+    return _Side(owned, items, missing, conditions, made_of, matched)
 
 
 def _nullable(side: _Side, *, gone: bool) -> Mapping[str, Expr]:
@@ -206,6 +215,10 @@ def _bare(node: Expr) -> Expr:
 def _not_null(condition: Expr) -> tuple[Expr, ...]:
     """Return operands that are not NULL where a condition holds."""
     match condition:
+        case Paren(inner):
+            return _not_null(inner)
+        case Not(Paren(IsNull(operand, negated=False)) | IsNull(operand, negated=False)):
+            return (operand,)
         case Binary("=" | "<" | "<=" | ">" | ">=" | "<>", left, right):
             return left, right
         case InList(operand) | IsNull(operand, negated=True):

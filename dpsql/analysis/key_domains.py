@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dpsql.analysis.bounds import default_groups, unit_name
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.joined import is_public
 from dpsql.analysis.outer_query import OuterQuery
-from dpsql.errors import InternalError
-from dpsql.language import AboveThreshold, AllGroups, Query, TopK, TopPerPartition
+from dpsql.errors import Fix, InternalError
+from dpsql.language import AboveThreshold, AllGroups, Options, Query, TopK, TopPerPartition
 from dpsql.types import SqlType
 
 MAX_DOMAIN = 10_000_000
+GROUPS = 16
+"""The bound on the groups of a unit that a refusal offers: a number that nobody said."""
 
 
 def undeclared(block: OuterQuery) -> list[int]:
@@ -18,10 +21,11 @@ def undeclared(block: OuterQuery) -> list[int]:
     return [i for i in range(len(block.keys)) if i not in known]
 
 
-def domain_size(compiler: StatementCompiler, query: Query, block: OuterQuery) -> int | None:
+def domain_size(compiler: StatementCompiler, query: Query, block: OuterQuery, options: Options) -> int | None:
     """Return the number of groups in the domain of the keys, or None if a key has no domain.
 
-    A selection that needs a domain is refused without one.
+    A selection that needs a domain is refused without one. All groups of a key without one need a delta and a
+    bound on the groups of a unit.
     """
     selection = block.selection
     if isinstance(selection, TopPerPartition):
@@ -37,13 +41,27 @@ def domain_size(compiler: StatementCompiler, query: Query, block: OuterQuery) ->
     if unknown:
         key = next((o.name for o in block.outputs if o.kind == "key" and o.of == unknown[0]), "the key")
         at = query.tree.args.get("group")
+        if isinstance(selection, AllGroups) and options.delta is not None:
+            written, default = options.max_groups_contributed, default_groups(compiler.policy, block.source)
+            if block.one_group or written is not None or default is not None:
+                return None
+            unit = unit_name(block.source)
+            raise query.source.refuse(
+                f"the values of {key} are not declared: say in how many groups a {unit} may count",
+                at,
+                f"OPTIONS (max_groups_contributed = {GROUPS}), or list them: WHERE {key} IN ('a', 'b')",
+                Fix(str(GROUPS), option="max_groups_contributed", guess=str(GROUPS)),
+            )
         _refuse_whole_time(query, block, unknown[0], key)
         what = {AboveThreshold: "a threshold", AllGroups: "releasing all groups"}.get(type(selection), "this")
         raise query.source.refuse(
             f"the values of {key} are not declared, and {what} needs a public domain",
             at,
             f"the owner declares {key} in [tables.NAME.domain], or list them: "
-            f"WHERE {key} {_listed(block.keys[unknown[0]].type)}, or take the key from a public table",
+            f"WHERE {key} {_listed(block.keys[unknown[0]].type)}, or take the key from a public table"
+            + ", or OPTIONS (delta = 1e-6)"
+            * isinstance(selection, AllGroups),
+            Fix("1e-6", option="delta", guess="1e-6") if isinstance(selection, AllGroups) else None,
         )
     if not all(is_public(compiler.policy, candidates.domain.query) for candidates in block.domains):
         raise InternalError("this is a bug of dpsql, nothing was run or charged: candidates of private rows")

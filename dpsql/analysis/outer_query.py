@@ -9,25 +9,25 @@ from sqlglot import exp
 
 from dpsql.analysis.aggregates import call_of, calls, group_nodes
 from dpsql.analysis.blocks import expand, with_ctes
-from dpsql.analysis.candidates import candidates_of
+from dpsql.analysis.candidates import candidates_of, left_out
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.domains import Candidates
 from dpsql.analysis.expressions import canonical, check_arguments, function_name, predicate
 from dpsql.analysis.groups import Rows
-from dpsql.analysis.joined import joined
+from dpsql.analysis.joined import Joined, joined
 from dpsql.analysis.joins import from_clause
 from dpsql.analysis.parsed import conjuncts, whole_number
 from dpsql.analysis.plan import Output
 from dpsql.analysis.relation import Block, From, Item, Scope
 from dpsql.analysis.released import ReleasedAggregate, compile_released, is_released
-from dpsql.analysis.released.counts import Units
+from dpsql.analysis.released.counts import SingleRows, Units
 from dpsql.analysis.released.spelled import as_counts
 from dpsql.analysis.selection import parse_selection
 from dpsql.analysis.spellings import rewritten
 from dpsql.analysis.typed import UNKNOWN, UNSTORABLE, Typed, UnitRole, column
 from dpsql.analysis.unit_facts import fact_names, fixed_values
 from dpsql.language import MARK, AboveThreshold, AllGroups, Query, Selection, TopK, TopPerPartition
-from dpsql.policy import fold
+from dpsql.policy import Assumed, fold
 from dpsql.tree import Expr
 from dpsql.types import DOUBLE
 
@@ -63,6 +63,9 @@ class OuterQuery:
     source: From
     facts: tuple[bool, ...]
     """Whether each key is a fact of the unit."""
+
+    existence: int | None
+    """The place of the number of units, if groups of undeclared keys are shown by it."""
 
     @property
     def one_group(self) -> bool:
@@ -128,7 +131,7 @@ def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
     counts = tuple(_released(compiler, node, made, single=single) for _, node in nodes)
     places = {place: i for i, (place, _) in enumerate(nodes)}
     known = joined(compiler, made, condition)
-    domains = candidates_of(compiler.catalog, [key for key in keys if key is not UNKNOWN], known)
+    domains = _candidates(compiler, [key for key in keys if key is not UNKNOWN], known, made)
     listed = _SelectList(compiler, items, made, keys, places)
     outputs = tuple(listed.output_at(item, i) for i, item in enumerate(items))
     if parsed is None:
@@ -139,10 +142,28 @@ def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
     if spelled.only is not None:
         outputs = (replace(outputs[spelled.only[0]], name=spelled.only[1]),)
     keys = tuple(canonical(k) for k in keys if k is not UNKNOWN)
+    existence: int | None = None
+    if isinstance(selection, AllGroups) and sum(len(d.keys) for d in domains) < len(keys):
+        # Whether a group of undeclared keys is shown depends on its number of units.
+        units = ReleasedAggregate((SingleRows(()) if single or made.owner.row else Units(()),))
+        counts = counts if units in counts else (*counts, units)
+        existence = counts.index(units)
     rows = Rows.of(made, condition, keys, counts)
     names = fact_names(made, fixed_values(compiler, filters, made.scope))
     facts = tuple(one_row or key.reads <= names for key in keys)
-    return OuterQuery(rows, selection, keys, domains, counts, outputs, made, facts)
+    return OuterQuery(rows, selection, keys, domains, counts, outputs, made, facts, existence)
+
+
+def _candidates(
+    compiler: StatementCompiler, keys: list[Typed], known: Joined, made: From
+) -> tuple[Candidates, ...]:
+    """Return the candidates of the keys; say which rows are in none for want of a match."""
+    for item in sorted(left_out(keys, known)):
+        own = [
+            o.alias for o in made.scope.origins for c in o.columns if f"{item}." in min(c.reads, default="")
+        ]
+        compiler.assume(Assumed(f"rows without a row of {(own or ['a subquery'])[0]} are not shown"))
+    return candidates_of(compiler.catalog, keys, known)
 
 
 def _countable(compiler: StatementCompiler, item: Item, made: From) -> Item:

@@ -168,6 +168,8 @@ class Plan:
     """Whether a unit is in one group without any bound, since the keys are facts of it (see `unit_facts`)."""
     partitions: Partitions | None = None
     """The partitions of a `TopPerPartition`; None for other selections."""
+    existence: int | None = None
+    """The place of the number of units that decides which groups of undeclared keys are shown; None: none."""
 
     def total(self, place: int) -> int | None:
         """Return the most by which one unit can change a count in all groups together; None: no bound."""

@@ -13,6 +13,7 @@ from fractions import Fraction
 from dpsql.analysis import Plan, laplace_is_less
 from dpsql.answers import measuring
 from dpsql.answers.every_count import EveryCount
+from dpsql.answers.existing import ExistingGroups
 from dpsql.answers.method import Considered, Method
 from dpsql.answers.options import check_options, needs_selecting, wants_sparse_vector
 from dpsql.answers.partitions import LargestOfPartitions, of_one
@@ -63,7 +64,7 @@ def choose(plan: Plan) -> Method:
     check_options(plan)
     chosen, _ = _chosen(plan)
     method = _made(plan, chosen)
-    if measuring.simultaneous(plan) and isinstance(method, (EveryCount, SparseVectors)):
+    if measuring.simultaneous(plan) and isinstance(method, (EveryCount, ExistingGroups, SparseVectors)):
         raise plan.query.source.refuse(
             "intervals that cover all counts at once need one noise for all counts",
             plan.options.at.get("intervals"),
@@ -228,6 +229,11 @@ def _sparse_vector(plan: Plan, branches: int = BRANCHES) -> SparseVectors:
     return SparseVectors.of(plan, selection, branches=branches)
 
 
+def _existing(plan: Plan) -> ExistingGroups:
+    assert isinstance(plan.selection, AllGroups)  # noqa: S101  as above
+    return ExistingGroups.of(plan, plan.selection)
+
+
 _BOX = Candidate(("BOX",), WholeDomain.of)
 _LAPLACE = Candidate(("LAPLACE",), EveryCount.of)
 _EVERY_COUNT = Candidates(_least_noise, (_BOX, _LAPLACE))
@@ -273,8 +279,13 @@ _UNKNOWN_KEYS = Candidates(
 )
 
 
+_EXISTING = Candidates(lambda _: ("LAPLACE_THRESHOLD", ""), (Candidate(("LAPLACE_THRESHOLD",), _existing),))
+
+
 def _candidates(plan: Plan) -> Candidates:
     match selection := plan.selection:
+        case AllGroups() if plan.domain_size is None:
+            return _EXISTING
         case Scalar() | AllGroups():
             return _EVERY_COUNT
         case TopK() if plan.domain_size is None:

@@ -163,9 +163,11 @@ def released(counts: Counts, found: OrderedThenSet | StableSet) -> NDArray[np.in
 
 def by_key(counts: Counts, index: NDArray[np.int64]) -> NDArray[np.int64]:
     """Sort groups by key."""
-    if not len(index):
-        return index
+    return index[np.lexsort(ranked_keys(counts, index)[::-1])] if len(index) else index
+
+
+def ranked_keys(counts: Counts, index: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """Return for each key the ranks of its values in some groups."""
     import pyarrow as pa  # noqa: PLC0415  loaded only where keys are sorted
 
-    columns = [pa.chunked_array([picked(column, index)]) for column in counts.keys.columns]
-    return index[np.lexsort([ranks(column) for column in reversed(columns)])]
+    return [ranks(pa.chunked_array([picked(column, index)])) for column in counts.keys.columns]

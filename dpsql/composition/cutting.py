@@ -30,10 +30,13 @@ def put(made: exp.Select, select: exp.Select, tree: exp.Query) -> exp.Query:
     return tree
 
 
-def standalone(select: exp.Select, kinds: Kinds) -> exp.Select:
-    """Return a release block with the common table expressions that it needs, as a statement of its own."""
+def standalone(select: exp.Select, kinds: Kinds, changed: exp.Select | None = None) -> exp.Select:
+    """Return a release block with the common table expressions that it needs, as a statement of its own.
+
+    `changed` is the block with other clauses, if it gets them.
+    """
     needed = sorted(set(_needed(select, kinds)))
-    made = select.copy()
+    made = select.copy() if changed is None else changed
     made.set("with_", None)
     names: dict[str, exp.Expr] = {fold(c.alias): c for c in made.find_all(exp.CTE)}
     listed = []

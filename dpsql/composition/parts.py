@@ -12,10 +12,12 @@ from dpsql.analysis import Catalog, Plan, analyse, check_outer, complete, is_pri
 from dpsql.analysis.spellings import rewritten
 from dpsql.composition.block import needs_existing, separate
 from dpsql.composition.cutting import everything, put, standalone, without_private
+from dpsql.composition.empty_groups import counted
+from dpsql.composition.fusion import fused
 from dpsql.composition.kinds import Kinds, Release, below
 from dpsql.composition.shares import Written, divided
 from dpsql.errors import QueryRefused
-from dpsql.language import Options, Query
+from dpsql.language import AboveThreshold, AllGroups, Options, Query, TopK
 from dpsql.policy import Policy
 
 MAX_RELEASES = 16
@@ -89,6 +91,7 @@ class _Splitter:
         tree = self.query.tree
         if not self.kinds.releases or _is_arg_max(self.query):
             return Parts((ReleasePart("r0", replace(self.query, inner={})),))
+        counting = list(counted(self.kinds))
         # A release inside another one stands before it.
         blocks: list[_Block] = []
         for number, release in enumerate(self.kinds.releases):
@@ -96,6 +99,9 @@ class _Splitter:
             if rest is None and release.select is tree:
                 return Parts((ReleasePart("r0", replace(query, inner={})),))
             blocks.append(_Block(release, query, _position(self.query, release.select)))
+            call = next((call for call, block in counting if block is release.select), None)
+            if call is not None:
+                self._check_groups(call, query)
             rest = rest or everything(_mark(number), self.source.position(release.select))
             tree = put(rest, release.select, tree)
         places = sorted(range(len(blocks)), key=lambda number: (blocks[number].at, -number))
@@ -115,7 +121,7 @@ class _Splitter:
 
     def _separated(self, release: Release, name: str) -> tuple[Query, exp.Select | None]:
         """Return a release block as a plain one, and the SELECT over its released rows."""
-        whole = self._query(release)
+        whole = self._fused(release) or self._query(release)
         existing = any(needs_existing(block) for block in _around(release.select))
         query, rest = separate(whole, self.policy, self.catalog, name, existing=existing)
         inside = next((t for t in query.tree.find_all(exp.Table) if t.name.startswith(_MARK)), None)
@@ -123,11 +129,27 @@ class _Splitter:
             raise below(self.source, inside.find_ancestor(exp.Subquery, exp.Exists) or inside)
         return query, rest
 
-    def _query(self, release: Release) -> Query:
+    def _fused(self, release: Release) -> Query | None:
+        """Return a release block with the selection of the block around it, where that can be answered."""
+        select = release.select
+        both = fused(release, self.kinds, self.written.options(select), self.written.clause(select))
+        if both is None:
+            return None
+        try:
+            found = self._query(release, both.select)
+            selection = self._plan(separate(found, self.policy, self.catalog)[0]).selection
+        except QueryRefused:
+            return None
+        if not isinstance(selection, (TopK, AboveThreshold)):
+            return None
+        both.move()
+        return found
+
+    def _query(self, release: Release, select: exp.Select | None = None) -> Query:
         """Return a release block as a statement of its own, without its part of epsilon and delta."""
         return replace(
             self.query,
-            tree=standalone(release.select, self.kinds),
+            tree=standalone(release.select, self.kinds, select),
             options=self.written.options(release.select),
             clause=self.written.clause(release.select),
             has_options=release.select is self.query.tree and self.query.has_options,
@@ -136,6 +158,15 @@ class _Splitter:
 
     def _plan(self, query: Query) -> Plan:
         return analyse(query, self.policy, self.catalog, complete(query.options, self.defaults))
+
+    def _check_groups(self, call: exp.Expr, query: Query) -> None:
+        plan = self._plan(query)
+        if isinstance(plan.selection, AllGroups) and plan.domain_size is not None:
+            raise self.source.refuse(
+                "all groups of the domain are released, also those without rows, and this would count them",
+                call,
+                "add HAVING with the least count of a group that matters to the release",
+            )
 
     def _composed(self, blocks: Sequence[_Block], places: Sequence[int], outer: exp.Query) -> Parts:
         """Return the parts; equal blocks are one release."""

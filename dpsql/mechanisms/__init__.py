@@ -22,6 +22,7 @@ random ranks.
 
 from dpsql.mechanisms.arguments import Noise
 from dpsql.mechanisms.box import Box, BoxMeasured, box
+from dpsql.mechanisms.existence import Existing, ExistingGroups, existing_groups
 from dpsql.mechanisms.exponential import Exponential, exponential
 from dpsql.mechanisms.grid import NoiseSource, usual_grid
 from dpsql.mechanisms.guess_and_check import Checked, GuessAndCheck, GuessAndCheckPlan, Misses
@@ -53,6 +54,8 @@ __all__ = [
     "Box",
     "BoxMeasured",
     "Checked",
+    "Existing",
+    "ExistingGroups",
     "Exponential",
     "FirstStable",
     "GuessAndCheck",
@@ -88,6 +91,7 @@ __all__ = [
     "anchor",
     "best_share",
     "box",
+    "existing_groups",
     "exponential",
     "first_stable",
     "hybrid_sparse_vector",

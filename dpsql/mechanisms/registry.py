@@ -2,6 +2,7 @@
 
 from dpsql.mechanisms.audited import AuditCase
 from dpsql.mechanisms.box import AUDITED as BOX
+from dpsql.mechanisms.existence import AUDITED as EXISTENCE
 from dpsql.mechanisms.exponential import AUDITED as EXPONENTIAL
 from dpsql.mechanisms.guess_and_check import AUDITED as GUESS_AND_CHECK
 from dpsql.mechanisms.hybrid_sparse_vector import AUDITED as HYBRID_SPARSE_VECTOR
@@ -29,6 +30,7 @@ AUDITED: tuple[AuditCase, ...] = (
     *GUESS_AND_CHECK,
     *LIMITED_DOMAIN,
     *TOP_STABLE,
+    *EXISTENCE,
     *LIMITED_THEN_STABLE,
     *STABLE,
 )

@@ -44,6 +44,25 @@ def exponential_cutoff(chance: Fraction, rate: Fraction) -> int:
 
 
 @lru_cache(maxsize=256)
+def symmetric_cutoff(chance: Fraction, rate: Fraction) -> int:
+    """Return the least m >= 0 with P(Z >= m) <= chance, Z discrete Laplace of this rate per step.
+
+    The probability is r^m/(1 + r), r = e^-rate.
+
+    >>> symmetric_cutoff(Fraction(1, 10**6), Fraction(1))  # ln 731,059 = 13.5
+    14
+    """
+
+    def bounds(m: int, places: int) -> tuple[int, int, int, int]:
+        one = 1 << places
+        low, high = _power(rate * m, places)
+        r, r_up = _power(rate, places)
+        return low, high, one + r, one + r_up
+
+    return _least(chance, bounds)
+
+
+@lru_cache(maxsize=256)
 def one_sided_cutoff(chance: Fraction, threshold_rate: Fraction, rate: Fraction) -> int:
     """Return the least m with P(Y - Y0 >= m) <= chance, Y and Y0 geometric, Y0 of `threshold_rate`.
 

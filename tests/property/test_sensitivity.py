@@ -45,7 +45,7 @@ REACHED = """
     clamped rows, weighted rows, distinct values, sum of ones,
     COALESCE of units, difference of counts, all groups,
     key of facts, key column, key IN list, key boolean, key CASE, key coalesce, key expression, key part,
-    unknown domain,
+    unknown domain, all groups of an unknown domain,
     partitions of facts, partitions of events,
     ORDER BY LIMIT, TOP BY, HAVING LIMIT, HAVING ORDER, QUALIFY selection, lowest,
     unit person, unit row, unit device, table visits, table users, table orders, table items, table likes

@@ -253,9 +253,6 @@ SELECT v.page, COUNT(DISTINCT v.user_id) AS n FROM visits v JOIN users u ON v.us
 -- R365
 SELECT COUNT(DISTINCT user_id) FROM visits
 
--- R808
-SELECT note, COUNT(*, contribution_bounds_per_group => (0, 20)) AS n FROM visits GROUP BY note ORDER BY n DESC LIMIT 2
-
 -- R811
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 3, mechanism = LAPLACE) day, COUNT(DISTINCT user_id) FROM visits GROUP BY day
 
@@ -351,3 +348,6 @@ SELECT page FROM dp_domain(visits.page)
 
 -- R1512
 SELECT page FROM dp_domain(visits.page)
+
+-- R1103
+SELECT page, ms, COUNT(DISTINCT user_id) + ms AS x FROM visits GROUP BY page, ms ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 2

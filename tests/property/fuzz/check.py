@@ -138,7 +138,7 @@ def compile_statement(world: World, made: Statement, tried: Tried) -> Plan | Non
 
 def counting_sql(plan: Plan) -> str:
     """Return what is run: on an unknown domain all groups, not the largest alone."""
-    if plan.domain_size is not None or not plan.key_types:
+    if plan.domain_size is not None or not plan.key_types or plan.existence is not None:
         return plan.compiled.sql
     if plan.partitions is not None:
         sql, cut = re.subn(r" WHERE h\.r <= \d+$", "", plan.compiled.sql)
@@ -271,7 +271,7 @@ def moved(plan: Plan, whole: Counts, other: Counts) -> str:
         before, after = (_row(plan, seen, group) for seen in (whole, other))
         touches = False
         for place, (count, old, new) in enumerate(zip(plan.counts, before, after, strict=True)):
-            if old is None or new is None:
+            if (old is None or new is None) and plan.existence is None:
                 assert isinstance(plan.selection, (TopK, AboveThreshold, TopPerPartition))
                 if plan.selection.count != place:
                     continue  # absent from an unknown domain for want of the count that orders
@@ -307,7 +307,7 @@ def _sums(plan: Plan, seen: dict[str, Counts], tried: Tried) -> list[tuple[str, 
     if any(n for row in seen.get("nobody", {}).values() for n in row):
         return [("rows without a unit are counted", "nobody")]
     places: Collection[int] = range(len(plan.counts))
-    if plan.domain_size is None and plan.key_types:
+    if plan.domain_size is None and plan.key_types and plan.existence is None:
         assert isinstance(plan.selection, (TopK, AboveThreshold, TopPerPartition))
         places = range(plan.selection.count, plan.selection.count + 1)
     for name, alone in seen.items():

@@ -138,8 +138,8 @@ MUTANTS = (
             (
                 "analysis.unit_facts",
                 "facts_of_join",
-                "if all(c.reads <= both for c in conditions):",
-                "if True:",
+                "preserved.get(kind) is None or all(c.reads <= both for c in conditions)",
+                "True",
             ),
         ),
         statement="SELECT COALESCE(u.vip, FALSE) AS g, COUNT(DISTINCT v.user_id) AS n FROM visits v LEFT JOIN users u ON u.user_id = v.user_id AND v.ms > 2 GROUP BY g",

@@ -52,6 +52,8 @@ def statement(rng: Random, world: World, focus: frozenset[str] = frozenset()) ->
         options = "WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = LAPLACE, max_groups_contributed = 2) "
         if maker.chance(0.3, "all groups with one noise"):
             options = "WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = BOX) "
+    if keys and not known and maker.chance(0.3, "all groups of an unknown domain"):
+        options = "WITH DIFFERENTIAL_PRIVACY OPTIONS (delta = 1e-6, max_groups_contributed = 2) "
     text = f"{head}SELECT {options}{', '.join(items)} FROM {source}"
     if wheres:
         text += f" WHERE {' AND '.join(wheres)}"

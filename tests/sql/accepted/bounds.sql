@@ -27,3 +27,15 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_rows_contributed = 100, delta = 1e
 -- candidates: FROM page_domain
 -- expect: SELECT page, COUNT(*) FILTER (WHERE ms > 50) - COUNT(*) FILTER (WHERE ms <= 50) FROM visits WHERE user_id IS NOT NULL GROUP BY page
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_rows_contributed = 100) page, COUNT_IF(ms > 50) - COUNT_IF(ms <= 50) AS d FROM visits GROUP BY page ORDER BY d DESC LIMIT 2
+
+-- A956 all groups of keys without a domain, which are there if they have a unit
+-- groups: many
+-- candidates: unknown
+-- expect: SELECT note, COUNT(DISTINCT user_id) FROM visits WHERE note IS NOT NULL GROUP BY note
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (delta = 1e-6, max_groups_contributed = 16) note, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY note
+
+-- A957 a key that is a fact of the unit needs no bound on groups
+-- groups: 1
+-- candidates: unknown
+-- expect: SELECT age, COUNT(*) FROM users WHERE user_id IS NOT NULL AND age IS NOT NULL GROUP BY age
+SELECT age, COUNT(*) AS n FROM users GROUP BY age ORDER BY age DESC

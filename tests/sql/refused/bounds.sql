@@ -17,3 +17,10 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_rows_contributed = 5) page, COUNT(
 -- obstacles: a user_id can have many rows | a user_id can have many rows
 -- rewrite: SELECT COUNT(*, contribution_bounds_per_group => (0, 20)), COUNT(NULLIF(ms, (3)), contribution_bounds_per_group => (0, 20)) FROM visits -- 20 is a guess
 SELECT COUNT(*), COUNT(NULLIF(ms, (3))) FROM visits
+
+-- R953 all groups of keys without a domain, and no bound on the groups of a unit
+-- error: the values of note are not declared: say in how many groups a user_id may count
+-- at: note #2
+-- hint: OPTIONS (max_groups_contributed = 16), or list them
+-- rewrite: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 16) note, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY note -- 16 is a guess
+SELECT note, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY note

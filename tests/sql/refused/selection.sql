@@ -390,3 +390,44 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (error = 50) note FROM visits GROUP BY 
 -- at: dp_error
 -- hint: settings are dp_epsilon
 SET dp_error = 50
+
+-- R1101 ordered by a count over undeclared keys, without LIMIT
+-- error: the values of note are not declared, and releasing all groups
+-- at: note #2
+-- hint: the owner declares note in
+-- rewrite: SELECT note, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY note ORDER BY n DESC LIMIT 10 -- 10 is a guess
+SELECT note, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY note ORDER BY n DESC
+
+-- R1102 a share over undeclared keys needs all groups
+-- error: the values of note are not declared, and releasing all groups
+-- at: note #2
+-- hint: the owner declares note in
+SELECT note, n / SUM(n) OVER () AS share, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY note ORDER BY n DESC
+
+-- R1103 a column that is no key, beside a count
+-- error: this is neither a group key nor a count
+-- at: ms
+-- hint: GROUP BY page, ms
+SELECT page, COUNT(DISTINCT user_id) + ms AS x FROM visits GROUP BY page
+
+-- R1104 a condition on rows in HAVING
+-- error: this is neither a group key nor a count
+-- at: ms
+-- hint: select the keys of GROUP BY and counts
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING n > 3 OR ms > 3
+
+-- R1105 a window over private rows in a grouped block
+-- error: this is neither a group key nor a count
+-- at: ms
+-- hint: GROUP BY page, ms
+SELECT page, COUNT(DISTINCT user_id) AS n, AVG(ms) OVER () AS a FROM visits GROUP BY page
+
+-- R1106 an expression over a count that does not bind
+-- error: No function matches the given name and argument types
+-- at: SELECT
+SELECT page, COUNT(DISTINCT user_id) + page AS x FROM visits GROUP BY page
+
+-- R1107 a function that is not for released values
+-- error: the function getenv is not supported
+-- at: getenv
+SELECT page, getenv('HOME') || COUNT(DISTINCT user_id) AS x FROM visits GROUP BY page

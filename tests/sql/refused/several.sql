@@ -61,8 +61,9 @@ AND EXISTS (SELECT 1 FROM users u WHERE u.cty = 'X')
 -- R808 all groups of keys without a domain
 -- error: the values of note are not declared
 -- at: note #2
--- hint: the owner declares note
+-- hint: OPTIONS (max_groups_contributed = 16)
 -- obstacles: a user_id can have many rows here | the values of note
+-- rewrite: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 16) note, COUNT(*, contribution_bounds_per_group => (0, 20)) FROM visits GROUP BY note -- 20 and 16 are guesses
 SELECT note, COUNT(*) FROM visits GROUP BY note
 
 -- R811 a bound for more groups than a unit should touch

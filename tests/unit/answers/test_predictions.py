@@ -163,6 +163,12 @@ CASES = {
         GROUPS,
     ),
     "hybrid top-k": (f"{BY} HAVING n >= 3 ORDER BY n DESC LIMIT 4", "noise = GEOMETRIC", 4),
+    "all groups of undeclared keys": (
+        f"free, {N} AS n, {M} AS m, COUNT(*, contribution_bounds_per_group => (0, 3)) AS k "
+        "FROM visits GROUP BY free",
+        "delta = 1e-6, max_groups_contributed = 2",
+        80,
+    ),
     "limited domain": (
         f"free, {N} AS n FROM visits GROUP BY free ORDER BY n DESC LIMIT 4",
         "delta = 1e-6, noise = GEOMETRIC",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
@@ -17,8 +19,11 @@ import pytest
 import sqlglot
 
 from dpsql import session as session_module
+from dpsql.audit.catalogue import Outcome
+from dpsql.audit.end_to_end import audit_statements, private_statements
 from dpsql.composition import Parts, ReleasePart
-from dpsql.engines import UnboundQuery
+from dpsql.composition import outer as outer_module
+from dpsql.engines import Cancelled, UnboundQuery
 from dpsql.errors import BudgetExceeded, InternalError, OperationalError, QueryRefused
 from dpsql.language import Options, Query, parse
 from dpsql.policy import load
@@ -258,6 +263,8 @@ def test_a_release_used_twice_is_equal_in_both_uses(session: Session, made_of: C
 def test_releases_meet_public_tables(session: Session, made_of: Callable[..., str]) -> None:
     outer = "SELECT p.kind, r0.n FROM r0 JOIN pages p ON p.page = r0.page WHERE n > -1e9"
     assert session.run(made_of(outer, block(ALL))).table.column("kind").to_pylist() == ["news"]
+    outer = "SELECT table_name FROM r0, information_schema.tables WHERE table_name = 'pages'"
+    assert session.run(made_of(outer, block(ALL))).table.num_rows == 3
 
 
 @pytest.mark.parametrize(
@@ -266,7 +273,6 @@ def test_releases_meet_public_tables(session: Session, made_of: Callable[..., st
         "SELECT * FROM r0 WHERE NOT EXISTS (SELECT 1 FROM visits)",
         "SELECT * FROM r0, (SELECT COUNT(*) AS c FROM visits) v",
         "WITH v AS (SELECT * FROM visits) SELECT page FROM r0 UNION ALL SELECT page FROM v",
-        "SELECT * FROM r0, information_schema.tables",
         "SELECT * FROM r0, duckdb_settings()",
     ],
 )
@@ -300,6 +306,29 @@ def test_an_error_of_the_outer_query_is_shown_and_costs_nothing_again(
     assert states(session) == ["settled"]
     assert session.ledger.failures("alice") == 0
     assert session.run(made_of("SELECT page FROM r0 ORDER BY 1", block(ALL))).table.num_rows == 3
+    assert spent(session) == Fraction(1, 2)
+
+
+def test_an_outer_query_is_cancelled_and_its_releases_are_kept(
+    session: Session, made_of: Callable[..., str]
+) -> None:
+    long = "SELECT COUNT(*) FROM r0, range(1000000) a, range(1000000) b WHERE a.range + b.range < n - 1e9"
+    text = made_of(long, block(ALL))
+
+    def cancel() -> None:
+        while not ended.wait(0.02):
+            if states(session) == ["settled"]:
+                session.cancel()
+
+    ended = threading.Event()
+    thread = threading.Thread(target=cancel)
+    thread.start()
+    with pytest.raises(Cancelled, match="costs nothing when it is asked again"):
+        session.run(text)
+    ended.set()
+    thread.join()
+    assert (session.ledger.failures("alice"), session.ledger.cancelled("alice")) == (0, 0)
+    assert session.run(made_of("SELECT n FROM r0", block(ALL))).table.num_rows == 3
     assert spent(session) == Fraction(1, 2)
 
 
@@ -431,6 +460,7 @@ BARS = [
     ("SELECT page, r0.n AS m, r1.n AS w FROM pages LEFT JOIN r0 USING (page), r1", {"m": 0, "w": 1}),
     ("SELECT i, r0.n FROM range(4) k(i) LEFT JOIN r0 ON ascii(page) - 97 = k.i ORDER BY i", {"n": 0}),
     ("WITH s AS (FROM r0) SELECT a.n AS x, b.n AS y FROM s a, s b WHERE a.n < b.n", {"x": 0, "y": 0}),
+    ("SELECT m FROM (SELECT n AS m FROM r0) WHERE m > 0", {"m": 0}),
     ("SELECT m FROM (SELECT n AS m, page FROM r0 ORDER BY n LIMIT 2) AS t ORDER BY page", {"m": 0}),
     ("SELECT r0.n * 2 AS d, r1.n AS w, COUNT(*) OVER () AS c FROM r0, r1", {"w": 1}),
     ("SELECT page, SUM(n) AS n FROM r0 GROUP BY page", {}),
@@ -483,3 +513,97 @@ def test_one_release_with_a_query_around_it_is_as_before(
     facts = dict(zip(*session.run(f"EXPLAIN {prepared.text}").table.to_pydict().values(), strict=True))
     assert facts["selection"] == "top-2"
     assert facts["outer_sql"] == "SELECT page, n FROM r0 ORDER BY n"
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from dpsql import session as session_module
+from dpsql.policy import load
+from dpsql.session import Session
+from tests.unit.composition.test_running import ALL, ONE, PAGE_A, SHARES, block, parts
+
+for step in (1, 2, 3, "settle_all", "over"):
+    child = os.fork()
+    if child:
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+        continue
+    made = parts([block(each, fresh=True) for each in (ALL, ONE, PAGE_A)], SHARES)
+    session_module.parts_of = lambda *_: made
+    session = Session(load(Path(sys.argv[1])), str(step))
+    engine, counted = session.database.engines().engine, 0
+    true = engine.count
+
+    def count(compiled):
+        global counted
+        counted += 1
+        return os._exit(9) if counted == step else true(compiled)
+
+    die = lambda *_: os._exit(9)
+    if isinstance(step, int):
+        engine.count = count
+    else:
+        prepared = session.prepare("SELECT COUNT(*) FROM visits")
+        where = session.ledger if step == "settle_all" else type(engine.schema_database)
+        setattr(where, step, die)
+    session.run("SELECT COUNT(*) FROM visits")
+"""
+
+
+def test_a_statement_that_is_killed_stays_charged_in_full(folder: Path) -> None:
+    (folder / "dpsql.toml").write_text(POLICY.replace("epsilon = 5", "epsilon = 50", 1))
+    command = [sys.executable, "-c", KILLED, str(folder / "dpsql.toml")]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[3], check=False)
+    assert done.returncode == 0, done.stderr
+    with closing(Session(load(folder / "dpsql.toml"), "owner")) as session:
+        entries = session.ledger.entries()[::-1]
+        lost = [entry.state for entry in entries]
+        assert lost == ["reserved"] * 12 + ["settled"] * 3
+        assert spent(session) == 5 * Fraction(3, 2)
+        assert all(entry.charged == Charge(Fraction(1, 2)) for entry in entries)
+        assert [session.ledger.failures(name) for name in ("1", "2", "3", "settle_all", "over")] == [
+            1,
+            1,
+            1,
+            1,
+            0,
+        ]
+        assert session.ledger.check() == []
+
+
+def audited(folder: Path, made_of: Callable[..., str], trials: int) -> Outcome:
+    """Audit three counts that one unit moves together, and their sum, at the price of the statement."""
+    duckdb.sql(f"COPY (SELECT i AS user_id, 'a' AS page FROM range(20) t(i)) TO '{folder}/visits.parquet'")
+    (folder / "dpsql.toml").write_text(POLICY.replace("max_epsilon_per_query = 2", "").replace("= 5", "= 50"))
+    counts = [block(text, epsilon=2) for text in (ONE, PAGE_A, f"{ONE} WHERE page <> 'b'")]
+    text = made_of("SELECT r0.n + r1.n + r2.n AS s FROM r0, r1, r2", *counts)
+    policy = load(folder / "dpsql.toml")
+    asked = private_statements(policy, [(text, "here")])
+    done = audit_statements(
+        policy, asked, unit=None, trials=trials, error_rate=0.01, on_progress=lambda *_: None
+    )
+    return done.outcomes[0]
+
+
+def test_whole_outputs_are_audited_at_the_price_of_all_releases(
+    folder: Path, made_of: Callable[..., str]
+) -> None:
+    outcome = audited(folder, made_of, 100)
+    assert outcome.verdict.epsilon == 6
+    assert not outcome.verdict.violated
+
+
+@pytest.mark.slow
+def test_the_price_of_one_release_only_is_found_out(
+    folder: Path, made_of: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    true = outer_module._together
+
+    def one_only(prepared: PreparedComposed, released: tuple[Release, ...]) -> Release:
+        return replace(true(prepared, released), charge=released[0].charge)
+
+    monkeypatch.setattr(outer_module, "_together", one_only)
+    monkeypatch.setattr(PreparedComposed, "price", property(lambda self: self.parts[0].price))
+    verdict = audited(folder, made_of, 300).verdict
+    assert verdict.epsilon == 2
+    assert verdict.violated
