@@ -36,6 +36,8 @@ def plain_item(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
     if of.query.source.position(node) > block.from_.start:
         return None  # it is in ORDER BY or HAVING
     text = of.text
+    if not all(_whole_item(text, s) for s in spans if s is not None):
+        return None
     keys = ", ".join(text[s[0] : s[1]] for s in spans if s is not None)
     if group is None:
         at = block.before(TokenType.GROUP_BY)
@@ -44,6 +46,15 @@ def plain_item(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
     if last is None:
         return None
     return f"GROUP BY {text[last[0] : last[1]]}, {keys}", Fix(f", {keys}", last[1], last[1])
+
+
+def _whole_item(text: str, span: tuple[int, int]) -> bool:
+    """Return whether an expression is an item of the select list, and not a part of one."""
+    before = text[: span[0]].split()
+    first = bool(before) and before[-1].upper() in ("SELECT", "DISTINCT")
+    begins = first or text[: span[0]].rstrip().endswith((",", ")"))
+    after = text[span[1] :].lstrip()
+    return begins and (after[:1] in (",", '"') or after[:1].isalpha())
 
 
 def in_where(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:

@@ -102,6 +102,6 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, epsilon = 1) COUNT(DISTIN
 
 -- R820 a spine of days from private rows
 -- error: released and private rows do not meet
--- at: SELECT DISTINCT
+-- at: day #2
 -- hint: FROM dp_domain(visits.day)
 SELECT d.day, n FROM (SELECT DISTINCT day FROM visits) d LEFT JOIN (SELECT day, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY day) r ON r.day = d.day
