@@ -1,4 +1,4 @@
-"""A refused statement, with all its obstacles and the search for a rewrite, over the same statement accepted."""
+"""A refused statement, with all its obstacles and its rewrite, over the statement that is right."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ def refusals(events: Events, rounds: int) -> Iterator[Figure]:
     """One statement with many mistakes, and the one that is offered in its place."""
     session = Session(load(events.policy()))
     conditions = " AND ".join(f"(item <> {i} OR usr_id > {i})" for i in range(30))
-    wrong = f"SELECT itm, COUNT(DISTINCT user_id) AS n FROM events WHERE {conditions} GROUP BY itm"
+    options = "WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1)"
+    counted = f"SELECT {options} itm, COUNT(DISTINCT user_id) AS n FROM events"
+    wrong = f"{counted} WHERE {conditions} GROUP BY itm"
     right = wrong.replace("itm", "item").replace("usr_id", "user_id")
 
     def refused() -> None:

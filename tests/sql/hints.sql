@@ -313,6 +313,9 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE date_diff('day', day, now()) > 
 -- R912
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE strftime(day, '%Y-%m-%d') = '2024-01-01'
 
+-- R930
+SELECT COUNT(DISTINCT user_id) FROM baskets b WHERE EXISTS (SELECT 1 FROM goods g WHERE g.basket_id = b.basket_id AND g.sku = b.page)
+
 -- R1510
 SELECT d.page, COUNT(DISTINCT user_id) AS n FROM dp_domain(visits.page) AS d JOIN visits v ON v.page = d.page GROUP BY d.page
 
@@ -321,12 +324,6 @@ SELECT page FROM dp_domain(visits.page)
 
 -- R1512
 SELECT page FROM dp_domain(visits.page)
-
--- R501
-SELECT page, COUNT(*, contribution_bounds_per_group => (0, 20)) AS k FROM visits GROUP BY page
-
--- R502
-SELECT COUNT(DISTINCT user_id) FROM visits
 
 -- R62
 SELECT page, COUNT(*) AS n FROM (SELECT DISTINCT user_id, page FROM visits) GROUP BY page ORDER BY n DESC LIMIT 2

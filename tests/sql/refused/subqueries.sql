@@ -21,24 +21,25 @@ SELECT k, COUNT(*) AS n FROM (SELECT user_id, page, COUNT(*) AS k FROM visits GR
 -- error: a user_id can have many rows here: say how many may count
 -- at: COUNT #2
 -- hint: COUNT(*, contribution_bounds_per_group => (0, 20)), or
+-- rewrite: SELECT k, COUNT(*) AS n FROM (SELECT page, COUNT(*, contribution_bounds_per_group => (0, 20)) AS k FROM visits GROUP BY page) WHERE k IN (1, 2) GROUP BY k ORDER BY n DESC LIMIT 2 -- 20 is a guess
 SELECT k, COUNT(*) AS n FROM (SELECT page, COUNT(*) AS k FROM visits GROUP BY page) WHERE k IN (1, 2) GROUP BY k ORDER BY n DESC LIMIT 2
 
 -- R502 aggregated without groups
 -- error: MAX over many units is not released: only counts are
 -- at: MAX
--- hint: count privacy units: COUNT(DISTINCT ...)
 SELECT COUNT(DISTINCT user_id) FROM (SELECT MAX(user_id) AS user_id FROM visits)
 
 -- R503 grouped by a column named as the unit
 -- error: a user_id can have many rows here: say how many may count
 -- at: COUNT #2
 -- hint: COUNT(*, contribution_bounds_per_group => (0, 20))
+-- rewrite: SELECT COUNT(DISTINCT user_id) FROM (SELECT page AS user_id, COUNT(*, contribution_bounds_per_group => (0, 20)) AS k FROM visits GROUP BY 1) -- 20 is a guess
 SELECT COUNT(DISTINCT user_id) FROM (SELECT page AS user_id, COUNT(*) AS k FROM visits GROUP BY 1)
 
 -- R504 an alias that hides the unit in GROUP BY
 -- error: MAX over many units is not released: only counts are
 -- at: MAX
--- hint: count privacy units: COUNT(DISTINCT ...)
+-- hint: COUNT(DISTINCT user_id)
 SELECT COUNT(DISTINCT u) FROM (SELECT MAX(user_id) AS u, page AS user_id FROM visits GROUP BY 2)
 
 -- R505 neither key nor aggregate
