@@ -70,9 +70,6 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT DISTINCT ON (user_id) use
 -- R509
 SELECT COUNT(DISTINCT user_id) FROM (SELECT DISTINCT ON (user_id) user_id, country FROM visits ORDER BY user_id, day)
 
--- R62
-SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT DISTINCT user_id, page FROM visits) GROUP BY page ORDER BY n DESC LIMIT 2
-
 -- R63
 SELECT f, COUNT(*) AS n FROM (SELECT user_id, FIRST(page ORDER BY day) AS f FROM visits GROUP BY user_id) WHERE f IN ('a', 'b') GROUP BY f ORDER BY n DESC LIMIT 2
 
@@ -328,5 +325,5 @@ SELECT page FROM dp_domain(visits.page)
 -- R1512
 SELECT page FROM dp_domain(visits.page)
 
--- R1103
-SELECT page, ms, COUNT(DISTINCT user_id) + ms AS x FROM visits GROUP BY page, ms ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 2
+-- R62
+SELECT page, COUNT(*) AS n FROM (SELECT DISTINCT user_id, page FROM visits) GROUP BY page ORDER BY n DESC LIMIT 2
