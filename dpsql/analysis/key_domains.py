@@ -36,8 +36,8 @@ def domain_size(compiler: StatementCompiler, query: Query, block: OuterQuery, op
         return None
     if unknown:
         key = next((o.name for o in block.outputs if o.kind == "key" and o.of == unknown[0]), "the key")
-        at = query.tree.args.get("group")
-        if isinstance(selection, AllGroups) and options.delta is not None:
+        at, every = query.tree.args.get("group"), isinstance(selection, AllGroups)
+        if every and options.delta is not None:
             written, default = options.max_groups_contributed, default_groups(compiler.policy, block.source)
             if block.one_group or written is not None or default is not None:
                 return None
@@ -54,10 +54,8 @@ def domain_size(compiler: StatementCompiler, query: Query, block: OuterQuery, op
             f"the values of {key} are not declared, and {what} needs a public domain",
             at,
             f"the owner declares {key} in [tables.NAME.domain], or list them: WHERE {key} IN ('a', 'b'), "
-            "or take the key from a public table"
-            + ", or OPTIONS (delta = 1e-6)"
-            * isinstance(selection, AllGroups),
-            Fix("1e-6", option="delta", guess="1e-6") if isinstance(selection, AllGroups) else None,
+            f"or take the key from a public table{', or OPTIONS (delta = 1e-6)' * every}",
+            Fix("1e-6", option="delta", guess="1e-6") if every else None,
         )
     size = 1
     for candidates in block.domains:

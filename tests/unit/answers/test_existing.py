@@ -15,6 +15,7 @@ from dpsql.answers.existing import ExistingGroups
 from dpsql.engines import Counts
 from dpsql.errors import QueryRefused
 from dpsql.policy import load
+from dpsql.privacy import Charge
 from dpsql.session import Session
 from tests.narrow import of_type, present, private
 
@@ -53,14 +54,14 @@ def method(session: Session, text: str) -> ExistingGroups:
 
 
 def test_groups_of_many_units_are_shown_sorted_by_key(session: Session) -> None:
-    """At epsilon 10 the threshold is 1 + ln(10/2e-6) = 16.4 units: all but the first group are far above it."""
+    """At epsilon 10 and 10 groups the threshold is 16.4 units: all but the first group are far above."""
     result = session.run(statement(f"page, {UNITS}, {ROWS} FROM visits GROUP BY page"))
     release = present(result.release)
     assert result.table.column("page").to_pylist() == [f"g{g}" for g in range(1, 10)]
     expected = 100 * np.arange(1, 10) + 1
     assert np.abs(result.table.column("u").to_numpy() - expected).max() < 30
     assert np.abs(result.table.column("r").to_numpy() - 2 * expected).max() < 60
-    assert (release.charge.epsilon, release.charge.delta) == (20, Fraction(1, 10**6))
+    assert release.charge == Charge(Fraction(20), Fraction(1, 10**6))
 
 
 def test_the_order_and_limit_are_of_what_is_shown(session: Session) -> None:
