@@ -11,7 +11,16 @@ import pyarrow as pa
 
 from dpsql.analysis import Catalog, Plan
 from dpsql.answers import AtDistance, Considered, Method, considered
-from dpsql.language import AboveThreshold, AllGroups, Describe, Scalar, Selection, Show, TopK
+from dpsql.language import (
+    AboveThreshold,
+    AllGroups,
+    Describe,
+    Scalar,
+    Selection,
+    Show,
+    TopK,
+    TopPerPartition,
+)
 from dpsql.ledger import Budget, Ledger, RefinementStep
 from dpsql.policy import Policy, fold
 from dpsql.prepared import PreparedComposed, PreparedPrivate, PreparedPublic
@@ -33,6 +42,8 @@ def selection_words(selection: Selection) -> str:
             return "all groups"
         case Scalar():
             return "count"
+        case TopPerPartition():
+            return f"{selection_words(selection.best)} of each partition"
 
 
 def guarantee(plan: Plan, charge: Charge) -> str:
@@ -137,30 +148,33 @@ def _facts(prepared: PreparedPrivate, left: dict[str, str]) -> dict[str, object]
         "domain_size": plan.domain_size,
         "considered": considered(plan),
         "assumed": [str(each) for each in plan.assumed] or None,
-        "warnings": list(quote.notes) or None,
+        "warnings": [*([prepared.note] if prepared.note else []), *quote.notes] or None,
         **left,
         "compiled_sql": prepared.counting.sql,
     }
 
 
 def _composed_facts(prepared: PreparedComposed, left: dict[str, str]) -> dict[str, object]:
-    """Return what EXPLAIN shows of a statement with an outer query: each release, and the total."""
+    """Return what EXPLAIN shows of a statement with an outer query: the total, and each release."""
+    if len(prepared.parts) == 1:
+        return {**_facts(prepared.parts[0], left), "outer_sql": prepared.outer}
     names: dict[int, list[str]] = {}
     for relation in prepared.relations:
         names.setdefault(relation.release, []).append(relation.name)
-    releases = [
-        {
-            "relation": ", ".join(names[place]),
-            **_facts(part, {}),
-            "asked_before": None if part.price.epsilon else "yes: it costs nothing again",
-        }
-        for place, part in enumerate(prepared.parts)
-    ]
+    source = prepared.query.source
+    releases = []
+    for place, part in enumerate(prepared.parts):
+        line, col, _ = source.locate(source.position(part.query.tree))
+        called = ", ".join(names[place]) + f", line {line}, column {col}"
+        asked = None if part.price.epsilon else "yes: it costs nothing again"
+        releases.append({"relation": called, "asked_before": asked, **_facts(part, {})})
     return {
-        "releases": releases,
+        "selection": f"{len(releases)} releases, and one query over their rows",
+        "unit": ", ".join(dict.fromkeys(part.plan.unit for part in prepared.parts)),
         "guarantee": total_guarantee(prepared),
         **_amounts(prepared.price),
         **left,
+        "releases": releases,
         "outer_sql": prepared.outer,
     }
 
@@ -187,14 +201,18 @@ def _numbers(found: dict[str, object]) -> dict[str, object]:
     }
 
 
+_OF_ALL = ("unit", "guarantee")
+"""What EXPLAIN shows once for all releases of a statement."""
+
+
 def _lines(found: dict[str, object]) -> list[tuple[str, str]]:
     """Return what EXPLAIN shows as pairs of texts; those of the i-th release begin with `i.`."""
     shown: list[tuple[str, str]] = []
     for name, value in found.items():
         if name == "releases" and isinstance(value, list):
-            shown.append((name, str(len(value))))
             for i, each in enumerate(value, 1):
-                shown += [(f"{i}. {inner}", text) for inner, text in _lines(each)]
+                own = {inner: fact for inner, fact in each.items() if inner not in _OF_ALL}
+                shown += [(f"{i}. {inner}", text) for inner, text in _lines(own)]
         elif name == "considered" and isinstance(value, list):
             shown += [(f"considered {i}", _shown(each)) for i, each in enumerate(value, 1)]
         elif value is not None:

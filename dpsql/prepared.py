@@ -82,6 +82,8 @@ class PreparedPrivate:
     """The largest charge; none if the release is stored."""
     refines: RefinementStep | None = None
     """The release that this one refines, for REFINE RELEASE; `query` is then the first statement."""
+    note: str = ""
+    """What the analyst may have meant otherwise, in words."""
 
     @property
     def plan(self) -> Plan:
@@ -112,7 +114,10 @@ class PreparedComposed:
     """The same with hidden columns behind the others, if there are error bars."""
     columns: tuple[str, ...]
     """The names of the columns of the outer query."""
+    keys: tuple[int, ...]
+    """The places of those that show a key of a release."""
     bars: tuple[ErrorBar, ...]
+    """Those that show a measure of a release."""
 
     @property
     def price(self) -> Charge:

@@ -18,6 +18,8 @@ _ROUNDS = 6
 """How many candidates are tried: each may bring the next obstacles to light."""
 _LONGEST = 10_000
 """The most characters of a statement for which a rewrite is searched."""
+_SAID = ("epsilon", "delta", "max_groups_contributed")
+"""Options that a statement without its options may lack."""
 _CLAUSES = ("WHERE", "GROUP", "HAVING", "ORDER", "LIMIT")
 """Clauses in the order in which they stand; others stand before them."""
 
@@ -65,6 +67,24 @@ def rewrite(
         if error is not None:
             later += [o for one in error.obstacles if (o := _moved_back(one, candidate, text, made))]
     return None
+
+
+def beside(
+    text: str, refused: QueryRefused | QuerySyntaxError, prepare: Callable[[str], object]
+) -> tuple[Obstacle, ...]:
+    """Return the obstacles, of a wrong option with those of the statement without its options."""
+    first = refused.obstacles
+    inside = Outline(text).options_around(_offset(first[0], text)) if len(text) <= _LONGEST else None
+    if inside is None or not first[0].message.startswith(("option ", "there is no option ")):
+        return first  # what is no option's own fault was found together with the others
+    start, end = inside
+    error = _refusal(text[:start] + re.sub(r"\S", " ", text[start:end]) + text[end:], prepare)
+    if not isinstance(error, QueryRefused):
+        return first
+    lines = text.split("\n")
+    others = [replace(o, source=lines[o.line - 1]) for o in error.obstacles if o.line is not None]
+    kept = [o for o in others if not any(f"OPTIONS ({name}" in (o.hint or "") for name in _SAID)]
+    return tuple(sorted((*first, *kept), key=lambda o: (o.line or 0, o.col or 0)))
 
 
 def _offered(

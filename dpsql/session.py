@@ -11,7 +11,7 @@ from dpsql import info
 from dpsql.analysis import complete, in_order, is_private, public_sql, surveyed
 from dpsql.answers import choose, least_epsilon
 from dpsql.checked import CheckedCounts, MedianCounts, plain_array
-from dpsql.composition import Releasing, compose, composed, parts_of
+from dpsql.composition import Releasing, compose, composed, parts_of, release_blocks
 from dpsql.database import Database
 from dpsql.engines import RunningStatement, running_statement
 from dpsql.errors import (
@@ -47,8 +47,8 @@ from dpsql.prepared import (
 )
 from dpsql.privacy import Charge, exact
 from dpsql.refining import Refining
-from dpsql.release import Release, check_wrapper, from_bytes, present, reuse_key
-from dpsql.rewriting import hinted, rewrite
+from dpsql.release import Release, from_bytes, reuse_key
+from dpsql.rewriting import beside, hinted, rewrite
 from dpsql.versions import CHANGING
 
 if TYPE_CHECKING:
@@ -145,6 +145,7 @@ class Session:
             return self._prepared(text, parameters)
         except (QueryRefused, QuerySyntaxError) as error:
             refused = error
+        refused.obstacles = beside(text, refused, lambda changed: self._prepared(changed, parameters))
         refused.obstacles = hinted(text, refused)
         offer = rewrite(text, refused, lambda changed: self._prepared(changed, parameters))
         if offer is not None:
@@ -172,7 +173,7 @@ class Session:
         planned: list[PreparedPrivate] = []
         with self._surveyed(query, engines, refused):
             if not is_private(query, self.policy):
-                return PreparedPublic(text, public_sql(query, self.policy), engines)
+                return PreparedPublic(text, public_sql(query, self.policy, engines.schema_database), engines)
             parts = parts_of(query, self.policy, engines.schema_database, self.defaults)
         for part in parts.releases if not refused else ():
             with self._surveyed(part.query, engines, refused):
@@ -180,7 +181,7 @@ class Session:
         if refused:
             refused[0].obstacles = in_order(refused)
             raise refused[0]
-        return compose(text, query, parts, planned)
+        return compose(text, query, parts, planned, self.policy)
 
     @contextmanager
     def _surveyed(self, query: Query, engines: Engines, refused: list[QueryRefused]) -> Iterator[None]:
@@ -189,7 +190,8 @@ class Session:
             yield
         except QueryRefused as error:
             catalog = engines.schema_database
-            error.obstacles = surveyed(error, query, self.policy, catalog, self.defaults)
+            blocks = release_blocks(query, self.policy, catalog)
+            error.obstacles = surveyed(error, query, blocks, self.policy, catalog, self.defaults)
             error.node = None
             refused.append(error)
 
@@ -221,7 +223,6 @@ class Session:
             counting = counting.at_epsilon(least_epsilon(counting.plan, most))
         plan = counting.plan
         method = choose(plan)
-        check_wrapper(query, [o.name for o in plan.outputs])
         key = reuse_key(plan, self.policy, engines.versions)
         asked_before = not options.fresh and self.ledger.find(key, self.analyst) is not None
         price = Charge() if asked_before else method.quote.charge
@@ -259,7 +260,7 @@ class Session:
             releases = releasing.releases(prepared)
             if releases is not None:
                 if isinstance(prepared, PreparedPrivate):
-                    return StatementResult(present(prepared.query, releases[0].rows), releases[0])
+                    return StatementResult(releases[0].rows, releases[0])
                 release = composed(prepared, releases)
                 return StatementResult(release.rows, release)
             if prepared.parts[0].refines is not None:

@@ -9,7 +9,9 @@
                    GROUP BY, ``setops`` UNION, INTERSECT, EXCEPT; ``tables`` and ``joins`` FROM
 ``expressions``    scalar rules; ``constants``, ``calls``, ``syntax``, ``subqueries`` more of them;
                    ``rules`` the table of all; ``functions`` the allowed functions; ``coerce`` conversions
-``domains``        public domains of keys; ``spans`` those of TIMESTAMP keys
+``candidates``     which groups there can be, from public rows (``joined``, ``same``) and from what
+                   WHERE lists (``ranges``); ``key_domains`` how many, ``domains`` and ``spans`` lists of
+                   values, ``domain_tables`` such a list as an item of FROM
 ``samples``        trial of a call's literals; ``limits`` of patterns and search texts
 ``survey``         all obstacles of a refused statement; ``hints`` adapts what they advise
 ``compiler``       the state of one statement's compilation; ``relation`` and ``typed`` the compiled
@@ -18,6 +20,7 @@
 ``bounds``         bounds on what one unit contributes, where the statement writes none
 ``common_noise``   one noise for all counts of a domain, or a bound on each unit's groups
 ``plan``           the results: `CompiledQuery` and `Plan`; ``catalog`` the schema database's protocol
+``provenance``   what a block groups by, and whether it refers to the rows around it
 ``binder``         the second check: the plan that the engine's binder makes of the SQL
 ``public``         statements over public tables
 =================  ===========================================================================
@@ -25,10 +28,11 @@
 
 from dpsql.analysis.analyse import analyse, complete, is_private, surveyed
 from dpsql.analysis.catalog import Catalog
-from dpsql.analysis.common_noise import CommonNoise, common_noise, laplace_is_less
+from dpsql.analysis.common_noise import CommonNoise, common_noise, laplace_is_less, shows_all
+from dpsql.analysis.domain_tables import put_domains
 from dpsql.analysis.expressions import function_name
-from dpsql.analysis.plan import CompiledQuery, Output, Plan, PublicOrder, max_candidates
-from dpsql.analysis.public import engine_sql, public_sql
+from dpsql.analysis.plan import CompiledQuery, Output, Partitions, Plan, PublicOrder, max_candidates
+from dpsql.analysis.public import check_outer, engine_sql, public_sql
 from dpsql.analysis.survey import in_order
 from dpsql.tree import quote
 
@@ -37,9 +41,11 @@ __all__ = [
     "CommonNoise",
     "CompiledQuery",
     "Output",
+    "Partitions",
     "Plan",
     "PublicOrder",
     "analyse",
+    "check_outer",
     "common_noise",
     "complete",
     "engine_sql",
@@ -49,6 +55,8 @@ __all__ = [
     "laplace_is_less",
     "max_candidates",
     "public_sql",
+    "put_domains",
     "quote",
+    "shows_all",
     "surveyed",
 ]

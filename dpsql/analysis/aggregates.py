@@ -139,8 +139,13 @@ def call_of(node: exp.Expr) -> str | None:
 def calls(node: exp.Expr) -> Iterator[exp.Expr]:
     """Yield the aggregates in an expression, outside subqueries and windows."""
     for n in node.walk(prune=lambda n: isinstance(n, (exp.Query, exp.Subquery))):
-        if isinstance(n, exp.Expr) and call_of(n) is not None and not _windowed(n):
+        if isinstance(n, exp.Expr) and is_aggregate(n):
             yield n
+
+
+def is_aggregate(node: exp.Expr) -> bool:
+    """Return whether a node calls an aggregate of its block, not one of a window."""
+    return call_of(node) is not None and not _windowed(node)
 
 
 def contains(node: exp.Expr) -> bool:
@@ -378,7 +383,7 @@ def grouped(
             with compiler.part(item.name):
                 scope.aliases.setdefault(fold(item.name), compiler.expression(item.node, scope))
     nodes = group_nodes(compiler, node, items, scope)
-    known = joined(compiler.policy, source, where)
+    known = joined(compiler, source, where)
     keys: list[Typed] = []
     for key_node in nodes:
         with compiler.part():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 
@@ -14,24 +15,31 @@ from dpsql.analysis.bounds import assumed_groups, default_groups
 from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.common_noise import groups_kept
 from dpsql.analysis.compiler import StatementCompiler
-from dpsql.analysis.groups import CountingQuery, all_groups, groups_with_units, largest_groups, one_group
+from dpsql.analysis.groups import (
+    CountingQuery,
+    all_groups,
+    groups_with_units,
+    largest_groups,
+    largest_of_each,
+    one_group,
+)
 from dpsql.analysis.hints import adapted
 from dpsql.analysis.key_domains import domain_size, undeclared
 from dpsql.analysis.outer_query import OuterQuery, outer_query
-from dpsql.analysis.plan import Plan, max_candidates, seal
+from dpsql.analysis.partitions import partitions_of
+from dpsql.analysis.plan import Partitions, Plan, max_candidates, seal
 from dpsql.analysis.public import unknown_tables
 from dpsql.analysis.rules import RULES_BY_NODE
 from dpsql.analysis.survey import Surveyor, in_order
 from dpsql.errors import Obstacle, QueryRefused
-from dpsql.language import AboveThreshold, AllGroups, Options, Query, TopK
+from dpsql.language import AboveThreshold, AllGroups, Options, Query, TopK, TopPerPartition
 from dpsql.policy import Policy, UnitColumn, UnitRow, fold
 from dpsql.tree import duckdb_sql
 
 
 def is_private(query: Query, policy: Policy) -> bool:
     """Whether a statement names a private table anywhere (even where an inner name shadows it)."""
-    tree = query.whole if query.whole is not None else query.tree
-    for node in tree.find_all(exp.Table):
+    for node in query.tree.find_all(exp.Table):
         table = policy.table(node.name) if node.name.isascii() else None
         if table is not None and not table.public:
             return True
@@ -47,17 +55,23 @@ def analyse(query: Query, policy: Policy, catalog: Catalog, options: Options) ->
 
 
 def surveyed(
-    first: QueryRefused, query: Query, policy: Policy, catalog: Catalog, defaults: Options
+    first: QueryRefused,
+    query: Query,
+    releases: Iterable[Query],
+    policy: Policy,
+    catalog: Catalog,
+    defaults: Options,
 ) -> tuple[Obstacle, ...]:
     """Return all obstacles of a statement that was refused; `first` is the one already known.
 
-    Tables come first: as long as one does not exist, nothing else is judged.
+    `releases` are its release blocks, as far as they are known. Tables come first: as long as one does not
+    exist, nothing else is judged.
     """
     found = unknown_tables(query, policy)
     if not found:
         found = [first]
-        if is_private(query, policy):
-            found += survey(query, policy, catalog, complete(query.options, defaults))
+        for release in releases:
+            found += survey(release, policy, catalog, complete(release.options, defaults))
     statement = Statement(query, policy, catalog)
     for refused in found:
         advise(statement, refused)
@@ -75,22 +89,26 @@ def survey(query: Query, policy: Policy, catalog: Catalog, options: Options) -> 
 
 def _judged(
     compiler: StatementCompiler, query: Query, policy: Policy, options: Options
-) -> tuple[OuterQuery, int | None]:
-    """Compile a statement and check its options; return its outermost block and the size of its domain."""
+) -> tuple[OuterQuery, int | None, Partitions | None]:
+    """Compile a statement and check its options.
+
+    Return its outermost block, the size of its domain, and its partitions.
+    """
     compiler.max_rows = options.max_rows_contributed
     block = outer_query(compiler, query)
     with compiler.part():
         _unit_option(query, policy, options, compiler)
-    return block, domain_size(compiler, query, block, options)
+    size = domain_size(compiler, query, block, options)
+    return block, size, partitions_of(compiler, query, block, options)
 
 
 def _analyse(query: Query, policy: Policy, catalog: Catalog, options: Options) -> Plan:
     compiler = StatementCompiler(query.source, policy, catalog, RULES_BY_NODE, blocks.query)
-    block, size = _judged(compiler, query, policy, options)
+    block, size, partitions = _judged(compiler, query, policy, options)
     owner = block.source.owner
     assert owner is not None  # noqa: S101  outer_query() refuses a statement without an owner
     kept = _groups_kept(compiler, block, options, size)
-    counting = _counting(block, options, kept)
+    counting = _counting(block, options, kept, partitions)
     sql = duckdb_sql(counting.query)
     counts_only = confirm(catalog, sql, policy)
     compiled = seal(
@@ -118,9 +136,10 @@ def _analyse(query: Query, policy: Policy, catalog: Catalog, options: Options) -
         _units_at_least(policy, compiler),
         1 if block.one_group else kept,
         kept,
-        block.one_group,
-        block.existence if size is None else None,
         tuple(compiler.assumed),
+        block.one_group,
+        partitions,
+        block.existence if size is None else None,
     )
 
 
@@ -163,11 +182,30 @@ def _unit_option(query: Query, policy: Policy, options: Options, compiler: State
         )
 
 
-def _counting(block: OuterQuery, options: Options, most: int | None) -> CountingQuery:
+def _in_partitions(block: OuterQuery, options: Options, partitions: Partitions) -> CountingQuery:
+    """Build the counting query of partitions; a unit counts in a bounded number of them."""
+    selection, domains, rows = block.selection, block.domains, block.rows
+    assert isinstance(selection, TopPerPartition)  # noqa: S101  no other selection has partitions
+    if partitions.bounded:
+        rows = rows.bounded(partitions.per_unit, domains, selection.keys)
+    if rows.weighted:
+        rows = rows.among(domains)
+    if partitions.size is not None:
+        return all_groups(rows, domains, ())
+    most = max_candidates(selection.best.k, options)
+    return largest_of_each(rows, domains, selection.keys, selection.count, most)
+
+
+def _counting(
+    block: OuterQuery, options: Options, most: int | None, partitions: Partitions | None
+) -> CountingQuery:
     """Build the counting query in the form its selection needs; a unit counts in `most` of its groups."""
-    rows, domains = block.rows, block.domains
+    domains = block.domains
     if not block.keys:
-        return one_group(rows)
+        return one_group(block.rows)
+    if partitions is not None:
+        return _in_partitions(block, options, partitions)
+    rows = block.rows
     if undeclared(block):
         rows = rows.bounded(most, ()) if most is not None else rows.among(()) if rows.weighted else rows
         if isinstance(block.selection, AllGroups):

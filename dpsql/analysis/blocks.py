@@ -138,7 +138,7 @@ def _select(compiler: StatementCompiler, node: exp.Select, outer: tuple[Cte, ...
     windows = _windows(node)
     hoist = Hoist.over(compiler, source, where, windows, facts) if windows else None
     scope = hoist.scope if hoist is not None else source.scope.copy()
-    known = joined(compiler.policy, source, where)
+    known = joined(compiler, source, where)
     known = known if hoist is None else hoist.moved(known)
     values: list[Typed] = []
     for item in items:

@@ -24,6 +24,8 @@ from dpsql.analysis.relation import Scope
 from dpsql.analysis.samples import fails_on_samples
 from dpsql.analysis.syntax import lambda_call
 from dpsql.analysis.typed import Literal, Typed, constant
+from dpsql.errors import Fix
+from dpsql.language import call_end, unclear
 from dpsql.tree import Apply, Binary, Call, Case, Cast, Constant, Paren
 from dpsql.types import DATE, JSON, NULL, TIMESTAMP, VARCHAR
 
@@ -70,6 +72,12 @@ def _call(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     name = function_name(node)
     if name is None:
         raise compiler.source.refuse("this function is not allowed over private data", node)
+    doubt = unclear(node)
+    if doubt is not None:
+        what, hint, same = doubt
+        start = compiler.source.position(node)
+        fix = Fix(hint, start, call_end(compiler.source, start) + 1) if same else None
+        raise compiler.source.refuse(what, node, hint, fix)
     if name.lower() in ("list_filter", "list_transform"):
         return lambda_call(compiler, node, scope)
     special = _SPECIAL.get(name.lower())

@@ -16,7 +16,7 @@ from math import prod
 
 from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.domains import BOOLEANS, Candidates, cross_join
-from dpsql.analysis.joined import Condition, Joined
+from dpsql.analysis.joined import Condition, Joined, substituted
 from dpsql.analysis.ranges import (
     Compared,
     compared,
@@ -27,7 +27,7 @@ from dpsql.analysis.ranges import (
     says_no_more,
     span_of,
 )
-from dpsql.analysis.same import substituted, substitution
+from dpsql.analysis.same import substitution
 from dpsql.analysis.typed import GRAINS, MAX_LISTED, KeyDomain, Span, Typed
 from dpsql.tree import (
     Binary,
@@ -35,10 +35,12 @@ from dpsql.tree import (
     Column,
     Constant,
     Derived,
+    Exists,
     Expr,
     InQuery,
     IsNull,
     Item,
+    Not,
     Paren,
     Query,
     Range,
@@ -59,12 +61,25 @@ def candidates_of(catalog: Catalog, keys: Sequence[Typed], known: Joined) -> tup
     A group whose key is NULL is no candidate. Rows from which an item is missing have NULL in its columns, so
     if a key is one of them, all candidates come from rows with the item.
     """
-    known = known.present(alias for key in keys if (alias := known.alias(key.guarded_node)))
-    return _Finder(catalog, keys, known).found()
+    nodes = [substituted(key.guarded_node, known.made_of) for key in keys]
+    known = known.present(alias for node in nodes if (alias := known.alias(node)))
+    return _Finder(catalog, keys, known, nodes).found()
+
+
+def left_out(keys: Sequence[Typed], known: Joined) -> frozenset[str]:
+    """Return the items without which a row is in no candidate, because a key is one of their columns."""
+    nodes = (substituted(key.guarded_node, known.made_of) for key in keys)
+    needed = frozenset(alias for node in nodes if (alias := known.alias(node)))
+    return needed & frozenset[str]().union(*known.missing)
 
 
 def with_domain(catalog: Catalog, value: Typed, known: Joined) -> Typed:
     """Return an expression with its public domain, if it has one, or the range of a TIMESTAMP column."""
+    node = value.node
+    if isinstance(node, Column) and node.table not in known.items:
+        name = f"{node.table}.{node.name}"
+        if not any(name in facts(c.expr).reads for c in known.conditions):
+            return value  # nothing narrows it
     found = candidates_of(catalog, [value], known)
     if found:
         return replace(value, domain=found[0].domain)
@@ -92,10 +107,11 @@ class _Finder:
     catalog: Catalog
     keys: Sequence[Typed]
     known: Joined
-    nodes: list[Expr] = field(init=False)
+    nodes: list[Expr]
     """The keys, with one column in the place of all that are equal to it on each row."""
     conditions: list[Condition] = field(init=False)
     compared: list[Compared] = field(init=False)
+    matched: dict[str, list[Expr]] = field(init=False)
     choices: dict[str, int] = field(default_factory=dict)
     """The alias of each choice among the results of a CASE, with their number."""
     bases: dict[str, Base] = field(default_factory=dict)
@@ -104,9 +120,10 @@ class _Finder:
         always = [c.expr for c in self.known.conditions if not c.unless]
         self.compared = comparisons(self.known.conditions)
         same = substitution(self.known, always, lambda name: self._exact(name) is not None)
-        self.nodes = [substituted(key.guarded_node, same) for key in self.keys]
+        self.nodes = [substituted(node, same) for node in self.nodes]
         self.conditions = [Condition(substituted(c.expr, same), c.unless) for c in self.known.conditions]
         self.compared = comparisons(self.conditions)
+        self.matched = {item: [substituted(e, same) for e in on] for item, on in self.known.matched.items()}
         self.bases = {}
 
     def found(self) -> tuple[Candidates, ...]:
@@ -198,16 +215,15 @@ class _Finder:
         return not spans or (form is not None and form.operand in day_of(self.known.columns[spans[0]].node))
 
     def _groups(self, ready: Sequence[int]) -> list[tuple[list[int], frozenset[str]]]:
-        """Return the keys that share public rows, each with the items and columns that connect them."""
-        read = {i: self._atoms(self.nodes[i]) or frozenset[str]() for i in ready}
+        """Return the keys that share public rows, with all items and columns that these are joined with."""
+        read = {i: self._read(i) for i in ready}
         used = frozenset[str]().union(*read.values(), self.known.items)
         links = [*read.values(), *(use.atoms for use in self._uses if use.atoms <= used)]
         found = []
         for atoms in _connected(links):
             places = [i for i in ready if read[i] & atoms]
-            direct = frozenset[str]().union(*(read[i] for i in places))
             if places:
-                found.append((places, atoms if len(direct) > 1 else direct))
+                found.append((places, atoms))
         return found + [([i], read[i]) for i in ready if not read[i]]
 
     def _together(self, places: list[int], atoms: frozenset[str]) -> list[Candidates]:
@@ -215,11 +231,14 @@ class _Finder:
         if len(places) == 1:
             own = self._alone(places[0], atoms)
             return [Candidates((places[0],), own)] if own is not None else []
-        rows = self._rows(atoms)
+        rows = self._rows(atoms, self._read(*places))
         if rows is not None:
             return [Candidates(tuple(places), self._evaluated(places, rows))]
-        alone = [(i, self._atoms(self.nodes[i]) or frozenset[str]()) for i in places]
-        return [c for i, own in alone for c in self._together([i], own)]
+        return [c for i in places for c in self._together([i], self._read(i))]
+
+    def _read(self, *places: int) -> frozenset[str]:
+        """Return the items, columns and choices that keys read."""
+        return frozenset[str]().union(*(self._atoms(self.nodes[i]) or () for i in places))
 
     def _alone(self, place: int, atoms: frozenset[str]) -> KeyDomain | None:
         key, node = self.keys[place], self.nodes[place]
@@ -231,9 +250,9 @@ class _Finder:
             if listed is not None:
                 return listed
         own = BOOLEANS if key.type == BOOLEAN else None if key.is_column else key.domain
-        if own is not None and not filters:
-            return own
-        rows = self._rows(atoms)
+        if own is not None and not filters and any(isinstance(self.bases.get(a), Span) for a in atoms):
+            return own  # a time of day takes all of its values
+        rows = self._rows(atoms, self._read(place))
         if rows is None:
             return own
         image = self._evaluated([place], rows)
@@ -270,16 +289,24 @@ class _Finder:
         items = (Item(Column("d", "v")), *((Item(Column("d", "o")),) if base.ordered else ()))
         return KeyDomain(Select(items, Derived(base.query, "d"), kept), base.ordered, origin=base.origin)
 
-    def _rows(self, atoms: frozenset[str]) -> Select | None:
-        """Return the public rows of items, columns and choices; None if they are too many."""
+    def _rows(self, joined: frozenset[str], read: frozenset[str]) -> Select | None:
+        """Return the public rows of all that is joined, or only of what keys read; None if both are many."""
+        if len(joined) < 2 or self._combinations(joined) <= MAX_LISTED:
+            return self._joined(joined)
+        linked = any(len(use.atoms) > 1 and use.atoms <= read for use in self._uses)
+        rows = self._joined(read)
+        if len(read) < 2 or self._combinations(read) <= MAX_LISTED:
+            return rows
+        return rows if linked and self._count(replace(rows, limit=MAX_LISTED + 1)) <= MAX_LISTED else None
+
+    def _joined(self, atoms: frozenset[str]) -> Select:
         filters = [self._filter(use, atoms) for use in self._uses if use.atoms <= atoms]
+        filters += [self._unmatched(item, atoms) for item in sorted(self.matched) if item in atoms]
         where = conjunction(f for f in filters if f is not None)
-        rows = Select((Item(Constant(1, INTEGER), "x"),), self._source(atoms), where)
-        if len(atoms) > 1 and prod(map(self._size, sorted(atoms))) > MAX_LISTED:
-            linked = any(len(use.atoms) > 1 and use.atoms <= atoms for use in self._uses)
-            if not linked or self._count(_limited(rows)) > MAX_LISTED:
-                return None
-        return rows
+        return Select((Item(Constant(1, INTEGER), "x"),), self._source(atoms), where)
+
+    def _combinations(self, atoms: frozenset[str]) -> int:
+        return prod(map(self._size, sorted(atoms)))
 
     def _size(self, atom: str) -> int:
         if atom in self.choices:
@@ -304,6 +331,20 @@ class _Finder:
         for there in absent:
             result = Paren(Binary("OR", there, result))
         return result
+
+    def _unmatched(self, item: str, atoms: Collection[str]) -> Expr | None:
+        """Return the condition that an item is missing only where LEFT JOIN finds no row of it."""
+        events = [items for items in self.known.missing if item in items]
+        on = self.matched[item]
+        known = all((self._atoms(e) or {""}) <= set(atoms) and self._usable(e) for e in on)
+        if len(events) != 1 or len(events[0]) > 1 or not known:
+            return None
+        other = f"x{item}"
+        names = (n for e in on for n in facts(e).reads if n.partition(".")[0] == item)
+        renamed = {n: Column(other, n.partition(".")[2]) for n in names}
+        where = conjunction(substituted(e, renamed) for e in on)
+        rows = Select((Item(Constant(1, INTEGER)),), Derived(self.known.items[item], other), where)
+        return Paren(Binary("OR", Not(Column(item, "m")), Not(Exists(rows))))
 
     def _source(self, atoms: frozenset[str]) -> Source | None:
         sources: list[Source] = []
@@ -357,14 +398,10 @@ class _Finder:
             base = None if name.partition(".")[0] in self.known.items else self._base(name)
             domain = base or self.known.columns[name].domain
             found[domain.origin if domain is not None else "public rows"] = None
-        listed = " and ".join(found) or "the CASE"
+        listed = " and ".join(found) or "constants"
         if len(nodes) > 1:
             return f"combinations of {listed}"
         return listed if isinstance(nodes[0], Column) else f"computed from {listed}"
-
-
-def _limited(rows: Select) -> Select:
-    return Select(rows.items, rows.source, rows.where, limit=MAX_LISTED + 1)
 
 
 def _names(query: Query) -> list[str]:

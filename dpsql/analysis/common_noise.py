@@ -13,7 +13,7 @@ from fractions import Fraction
 from dpsql.analysis.released import ReleasedAggregate
 from dpsql.estimates import split_measuring
 from dpsql.estimates.box import box_variance, cube_variance, own_variance, pads
-from dpsql.language import AllGroups, Options, Selection
+from dpsql.language import AboveThreshold, AllGroups, Options, Selection
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +75,12 @@ def _operands(counts: Sequence[ReleasedAggregate], place: int) -> tuple[int, ...
     return tuple(found) if len(found) == len(counts[place].parts) == 2 and same else ()
 
 
+def shows_all(selection: Selection) -> bool:
+    """Return whether a selection shows all groups, or all that reach a threshold."""
+    above = isinstance(selection, AboveThreshold) and selection.limit is None
+    return above or isinstance(selection, AllGroups)
+
+
 def groups_kept(
     selection: Selection,
     options: Options,
@@ -87,9 +93,11 @@ def groups_kept(
     `most` is the bound on them that the statement or the policy gives. AUTO takes it where that gives less
     noise, by public figures alone.
     """
-    if not isinstance(selection, AllGroups) or groups is None or not counts or most is None or most >= groups:
+    if not shows_all(selection) or groups is None or not counts or most is None or most >= groups:
         return None
     if all(count.total is not None for count in counts):
+        return None
+    if options.base_hits is not None or options.threshold_share is not None:
         return None
     asked = options.mechanism or "AUTO"
     if asked != "AUTO" or options.intervals == "SIMULTANEOUS":

@@ -29,6 +29,7 @@ _NODES = {
     "Star": "`*`",
     "Tuple": "a tuple",
     "Select": "a subquery",
+    "Explode": "more than one UNNEST in a select list, or one beside windows or groups,",
 }
 
 
@@ -81,6 +82,8 @@ class StatementCompiler:
     """The declared tables that the statement names."""
     intervals: dict[str, str] = field(default_factory=dict)
     """Interval literals so far, each with its months, days and microseconds as text."""
+    columns: dict[str, Typed] = field(default_factory=dict)
+    """The columns of all items of FROM so far, by their generated names (`t1.c0`)."""
     max_rows: int | None = None
     """How many rows of a unit count in all groups together, as the statement's options say."""
     assumed: dict[Assumed, None] = field(default_factory=dict)

@@ -374,9 +374,25 @@ def _interval_arithmetic(compiler: Compiler, node: exp.Expr, name: str, a: Typed
 
 
 def _extract(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
-    value = compiler.expression(node.expression, scope)
     part = constant(node.name.lower(), VARCHAR)
+    between = node.expression.unnest()
+    if isinstance(between, exp.Sub) and node.name.lower() in _ELAPSED:
+        later, earlier = (compiler.expression(n, scope) for n in (between.this, between.expression))
+        if {later.type.name, earlier.type.name} <= {"DATE", "TIMESTAMP"}:
+            function, unit, scale = _ELAPSED[node.name.lower()]
+            times = [cast(v, TIMESTAMP) if v.type != TIMESTAMP else v for v in (earlier, later)]
+            parts = [constant(unit, VARCHAR), *times]
+            found = functions.call(compiler.source, compiler.catalog, function, parts, node)
+            if scale is None:
+                return found
+            seconds = [found, constant(scale, INTEGER)]
+            return functions.call(compiler.source, compiler.catalog, "/", seconds, node)
+    value = compiler.expression(node.expression, scope)
     return functions.call(compiler.source, compiler.catalog, "date_part", [part, value], node)
+
+
+_ELAPSED = {"epoch": ("date_diff", "microsecond", 1_000_000), "day": ("date_sub", "day", None)}
+"""What EXTRACT takes from the time between two points of time: seconds with fraction, or whole days."""
 
 
 def call_rule(name: str, *parts: str) -> Callable[[Compiler, exp.Expr, Scope], Typed]:

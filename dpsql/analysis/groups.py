@@ -117,9 +117,10 @@ class Rows:
         """Keep the rows that are in a group of the domain; without a domain, those with all keys."""
         source: Source = Derived(self.query, "x")
         there: list[Expr] = [IsNull(k, negated=True) for k in columns("x", "k", self.keys)]
+        keys = columns("x", "k", self.keys)
         for i, each in enumerate(domains):
-            known = (Binary("=", Column("x", f"k{key}"), v) for key, v in each.columns(f"d{i}").items())
-            source = Join(source, "", Derived(each.domain.query, f"d{i}"), conjunction(known))
+            known = conjunction(Binary("=", keys[key], v) for key, v in each.columns(f"d{i}").items())
+            source = Join(source, "", Derived(each.domain.query, f"d{i}"), known)
         names = ["u", *(f"k{i}" for i in range(self.keys)), *(f"f{i}" for i in range(len(self.row)))]
         query = Select(tuple(Item(Column("x", n), n) for n in names), source, conjunction(there))
         return Rows(query, self.keys, self.row, self.released, self.by_row)
@@ -149,22 +150,26 @@ class Rows:
         numbers = items("n", (r.expression([made[p] for p in r.parts]) for r in self.released))
         return Select((*(Item(k) for k in keys), *numbers), source, group=keys)
 
-    def bounded(self, groups: int, domains: Sequence[Candidates]) -> Rows:
-        """Keep each unit's rows in at most `groups` groups of the domain, chosen by a hash."""
+    def bounded(self, groups: int, domains: Sequence[Candidates], by: Sequence[int] = ()) -> Rows:
+        """Keep each unit's rows in at most `groups` groups of the domain, chosen by a hash.
+
+        With `by`, the places of some keys, rows are kept in so many combinations of their values.
+        """
+        chosen = [f"k{i}" for i in by or range(self.keys)]
         unit, keys = Column("s", "u"), columns("s", "k", self.keys)
         inside: Source = Derived(self.query, "s")
         for i, each in enumerate(domains):
             known = conjunction(Binary("=", keys[key], v) for key, v in each.columns(f"d{i}").items())
             inside = Join(inside, "", Derived(each.domain.query, f"d{i}"), known)
-        there = conjunction(IsNull(c, negated=True) for c in (unit, *keys))
-        pairs = Select(tuple(Item(c) for c in (unit, *keys)), inside, there, distinct=True)
-        unit, keys = Column("x", "u"), columns("x", "k", self.keys)
-        order = (Call("hash", (unit, *keys)), *keys)
+        there = conjunction(IsNull(Column("s", n), negated=True) for n in ("u", *chosen))
+        pairs = Select(tuple(Item(Column("s", n)) for n in ("u", *chosen)), inside, there, distinct=True)
+        unit, values = Column("x", "u"), [Column("x", n) for n in chosen]
+        order = (Call("hash", (unit, *values)), *values)
         rank = Window(Call("ROW_NUMBER", ()), (unit,), tuple(OrderTerm(e) for e in order))
-        listed = (*(Item(c) for c in (unit, *keys)), Item(rank, "r"))
+        listed = (*(Item(c) for c in (unit, *values)), Item(rank, "r"))
         ranked = Select(listed, Derived(pairs, "x"))
+        same = conjunction(Binary("=", Column("y", n), Column("z", n)) for n in ("u", *chosen))
         names = ["u", *(f"k{i}" for i in range(self.keys))]
-        same = conjunction(Binary("=", Column("y", n), Column("z", n)) for n in names)
         names += [f"f{i}" for i in range(len(self.row))]
         query = Select(
             tuple(Item(Column("y", n), n) for n in names),
@@ -256,3 +261,27 @@ def largest_groups(rows: Rows, place: int, candidates: int) -> CountingQuery:
             limit=candidates + 1,
         )
     )
+
+
+def largest_of_each(
+    rows: Rows, domains: Sequence[Candidates], by: Sequence[int], place: int, candidates: int
+) -> CountingQuery:
+    """Count only the `candidates + 1` largest groups of each partition, as `largest_groups` does of all.
+
+    `by` has the places of the keys that make the partitions; the domains are theirs, and perhaps of others.
+    A partition without rows is missing.
+    """
+    keys, numbers = columns("g", "k", rows.keys), columns("g", "n", len(rows.released))
+    source: Source = Derived(rows.grouped(), "g")
+    for i, each in enumerate(domains):
+        known = conjunction(Binary("=", keys[key], v) for key, v in each.columns(f"d{i}").items())
+        source = Join(source, "", Derived(each.domain.query, f"d{i}"), known)
+    there: list[Expr] = [IsNull(k, negated=True) for k in keys]
+    there.append(Binary(">", numbers[place], Constant(0, BIGINT)))
+    order = (OrderTerm(numbers[place], "DESC"), *(OrderTerm(k) for k in keys))
+    rank = Window(Call("ROW_NUMBER", ()), tuple(keys[i] for i in by), order)
+    listed = (*(Item(c) for c in (*keys, *numbers)), Item(rank, "r"))
+    ranked = Derived(Select(listed, source, conjunction(there)), "h")
+    shown = (*columns("h", "k", rows.keys), *columns("h", "n", len(rows.released)))
+    few = Binary("<=", Column("h", "r"), Constant(candidates + 1, BIGINT))
+    return CountingQuery(Select(tuple(Item(c) for c in shown), ranked, few))

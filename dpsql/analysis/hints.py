@@ -31,7 +31,7 @@ def adapted(found: Sequence[Obstacle], query: Query, policy: Policy) -> tuple[Ob
 def _unit(query: Query, policy: Policy) -> str | None:
     """Return the unit's column of the tables that a statement names; None if they have several."""
     names: dict[str, str] = {}
-    for node in (query.whole or query.tree).find_all(exp.Table):
+    for node in query.tree.find_all(exp.Table):
         table = policy.table(node.name) if node.name.isascii() else None
         while table is not None and isinstance(table.unit, UnitVia):
             table = policy.table(table.unit.table)
@@ -41,7 +41,7 @@ def _unit(query: Query, policy: Policy) -> str | None:
 
 
 def _words(text: str) -> list[str]:
-    return [token.text.upper() for token in Outline(text).whole]
+    return [token.text.upper() for token in Outline(text).tokens]
 
 
 def _within(part: list[str], whole: list[str]) -> bool:

@@ -9,9 +9,8 @@ from sqlglot import exp
 from dpsql import tree
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.expressions import canonical
-from dpsql.analysis.joined import Condition, Joined
+from dpsql.analysis.joined import Joined, substituted
 from dpsql.analysis.relation import Block, From, Scope, select_list
-from dpsql.analysis.same import substituted
 from dpsql.analysis.typed import Typed, column
 from dpsql.analysis.unit_facts import Names
 from dpsql.tree import Call, Column, Derived, Expr, Item, OrderTerm, Select, Window
@@ -75,10 +74,17 @@ class Hoist:
     def moved(self, known: Joined) -> Joined:
         """Return what is known of the rows, with the columns as the block names them."""
         cells = tree.columns(self.alias, "x", len(self.columns))
-        names = {name: cell for old, cell in zip(self.columns, cells, strict=True) for name in old.reads}
-        conditions = (substituted(c.expr, names) for c in known.conditions if not c.unless)
-        columns = {name: c for c in self.scope.columns for name in c.reads}
-        return Joined(columns, conditions=tuple(map(Condition, conditions)))
+        columns = {**known.columns, **{name: c for c in self.scope.columns for name in c.reads}}
+        made_of: dict[str, Expr] = {}
+        renamed: dict[str, Expr] = {}
+        for old, cell in zip(self.columns, cells, strict=True):
+            expr = substituted(old.node, known.made_of)
+            if known.public(expr):
+                made_of[f"{cell.table}.{cell.name}"] = expr
+            else:
+                renamed |= dict.fromkeys(old.reads, cell)
+        conditions = tuple(replace(c, expr=substituted(c.expr, renamed)) for c in known.conditions)
+        return replace(known, columns=columns, conditions=conditions, made_of=made_of)
 
     def lookup(self, node: exp.Expr) -> Typed | None:
         """Return a window as a column of the inner block."""

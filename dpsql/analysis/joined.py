@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.relation import From
 from dpsql.analysis.typed import Typed
 from dpsql.policy import Policy
 from dpsql.tree import (
+    OPAQUE,
+    Aggregate,
     Binary,
     Cast,
     Column,
@@ -21,12 +24,18 @@ from dpsql.tree import (
     InList,
     IsNull,
     Join,
+    Not,
     Paren,
     Query,
     Scan,
+    Select,
     Source,
+    Unnest,
+    facts,
+    mapped,
     walk,
 )
+from dpsql.types import TIMESTAMP
 
 Missing = frozenset[frozenset[str]]
 """Sets of items that an outer join leaves out together."""
@@ -51,6 +60,10 @@ class Joined:
     items: Mapping[str, Query] = field(default_factory=dict)
     missing: Missing = _NEVER
     conditions: tuple[Condition, ...] = ()
+    made_of: Mapping[str, Expr] = field(default_factory=dict)
+    """Columns of private subqueries that are made of public values -> the expressions inside."""
+    matched: Mapping[str, tuple[Expr, ...]] = field(default_factory=dict)
+    """Items after LEFT JOIN -> its conditions: an item is missing exactly where no row of it meets them."""
 
     def present(self, aliases: Iterable[str]) -> Joined:
         """Return what is known of the rows from which these items are not missing."""
@@ -62,20 +75,42 @@ class Joined:
         conditions = tuple(Condition(c.expr, kept(c.unless)) for c in self.conditions)
         return replace(self, missing=kept(self.missing), conditions=conditions)
 
+    def public(self, node: Expr) -> bool:
+        """Return whether an expression reads public items and columns with declared values only."""
+        for name in facts(node).reads:
+            column = self.columns.get(name)
+            declared = column is not None and column.domain is not None and column.type != TIMESTAMP
+            if name.partition(".")[0] not in self.items and not declared:
+                return False
+        return True
+
     def alias(self, node: Expr) -> str | None:
         """Return the public item that a bare column belongs to; None for other expressions."""
         node = _bare(node)
         return node.table if isinstance(node, Column) and node.table in self.items else None
 
 
-def joined(policy: Policy, made: From, where: Expr | None) -> Joined:
+def joined(compiler: StatementCompiler, made: From, where: Expr | None) -> Joined:
     """Return what is known of the counted rows of FROM and WHERE."""
-    side = _side(policy, made.source)
-    kept = [Condition(part) for part in split(where)]
-    columns = {name: c for c in made.scope.columns for name in c.reads}
-    found = Joined(columns, side.items, frozenset(side.missing), (*side.conditions, *kept))
-    sure = [node for c in found.conditions if not c.unless for node in _not_null(c.expr)]
+    side = _side(compiler.policy, made.source)
+    columns = {**compiler.columns, **{name: c for c in made.scope.columns for name in c.reads}}
+    found = Joined(columns, side.items, frozenset(side.missing))
+    made_of = {name: expr for name, expr in side.made_of.items() if found.public(expr)}
+    kept = [*side.conditions, *map(Condition, split(where))]
+    conditions = tuple(Condition(substituted(c.expr, made_of), c.unless) for c in kept)
+    matched = {item: tuple(substituted(e, made_of) for e in on) for item, on in side.matched.items()}
+    found = replace(found, conditions=conditions, made_of=made_of, matched=matched)
+    sure = [node for c in conditions if not c.unless for node in _not_null(c.expr)]
     return found.present(alias for node in sure if (alias := found.alias(node)))
+
+
+def substituted(node: Expr, columns: Mapping[str, Expr]) -> Expr:
+    """Return an expression with other ones in the place of columns."""
+    if isinstance(node, Column):
+        return columns.get(f"{node.table}.{node.name}", node)
+    if not facts(node).reads & columns.keys():
+        return node
+    return mapped(node, lambda part: substituted(part, columns))
 
 
 def split(condition: Expr | None) -> list[Expr]:
@@ -89,7 +124,7 @@ def split(condition: Expr | None) -> list[Expr]:
 
 def is_public(policy: Policy, query: Query) -> bool:
     """Return whether a query reads public tables only."""
-    tables = [policy.table(n.table) for n in walk(query) if isinstance(n, Scan)]
+    tables = (policy.table(n.table) for n in walk(query) if isinstance(n, Scan))
     return all(t is not None and t.unit is None for t in tables)
 
 
@@ -101,6 +136,8 @@ class _Side:
     items: dict[str, Query] = field(default_factory=dict)
     missing: set[frozenset[str]] = field(default_factory=set)
     conditions: list[Condition] = field(default_factory=list)
+    made_of: dict[str, Expr] = field(default_factory=dict)
+    matched: dict[str, list[Expr]] = field(default_factory=dict)
 
 
 def _side(policy: Policy, source: Source) -> _Side:
@@ -108,16 +145,38 @@ def _side(policy: Policy, source: Source) -> _Side:
         case Join(left, kind, right, on):
             return _both(_side(policy, left), kind, _side(policy, right), split(on))
         case Derived(query, alias):
-            public = is_public(policy, query)
-            return _Side(not public, {alias: query} if public else {})
+            return _Side(items={alias: query}) if is_public(policy, query) else _inside(policy, query, alias)
     return _Side()
 
 
+def _inside(policy: Policy, query: Query, alias: str) -> _Side:
+    """Return what is known of a private subquery: each of its rows comes from a row of its FROM."""
+    if not isinstance(query, Select) or query.source is None or not _generated(query.source):
+        return _Side(owned=True)
+    found = _side(policy, query.source)
+    found.owned = True
+    found.conditions += map(Condition, split(query.where))
+    for item in query.items:
+        if item.expr != Column(alias, item.name) and _plain(item.expr):
+            found.made_of[f"{alias}.{item.name}"] = substituted(item.expr, found.made_of)
+    return found
+
+
+def _generated(source: Source) -> bool:
+    """Return whether all items of a FROM have generated names, which no other item of the statement has."""
+    if isinstance(source, Join):
+        return _generated(source.left) and _generated(source.right)
+    return isinstance(source, (Derived, Unnest)) and source.alias[0] == "t" and source.alias[1:].isdecimal()
+
+
+def _plain(node: Expr) -> bool:
+    """Return whether an expression is one of a single row."""
+    return OPAQUE not in facts(node).reads and not any(isinstance(n, Aggregate) for n in walk(node))
+
+
 def _both(left: _Side, kind: str, right: _Side, on: list[Expr]) -> _Side:
-    if kind == "ANTI":
+    if kind in ("SEMI", "ANTI"):
         return left
-    if kind == "SEMI":
-        return replace(left, conditions=[*left.conditions, *map(Condition, on)])
     # Where the only owned side is missing, the row has no unit and is not counted.
     without_left = kind in ("RIGHT", "FULL") and not (left.owned and not right.owned)
     without_right = kind in ("LEFT", "FULL") and not (right.owned and not left.owned)
@@ -126,7 +185,17 @@ def _both(left: _Side, kind: str, right: _Side, on: list[Expr]) -> _Side:
     conditions += _limited(right.conditions, [right] if without_right else [])
     conditions += _limited(map(Condition, on), absent)
     missing = left.missing | right.missing | {frozenset(side.items) for side in absent if side.items}
-    return _Side(left.owned or right.owned, {**left.items, **right.items}, missing, conditions)
+    made_of = {**_nullable(left, gone=without_left), **_nullable(right, gone=without_right)}
+    matched = {**({} if without_left else left.matched), **({} if without_right else right.matched)}
+    if kind == "LEFT" and len(right.items) == 1 and not right.owned:
+        matched |= dict.fromkeys(right.items, on)
+    owned, items = left.owned or right.owned, {**left.items, **right.items}
+    return _Side(owned, items, missing, conditions, made_of, matched)
+
+
+def _nullable(side: _Side, *, gone: bool) -> Mapping[str, Expr]:
+    """Return what columns are made of; where the side can be missing, only what is NULL without it."""
+    return {name: e for name, e in side.made_of.items() if not gone or isinstance(e, Column)}
 
 
 def _limited(conditions: Iterable[Condition], absent: list[_Side]) -> list[Condition]:
@@ -146,6 +215,10 @@ def _bare(node: Expr) -> Expr:
 def _not_null(condition: Expr) -> tuple[Expr, ...]:
     """Return operands that are not NULL where a condition holds."""
     match condition:
+        case Paren(inner):
+            return _not_null(inner)
+        case Not(Paren(IsNull(operand, negated=False)) | IsNull(operand, negated=False)):
+            return (operand,)
         case Binary("=" | "<" | "<=" | ">" | ">=" | "<>", left, right):
             return left, right
         case InList(operand) | IsNull(operand, negated=True):

@@ -68,7 +68,9 @@ def _item(
         bare.set("joins", None)
     relation, alias = from_item(compiler, bare, ctes, depth)
     generated = compiler.alias()
-    return relation, origin_of(relation, generated, alias), generated
+    origin = origin_of(relation, generated, alias)
+    compiler.columns.update((name, c) for c in origin.columns for name in c.reads)
+    return relation, origin, generated
 
 
 def _start(compiler: StatementCompiler, node: exp.Expr, ctes: tuple[Cte, ...], depth: int) -> From:
@@ -204,7 +206,7 @@ def equalities(scope: Scope, parts: Iterable[exp.Expr], own: Iterable[Typed]) ->
     nodes = {c.node for c in own}
     for part in parts:
         sides = (part.this, part.expression) if isinstance(part, exp.EQ) else ()
-        if sides and all(isinstance(side, exp.Column) for side in sides):
+        if sides and all(isinstance(side, exp.Column) and scope.may_have(side) for side in sides):
             try:
                 a, b = (scope.resolve(side) for side in sides)
             except QueryRefused:  # a condition of WHERE may name a table that is joined later

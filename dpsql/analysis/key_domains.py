@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dpsql.analysis.bounds import default_groups, unit_name
 from dpsql.analysis.compiler import StatementCompiler
+from dpsql.analysis.joined import is_public
 from dpsql.analysis.outer_query import OuterQuery
-from dpsql.errors import Fix
-from dpsql.language import AboveThreshold, AllGroups, Options, Query, TopK
+from dpsql.errors import Fix, InternalError
+from dpsql.language import AboveThreshold, AllGroups, Options, Query, TopK, TopPerPartition
+from dpsql.types import SqlType
 
 MAX_DOMAIN = 10_000_000
 GROUPS = 16
@@ -26,6 +28,8 @@ def domain_size(compiler: StatementCompiler, query: Query, block: OuterQuery, op
     bound on the groups of a unit.
     """
     selection = block.selection
+    if isinstance(selection, TopPerPartition):
+        selection = selection.best
     unknown = undeclared(block)
     if (
         unknown
@@ -45,7 +49,8 @@ def domain_size(compiler: StatementCompiler, query: Query, block: OuterQuery, op
             raise query.source.refuse(
                 f"the values of {key} are not declared: say in how many groups a {unit} may count",
                 at,
-                f"OPTIONS (max_groups_contributed = {GROUPS}), or list them: WHERE {key} IN ('a', 'b')",
+                f"OPTIONS (max_groups_contributed = {GROUPS}), or list them: "
+                f"WHERE {key} {_listed(block.keys[unknown[0]].type)}",
                 Fix(str(GROUPS), option="max_groups_contributed", guess=str(GROUPS)),
             )
         _refuse_whole_time(query, block, unknown[0], key)
@@ -53,10 +58,13 @@ def domain_size(compiler: StatementCompiler, query: Query, block: OuterQuery, op
         raise query.source.refuse(
             f"the values of {key} are not declared, and {what} needs a public domain",
             at,
-            f"the owner declares {key} in [tables.NAME.domain], or list them: WHERE {key} IN ('a', 'b'), "
-            f"or take the key from a public table{', or OPTIONS (delta = 1e-6)' * every}",
+            f"the owner declares {key} in [tables.NAME.domain], or list them: "
+            f"WHERE {key} {_listed(block.keys[unknown[0]].type)}, or take the key from a public table"
+            f"{', or OPTIONS (delta = 1e-6)' * every}",
             Fix("1e-6", option="delta", guess="1e-6") if every else None,
         )
+    if not all(is_public(compiler.policy, candidates.domain.query) for candidates in block.domains):
+        raise InternalError("this is a bug of dpsql, nothing was run or charged: candidates of private rows")
     size = 1
     for candidates in block.domains:
         size *= compiler.catalog.count(candidates.domain.sql)
@@ -66,8 +74,17 @@ def domain_size(compiler: StatementCompiler, query: Query, block: OuterQuery, op
                 query.tree.args.get("group"),
             )
     if block.keys and size == 0:
-        raise query.source.refuse("the domain of the keys is empty", query.tree.args.get("group"))
+        raise query.source.refuse(
+            "no value in the public domain of the keys meets WHERE", query.tree.args.get("group")
+        )
     return size
+
+
+def _listed(sql_type: SqlType) -> str:
+    """Return an example of a condition that lists the values of a key."""
+    if sql_type.integer:
+        return "BETWEEN 0 AND 99"
+    return "BETWEEN '2024-01-01' AND '2024-12-31'" if sql_type.name == "DATE" else "IN ('a', 'b')"
 
 
 def _refuse_whole_time(query: Query, block: OuterQuery, place: int, key: str) -> None:

@@ -9,12 +9,12 @@ from sqlglot import exp
 
 from dpsql.analysis.aggregates import call_of, calls, group_nodes
 from dpsql.analysis.blocks import expand, with_ctes
-from dpsql.analysis.candidates import candidates_of
+from dpsql.analysis.candidates import candidates_of, left_out
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.domains import Candidates
 from dpsql.analysis.expressions import canonical, check_arguments, function_name, predicate
 from dpsql.analysis.groups import Rows
-from dpsql.analysis.joined import joined
+from dpsql.analysis.joined import Joined, joined
 from dpsql.analysis.joins import from_clause
 from dpsql.analysis.parsed import conjuncts, whole_number
 from dpsql.analysis.plan import Output
@@ -26,8 +26,8 @@ from dpsql.analysis.selection import parse_selection
 from dpsql.analysis.spellings import rewritten
 from dpsql.analysis.typed import UNKNOWN, UNSTORABLE, Typed, UnitRole, column
 from dpsql.analysis.unit_facts import fact_names, fixed_values
-from dpsql.language import MARK, AboveThreshold, AllGroups, Query, Selection, TopK
-from dpsql.policy import fold
+from dpsql.language import MARK, AboveThreshold, AllGroups, Query, Selection, TopK, TopPerPartition
+from dpsql.policy import Assumed, fold
 from dpsql.tree import Expr
 from dpsql.types import DOUBLE
 
@@ -86,9 +86,12 @@ def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
                 "SELECT DISTINCT would release exact groups", select, "GROUP BY the key and select a count"
             )
         )
+    if query.inner:
+        at = min(clauses.at for clauses in query.inner.values())
+        compiler.report(source.refuse("this clause belongs into the outermost SELECT", at))
     spelled = rewritten(source, select)
     select = as_counts(spelled.select, compiler.policy, compiler.catalog)
-    check_arguments(source, select, _KNOWN if distinct is None else _KNOWN | {"distinct"})
+    check_arguments(source, select, _KNOWN | {"qualify"} | ({"distinct"} if distinct is not None else set()))
     ctes = with_ctes(compiler, select, ())
     made = from_clause(compiler, select, ctes, 1)
     made.scope.block = Block(made.owner, made.unit, ctes, 1)
@@ -127,8 +130,8 @@ def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
         compiler.give_up()
     counts = tuple(_released(compiler, node, made, single=single) for _, node in nodes)
     places = {place: i for i, (place, _) in enumerate(nodes)}
-    known = joined(compiler.policy, made, condition)
-    domains = candidates_of(compiler.catalog, [key for key in keys if key is not UNKNOWN], known)
+    known = joined(compiler, made, condition)
+    domains = _candidates(compiler, [key for key in keys if key is not UNKNOWN], known, made)
     listed = _SelectList(compiler, items, made, keys, places)
     outputs = tuple(listed.output_at(item, i) for i, item in enumerate(items))
     if parsed is None:
@@ -149,6 +152,18 @@ def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
     names = fact_names(made, fixed_values(compiler, filters, made.scope))
     facts = tuple(one_row or key.reads <= names for key in keys)
     return OuterQuery(rows, selection, keys, domains, counts, outputs, made, facts, existence)
+
+
+def _candidates(
+    compiler: StatementCompiler, keys: list[Typed], known: Joined, made: From
+) -> tuple[Candidates, ...]:
+    """Return the candidates of the keys; say which rows are in none for want of a match."""
+    for item in sorted(left_out(keys, known)):
+        own = [
+            o.alias for o in made.scope.origins for c in o.columns if f"{item}." in min(c.reads, default="")
+        ]
+        compiler.assume(Assumed(f"rows without a row of {(own or ['a subquery'])[0]} are not shown"))
+    return candidates_of(compiler.catalog, keys, known)
 
 
 def _countable(compiler: StatementCompiler, item: Item, made: From) -> Item:
@@ -337,6 +352,7 @@ class _SelectList:
         """Return the selection with the places of the keys that order it."""
         found = []
         terms = order[1:] if isinstance(selection, TopK) else order
+        of_order = not isinstance(selection, TopPerPartition)
         for term in terms:
             node = term.this
             number = whole_number(node) or 0
@@ -345,14 +361,17 @@ class _SelectList:
             with self.compiler.part():
                 place = self._key(node)
                 if place is None:
+                    what = "ORDER BY may name a count of the select list or a key"
                     raise self.compiler.source.refuse(
-                        "ORDER BY may name a count of the select list or a key", term
+                        what if of_order else "PARTITION BY names keys of GROUP BY here", term
                     )
                 found.append((place, bool(term.args.get("desc"))))
         if len(found) < len(terms):
             self.compiler.give_up()
         if isinstance(selection, (AboveThreshold, AllGroups)):
             return replace(selection, order=tuple(found))
+        if isinstance(selection, TopPerPartition):
+            return replace(selection, keys=tuple(dict.fromkeys(place for place, _ in found)))
         return selection
 
 
@@ -364,4 +383,6 @@ def _with_count(selection: Selection, places: dict[int, int]) -> Selection:
     """Return the selection with the place of its count among the counts, not in the select list."""
     if isinstance(selection, (TopK, AboveThreshold)):
         return replace(selection, count=places[selection.count])
+    if isinstance(selection, TopPerPartition):
+        return replace(selection, best=replace(selection.best, count=places[selection.count]))
     return selection

@@ -12,6 +12,7 @@ from dpsql.analysis.released import ReleasedAggregate
 from dpsql.errors import InternalError
 from dpsql.language import Options, Query, Selection
 from dpsql.policy import Assumed
+from dpsql.privacy import Charge
 from dpsql.tree import duckdb_sql
 from dpsql.types import SqlType
 
@@ -115,6 +116,28 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
+class Partitions:
+    """The partitions of a statement, of which all figures are public."""
+
+    number: int
+    size: int | None
+    """The number of groups in the largest partition; None if the other keys have no domain."""
+    fact: bool
+    """Whether all rows of a unit are in one partition, since its keys are facts of the unit."""
+    per_unit: int
+    """In at most how many partitions the compiled query counts a unit."""
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the compiled query keeps a unit's rows in so many partitions only."""
+        return not self.fact and self.per_unit < self.number
+
+    def composed(self, charge: Charge) -> Charge:
+        """Return what a selection in every partition costs if each costs so much."""
+        return Charge(self.per_unit * charge.epsilon, self.per_unit * charge.delta)
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """An analysed private statement: the counting query, the selection, and the output columns."""
 
@@ -139,12 +162,14 @@ class Plan:
     """In at most how many groups the compiled query counts a unit; None: that has no bound."""
     groups_kept: int | None = None
     """That number, if the query keeps a unit's rows in so many groups only; None: it keeps all."""
-    one_group: bool = False
-    """Whether a unit is in one group without any bound, since the keys are facts of it (see `unit_facts`)."""
-    existence: int | None = None
-    """The place of the number of units that decides which groups of undeclared keys are shown; None: none."""
     assumed: tuple[Assumed, ...] = ()
     """What the statement leaves open and is answered with."""
+    one_group: bool = False
+    """Whether a unit is in one group without any bound, since the keys are facts of it (see `unit_facts`)."""
+    partitions: Partitions | None = None
+    """The partitions of a `TopPerPartition`; None for other selections."""
+    existence: int | None = None
+    """The place of the number of units that decides which groups of undeclared keys are shown; None: none."""
 
     def total(self, place: int) -> int | None:
         """Return the most by which one unit can change a count in all groups together; None: no bound."""

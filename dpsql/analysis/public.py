@@ -6,16 +6,20 @@ The checks refuse statements that would write, read files, or read the state of 
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from sqlglot import exp
 
 from dpsql.analysis.aggregates import AGGREGATES, ORDER_DEPENDENT
+from dpsql.analysis.catalog import Catalog
+from dpsql.analysis.domain_tables import NAME, put_domains
 from dpsql.analysis.expressions import function_name
 from dpsql.analysis.functions import listed
 from dpsql.analysis.parsed import words
 from dpsql.analysis.tables import declared_table
 from dpsql.errors import QueryRefused
-from dpsql.language import MARK, Query
-from dpsql.policy import Policy, fold
+from dpsql.language import MARK, Clauses, Query
+from dpsql.policy import Policy, Table, fold
 
 _NODES = words(
     """
@@ -27,7 +31,7 @@ _NODES = words(
     WindowSpec Qualify Glob RegexpLike StartsWith SimilarTo CurrentDate CurrentTimestamp IntervalSpan
     """
 )
-_TABLE_FUNCTIONS = frozenset({"range", "generate_series"})
+_TABLE_FUNCTIONS = frozenset({"range", "generate_series", NAME})
 _CATALOG = frozenset({"tables", "columns", "schemata"})
 _MORE = words(
     """
@@ -38,25 +42,21 @@ _MORE = words(
 )
 
 
-def public_sql(query: Query, policy: Policy) -> str:
+def public_sql(query: Query, policy: Policy, catalog: Catalog) -> str:
     """Return the SQL text of a public statement for the schema database; refuse a statement not allowed."""
     source = query.source
-    if (
-        query.has_options
-        or query.clause.top is not None
-        or query.clause.argmax
-        or query.clause.threshold is not None
-    ):
-        at = next(iter(query.options.at.values()), query.clause.at)
+    outermost = Clauses(query.options, query.clause, query.has_options)
+    written = next((c for c in (outermost, *query.inner.values()) if c != Clauses()), None)
+    if written is not None:
+        at = next(iter(written.options.at.values()), written.clause.at)
         raise source.refuse(
             "this statement names no private table, so there is nothing to protect",
             at,
             "leave the clause out",
         )
-    if query.wrapper is not None and query.whole is None:
-        raise source.refuse("this statement does not parse as a whole")
-    tree = (query.whole or query.tree).copy()
+    tree = query.tree.copy()
     _check(query, policy, tree)
+    put_domains(tree, source, policy, catalog)
     return engine_sql(tree)
 
 
@@ -70,7 +70,12 @@ def engine_sql(tree: exp.Expr) -> str:
     return sql
 
 
-def _check(query: Query, policy: Policy, tree: exp.Expr) -> None:
+def check_outer(query: Query, policy: Policy, tree: exp.Query, released: Collection[str]) -> None:
+    """Refuse SQL that would read anything but a statement's released relations and public tables."""
+    _check(query, policy, tree, frozenset(released))
+
+
+def _check(query: Query, policy: Policy, tree: exp.Expr, released: frozenset[str] | None = None) -> None:
     source = query.source
     for node in tree.walk():
         if type(node).__name__ not in _NODES:
@@ -82,12 +87,13 @@ def _check(query: Query, policy: Policy, tree: exp.Expr) -> None:
         if isinstance(node, exp.Select) and node.args.get("into") is not None:
             raise source.refuse("SELECT INTO writes: dpsql only reads", node.args["into"])
         if isinstance(node, exp.Table):
-            _table(query, policy, node)
+            if released is None or node.args.get("db") is not None or node.name not in released:
+                _table(query, policy, node, public=released is not None)
         elif isinstance(node, exp.Anonymous):
             _function(query, node)
 
 
-def _table(query: Query, policy: Policy, node: exp.Table) -> None:
+def _table(query: Query, policy: Policy, node: exp.Table, *, public: bool) -> None:
     source = query.source
     for name, value in node.args.items():
         if name not in ("this", "alias", "db", "catalog", "joins") and value:
@@ -99,23 +105,25 @@ def _table(query: Query, policy: Policy, node: exp.Table) -> None:
         return
     if not isinstance(node.this, exp.Identifier):
         raise source.refuse("this is not supported in FROM", node)
-    _declared(query, policy, node)
+    table = _declared(query, policy, node)
+    if public and (table is None or not table.public) and fold(node.name) not in _visible_ctes(node):
+        raise source.refuse("released and private rows do not meet", node)
 
 
-def _declared(query: Query, policy: Policy, node: exp.Table) -> None:
+def _declared(query: Query, policy: Policy, node: exp.Table) -> Table | None:
     """Refuse the name of a table that is neither declared, nor a common table expression or catalog."""
     database = node.args.get("db")
     if database is None and fold(node.name) in _visible_ctes(node):
-        return
+        return None
     if database is not None and fold(database.name) == "information_schema" and fold(node.name) in _CATALOG:
-        return  # of the schema database, where private tables are empty
-    declared_table(query.source, policy, node)
+        return None  # of the schema database, where private tables are empty
+    return declared_table(query.source, policy, node)
 
 
 def unknown_tables(query: Query, policy: Policy) -> list[QueryRefused]:
     """Return a refusal for each table that a statement names and that is not declared."""
     found = []
-    for node in (query.whole or query.tree).find_all(exp.Table):
+    for node in query.tree.find_all(exp.Table):
         if isinstance(node.this, exp.Identifier) and not isinstance(node.parent, exp.Into):
             try:
                 _declared(query, policy, node)

@@ -139,12 +139,20 @@ class Scope:
         """Return whether a column of FROM has a folded name."""
         return key in self.merged or any(key in map(fold, o.names) for o in self.origins)
 
+    def may_have(self, node: exp.Column) -> bool:
+        """Return whether a column may be found here: a quick check before `resolve`."""
+        table, key = node.args.get("table"), fold(node.name)
+        if self.outer is not None or (table is None and (key in self.merged or key in self.aliases)):
+            return True
+        origins = [o for o in self.origins if table is None or fold(o.alias) == fold(table.name)]
+        return any(fold(name) == key for o in origins for name in o.names)
+
     def resolve(self, node: exp.Column) -> Typed:
         """Return the column that a name refers to: columns before aliases. An ambiguous name is refused."""
         name, key = node.name, fold(node.name)
         table = node.args.get("table")
-        if node.args.get("db") or node.args.get("catalog"):
-            raise self.source.refuse("a column is named as table.column, without a schema", node)
+        if node.args.get("catalog") or (node.args.get("db") and fold(node.args["db"].name) != "main"):
+            raise self.source.refuse("a column is named as table.column, or main.table.column", node)
         if not name.isascii():
             raise self.source.refuse("names outside ASCII are not supported", node)
         if table is None and key in self.merged:

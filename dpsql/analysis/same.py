@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from dpsql.analysis.joined import Joined
-from dpsql.tree import Binary, Cast, Column, Expr, Paren, facts, mapped
+from dpsql.tree import Binary, Cast, Column, Expr, Paren
 from dpsql.types import TIMESTAMP
 
 
@@ -29,15 +29,6 @@ def substitution(
             elif public and chosen.type.integer and wanted.type.integer:
                 found[name] = Cast(chosen.node, wanted.type, bounded=True)
     return found
-
-
-def substituted(node: Expr, columns: Mapping[str, Expr]) -> Expr:
-    """Return an expression with other ones in the place of columns."""
-    if isinstance(node, Column):
-        return columns.get(f"{node.table}.{node.name}", node)
-    if not facts(node).reads & columns.keys():
-        return node
-    return mapped(node, lambda part: substituted(part, columns))
 
 
 def _classes(known: Joined, conditions: Iterable[Expr]) -> list[list[str]]:

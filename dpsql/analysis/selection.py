@@ -12,10 +12,11 @@ from sqlglot import exp
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.expressions import check_arguments, function_name
 from dpsql.analysis.parsed import order_terms, whole_number
+from dpsql.analysis.ranked import RankedPartitions, ranked_partitions
 from dpsql.analysis.relation import Item
 from dpsql.analysis.released import is_call, is_released
 from dpsql.errors import Fix
-from dpsql.language import AboveThreshold, AllGroups, Query, Scalar, Selection, Source, TopK
+from dpsql.language import AboveThreshold, AllGroups, Query, Scalar, Selection, Source, TopK, TopPerPartition
 from dpsql.policy import fold
 from dpsql.privacy import exact
 
@@ -83,6 +84,10 @@ class _Parser:
     def selection(self) -> Selection:
         clause = self.query.clause
         threshold = self._threshold()
+        qualify = self.select.args.get("qualify")
+        ranked = ranked_partitions(qualify.this, self._named) if qualify is not None else None
+        if ranked is not None:
+            return self._by_partition(ranked, threshold)
         if self.select.args.get("group") is None:
             return self._scalar(threshold)
         if clause.top is not None or clause.argmax:
@@ -185,6 +190,37 @@ class _Parser:
         k = 1 if clause.argmax else clause.top or 1
         bound = threshold.value if threshold is not None else None
         return TopK(k, place, threshold=bound, argmax=clause.argmax or k == 1, spelling=clause.spelling)
+
+    def _named(self, node: exp.Expr) -> exp.Expr | None:
+        """Return the expression of the item that a name is the alias of."""
+        if not isinstance(node, exp.Column) or node.table:
+            return None
+        return next((item.node for item in self.items if fold(item.name) == fold(node.name)), None)
+
+    def _by_partition(self, ranked: RankedPartitions, threshold: _Threshold | None) -> Selection:
+        """Return the selection of the largest groups of each partition; its keys follow later."""
+        at, clause = self.select.args["qualify"], self.query.clause
+        if self.select.args.get("group") is None or clause.top is not None or clause.argmax:
+            raise self.source.refuse("QUALIFY selects among groups of GROUP BY, without TOP k", at)
+        if self.order or self.limit is not None:
+            raise self.source.refuse("ORDER BY and LIMIT beside QUALIFY need a SELECT around it", at)
+        first, *more = ranked.order
+        place = self._count(first.this)
+        if place is None or any(self._count(term.this) is not None for term in more):
+            raise self.source.refuse(
+                "one count orders the groups of a partition",
+                ranked.window,
+                "QUALIFY ROW_NUMBER() OVER (PARTITION BY country ORDER BY n DESC) <= 3",
+            )
+        lowest = not first.args.get("desc")
+        if threshold is not None and (lowest or threshold.place != place):
+            raise self.source.refuse("the threshold and the order are about different counts", at)
+        bound = threshold.value if threshold is not None else None
+        spelling = f"QUALIFY {ranked.name.upper()}() OVER (PARTITION BY ..)"
+        top_one = ranked.k == 1 and not lowest
+        best = TopK(ranked.k, place, lowest, bound, argmax=top_one, spelling=spelling)
+        self.order = [exp.Ordered(this=key.copy()) for key in ranked.keys]
+        return TopPerPartition(best, (), spelling)
 
     def _by_order(self, place: int, threshold: _Threshold | None) -> Selection:
         at = self.select.args["order"]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from dpsql.analysis.expressions import check_arguments, function_name
+from dpsql.analysis.ranked import ranked_partitions
 from dpsql.language import Source
 from dpsql.policy import fold
 
@@ -28,7 +29,8 @@ def rewritten(source: Source, select: exp.Select) -> Spelled:
     found = _arg_max(source, select)
     if found is not None:
         return found
-    if select.args.get("qualify") is not None:
+    qualify = select.args.get("qualify")
+    if qualify is not None and not _partitioned(select, qualify.this):
         return Spelled(_qualify(source, select), "QUALIFY ROW_NUMBER")
     return Spelled(select)
 
@@ -69,6 +71,12 @@ def _arg_max(source: Source, select: exp.Select) -> Spelled | None:
     block.set("order", exp.Order(expressions=[exp.Ordered(this=exp.Literal.number(by + 1), desc=True)]))
     block.set("limit", exp.Limit(expression=exp.Literal.number(1)))
     return Spelled(block, "ARG_MAX over counted groups", (wanted, alias))
+
+
+def _partitioned(select: exp.Select, condition: exp.Expr) -> bool:
+    """Return whether a condition keeps the largest groups of each partition."""
+    named = {fold(item.alias): item.this for item in select.expressions if isinstance(item, exp.Alias)}
+    return ranked_partitions(condition, lambda node: named.get(fold(node.name))) is not None
 
 
 def _place(source: Source, block: exp.Select, node: exp.Expr) -> int:

@@ -10,10 +10,11 @@ from sqlglot import exp
 
 from dpsql import tree
 from dpsql.analysis.compiler import StatementCompiler
+from dpsql.analysis.domain_tables import NAME, domain_table, is_domain_table, values_of
 from dpsql.analysis.domains import distinct_values
 from dpsql.analysis.expressions import canonical, check_arguments, common
 from dpsql.analysis.relation import Column, Cte, Origin, Owner, Relation, Scope, select_list
-from dpsql.analysis.typed import KeyDomain, Span, UnitRole, column
+from dpsql.analysis.typed import Span, UnitRole, column
 from dpsql.analysis.unit_facts import fact_places
 from dpsql.errors import Fix
 from dpsql.language import Source, replacing
@@ -71,6 +72,9 @@ def _table(
     compiler: StatementCompiler, node: exp.Table, ctes: tuple[Cte, ...], depth: int
 ) -> tuple[Relation, str]:
     check_arguments(compiler.source, node, frozenset({"this", "alias", "db", "catalog"}))
+    if is_domain_table(node):
+        relation = domain_table(compiler.source, compiler.policy, compiler.catalog, node)
+        return _aliased(compiler, node, relation, NAME)
     if not isinstance(node.this, exp.Identifier):
         raise compiler.source.refuse(
             "table functions are not supported over private data", node, "name a declared table"
@@ -91,7 +95,9 @@ def declared_table(source: Source, policy: Policy, node: exp.Table) -> Table:
     """Return the declared table that a node names; refuse any other name."""
     database = node.args.get("db")
     table = policy.table(node.name) if node.name.isascii() else None
-    elsewhere = node.args.get("catalog") is not None or (database and fold(database.name) != "main")
+    own = {"main", fold(policy.database.stem)} if policy.database is not None else {"main"}
+    above = [fold(n.name) for n in (database, node.args.get("catalog")) if n is not None]
+    elsewhere = not own.issuperset(above) or (len(above) > 1 and above[0] != "main")
     if table is None or elsewhere:
         if table is not None and "start" in node.this.meta:
             written = ".".join(part.name for part in node.parts)
@@ -181,16 +187,13 @@ def _child(
 def _column(compiler: StatementCompiler, table: Table, name: str, sql_type: SqlType) -> Column:
     """Return a column of a declared table, with what is public about its values."""
     if table.unit is None:
-        cell = tree.Column("b", name, stored=True)
-        origin = f"the values of {table.name}.{name}"
-        return Column(name, sql_type, domain=distinct_values(cell, Scan(table.name, "b"), origin))
+        return Column(name, sql_type, domain=values_of(compiler.catalog, table, name))
     place = f"{table.name}.{name}"
-    query = compiler.catalog.domain(table.name, name)
     days = compiler.catalog.span(table.name, name)
     return Column(
         name,
         sql_type,
-        domain=KeyDomain(query, ordered=True, origin=f"the declared domain of {place}") if query else None,
+        domain=values_of(compiler.catalog, table, name),
         link=_link(compiler, table, name),
         span=Span.of_days(*days, f"the declared range of {place}") if days else None,
     )

@@ -97,13 +97,9 @@ def facts_of_join(
     elif left.owner is None and right.owner is not None:
         equated = {a.node for a, b in pairs if b.reads <= after}
         before = _names(left.scope.columns) if any(each <= equated for each in left.unique) else _NONE
-    nullable = {"LEFT": right.owner, "RIGHT": left.owner}
-    preserved = {"LEFT": left.owner, "RIGHT": right.owner}
+    both, preserved = before | after, {"LEFT": left.owner, "RIGHT": right.owner}
     # Where the preserved side is public, rows without a match have no unit: of the others it is INNER.
-    if kind not in nullable or preserved[kind] is None:
-        return before | after
-    both = before | after
-    if all(c.reads <= both for c in conditions):
+    if preserved.get(kind) is None or all(c.reads <= both for c in conditions):
         return both
     return before if kind == "LEFT" else after
 

@@ -56,6 +56,8 @@ def _named(compiler: Compiler, node: exp.Expr, block: Block) -> exp.Expr:
     base = block.named.get(fold(alias.name))
     if base is None:
         raise compiler.source.refuse(f"there is no window {alias.name}", node)
+    others = {name: window for name, window in block.named.items() if name != fold(alias.name)}
+    base = _named(compiler, base, replace(block, named=others))
     if node.args.get("partition_by") or (
         base.args.get("order") is not None and node.args.get("order") is not None
     ):

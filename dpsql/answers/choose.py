@@ -16,11 +16,13 @@ from dpsql.answers.every_count import EveryCount
 from dpsql.answers.existing import ExistingGroups
 from dpsql.answers.method import Considered, Method
 from dpsql.answers.options import check_options, needs_selecting, wants_sparse_vector
+from dpsql.answers.partitions import LargestOfPartitions, of_one
+from dpsql.answers.shown import released
 from dpsql.answers.threshold import SparseVectors
 from dpsql.answers.top_k import LargestGroups, over_unknown
-from dpsql.answers.whole_domain import WholeDomain, released
-from dpsql.errors import QueryRefused
-from dpsql.language import AboveThreshold, AllGroups, Scalar, TopK
+from dpsql.answers.whole_domain import WholeDomain
+from dpsql.errors import InternalError, QueryRefused
+from dpsql.language import AboveThreshold, AllGroups, Scalar, TopK, TopPerPartition
 from dpsql.privacy import Charge
 
 BRANCHES = 4
@@ -57,6 +59,8 @@ class Candidates:
 
 def choose(plan: Plan) -> Method:
     """Choose the method of a plan and quote its price; raises `QueryRefused` if none can answer it."""
+    if plan.partitions is not None:
+        return LargestOfPartitions.of(plan, choose)
     check_options(plan)
     chosen, _ = _chosen(plan)
     method = _made(plan, chosen)
@@ -71,6 +75,11 @@ def choose(plan: Plan) -> Method:
 
 def considered(plan: Plan) -> list[Considered]:
     """Quote every mechanism that could answer a plan, the chosen one first: for EXPLAIN."""
+    if plan.partitions is not None:
+        return [
+            replace(each, charge=plan.partitions.composed(each.charge))
+            for each in considered(of_one(plan, plan.partitions.size))
+        ]
     chosen, fact = _chosen(plan)
     found = [_considered(plan, chosen, "chosen")]
     for each in _candidates(plan).mechanisms:
@@ -92,6 +101,9 @@ def _chosen(plan: Plan) -> tuple[Candidate, str]:
             raise _not_taken(plan, error) from None
     for each in found.mechanisms:
         if asked in each.names:
+            automatic = plan.options.mechanism in (None, "AUTO") and _LAPLACE_SELECTED in found.mechanisms
+            if automatic and _errs_less(plan, each):
+                return _LAPLACE_SELECTED, "Laplace noise on every group errs less"
             return each, fact
     raise plan.query.source.refuse(
         f"mechanism {asked} cannot answer this", plan.options.at.get("mechanism"), "leave it out"
@@ -178,6 +190,21 @@ def _nearer(plan: Plan, other: str) -> tuple[str, str]:
     return ("BOX" if whole <= selecting else other), "a larger distance is needed to select right"
 
 
+def _errs_less(plan: Plan, other: Candidate) -> bool:
+    """Return whether Laplace noise on every group selects and measures at least as well as a candidate.
+
+    It does where a unit changes all groups together by little, and the statement asks for no gap.
+    """
+    if needs_selecting(plan) or wants_sparse_vector(plan) or measuring.simultaneous(plan):
+        return False
+    try:
+        quotes = [candidate.of(plan).quote for candidate in (_LAPLACE_SELECTED, other)]
+    except (ValueError, QueryRefused):
+        return False
+    own, others = ([each.tells_apart or 0.0, each.predicted_stddev or 0.0] for each in quotes)
+    return own != others and all(a <= b * (1 + 1e-9) for a, b in zip(own, others, strict=True))
+
+
 def _unknown_keys(plan: Plan) -> tuple[str, str]:
     return over_unknown(plan, as_top_k(plan))
 
@@ -202,26 +229,23 @@ def _sparse_vector(plan: Plan, branches: int = BRANCHES) -> SparseVectors:
     return SparseVectors.of(plan, selection, branches=branches)
 
 
-def _laplace(plan: Plan) -> EveryCount:
-    selection = plan.selection
-    assert isinstance(selection, (Scalar, AllGroups))  # noqa: S101  as above
-    return EveryCount.of(plan, selection)
-
-
 def _existing(plan: Plan) -> ExistingGroups:
-    assert isinstance(plan.selection, AllGroups)  # noqa: S101  as above
+    assert isinstance(plan.selection, AllGroups)  # noqa: S101  no other selection has it as a candidate
     return ExistingGroups.of(plan, plan.selection)
 
 
 _BOX = Candidate(("BOX",), WholeDomain.of)
-_EVERY_COUNT = Candidates(_least_noise, (_BOX, Candidate(("LAPLACE",), _laplace)))
+_LAPLACE = Candidate(("LAPLACE",), EveryCount.of)
+_EVERY_COUNT = Candidates(_least_noise, (_BOX, _LAPLACE))
+_LAPLACE_SELECTED = Candidate(("LAPLACE",), EveryCount.of, only="errs more")
 _JOINT = Candidate(("JOINT",), _largest, only="only by name")
-_TOP_K = Candidates(_top_k, (Candidate(("NOISY_TOP_K",), _largest), _BOX, _JOINT))
+_TOP_K = Candidates(_top_k, (Candidate(("NOISY_TOP_K",), _largest), _BOX, _LAPLACE_SELECTED, _JOINT))
 _TOP_ONE = Candidates(
     _top_k,
     (
         Candidate(("NOISY_TOP_K", "NOISY_MAX"), _largest),
         _BOX,
+        _LAPLACE_SELECTED,
         Candidate(("EXPONENTIAL",), _largest, only="only by name"),
         _JOINT,
     ),
@@ -231,6 +255,7 @@ _TOP_K_ABOVE = Candidates(
     (
         Candidate(("HYBRID_TOP_K",), _largest),
         _BOX,
+        _LAPLACE_SELECTED,
         Candidate(("HYBRID_SPARSE_VECTOR",), lambda plan: _sparse_vector(plan, 1), only="only by name"),
     ),
 )
@@ -239,6 +264,7 @@ _ABOVE = Candidates(
     (
         Candidate(("HYBRID_TOP_K",), _largest),
         _BOX,
+        _LAPLACE_SELECTED,
         Candidate(("ADAPTIVE_SPARSE_VECTOR",), _sparse_vector, only="only by name or base_hits"),
         Candidate(("SPARSE_VECTOR",), lambda plan: _sparse_vector(plan, 1), only="only by name"),
     ),
@@ -270,3 +296,5 @@ def _candidates(plan: Plan) -> Candidates:
             return _TOP_K_ABOVE
         case AboveThreshold():
             return _ABOVE
+        case TopPerPartition():
+            raise InternalError("each partition has a plan of its own")

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpsql import mechanisms
 from dpsql.analysis import Plan
 from dpsql.answers import measuring
 from dpsql.answers.method import NoisyResult, Quote
+from dpsql.answers.shown import by_noise, notes, order_of, released, shown
 from dpsql.engines import Counts
 from dpsql.errors import InternalError
-from dpsql.estimates import Combined, from_measurement, split_measuring
-from dpsql.language import AllGroups, Scalar
+from dpsql.estimates import (
+    Combined,
+    LaplaceNoise,
+    Measurement,
+    distinguishable_gap,
+    from_measurement,
+    split_measuring,
+)
+from dpsql.language import Scalar
 from dpsql.privacy import Charge, PrivacyLoss
 
 MOST_GROUPS = 64
@@ -31,46 +41,75 @@ def one_group_note(plan: Plan) -> str:
 class EveryCount:
     """Adds Laplace noise to every distinct count of every group; `noise` maps a count's place to it.
 
-    `totals` has by how much a unit may change each count in all groups together, for which it was planned.
+    A selection then only shows some of them. `totals` has by how much a unit may change each count in all
+    groups together, for which the noise was planned.
     """
 
     plan: Plan
-    selection: AllGroups | Scalar
     totals: dict[int, int]
     noise: dict[int, mechanisms.Laplace]
-    quote: Quote
 
     @classmethod
-    def of(cls, plan: Plan, selection: AllGroups | Scalar) -> EveryCount:
+    def of(cls, plan: Plan) -> EveryCount:
         """Divide the statement's epsilon among its counts, of which a unit changes all groups by so much."""
-        places, grouped = measuring.wanted(plan, 0), isinstance(selection, AllGroups)
-        totals = {place: _total(plan, place) for place in places}
+        totals = {place: _total(plan, place) for place in released(plan)}
         shares = split_measuring(plan.epsilon, [*totals.values()])
         noise = {
             place: mechanisms.Laplace.plan(plan.groups, epsilon, groups_per_unit=1, sensitivity=total)
             for (place, total), epsilon in zip(totals.items(), shares, strict=True)
         }
-        widest = max(noise.values(), key=lambda each: each.scale)
-        kept = plan.groups_kept
-        notes: tuple[str, ...] = ()
-        if plan.one_group and grouped:
-            notes = (one_group_note(plan),)
-        elif kept is not None:
-            notes = (f"of each unit at most {kept} group{'s' * (kept != 1)} counted, chosen by a hash",)
-        quote = Quote(
+        return cls(plan, totals, noise)
+
+    @property
+    def quote(self) -> Quote:
+        """See `Method`; of several counts it predicts the one with the most noise."""
+        plan, kept, grouped = self.plan, self.plan.groups_kept, not isinstance(self.plan.selection, Scalar)
+        text = f"of each unit at most {kept} group{'s' * (kept != 1)} counted, chosen by a hash"
+        if plan.one_group:
+            text = one_group_note(plan)
+        said = (text,) if kept is not None or (grouped and plan.one_group) else ()
+        wanted = [self.noise[self._released(p)] for p in measuring.wanted(plan, self._ordering or 0)]
+        return Quote(
             Charge(plan.epsilon),
             "Laplace on every group" if grouped else "Laplace",
-            float(widest.scale),
-            "all for measuring" if len(totals) == 1 else f"divided among {len(totals)} counts",
-            widest.stddev,
-            widest.half_width(measuring.confidence_of(plan)),
-            None,
-            notes,
+            max(float(each.scale) for each in self.noise.values()),
+            "all for measuring" if len(self.noise) == 1 else f"divided among {len(self.noise)} counts",
+            max((each.stddev for each in wanted), default=None),
+            max((each.half_width(self._level) for each in wanted), default=None),
+            self.tells_apart(measuring.confidence_of(plan)),
+            said + notes(plan),
         )
-        return cls(plan, selection, totals, noise, quote)
+
+    @property
+    def _ordering(self) -> int | None:
+        """The place of the count that orders the groups or is compared, if there is one."""
+        return getattr(self.plan.selection, "count", None)
+
+    @property
+    def _level(self) -> Fraction:
+        """The level of each interval; those of rows that noise selects hold for all groups at once."""
+        level, plan = measuring.confidence_of(self.plan), self.plan
+        if plan.options.intervals is None and by_noise(plan):
+            return 1 - (1 - level) / plan.groups
+        return level
+
+    def _released(self, place: int) -> int:
+        """Return the place under which a count is released; equal counts are released once."""
+        counts = self.plan.counts
+        return next(p for p in self.noise if counts[p] == counts[place])
+
+    def tells_apart(self, confidence: Fraction) -> float | None:
+        """Predict how far a group must be from the threshold, else from another group, to be placed right."""
+        if self._ordering is None:
+            return None
+        noise = self.noise[self._released(self._ordering)]
+        if getattr(self.plan.selection, "threshold", None) is None:
+            return distinguishable_gap("laplace", noise.scale, confidence, resolution=noise.resolution)
+        level = 2 * confidence - 1
+        return noise.half_width(level) if level > 0 else 0.0
 
     def run(self, counts: Counts) -> NoisyResult:
-        """Add noise to every count; groups are released in the public order of the counts.
+        """Add noise to every count; which groups are shown depends on noisy values and public orders alone.
 
         Each count has independent noise, so positions decide only which groups the LIMIT keeps, and in what
         order they are released.
@@ -79,17 +118,21 @@ class EveryCount:
             total = self.plan.total(place)
             if total is None or total > planned:
                 raise InternalError("a unit can change these counts by more than the noise is for")
-        rows = counts.rows_in_order()
-        limit = self.selection.limit if isinstance(self.selection, AllGroups) else None
-        kept = np.arange(len(rows))[:limit]
-        loss = PrivacyLoss()
+        order, loss = order_of(self.plan, counts), PrivacyLoss()
+        values: dict[int, NDArray[np.float64]] = {}
+        for place, noise in self.noise.items():
+            measured = noise.run(counts.n[place][order])
+            loss += measured.loss
+            placed = np.empty(len(order))
+            placed[order] = measured.value
+            values[place] = placed
+        rows = shown(self.plan, counts, lambda place: values[self._released(place)], order)
         estimates: list[Combined | None] = [None] * len(self.plan.counts)
         for place, noise in self.noise.items():
-            measured = noise.run(counts.n[place][rows])
-            loss += measured.loss
-            alone = from_measurement(measuring.laplace_measurement(self.plan, measured))
-            estimates[place] = measuring.taken(alone, kept)
-        return NoisyResult(rows[kept], loss, tuple(estimates))
+            law = LaplaceNoise(noise.scale, noise.resolution)
+            each = Measurement(values[place][rows], law, noise.half_width(self._level))
+            estimates[place] = from_measurement(each)
+        return NoisyResult(rows, loss, tuple(estimates))
 
 
 def _total(plan: Plan, place: int) -> int:

@@ -29,6 +29,8 @@ class NoisyResult:
     counts: tuple[Combined | None, ...]
     gap: NDArray[np.float64] | None = None
     p_value: NDArray[np.float64] | None = None
+    rank: NDArray[np.int64] | None = None
+    """The rank of each row where it is not its place in the release."""
     notes: tuple[str, ...] = ()
     """Sentences for the analyst that follow from what is released here."""
 

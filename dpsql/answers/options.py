@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from dpsql.analysis import Plan, max_candidates
+from collections.abc import Callable
+
+from dpsql.analysis import Plan, max_candidates, shows_all
 from dpsql.errors import Fix
 from dpsql.language import AboveThreshold, AllGroups, Scalar, Selection, TopK
 
 MAX_CANDIDATES = 1_000_000
 
-_USES: dict[str, type[Selection]] = {
-    "base_hits": AboveThreshold,
-    "max_groups_contributed": AllGroups,
+_USES: dict[str, Callable[[Selection], bool]] = {
+    "base_hits": lambda selection: isinstance(selection, AboveThreshold),
+    "max_groups_contributed": shows_all,
 }
+_EVERY_GROUP = ("BOX", "LAPLACE")
+"""Mechanisms that release every group; a selection then only shows some of them."""
 _FUNCTIONS = {"gap": "DP_GAP", "p_value": "DP_PVALUE"}
 
 
@@ -44,8 +48,8 @@ def wants_sparse_vector(plan: Plan) -> str:
 def check_options(plan: Plan) -> None:
     """Refuse options that would have no effect, and outputs that the selection does not have."""
     source, options, selection = plan.query.source, plan.options, plan.selection
-    for name, needed in _USES.items():
-        if getattr(options, name) is not None and not isinstance(selection, needed):
+    for name, uses in _USES.items():
+        if getattr(options, name) is not None and not uses(selection):
             raise source.refuse(
                 f"option {name} has no meaning for this selection", options.at.get(name), "leave it out"
             )
@@ -71,8 +75,8 @@ def check_options(plan: Plan) -> None:
     if isinstance(selection, TopK) and plan.domain_size is None:
         _check_candidates(plan, selection)
     _check_outputs(plan)
-    if plan.domain_size is not None and options.mechanism == "BOX":
-        _check_box(plan)
+    if plan.domain_size is not None and options.mechanism in _EVERY_GROUP:
+        _check_every_group(plan, str(options.mechanism).lower())
     _check_limit(plan)
     if isinstance(selection, (AllGroups, Scalar)) and not plan.counts:
         raise source.refuse(
@@ -109,10 +113,10 @@ def _check_outputs(plan: Plan) -> None:
             raise source.refuse("p-values are valid for exponential noise only", options.at.get("noise"))
 
 
-def _check_box(plan: Plan) -> None:
-    """Refuse what a release of the whole domain with one noise does not have."""
+def _check_every_group(plan: Plan, word: str) -> None:
+    """Refuse what a release of the whole domain does not have."""
     source, options = plan.query.source, plan.options
-    if options.max_groups_contributed is not None:
+    if options.max_groups_contributed is not None and options.mechanism == "BOX":
         raise source.refuse(
             "box noise on every group needs no bound on how many of them one unit may touch",
             options.at.get("max_groups_contributed"),
@@ -122,7 +126,7 @@ def _check_box(plan: Plan) -> None:
         for asked in (needs_selecting(plan), wants_sparse_vector(plan)):
             if asked:
                 raise source.refuse(
-                    f"box noise on every group has {asked}",
+                    f"{word} noise on every group has {asked}",
                     options.at.get("mechanism"),
                     "leave mechanism out",
                 )
@@ -141,7 +145,7 @@ def _check_limit(plan: Plan) -> None:
         )
     if asked == "HYBRID_TOP_K" and sparse:
         raise source.refuse(f"HYBRID_TOP_K has {sparse}", at, "leave mechanism out")
-    if selection.limit is not None or options.base_hits is not None or asked == "BOX":
+    if selection.limit is not None or options.base_hits is not None or asked in _EVERY_GROUP:
         return
     if asked != "AUTO":
         message = f"{asked} needs LIMIT k: its noise depends on how many groups may pass"

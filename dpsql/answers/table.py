@@ -134,6 +134,6 @@ def _column(plan: Plan, output: Output, answer: NoisyResult, counts: Counts) -> 
         case "p_value":
             return doubles(answer.p_value if answer.p_value is not None else np.full(size, np.nan))
         case "rank":
-            return _integers(np.arange(1, size + 1))
+            return _integers(np.arange(1, size + 1) if answer.rank is None else answer.rank)
         case "derived":
             raise InternalError("calculations are made together")

@@ -8,7 +8,7 @@
 """
 
 from dpsql.composition.outer import compose, composed
-from dpsql.composition.parts import Parts, ReleasePart, parts_of
+from dpsql.composition.parts import Parts, ReleasePart, parts_of, release_blocks
 from dpsql.composition.running import Releasing
 
-__all__ = ["Parts", "ReleasePart", "Releasing", "compose", "composed", "parts_of"]
+__all__ = ["Parts", "ReleasePart", "Releasing", "compose", "composed", "parts_of", "release_blocks"]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from dpsql.analysis import Catalog
-from dpsql.analysis.aggregates import group_nodes
+from dpsql.analysis.aggregates import call_of, group_nodes, is_aggregate
 from dpsql.analysis.blocks import expand, with_ctes
 from dpsql.analysis.blocks import query as subquery
 from dpsql.analysis.compiler import StatementCompiler
@@ -34,8 +34,12 @@ from dpsql.policy import Policy
 Separated = tuple[Query, exp.Select | None]
 
 
-def separate(query: Query, policy: Policy, catalog: Catalog, name: str = "r0") -> Separated:
+def separate(
+    query: Query, policy: Policy, catalog: Catalog, name: str = "r0", *, existing: bool = False
+) -> Separated:
     """Return the plain release block of a query, and the SELECT over its released rows, called `name`.
+
+    `existing` says that the blocks around it need the groups that exist (see `needs_existing`).
 
     The SELECT is None where nothing is left to compute. It has the columns of the query in their order, and
     no WITH. Of a block that the analysis refuses, what it refuses stays in the plain block.
@@ -50,7 +54,28 @@ def separate(query: Query, policy: Policy, catalog: Catalog, name: str = "r0") -
     if names is None:
         return query, None
     columns = Columns(name, names, query.source.position)
-    return _Block(query, select, names, columns, Clauses(select, names, columns)).separated()
+    return _Block(query, select, names, columns, Clauses(select, names, columns), existing).separated()
+
+
+def needs_existing(select: exp.Expr, counts: frozenset[str] | None = None) -> bool:
+    """Return whether a SELECT over released rows needs to know which groups exist in plain SQL.
+
+    It does where it divides by a column (of `counts`, if they are given), since noise divided by noise says
+    nothing, and where it aggregates rows otherwise than by SUM. Windows need the groups without rows, too.
+    """
+    parts = [part for name, part in select.args.items() if part and name not in ("with_", "from_", "joins")]
+    found = [
+        node
+        for part in parts
+        for item in (part if isinstance(part, list) else [part])
+        if isinstance(item, exp.Expr)
+        for node in item.walk(prune=lambda node: isinstance(node, exp.Query))
+    ]
+    divided = [node.expression for node in found if isinstance(node, (exp.Div, exp.IntDiv, exp.Mod))]
+    columns = [column.name for by in divided for column in by.find_all(exp.Column)]
+    divides = any(counts is None or name in counts for name in columns)
+    aggregates = any(is_aggregate(node) and call_of(node) != "sum" for node in found)
+    return (divides or aggregates) and not any(isinstance(node, exp.Window) for node in found)
 
 
 def _aggregates(select: exp.Select) -> bool:
@@ -83,6 +108,7 @@ class _Block:
     names: Names
     columns: Columns
     clauses: Clauses
+    existing: bool
 
     def separated(self) -> Separated:
         """Return the plain block and the SELECT over it."""
@@ -93,20 +119,15 @@ class _Block:
             return self._by_clause(clause)
         if self.select.args.get("group") is None:
             return self._one_group()
-        plain, outer = self._largest() or self._above() or self._all()
+        plain, outer = self._of_partitions() or self._largest() or self._above() or self._all()
         if outer is not None:
             self._leave_out_empty(outer)
         return plain, outer
 
     def _leave_out_empty(self, outer: exp.Select) -> None:
-        """Leave out the groups all of whose counts round to zero, where the outer query divides by a count.
-
-        Plain SQL has no such groups. What noise divided by noise is says nothing.
-        """
-        counts = {name for node, name in self.columns.found if is_released(node)}
-        divisors = [node.expression for node in outer.find_all(exp.Div, exp.IntDiv, exp.Mod)]
-        divides = any(column.name in counts for by in divisors for column in by.find_all(exp.Column))
-        if not divides or outer.find(exp.Window) is not None:
+        """Leave out the groups all of whose counts round to zero: plain SQL has no such groups."""
+        counts = frozenset(name for node, name in self.columns.found if is_released(node))
+        if not counts or not (self.existing or needs_existing(outer, counts)):
             return
         half = exp.Literal.number("0.5")
         listed = [self.columns.column(node) for node, name in self.columns.found if name in counts]
@@ -169,6 +190,39 @@ class _Block:
         k += 0 if qualified else clauses.offset
         return self._plain(having=clauses.written(), order=[best], limit=k), outer
 
+    def _of_partitions(self) -> Separated | None:
+        """Read a bound of a rank with PARTITION BY keys as the selection of the largest of each partition."""
+        clauses, names = self.clauses, self.names
+        found = clauses.of_partitions()
+        if found is None or clauses.merges:
+            return None
+        top, threshold = found.order[0], clauses.threshold()
+        first = self.columns.measure(top.this)
+        if first is None or not all(clauses.ranks_alike(window, found) for window in clauses.windows):
+            return None
+        downwards = bool(top.args.get("desc"))
+        if clauses.having and not (threshold is not None and clauses.same(threshold, first) and downwards):
+            return None
+        window = found.window.copy()
+        keys = [names.as_row(key) for key in found.keys]
+        best = top.copy()
+        best.set("this", first.copy())
+        window.set("partition_by", [key.copy() for key in keys])
+        ties = [by_key for term in found.order[1:] if (by_key := clauses.by_key(term)) is not None]
+        window.set("order", exp.Order(expressions=[best, *ties]))
+        kept = exp.LTE(this=window, expression=exp.Literal.number(found.k))
+        outer: exp.Select | None = None
+        if clauses.plain_items and not (clauses.terms or clauses.offset or clauses.limit is not None):
+            plain = self._changed(having=clauses.having)
+        else:
+            outer = self._outer([])
+            order = [clauses.released(term) for term in clauses.terms]
+            order = order or [*(exp.Ordered(this=self.columns.column(key)) for key in keys), self._rank()]
+            self._add(outer, order, clauses.limit, clauses.offset)
+            plain = self._plain(having=clauses.written())
+        plain.tree.set("qualify", exp.Qualify(this=kept))
+        return plain, outer
+
     def _above(self) -> Separated | None:
         """Read HAVING with one measure that reaches a threshold as the selection of groups above it."""
         clauses = self.clauses
@@ -176,8 +230,6 @@ class _Block:
         if clauses.threshold() is None or len(order) < len(clauses.terms) or clauses.offset:
             return None
         if self.select.args.get("qualify") is not None or clauses.merges or clauses.windows:
-            return None
-        if clauses.limit is None and self.query.options.max_groups_contributed is not None:
             return None
         if clauses.plain_items:
             return self._moved(), None
@@ -191,8 +243,9 @@ class _Block:
         """Release all groups; filter, sort and limit the released rows."""
         clauses = self.clauses
         filtered = clauses.having or self.select.args.get("qualify") is not None
+        more = filtered or clauses.merges or clauses.offset
         by_keys = all(clauses.by_key(term) is not None for term in clauses.terms)
-        if clauses.plain_items and by_keys and not (filtered or clauses.merges or clauses.offset):
+        if clauses.plain_items and by_keys and not (more or self.existing):
             return self._moved(), None
         outer = self._outer(clauses.having, qualify=True)
         order = [clauses.released(term) for term in clauses.terms]

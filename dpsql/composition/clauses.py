@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from dpsql.analysis.expressions import function_name
 from dpsql.analysis.parsed import conjuncts, whole_number
+from dpsql.analysis.ranked import RANKS, RankedPartitions, ranked_partitions
 from dpsql.analysis.released import is_released
 from dpsql.analysis.selection import compared
 from dpsql.composition.columns import Columns
@@ -15,7 +16,6 @@ from dpsql.composition.names import Names, is_measure, nodes
 from dpsql.policy import fold
 
 MOST_ROWS = 10**9
-_RANKS = frozenset({"row_number", "rank", "dense_rank"})
 
 
 @dataclass(slots=True)
@@ -105,6 +105,32 @@ class Clauses:
             return None
         return list(window.args["order"].expressions), k
 
+    def of_partitions(self) -> RankedPartitions | None:
+        """Return the largest groups of each partition that QUALIFY selects; the partitions are by keys."""
+        qualify = self.select.args.get("qualify")
+        found = ranked_partitions(qualify.this, self._window) if qualify is not None else None
+        if found is None or not all(self.key_of(key) is not None for key in found.keys):
+            return None
+        return found
+
+    def _window(self, node: exp.Expr) -> exp.Expr | None:
+        place = self.names.alias(node)
+        return None if place is None else self.names.items[place].node
+
+    def key_of(self, node: exp.Expr) -> int | None:
+        """Return the place of the key that an expression is or names; None for others."""
+        place = self.names.key(node)
+        return self.names.key(self.names.as_row(node)) if place is None else place
+
+    def ranks_alike(self, window: exp.Expr, found: RankedPartitions) -> bool:
+        """Return whether a window ranks the groups of the same partitions in the same order."""
+        partition = window.args.get("partition_by") or []
+        bare = window.copy()
+        bare.set("partition_by", None)
+        same = {self.key_of(key) for key in partition} == {self.key_of(key) for key in found.keys}
+        first = self.measure(found.order[0].this)
+        return same and first is not None and self.follows(bare, found.order[0], first)
+
     @property
     def numbers_rows(self) -> bool:
         """Whether QUALIFY has the spelling of a selection that the analysis reads."""
@@ -164,7 +190,7 @@ def _name(node: exp.Expr) -> str:
 
 def _ranks(window: exp.Expr) -> bool:
     """Return whether a window ranks all groups by an order of its own."""
-    if not isinstance(window, exp.Window) or _name(window.this) not in _RANKS:
+    if not isinstance(window, exp.Window) or _name(window.this) not in RANKS:
         return False
     return {name for name, value in window.args.items() if value} == {"this", "order", "over"}
 

@@ -82,7 +82,7 @@ class Traced:
         made = self._made.get((id(item), column))
         if made is None:
             made = self._made[id(item), column] = f"{HIDDEN}{next(self.numbers)}"
-            value = exp.column(column, table=item.alias, quoted=True)
+            value = exp.column(column, table=item.alias or None, quoted=True)
             self.select.append("expressions", exp.alias_(value, made, quoted=True))
         return made
 

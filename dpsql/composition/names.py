@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from dpsql.analysis.aggregates import call_of
+from dpsql.analysis.aggregates import is_aggregate
 from dpsql.analysis.expressions import function_name
 from dpsql.analysis.outer_query import FREE
 from dpsql.analysis.relation import Item, Scope
@@ -27,7 +27,7 @@ def is_measure(node: exp.Expr) -> bool:
     """Return whether a node is a number that only a release has: an aggregate over rows, or DP_STDDEV(n)."""
     if isinstance(node, exp.WithinGroup) or free_function(node) is not None:
         return True
-    return call_of(node) is not None and not is_windowed(node)
+    return is_aggregate(node)
 
 
 def is_windowed(node: exp.Expr) -> bool:

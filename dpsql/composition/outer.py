@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
-from dpsql.analysis import Catalog, Plan, engine_sql
+from dpsql.analysis import Catalog, Plan, engine_sql, put_domains
 from dpsql.answers import doubles
 from dpsql.composition.error_bars import HIDDEN, trace
 from dpsql.composition.parts import Parts
@@ -18,7 +19,7 @@ from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.errors import InternalError
 from dpsql.info import total_guarantee
 from dpsql.language import Query
-from dpsql.policy import fold
+from dpsql.policy import Policy, fold
 from dpsql.prepared import ErrorBar, PreparedComposed, PreparedPrivate, Relation
 from dpsql.privacy import Charge
 from dpsql.release import Release
@@ -26,12 +27,13 @@ from dpsql.types import BIGINT, DOUBLE, SqlType
 
 
 def compose(
-    text: str, query: Query, parts: Parts, planned: Sequence[PreparedPrivate]
+    text: str, query: Query, parts: Parts, planned: Sequence[PreparedPrivate], policy: Policy
 ) -> PreparedPrivate | PreparedComposed:
     """Return the prepared statement of its planned releases; refuse an outer query that does not bind.
 
     Releases with equal keys ask the same question: they are one release, which is charged and run once.
     """
+    planned = [replace(one, note=part.note) for part, one in zip(parts.releases, planned, strict=True)]
     if parts.outer is None:
         return planned[0]
     distinct: list[PreparedPrivate] = []
@@ -42,23 +44,23 @@ def compose(
         if place == len(distinct):
             distinct.append(one)
         relations.append(Relation(part.name, place, _columns(one.plan, database)))
-    empty = {relation.name: database.typed(relation.columns) for relation in relations}
-    sql = engine_sql(parts.outer.copy())
+    types = {relation.name: relation.columns for relation in relations}
+    outer = parts.outer.copy()
+    put_domains(outer, query.source, policy, database)
+    sql = engine_sql(outer.copy())
     try:
-        names = database.bind_over(empty, sql)
+        names = database.bind_over(types, sql)
     except UnboundQuery as problem:
         named = re.search(r'"([^"]+)"', problem.message)
         at = query.source.text.rfind(named[1]) if named else -1
         raise query.source.refuse(problem.message, None if at < 0 else at) from None
-    traced, bars = _with_bars(parts.outer, relations, distinct, names, database)
-    if bars:
-        try:
-            shown = database.bind_over(empty, traced)
-        except UnboundQuery:
-            shown = ()
-        if [name for name in shown if not name.startswith(HIDDEN)] != list(names):
-            traced, bars = sql, ()
-    return PreparedComposed(text, query, tuple(distinct), tuple(relations), sql, traced, names, bars)
+    plain = PreparedComposed(text, query, tuple(distinct), tuple(relations), sql, sql, names, (), ())
+    shown = _with_bars(plain, outer, database)
+    try:
+        found = database.bind_over(types, shown.traced)
+    except UnboundQuery:
+        return plain
+    return shown if tuple(name for name in found if not name.startswith(HIDDEN)) == names else plain
 
 
 def _columns(plan: Plan, catalog: Catalog) -> tuple[tuple[str, SqlType], ...]:
@@ -80,15 +82,9 @@ def _columns(plan: Plan, catalog: Catalog) -> tuple[tuple[str, SqlType], ...]:
     return tuple(columns)
 
 
-def _with_bars(
-    outer: exp.Query,
-    relations: Sequence[Relation],
-    parts: Sequence[PreparedPrivate],
-    names: Sequence[str],
-    database: SchemaDatabase,
-) -> tuple[str, tuple[ErrorBar, ...]]:
-    """Return the outer query with hidden columns, and the error bars that they give."""
-    released = {fold(relation.name): relation for relation in relations}
+def _with_bars(plain: PreparedComposed, outer: exp.Query, database: SchemaDatabase) -> PreparedComposed:
+    """Return the statement with the error bars of its columns, and the hidden columns that they need."""
+    released = {fold(relation.name): relation for relation in plain.relations}
 
     def columns(name: str) -> tuple[str, ...] | None:
         relation = released.get(fold(name))
@@ -96,77 +92,99 @@ def _with_bars(
             return tuple(column for column, _ in relation.columns)
         return database.public_columns(name)
 
-    traced = trace(outer, columns)
+    traced, names = trace(outer, columns), plain.columns
     if traced is None or any(fold(name).startswith(HIDDEN) for name in names):
-        return "", ()
+        return plain
     known = [name for name, _ in traced.columns]
     if len(known) != len(names) or any(a and fold(a) != fold(b) for a, b in zip(known, names, strict=True)):
-        return "", ()
-    bars = []
+        return plain
+    keys, bars = [], []
     for place, name in enumerate(names):
         relation_name, column = traced.origin(place) or ("", "")
         relation = released.get(fold(relation_name))
-        beside = {f"{name}_{kind}" for kind in ("stddev", "low", "high")}
-        if relation is None or names.count(name) > 1 or beside & {*names}:
+        if relation is None or names.count(name) > 1:
             continue
-        outputs = parts[relation.release].plan.outputs
-        measure = next((o.name for o in outputs if fold(o.name) == fold(column) and o.kind == "count"), None)
-        if measure is not None:
-            bars.append(ErrorBar(place, relation.release, measure, traced.row(place)))
-    return engine_sql(traced.select), tuple(bars)
+        outputs = plain.parts[relation.release].plan.outputs
+        output = next(o for o in outputs if fold(o.name) == fold(column))
+        if output.kind == "key":
+            keys.append(place)
+        elif output.kind == "count" and not {f"{name}_{kind}" for kind in _DETAILS} & {*names}:
+            bars.append(ErrorBar(place, relation.release, output.name, traced.row(place)))
+    return replace(plain, traced=engine_sql(traced.select), keys=tuple(keys), bars=tuple(bars))
 
 
 def composed(prepared: PreparedComposed, releases: tuple[Release, ...]) -> Release:
     """Run the outer query over the releases of a statement; return the statement's own release."""
     database = prepared.parts[0].counting.engines.schema_database
-    tables = {r.name: database.typed(r.columns, releases[r.release].rows) for r in prepared.relations}
-    if not prepared.bars:
-        rows = database.over(tables, prepared.outer)
-        return _release(prepared, releases, rows, rows)
-    found = database.over(tables, prepared.traced)
+    types = {relation.name: relation.columns for relation in prepared.relations}
+    released = {relation.name: releases[relation.release].rows for relation in prepared.relations}
+    found = database.over(types, released, prepared.traced)
     rows = found.select([i for i, name in enumerate(found.column_names) if not name.startswith(HIDDEN)])
-    return _release(prepared, releases, rows, _detailed(prepared, releases, found, rows))
+    own = {
+        "rows": rows,
+        "table": _detailed(prepared, releases, found, rows),
+        "keys": tuple(prepared.columns[place] for place in prepared.keys),
+        "counts": tuple(prepared.columns[bar.place] for bar in prepared.bars),
+        "statement": prepared.text,
+        "parts": releases,
+    }
+    return replace(_together(prepared, releases), **own)
 
 
 def _detailed(
     prepared: PreparedComposed, releases: Sequence[Release], found: pa.Table, rows: pa.Table
 ) -> pa.Table:
-    """Add standard deviation and interval of each column that shows a measure."""
-    table = rows
+    """Add standard deviation and interval of each column that shows a measure.
+
+    If the rows are those of one release, in its order, its other details (gap, p-value) are theirs too.
+    """
+    table, same = rows, False
     for bar in prepared.bars:
-        numbers = found.column(bar.row).to_numpy()
-        there = ~np.isnan(numbers.astype(np.float64))
-        details: Mapping[str, pa.ChunkedArray] = dict(
-            zip(releases[bar.release].table.column_names, releases[bar.release].table.columns, strict=True)
-        )
-        for kind in ("stddev", "low", "high"):
+        numbers = found.column(bar.row).to_numpy().astype(np.float64)
+        details = releases[bar.release].table
+        same |= len(releases) == 1 and np.array_equal(numbers, np.arange(details.num_rows))
+        there = ~np.isnan(numbers)
+        for kind in _DETAILS:
             values = np.full(len(numbers), np.nan)
-            detail = details[f"{bar.measure}_{kind}"].to_numpy()
-            values[there] = detail[numbers[there].astype(np.int64)]
-            table = table.append_column(f"{rows.column_names[bar.place]}_{kind}", doubles(values))
+            values[there] = details.column(f"{bar.measure}_{kind}").to_numpy()[
+                numbers[there].astype(np.int64)
+            ]
+            table = table.append_column(f"{prepared.columns[bar.place]}_{kind}", doubles(values))
+    for name in ("gap", "p_value") if same else ():
+        release = releases[0]
+        if name in release.table.column_names[release.rows.num_columns :] and name not in table.column_names:
+            table = table.append_column(name, release.table.column(name))
     return table
 
 
-def _release(
-    prepared: PreparedComposed, releases: tuple[Release, ...], rows: pa.Table, table: pa.Table
-) -> Release:
+_DETAILS = ("stddev", "low", "high")
+"""The details of a measure `n`, in the columns `n_stddev`, `n_low` and `n_high`."""
+
+
+def _together(prepared: PreparedComposed, releases: tuple[Release, ...]) -> Release:
+    """Return one release with the facts of several."""
+    first = releases[0]
+    if len(releases) == 1:
+        ordering = [
+            prepared.columns[bar.place]
+            for bar in prepared.bars
+            if bar.measure == first.properties.get("ordering")
+        ]
+        kept = {name: text for name, text in first.properties.items() if name != "ordering"}
+        return replace(first, properties={**({"ordering": ordering[0]} if ordering else {}), **kept})
     new = [release for release in releases if release.reused is None]
-    mechanisms = dict.fromkeys(release.mechanism for release in releases)
-    return Release(
-        rows=rows,
-        table=table,
-        keys=(),
-        counts=tuple(rows.column_names[bar.place] for bar in prepared.bars),
-        selection=releases[0].selection if len(releases) == 1 else f"{len(releases)} releases",
-        mechanism=", ".join(mechanisms),
+    return replace(
+        first,
+        selection=f"{len(releases)} releases",
+        mechanism=", ".join(dict.fromkeys(release.mechanism for release in releases)),
         guarantee=total_guarantee(prepared),
         charge=sum((release.charge for release in new or releases), Charge()),
         scale=0.0,
-        statement=prepared.text,
         confidence=min(release.confidence for release in releases),
         warnings=tuple(dict.fromkeys(text for release in releases for text in release.warnings)),
+        assumed=tuple(dict.fromkeys(each for release in releases for each in release.assumed)),
+        number=None,
         reused=None if new else max(release.reused for release in releases if release.reused),
         charged_again=next((release.charged_again for release in releases if release.charged_again), ""),
-        parts=releases,
         properties={"unit": ", ".join(dict.fromkeys(r.properties.get("unit", "") for r in releases))},
     )

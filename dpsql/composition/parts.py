@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from dpsql.analysis import Catalog
-from dpsql.language import Options, Query
+from dpsql.analysis import Catalog, Plan, analyse, check_outer, complete, is_private
+from dpsql.analysis.spellings import rewritten
+from dpsql.composition.block import needs_existing, separate
+from dpsql.composition.cutting import everything, put, standalone, without_private
+from dpsql.composition.empty_groups import counted
+from dpsql.composition.fusion import fused
+from dpsql.composition.kinds import Kinds, Release, below
+from dpsql.composition.shares import Written, divided
+from dpsql.errors import QueryRefused
+from dpsql.language import AboveThreshold, AllGroups, Options, Query, TopK
 from dpsql.policy import Policy
+
+MAX_RELEASES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +31,8 @@ class ReleasePart:
     """The name of the released relation in the outer query: `r0`, `r1`, ..."""
     query: Query
     """The release block; its options hold the part of epsilon and delta that belongs to it."""
+    note: str = ""
+    """What the analyst may have meant otherwise, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,5 +45,211 @@ class Parts:
 
 
 def parts_of(query: Query, policy: Policy, catalog: Catalog, defaults: Options) -> Parts:
-    """Return the parts of a private statement; refuse one that cannot be taken apart."""
-    return Parts((ReleasePart("r0", query),))
+    """Return the parts of a private statement; refuse one that cannot be taken apart.
+
+    `defaults` are the options that hold where the statement gives none.
+    """
+    try:
+        return _Splitter(query, policy, catalog, defaults).parts()
+    except RecursionError:
+        raise query.source.refuse("the statement is nested too deeply") from None
+
+
+def release_blocks(query: Query, policy: Policy, catalog: Catalog) -> list[Query]:
+    """Return the release blocks of a statement; none of one that cannot be taken apart."""
+    if not is_private(query, policy):
+        return []
+    try:
+        return _Splitter(query, policy, catalog, Options()).queries()
+    except (QueryRefused, RecursionError):
+        return []
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """A release block, its query, and the position of the block in the text."""
+
+    release: Release
+    query: Query
+    at: int
+
+
+class _Splitter:
+    """Takes one statement apart, in a copy of its tree."""
+
+    def __init__(self, query: Query, policy: Policy, catalog: Catalog, defaults: Options) -> None:
+        self.query = replace(query, tree=query.tree.copy())
+        self.policy, self.catalog, self.defaults = policy, catalog, defaults
+        self.source = query.source
+        self.kinds = Kinds.of(self.query, policy, catalog)
+        self.written = Written.of(self.query, self.kinds)
+
+    def parts(self) -> Parts:
+        """Return the parts of the statement."""
+        for release in self.kinds.unused:
+            self._plan(self._separated(release, "unused")[0])
+        tree = self.query.tree
+        if not self.kinds.releases or _is_arg_max(self.query):
+            return Parts((ReleasePart("r0", replace(self.query, inner={})),))
+        counting = list(counted(self.kinds))
+        # A release inside another one stands before it.
+        blocks: list[_Block] = []
+        for number, release in enumerate(self.kinds.releases):
+            query, rest = self._separated(release, _mark(number))
+            if rest is None and release.select is tree:
+                return Parts((ReleasePart("r0", replace(query, inner={})),))
+            blocks.append(_Block(release, query, _position(self.query, release.select)))
+            call = next((call for call, block in counting if block is release.select), None)
+            if call is not None:
+                self._check_groups(call, query)
+            rest = rest or everything(_mark(number), self.source.position(release.select))
+            tree = put(rest, release.select, tree)
+        places = sorted(range(len(blocks)), key=lambda number: (blocks[number].at, -number))
+        return self._composed([blocks[p] for p in places], places, without_private(tree, self.kinds))
+
+    def queries(self) -> list[Query]:
+        """Return the release blocks as statements of their own."""
+        if not self.kinds.releases or _is_arg_max(self.query):
+            return [replace(self.query, inner={})]
+        found, tree = [], self.query.tree
+        for number, release in enumerate((*self.kinds.unused, *self.kinds.releases)):
+            query, rest = self._separated(release, _mark(number))
+            found.append(query)
+            rest = rest or everything(_mark(number), self.source.position(release.select))
+            tree = put(rest, release.select, tree)
+        return found
+
+    def _separated(self, release: Release, name: str) -> tuple[Query, exp.Select | None]:
+        """Return a release block as a plain one, and the SELECT over its released rows."""
+        whole = self._fused(release) or self._query(release)
+        existing = any(needs_existing(block) for block in _around(release.select))
+        query, rest = separate(whole, self.policy, self.catalog, name, existing=existing)
+        inside = next((t for t in query.tree.find_all(exp.Table) if t.name.startswith(_MARK)), None)
+        if inside is not None:
+            raise below(self.source, inside.find_ancestor(exp.Subquery, exp.Exists) or inside)
+        return query, rest
+
+    def _fused(self, release: Release) -> Query | None:
+        """Return a release block with the selection of the block around it, where that can be answered."""
+        select = release.select
+        both = fused(release, self.kinds, self.written.options(select), self.written.clause(select))
+        if both is None:
+            return None
+        try:
+            found = self._query(release, both.select)
+            selection = self._plan(separate(found, self.policy, self.catalog)[0]).selection
+        except QueryRefused:
+            return None
+        if not isinstance(selection, (TopK, AboveThreshold)):
+            return None
+        both.move()
+        return found
+
+    def _query(self, release: Release, select: exp.Select | None = None) -> Query:
+        """Return a release block as a statement of its own, without its part of epsilon and delta."""
+        return replace(
+            self.query,
+            tree=standalone(release.select, self.kinds, select),
+            options=self.written.options(release.select),
+            clause=self.written.clause(release.select),
+            has_options=release.select is self.query.tree and self.query.has_options,
+            inner={},
+        )
+
+    def _plan(self, query: Query) -> Plan:
+        return analyse(query, self.policy, self.catalog, complete(query.options, self.defaults))
+
+    def _check_groups(self, call: exp.Expr, query: Query) -> None:
+        plan = self._plan(query)
+        if isinstance(plan.selection, AllGroups) and plan.domain_size is not None:
+            raise self.source.refuse(
+                "all groups of the domain are released, also those without rows, and this would count them",
+                call,
+                "add HAVING with the least count of a group that matters to the release",
+            )
+
+    def _composed(self, blocks: Sequence[_Block], places: Sequence[int], outer: exp.Query) -> Parts:
+        """Return the parts; equal blocks are one release."""
+        same = self._equal([block.query for block in blocks]) if len(blocks) > 1 else [(0, ())]
+        kept = [i for i, (first, _) in enumerate(same) if first == i]
+        if len(kept) > MAX_RELEASES:
+            at = blocks[kept[MAX_RELEASES]].query.tree
+            raise self.source.refuse(f"a statement has at most {MAX_RELEASES} releases", at)
+        prefix = self._prefix()
+        names = {i: f"{prefix}{n}" for n, i in enumerate(kept)}
+        marks = {_mark(number): same[i] for i, number in enumerate(places)}
+        for table in list(outer.find_all(exp.Table)):
+            columns = marks[table.name][1] if table.name in marks else ()
+            if columns:
+                listed = [exp.to_identifier(c, quoted=True) for c in columns]
+                table.set("alias", exp.TableAlias(this=table.this.copy(), columns=listed))
+        for identifier in outer.find_all(exp.Identifier):
+            if identifier.this in marks:
+                identifier.set("this", names[marks[identifier.this][0]])
+        check_outer(self.query, self.policy, outer, names.values())
+        options = divided(self.written.total, self.defaults, [blocks[i].query.options for i in kept])
+        return Parts(
+            tuple(
+                ReleasePart(names[i], replace(blocks[i].query, options=own), blocks[i].release.note)
+                for i, own in zip(kept, options, strict=True)
+            ),
+            outer,
+        )
+
+    def _equal(self, queries: Sequence[Query]) -> list[tuple[int, tuple[str, ...]]]:
+        """Return for each release the place of the first equal one, and its own names of the columns.
+
+        The names are empty where they are the same.
+        """
+        found: list[tuple[int, tuple[str, ...]]] = []
+        first: dict[tuple[str, ...], tuple[int, tuple[str, ...]]] = {}
+        for i, query in enumerate(queries):
+            plan = self._plan(query)
+            outputs = tuple(repr(replace(o, name="", at=0)) for o in plan.outputs)
+            names = tuple(o.name for o in plan.outputs)
+            asked = repr(replace(query.options, at={}))
+            key = (plan.compiled.sql, repr(plan.selection), asked, *outputs)
+            place, known = first.setdefault(key, (i, names))
+            found.append((place, () if known == names else names))
+        return found
+
+    def _prefix(self) -> str:
+        """Return the beginning of the generated names; no name in the statement has that form."""
+        taken = {node.name.lower() for node in self.query.tree.find_all(exp.Identifier)}
+        taken |= {table.name.lower() for table in self.policy.tables.values()}
+        prefix = "r"
+        while any(re.fullmatch(rf"{prefix}\d+", name) for name in taken):
+            prefix += "_"
+        return prefix
+
+
+_MARK = "\x00"
+"""The beginning of a release's name until it is known which ones are equal; no statement can spell it."""
+
+
+def _around(select: exp.Select) -> Iterator[exp.Select]:
+    """Yield the SELECTs around a block, also around the common table expression that it is."""
+    node = select.parent
+    while node is not None:
+        if isinstance(node, exp.Select):
+            yield node
+        node = node.parent
+
+
+def _mark(number: int) -> str:
+    return f"{_MARK}{number}"
+
+
+def _position(query: Query, select: exp.Select) -> int:
+    at: int = select.meta["select"]
+    return at if at >= 0 else query.source.position(select)
+
+
+def _is_arg_max(query: Query) -> bool:
+    """Return whether a statement is another spelling of one release: ARG_MAX over counted groups."""
+    if not isinstance(query.tree, exp.Select) or query.inner:
+        return False
+    try:
+        return rewritten(query.source, query.tree).only is not None
+    except QueryRefused:
+        return False

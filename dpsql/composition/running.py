@@ -44,7 +44,7 @@ class Releasing:
         elif shared:
             self.ledger.share(keys, self.analyst)
         found |= {place: release for place, part in shared.items() if (release := self._stored(part))}
-        return tuple(found[place] for place in parts)
+        return tuple(_noted(found[place], part.note) for place, part in parts.items())
 
     def _stored(self, part: PreparedPrivate) -> Release | None:
         """Return the stored release of the same question on the same data; None if there is none."""
@@ -77,6 +77,11 @@ class Releasing:
         if not _reusable(part):
             return ""
         return charged_again(part.key, self.ledger.asked(question(part.key), text, self.analyst, place + 1))
+
+
+def _noted(release: Release, note: str) -> Release:
+    """Return a release with a note on the statement among its warnings."""
+    return replace(release, warnings=(note, *release.warnings)) if note else release
 
 
 def _reusable(part: PreparedPrivate) -> bool:

@@ -16,18 +16,18 @@ from dpsql.analysis.binder import PLANS
 from dpsql.engines.protocol import UnboundQuery
 from dpsql.errors import InternalError
 from dpsql.tree import DOMAIN_SCHEMA, literal_sql, quote
+from dpsql.types import SqlType
 
 if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
+Columns = tuple[tuple[str, SqlType], ...]
+"""Names and types of a relation's columns."""
+
 _BARE_NUMBER = re.compile(r"(:\s*-?)(nan|inf)(inity)?\b", re.IGNORECASE)
-_FUNCTIONS = (
-    ["system", "main", "range"],
-    ["system", "main", "generate_series"],
-    ["system", "main", "unnest"],
-)
-"""Table functions that read no table."""
+_FUNCTIONS = ("range", "generate_series", "unnest", "duckdb_tables", "duckdb_views", "duckdb_columns")
+"""Table functions that read no table; the last three are those of `information_schema`."""
 
 
 def parse_json(text: str) -> dict[str, Any]:
@@ -43,9 +43,22 @@ def parse_json(text: str) -> dict[str, Any]:
 
 
 def load(
-    cursor: duckdb.DuckDBPyConnection, tables: Mapping[str, pa.Table], sql: str, public: Collection[str]
+    cursor: duckdb.DuckDBPyConnection, types: Mapping[str, Columns], rows: Mapping[str, pa.Table]
 ) -> None:
-    """Load released rows into temporary tables, and check what a query over them reads.
+    """Make temporary tables of the released relations; those without rows stay empty."""
+    for name, columns in types.items():
+        listed = ", ".join(f"{quote(column)} {sql_type}" for column, sql_type in columns)
+        cursor.execute(f"CREATE TEMP TABLE {quote(name)} ({listed})")
+        if name in rows:
+            cursor.register("dpsql_incoming", rows[name])
+            cursor.execute(f"INSERT INTO {quote(name)} SELECT * FROM dpsql_incoming")
+            cursor.unregister("dpsql_incoming")
+
+
+def check(
+    cursor: duckdb.DuckDBPyConnection, sql: str, released: Collection[str], public: Collection[str]
+) -> None:
+    """Check that a query binds, and that its plan reads released rows and public tables only.
 
     Raises
     ------
@@ -54,16 +67,12 @@ def load(
     InternalError
         It reads something that is neither released nor public.
     """
-    for name, table in tables.items():
-        cursor.register("dpsql_incoming", table)
-        cursor.execute(f"CREATE TEMP TABLE {quote(name)} AS SELECT * FROM dpsql_incoming")
-        cursor.unregister("dpsql_incoming")
     text = cursor.execute(f"SELECT json_serialize_plan({literal_sql(sql)}, optimize := false)").fetchall()
     bound = parse_json(text[0][0])
     if bound.get("error"):
         raise UnboundQuery(str(bound.get("error_message")).partition("\n")[0])
     for node in _nodes(bound["plans"]):
-        if not _allowed(node, tables, public):
+        if not _allowed(node, released, public):
             raise InternalError(
                 "this is a bug of dpsql, nothing of the outer query was run: it reads neither released nor "
                 "public rows"
@@ -82,17 +91,17 @@ def _nodes(plan: object) -> Iterator[dict[str, Any]]:
             waiting += node.values()
 
 
-def _allowed(node: dict[str, Any], tables: Collection[str], public: Collection[str]) -> bool:
+def _allowed(node: dict[str, Any], released: Collection[str], public: Collection[str]) -> bool:
     """Whether a node of a plan scans no table, a released one, a public one, or a public domain."""
     if node["type"] != "LOGICAL_GET":
         return node["type"] in PLANS
     path = (node.get("qname") or {}).get("path") or []
-    if path in _FUNCTIONS:
+    if path[:-1] == ["system", "main"] and path[-1] in _FUNCTIONS:
         return True
     data = node.get("function_data") or {}
     place = (data.get("catalog"), data.get("schema"))
     return path == ["seq_scan"] and (
-        (place == ("temp", "main") and data.get("table") in tables)
+        (place == ("temp", "main") and data.get("table") in released)
         or (place == ("memory", "main") and data.get("table") in public)
         or place == ("memory", DOMAIN_SCHEMA)
     )

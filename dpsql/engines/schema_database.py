@@ -13,7 +13,7 @@ import duckdb
 
 from dpsql.analysis import quote
 from dpsql.engines.duckdb import settings
-from dpsql.engines.over_releases import load, parse_json
+from dpsql.engines.over_releases import Columns, check, load, parse_json
 from dpsql.engines.protocol import CANCELLED, FAILED, KEPT, UNCHARGED, Cancelled, UnboundQuery
 from dpsql.engines.worker import running_statement
 from dpsql.errors import InternalError, OperationalError, ProgrammingError
@@ -164,30 +164,22 @@ class SchemaDatabase:
             raise OperationalError(FAILED)
         return [result.column(i).combine_chunks() for i in range(result.num_columns)]
 
-    def typed(self, columns: Sequence[tuple[str, SqlType]], rows: pa.Table | None = None) -> pa.Table:
-        """Return rows with columns of these names and types; without rows, a table that has none."""
-        selected = [
-            f"CAST({'NULL' if rows is None else f'c{i}'} AS {kind}) AS {quote(name)}"
-            for i, (name, kind) in enumerate(columns)
-        ]
-        source = {} if rows is None else {"r": rows.rename_columns([f"c{i}" for i in range(len(columns))])}
-        sql = f"SELECT {', '.join(selected)}" + (" WHERE false" if rows is None else " FROM r")
-        return self._over(source, sql, lambda cursor: cursor.sql(sql).to_arrow_table())
-
-    def bind_over(self, tables: Mapping[str, pa.Table], sql: str) -> tuple[str, ...]:
+    def bind_over(self, types: Mapping[str, Columns], sql: str) -> tuple[str, ...]:
         """Return the names of a query's columns, which `over` would run; raises `UnboundQuery`."""
-        return self._over(tables, sql, lambda cursor: tuple(cursor.sql(sql).columns))
+        return self._over(types, {}, sql, lambda cursor: tuple(cursor.sql(sql).columns))
 
-    def over(self, tables: Mapping[str, pa.Table], sql: str) -> pa.Table:
+    def over(self, types: Mapping[str, Columns], rows: Mapping[str, pa.Table], sql: str) -> pa.Table:
         """Run a query over released rows and public tables: post-processing, without charge.
 
-        An error is a function of released values, so the engine's own words are shown.
+        `types` has the columns of each released relation, `rows` its rows. An error is a function of released
+        values, so the engine's own words are shown.
         """
-        return self._over(tables, sql, lambda cursor: cursor.sql(sql).to_arrow_table())
+        return self._over(types, rows, sql, lambda cursor: cursor.sql(sql).to_arrow_table())
 
     def _over(
         self,
-        tables: Mapping[str, pa.Table],
+        types: Mapping[str, Columns],
+        rows: Mapping[str, pa.Table],
         sql: str,
         finish: Callable[[duckdb.DuckDBPyConnection], _Result],
     ) -> _Result:
@@ -196,7 +188,8 @@ class SchemaDatabase:
 
         def work(cursor: duckdb.DuckDBPyConnection) -> _Result:
             try:
-                load(cursor, tables, sql, public)
+                load(cursor, types, rows)
+                check(cursor, sql, types, public)
                 return finish(cursor)
             except (UnboundQuery, InternalError, duckdb.Error) as error:
                 raised.append(error)

@@ -1,10 +1,12 @@
 """The parser: text to `Statement`. Private clauses are removed from the tokens, the rest is standard SQL.
 
-``parse`` runs ``tokens``, ``parameters``, ``wrapping``, ``clauses`` and ``options`` in this order;
+``parse`` runs ``tokens``, ``dialect_tokens``, ``parameters``, ``clauses``, ``options`` and ``dialect_forms``
+in this order;
 ``statement`` has the types, ``source`` positions in errors, ``plain`` copies of the analyst's values;
 ``outline``, ``respelling`` and ``repair`` change the text of a statement that was refused.
 """
 
+from dpsql.language.dialect_forms import unclear
 from dpsql.language.outline import BlockText, Outline
 from dpsql.language.parse import parse
 from dpsql.language.plain import Parameters, plain, plain_text, plain_whole
@@ -14,6 +16,7 @@ from dpsql.language.statement import (
     AboveThreshold,
     AllGroups,
     Clause,
+    Clauses,
     Describe,
     Explain,
     Options,
@@ -25,6 +28,7 @@ from dpsql.language.statement import (
     Show,
     Statement,
     TopK,
+    TopPerPartition,
 )
 from dpsql.language.tokens import MARK, call_end, split
 
@@ -34,6 +38,7 @@ __all__ = [
     "AllGroups",
     "BlockText",
     "Clause",
+    "Clauses",
     "Describe",
     "Explain",
     "Options",
@@ -48,6 +53,7 @@ __all__ = [
     "Source",
     "Statement",
     "TopK",
+    "TopPerPartition",
     "call_end",
     "parse",
     "plain",
@@ -56,4 +62,5 @@ __all__ = [
     "repair",
     "replacing",
     "split",
+    "unclear",
 ]

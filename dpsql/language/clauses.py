@@ -7,7 +7,7 @@ value before anything is parsed.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 from sqlglot import exp
@@ -15,7 +15,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.language.options import MAX_INTEGER, parse_options
 from dpsql.language.source import Source
-from dpsql.language.statement import Clause, Options
+from dpsql.language.statement import Clause, Clauses, Options
 from dpsql.language.tokens import Cursor, closing
 from dpsql.privacy import exact
 
@@ -35,16 +35,42 @@ _STOPS = frozenset(
     }
 )
 _WORDS = frozenset({"TOP", "ABOVE", "ARGMAX"})
+_BRANCHES = frozenset({TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT})
 
 
 @dataclass(frozen=True, slots=True)
 class Lifted:
-    """The remaining tokens, and the clauses that were removed."""
+    """The remaining tokens, and the clauses that were removed, by the position of their SELECT."""
 
     tokens: list[Token]
-    options: Options
-    has_options: bool
-    clause: Clause
+    clauses: dict[int, Clauses]
+
+
+@dataclass(slots=True)
+class _Select:
+    """What is known of the SELECT whose tokens are read."""
+
+    at: int = -1
+    """The position of its word SELECT; -1 before it."""
+    grouped: bool = False
+    options: Options | None = None
+    options_at: int = 0
+    top: int | None = None
+    argmax: bool = False
+    by: exp.Expr | None = None
+    threshold: Fraction | None = None
+    spelling: list[str] = field(default_factory=list)
+    clause_at: int = 0
+
+    def clauses(self) -> Clauses | None:
+        """Return its private clauses; None if it has none."""
+        if self.options is None and not self.spelling:
+            return None
+        clause = Clause(
+            self.top, self.argmax, self.by, self.threshold, " ".join(self.spelling), self.clause_at
+        )
+        at = self.options_at if self.options is not None else self.clause_at
+        return Clauses(self.options or Options(), clause, self.options is not None, at)
 
 
 class _Lifter(Cursor):
@@ -55,49 +81,58 @@ class _Lifter(Cursor):
         self.source = source
         self.parse = parse
         self.kept: list[Token] = []
-        self.options: Options | None = None
-        self.top: int | None = None
-        self.argmax = False
-        self.by: exp.Expr | None = None
-        self.threshold: Fraction | None = None
-        self.spelling: list[str] = []
-        self.at = 0
+        self.found: dict[int, Clauses] = {}
+        self.around: list[_Select] = []
+        """The SELECTs around the current one, from the outside; one for each open parenthesis."""
+        self.select = _Select()
 
     def run(self) -> Lifted:
-        depth = 0
-        selected = grouped = from_seen = False
         while self.i < len(self.tokens):
             token = self.tokens[self.i]
             kind = token.token_type
-            depth += (kind == TokenType.L_PAREN) - (kind == TokenType.R_PAREN)
-            if depth == 0 and kind == TokenType.SELECT and not selected:
-                selected = True
-                self.kept.append(token)
-                self.i += 1
-                self.head()
+            if kind == TokenType.SELECT:
+                self.begin(token)
                 continue
-            from_seen = from_seen or (depth == 0 and kind == TokenType.FROM)
-            grouped = grouped or (depth == 0 and kind == TokenType.GROUP_BY)
+            if kind == TokenType.L_PAREN:
+                self.around.append(self.select)
+                self.select = _Select()
+            elif kind == TokenType.R_PAREN and self.around:
+                self.end(self.around.pop())
+            elif kind in _BRANCHES:
+                self.end(_Select())
+            self.select.grouped |= kind == TokenType.GROUP_BY
             if self.is_options():
                 raise self.source.syntax(
-                    "WITH DIFFERENTIAL_PRIVACY belongs right after the outermost SELECT, once", token.start
+                    "WITH DIFFERENTIAL_PRIVACY belongs right after a SELECT, once", token.start
                 )
-            if (
-                kind == TokenType.VAR
-                and token.text.upper() in _WORDS
-                and self.clause(depth, grouped, from_seen)
-            ):
+            if kind == TokenType.VAR and token.text.upper() in _WORDS and self.clause():
                 continue
-            self.kept.append(token)
+            self.kept.append(_commented(token, []) if token.comments else token)
             self.i += 1
-        clause = Clause(self.top, self.argmax, self.by, self.threshold, " ".join(self.spelling), self.at)
-        return Lifted(self.kept, self.options or Options(), self.options is not None, clause)
+        self.end(_Select())
+        return Lifted(self.kept, self.found)
+
+    def begin(self, token: Token) -> None:
+        """Take the word SELECT with its position, and the clauses right after it."""
+        if self.select.at >= 0:
+            self.end(_Select())
+        self.select.at = token.start
+        self.kept.append(_commented(token, [str(token.start)]))
+        self.i += 1
+        self.head()
+
+    def end(self, following: _Select) -> None:
+        """Write down the clauses of the current SELECT; go on with another one."""
+        clauses = self.select.clauses()
+        if clauses is not None:
+            self.found[self.select.at] = clauses
+        self.select = following
 
     def is_options(self) -> bool:
         return self.kind() == TokenType.WITH and self.word(1) == "DIFFERENTIAL_PRIVACY"
 
     def head(self) -> None:
-        """Take the options clause and TOP k, right after the outermost SELECT."""
+        """Take the options clause and TOP k, right after a SELECT."""
         if self.is_options():
             at = self.tokens[self.i].start
             self.i += 2
@@ -112,7 +147,8 @@ class _Lifter(Cursor):
                 raise self.source.syntax(
                     "expected `(` after OPTIONS", self.tokens[self.i].start, "write OPTIONS (epsilon = 1)"
                 )
-            self.options = parse_options(self.source, inner) if inner else Options(at={"options": at})
+            found = parse_options(self.source, inner) if inner else Options(at={"options": at})
+            self.select.options, self.select.options_at = found, at
         if self.word() == "TOP" and self.kind() == TokenType.VAR:
             number = self.number_ahead()
             follows = self.kind(number - self.i)
@@ -155,7 +191,7 @@ class _Lifter(Cursor):
 
     def take_top(self) -> None:
         at = self.tokens[self.i].start
-        if self.top is not None or self.argmax:
+        if self.select.top is not None or self.select.argmax:
             raise self.source.syntax("the selection is given twice", at)
         value = self.take_number("TOP")
         if value.denominator != 1 or not 1 <= value <= MAX_INTEGER:
@@ -166,11 +202,11 @@ class _Lifter(Cursor):
                 self.tokens[self.i].start,
                 "TOP 10 names the number of groups",
             )
-        self.top = int(value)
-        self.spelling.append("TOP")
-        self.at = at
+        self.select.top = int(value)
+        self.select.spelling.append("TOP")
+        self.select.clause_at = at
 
-    def clause(self, depth: int, grouped: bool, from_seen: bool) -> bool:
+    def clause(self) -> bool:
         """Take TOP, ABOVE THRESHOLD or ARGMAX at `i` if it is one; False if the word is a plain name."""
         word, at = self.word(), self.tokens[self.i].start
         if word == "TOP" and self.number_ahead() < 0:
@@ -178,13 +214,16 @@ class _Lifter(Cursor):
         if word == "ABOVE" and self.word(1) != "THRESHOLD":
             return False
         ends = self.kind(1) is None or self.word(1) in ("BY", "ABOVE") or self.kind(1) in _STOPS
-        if word == "ARGMAX" and not (ends and depth == 0 and grouped):
+        named = bool(self.kept) and self.kept[-1].token_type in (TokenType.GROUP_BY, TokenType.COMMA)
+        if self.around:
+            ends = not named and (ends or self.kind(1) == TokenType.R_PAREN)
+        if word == "ARGMAX" and not (ends and self.select.grouped):
             return False
-        if word == "TOP" and depth > 0 and self.kind(1) == TokenType.L_PAREN:
+        if word == "TOP" and self.around and self.kind(1) == TokenType.L_PAREN:
             return False  # a call of some function named top; refused by its name later
-        if depth > 0:
-            raise self.source.refuse(f"{word} is allowed only at the outermost level, after GROUP BY", at)
-        if not grouped:
+        if self.select.at < 0 and self.around:
+            raise self.source.refuse(f"{word} is allowed only after the GROUP BY of a SELECT", at)
+        if not self.select.grouped:
             raise self.source.refuse(
                 f"{word} selects groups and needs a GROUP BY before it", at, "GROUP BY page TOP 10"
             )
@@ -192,20 +231,20 @@ class _Lifter(Cursor):
             self.take_top()
             self.take_by()
         elif word == "ARGMAX":
-            if self.top is not None or self.argmax:
+            if self.select.top is not None or self.select.argmax:
                 raise self.source.syntax("the selection is given twice", at)
-            self.argmax = True
-            self.at = at
+            self.select.argmax = True
+            self.select.clause_at = at
             self.i += 1
-            self.spelling.append("ARGMAX")
+            self.select.spelling.append("ARGMAX")
             self.take_by()
         else:
-            if self.threshold is not None:
+            if self.select.threshold is not None:
                 raise self.source.syntax("the threshold is given twice", at)
             self.i += 1
-            self.threshold = self.take_number("ABOVE THRESHOLD")
-            self.at = at
-            self.spelling.append("ABOVE THRESHOLD")
+            self.select.threshold = self.take_number("ABOVE THRESHOLD")
+            self.select.clause_at = at
+            self.select.spelling.append("ABOVE THRESHOLD")
         return True
 
     def take_by(self) -> None:
@@ -215,7 +254,8 @@ class _Lifter(Cursor):
         begin, depth = self.i, 0
         while self.i < len(self.tokens):
             token = self.tokens[self.i]
-            if depth == 0 and (token.token_type in _STOPS or self.word() in _WORDS):
+            ends = token.token_type in _STOPS or token.token_type == TokenType.R_PAREN
+            if depth == 0 and (ends or self.word() in _WORDS):
                 break
             depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
             self.i += 1
@@ -224,7 +264,12 @@ class _Lifter(Cursor):
             expression = expression[:-1]
         if not expression:
             raise self.source.syntax("expected a count after BY", self.tokens[begin - 1].start, "TOP 10 BY n")
-        self.by = self.parse(expression)
+        self.select.by = self.parse(expression)
+
+
+def _commented(token: Token, comments: list[str]) -> Token:
+    """Return a token with other comments: the parser keeps them at the node that the token begins."""
+    return Token(token.token_type, token.text, token.line, token.col, token.start, token.end, comments)
 
 
 def lift(source: Source, tokens: list[Token], parse: Callable[[list[Token]], exp.Expr]) -> Lifted:

@@ -33,6 +33,8 @@ MECHANISMS = (
 NOISES = ("EXPONENTIAL", "LAPLACE", "GEOMETRIC")
 MEASURE_STRATEGIES = ("AUTO", "BOX", "EACH", "ANCHOR")
 INTERVALS = ("SINGLE", "SIMULTANEOUS")
+_NAMES = {"kappa": "max_groups_contributed"}
+"""Other dialects' names of options."""
 MIN_EPSILON = Fraction(1, 10**6)
 MAX_EPSILON = Fraction(10**6)
 MAX_INTEGER = 10**9
@@ -44,7 +46,7 @@ def parse_options(source: Source, tokens: Sequence[Token]) -> Options:
     at: dict[str, int] = {}
     for part in _split(source, tokens):
         head = part[0]
-        name = head.text.lower()
+        name = _NAMES.get(head.text.lower(), head.text.lower())
         if name not in _READERS:
             close = difflib.get_close_matches(name, _READERS, 1)
             hint = f"did you mean {close[0]}?" if close else "the options are " + ", ".join(_READERS)
@@ -54,7 +56,10 @@ def parse_options(source: Source, tokens: Sequence[Token]) -> Options:
             raise source.syntax(f"option {name} is given twice", head.start)
         if len(part) < 3 or part[1].token_type not in (TokenType.EQ, TokenType.FARROW):
             raise source.syntax(f"option {name} needs a value", head.start, f"write {name} = ...")
-        values[name] = read_value(source, name, part[2:])
+        value = part[2:]
+        if name == "privacy_unit_column" and len(value) > 2 and value[-2].token_type == TokenType.DOT:
+            value = value[-1:]  # only its last name is compared with the policy's
+        values[name] = read_value(source, name, value)
         at[name] = head.start
     if {"max_rows_contributed", "max_groups_contributed"} <= {*values}:
         raise source.refuse(

@@ -12,7 +12,6 @@ from dpsql.errors import QueryRefused, QuerySyntaxError
 from dpsql.language.respelling import respellings
 from dpsql.language.source import Source
 from dpsql.language.tokens import closing, tokenize
-from dpsql.language.wrapping import unwrap
 
 _EXPLAIN = re.compile(r"\s*EXPLAIN\b(\s*\(\s*FORMAT\s+\w+\s*\))?", re.IGNORECASE)
 
@@ -67,7 +66,7 @@ class BlockText:
 
 
 class Outline:
-    """The tokens of a SELECT, without a plain SELECT around it; empty for a text that has no tokens."""
+    """The tokens of a SELECT; empty for a text that has no tokens."""
 
     def __init__(self, text: str) -> None:
         explain = _EXPLAIN.match(text)  # the tokenizer does not split what follows it
@@ -78,19 +77,18 @@ class Outline:
             tokens = []
         if tokens and tokens[-1].token_type == TokenType.SEMICOLON:
             tokens = tokens[:-1]
-        self.text, self.whole = text, tokens
-        wrapped = unwrap(tokens)
-        self.tokens: list[Token] = tokens if wrapped is None else wrapped[0]
+        self.text = text
+        self.tokens: list[Token] = tokens
 
     def respellings(self) -> list[tuple[int, int, str]]:
         """Return what dpsql spells otherwise: from where to where in the text, and its own spelling."""
-        return respellings(self.text, self.whole)
+        return respellings(self.text, self.tokens)
 
     def respelled(self) -> str:
         r"""Return the text with the spellings of other dialects as dpsql reads them.
 
-        >>> Outline("SELECT NVL(page, 'x') FROM `visits`").respelled()
-        'SELECT COALESCE(page, \'x\') FROM "visits"'
+        >>> Outline("SELECT [page] FROM visits WHERE a && b").respelled()
+        'SELECT "page" FROM visits WHERE a AND b'
         """
         text = self.text
         for start, end, new in reversed(self.respellings()):
@@ -113,32 +111,48 @@ class Outline:
 
     def call(self, start: int) -> int | None:
         """Return the place of the parenthesis that closes the call whose name begins at `start`."""
-        i = next((i for i, t in enumerate(self.whole) if t.start == start), len(self.whole))
-        if i + 1 >= len(self.whole) or self.whole[i + 1].token_type != TokenType.L_PAREN:
+        i = next((i for i, t in enumerate(self.tokens) if t.start == start), len(self.tokens))
+        if i + 1 >= len(self.tokens) or self.tokens[i + 1].token_type != TokenType.L_PAREN:
             return None
-        end = closing(self.whole, i + 1)
-        return self.whole[end].start if end > 0 else None
+        end = closing(self.tokens, i + 1)
+        return self.tokens[end].start if end > 0 else None
+
+    def options_around(self, at: int) -> tuple[int, int] | None:
+        """Return where the options stand that a place is in; None for other places."""
+        for i, token in enumerate(self.tokens[2:], 2):
+            words = [t.text.upper() for t in self.tokens[i - 2 : i]]
+            if token.token_type == TokenType.L_PAREN and words == ["DIFFERENTIAL_PRIVACY", "OPTIONS"]:
+                end = closing(self.tokens, i)
+                if end > 0 and token.start < at < self.tokens[end].start:
+                    return token.end + 1, self.tokens[end].start
+        return None
+
+    def parentheses(self, block: BlockText) -> tuple[int, int] | None:
+        """Return where a subquery stands, with its parentheses; None for a SELECT behind a WITH, or alone."""
+        i = self.tokens.index(block.select) - 1
+        end = closing(self.tokens, i) if i >= 0 and self.tokens[i].token_type == TokenType.L_PAREN else -1
+        return (self.tokens[i].start, self.tokens[end].end + 1) if end > 0 else None
 
     def block(self, at: int) -> BlockText | None:
         """Return the innermost SELECT block around a place."""
         opened: list[int] = []
-        for i, token in enumerate(self.whole):
+        for i, token in enumerate(self.tokens):
             if token.start > at:
                 break
             if token.token_type == TokenType.L_PAREN:
                 opened.append(i)
             elif token.token_type == TokenType.R_PAREN and opened:
                 opened.pop()
-        inside = [i + 1 for i in opened if self.whole[i + 1 : i + 2] and self._begins(i + 1)]
+        inside = [i + 1 for i in opened if self.tokens[i + 1 : i + 2] and self._begins(i + 1)]
         return self._block(inside[-1] if inside else 0)
 
     def _begins(self, i: int) -> bool:
-        return self.whole[i].token_type in (TokenType.SELECT, TokenType.WITH, TokenType.FROM)
+        return self.tokens[i].token_type in (TokenType.SELECT, TokenType.WITH, TokenType.FROM)
 
     def _block(self, begin: int) -> BlockText | None:
         depth, select, from_, end = 0, None, None, None
         clauses: list[Token] = []
-        for token in self.whole[begin:]:
+        for token in self.tokens[begin:]:
             kind = token.token_type
             depth += (kind == TokenType.L_PAREN) - (kind == TokenType.R_PAREN)
             if depth < 0:
@@ -153,12 +167,18 @@ class Outline:
         return BlockText(select, from_, tuple(clauses), end) if select is not None and end else None
 
     def with_options(self, options: str) -> tuple[int, str] | None:
-        """Return the place for further options of the statement, and the text to add there."""
+        """Return the place for further options of the statement, and the text to add there.
+
+        It is the statement's only options clause, or else the outermost SELECT.
+        """
+        words = [t.text.upper() for t in self.tokens if t.token_type != TokenType.STRING]
+        alone = words.count("DIFFERENTIAL_PRIVACY") == 1
         depth = 0
         for i, token in enumerate(self.tokens):
             kind = token.token_type
             depth += (kind == TokenType.L_PAREN) - (kind == TokenType.R_PAREN)
-            if depth or kind != TokenType.SELECT:
+            clause = [t.text.upper() for t in self.tokens[i + 1 : i + 3]] == ["WITH", "DIFFERENTIAL_PRIVACY"]
+            if kind != TokenType.SELECT or (alone and not clause) or (depth and not alone):
                 continue
             after = [t.text.upper() for t in self.tokens[i + 1 : i + 6]]
             if after[:2] != ["WITH", "DIFFERENTIAL_PRIVACY"]:
@@ -168,3 +188,10 @@ class Outline:
             more = "" if after[4:] == [")"] else ", "
             return self.tokens[i + 4].end + 1, options + more
         return None
+
+    def options(self, at: int) -> str:
+        """Return the text of the options clause that begins at a place."""
+        i = next((i for i, token in enumerate(self.tokens) if token.start == at), len(self.tokens))
+        words = [t.text.upper() for t in self.tokens[i + 2 : i + 4]]
+        end = closing(self.tokens, i + 3) if words == ["OPTIONS", "("] else i + 1
+        return self.text[at : self.tokens[end].end + 1] if 0 < end < len(self.tokens) else ""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import re
-from contextlib import suppress
 from typing import Literal
 
 from sqlglot import exp
@@ -12,15 +11,16 @@ from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import ErrorLevel, ParseError, SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
-from dpsql.errors import Fix, QueryRefused, QuerySyntaxError
+from dpsql.errors import Fix
 from dpsql.language import parameters as params
 from dpsql.language.clauses import lift
+from dpsql.language.dialect_forms import standard_forms
+from dpsql.language.dialect_tokens import standard_tokens
 from dpsql.language.options import read_value
 from dpsql.language.plain import Parameters
 from dpsql.language.source import Source
-from dpsql.language.statement import Describe, Explain, Query, Refine, Set, Show, Statement
+from dpsql.language.statement import Clauses, Describe, Explain, Query, Refine, Set, Show, Statement
 from dpsql.language.tokens import MARK, mark_functions, named_first, tokenize
-from dpsql.language.wrapping import Wrapper, unwrap
 
 _QUERY = {"SELECT", "FROM", "WITH", "VALUES", "("}
 _STATEMENTS = ("SELECT", "FROM", "WITH", "VALUES", "EXPLAIN", "SHOW", "DESCRIBE", "SET", "REFINE")
@@ -44,7 +44,7 @@ def parse(text: str, parameters: Parameters = None) -> Statement:
     explain = _EXPLAIN.match(_uncommented(text)) if first == "EXPLAIN" else None
     if explain is not None:
         return _explain(source, explain, parameters)
-    tokens = tokenize(source)
+    tokens = standard_tokens(source, tokenize(source))
     if not tokens:
         raise source.syntax("there is no statement")
     if tokens[-1].token_type == TokenType.SEMICOLON:
@@ -112,20 +112,21 @@ def _query(source: Source, tokens: list[Token], parameters: Parameters) -> Query
         found: exp.Expr = tree.expressions[0]
         return found
 
-    def read(part: list[Token], wrapper: Wrapper | None, whole: exp.Query | None) -> Query:
-        lifted = lift(source, part, expression)
-        tree = _tree(source, named_first(mark_functions(lifted.tokens)))
-        if not isinstance(tree, exp.Query):
-            raise source.refuse("only SELECT statements are run", part[0].start)
-        return Query(source, tree, lifted.options, lifted.clause, lifted.has_options, used, wrapper, whole)
+    lifted = lift(source, bound, expression)
+    tree = _tree(source, named_first(mark_functions(lifted.tokens)))
+    if not isinstance(tree, exp.Query):
+        raise source.refuse("only SELECT statements are run", bound[0].start)
+    for select in tree.find_all(exp.Select):
+        _place_of(select)
+    inner = dict(lifted.clauses)
+    own = inner.pop(tree.meta["select"], Clauses()) if isinstance(tree, exp.Select) else Clauses()
+    return Query(source, tree, own.options, own.clause, own.has_options, used, inner)
 
-    wrapped = unwrap(bound)
-    if wrapped is None:
-        return read(bound, None, None)
-    whole: exp.Query | None = None
-    with suppress(QuerySyntaxError, QueryRefused):  # with options inside it is no plain SQL as a whole
-        whole = read(bound, None, None).tree
-    return read(wrapped[0], wrapped[1], whole)
+
+def _place_of(select: exp.Select) -> None:
+    """Write the position of the word SELECT, which came as a comment of its token, into the node."""
+    places = select.pop_comments()  # no other token has a comment
+    select.meta["select"] = int(places[0]) if places else -1
 
 
 def _tree(source: Source, tokens: list[Token]) -> exp.Expr:
@@ -140,8 +141,7 @@ def _tree(source: Source, tokens: list[Token]) -> exp.Expr:
         raise source.syntax("the statement does not parse") from None
     if len(trees) != 1 or trees[0] is None:
         raise source.syntax("the statement does not parse")
-    tree: exp.Expr = trees[0]
-    return tree
+    return standard_forms(trees[0])
 
 
 def _syntax_error(source: Source, tokens: list[Token], error: ParseError) -> Exception:

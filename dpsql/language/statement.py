@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Literal
@@ -9,7 +10,6 @@ from typing import Literal
 from sqlglot import exp
 
 from dpsql.language.source import Source
-from dpsql.language.wrapping import Wrapper
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,17 @@ class Clause:
     threshold: Fraction | None = None
     spelling: str = ""
     at: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Clauses:
+    """The private clauses of one SELECT."""
+
+    options: Options = field(default_factory=Options)
+    clause: Clause = field(default_factory=Clause)
+    has_options: bool = False
+    at: int = 0
+    """The position of the first of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +100,23 @@ class AllGroups:
     spelling: str = "GROUP BY without a selection"
 
 
-Selection = TopK | AboveThreshold | Scalar | AllGroups
+@dataclass(frozen=True, slots=True)
+class TopPerPartition:
+    """The k groups with the largest counts of each partition: of each combination of some keys' values."""
+
+    best: TopK
+    """The selection within one partition."""
+    keys: tuple[int, ...]
+    """The places of the keys that make the partitions."""
+    spelling: str = ""
+
+    @property
+    def count(self) -> int:
+        """The index of the count that orders the groups of a partition."""
+        return self.best.count
+
+
+Selection = TopK | AboveThreshold | Scalar | AllGroups | TopPerPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +129,8 @@ class Query:
     clause: Clause
     has_options: bool
     parameters: tuple[object, ...] = ()
-    wrapper: Wrapper | None = None
-    """The plain SELECT around the statement, if there is one; `tree` is without it."""
-    whole: exp.Query | None = None
-    """The statement with its wrapper, for public ones."""
+    inner: Mapping[int, Clauses] = field(default_factory=dict)
+    """The private clauses of other SELECTs than the outermost, by the position of the SELECT."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,14 @@ _SYNTAX = frozenset(
 )
 _KEYWORD_FUNCTIONS = frozenset(
     {"left", "right", "replace", "first", "last", "list", "format", "range", "glob", "if", "truncate", "xor"}
+    | {"date", "timestamp", "datetime"}
+)
+_NO_CALL_AFTER = (
+    TokenType.ALIAS,
+    TokenType.IDENTIFIER,
+    TokenType.R_PAREN,
+    TokenType.DOT,
+    TokenType.DCOLON,
 )
 _SPELLED = frozenset({"position", "substring", "trim", "overlay"})
 _STAR_MODIFIERS = frozenset({"replace", "exclude", "except", "rename"})
@@ -241,7 +249,13 @@ def _is_call(tokens: Sequence[Token], i: int) -> bool:
         return False
     before = tokens[i - 1] if i else None
     if before is not None:
-        if before.token_type in (TokenType.ALIAS, TokenType.IDENTIFIER, TokenType.R_PAREN, TokenType.DOT):
+        if before.token_type in (
+            TokenType.ALIAS,
+            TokenType.IDENTIFIER,
+            TokenType.R_PAREN,
+            TokenType.DOT,
+            TokenType.DCOLON,
+        ):
             return False
         if before.token_type == TokenType.VAR and before.text.upper() not in ("BY", "ARGMAX"):
             return False

@@ -11,7 +11,7 @@ _ADVICE = "choose bounds without the rows: one that is copied from this share is
 
 
 def verify_bounds(report: Report, inspector: Inspector, policy: Policy, table: Table) -> None:
-    """Report the shares of rows beyond the bounds: on rows, and on groups of each declared column."""
+    """Report the shares of a table's rows beyond its bounds, of rows and of groups of each column."""
     if table.public or isinstance(table.unit, UnitRow):
         return
     _report_beyond(report, inspector, policy, table, "rows_per_unit")

@@ -51,10 +51,10 @@ class Release:
     """When the stored answer was first given, if this one cost nothing because it was asked before."""
     charged_again: str = ""
     """If the same statement was answered before: when, and why it was charged again."""
-    assumed: tuple[Assumed, ...] = ()
-    """What the statement left open and was answered with, such as a bound of the policy."""
     parts: tuple[Release, ...] = ()
     """The releases of a statement that computes from several; `rows` are then those of its outer query."""
+    assumed: tuple[Assumed, ...] = ()
+    """What the statement left open and was answered with, such as a bound of the policy."""
     properties: dict[str, str] = field(default_factory=dict)
     """Further facts shown by front ends: the split, the unit, the domain's size, the count that orders."""
 

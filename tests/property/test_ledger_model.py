@@ -23,7 +23,7 @@ from hypothesis.stateful import (
 )
 
 from dpsql.errors import BudgetExceeded, OperationalError
-from dpsql.ledger import Budget, Ledger, Reservation
+from dpsql.ledger import Budget, Ledger, Request, Reservation, Settled
 from dpsql.privacy import Charge
 
 ANALYSTS = st.sampled_from(["ann", "bob", "cem"])
@@ -132,18 +132,25 @@ class LedgerMachine(RuleBasedStateMachine):
         self.model.total = Charge(*total)
         self.handles = [self.handle(), self.handle()]
 
-    @rule(target=reservations, who=ANALYSTS, epsilon=EPSILONS, delta=DELTAS, at=st.integers(0, 1))
+    @rule(
+        target=reservations,
+        who=ANALYSTS,
+        epsilon=EPSILONS,
+        delta=DELTAS,
+        at=st.integers(0, 1),
+        parts=st.integers(1, 3),
+    )
     def reserve(
-        self, who: str, epsilon: Fraction, delta: Fraction, at: int
+        self, who: str, epsilon: Fraction, delta: Fraction, at: int, parts: int
     ) -> Any:  # hypothesis takes one value or `multiple()`
         charge = Charge(epsilon, delta)
+        part = Charge(epsilon / parts, delta / parts)
+        requests = [Request("r", "m", part, place=i, places=parts) for i in range(1, parts + 1)]
         expected: str | None = self.model.scope(charge, who)
         if self.model.full(who):
             expected = "failures"
         try:
-            reservation = self.handles[at].reserve(
-                analyst=who, statement="s", selection="r", mechanism="m", charge=charge
-            )
+            reservation = self.handles[at].reserve_all(analyst=who, statement="s", requests=requests)
         except BudgetExceeded as error:
             found: tuple[str | None, object] = error.scope, error.requested
         except OperationalError:
@@ -154,7 +161,7 @@ class LedgerMachine(RuleBasedStateMachine):
         if expected is not None:
             return multiple()
         self.model.add(charge, who)
-        self.model.entries += 1
+        self.model.entries += parts
         self.model.running[who] = self.model.running.get(who, 0) + 1
         return reservation, who
 
@@ -169,14 +176,16 @@ class LedgerMachine(RuleBasedStateMachine):
         self, held: tuple[Reservation, str], share: Fraction, key: str | None, payload: bytes, at: int
     ) -> None:
         reservation, who = held
-        reserved = reservation.charge
-        realised = Charge(reserved.epsilon * share, reserved.delta * share)
         stored = payload or None
-        number = self.handles[at].settle(reservation, realised, release=stored, reuse_key=key)
-        self.model.refund(reserved - realised, who)
+        settled = []
+        for _, reserved in reservation.entries:
+            realised = Charge(reserved.epsilon * share, reserved.delta * share)
+            settled.append(Settled(realised, stored, key))
+            self.model.refund(reserved - realised, who)
+            self.model.releases.append((who, key, stored, realised))
+        numbers = self.handles[at].settle_all(reservation, settled)
         self.model.running[who] -= 1
-        self.model.releases.append((who, key, stored, realised))
-        assert number == len(self.model.releases)
+        assert [*numbers] == [*range(len(self.model.releases) + 1)][-len(settled) :]
 
     @rule(held=consumes(reservations), at=st.integers(0, 1))
     def fail(self, held: tuple[Reservation, str], at: int) -> None:

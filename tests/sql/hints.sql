@@ -7,9 +7,6 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n D
 -- R115
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 5
 
--- R11
-SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING n >= 100 LIMIT 3
-
 -- R40
 SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, page, ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY day) AS r FROM visits) WHERE r = 1 GROUP BY page ORDER BY n DESC LIMIT 2
 
@@ -58,9 +55,6 @@ SELECT v.page, COUNT(DISTINCT v.user_id) AS n FROM visits v ANTI JOIN pages p ON
 -- R14
 SELECT note, COUNT(DISTINCT user_id) AS n FROM visits WHERE note IN ('a', 'b') GROUP BY note HAVING n >= 10 LIMIT 2
 
--- R23
-SELECT country, page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY country, page QUALIFY ROW_NUMBER() OVER (ORDER BY n DESC) <= 10
-
 -- R321
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page TOP 10 BY n
 
@@ -90,9 +84,6 @@ SELECT COUNT(*) FROM (SELECT user_id, LIST(page ORDER BY day) AS f FROM visits G
 
 -- R38
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE user_id IN (SELECT user_id FROM visits WHERE country = 'DE') GROUP BY page ORDER BY n DESC LIMIT 2
-
--- R44
-SELECT page, COUNT(DISTINCT user_id) AS n, COUNT(DISTINCT user_id) FILTER (WHERE ms > 5) AS m, n / m AS share FROM visits GROUP BY page TOP 2 BY n
 
 -- R95
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE regexp_matches(country, 'D.') GROUP BY page ORDER BY n DESC LIMIT 2
@@ -139,9 +130,6 @@ SELECT COUNT(DISTINCT v.user_id) FROM visits v JOIN users u ON v.user_id = u.use
 -- R425
 SELECT COUNT(DISTINCT user_id) FROM visits, pages AS p
 
--- R19
-SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 3
-
 -- R301
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC FETCH FIRST 10 ROWS ONLY
 
@@ -169,14 +157,8 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (measure = 0) page FROM visits GROUP BY
 -- R345
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page LIMIT 2
 
--- R351
-SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id FROM visits UNION ALL SELECT user_id FROM users)
-
 -- R353
 SELECT page, COUNT(DISTINCT user_id) AS n, DP_STDDEV(n) FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
-
--- R364
-SELECT page, n FROM (SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2) AS t
 
 -- R114
 EXPLAIN SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
@@ -217,17 +199,11 @@ SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, ms AS m FROM visits)
 -- R562
 SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, page FROM visits UNION ALL SELECT NULL, page FROM pages) GROUP BY page ORDER BY n DESC LIMIT 2
 
--- R539
-SELECT u.city, COUNT(DISTINCT u.user_id) AS n FROM users u WHERE (SELECT MAX(a.ms) FROM visits AS a WHERE a.user_id = u.user_id) > 5 GROUP BY u.city ORDER BY n DESC LIMIT 2
-
 -- R683
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE strftime(day, '%A') = 'Monday'
 
 -- R806
 SELECT c, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, upper(country) AS c FROM visits) GROUP BY c ORDER BY n DESC LIMIT 2
-
--- R816
-SELECT note, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY note ORDER BY n DESC LIMIT 3
 
 -- R807
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE user_id IN (SELECT user_id FROM users WHERE age > 30)
@@ -271,9 +247,6 @@ SHOW RELEASES
 -- R28
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
 
--- R950
-SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_rows_contributed = 5) page, COUNT(*) AS n FROM visits GROUP BY page
-
 -- R602
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE CAST(note AS INTEGER) IN (5, 6)
 
@@ -301,8 +274,83 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n D
 -- R59
 SELECT COUNT(DISTINCT u, contribution_bounds_per_group => (0, 20)) FROM (SELECT COALESCE(v.user_id, u.user_id) AS u FROM visits v FULL JOIN users u ON u.user_id = v.user_id)
 
+-- R950
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_rows_contributed = 5) page, COUNT(*) AS n FROM visits GROUP BY page
+
 -- R701
 SELECT COUNT(DISTINCT user_id) FROM visits
 
 -- R718
 SELECT COUNT(DISTINCT user_id) FROM visits
+
+-- R346
+SELECT country, page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY country, page ORDER BY page DESC LIMIT 2
+
+-- R54
+SELECT k, COUNT(DISTINCT u) AS n FROM (SELECT u.user_id AS u, COUNT(*) AS k FROM users u LEFT JOIN visits v ON u.user_id = v.user_id GROUP BY u.user_id) GROUP BY k ORDER BY n DESC LIMIT 2
+
+-- R57
+SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, page, ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY day) AS r FROM visits) WHERE r = 1 GROUP BY page ORDER BY n DESC LIMIT 2
+
+-- R541
+SELECT 'c' AS k, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY k ORDER BY n DESC LIMIT 1
+
+-- R41
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE user_id IN (5) GROUP BY page ORDER BY n DESC LIMIT 2
+
+-- R37
+SELECT city, COUNT(DISTINCT u.user_id) AS n FROM users u WHERE EXISTS (SELECT 1 FROM visits v WHERE v.user_id = u.user_id) GROUP BY city ORDER BY n DESC LIMIT 2
+
+-- R1970
+SELECT note, page, COUNT(DISTINCT user_id) AS n FROM visits WHERE note IN ('a', 'b') GROUP BY note, page QUALIFY ROW_NUMBER() OVER (PARTITION BY note ORDER BY n DESC) <= 3
+
+-- R1971
+SELECT country, note, COUNT(DISTINCT user_id) AS n FROM visits WHERE note IN ('a', 'b') GROUP BY country, note QUALIFY ROW_NUMBER() OVER (PARTITION BY country ORDER BY n) <= 3
+
+-- R1972
+SELECT country, page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY country, page QUALIFY ROW_NUMBER() OVER (PARTITION BY country ORDER BY n DESC) <= 3
+
+-- R1973
+SELECT city, age > 40 AS old, COUNT(DISTINCT user_id) AS n FROM users GROUP BY city, old QUALIFY ROW_NUMBER() OVER (PARTITION BY city ORDER BY n DESC) <= 1
+
+-- R911
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE date_diff('day', day, now()) > 5 AND date_sub('day', day, now()) > 5
+
+-- R912
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE strftime(day, '%Y-%m-%d') = '2024-01-01'
+
+-- R1501
+SELECT note, COUNT(DISTINCT user_id) AS n FROM visits WHERE note IN ('a', 'b') AND (note = 'a' OR country = 'DE') GROUP BY note
+
+-- R1502
+SELECT note, COUNT(DISTINCT user_id) AS n FROM visits WHERE note IN ('a', 'b') GROUP BY note
+
+-- R1503
+SELECT v.note, COUNT(DISTINCT user_id) AS n FROM visits v WHERE v.note IN ('a', 'b') GROUP BY v.note
+
+-- R1504
+SELECT note, COUNT(DISTINCT user_id) AS n FROM visits WHERE note IN ('a', 'b') AND note IN ('a', page) GROUP BY note
+
+-- R1505
+SELECT ms, COUNT(DISTINCT user_id) AS n FROM visits WHERE ms >= 5 AND ms BETWEEN 0 AND 99 GROUP BY ms
+
+-- R1506
+SELECT ms, COUNT(DISTINCT user_id) AS n FROM visits WHERE ms BETWEEN 0 AND 99 GROUP BY ms
+
+-- R1507
+SELECT k, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, CASE WHEN ms > 5 THEN note ELSE country END AS k FROM visits) WHERE k IN ('a', 'b') GROUP BY k
+
+-- R1509
+SELECT note, COUNT(DISTINCT user_id) AS n FROM visits LEFT JOIN pages p ON p.page = visits.page WHERE note IN ('a', 'b') GROUP BY note
+
+-- R1510
+SELECT d.page, COUNT(DISTINCT user_id) AS n FROM dp_domain(visits.page) AS d JOIN visits v ON v.page = d.page GROUP BY d.page
+
+-- R1511
+SELECT page FROM dp_domain(visits.page)
+
+-- R1512
+SELECT page FROM dp_domain(visits.page)
+
+-- R1103
+SELECT page, ms, COUNT(DISTINCT user_id) + ms AS x FROM visits GROUP BY page, ms ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 2

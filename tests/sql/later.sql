@@ -1,20 +1,8 @@
--- A331 a ratio of two counts written out
-SELECT page, COUNT(DISTINCT user_id) FILTER (WHERE ms > 50) / COUNT(DISTINCT user_id) AS share FROM visits GROUP BY page ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 2
-
--- A332 a join of two releases
-SELECT a.n, b.n FROM (SELECT COUNT(DISTINCT user_id) AS n FROM visits) AS a, (SELECT COUNT(DISTINCT user_id) AS n FROM users) AS b
-
--- A333 a SELECT around a release that calculates
-SELECT page, n * 2 AS twice FROM (SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2) AS t
-
 -- A334 ASOF JOIN by the unit
 SELECT u.city, COUNT(DISTINCT v.user_id) AS n FROM visits v ASOF JOIN users u ON v.user_id = u.user_id AND v.ms >= u.age GROUP BY u.city ORDER BY n DESC LIMIT 1
 
 -- A335 LATERAL over a public table
 SELECT p.category, COUNT(DISTINCT v.user_id) AS n FROM visits v, LATERAL (SELECT category FROM pages WHERE pages.page = v.page) AS p GROUP BY p.category ORDER BY n DESC LIMIT 1
-
--- A336 a window that builds on a named one
-SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, RANK() OVER (w ORDER BY ms) AS r FROM visits WINDOW w0 AS (PARTITION BY user_id), w AS (w0)) WHERE r = 1
 
 -- A337 a quantile of each unit's values
 SELECT COUNT(*) FROM (SELECT user_id, quantile_cont(ms, 0.5) AS q FROM visits GROUP BY user_id) WHERE q > 50

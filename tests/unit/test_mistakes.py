@@ -76,7 +76,7 @@ def asked(session: Session, text: str) -> Error | None:
 
 def words(text: str) -> list[str]:
     outline = Outline(text)
-    return [text[token.start : token.end + 1].upper() for token in outline.whole]
+    return [text[token.start : token.end + 1].upper() for token in outline.tokens]
 
 
 def within(part: list[str], whole: list[str]) -> bool:

@@ -260,7 +260,8 @@ def test_an_error_asked_for_and_a_wrapper(session: Session) -> None:
     text = f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (error = 20) {COUNT}"
     asked = session.run(f"SELECT n, n FROM ({text}) AS r LIMIT 1")
     result = session.run(f"REFINE RELEASE {present(asked.release).number} TO 2")
-    assert result.table.column_names == asked.table.column_names == ["n", "n"]
+    assert asked.table.column_names == ["n", "n"]
+    assert result.table.column_names == ["n"]
     assert present(result.release).charge.epsilon == Fraction("1.85")
 
 

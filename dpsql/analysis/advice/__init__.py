@@ -19,7 +19,6 @@ __all__ = ["Statement", "advise"]
 
 _ADVICE: tuple[tuple[str, Callable[[Statement, exp.Expr, Obstacle], Advice | None]], ...] = (
     ("there is no column ", names.column),
-    (" can have many rows here", blocks.rows),
     (" is not allowed with (", types.types),
     (" are compared only after a conversion", types.compared),
     (" over many units is not released", blocks.valued),
@@ -31,6 +30,7 @@ _ADVICE: tuple[tuple[str, Callable[[Statement, exp.Expr, Obstacle], Advice | Non
     ("the privacy unit cannot be a group key", blocks.by_unit),
     ("two private tables are joined only", private.joined),
     ("must be tied to the row's own privacy unit", private.untied),
+    ("a release cannot choose private rows", private.untied),
 )
 """Words of a message, and what gives advice about it."""
 

@@ -16,26 +16,6 @@ from dpsql.analysis.released import is_released
 from dpsql.errors import Fix, Obstacle
 from dpsql.language import replacing
 
-GUESS = 20
-"""The bound on rows that a rewrite writes where the policy has none."""
-
-
-def rows(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Add the bound on the rows of one unit that a count of rows lacks."""
-    end = of.outline.call(node.meta.get("start", -1))
-    if end is None:
-        return None
-    bound = f"contribution_bounds_per_group => (0, {GUESS})"
-    text = of.text
-    begin = text.index("(", node.meta["start"]) + 1
-    bare = not text[begin:end].strip()
-    added = f"*, {bound}" if bare else f", {bound}"
-    hint = text[node.meta["start"] : end] + added + ")"
-    unit = (one.hint or "").partition(" counts ")[0]
-    if unit.startswith("COUNT(DISTINCT "):
-        hint += f", or {unit}"
-    return hint, Fix(added, end, end, guess=str(GUESS))
-
 
 def plain_item(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Add to GROUP BY what the select list has besides counts."""
@@ -50,8 +30,10 @@ def plain_item(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
     plain = [i for i in items if not any(call_of(n) for n in i.walk()) and i not in known]
     spans = [of.outline.span(i) for i in plain]
     block = of.outline.block(min((s[0] for s in spans if s is not None), default=0))
-    if None in spans or block is None or not spans:
+    if None in spans or block is None or block.from_ is None or not spans:
         return None
+    if of.query.source.position(node) > block.from_.start:
+        return None  # it is in ORDER BY or HAVING
     text = of.text
     keys = ", ".join(text[s[0] : s[1]] for s in spans if s is not None)
     if group is None:
@@ -117,7 +99,7 @@ def single_rows(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
     if counted or select.args.get("group") is not None or block is None or block.from_ is None:
         return None
     message = "the rows of a private table are counted, never shown"
-    if len(units) != 1 or of.query.has_options or select.args.get("with_") is not None:
+    if len(units) != 1 or of.has_options or select.args.get("with_") is not None:
         return "SELECT COUNT(DISTINCT ...), with the column of the privacy unit", None, message
     (unit,), text = units, of.text
     if len(named) > 1:
@@ -131,12 +113,7 @@ def single_rows(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
 def by_unit(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Count the units that have each number, instead of one line a unit."""
     select, block = of.query.tree, of.outermost(node)
-    if (
-        not isinstance(select, exp.Select)
-        or block is None
-        or of.query.has_options
-        or select.args.get("with_")
-    ):
+    if not isinstance(select, exp.Select) or block is None or of.has_options or select.args.get("with_"):
         return None
     named = [i for i in select.expressions if isinstance(i, exp.Alias) and any(calls(i.this))]
     if len(named) != 1:

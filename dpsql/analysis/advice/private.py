@@ -62,7 +62,7 @@ def _place_of_condition(
 ) -> tuple[int, str] | None:
     """Return where a condition of a join can be added, and its form there."""
     start = right.node.this.meta.get("start", 0)
-    block, tokens = of.outline.block(start), of.outline.whole
+    block, tokens = of.outline.block(start), of.outline.tokens
     i = next((i for i, t in enumerate(tokens) if t.start == start), 0)
     on = join.args.get("on")
     if on is not None:
@@ -80,31 +80,22 @@ def _place_of_condition(
 
 
 def untied(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Advise on a number computed from private rows, in a condition."""
-    parent = node.parent
-    item = node.expressions[0] if isinstance(node, exp.Select) and len(node.expressions) == 1 else None
-    if not isinstance(parent, exp.Subquery) or not isinstance(node, exp.Select) or item is None:
+    """Write the end of a declared range in the place of the first or last day of the rows."""
+    subquery = node if isinstance(node, exp.Subquery) else node.parent
+    select = subquery.this if isinstance(subquery, exp.Subquery) else None
+    if not isinstance(select, exp.Select) or len(select.expressions) != 1:
         return None
-    name = (function_name(item) or "").lower()
-    named = of.named(node)
-    if name in ("min", "max") and len(named) == 1 and len(item.expressions) == 1:
-        day = _day(named[0], item.expressions[0], last=name == "max")
-        block = of.outline.block(item.meta.get("start", 0))
-        if day is None or block is None:
-            return None
-        text = of.text
-        opening, end = text.rindex("(", 0, block.select.start), text.index(")", block.end - 1) + 1
-        if end <= block.end:
-            end = text.index(")", block.end) + 1
-        asks = f"the {'last' if name == 'max' else 'first'} day that the policy declares"
-        return f"DATE '{day}'", Fix(f"DATE '{day}'", opening, end, asks=asks)
-    inner = {n.alias for n in named}
-    if name and all(not c.table or c.table in inner for c in node.find_all(exp.Column)):
-        return (
-            "write $value here, and give it the number that this returns as a statement of its own",
-            None,
-        )
-    return None
+    item = select.expressions[0].unalias()
+    name, named = (function_name(item) or "").lower(), of.named(select)
+    if name not in ("min", "max") or len(named) != 1 or len(item.expressions) != 1:
+        return None
+    day = _day(named[0], item.expressions[0], last=name == "max")
+    block = of.outline.block(item.meta.get("start", 0))
+    span = of.outline.parentheses(block) if block is not None else None
+    if day is None or span is None:
+        return None
+    asks = f"the {'last' if name == 'max' else 'first'} day that the policy declares"
+    return f"DATE '{day}'", Fix(f"DATE '{day}'", *span, asks=asks)
 
 
 def _day(table: Named, node: exp.Expr, *, last: bool) -> date | None:

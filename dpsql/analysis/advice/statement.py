@@ -54,6 +54,11 @@ class Statement:
         """The statement as it was typed."""
         return self.query.source.text
 
+    @property
+    def has_options(self) -> bool:
+        """Whether the clause of options was typed."""
+        return any(t.text.upper() == "DIFFERENTIAL_PRIVACY" for t in self.outline.tokens)
+
     def named(self, select: exp.Select) -> list[Named]:
         """Return the declared tables of a FROM clause."""
         first = select.args.get("from_")

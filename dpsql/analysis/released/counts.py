@@ -21,7 +21,7 @@ from dpsql.types import BIGINT, HUGEINT
 GUESS = 20
 """The bound that a rewrite proposes."""
 _BOUND = "contribution_bounds_per_group"
-_BOUNDED = f"COUNT(*, {_BOUND} => (0, 5))"
+_BOUNDED = f"COUNT(*, {_BOUND} => (0, {GUESS}))"
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,17 +207,17 @@ def _rows(call: AggregateCall, bound: int | None) -> Part:
         raise call.refuse(
             f"a {unit_name(call.source)} can have many rows here: say how many may count",
             call.node,
-            _rows_hint(call),
+            *_rows_hint(call),
         )
     return WeightedRows(call.condition(), most)
 
 
-def _rows_hint(call: AggregateCall) -> str:
-    """Return the hint that counts units; the bound on rows for a statement that counts them already."""
-    hint = _countable(call.source)
-    units, _, _ = hint.partition(" counts ")
+def _rows_hint(call: AggregateCall) -> tuple[str, Fix | None]:
+    """Return the hint and the fix that bound the rows; it counts units where the statement does not yet."""
+    units, _, _ = _countable(call.source).partition(" counts ")
     typed = units.replace(" ", "").lower() in call.compiler.source.text.replace(" ", "").lower()
-    return _BOUNDED if typed else hint
+    bounded, fix = _bounded(call)
+    return bounded if typed or not units.startswith("COUNT") else f"{bounded}, or {units} for units", fix
 
 
 def _bound(call: AggregateCall) -> tuple[int | None, list[exp.Expr]]:
@@ -293,6 +293,8 @@ def _bounded(call: AggregateCall) -> tuple[str, Fix | None]:
     if end < 0:
         return _BOUNDED, None
     text = " ".join(source.text[start:end].split())
+    if text.endswith("("):
+        added = f"*{added}"
     return f"{text}{added})", Fix(added, end, end, guess=str(GUESS))
 
 

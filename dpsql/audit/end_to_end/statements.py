@@ -27,7 +27,7 @@ from dpsql.audit.verdict import Verdict
 from dpsql.errors import ProgrammingError
 from dpsql.language import Options, Set
 from dpsql.policy import Policy
-from dpsql.prepared import PreparedCommand, PreparedPrivate
+from dpsql.prepared import PreparedCommand, PreparedComposed, PreparedPrivate
 from dpsql.session import Session, StatementResult
 
 _DERIVED = ("_stddev", "_low", "_high", "p_value")
@@ -60,7 +60,7 @@ def private_statements(policy: Policy, statements: Iterable[tuple[str, str]]) ->
             match prepared:
                 case PreparedCommand(command=Set()):
                     session.execute(prepared)
-                case PreparedPrivate():
+                case PreparedPrivate() | PreparedComposed():
                     found.append(Audited(text, where, session.defaults))
     return found
 
@@ -86,7 +86,8 @@ def audit_statements(
 
     Language, analysis, price, ledger, engine, mechanism and release are those of every statement; the
     ledger is a scratch one, and nothing is charged to the policy's own. What is tested are the released
-    rows, all that is free beside them, and the charge. `unit` is the privacy unit to remove; None stands for
+    rows, all that is free beside them, and the charge; of a statement of several releases all of these and
+    the rows of its outer query, at its total epsilon. `unit` is the privacy unit to remove; None stands for
     the one with the most rows. `error_rate` is the chance that any private statement is accused; each gets
     an equal part. `on_progress` is called before each statement, with it and the number of its runs.
 
@@ -108,7 +109,8 @@ def _audit(policy: Policy, asked: Audited, unit: str | None, trials: int, confid
         first = _Side("the data", policy, asked, folder)
         stack.callback(first.close)
         prepared = first.open()
-        without = neighbour(policy, prepared.plan.compiled.tables, unit, folder)
+        read = dict.fromkeys(name for part in prepared.parts for name in part.plan.compiled.tables)
+        without = neighbour(policy, tuple(read), unit, folder)
         second = _Side(f"the data without {without.removed}", without.policy, asked, folder)
         stack.callback(second.close)
         return detect(
@@ -137,17 +139,19 @@ class _Side:
     def __str__(self) -> str:
         return self.name
 
-    def open(self) -> PreparedPrivate:
+    def open(self) -> PreparedPrivate | PreparedComposed:
         """Open a session on a new ledger, and prepare the statement with reuse switched off."""
         self.close()
         session = _open(self._policy, self._folder)
         self._opened.callback(session.close)
         session.defaults = self._asked.defaults
         prepared = session.prepare(self._asked.text)
-        if not isinstance(prepared, PreparedPrivate):
+        if isinstance(prepared, PreparedComposed):
+            prepared = replace(prepared, parts=tuple(map(_fresh, prepared.parts)))
+        elif isinstance(prepared, PreparedPrivate):
+            prepared = _fresh(prepared)
+        else:
             raise ProgrammingError("only a private statement can be audited")
-        plan = replace(prepared.plan, options=replace(prepared.plan.options, fresh=True))
-        prepared = replace(prepared, counting=replace(prepared.counting, plan=plan))
         delta = prepared.price.delta
         self._left = 10**9 if not delta else max(1, int(_DELTA / delta))
         self._execute = partial(session.execute, prepared)
@@ -165,6 +169,12 @@ class _Side:
         self._opened.close()
 
 
+def _fresh(prepared: PreparedPrivate) -> PreparedPrivate:
+    """Return a release that is made anew each time it is asked for."""
+    plan = replace(prepared.plan, options=replace(prepared.plan.options, fresh=True))
+    return replace(prepared, counting=replace(prepared.counting, plan=plan))
+
+
 def _run(side: _Side, trials: int, _: object) -> dict[str, Any]:
     """Run the statement `trials` times and return arrays of the released rows, by position."""
     with side.lock:
@@ -175,27 +185,32 @@ def _laid_out(answers: list[StatementResult]) -> dict[str, Any]:
     releases = [answer.release for answer in answers if answer.release is not None]
     if not releases or len(releases) < len(answers):
         raise ProgrammingError("the statement releases nothing")
-    tables = [release.table for release in releases]
+    parts: dict[str, Any] = {CHARGE: np.array([float(release.charge.epsilon) for release in releases])}
+    parts |= _of_tables([release.table for release in releases], "")
+    # With one part, the statement's rows may leave out some of the release's.
+    for i in range(len(releases[0].parts)):
+        parts |= _of_tables([release.parts[i].table for release in releases], f"release {i + 1}: ")
+    return parts
+
+
+def _of_tables(tables: list[pa.Table], prefix: str) -> dict[str, Any]:
     height = max(table.num_rows for table in tables)
-    parts: dict[str, Any] = {
-        "rows": np.array([table.num_rows for table in tables]),
-        CHARGE: np.array([float(release.charge.epsilon) for release in releases]),
-    }
+    parts: dict[str, Any] = {f"{prefix}rows": np.array([table.num_rows for table in tables])}
     for place, field in enumerate(tables[0].schema):
         if field.name.endswith(_DERIVED):
             continue
         cells = [table.column(place).to_pylist() for table in tables]
         if pa.types.is_floating(field.type) or pa.types.is_decimal(field.type):
-            parts[field.name] = _values(cells, height)
+            parts[prefix + field.name] = _values(cells, height)
             continue
         # Whole numbers can be keys, so they are labels.
         labels = np.full((len(tables), height), "", dtype=object)
         for i, column in enumerate(cells):
             labels[i, : len(column)] = ["NULL" if cell is None else str(cell) for cell in column]
-        parts[field.name] = labels.astype(np.str_)
+        parts[prefix + field.name] = labels.astype(np.str_)
         if pa.types.is_integer(field.type):
             # A noisy count that is rounded is whole: intervals and sums are about numbers.
-            parts[f"{field.name} as a number"] = _values(cells, height)
+            parts[f"{prefix}{field.name} as a number"] = _values(cells, height)
     return parts
 
 

@@ -126,7 +126,7 @@ class Campaign:
 
 
 def _what(plan: Plan) -> tuple[object, ...]:
-    return plan.compiled.sql, plan.counts, plan.one_group
+    return plan.compiled.sql, plan.counts, plan.one_group, plan.partitions
 
 
 def shape(plan: Plan) -> str:

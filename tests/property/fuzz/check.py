@@ -20,7 +20,7 @@ import pyarrow as pa
 from dpsql.analysis import Plan, analyse
 from dpsql.analysis.released import DistinctValues
 from dpsql.errors import QueryRefused, QuerySyntaxError
-from dpsql.language import AboveThreshold, Query, TopK, parse
+from dpsql.language import AboveThreshold, Query, TopK, TopPerPartition, parse
 from fuzz.data import FEW
 from fuzz.stage import Stage
 from fuzz.statements import Statement
@@ -31,6 +31,7 @@ __all__ = [
     "FILES",
     "Counts",
     "Finding",
+    "Group",
     "Tried",
     "compile_statement",
     "counting_sql",
@@ -53,7 +54,22 @@ the optimizer off; several threads; an optimizer that looks at minima and maxima
 FILES = ("parquet", "csv")
 """The same rows read from files, as a session reads them; CSV cannot hold all of them, but must not raise."""
 
-Counts = dict[str, tuple[int, ...]]
+
+class Group(str):
+    """A group by the text of its keys, which tells values apart that Python takes for equal."""
+
+    __slots__ = ("keys",)
+    keys: tuple[str, ...]
+
+    @classmethod
+    def of(cls, keys: tuple[object, ...]) -> Group:
+        """Return the group of these keys."""
+        made = cls(repr(keys))
+        made.keys = tuple(map(repr, keys))
+        return made
+
+
+Counts = dict[Group, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
@@ -115,6 +131,8 @@ def compile_statement(world: World, made: Statement, tried: Tried) -> Plan | Non
     tried.saw.update(made.saw)
     if plan.key_types and plan.one_group and not plan.owner.row:
         tried.saw["key of facts"] += 1
+    if plan.partitions is not None:
+        tried.saw["partitions of facts" if plan.partitions.fact else "partitions of events"] += 1
     return plan
 
 
@@ -122,6 +140,11 @@ def counting_sql(plan: Plan) -> str:
     """Return what is run: on an unknown domain all groups, not the largest alone."""
     if plan.domain_size is not None or not plan.key_types or plan.existence is not None:
         return plan.compiled.sql
+    if plan.partitions is not None:
+        sql, cut = re.subn(r" WHERE h\.r <= \d+$", "", plan.compiled.sql)
+        if cut != 1:
+            raise ValueError("the counting SQL of partitions is not what it was")
+        return sql
     sql, cut = re.subn(r" ORDER BY g\.n\d+ DESC(, g\.k\d+)+ LIMIT \d+$", "", plan.compiled.sql)
     if cut != 1:
         raise ValueError("the counting SQL of an unknown domain is not what it was")
@@ -140,7 +163,7 @@ def counts(
         rows = list(zip(*(plain_values(column) for column in table.columns), strict=True))
     else:
         rows = connection.execute(sql).fetchall()
-    found = {repr(row[:keys]): tuple(row[keys : keys + plan.compiled.counts]) for row in rows}
+    found = {Group.of(tuple(row[:keys])): tuple(row[keys : keys + plan.compiled.counts]) for row in rows}
     if len(found) != len(rows):
         raise ValueError("a candidate group comes twice")
     if any(n is None for row in found.values() for n in row):
@@ -243,13 +266,13 @@ def moved(plan: Plan, whole: Counts, other: Counts) -> str:
 
     All groups together go down by at most what the plan says of them.
     """
-    touched, together = 0, [0] * len(plan.counts)
+    touched, together = list[Group](), [0] * len(plan.counts)
     for group in whole.keys() | other.keys():
         before, after = (_row(plan, seen, group) for seen in (whole, other))
         touches = False
         for place, (count, old, new) in enumerate(zip(plan.counts, before, after, strict=True)):
             if (old is None or new is None) and plan.existence is None:
-                assert isinstance(plan.selection, (TopK, AboveThreshold))
+                assert isinstance(plan.selection, (TopK, AboveThreshold, TopPerPartition))
                 if plan.selection.count != place:
                     continue  # absent from an unknown domain for want of the count that orders
             n, m = old or 0, new or 0
@@ -258,19 +281,23 @@ def moved(plan: Plan, whole: Counts, other: Counts) -> str:
             low = 0 if count.monotone else -count.bound
             if not low <= n - m <= count.bound:
                 return f"group {group} goes from {n} to {m}, bound {count.bound}"
-        touched += touches
+        touched += [group] * touches
     for place, moves in enumerate(together):
         total = plan.total(place)
         if total is not None and moves > total:
             return f"all groups of count {place} move by {moves}, bound {total}"
     # Noise that relies on a bound, as that of every count by itself, takes it from the plan.
     most = 1 if plan.one_group else plan.groups_per_unit
-    if plan.key_types and most is not None and touched > most:
-        return f"one unit moves {touched} groups"
+    if plan.key_types and most is not None and len(touched) > most:
+        return f"one unit moves {len(touched)} groups"
+    if isinstance(plan.selection, TopPerPartition) and plan.partitions is not None:
+        touched_in = {tuple(group.keys[i] for i in plan.selection.keys) for group in touched}
+        if len(touched_in) > plan.partitions.per_unit:
+            return f"one unit moves {len(touched_in)} partitions"
     return ""
 
 
-def _row(plan: Plan, seen: Counts, group: str) -> tuple[int | None, ...]:
+def _row(plan: Plan, seen: Counts, group: Group) -> tuple[int | None, ...]:
     """A group's counts; on an unknown domain one without any is absent."""
     return seen.get(group, (None,) * len(plan.counts))
 
@@ -281,7 +308,7 @@ def _sums(plan: Plan, seen: dict[str, Counts], tried: Tried) -> list[tuple[str, 
         return [("rows without a unit are counted", "nobody")]
     places: Collection[int] = range(len(plan.counts))
     if plan.domain_size is None and plan.key_types and plan.existence is None:
-        assert isinstance(plan.selection, (TopK, AboveThreshold))
+        assert isinstance(plan.selection, (TopK, AboveThreshold, TopPerPartition))
         places = range(plan.selection.count, plan.selection.count + 1)
     for name, alone in seen.items():
         if not name.startswith("only") or f"minus{name[4:]}" not in seen:

@@ -138,8 +138,8 @@ MUTANTS = (
             (
                 "analysis.unit_facts",
                 "facts_of_join",
-                "if all(c.reads <= both for c in conditions):",
-                "if True:",
+                "preserved.get(kind) is None or all(c.reads <= both for c in conditions)",
+                "True",
             ),
         ),
         statement="SELECT COALESCE(u.vip, FALSE) AS g, COUNT(DISTINCT v.user_id) AS n FROM visits v LEFT JOIN users u ON u.user_id = v.user_id AND v.ms > 2 GROUP BY g",
@@ -167,6 +167,23 @@ MUTANTS = (
             ),
         ),
         statement="SELECT w.rank IS NULL AS g, COUNT(DISTINCT u.user_id) AS n FROM users u JOIN vips w ON w.user_id = u.user_id GROUP BY g",
+    ),
+    Mutant(
+        "parallel composition over the partitions of events",
+        (
+            (
+                "analysis.partitions",
+                "partitions_of",
+                "all(block.facts[place] for place in selection.keys)",
+                "True",
+            ),
+        ),
+        statement="SELECT country, page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY country, page QUALIFY ROW_NUMBER() OVER (PARTITION BY country ORDER BY n DESC) <= 2",
+    ),
+    Mutant(
+        "a unit in all partitions",
+        (("analysis.analyse", "_in_partitions", "if partitions.bounded:", "if False:"),),
+        statement="SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 1) country, page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY country, page QUALIFY ROW_NUMBER() OVER (PARTITION BY country ORDER BY n DESC) <= 2",
     ),
     Mutant(
         "a fact of both branches of UNION ALL",

@@ -62,7 +62,13 @@ def statement(rng: Random, world: World, focus: frozenset[str] = frozenset()) ->
         if rng.random() < 0.6:
             by = ", ".join(e for _, e in keys)
         text += f" GROUP BY {by}"
-        if not options:
+        if not options and len(keys) > 1 and maker.chance(0.25, "QUALIFY partitions"):
+            most = rng.choice(["", "", "max_groups_contributed = 1", "max_groups_contributed = 2"])
+            if most:
+                start = f"{head}SELECT "
+                text = f"{start}WITH DIFFERENTIAL_PRIVACY OPTIONS ({most}) {text.removeprefix(start)}"
+            text += _partitions(maker, [e for _, e in keys], len(counts))
+        elif not options:
             text += _selection(maker, len(counts), known=known)
     return Statement(text, frozenset(maker.saw))
 
@@ -182,10 +188,6 @@ def _count(maker: Maker, scope: Scope, single: bool) -> str:
             bound = f"contribution_bounds_per_group => (0, {rng.randint(1, 3)})"
             what = rng.choice(["*", value(maker, scope, "int", 1)])
             return f"COUNT({what}, {bound})"
-        case "weighted rows":
-            return rng.choice(["COUNT(*)", "COUNT_IF({0})", "COUNT(*) FILTER (WHERE {0})"]).format(
-                condition(maker, scope, 1)
-            )
         case "distinct values":
             what = value(maker, scope, rng.choice(["int", "text", "date", "dbl"]), rng.choice([0, 0, 1]))
             free = rows or unit == what
@@ -195,6 +197,10 @@ def _count(maker: Maker, scope: Scope, single: bool) -> str:
         case "sum of ones":
             a, b = rng.choice([("1", " ELSE 0"), ("1", ""), ("0", " ELSE 1")])
             return f"SUM(CASE WHEN {condition(maker, scope, 1)} THEN {a}{b} END)"
+        case "weighted rows":
+            return rng.choice(["COUNT(*)", "COUNT_IF({0})", "COUNT(*) FILTER (WHERE {0})"]).format(
+                condition(maker, scope, 1)
+            )
         case "COUNT(x)":
             return f"COUNT({value(maker, scope, rng.choice(['int', 'text', 'date']), 1)})"
         case "COUNT_IF":
@@ -202,6 +208,14 @@ def _count(maker: Maker, scope: Scope, single: bool) -> str:
         case "COUNT(*) FILTER":
             return f"COUNT(*) FILTER (WHERE {lenient(maker, scope)})"
     return "COUNT(*)"
+
+
+def _partitions(maker: Maker, keys: list[str], counts: int) -> str:
+    rank = maker.rng.choice(["ROW_NUMBER", "RANK", "DENSE_RANK"])
+    having = " HAVING n0 >= 2" if maker.rng.random() < 0.2 else ""
+    by = "n0" if having else f"n{maker.rng.randrange(counts)}"
+    window = f"{rank}() OVER (PARTITION BY {keys[0]} ORDER BY {by} DESC)"
+    return f"{having} QUALIFY {window} <= {maker.rng.choice([1, 2])}"
 
 
 def _selection(maker: Maker, counts: int, *, known: bool) -> str:

@@ -165,11 +165,6 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page QUALIFY ROW_
 -- expect: SELECT page, COUNT(DISTINCT user_id), COUNT(DISTINCT user_id) FILTER (WHERE ms > 50) FROM visits GROUP BY page
 SELECT page, COUNT(DISTINCT user_id) AS n, COUNT(DISTINCT user_id) FILTER (WHERE ms > 50) AS m, m / n AS share FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
 
--- A305 a wrapping SELECT over a release
--- candidates: FROM page_domain
--- expect: SELECT page, COUNT(DISTINCT user_id) FROM visits GROUP BY page
-SELECT * FROM (SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2) AS t ORDER BY page LIMIT 1
-
 -- A770 above threshold without LIMIT
 -- candidates: FROM page_domain
 -- expect: itself
@@ -192,3 +187,46 @@ LIMIT 5
 -- candidates: FROM page_domain
 -- expect: SELECT page, COUNT(DISTINCT user_id) FROM visits GROUP BY page
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (error = 50, confidence = 0.9) page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
+
+-- A920 clause, options and count of another dialect, quotes with backticks
+-- candidates: FROM page_domain
+-- expect: SELECT page, SUM(n) FROM (SELECT page, LEAST(COUNT(*), 5) AS n FROM visits WHERE user_id IS NOT NULL GROUP BY page, user_id) GROUP BY page
+SELECT WITH ANONYMIZATION OPTIONS (epsilon = 1, delta = 1e-6, privacy_unit_column = v.user_id) `page`, ANON_COUNT(* CLAMPED BETWEEN 0 AND 5) FROM `main.visits` v GROUP BY page
+
+-- A921 functions of other dialects
+-- candidates: SELECT page FROM page_domain UNION ALL SELECT 'NVL(x)'
+-- expect: SELECT COALESCE(page, 'NVL(x)') AS p, COUNT(DISTINCT user_id) FROM visits WHERE (TRY_CAST(note AS BIGINT) > 3 OR CASE WHEN ms > 20 THEN TRUE ELSE FALSE END) AND date_trunc('month', day) > '2024-01-01' AND ms / NULLIF(ms - 7, 0) IS NOT NULL AND day < current_date GROUP BY p
+SELECT NVL(page, 'NVL(x)') AS p, COUNT(DISTINCT user_id) AS n FROM visits v WHERE (SAFE_CAST(note AS INT64) > 3 OR IFF(ms > 20, TRUE, FALSE)) AND DATE_TRUNC((v.day), MONTH) > '2024-01-01' AND SAFE_DIVIDE(ms, ms - 7) IS NOT NULL AND DATE(v.day) < GETDATE() GROUP BY p
+ORDER BY n DESC LIMIT 3
+
+-- A922 differences and sums of dates in the order of other dialects
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE date_diff('day', DATE '2024-02-01', day) BETWEEN 3 AND 90 AND day + INTERVAL 7 DAY < TIMESTAMP '2024-06-01' AND day - INTERVAL 1 MONTH > TIMESTAMP '2023-12-31'
+SELECT COUNT(DISTINCT user_id) FROM visits v WHERE DATEDIFF(day, DATE '2024-02-01', v.day) >= 3 AND DATE_DIFF(v.day, DATE '2024-02-01', DAY) <= 90 AND DATEDIFF(v.day, DATE '2024-02-01') <= 90 AND DATE_ADD(v.day, INTERVAL 7 DAY) < TIMESTAMP '2024-06-01' AND DATEADD(month, -1, v.day) > TIMESTAMP '2023-12-31'
+
+-- A923 months by the formats of other dialects
+-- candidates: SELECT DISTINCT strftime(d, '%Y-%m') FROM day_domain WHERE month(d) > 1
+-- expect: SELECT strftime(day, '%Y-%m'), COUNT(DISTINCT user_id) FROM visits WHERE strftime(day, '%d') > '03' AND strftime(day, '%m') > '01' GROUP BY 1
+SELECT TO_CHAR(day, 'YYYY-MM') AS m, COUNT(DISTINCT user_id) AS n FROM visits WHERE FORMAT_DATE('%d', day) > '03' AND DATE_FORMAT(day, 'MM') > '01' GROUP BY 1
+ORDER BY n DESC LIMIT 3
+
+-- A924 seconds and whole days between two times, of dates and timestamps
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE date_diff('microsecond', TIMESTAMP '2024-02-01 00:00:00.5', TRY_CAST(day AS TIMESTAMP)) > 86399500000 AND date_sub('day', TIMESTAMP '2024-06-01 12:00:00', TRY_CAST(day AS TIMESTAMP)) >= -2
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE EXTRACT(EPOCH FROM (day - TIMESTAMP '2024-02-01 00:00:00.5')) > 86399.5 AND EXTRACT(EPOCH FROM day - DATE '2024-02-01') > 86400 AND DATE_PART('day', day - TIMESTAMP '2024-06-01 12:00:00') >= -2
+
+-- A925 joins in parentheses, with a name and without
+-- expect: SELECT COUNT(DISTINCT q.user_id) FROM visits q JOIN users u ON q.user_id = u.user_id JOIN pages p ON p.page = q.page WHERE u.age > 30 AND q.user_id IN (SELECT user_id FROM baskets)
+SELECT COUNT(DISTINCT q.user_id) FROM (visits JOIN users USING (user_id)) AS q JOIN pages USING (page) WHERE q.age > 30 AND q.user_id IN (SELECT b.user_id FROM (baskets b JOIN users u ON b.user_id = u.user_id) LEFT JOIN pages USING (page))
+
+-- A926 FILTER in a window, and windows that extend others
+-- expect: SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, COUNT(*) FILTER (WHERE ms > 50) OVER (PARTITION BY user_id) AS n, MAX(ms) FILTER (WHERE page = 'a') OVER (PARTITION BY user_id) AS m, RANK() OVER (PARTITION BY user_id ORDER BY ms) AS r FROM visits) WHERE r = 1 AND (n > 2 OR m > 20)
+SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, COUNT(*) FILTER (WHERE ms > 50) OVER (PARTITION BY user_id) AS n, MAX(ms) FILTER (WHERE page = 'a') OVER w0 AS m, RANK() OVER (w ORDER BY ms) AS r FROM visits WINDOW w0 AS (PARTITION BY user_id), w AS (w0)) WHERE r = 1 AND (n > 2 OR m > 20)
+
+-- A927 UNNEST in a select list
+-- expect: SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, UNNEST(string_split(note, ' ')) AS w FROM visits) WHERE w = 'b'
+SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, UNNEST(string_split(note, ' ')) AS w FROM visits) WHERE w = 'b'
+
+-- A928 names with their schema
+-- candidates: FROM page_domain
+-- expect: SELECT page, COUNT(DISTINCT user_id) FROM visits GROUP BY page
+SELECT "main"."visits"."page", COUNT(DISTINCT main.visits.user_id) AS n FROM "main"."visits" GROUP BY "main"."visits"."page"
+ORDER BY n DESC LIMIT 2

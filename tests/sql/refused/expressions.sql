@@ -220,10 +220,10 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE pag = 'a'
 -- rewrite: SELECT COUNT(DISTINCT user_id) FROM visits WHERE visits.page = 'a'
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE w.page = 'a'
 
--- R626 a column by its schema
--- error: a column is named as table.column, without a schema
--- at: main
-SELECT COUNT(DISTINCT user_id) FROM visits WHERE main.visits.page = 'a'
+-- R626 a column of another schema
+-- error: a column is named as table.column, or main.table.column
+-- at: other
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE other.visits.page = 'a'
 
 -- R627 names outside ASCII
 -- error: names outside ASCII are not supported
@@ -421,3 +421,41 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE len(string_split_regex(note, '\
 -- at: upper
 -- hint: select the value in a subquery of FROM first
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE upper((SELECT MAX(page) FROM pages)) = 'C'
+
+-- R910 a part of a date that may be a column
+-- error: `day` is a part of a date, and may be a column
+-- at: DATEDIFF
+-- hint: date_diff('day', day, CURRENT_DATE)
+-- rewrite: SELECT COUNT(DISTINCT user_id) FROM visits WHERE date_diff('day', day, CURRENT_DATE) > 5
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE DATEDIFF(day, day, CURRENT_DATE) > 5
+
+-- R911 a function that dialects read differently
+-- error: TIMESTAMPDIFF counts full units in some dialects, and their boundaries in others
+-- at: TIMESTAMPDIFF
+-- hint: date_diff('day', day, now()) counts boundaries, date_sub('day', day, now()) full units
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE TIMESTAMPDIFF(DAY, day, now()) > 5
+
+-- R912 a format that depends on the locale
+-- error: this format is not constant, pads its parts, or depends on the locale
+-- at: TO_CHAR
+-- hint: strftime(day, '%Y-%m-%d')
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE TO_CHAR(day, 'Mon') = 'Jan'
+
+-- R913 a name on both sides of joins in parentheses
+-- error: column page occurs twice
+-- at: q #3
+-- hint: give one of them another name
+SELECT COUNT(DISTINCT q.user_id) FROM (visits JOIN baskets USING (user_id)) AS q WHERE q.page = 'a'
+
+-- R914 two UNNEST in a select list
+-- obstacles: more than one UNNEST in a select list, or one beside windows | more than one UNNEST in a select list, or one beside windows
+-- error: more than one UNNEST in a select list, or one beside windows or groups, is not supported here over private data
+-- at: UNNEST
+SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, UNNEST(string_split(note, ' ')), UNNEST(string_split(page, ' ')) FROM visits)
+
+-- R915 a table of another database
+-- error: there is no table db.other.visits
+-- at: db
+-- hint: did you mean visits?
+-- rewrite: SELECT COUNT(DISTINCT user_id) FROM visits
+SELECT COUNT(DISTINCT user_id) FROM db.other.visits

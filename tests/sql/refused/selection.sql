@@ -29,12 +29,6 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n D
 -- hint: LIMIT 10
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT (SELECT COUNT(*) FROM visits)
 
--- R19 OFFSET
--- error: OFFSET is not supported: the groups it skips
--- at: 1
--- hint: ask for the top k
-SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2 OFFSET 1
-
 -- R21 sample at the end
 -- error: SAMPLE is not supported here
 -- at: 2
@@ -45,12 +39,6 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page USING SAMPLE
 -- at: page #2
 -- hint: one SELECT for each of the groupings
 SELECT page, country, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY CUBE (page, country) ORDER BY n DESC LIMIT 2
-
--- R23 top-k within a partition
--- error: the first k rows of each partition cannot be selected: a
--- at: ROW_NUMBER
--- hint: QUALIFY ROW_NUMBER() OVER (ORDER BY n
-SELECT country, page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY country, page QUALIFY ROW_NUMBER() OVER (PARTITION BY country ORDER BY n DESC) <= 2
 
 -- R301 WITH TIES
 -- error: WITH TIES depends on exact counts
@@ -82,78 +70,10 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n D
 -- hint: LIMIT 10
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT n
 
--- R306 order by a count without LIMIT
--- error: ORDER BY a count needs LIMIT k: how many groups to release
--- at: n #2
--- hint: LIMIT 10
--- rewrite: SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 10 -- 10 is a guess
-SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC
-
--- R307 two counts order
--- error: one count orders the groups
--- at: m #3
-SELECT page, COUNT(DISTINCT user_id) AS n, COUNT(DISTINCT user_id) FILTER (WHERE ms > 1) AS m FROM visits GROUP BY page ORDER BY n DESC, m LIMIT 2
-
--- R308 an expression of a count orders
--- error: there is no column n
--- at: n #2
--- hint: columns here: user_id, page, country,
-SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n + 1 DESC LIMIT 2
-
--- R309 threshold and order about different counts
--- error: the threshold and the order are about different counts
--- at: m #3
-SELECT page, COUNT(DISTINCT user_id) AS n, COUNT(DISTINCT user_id) FILTER (WHERE ms > 1) AS m FROM visits GROUP BY page HAVING n > 2 ORDER BY m DESC LIMIT 2
-
--- R310 the lowest above a threshold
--- error: the lowest counts above a threshold are not selected
--- at: n #3
-SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING n > 2 ORDER BY n LIMIT 2
-
--- R311 below a threshold
--- error: HAVING may compare one count with a constant, from below
--- at: n #2
--- hint: HAVING n >= 100
-SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING n < 2 LIMIT 2
-
--- R312 equal to a threshold
--- error: HAVING may compare one count with a constant, from below
--- at: n #2
--- hint: HAVING n >= 100
-SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING n = 2 LIMIT 2
-
--- R313 two conditions in HAVING
--- error: HAVING may compare one count with a constant, from below
--- at: n #2
--- hint: HAVING n >= 100
-SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING n >= 2 AND n <= 5 LIMIT 2
-
--- R314 HAVING over a key
--- error: HAVING may compare one count with a constant, from below
--- at: page #3
--- hint: HAVING n >= 100
-SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING page <> 'a' ORDER BY n DESC LIMIT 2
-
 -- R315 a threshold from the data
--- error: HAVING may compare one count with a constant, from below
--- at: n #2
--- hint: HAVING n >= 100
+-- error: MIN over many units is not released: only counts are
+-- at: MIN
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING n >= MIN(ms) LIMIT 2
-
--- R316 a threshold without groups
--- error: a threshold selects groups and needs a GROUP BY
--- at: n #2
-SELECT COUNT(DISTINCT user_id) AS n FROM visits HAVING n > 3
-
--- R317 order without groups
--- error: ORDER BY and LIMIT select groups and need a GROUP BY
--- at: n #2
-SELECT COUNT(DISTINCT user_id) AS n FROM visits ORDER BY n LIMIT 1
-
--- R318 LIMIT without groups
--- error: ORDER BY and LIMIT select groups and need a GROUP BY
--- at: 1
-SELECT COUNT(DISTINCT user_id) AS n FROM visits LIMIT 1
 
 -- R319 TOP twice
 -- error: the selection is given twice
@@ -202,7 +122,7 @@ SELECT TOP 10 PERCENT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY pa
 SELECT TOP 3 WITH TIES page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page
 
 -- R327 TOP within a subquery
--- error: TOP is allowed only at the outermost level, after GROUP BY
+-- error: TOP selects groups: it belongs into the SELECT that counts
 -- at: TOP
 SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id FROM visits GROUP BY user_id TOP 3)
 
@@ -252,21 +172,23 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING n > 3
 -- rewrite: SELECT page, DP_GAP() AS g, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ABOVE THRESHOLD 2 LIMIT 10 -- 10 is a guess
 SELECT page, DP_GAP() AS g, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ABOVE THRESHOLD 2
 
--- R336 options in a subquery
+-- R336 options in a subquery of private rows
 -- error: WITH DIFFERENTIAL_PRIVACY belongs right after the outermost
 -- at: WITH
--- hint: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) ...
+-- hint: write it right after the outermost SELECT
 -- rewrite: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) COUNT(DISTINCT user_id) FROM (SELECT user_id FROM visits)
 SELECT COUNT(DISTINCT user_id) FROM (SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) user_id FROM visits)
 
 -- R337 options twice
--- error: WITH DIFFERENTIAL_PRIVACY belongs right after the outermost
+-- error: WITH DIFFERENTIAL_PRIVACY belongs right after a SELECT, once
 -- at: WITH #2
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 2) COUNT(DISTINCT user_id) FROM visits
 
--- R338 options in a common table expression
+-- R338 options in a common table expression of private rows
 -- error: WITH DIFFERENTIAL_PRIVACY belongs right after the outermost
 -- at: WITH #2
+-- hint: write it right after the outermost SELECT
+-- rewrite: WITH v AS (SELECT user_id FROM visits) SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) COUNT(DISTINCT user_id) FROM v
 WITH v AS (SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) user_id FROM visits) SELECT COUNT(DISTINCT user_id) FROM v
 
 -- R339 an unknown option
@@ -312,15 +234,10 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (measure = 0) page, COUNT(DISTINCT user
 SELECT page FROM visits GROUP BY page LIMIT 2
 
 -- R346 order by something unselected
--- error: ORDER BY may name a count of the select list or a key
+-- error: this is neither a group key nor a count
 -- at: ms
+-- hint: select the keys of GROUP BY and counts
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY ms DESC LIMIT 2
-
--- R347 QUALIFY over rows
--- error: QUALIFY may only keep the first k rows by a count
--- at: RANK
--- hint: QUALIFY ROW_NUMBER() OVER (ORDER BY n
-SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page QUALIFY RANK() OVER (ORDER BY n DESC) <= 2
 
 -- R348 ROLLUP
 -- error: ROLLUP, CUBE and GROUPING SETS are several groupings, and each is
@@ -338,12 +255,6 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY GROUPING SETS ((p
 -- error: GROUP BY 3: the select list has 2 items
 -- at: 3
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY 3 ORDER BY n DESC LIMIT 2
-
--- R351 UNION of two releases
--- error: a private statement is one SELECT
--- at: COUNT
--- hint: put set operations into a subquery
-SELECT COUNT(DISTINCT user_id) FROM visits UNION ALL SELECT COUNT(DISTINCT user_id) FROM users
 
 -- R352 a gap without groups
 -- error: dp_gap: nothing is selected here, so there is no such thing
@@ -372,9 +283,8 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE DP_RANK() < 3 GROUP 
 SELECT day, page, country, a.x, b.x, c.x, COUNT(DISTINCT user_id) AS n FROM visits, (VALUES (1),(2),(3),(4),(5),(6),(7),(8),(9),(10)) AS a(x), (VALUES (1),(2),(3),(4),(5),(6),(7),(8),(9),(10)) AS b(x), (VALUES (1),(2),(3),(4),(5),(6),(7),(8),(9),(10),(11),(12),(13),(14),(15),(16),(17),(18),(19),(20)) AS c(x) GROUP BY ALL ORDER BY n DESC LIMIT 2
 
 -- R539 a tie-breaker that is no key
--- error: a subquery over private rows must be tied to the row's own
+-- error: MAX over many units is not released: only counts are
 -- at: MAX
--- hint: WHERE a.user_id = b.user_id
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC, (SELECT MAX(note) FROM visits) LIMIT 2
 
 -- R361 what follows BY
@@ -383,8 +293,9 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n D
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page TOP 3 BY n WHERE ms > 5
 
 -- R362 a tie-breaker that is no key, a column
--- error: ORDER BY may name a count of the select list or a key
+-- error: this is neither a group key nor a count
 -- at: ms
+-- hint: select the keys of GROUP BY and counts
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC, ms LIMIT 2
 
 -- R363 a number of thousands of digits in LIMIT
@@ -394,15 +305,14 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n D
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 99999999999999999999999999999999999999999999999999
 
 -- R364 a wrapper that names what is not released
--- error: there is no column m
--- at: SELECT
--- hint: released are page, n
+-- error: Referenced column "m" not found in FROM clause!
+-- at: m
 SELECT page, m FROM (SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2) AS t
 
 -- R365 a wrapper around rows
--- error: a private table is only counted
--- at: page #2
--- hint: select COUNT(DISTINCT unit), with GROUP BY and a selection such as ORDER BY n DESC LIMIT 10
+-- error: the rows of a private table are counted, never shown
+-- at: 3
+-- hint: SELECT COUNT(DISTINCT ...), with the column of the privacy
 SELECT page FROM (SELECT page, user_id FROM visits) AS t LIMIT 3
 
 -- R770 Laplace noise on many groups without a bound
@@ -480,3 +390,44 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (error = 50) note FROM visits GROUP BY 
 -- at: dp_error
 -- hint: settings are dp_epsilon
 SET dp_error = 50
+
+-- R1101 ordered by a count over undeclared keys, without LIMIT
+-- error: the values of note are not declared, and releasing all groups
+-- at: note #2
+-- hint: the owner declares note in
+-- rewrite: SELECT note, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY note ORDER BY n DESC LIMIT 10 -- 10 is a guess
+SELECT note, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY note ORDER BY n DESC
+
+-- R1102 a share over undeclared keys needs all groups
+-- error: the values of note are not declared, and releasing all groups
+-- at: note #2
+-- hint: the owner declares note in
+SELECT note, n / SUM(n) OVER () AS share, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY note ORDER BY n DESC
+
+-- R1103 a column that is no key, beside a count
+-- error: this is neither a group key nor a count
+-- at: ms
+-- hint: GROUP BY page, ms
+SELECT page, COUNT(DISTINCT user_id) + ms AS x FROM visits GROUP BY page
+
+-- R1104 a condition on rows in HAVING
+-- error: this is neither a group key nor a count
+-- at: ms
+-- hint: select the keys of GROUP BY and counts
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING n > 3 OR ms > 3
+
+-- R1105 a window over private rows in a grouped block
+-- error: this is neither a group key nor a count
+-- at: ms
+-- hint: GROUP BY page, ms
+SELECT page, COUNT(DISTINCT user_id) AS n, AVG(ms) OVER () AS a FROM visits GROUP BY page
+
+-- R1106 an expression over a count that does not bind
+-- error: No function matches the given name and argument types
+-- at: SELECT
+SELECT page, COUNT(DISTINCT user_id) + page AS x FROM visits GROUP BY page
+
+-- R1107 a function that is not for released values
+-- error: the function getenv is not supported
+-- at: getenv
+SELECT page, getenv('HOME') || COUNT(DISTINCT user_id) AS x FROM visits GROUP BY page

@@ -2,8 +2,8 @@
 -- error: there is no column pgae
 -- at: pgae
 -- hint: did you mean page?
--- obstacles: there is no column pgae | there is no column cuontry | ORDER BY a count needs LIMIT k
--- rewrite: SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE country = 'DE' GROUP BY page ORDER BY n DESC LIMIT 10 -- 10 is a guess
+-- obstacles: there is no column pgae | there is no column cuontry
+-- rewrite: SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE country = 'DE' GROUP BY page ORDER BY n DESC
 SELECT pgae, COUNT(DISTINCT user_id) AS n FROM visits WHERE cuontry = 'DE' GROUP BY pgae ORDER BY n DESC
 
 -- R801 tables come first, and alone
@@ -21,10 +21,9 @@ SELECT v.pgae, COUNT(DISTINCT v.user_id) AS n FROM vists v JOIN usres u USING (u
 SELECT page, SUM(ms) AS s FROM visits WHERE (ms, page) IS NULL GROUP BY page ORDER BY s DESC
 
 -- R803 one of each clause
--- error: there is no column nonsense
--- at: nonsense
--- hint: columns here: user_id
--- obstacles: SUM over many units | two private tables are joined only | there is no column nonsense | LIKE is not allowed with | HAVING may compare one count | OFFSET is not supported
+-- error: SUM over many units is not released: only counts are
+-- at: SUM
+-- obstacles: SUM over many units is not | two private tables are joined | there is no column | LIKE is not allowed with
 SELECT page, COUNT(DISTINCT v.user_id) AS n, SUM(ms) AS s FROM visits v JOIN users u ON v.page = u.city
 WHERE nonsense = 3 AND v.ms LIKE 'a' GROUP BY page HAVING n < 3 ORDER BY s DESC LIMIT 10 OFFSET 3
 
@@ -73,21 +72,6 @@ SELECT note, COUNT(*) FROM visits GROUP BY note
 -- hint: OPTIONS (max_groups_contributed = 3)
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = LAPLACE) day, COUNT(DISTINCT user_id) FROM visits GROUP BY day
 
--- R812 another dialect
--- error: syntax error: cannot read `WITH`
--- at: WITH
--- hint: WITH DIFFERENTIAL_PRIVACY
--- rewrite: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, max_groups_contributed = 3) "country", COUNT(*, contribution_bounds_per_group => (0, 5)) FROM visits GROUP BY country
-SELECT WITH ANONYMIZATION OPTIONS (epsilon = 1, kappa = 3) `country`, ANON_COUNT(* CLAMPED BETWEEN 0 AND 5) FROM visits GROUP BY country
-
--- R813 functions of another dialect
--- error: NVL is not among the functions
--- at: NVL
--- hint: COALESCE(page, 'NVL(x)')
--- obstacles: NVL is not among | ALIAS is not supported | there is no column MONTH
--- rewrite: SELECT COALESCE(page, 'NVL(x)') AS p, COUNT(DISTINCT user_id) AS n FROM visits v WHERE TRY_CAST(note AS BIGINT) > 3 AND date_trunc('month', (v.day)) > '2024-01-01' GROUP BY p ORDER BY n DESC LIMIT 3
-SELECT NVL(page, 'NVL(x)') AS p, COUNT(DISTINCT user_id) AS n FROM visits v WHERE SAFE_CAST(note AS BIGINT) > 3 AND DATE_TRUNC((v.day), MONTH) > '2024-01-01' GROUP BY p ORDER BY n DESC LIMIT 3
-
 -- R815 a hint that was typed
 -- error: a user_id can have many rows here: say how many may
 -- at: COUNT
@@ -99,12 +83,19 @@ SELECT page, COUNT(*) AS n, COUNT(DISTINCT user_id) AS m FROM visits GROUP BY pa
 -- error: there is no column nte
 -- at: nte
 -- hint: did you mean note?
--- obstacles: there is no column nte | OFFSET is not supported
+-- rewrite: SELECT note, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY note ORDER BY n DESC LIMIT 3 OFFSET 2
 SELECT nte, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY nte ORDER BY n DESC LIMIT 3 OFFSET 2
 
--- R817 EXPLAIN
--- error: ORDER BY a count needs LIMIT k
--- at: n DESC
--- hint: LIMIT 10
--- rewrite: EXPLAIN (FORMAT JSON) SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 10; -- 10 is a guess
-EXPLAIN (FORMAT JSON) SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC;
+-- R818 a wrong option, and what is wrong besides
+-- error: there is no option epsilom
+-- at: epsilom
+-- hint: did you mean epsilon?
+-- obstacles: there is no option epsilom | there is no column pgae | a user_id can have many rows here
+-- rewrite: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) page, COUNT(*, contribution_bounds_per_group => (0, 20)) AS n FROM visits GROUP BY page -- 20 is a guess
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilom = 1) pgae, COUNT(*) AS n FROM visits GROUP BY pgae
+
+-- R819 an option that has no right value at once
+-- error: option epsilon is given twice
+-- at: epsilon #2
+-- obstacles: option epsilon is given twice | there is no table vists
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, epsilon = 1) COUNT(DISTINCT user_id) FROM vists

@@ -4,13 +4,16 @@
 WITH x AS (DELETE FROM visits RETURNING *) SELECT COUNT(*) FROM x
 
 -- R102 public statement with a private subquery
--- error: no private table reaches the outermost SELECT
--- at: page
+-- error: a user_id can have many rows here: say how many may count
+-- at: COUNT
+-- hint: COUNT(*, contribution_bounds_per_group => (0, 20)), or
+-- rewrite: SELECT page, (SELECT COUNT(*, contribution_bounds_per_group => (0, 20)) FROM visits) FROM pages -- 20 is a guess
 SELECT page, (SELECT COUNT(*) FROM visits) FROM pages
 
 -- R103 the same in ORDER BY
--- error: no private table reaches the outermost SELECT
--- at: page
+-- error: MAX over many units is not released: only counts are
+-- at: MAX
+-- hint: COUNT(DISTINCT user_id)
 SELECT page FROM pages ORDER BY (SELECT MAX(note) FROM visits)
 
 -- R106 row count from the catalog

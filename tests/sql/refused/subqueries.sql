@@ -1,13 +1,14 @@
 -- R53 grouped by an expression of the unit
--- error: a subquery groups private rows only by their
--- at: g #2
--- hint: GROUP BY user_id, ...
+-- error: a user_id can have many rows here: say how many may count
+-- at: COUNT #2
+-- hint: COUNT(*, contribution_bounds_per_group => (0, 20)), or
+-- obstacles: the values of g are not declared, and releasi | a user_id can have many rows here: say how ma
 SELECT k, COUNT(*) AS n FROM (SELECT user_id // 2 AS g, COUNT(*) AS k FROM visits GROUP BY g) GROUP BY k ORDER BY n DESC LIMIT 2
 
 -- R54 grouped by the nullable side's unit
--- error: a subquery groups private rows only by their
+-- error: a key is the privacy unit or, by an outer join, NULL: its
 -- at: v #5
--- hint: GROUP BY user_id, ...
+-- hint: group by the unit of the other table, which every row has
 SELECT k, COUNT(DISTINCT u) AS n FROM (SELECT v.user_id, MAX(u.user_id) AS u, COUNT(*) AS k FROM users u LEFT JOIN visits v ON u.user_id = v.user_id GROUP BY v.user_id) GROUP BY k ORDER BY n DESC LIMIT 2
 
 -- R55 ROLLUP with the unit in a subquery
@@ -17,27 +18,28 @@ SELECT k, COUNT(DISTINCT u) AS n FROM (SELECT v.user_id, MAX(u.user_id) AS u, CO
 SELECT k, COUNT(*) AS n FROM (SELECT user_id, page, COUNT(*) AS k FROM visits GROUP BY ROLLUP (user_id, page)) GROUP BY k ORDER BY n DESC LIMIT 2
 
 -- R501 grouped without the unit
--- error: a subquery groups private rows only by their
--- at: page #2
--- hint: GROUP BY user_id, ...
+-- error: a user_id can have many rows here: say how many may count
+-- at: COUNT #2
+-- hint: COUNT(*, contribution_bounds_per_group => (0, 20)), or
+-- rewrite: SELECT k, COUNT(*) AS n FROM (SELECT page, COUNT(*, contribution_bounds_per_group => (0, 20)) AS k FROM visits GROUP BY page) WHERE k IN (1, 2) GROUP BY k ORDER BY n DESC LIMIT 2 -- 20 is a guess
 SELECT k, COUNT(*) AS n FROM (SELECT page, COUNT(*) AS k FROM visits GROUP BY page) WHERE k IN (1, 2) GROUP BY k ORDER BY n DESC LIMIT 2
 
 -- R502 aggregated without groups
--- error: a subquery groups private rows only by their
+-- error: MAX over many units is not released: only counts are
 -- at: MAX
--- hint: GROUP BY user_id, ...
 SELECT COUNT(DISTINCT user_id) FROM (SELECT MAX(user_id) AS user_id FROM visits)
 
 -- R503 grouped by a column named as the unit
--- error: a subquery groups private rows only by their
--- at: 1
--- hint: GROUP BY user_id, ...
+-- error: a user_id can have many rows here: say how many may count
+-- at: COUNT #2
+-- hint: COUNT(*, contribution_bounds_per_group => (0, 20))
+-- rewrite: SELECT COUNT(DISTINCT user_id) FROM (SELECT page AS user_id, COUNT(*, contribution_bounds_per_group => (0, 20)) AS k FROM visits GROUP BY 1) -- 20 is a guess
 SELECT COUNT(DISTINCT user_id) FROM (SELECT page AS user_id, COUNT(*) AS k FROM visits GROUP BY 1)
 
 -- R504 an alias that hides the unit in GROUP BY
--- error: a subquery groups private rows only by their
--- at: 2
--- hint: GROUP BY user_id, ...
+-- error: MAX over many units is not released: only counts are
+-- at: MAX
+-- hint: COUNT(DISTINCT user_id)
 SELECT COUNT(DISTINCT u) FROM (SELECT MAX(user_id) AS u, page AS user_id FROM visits GROUP BY 2)
 
 -- R505 neither key nor aggregate
@@ -352,21 +354,21 @@ SELECT COUNT(DISTINCT user_id) FROM visits START WITH ms = 1 CONNECT BY PRIOR ms
 SELECT COUNT(DISTINCT user_id) INTO t FROM visits
 
 -- R538 a subquery in the select list
--- error: a subquery over private rows must be tied to the row's own
+-- error: MAX over many units is not released: only counts are
 -- at: MAX
--- hint: WHERE a.user_id = b.user_id
 SELECT COUNT(DISTINCT user_id), (SELECT MAX(note) FROM visits) FROM visits
 
 -- R540 a subquery in HAVING
--- error: HAVING may compare one count with a constant, from below
--- at: n #2
--- hint: HAVING n >= 100
+-- error: a user_id can have many rows here: say how many may count
+-- at: COUNT #2
+-- hint: COUNT(*, contribution_bounds_per_group => (0, 20))
+-- rewrite: SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING n > (SELECT COUNT(*, contribution_bounds_per_group => (0, 20)) FROM visits) LIMIT 2 -- 20 is a guess
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING n > (SELECT COUNT(*) FROM visits) LIMIT 2
 
 -- R541 a subquery as a key
--- error: a subquery over private rows must be tied to the row's own
--- at: MAX
--- hint: WHERE a.user_id = b.user_id
+-- error: a release cannot choose private rows: what is counted would
+-- at: SELECT
+-- hint: write $value AS k, and give it what this returns as a
 SELECT (SELECT MAX(page) FROM visits) AS k, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY k ORDER BY n DESC LIMIT 1
 
 -- R542 a CTE nobody uses is still checked for writing
@@ -393,9 +395,9 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE page IN (SELECT page
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE user_id IN (SELECT age FROM users) GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R41 IN: an aggregate of units
--- error: a subquery groups private rows only by their
--- at: page #2
--- hint: GROUP BY user_id, ...
+-- error: a release cannot choose private rows: what is counted would
+-- at: MAX
+-- hint: write user_id IN ($value), and give it what this returns as
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE user_id IN (SELECT MAX(user_id) FROM visits GROUP BY page) GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R42 IN with LIMIT
@@ -429,9 +431,9 @@ SELECT city, COUNT(DISTINCT u.user_id) AS n FROM users u WHERE EXISTS (SELECT 1 
 SELECT city, COUNT(DISTINCT o.user_id) AS n FROM users o WHERE EXISTS (SELECT 1 FROM visits w LEFT JOIN users u ON w.user_id = o.user_id AND u.user_id = o.user_id) GROUP BY city ORDER BY n DESC LIMIT 2
 
 -- R49 uncorrelated scalar subquery over private
--- error: a subquery over private rows must be tied to the row's own
+-- error: a release cannot choose private rows: what is counted would
 -- at: AVG
--- hint: write $value here, and give it the number that this returns as a statement of its own
+-- hint: write ms > $value, and give it what this returns as a
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE ms > (SELECT AVG(ms) FROM visits) GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R50 scalar subquery correlated by another column
@@ -453,9 +455,8 @@ SELECT v.country, COUNT(DISTINCT v.user_id) AS n FROM visits v WHERE (SELECT cat
 SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, ms AS user_id FROM visits)
 
 -- R551 an uncorrelated subquery among calculations of counts
--- error: a subquery over private rows must be tied to the row's own
+-- error: MAX over many units is not released: only counts are
 -- at: MAX
--- hint: WHERE a.user_id = b.user_id
 SELECT page, COUNT(DISTINCT user_id) AS n, (SELECT MAX(note) FROM visits) || 'x' AS h FROM visits GROUP BY page TOP 2
 
 -- R552 a window beside the unit but by another column

@@ -225,21 +225,12 @@ def test_a_threshold_needs_no_limit(session: Session) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (f"{G} ORDER BY n", "needs LIMIT k"),
         (f"{TWO} TOP 3", "several counts"),
-        (f"{TWO} HAVING n > 2 ORDER BY m DESC LIMIT 2", "different counts"),
-        (f"{G} HAVING n > 2 ORDER BY n LIMIT 2", "lowest counts above a threshold"),
         (f"{G} TOP 2 LIMIT 2", "write one"),
         (f"{G} TOP 2 ORDER BY n", "leave ORDER BY out"),
-        (f"{G} LIMIT 2 OFFSET 1", "OFFSET"),
         (f"{G} ORDER BY n DESC LIMIT 5%", "percentage"),
-        (f"{G} HAVING n BETWEEN 2 AND 5 LIMIT 2", "HAVING may compare one count with a constant"),
-        (f"{G} HAVING n >= ms LIMIT 2", "HAVING may compare one count with a constant"),
-        (f"{G} HAVING n >= '5' LIMIT 2", "HAVING may compare one count with a constant"),
-        (f"{G} HAVING n >= NULL LIMIT 2", "HAVING may compare one count with a constant"),
-        (f"{G} HAVING page >= 5 LIMIT 2", "HAVING may compare one count with a constant"),
-        (f"SELECT {N} FROM visits ORDER BY 1 LIMIT 1", "need a GROUP BY"),
-        ("SELECT page FROM visits", "only counted"),
+        (f"{G} HAVING n >= ms LIMIT 2", "neither a group key nor a count"),
+        ("SELECT page FROM visits", "counted, never shown"),
     ],
 )
 def test_what_is_no_selection_is_refused(session: Session, text: str, message: str) -> None:

@@ -170,6 +170,17 @@ FACTS = {
         "c.region",
         "cities c LEFT JOIN users u ON c.city = u.city",
     ),
+    "public rows on the preserved side, RIGHT": (
+        "u.user_id",
+        "c.region",
+        "users u RIGHT JOIN cities c ON c.city = u.city AND u.age > 30",
+    ),
+    "public rows that a fact determines, RIGHT": (
+        "v.user_id",
+        "c.region",
+        "cities c RIGHT JOIN (SELECT * FROM visits JOIN users USING (user_id)) v "
+        "ON c.city = v.city AND v.age > 30",
+    ),
     "a fact twice through subqueries": (
         "user_id",
         "c",
@@ -216,6 +227,18 @@ EVENTS = {
         "v.user_id",
         "c.region",
         "visits v JOIN users u USING (user_id) LEFT JOIN cities c ON c.city = u.city AND v.ms > 5",
+    ),
+    "public rows, RIGHT with a condition on events": (
+        "v.user_id",
+        "c.region",
+        "cities c RIGHT JOIN (SELECT * FROM visits JOIN users USING (user_id)) v "
+        "ON c.city = v.city AND v.ms > 5",
+    ),
+    "public rows, FULL with a condition on events": (
+        "v.user_id",
+        "c.region",
+        "cities c FULL JOIN (SELECT * FROM visits JOIN users USING (user_id)) v "
+        "ON c.city = v.city AND v.ms > 5",
     ),
     "public rows that an event determines": (
         "v.user_id",

@@ -335,7 +335,7 @@ CLAMPED = f"page, COUNT(*, contribution_bounds_per_group => (0, 1000000)) AS n {
         ("candidates = 20", TOP, "keys without a public domain"),
         ("mechanism = NOISY_MAX", TOP, "cannot answer this"),
         ("mechanism = EXPONENTIAL", TOP, "cannot answer this"),
-        ("mechanism = LAPLACE", TOP, "cannot answer this"),
+        ("mechanism = LAPLACE, measure = 0.5", TOP, "has no option measure"),
         ("mechanism = NOISY_TOP_K", ABOVE, "cannot answer this"),
         ("mechanism = SPARSE_VECTOR", TOP, "cannot answer this"),
         ("mechanism = TOP_STABLE", TOP, "cannot answer this"),

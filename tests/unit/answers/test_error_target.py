@@ -160,7 +160,7 @@ def test_a_mechanism_that_changes_with_epsilon_is_quoted_again(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The prediction jumps at epsilon 0.31, up or down; the epsilon found still reaches the error."""
-    plan = planned(session, "delta = 1e-6", ANSWERS["one count"])
+    plan = planned(session, "delta = 1e-6", ANSWERS["top-k"])
     for below, above in ((900, 1), (20, 40)):
 
         def jumping(plan: Plan, below: int = below, above: int = above) -> object:

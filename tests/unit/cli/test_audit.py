@@ -300,7 +300,7 @@ def test_released_whole_numbers_are_numbers_besides_labels() -> None:
     tables = [pa.table({"page": ["home"] * k, "n": [7] * k}) for k in (1, 2)]
     charge = SimpleNamespace(epsilon=1)
     runs: list[Any] = [
-        SimpleNamespace(release=SimpleNamespace(table=table, charge=charge)) for table in tables
+        SimpleNamespace(release=SimpleNamespace(table=table, charge=charge, parts=())) for table in tables
     ]
     outputs = read(_laid_out(runs), 2)
     assert outputs.labels["n"].tolist() == [["7", ""], ["7", "7"]]

@@ -8,6 +8,7 @@ import duckdb
 import pytest
 from sqlglot import exp
 
+from dpsql.composition import parts_of
 from dpsql.composition.block import separate
 from dpsql.errors import QueryRefused
 from dpsql.language import MARK, Query, parse
@@ -72,11 +73,9 @@ def test_both_parts_together_mean_the_statement(
     fixture: Fixture, session: Session, raw: duckdb.DuckDBPyConnection
 ) -> None:
     plain, outer = divided(session, fixture.statement)
-    if outer is None:
-        assert values(raw.sql(sql(plain.tree))) == values(raw.sql(fixture.statement))
-        return
-    released(raw, plain)
-    found, meant = raw.sql(sql(outer)), raw.sql(fixture.statement)
+    if outer is not None:
+        released(raw, plain)
+    found, meant = raw.sql(sql(plain.tree if outer is None else outer)), raw.sql(fixture.statement)
     tree = of_type(parse(fixture.statement), Query).tree
     assert {i.alias_or_name for i in tree.expressions if isinstance(i, (exp.Alias, exp.Column))} <= set(
         found.columns
@@ -142,6 +141,29 @@ def test_groups_without_rows_are_left_out_where_the_outer_query_divides_by_a_cou
         names = [each.alias for each in plain.tree.expressions[1:]]
         table = sql(present(outer)).replace('FROM "r0"', "FROM " + rows.format(*names))
         assert len(raw.sql(table).fetchall()) == shown
+
+
+@pytest.mark.parametrize(
+    ("around", "left_out"),
+    [
+        ("SELECT COUNT(*) FROM t WHERE n < 10", True),
+        ("SELECT AVG(n) FROM t", True),
+        ("SELECT page, m / n FROM t", True),
+        ("SELECT page, n / 2 FROM t", False),
+        ("SELECT SUM(n) FROM t", False),
+        ("SELECT page, n / SUM(n) OVER () FROM t", False),
+    ],
+)
+def test_what_counts_the_groups_of_a_release_counts_those_that_exist(
+    around: str, left_out: bool, session: Session
+) -> None:
+    inner = (
+        "SELECT page, COUNT(DISTINCT user_id) AS n, COUNT(DISTINCT user_id) AS m FROM visits GROUP BY page"
+    )
+    for text in (f"WITH t AS ({inner}) {around}", around.replace("FROM t", f"FROM ({inner}) AS t")):
+        query = of_type(parse(text), Query)
+        parts = parts_of(query, session.policy, engine_of(session).schema_database, session.defaults)
+        assert ("> 0.5" in sql(present(parts.outer))) is left_out
 
 
 def test_a_block_has_at_most_16_measures(session: Session) -> None:

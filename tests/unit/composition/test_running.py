@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
@@ -16,8 +19,11 @@ import pytest
 import sqlglot
 
 from dpsql import session as session_module
+from dpsql.audit.catalogue import Outcome
+from dpsql.audit.end_to_end import audit_statements, private_statements
 from dpsql.composition import Parts, ReleasePart
-from dpsql.engines import UnboundQuery
+from dpsql.composition import outer as outer_module
+from dpsql.engines import Cancelled, UnboundQuery
 from dpsql.errors import BudgetExceeded, InternalError, OperationalError, QueryRefused
 from dpsql.language import Options, Query, parse
 from dpsql.policy import load
@@ -25,6 +31,7 @@ from dpsql.prepared import PreparedComposed
 from dpsql.privacy import Charge
 from dpsql.release import Release
 from dpsql.session import Session, StatementResult
+from dpsql.types import DOUBLE
 from tests.narrow import engine_of, of_type, present
 
 POLICY = """
@@ -256,6 +263,8 @@ def test_a_release_used_twice_is_equal_in_both_uses(session: Session, made_of: C
 def test_releases_meet_public_tables(session: Session, made_of: Callable[..., str]) -> None:
     outer = "SELECT p.kind, r0.n FROM r0 JOIN pages p ON p.page = r0.page WHERE n > -1e9"
     assert session.run(made_of(outer, block(ALL))).table.column("kind").to_pylist() == ["news"]
+    outer = "SELECT table_name FROM r0, information_schema.tables WHERE table_name = 'pages'"
+    assert session.run(made_of(outer, block(ALL))).table.num_rows == 3
 
 
 @pytest.mark.parametrize(
@@ -264,7 +273,6 @@ def test_releases_meet_public_tables(session: Session, made_of: Callable[..., st
         "SELECT * FROM r0 WHERE NOT EXISTS (SELECT 1 FROM visits)",
         "SELECT * FROM r0, (SELECT COUNT(*) AS c FROM visits) v",
         "WITH v AS (SELECT * FROM visits) SELECT page FROM r0 UNION ALL SELECT page FROM v",
-        "SELECT * FROM r0, information_schema.tables",
         "SELECT * FROM r0, duckdb_settings()",
     ],
 )
@@ -301,13 +309,38 @@ def test_an_error_of_the_outer_query_is_shown_and_costs_nothing_again(
     assert spent(session) == Fraction(1, 2)
 
 
+def test_an_outer_query_is_cancelled_and_its_releases_are_kept(
+    session: Session, made_of: Callable[..., str]
+) -> None:
+    long = "SELECT COUNT(*) FROM r0, range(1000000) a, range(1000000) b WHERE a.range + b.range < n - 1e9"
+    text = made_of(long, block(ALL))
+
+    def cancel() -> None:
+        while not ended.wait(0.02):
+            if states(session) == ["settled"]:
+                session.cancel()
+
+    ended = threading.Event()
+    thread = threading.Thread(target=cancel)
+    thread.start()
+    with pytest.raises(Cancelled, match="costs nothing when it is asked again"):
+        session.run(text)
+    ended.set()
+    thread.join()
+    assert (session.ledger.failures("alice"), session.ledger.cancelled("alice")) == (0, 0)
+    assert session.run(made_of("SELECT n FROM r0", block(ALL))).table.num_rows == 3
+    assert spent(session) == Fraction(1, 2)
+
+
 def test_the_schema_database_shows_released_rows_to_one_query_only(session: Session) -> None:
     database = session.database.engines().schema_database
     results: list[object] = []
 
     def ask(i: int) -> None:
         for _ in range(20):
-            found = database.over({"r0": pa.table({"n": [float(i)]})}, "SELECT n FROM r0")
+            found = database.over(
+                {"r0": (("n", DOUBLE),)}, {"r0": pa.table({"n": [float(i)]})}, "SELECT n FROM r0"
+            )
             results.append(found.column("n").to_pylist() == [i])
 
     threads = [threading.Thread(target=ask, args=(i,)) for i in range(4)]
@@ -317,7 +350,7 @@ def test_the_schema_database_shows_released_rows_to_one_query_only(session: Sess
         thread.join()
     assert results == [True] * 80
     with pytest.raises(UnboundQuery):
-        database.over({}, "SELECT n FROM r0")
+        database.over({}, {}, "SELECT n FROM r0")
 
 
 def test_threads_share_a_database(folder: Path, sessions: Open, made_of: Callable[..., str]) -> None:
@@ -346,13 +379,25 @@ def test_explain_shows_every_release_and_charges_nothing(
     prepared = of_type(session.prepare(three(made_of)), PreparedComposed)
     shown = session.execute(session.prepare(f"EXPLAIN {three(made_of)}")).table
     rows = dict(zip(*shown.to_pydict().values(), strict=True))
-    assert rows["releases"] == "3"
+    assert rows["selection"] == "3 releases, and one query over their rows"
     for i, part in enumerate(prepared.parts, 1):
         assert rows[f"{i}. compiled_sql"] == part.counting.sql
         assert rows[f"{i}. epsilon"] == "0.5"
     assert rows["epsilon"] == "1.5"
     assert rows["outer_sql"] == prepared.outer
+    (text,) = (
+        session.execute(session.prepare(f"EXPLAIN (FORMAT JSON) {three(made_of)}"))
+        .table.column(0)
+        .to_pylist()
+    )
+    found = json.loads(text)
+    assert [each["epsilon"] for each in found["releases"]] == [0.5] * 3
+    assert (found["epsilon"], found["budget_left"]) == (1.5, 5)
     assert spent(session) == 0
+    session.execute(prepared)
+    again = session.execute(session.prepare(f"EXPLAIN {three(made_of)}")).table.to_pydict()
+    assert again["property"].count("2. asked_before") == 1
+    assert again["value"][again["property"].index("epsilon")] == "0"
 
 
 def test_a_release_of_several_is_refined(session: Session, made_of: Callable[..., str]) -> None:
@@ -415,6 +460,7 @@ BARS = [
     ("SELECT page, r0.n AS m, r1.n AS w FROM pages LEFT JOIN r0 USING (page), r1", {"m": 0, "w": 1}),
     ("SELECT i, r0.n FROM range(4) k(i) LEFT JOIN r0 ON ascii(page) - 97 = k.i ORDER BY i", {"n": 0}),
     ("WITH s AS (FROM r0) SELECT a.n AS x, b.n AS y FROM s a, s b WHERE a.n < b.n", {"x": 0, "y": 0}),
+    ("SELECT m FROM (SELECT n AS m FROM r0) WHERE m > 0", {"m": 0}),
     ("SELECT m FROM (SELECT n AS m, page FROM r0 ORDER BY n LIMIT 2) AS t ORDER BY page", {"m": 0}),
     ("SELECT r0.n * 2 AS d, r1.n AS w, COUNT(*) OVER () AS c FROM r0, r1", {"w": 1}),
     ("SELECT page, SUM(n) AS n FROM r0 GROUP BY page", {}),
@@ -434,10 +480,9 @@ def test_bare_measures_keep_their_error_bars(
     assert release.counts == tuple(bars)
     database = session.database.engines().schema_database
     prepared = of_type(session.prepare("SELECT COUNT(*) FROM visits"), PreparedComposed)
+    types = {relation.name: relation.columns for relation in prepared.relations}
     tables = {f"r{i}": part.rows for i, part in enumerate(release.parts)}
-    assert release.rows.equals(database.over(tables, prepared.outer)), (
-        "the rows are those of the query as written"
-    )
+    assert release.rows.equals(database.over(types, tables, prepared.outer)), "the rows are those as written"
     shown = release.table
     assert shown.column_names[: release.rows.num_columns] == release.rows.column_names
     for name, place in bars.items():
@@ -447,3 +492,118 @@ def test_bare_measures_keep_their_error_bars(
             for kind in ("stddev", "low", "high"):
                 assert row[f"{name}_{kind}"] == by_value[row[name]][f"n_{kind}"]
     assert not [name for name in shown.column_names if name.startswith("dpsql_")]
+
+
+TOP = "SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2"
+
+
+def test_one_release_with_a_query_around_it_is_as_before(
+    session: Session, made_of: Callable[..., str]
+) -> None:
+    query = replace(block(TOP), options=Options(epsilon=Fraction(1), mechanism="NOISY_TOP_K"))
+    prepared = session.prepare(made_of("SELECT page AS p, n AS m, n / 2 AS half FROM r0", query))
+    release = present(session.execute(prepared).release)
+    (part,) = release.parts
+    assert (release.keys, release.counts, release.number) == (("p",), ("m",), part.number)
+    assert (release.selection, release.mechanism, release.scale) == ("top-2", part.mechanism, part.scale)
+    assert release.properties["ordering"] == "m"
+    assert release.table.column("gap").equals(part.table.column("gap"))
+    sorted_otherwise = session.run(made_of("SELECT page, n FROM r0 ORDER BY n", query))
+    assert "gap" not in present(sorted_otherwise.release).table.column_names
+    facts = dict(zip(*session.run(f"EXPLAIN {prepared.text}").table.to_pydict().values(), strict=True))
+    assert facts["selection"] == "top-2"
+    assert facts["outer_sql"] == "SELECT page, n FROM r0 ORDER BY n"
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from dpsql import session as session_module
+from dpsql.policy import load
+from dpsql.session import Session
+from tests.unit.composition.test_running import ALL, ONE, PAGE_A, SHARES, block, parts
+
+for step in (1, 2, 3, "settle_all", "over"):
+    child = os.fork()
+    if child:
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+        continue
+    made = parts([block(each, fresh=True) for each in (ALL, ONE, PAGE_A)], SHARES)
+    session_module.parts_of = lambda *_: made
+    session = Session(load(Path(sys.argv[1])), str(step))
+    engine, counted = session.database.engines().engine, 0
+    true = engine.count
+
+    def count(compiled):
+        global counted
+        counted += 1
+        return os._exit(9) if counted == step else true(compiled)
+
+    die = lambda *_: os._exit(9)
+    if isinstance(step, int):
+        engine.count = count
+    else:
+        prepared = session.prepare("SELECT COUNT(*) FROM visits")
+        where = session.ledger if step == "settle_all" else type(engine.schema_database)
+        setattr(where, step, die)
+    session.run("SELECT COUNT(*) FROM visits")
+"""
+
+
+def test_a_statement_that_is_killed_stays_charged_in_full(folder: Path) -> None:
+    (folder / "dpsql.toml").write_text(POLICY.replace("epsilon = 5", "epsilon = 50", 1))
+    command = [sys.executable, "-c", KILLED, str(folder / "dpsql.toml")]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[3], check=False)
+    assert done.returncode == 0, done.stderr
+    with closing(Session(load(folder / "dpsql.toml"), "owner")) as session:
+        entries = session.ledger.entries()[::-1]
+        lost = [entry.state for entry in entries]
+        assert lost == ["reserved"] * 12 + ["settled"] * 3
+        assert spent(session) == 5 * Fraction(3, 2)
+        assert all(entry.charged == Charge(Fraction(1, 2)) for entry in entries)
+        assert [session.ledger.failures(name) for name in ("1", "2", "3", "settle_all", "over")] == [
+            1,
+            1,
+            1,
+            1,
+            0,
+        ]
+        assert session.ledger.check() == []
+
+
+def audited(folder: Path, made_of: Callable[..., str], trials: int) -> Outcome:
+    """Audit three counts that one unit moves together, and their sum, at the price of the statement."""
+    duckdb.sql(f"COPY (SELECT i AS user_id, 'a' AS page FROM range(20) t(i)) TO '{folder}/visits.parquet'")
+    (folder / "dpsql.toml").write_text(POLICY.replace("max_epsilon_per_query = 2", "").replace("= 5", "= 50"))
+    counts = [block(text, epsilon=2) for text in (ONE, PAGE_A, f"{ONE} WHERE page <> 'b'")]
+    text = made_of("SELECT r0.n + r1.n + r2.n AS s FROM r0, r1, r2", *counts)
+    policy = load(folder / "dpsql.toml")
+    asked = private_statements(policy, [(text, "here")])
+    done = audit_statements(
+        policy, asked, unit=None, trials=trials, error_rate=0.01, on_progress=lambda *_: None
+    )
+    return done.outcomes[0]
+
+
+def test_whole_outputs_are_audited_at_the_price_of_all_releases(
+    folder: Path, made_of: Callable[..., str]
+) -> None:
+    outcome = audited(folder, made_of, 100)
+    assert outcome.verdict.epsilon == 6
+    assert not outcome.verdict.violated
+
+
+@pytest.mark.slow
+def test_the_price_of_one_release_only_is_found_out(
+    folder: Path, made_of: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    true = outer_module._together
+
+    def one_only(prepared: PreparedComposed, released: tuple[Release, ...]) -> Release:
+        return replace(true(prepared, released), charge=released[0].charge)
+
+    monkeypatch.setattr(outer_module, "_together", one_only)
+    monkeypatch.setattr(PreparedComposed, "price", property(lambda self: self.parts[0].price))
+    verdict = audited(folder, made_of, 300).verdict
+    assert verdict.epsilon == 2
+    assert verdict.violated

@@ -163,13 +163,40 @@ def test_an_unknown_option_comes_with_the_nearest_known_one() -> None:
         ("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1 x FROM t", "OPTIONS"),
         ("SELECT x, WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) y FROM t", "WITH"),
         ("SELECT x FROM t WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1)", "WITH"),
-        ("SELECT x FROM u JOIN (SELECT WITH DIFFERENTIAL_PRIVACY y FROM t)", "WITH"),
+        ("SELECT x FROM u JOIN (SELECT y WITH DIFFERENTIAL_PRIVACY FROM t)", "WITH"),
+        (
+            "SELECT WITH DIFFERENTIAL_PRIVACY WITH DIFFERENTIAL_PRIVACY x FROM u",
+            "WITH DIFFERENTIAL_PRIVACY x",
+        ),
     ],
 )
-def test_the_options_clause_has_one_place(text: str, points_at: str) -> None:
+def test_the_options_clause_follows_a_select(text: str, points_at: str) -> None:
     with pytest.raises(QuerySyntaxError) as caught:
         parse(text)
     assert at(caught.value, text).startswith(points_at)
+
+
+def test_each_select_has_its_own_clauses() -> None:
+    """The word SELECT, whose place is known, tells to which block a clause belongs."""
+    text = (
+        "/* 7 */ WITH a AS (FROM v SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) x), "
+        "b AS (SELECT /* 9 */ DISTINCT y, (SELECT 1 FROM q GROUP BY x TOP 5) FROM a) "
+        "SELECT z FROM w UNION ALL SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 2) 3 "
+        "UNION SELECT f(4) FROM w GROUP BY x ARGMAX BY n"
+    )
+    query = query_of(text)
+    selects = {s.meta["select"]: s for s in query.tree.find_all(exp.Select)}
+    assert all(text[place:].startswith("SELECT") for place in selects)
+    assert len(selects) == text.count("SELECT")
+    found = {selects[place].sql("duckdb"): clauses for place, clauses in query.inner.items()}
+    assert {sql: (c.options.epsilon, c.clause.spelling) for sql, c in found.items()} == {
+        "SELECT x FROM v": (1, ""),
+        "SELECT 1 FROM q GROUP BY x": (None, "TOP"),
+        "SELECT 3": (2, ""),
+        "SELECT DPSQL_FN_F(4) FROM w GROUP BY x": (None, "ARGMAX"),
+    }
+    assert {text[c.at :].split(maxsplit=1)[0] for c in query.inner.values()} == {"WITH", "TOP", "ARGMAX"}
+    assert not query.has_options
 
 
 @pytest.mark.parametrize("clause", ["WITH DIFFERENTIAL_PRIVACY", "WITH DIFFERENTIAL_PRIVACY OPTIONS ()"])

@@ -1,6 +1,8 @@
 """The life of a charge: what may be spent, by whom, what is kept, what is given again."""
 
+import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
@@ -15,7 +17,7 @@ from dpsql.errors import (
     PolicyError,
     ProgrammingError,
 )
-from dpsql.ledger import Ledger, Reservation, StoredRelease
+from dpsql.ledger import Ledger, Request, Reservation, Settled, StoredRelease
 from dpsql.ledger.amounts import DamagedError, read, rounded_up, shown, too_wide, write
 from dpsql.privacy import Charge
 
@@ -543,3 +545,54 @@ def test_rounding_up_never_goes_below_or_above() -> None:
     assert rounded.epsilon == most.epsilon
     assert Fraction(1, 7) < rounded.delta < Fraction(1, 7) + Fraction(1, 10**60)
     assert not too_wide(rounded, cost("1/10", "1/10"))
+
+
+def several(ledger: Ledger, *epsilons: str, analyst: str = "ann") -> Reservation:
+    requests = [
+        Request("top-k", "noisy top-k", cost(epsilon), place=i, places=len(epsilons))
+        for i, epsilon in enumerate(epsilons, 1)
+    ]
+    return ledger.reserve_all(analyst=analyst, statement="SELECT 1", requests=requests)
+
+
+def test_releases_of_one_statement_are_charged_and_end_together(open_ledger: Open) -> None:
+    ledger = open_ledger(per_query=Fraction(1, 2), max_failures=3)
+    with pytest.raises(BudgetExceeded) as caught:
+        several(ledger, "1/4", "1/4", "1/100")
+    assert (caught.value.scope, caught.value.requested) == ("query", (Fraction(51, 100), Fraction(0)))
+    assert ledger.entries() == []
+    held = several(ledger, "1/5", "1/10")
+    assert held.charge == cost("3/10")
+    assert ledger.budget().spent == cost("3/10")
+    (first, second) = held.entries
+    for wrong in (Reservation(*first), Reservation(*second), Reservation(first[0], first[1], (first, first))):
+        for end in (ledger.fail, ledger.cancel, lambda r: ledger.settle(r, cost("1/10"))):
+            with pytest.raises(InternalError, match="together"):
+                end(wrong)
+    for settled in ([Settled(cost("1/10"))], [Settled(cost("1/10")), Settled(cost("1/5"))]):
+        with pytest.raises(InternalError):
+            ledger.settle_all(held, settled)
+    assert [entry.state for entry in ledger.entries()] == ["reserved"] * 2
+    numbers = ledger.settle_all(held, [Settled(cost("1/7"), b"a", "k"), Settled(cost("1/10"), b"b", "l")])
+    assert numbers == (1, 2)
+    assert ledger.budget().spent == cost("17/70")
+    assert [ledger.release(number, "ann") for number in numbers] == [b"a", b"b"]
+    assert [(info.place, info.places) for info in ledger.releases("ann")] == [(1, 2), (2, 2)]
+    for fails in (True, True, False):
+        (ledger.fail if fails else ledger.cancel)(several(ledger, "1/100", "1/100"))
+    assert (ledger.failures("ann"), ledger.cancelled("ann")) == (2, 1), "two releases, one statement"
+    several(ledger, "1/100", "1/100")
+    with pytest.raises(OperationalError, match="1 of your private statements and streams are running"):
+        several(ledger, "1/100", "1/100")
+    assert ledger.check() == []
+
+
+def test_parts_that_were_tampered_with_are_found(open_ledger: Open, tmp_path: Path) -> None:
+    ledger = open_ledger()
+    several(ledger, "1/10", "1/10")
+    with closing(sqlite3.connect(tmp_path / "ledger.sqlite", isolation_level=None)) as raw:
+        for change in ("DELETE FROM part", "UPDATE part SET place = 3"):
+            with pytest.raises(sqlite3.IntegrityError, match="append-only"):
+                raw.execute(change)
+        raw.execute("UPDATE entry SET state = 'failed' WHERE entry = 2")
+    assert "the releases of the statement of entry 1 did not end together" in ledger.check()

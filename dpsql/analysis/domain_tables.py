@@ -1,0 +1,74 @@
+"""`FROM dp_domain(visits.country)`: the public values of a column, as a relation of one column."""
+
+from __future__ import annotations
+
+import sqlglot
+from sqlglot import exp
+
+from dpsql.analysis.catalog import Catalog
+from dpsql.analysis.domains import BOOLEANS, distinct_values
+from dpsql.analysis.expressions import function_name
+from dpsql.analysis.relation import Column, Relation
+from dpsql.analysis.typed import KeyDomain
+from dpsql.language import Source
+from dpsql.policy import Policy, Table, fold
+from dpsql.tree import Column as TreeColumn
+from dpsql.tree import Derived, Item, Scan, Select, duckdb_sql
+from dpsql.types import BOOLEAN
+
+NAME = "dp_domain"
+
+
+def is_domain_table(node: exp.Expr) -> bool:
+    """Return whether an item of FROM is a call of DP_DOMAIN."""
+    return isinstance(node, exp.Table) and (function_name(node.this) or "").lower() == NAME
+
+
+def domain_table(source: Source, policy: Policy, catalog: Catalog, node: exp.Table) -> Relation:
+    """Compile a call of DP_DOMAIN; refuse a column without public values."""
+    arguments = node.this.expressions
+    named = arguments[0] if len(arguments) == 1 else None
+    if not isinstance(named, exp.Column) or not named.table or named.args.get("db") is not None:
+        raise source.refuse("DP_DOMAIN takes the name of a column, with its table", node, _example(policy))
+    table = policy.table(named.table) if named.table.isascii() else None
+    if table is None:
+        raise source.refuse(f"there is no table {named.table[:60]}", named, _example(policy))
+    found = next((c for c in catalog.columns(table.name) if fold(c[0]) == fold(named.name)), None)
+    if found is None:
+        raise source.refuse(f"there is no column {table.name}.{named.name[:60]}", named, _example(policy))
+    domain = BOOLEANS if found[1] == BOOLEAN else values_of(catalog, table, found[0])
+    if domain is None:
+        what = "has a range of times, no list of values" if catalog.span(table.name, found[0]) else ""
+        raise source.refuse(
+            f"{table.name}.{found[0]} {what or 'has no declared values'}", named, _example(policy)
+        )
+    query = Select((Item(TreeColumn("", "v"), "c0"),), Derived(domain.query, "d"))
+    return Relation(query, (Column(found[0], found[1], domain=domain),), None, frozenset({frozenset({0})}))
+
+
+def values_of(catalog: Catalog, table: Table, column: str) -> KeyDomain | None:
+    """Return the values of a public column, or those that are declared for a private one."""
+    place = f"{table.name}.{column}"
+    if table.unit is None:
+        cell = TreeColumn("b", column, stored=True)
+        return distinct_values(cell, Scan(table.name, "b"), f"the values of {place}")
+    query = catalog.domain(table.name, column)
+    return None if query is None else KeyDomain(query, ordered=True, origin=f"the declared domain of {place}")
+
+
+def put_domains(tree: exp.Expr, source: Source, policy: Policy, catalog: Catalog) -> None:
+    """Replace the calls of DP_DOMAIN in a statement that the schema database runs by their queries."""
+    for node in list(tree.find_all(exp.Table)):
+        if is_domain_table(node):
+            relation = domain_table(source, policy, catalog, node)
+            query = sqlglot.parse_one(duckdb_sql(relation.query), dialect="duckdb")
+            query.expressions[0].set("alias", exp.to_identifier(relation.columns[0].name, quoted=True))
+            alias = node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(NAME))
+            node.replace(exp.Subquery(this=query, alias=alias, joins=node.args.get("joins")))
+
+
+def _example(policy: Policy) -> str | None:
+    """Return a call with a column of the policy that has declared values."""
+    named = (f"{t.name}.{c}" for t in policy.tables.values() for c in t.domain)
+    first = next(named, None)
+    return None if first is None else f"FROM {NAME}({first})"

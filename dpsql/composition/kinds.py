@@ -1,0 +1,297 @@
+"""Decide for each block of a statement what its rows are: public, private, released, or computed from those.
+
+The kind follows from where the rows come from. A mistake here can only refuse a statement: the analysis
+proves each release, and the outer query may not name a private table.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+
+from sqlglot import exp
+
+from dpsql.analysis import Catalog
+from dpsql.analysis.aggregates import contains, is_aggregate
+from dpsql.analysis.provenance import Provenance
+from dpsql.analysis.relation import Cte
+from dpsql.analysis.typed import UnitRole
+from dpsql.errors import QueryRefused
+from dpsql.language import MARK, Query, Source
+from dpsql.policy import Policy, fold
+
+
+class Kind(Enum):
+    """What the rows of a block are."""
+
+    PUBLIC = "public"
+    """Rows of public tables and constants."""
+    OWNED = "owned"
+    """Rows that belong to privacy units."""
+    RELEASE = "release"
+    """Aggregates over owned rows, which are released."""
+    POST = "post-processing"
+    """Rows computed from released and public ones."""
+    TIED = "tied"
+    """An aggregate over owned rows for each row of the block around it."""
+
+
+_RELEASED = frozenset({Kind.RELEASE, Kind.POST})
+_OUTSIDE = ("where", "group")
+"""The clauses that are read before the groups are counted."""
+_CLAUSES = ("expressions", *_OUTSIDE, "having", "qualify", "order", "limit", "offset", "distinct", "windows")
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """A release block, and the common table expressions that it may name."""
+
+    select: exp.Select
+    ctes: tuple[Cte, ...]
+    note: str = ""
+
+
+@dataclass(slots=True)
+class Kinds:
+    """The kinds of all blocks of one statement. Nodes of the tree are marked with what they mean."""
+
+    query: Query
+    policy: Policy
+    provenance: Provenance
+    of_select: dict[int, Kind] = field(default_factory=dict)
+    """The kind of each SELECT, by the `id` of its node."""
+    releases: list[Release] = field(default_factory=list)
+    """The release blocks; one inside another comes first."""
+    ctes: list[Cte] = field(default_factory=list)
+    """The common table expressions that are named; a table that names one has its place as meta `cte`."""
+    uses: list[int] = field(default_factory=list)
+    """How often each of them is named."""
+    of_cte: list[Kind] = field(default_factory=list)
+    unused: list[Release] = field(default_factory=list)
+    """The release blocks in common table expressions that nothing refers to."""
+    _known: list[Cte] = field(default_factory=list)
+    _doubts: list[QueryRefused] = field(default_factory=list)
+    """Refusals of blocks whose kind they leave open; such a block is taken for owned."""
+
+    @classmethod
+    def of(cls, query: Query, policy: Policy, catalog: Catalog) -> Kinds:
+        """Return the kinds of the blocks of a statement; its tree gets marks."""
+        found = cls(query, policy, Provenance(query.source, policy, catalog))
+        found.relation(query.tree, (), root=True)
+        found._unused()
+        if found._doubts and (found.unused or [r.select for r in found.releases] != [query.tree]):
+            raise found._doubts[0]
+        return found
+
+    def _unused(self) -> None:
+        """Find the kinds of what nothing refers to, which is checked but not run."""
+        releases, uses = self.releases, list(self.uses)
+        self.releases = self.unused
+        for cte in self._known:
+            if not any(cte.query is named.query for named in self.ctes):
+                kind = self.relation(cte.query, cte.visible)
+                if kind is Kind.OWNED:
+                    self.provenance.compiler().query(cte.query, cte.visible, 1)
+        self.releases, self.uses = releases, [*uses, *(0 for _ in self.ctes[len(uses) :])]
+
+    def _ctes(self, node: exp.Expr, outer: tuple[Cte, ...]) -> tuple[Cte, ...]:
+        found = self.provenance.ctes(node, outer)
+        self._known += found[len(outer) :]
+        return found
+
+    def relation(self, node: exp.Expr, ctes: tuple[Cte, ...], *, root: bool = False) -> Kind:
+        """Return the kind of a query or of an item of FROM."""
+        match node:
+            case exp.Select():
+                return self._select(node, ctes, root=root)
+            case exp.SetOperation():
+                inner = self._ctes(node, ctes)
+                sides = [(side, self.relation(side, inner)) for side in (node.this, node.expression)]
+                found = self._together(sides)
+                return Kind.POST if found is Kind.RELEASE else found
+            case exp.Subquery():
+                inner = self._ctes(node, ctes)
+                return self._with_joins(node, self.relation(node.this, inner, root=root), ctes)
+            case exp.Table():
+                return self._with_joins(node, self._table(node, ctes), ctes)
+        return self._together([(n, self.relation(n, ctes)) for n in _queries(node)])
+
+    def _with_joins(self, node: exp.Expr, kind: Kind, ctes: tuple[Cte, ...]) -> Kind:
+        joins = node.args.get("joins") or ()
+        return self._together([(node, kind), *((j.this, self.relation(j.this, ctes)) for j in joins)])
+
+    def _table(self, node: exp.Table, ctes: tuple[Cte, ...]) -> Kind:
+        if node.args.get("db") is None:
+            for cte in reversed(ctes):
+                if fold(cte.name) == fold(node.name):
+                    return self._cte(node, cte)
+        table = self.policy.table(node.name) if node.name.isascii() else None
+        return Kind.PUBLIC if table is None or table.public else Kind.OWNED
+
+    def _cte(self, node: exp.Table, cte: Cte) -> Kind:
+        place = next((i for i, known in enumerate(self.ctes) if known.query is cte.query), len(self.ctes))
+        if place == len(self.ctes):
+            kind = self.relation(cte.query, cte.visible)
+            place = len(self.ctes)
+            self.ctes.append(cte)
+            self.uses.append(0)
+            self.of_cte.append(kind)
+        self.uses[place] += 1
+        node.meta["cte"] = place
+        if cte.query.parent is not None:
+            cte.query.parent.meta["cte"] = place
+        return self.of_cte[place]
+
+    def _together(self, parts: list[tuple[exp.Expr, Kind]]) -> Kind:
+        """Return the kind of rows that are joined or united."""
+        kinds = {kind for _, kind in parts}
+        owned = next((node for node, kind in parts if kind is Kind.OWNED), None)
+        if owned is not None and kinds & _RELEASED:
+            if self._doubts:
+                raise self._doubts[0]
+            raise self.query.source.refuse(
+                "released and private rows do not meet",
+                owned,
+                f"count {_name(owned)} in a release of its own, and join the two",
+            )
+        if owned is not None:
+            return Kind.OWNED
+        if len(parts) == 1:
+            return parts[0][1]
+        return Kind.POST if kinds & _RELEASED else Kind.PUBLIC
+
+    # -- one SELECT
+
+    def _select(
+        self, node: exp.Select, outer: tuple[Cte, ...], *, root: bool = False, tied: bool = False
+    ) -> Kind:
+        """Return the kind of a block; `tied` says that it stands in an expression."""
+        ctes = self._ctes(node, outer)
+        first = node.args.get("from_")
+        items = [] if first is None else [first.this]
+        items += [join.this for join in node.args.get("joins") or ()]
+        items += node.args.get("laterals") or []
+        rows = self._together([(item, self.relation(item, ctes)) for item in items]) if items else Kind.PUBLIC
+        if rows is Kind.OWNED:
+            kind = self._owned(node, ctes, root=root, tied=tied)
+        else:
+            kind = self._computed(node, ctes, Kind.POST if rows in _RELEASED else rows)
+        self.of_select[id(node)] = kind
+        return kind
+
+    def _computed(self, node: exp.Select, ctes: tuple[Cte, ...], rows: Kind) -> Kind:
+        """Return the kind of a block over public or released rows."""
+        found = [(sub, self._value(sub, ctes)) for sub, _ in _subqueries(node)]
+        for sub, kind in found:
+            if kind is Kind.TIED:
+                raise self.query.source.refuse(
+                    "this would be a release for each row of the block around it",
+                    sub,
+                    "count in a release of its own, with GROUP BY, and join it",
+                )
+        kinds = {rows, *(kind for _, kind in found)}
+        if Kind.OWNED in kinds and kinds & _RELEASED:
+            self._together([*found, (node, rows)])
+        return Kind.OWNED if Kind.OWNED in kinds else Kind.POST if kinds & _RELEASED else Kind.PUBLIC
+
+    def _value(self, node: exp.Expr, ctes: tuple[Cte, ...]) -> Kind:
+        """Return the kind of a subquery in an expression."""
+        inner = node.unnest() if isinstance(node, exp.Subquery) else node
+        if isinstance(inner, exp.Select):
+            return self._select(inner, ctes, tied=True)
+        return self.relation(inner, ctes)
+
+    def _owned(self, node: exp.Select, ctes: tuple[Cte, ...], *, root: bool, tied: bool) -> Kind:
+        """Return the kind of a block over private rows."""
+        group = node.args.get("group")
+        having = node.args.get("having")
+        judged = [*node.expressions, *([] if having is None else [having])]
+        releasing = group is not None or any(contains(part) for part in judged)
+        note = ""
+        if releasing and tied and self.provenance.outside(node, ctes) is not None:
+            releasing, kind = False, Kind.TIED
+        elif releasing and group is not None and not root:
+            roles, computed = {UnitRole.EXACT}, False
+            try:
+                roles, computed = self.provenance.roles(node, ctes)
+            except QueryRefused as refused:
+                self._doubts.append(refused)
+            releasing, kind = UnitRole.EXACT not in roles, Kind.OWNED
+            if releasing and UnitRole.NULLABLE in roles:
+                raise self.query.source.refuse(
+                    "a key is the privacy unit or, by an outer join, NULL: its groups are neither",
+                    group,
+                    "group by the unit of the other table, which every row has",
+                )
+            note = "grouped by a function of the privacy unit, not by it" if computed else ""
+        else:
+            kind = Kind.OWNED
+        for sub, after in _subqueries(node, skipped=("limit", "offset")):
+            self._below(sub, ctes, allowed=releasing and after)
+        if releasing:
+            self.releases.append(Release(node, ctes, note))
+            return Kind.RELEASE
+        return kind
+
+    def _below(self, sub: exp.Expr, ctes: tuple[Cte, ...], *, allowed: bool) -> None:
+        """Refuse a release in an expression over private rows, unless it is used after they are counted."""
+        if self._value(sub, ctes) in _RELEASED and not allowed:
+            raise below(self.query.source, sub)
+
+
+def below(source: Source, sub: exp.Expr) -> QueryRefused:
+    """Return the refusal of a release that private rows are compared with or joined to."""
+    return source.refuse(
+        "a release cannot choose private rows: what is counted would depend on its noise",
+        sub,
+        f"write {_with_value(sub)}, and give it what this returns as a statement of its own",
+    )
+
+
+def _name(node: exp.Expr) -> str:
+    return node.name if isinstance(node, exp.Table) else node.alias_or_name or "the private rows"
+
+
+def _with_value(sub: exp.Expr) -> str:
+    """Return the text of the condition or call around a subquery, with `$value` in its place."""
+    around = sub.parent if sub.parent is not None else sub
+    places = [n is sub for n in around.walk()]
+    made, value = around.copy(), exp.Var(this="$value")
+    if isinstance(made, exp.In):
+        made.set("query", None)
+        made.set("expressions", [value])
+    else:
+        list(made.walk())[places.index(True)].replace(value)
+    return re.sub(f"(?i){MARK}", "", made.sql("duckdb", comments=False))
+
+
+def _queries(node: exp.Expr) -> Iterator[exp.Expr]:
+    """Yield the outermost queries in an expression, or the expression itself if it is one."""
+    for found in node.walk(prune=lambda n: isinstance(n, exp.Query) and not isinstance(n, exp.Table)):
+        if isinstance(found, exp.Query) and not isinstance(found, exp.Table):
+            yield found
+
+
+def _subqueries(select: exp.Select, skipped: tuple[str, ...] = ()) -> Iterator[tuple[exp.Expr, bool]]:
+    """Yield the subqueries in a block's expressions, and whether each is read after the rows are counted."""
+    parts: list[tuple[str, exp.Expr]] = []
+    for clause in _CLAUSES:
+        value = select.args.get(clause) if clause not in skipped else None
+        parts += [(clause, v) for v in (value if isinstance(value, list) else [value]) if v is not None]
+    for join in select.args.get("joins") or ():
+        parts += [("where", join.args["on"])] if join.args.get("on") is not None else []
+    for clause, part in parts:
+        if isinstance(part, exp.Expr):
+            for found in _queries(part):
+                yield found, clause not in _OUTSIDE and not _in_aggregate(found, select)
+
+
+def _in_aggregate(node: exp.Expr, select: exp.Select) -> bool:
+    parent = node.parent
+    while parent is not None and parent is not select:
+        if is_aggregate(parent):
+            return True
+        parent = parent.parent
+    return False

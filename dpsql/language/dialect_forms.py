@@ -1,0 +1,308 @@
+"""Read functions and clauses of other dialects as the forms that dpsql knows, in the parsed tree.
+
+``dialects.csv`` has one line a spelling: a call, with its arguments in order, and what it is read as. A small
+letter stands for any expression; the words stand for: PART, a part of a date without quotes; INTERVAL;
+NUMBER, a whole number; TO_CHAR, DATE_FORMAT and STRFTIME, a literal format of that function.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Callable, Mapping
+from functools import cache
+from importlib import resources
+
+from sqlglot import exp
+from sqlglot.dialects.duckdb import DuckDB
+
+from dpsql.language.tokens import MARK, mark_functions
+
+_PARTS = frozenset({"year", "quarter", "month", "day", "hour", "minute", "second", "isoweek"})
+"""Parts of a date that all dialects cut at the same places; other weeks begin on different days."""
+_AGGREGATES = frozenset({"count", "sum", "avg", "min", "max"})
+
+
+def standard_forms(tree: exp.Expr) -> exp.Expr:
+    """Return a parsed statement with the spellings of other dialects as dpsql reads them."""
+    whole = exp.Paren(this=tree)  # so that every node has a parent
+    for node in reversed(list(whole.walk())):
+        made = _standard(node)
+        if made is not None and made is not node:
+            start = {k: v for k, v in node.meta.items() if k in ("start", "end", "line", "col")}
+            for each in made.walk():
+                if isinstance(each, exp.Anonymous) and "start" not in each.meta:
+                    each.meta.update(start)
+            made.meta.update(start)
+            node.replace(made)
+    return _freed(whole)
+
+
+def _freed(paren: exp.Paren) -> exp.Expr:
+    """Return what is in a parenthesis, without it."""
+    found: exp.Expr = paren.this
+    found.pop()
+    return found
+
+
+def unclear(node: exp.Expr) -> tuple[str, str, bool] | None:
+    """Return what is unclear about a call of another dialect, how to write it, and whether it means the same.
+
+    None for other calls.
+    """
+    name, arguments = _name(node), node.expressions
+    if name == "timestampdiff" and len(arguments) == 3 and (part := _part(arguments[0])):
+        both = [_text(function, part, arguments[1:]) for function in ("date_diff", "date_sub")]
+        what = "TIMESTAMPDIFF counts full units in some dialects, and their boundaries in others"
+        return what, f"{both[0]} counts boundaries, {both[1]} full units", False
+    named = [a for a in arguments if _part(a)]
+    for kinds, read in _forms().get(name, ()):
+        if len(kinds) != len(arguments):
+            continue
+        if "PART" in kinds and len(named) > 1 and (part := _part(arguments[kinds.index("PART")])):
+            letters = dict(zip(kinds, arguments, strict=True))
+            found = re.fullmatch(r"(date_\w+)\('PART', (.*)\)", read)
+            rest = [letters[letter] for letter in found[2].split(", ")] if found is not None else []
+            hint = _text(found[1], part, rest) if found is not None else "quote the column"
+            return f"`{named[-1].name}` is a part of a date, and may be a column", hint, found is not None
+        if _FORMATS.keys() & set(kinds):
+            value = next(a for kind, a in zip(kinds, arguments, strict=True) if kind not in _FORMATS)
+            what = "this format is not constant, pads its parts, or depends on the locale"
+            return what, f"strftime({_shown(value)}, '%Y-%m-%d')", False
+    return None
+
+
+def _shown(node: exp.Expr) -> str:
+    return node.sql("duckdb", normalize_functions=False).replace(MARK, "")
+
+
+def _text(name: str, part: str, arguments: list[exp.Expr]) -> str:
+    return f"{name}('{part}', {', '.join(map(_shown, arguments))})"
+
+
+def _name(node: exp.Expr) -> str:
+    this = node.this if isinstance(node, exp.Anonymous) else None
+    return this[len(MARK) :].lower() if isinstance(this, str) and this.startswith(MARK) else ""
+
+
+@cache
+def _forms() -> Mapping[str, tuple[tuple[tuple[str, ...], str], ...]]:
+    """Return the spellings by the function's name: the kinds of the arguments, and the form."""
+    found: dict[str, tuple[tuple[tuple[str, ...], str], ...]] = {}
+    text = resources.files("dpsql.language").joinpath("dialects.csv").read_text("utf-8")
+    for row in csv.DictReader(text.splitlines()):
+        name, _, rest = row["written"].partition("(")
+        found[name] = (*found.get(name, ()), (tuple(rest.rstrip(")").split()), row["read"]))
+    return found
+
+
+def _standard(node: exp.Expr) -> exp.Expr | None:
+    """Return a node as dpsql reads it; None if it stays as it is."""
+    if isinstance(node, exp.Anonymous):
+        return _call(node)
+    if isinstance(node, exp.Window) and isinstance(node.this, exp.Filter):
+        return _filtered_window(node)
+    if isinstance(node, exp.Extract) and node.name.upper() == "DATE":
+        return exp.Cast(this=node.expression, to=exp.DataType.build("DATE"))
+    if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table) and node.args.get("alias"):
+        table, joins = _parted(node.this)
+        node.set("this", exp.Select(expressions=[exp.Star()], from_=exp.From(this=table), joins=joins))
+    if isinstance(node, exp.Select):
+        _flattened(node)
+        _unnested(node)
+    return None
+
+
+def _parted(table: exp.Table) -> tuple[exp.Table, list[exp.Expr]]:
+    """Return a table without the joins that the parser hangs on it, and the joins."""
+    joins = [join.copy() for join in table.args.get("joins") or ()]
+    bare = table.copy()
+    bare.set("joins", None)
+    return bare, joins
+
+
+def _flattened(select: exp.Select) -> None:
+    """Leave out parentheses around the first joins of FROM."""
+    first = select.args.get("from_")
+    group = first.this if isinstance(first, exp.From) else None
+    if not isinstance(first, exp.From) or not isinstance(group, exp.Subquery):
+        return
+    if isinstance(group.this, exp.Table) and not group.args.get("alias"):
+        table, joins = _parted(group.this)
+        more = [*(group.args.get("joins") or ()), *(select.args.get("joins") or ())]
+        first.set("this", table)
+        select.set("joins", [*joins, *more])
+
+
+def _call(node: exp.Anonymous) -> exp.Expr | None:
+    name, arguments = _name(node), node.expressions
+    if name in ("date_part", "datepart") and len(arguments) == 2 and _is_difference(arguments[1]):
+        part = arguments[0]
+        if isinstance(part, exp.Literal) and part.is_string:
+            return exp.Extract(this=exp.Var(this=part.name), expression=arguments[1])
+    for kinds, read in _forms().get(name, ()):
+        bound = _bound(kinds, arguments)
+        if bound is not None:
+            return _filled(read, bound)
+    return None
+
+
+def _is_difference(node: exp.Expr) -> bool:
+    return isinstance(node.unnest(), exp.Sub)
+
+
+def _bound(kinds: tuple[str, ...], arguments: list[exp.Expr]) -> dict[str, exp.Expr | str] | None:
+    """Return what the words and letters of a spelling stand for; None if a call is not of its kinds."""
+    if len(kinds) != len(arguments) or any(isinstance(a, (exp.Distinct, exp.Star)) for a in arguments):
+        return None
+    if "PART" in kinds and len([a for a in arguments if _part(a)]) != 1:
+        return None
+    bound: dict[str, exp.Expr | str] = {}
+    for kind, argument in zip(kinds, arguments, strict=True):
+        literal = isinstance(argument, exp.Literal) and argument.is_string
+        if kind == "PART":
+            if not _part(argument):
+                return None
+            bound["PART"] = _part(argument)
+        elif kind == "INTERVAL":
+            if not isinstance(argument, exp.Interval):
+                return None
+            bound["i"] = argument
+        elif kind == "NUMBER":
+            number = argument.unnest().this if isinstance(argument.unnest(), exp.Neg) else argument.unnest()
+            if not isinstance(number, exp.Literal) or number.is_string:
+                return None
+            span = exp.Interval(
+                this=exp.Literal.string(number.name), unit=exp.Var(this=_part(arguments[0]).upper())
+            )
+            bound["i"] = span if number is argument.unnest() else exp.Neg(this=span)
+        elif kind in _FORMATS:
+            text = _FORMATS[kind](argument.name) if literal else None
+            if text is None:
+                return None
+            bound["FORMAT"] = text
+        elif "PART" in kinds and literal and argument.name.lower() in _PARTS:
+            return None  # DuckDB's own form has the part in quotes
+        else:
+            bound[kind] = argument
+    return bound
+
+
+def _part(node: exp.Expr) -> str:
+    """Return the part of a date that a bare name is; "" for anything else."""
+    if (
+        isinstance(node, exp.Column)
+        and not node.table
+        and node.name.lower() in _PARTS
+        and not node.this.quoted
+    ):
+        return node.name.lower().replace("isoweek", "week")
+    return ""
+
+
+def _filled(read: str, bound: Mapping[str, exp.Expr | str]) -> exp.Expr:
+    """Return a form with the arguments of a call."""
+    made = exp.Paren(this=_form(read).copy())
+    for node in list(made.walk()):
+        if isinstance(node, exp.Column) and isinstance(value := bound.get(node.name), exp.Expr):
+            node.replace(value.copy())
+        elif isinstance(node, exp.Literal) and node.name in ("PART", "FORMAT"):
+            node.replace(exp.Literal.string(str(bound[node.name])))
+    for node in list(made.find_all(exp.Add)):
+        if isinstance(node.expression, exp.Neg) and isinstance(node.expression.this, exp.Interval):
+            node.replace(exp.Sub(this=node.this, expression=node.expression.this))
+    return _freed(made)
+
+
+@cache
+def _form(read: str) -> exp.Expr:
+    text = f"SELECT {read}"
+    tree = DuckDB().parser().parse(mark_functions(list(DuckDB().tokenize(text))), text)[0]
+    assert tree is not None  # noqa: S101  the forms are ours
+    form: exp.Expr = tree.expressions[0]
+    for node in form.walk():
+        for key in ("start", "end", "line", "col"):
+            node.meta.pop(key, None)
+    form.pop()
+    return form
+
+
+def _filtered_window(node: exp.Window) -> exp.Expr | None:
+    """Write FILTER of a window as a CASE in its argument: what is NULL, these aggregates leave out."""
+    call, where = node.this.this, node.this.expression.this
+    if _name(call) not in _AGGREGATES or len(call.expressions) != 1:
+        return None
+    argument = call.expressions[0]
+    if isinstance(argument, (exp.Distinct, exp.Kwarg, exp.Order)):
+        return None
+    value = exp.Literal.number(1) if isinstance(argument, exp.Star) else argument
+    made, inner = node.copy(), call.copy()
+    inner.set("expressions", [exp.Case(ifs=[exp.If(this=where.copy(), true=value.copy())])])
+    made.set("this", inner)
+    return made
+
+
+def _unnested(select: exp.Select) -> None:
+    """Move UNNEST from a select list to FROM; of two, DuckDB pairs the items, so they stay."""
+    found = [n for item in select.expressions if isinstance(n := item.unalias(), exp.Explode)]
+    later = any(isinstance(n, exp.Window) for item in select.expressions for n in item.walk())
+    if len(found) != 1 or later or select.args.get("from_") is None or select.args.get("group") is not None:
+        return
+    item = found[0]
+    name = item.parent.alias if isinstance(item.parent, exp.Alias) else "unnest"
+    alias = exp.TableAlias(
+        this=exp.to_identifier("dpsql_list"), columns=[exp.to_identifier(name, quoted=True)]
+    )
+    join = exp.Join(this=exp.Unnest(expressions=[item.this.copy()], alias=alias, offset=False))
+    select.append("joins", join)
+    column = exp.Column(this=exp.to_identifier(name, quoted=True), table=exp.to_identifier("dpsql_list"))
+    item.replace(column)
+
+
+def _to_char(text: str) -> str | None:
+    """Return PostgreSQL's format as strftime's; None if a code pads or depends on the locale."""
+    return _converted(text, r'IYYY|YYYY|HH24|DDD|IW|YY|MM|DD|MI|SS|"[^"]*"|[A-Z]+|.', _TO_CHAR)
+
+
+def _date_format(text: str) -> str | None:
+    """Return MySQL's or Java's format as strftime's; None if a code pads or depends on the locale."""
+    if "%" in text:
+        return _converted(text, "%.|.", _MYSQL, case=True)
+    return _converted(text, "'[^']*'|([A-Za-z])\\1*|.", _JAVA, case=True)
+
+
+def _strftime(text: str) -> str | None:
+    """Return the format if its codes are digits, the same in all dialects."""
+    return _converted(text, "%.|.", _STRFTIME, case=True)
+
+
+_TO_CHAR = {"YYYY": "%Y", "YY": "%y", "MM": "%m", "DD": "%d", "HH24": "%H", "MI": "%M", "SS": "%S"}
+_TO_CHAR |= {"DDD": "%j", "IYYY": "%G", "IW": "%V"}
+_JAVA = {"yyyy": "%Y", "yy": "%y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S", "DDD": "%j"}
+_STRFTIME = {f"%{c}": f"%{c}" for c in "YmdHMSyjGV"} | {"%F": "%Y-%m-%d", "%T": "%H:%M:%S", "%%": "%%"}
+_MYSQL = {**_STRFTIME, "%i": "%M", "%s": "%S", "%M": None, "%G": None, "%V": None, "%F": None}
+
+
+def _converted(text: str, pattern: str, codes: Mapping[str, str | None], *, case: bool = False) -> str | None:
+    out = []
+    for match in re.finditer(pattern, text, re.DOTALL if case else re.DOTALL | re.IGNORECASE):
+        word = match[0] if case else match[0].upper()
+        if word in codes:
+            code = codes[word]
+            if code is None:
+                return None
+            out.append(code)
+        elif len(word) > 1 and word[0] == word[-1] and word[0] in "'\"":
+            out.append(match[0][1:-1].replace("%", "%%"))
+        elif len(word) == 1 and not word.isalpha() and word != "%":
+            out.append(word)
+        else:
+            return None
+    return "".join(out)
+
+
+_FORMATS: Mapping[str, Callable[[str], str | None]] = {
+    "TO_CHAR": _to_char,
+    "DATE_FORMAT": _date_format,
+    "STRFTIME": _strftime,
+}

@@ -1,0 +1,143 @@
+-- A1501 keys of one public table: its pairs
+-- candidates: SELECT page, category FROM pages WHERE page IS NOT NULL
+-- expect: itself
+SELECT p.page, p.category, COUNT(DISTINCT user_id) AS n FROM visits v JOIN pages p USING (page) GROUP BY 1, 2
+ORDER BY n DESC LIMIT 2
+
+-- A1502 a private column that WHERE equates with a public one belongs to its rows
+-- candidates: SELECT page, upper(category) FROM pages WHERE page IS NOT NULL
+-- expect: itself
+SELECT v.page, upper(p.category) AS c, COUNT(DISTINCT user_id) AS n FROM visits v, pages p WHERE p.page = v.page GROUP BY ALL
+ORDER BY n DESC LIMIT 2
+
+-- A1503 after LEFT JOIN, rows without a match belong to no candidate
+-- candidates: SELECT page, category FROM pages WHERE page IS NOT NULL
+-- expect: itself
+SELECT v.page, p.category, COUNT(DISTINCT user_id) AS n FROM visits v LEFT JOIN pages p ON v.page = p.page GROUP BY v.page, p.category
+ORDER BY n DESC LIMIT 2
+
+-- A1504 two public items that private rows connect
+-- candidates: SELECT category, 's' || page FROM pages WHERE page IN ('c', 'd')
+-- expect: itself
+SELECT p.category, 's' || q.page AS q, COUNT(DISTINCT user_id) AS n FROM visits v JOIN pages p ON p.page = v.page JOIN (SELECT page FROM pages WHERE category = 'shop') q ON q.page = v.page GROUP BY ALL
+ORDER BY n DESC LIMIT 2
+
+-- A1505 independent keys are combined
+-- candidates: SELECT page, category, country FROM pages, country_domain WHERE page IS NOT NULL
+-- expect: itself
+SELECT p.page, p.category, country, COUNT(DISTINCT user_id) AS n FROM visits v JOIN pages p USING (page) GROUP BY ALL
+ORDER BY n DESC LIMIT 2
+
+-- A1506 a name for rows without a match
+-- candidates: FROM category_domain UNION SELECT 'none'
+-- expect: itself
+SELECT COALESCE(p.category, 'none') AS c, COUNT(DISTINCT user_id) AS n FROM visits v LEFT JOIN pages p ON v.page = p.page GROUP BY c
+ORDER BY n DESC LIMIT 2
+
+-- A1507 CASE: the values of its results, whatever its conditions read
+-- candidates: SELECT unnest(['slow', 'DE', 'FR', 'US'])
+-- expect: itself
+SELECT CASE WHEN ms > 50 THEN 'slow' ELSE country END AS k, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY k
+ORDER BY n DESC LIMIT 2
+
+-- A1508 CASE beside its column: only pairs that can occur
+-- candidates: SELECT country, unnest(['SLOW', country]) FROM country_domain
+-- expect: itself
+SELECT country, upper(CASE WHEN ms > 50 THEN 'slow' WHEN note IS NULL THEN NULL ELSE country END) AS k, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY ALL
+ORDER BY n DESC LIMIT 2
+
+-- A1509 NULLIF with an undeclared column
+-- candidates: FROM country_domain
+-- expect: itself
+SELECT NULLIF(country, note) AS k, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY k
+ORDER BY n DESC LIMIT 2
+
+-- A1510 GREATEST of two declared columns
+-- candidates: SELECT DISTINCT greatest(page, country) FROM (FROM page_domain UNION ALL SELECT NULL), (FROM country_domain UNION ALL SELECT NULL) WHERE greatest(page, country) IS NOT NULL
+-- expect: itself
+SELECT GREATEST(page, country) AS k, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY k
+ORDER BY n DESC LIMIT 2
+
+-- A1511 a range of integers in WHERE
+-- candidates: SELECT unnest(range(0, 6))
+-- expect: itself
+SELECT ms // 10 AS k, COUNT(DISTINCT user_id) AS n FROM visits WHERE ms >= 5 AND 55 > ms GROUP BY k
+ORDER BY n DESC LIMIT 2
+
+-- A1512 a range of days in WHERE, on an undeclared column
+-- candidates: SELECT unnest([DATE '2024-02-01', DATE '2024-03-01'])
+-- expect: SELECT date_trunc('month', TRY_CAST(note AS DATE))::DATE, COUNT(DISTINCT user_id) FROM visits WHERE TRY_CAST(note AS DATE) BETWEEN '2024-02-02' AND '2024-03-01' GROUP BY 1
+SELECT date_trunc('month', d) AS m, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, TRY_CAST(note AS DATE) AS d FROM visits) WHERE d BETWEEN '2024-02-02' AND '2024-03-01' GROUP BY m
+ORDER BY n DESC LIMIT 1
+
+-- A1513 a range of times in WHERE: the hours that lie in it
+-- candidates: SELECT unnest(generate_series(TIMESTAMP '2024-02-02 22:00', TIMESTAMP '2024-02-03 01:00', INTERVAL 1 HOUR))
+-- expect: SELECT date_trunc('hour', TRY_CAST(note AS TIMESTAMP)), COUNT(DISTINCT user_id) FROM visits WHERE TRY_CAST(note AS TIMESTAMP) BETWEEN '2024-02-02' AND '2024-02-04' GROUP BY 1
+SELECT date_trunc('hour', ts) AS h, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, TRY_CAST(note AS TIMESTAMP) AS ts FROM visits) WHERE ts >= '2024-02-02 22:30:00' AND ts < '2024-02-03 01:00:01' GROUP BY h
+ORDER BY n DESC LIMIT 1
+
+-- A1514 a range of days of a time, in a subquery
+-- candidates: SELECT unnest(generate_series(TIMESTAMP '2024-02-03', TIMESTAMP '2024-02-04 23:00', INTERVAL 1 HOUR))
+-- expect: SELECT date_trunc('hour', TRY_CAST(note AS TIMESTAMP)), COUNT(DISTINCT user_id) FROM visits WHERE TRY_CAST(note AS DATE) BETWEEN '2024-02-03' AND '2024-02-04' GROUP BY 1
+WITH t AS (SELECT user_id, TRY_CAST(note AS TIMESTAMP) AS ts FROM visits), w AS (SELECT * FROM t WHERE CAST(ts AS DATE) BETWEEN '2024-02-03' AND '2024-02-04') SELECT date_trunc('hour', ts) AS h, COUNT(DISTINCT user_id) AS n FROM w GROUP BY h
+ORDER BY n DESC LIMIT 1
+
+-- A1515 equalities with OR list values
+-- candidates: SELECT unnest(['A B', 'B'])
+-- expect: itself
+SELECT upper(note) AS k, COUNT(DISTINCT user_id) AS n FROM visits WHERE (note = 'a b' OR ('b' = note)) GROUP BY k
+ORDER BY n DESC LIMIT 1
+
+-- A1516 a range narrows a declared one
+-- candidates: SELECT DISTINCT date_trunc('month', d)::DATE, month(d) FROM day_domain WHERE d >= DATE '2024-02-15' AND d < DATE '2024-07-01'
+-- expect: SELECT date_trunc('month', day)::DATE, month(day), COUNT(DISTINCT user_id) FROM visits WHERE day >= DATE '2024-02-15' AND day < DATE '2024-07-01' GROUP BY ALL
+SELECT date_trunc('month', day) AS m, month(day) AS number, COUNT(DISTINCT user_id) AS n FROM visits WHERE day >= '2024-02-15' AND day < '2024-07-01' GROUP BY ALL
+ORDER BY n DESC LIMIT 2
+
+-- A1517 part of a day, narrowed
+-- candidates: SELECT unnest([3, 4])
+-- expect: itself
+SELECT month(day) AS m, COUNT(DISTINCT user_id) AS n FROM visits WHERE day > '2024-02-29' AND day <= '2024-04-30' GROUP BY m
+ORDER BY n DESC LIMIT 1
+
+-- A1518 months between a date and a declared column
+-- candidates: SELECT DISTINCT date_diff('month', DATE '2023-11-30', d) FROM day_domain
+-- expect: SELECT date_diff('month', DATE '2023-11-30', day), COUNT(DISTINCT user_id) FROM visits WHERE day BETWEEN '2024-01-01' AND '2024-12-31' GROUP BY 1
+SELECT date_diff('month', DATE '2023-11-30', day) AS m, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY m
+ORDER BY n DESC LIMIT 2
+
+-- A1519 the declared values of a column as a relation
+-- candidates: FROM country_domain WHERE country <> 'US'
+-- expect: SELECT country, COUNT(DISTINCT user_id) FROM visits WHERE country IN ('DE', 'FR') GROUP BY country
+SELECT d.country, COUNT(DISTINCT user_id) AS n FROM dp_domain(visits.country) AS d JOIN visits v ON v.country = d.country WHERE d.country <> 'US' GROUP BY d.country
+ORDER BY n DESC LIMIT 1
+
+-- A1520 a condition of INNER JOIN narrows, one of LEFT JOIN does not
+-- candidates: SELECT country, category FROM country_domain, category_domain WHERE country <> 'US' AND category IN ('news', 'shop')
+-- expect: itself
+SELECT country, p.category, COUNT(DISTINCT user_id) AS n FROM visits v LEFT JOIN users u USING (user_id) JOIN (SELECT category, page FROM pages WHERE category IN ('news', 'shop')) AS p ON v.page = p.page AND country <> 'US' GROUP BY ALL
+ORDER BY n DESC LIMIT 2
+
+-- A1521 a constant key
+-- candidates: SELECT 'all', country FROM country_domain
+-- expect: itself
+SELECT 'all' AS k, country, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY k, country
+ORDER BY n DESC LIMIT 2
+
+-- A1522 keys of public rows that a subquery joined
+-- candidates: SELECT upper(page), category, country FROM pages, country_domain WHERE page IS NOT NULL AND category <> 'empty'
+-- expect: itself
+WITH b AS (SELECT user_id, upper(v.page) AS page, p.category, country FROM visits v JOIN pages p USING (page) WHERE p.category <> 'empty'), c AS (SELECT * FROM b) SELECT page, category, country, COUNT(DISTINCT user_id) AS n FROM c GROUP BY ALL
+ORDER BY n DESC LIMIT 2
+
+-- A1523 the same, in a subquery with windows, grouped by the unit, on the nullable side
+-- candidates: SELECT page, category, city FROM pages, city_domain WHERE page IS NOT NULL
+-- expect: itself
+WITH f AS (SELECT user_id, v.page, p.category FROM visits v JOIN pages p USING (page) QUALIFY ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY ms DESC, day, v.page, country, note) <= 3), g AS (SELECT user_id, page, category, COUNT(*) AS k FROM f GROUP BY ALL) SELECT g.page, g.category, u.city, COUNT(DISTINCT u.user_id) AS n FROM users u LEFT JOIN g ON g.user_id = u.user_id GROUP BY ALL
+ORDER BY n DESC LIMIT 2
+
+-- A1524 a value computed on the nullable side is NULL without a match
+-- candidates: SELECT unnest(['no', 'none', 'some'])
+-- expect: itself
+SELECT COALESCE(g.k, 'none') AS x, COUNT(DISTINCT u.user_id) AS n FROM users u LEFT JOIN (SELECT user_id, CASE WHEN country = 'DE' THEN 'some' ELSE 'no' END AS k FROM visits) g ON g.user_id = u.user_id GROUP BY x
+ORDER BY n DESC LIMIT 2

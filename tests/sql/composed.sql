@@ -1,0 +1,90 @@
+-- C01 a window over a release in a common table expression
+-- releases: 1
+WITH s AS (SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page) SELECT page, n, LAG(n) OVER (ORDER BY page) AS before FROM s ORDER BY page
+
+-- C02 a ratio of two releases
+-- releases: 1/2 1/2
+SELECT a.n / b.n AS share FROM (SELECT COUNT(DISTINCT user_id) AS n FROM visits) a, (SELECT COUNT(*) AS n FROM users) b
+
+-- C03 equal blocks are one release, whatever their columns and tables are called
+-- releases: 1
+SELECT a.n / b.m AS one FROM (SELECT COUNT(DISTINCT user_id) AS n FROM visits) a, (SELECT COUNT(DISTINCT v.user_id) AS m FROM visits v) b
+
+-- C04 a common table expression used twice is one draw
+-- releases: 1
+WITH s AS (SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page) SELECT a.page, a.n / b.n AS share, a.n - c.n AS none FROM s a JOIN s b ON b.page = 'a' JOIN s c ON c.page = a.page ORDER BY 1
+
+-- C05 the outermost clause is divided between the branches of UNION ALL
+-- releases: 2/5 2/5
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.8) k, n FROM (SELECT page AS k, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page UNION ALL SELECT country, COUNT(DISTINCT user_id) FROM visits GROUP BY country) ORDER BY k
+
+-- C06 a release in one branch has its own epsilon, the others share the default
+-- releases: 1/2 1/5 1/2
+SELECT page AS k, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page UNION ALL SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.2) country, COUNT(DISTINCT user_id) FROM visits GROUP BY country UNION ALL SELECT 'all', COUNT(DISTINCT user_id) FROM visits ORDER BY 1
+
+-- C07 a release joined with a public table
+-- releases: 3
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 3) p.category, SUM(r.n) AS n FROM pages p JOIN (SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page) r USING (page) GROUP BY p.category ORDER BY p.category
+
+-- C08 a release of one row as a scalar in another release
+-- releases: 1/2 1/2
+SELECT country, COUNT(DISTINCT user_id) * 100.0 / (SELECT COUNT(*) FROM users) AS share FROM visits GROUP BY country ORDER BY country
+
+-- C09 a clause of the outermost block holds for its scalar too
+-- releases: 3/2 3/2
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 3) country, COUNT(DISTINCT user_id) * 100.0 / (SELECT COUNT(*) FROM users) AS share FROM visits GROUP BY country ORDER BY country
+
+-- C10 each release with its own clause
+-- releases: 3 1/4
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 3) country, COUNT(DISTINCT user_id) / (SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.25) COUNT(*) FROM users) AS share FROM visits GROUP BY country ORDER BY country
+
+-- C11 private rows in a common table expression of two releases
+-- releases: 1/2 1/2
+WITH v AS (SELECT * FROM visits WHERE ms > 5), r AS (SELECT page AS k, COUNT(DISTINCT user_id) AS n FROM v GROUP BY page), t AS (SELECT country AS k, COUNT(DISTINCT user_id) AS n FROM v GROUP BY country) SELECT k, n FROM r UNION ALL SELECT k, n FROM t ORDER BY k
+
+-- C12 only a clause inside
+-- releases: 1/2
+SELECT page, n FROM (SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5) page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page) WHERE n > 3.5 ORDER BY page
+
+-- C13 scalars without FROM
+-- releases: 1/2 1/2
+SELECT (SELECT COUNT(DISTINCT user_id) FROM visits) AS a, (SELECT COUNT(*) FROM users) AS b
+
+-- C14 a plain SELECT around a release, as tools send it
+-- releases: 1
+SELECT * FROM (SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY page LIMIT 4) AS t LIMIT 3
+
+-- C15 a release that nothing refers to is not run
+-- releases: 1
+WITH s AS (SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page), unused AS (SELECT COUNT(*) AS n FROM users) SELECT page, n FROM s ORDER BY page
+
+-- C16 a CASE around a release does not spare it
+-- releases: 1/2 1/2
+SELECT CASE WHEN n > 1000 THEN (SELECT COUNT(*) FROM users) END AS c FROM (SELECT COUNT(DISTINCT user_id) AS n FROM visits)
+
+-- C17 units grouped first, their groups released, those joined
+-- releases: 1/2 1/2
+WITH per_user AS (SELECT user_id, COUNT(*) AS k FROM visits GROUP BY user_id), h AS (SELECT k, COUNT(*) AS n FROM per_user WHERE k IN (1, 2, 3, 4) GROUP BY k), t AS (SELECT COUNT(*) AS n FROM per_user) SELECT h.k, h.n / t.n AS share FROM h, t WHERE h.n > 0.5 ORDER BY h.k
+
+-- C18 releases nested in post-processing
+-- releases: 1
+SELECT MAX(n) AS most, SUM(n) AS total FROM (SELECT page, n FROM (SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page) WHERE n > 0.5)
+
+-- C19 a public common table expression beside a release, with names that the generated ones avoid
+-- releases: 1
+WITH r0 AS (SELECT page, category FROM pages WHERE category <> 'shop'), r AS (SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page) SELECT r0.category, r.n FROM r0 JOIN r ON r.page = r0.page ORDER BY r.n
+
+-- C20 TOP in a derived table
+-- releases: 2
+-- expect: SELECT MAX(n) AS m FROM (SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page)
+SELECT MAX(n) AS m FROM (SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 2) page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page TOP 1)
+
+-- C21 the largest groups, selected in the release
+-- releases: 1
+-- expect: SELECT COUNT(*) * 2 AS m FROM visits GROUP BY page ORDER BY m DESC LIMIT 1
+WITH r AS (SELECT page, COUNT(*, contribution_bounds_per_group => (0, 20)) AS n FROM visits GROUP BY page) SELECT n * 2 AS m FROM r ORDER BY n DESC LIMIT 1
+
+-- C22 groups of at least a count that matters
+-- releases: 1
+-- expect: SELECT COUNT(*) AS pages, SUM(n) AS total FROM (SELECT COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page)
+SELECT COUNT(*) AS pages, SUM(n) AS total FROM (SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page) WHERE n >= 0.5
