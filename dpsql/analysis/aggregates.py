@@ -391,7 +391,7 @@ def grouped(
             keys.append(with_domain(compiler.catalog, key, known))
     if len(keys) < len(nodes):
         compiler.give_up()
-    if owner is not None and not any(k.unit is UnitRole.EXACT for k in keys):
+    if owner is not None and not any(k.groups_units for k in keys):
         at = node.args.get("group") or node
         raise compiler.source.refuse(
             "a subquery groups private rows only by their privacy unit", at, "GROUP BY user_id, ..."
@@ -400,7 +400,8 @@ def grouped(
     group = Group(compiler, scope, items, alias)
     for i, key in enumerate(keys):
         made = column(alias, f"k{i}", key.type)
-        made = replace(made, unit=key.unit, domain=key.domain, span=key.column_span())
+        link = key.link if key.is_column else ""
+        made = replace(made, unit=key.unit, link=link, domain=key.domain, span=key.column_span())
         group.keys.setdefault(key.node, made)
     around = source.scope.block or Block(owner, source.unit)
     unit = tree.Column(alias, "u") if source.unit is not None else None
@@ -434,7 +435,8 @@ def grouped(
             v.type,
             v.unit,
             v.domain,
-            span=v.column_span(),
+            v.link if v.is_column else "",
+            v.column_span(),
             fact=owner is not None and v.reads <= held,
         )
         for i, v in zip(items, values, strict=True)

@@ -96,7 +96,7 @@ def _star(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> list[Ite
     for origin in scope.origins:
         if wanted is not None and fold(origin.alias) != wanted:
             continue
-        for name in origin.names:
+        for name, value in zip(origin.names, origin.columns, strict=True):
             key = fold(name)
             if key in excluded or (key in scope.merged and key in merged and wanted is None):
                 continue
@@ -108,7 +108,7 @@ def _star(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> list[Ite
             merged.add(key)
             column = exp.Column(this=exp.to_identifier(name, quoted=True), table=table)
             column.meta["start"] = compiler.source.position(node)
-            items.append(Item(column, name))
+            items.append(Item(column, name, borrowed=value.borrowed))
     if not items:
         raise compiler.source.refuse("`*` matches no column here", node)
     return items
@@ -252,6 +252,7 @@ def _project(
             v.link if v.is_column else "",
             v.column_span(),
             source.owner is not None and v.reads <= facts,
+            i.borrowed,
         )
         for i, v in zip(items, values, strict=True)
     )

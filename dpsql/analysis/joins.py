@@ -254,8 +254,7 @@ def _owned(
         return right.owner, here, []
     if left.owner.kind != right.owner.kind:
         raise refuse(f"rows of a {left.owner.kind} and of a {right.owner.kind} are never joined", join)
-    tied = any(UnitRole.NONE not in (a.unit, b.unit) for a, b in pairs)
-    if not tied and not any(a.link and a.link == b.link for a, b in pairs):
+    if not tied(pairs):
         unit = next((c.name for c in right.columns if c.unit is not UnitRole.NONE), "")
         hint = f"join on the privacy unit: ON a.{unit} = b.{unit}"
         raise refuse(
@@ -274,13 +273,26 @@ def _owned(
 
 def _shared(compiler: StatementCompiler, left: From, origin: Origin, join: exp.Expr) -> list[exp.Expr]:
     """Return the columns that NATURAL JOIN compares: the names both sides have."""
-    before = {fold(n) for o in left.scope.origins for n in o.names}
-    names = [n for n in origin.names if fold(n) in before]
+    before = {fold(n) for o in left.scope.origins for n in _own_names(o)}
+    names = [n for n in _own_names(origin) if fold(n) in before]
     if not names:
         raise compiler.source.refuse(
             "NATURAL JOIN of tables without a common column", join, "JOIN .. USING (..)"
         )
     return [exp.to_identifier(n, quoted=True) for n in names]
+
+
+def _own_names(origin: Origin) -> list[str]:
+    return [n for n, column in zip(origin.names, origin.columns, strict=True) if not column.borrowed]
+
+
+def tied(pairs: Iterable[tuple[Typed, Typed]]) -> bool:
+    """Return whether equated columns are units, or unique keys of one table: then rows of one unit meet.
+
+    Equal keys belong to one unit if the owner's declaration is true. The unit equality, which is added
+    beside, then changes nothing; if it is false, no rows of different units meet.
+    """
+    return any(UnitRole.NONE not in (a.unit, b.unit) or (a.link and a.link == b.link) for a, b in pairs)
 
 
 def _single_match(right: Relation, origin: Origin, pairs: list[tuple[Typed, Typed]]) -> bool:

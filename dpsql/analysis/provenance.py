@@ -38,7 +38,10 @@ class Provenance:
         return blocks.with_ctes(self.compiler(), node, outer)
 
     def roles(self, select: exp.Select, ctes: tuple[Cte, ...]) -> tuple[set[UnitRole], bool]:
-        """Return the roles of the keys of a grouped block; whether one is computed from the unit."""
+        """Return the roles of the keys of a grouped block; whether one is computed from the unit.
+
+        A unique key of a private table has the role of the unit.
+        """
         compiler = self.compiler()
         made = from_clause(compiler, select, ctes, 1)
         made.scope.block = Block(made.owner, made.unit, ctes, 1)
@@ -52,7 +55,7 @@ class Provenance:
         keys = [canonical(compiler.expression(node, scope)) for node in nodes]
         units = frozenset[str]().union(*(c.reads for c in scope.columns if c.unit is not UnitRole.NONE))
         computed = any(k.unit is UnitRole.NONE and bool(k.reads & units) for k in keys)
-        return {k.unit for k in keys}, computed
+        return {UnitRole.EXACT if k.groups_units else k.unit for k in keys}, computed
 
     def outside(self, select: exp.Select, ctes: tuple[Cte, ...]) -> exp.Column | None:
         """Return a column that a block takes from a block around it; None if it takes none."""

@@ -40,6 +40,8 @@ class Column:
     span: Span | None = None
     fact: bool = False
     """Whether it has one value for each unit; never set in a public relation."""
+    borrowed: bool = False
+    """Whether it is the unit of a parent table, under its name there: any other column goes before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,8 @@ class Item:
 
     node: exp.Expr
     name: str
+    borrowed: bool = False
+    """Whether `*` means it, which names no column of a parent table (see `Column`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +170,7 @@ class Scope:
             for visible, column in zip(origin.names, origin.columns, strict=True)
             if fold(visible) == key
         ]
+        found = [f for f in found if not f[1].borrowed] or found
         if len(found) > 1:
             first, *others = dict.fromkeys(alias for alias, _ in found)
             if not others:

@@ -13,13 +13,14 @@ from dpsql.analysis import aggregates, typed
 from dpsql.analysis.coerce import unify
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.expressions import Rule, canonical, check_arguments, compile_in_list, predicate
-from dpsql.analysis.joins import equalities, from_clause
+from dpsql.analysis.joins import equalities, from_clause, tied
 from dpsql.analysis.parsed import conjuncts
 from dpsql.analysis.relation import Block, From, Scope
 from dpsql.analysis.typed import Typed, UnitRole
 from dpsql.tree import (
     OPAQUE,
     Binary,
+    Case,
     Column,
     Constant,
     Derived,
@@ -66,6 +67,16 @@ def _in(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     owner = block.owner
     if owner is None or owner.kind != relation.owner.kind or owner.row or relation.owner.row:
         raise compiler.source.refuse("the rows compared have different privacy units", node)
+    unit = Column(alias, "u")
+    there = IsNull(listed.node, negated=True)
+    assert block.unit is not None  # noqa: S101  owned rows have a unit
+    if value.link and value.link == column.link:
+        a, b = unify(compiler.source, compiler.catalog, value, listed, node)
+        own = conjunction((Paren(Binary("=", unit, block.unit)), there))
+        query = Select((Item(b.guarded_node),), Derived(relation.query, alias), own)
+        # A key that is NULL is in no list and out of no list, whatever the unit has in it.
+        found = Case(((IsNull(a.guarded_node, negated=True), InQuery(a.guarded_node, query)),))
+        return Typed(Paren(found), BOOLEAN)
     if value.unit is not UnitRole.EXACT or column.unit is UnitRole.NONE:
         raise compiler.source.refuse(
             "IN over a private table compares only privacy units",
@@ -74,10 +85,8 @@ def _in(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
         )
     # The hidden units are compared, not the visible columns, which may have been converted. Without
     # IS NOT NULL, a NULL in another unit's row would make NOT IN unknown for all units.
-    unit = Column(alias, "u")
-    there = conjunction(IsNull(c, negated=True) for c in (unit, listed.node))
-    query = Select((Item(unit),), Derived(relation.query, alias), there)
-    assert block.unit is not None  # noqa: S101  owned rows have a unit
+    every = conjunction((IsNull(unit, negated=True), there))
+    query = Select((Item(unit),), Derived(relation.query, alias), every)
     return Typed(Paren(InQuery(block.unit, query)), BOOLEAN)
 
 
@@ -116,7 +125,7 @@ def _tied(
     visible = {c.node for c in (*outer.columns, *outer.merged.values())}
     parts = conjuncts(where.this) if where is not None else []
     for far, near in equalities(inner, parts, made.scope.columns):
-        if UnitRole.NONE not in (near.unit, far.unit) and far.node in visible:
+        if tied([(far, near)]) and far.node in visible:
             assert made.unit is not None  # noqa: S101  owned rows have a unit
             assert block.unit is not None  # noqa: S101
             return Paren(Binary("=", made.unit, block.unit))

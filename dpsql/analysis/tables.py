@@ -175,9 +175,9 @@ def _child(
     listed = (Item(key, "k"), Item(Aggregate("MIN", (up,)), "u"))
     parents = Select(listed, Scan(parent.name, "p"), IsNull(up, negated=True), group=(key,))
     if fold(parent.unit.column) not in {fold(c.name) for c in columns}:
-        # The unit is shown under its name in the parent, so that it can be counted and joined on.
+        # The unit has its name in the parent, so that it can be counted and joined on.
         cells = (*cells, tree.Column("q", "u"))
-        columns = (*columns, Column(parent.unit.column, sql_type, UnitRole.EXACT))
+        columns = (*columns, Column(parent.unit.column, sql_type, UnitRole.EXACT, borrowed=True))
     same = Binary("=", tree.Column("b", unit.via, stored=True), tree.Column("q", "k"))
     rows = Join(source, "", Derived(parents, "q"), same)
     query = Select(select_list(tree.Column("q", "u"), "c", cells), rows)
@@ -245,6 +245,7 @@ def origin_of(relation: Relation, generated: str, alias: str) -> Origin:
             domain=c.domain,
             span=c.span,
             fact=i in single,
+            borrowed=c.borrowed,
         )
         for i, c in enumerate(relation.columns)
     )

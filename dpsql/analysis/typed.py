@@ -121,6 +121,8 @@ class Typed:
     """The unique column that this column is or refers to, or "". Equal values of it belong to one unit."""
     fact: bool = False
     """Whether it is a column of FROM with one value for each unit in the rows (see `unit_facts`)."""
+    borrowed: bool = False
+    """Whether it is a column of FROM whose name is that of a parent table's (see `relation.Column`)."""
     domain: KeyDomain | None = None
     span: Span | None = None
     """The public range of a TIMESTAMP column; set only for the column itself."""
@@ -158,6 +160,14 @@ class Typed:
     def is_column(self) -> bool:
         """Whether it is a column, so that its value is stored, not computed."""
         return isinstance(self.node, Column)
+
+    @property
+    def groups_units(self) -> bool:
+        """Whether groups by it belong to one unit each: it is the unit, or a unique key of a private table.
+
+        A key with public values is none: its groups may be released. The hidden unit is a key beside it.
+        """
+        return self.unit is UnitRole.EXACT or (bool(self.link) and self.domain is None)
 
     def column_span(self) -> Span | None:
         """Return the public range of the values if the expression is a column; else None."""

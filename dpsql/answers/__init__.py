@@ -1,9 +1,10 @@
 """Answer a selection: `choose` quotes the price of a plan and returns the method that runs it.
 
 ``choose`` picks a method: ``top_k`` (with ``unknown`` for keys without a domain), ``threshold``,
-``whole_domain`` or ``every_count``; ``options`` checks what was asked for. ``method`` has the types,
-``measuring`` the counts of selected groups, ``table`` the rows. ``refine`` releases a count again with less
-noise. ``error_target`` finds the epsilon of a statement that asks for an error.
+``whole_domain`` or ``every_count`` (``shown`` is what a selection shows of these); ``options`` checks what
+was asked for. ``method`` has the types, ``measuring`` the counts of selected groups, ``table`` the rows.
+``refine`` releases a count again with less noise. ``error_target`` finds the epsilon of a statement that
+asks for an error.
 """
 
 from dpsql.answers.choose import choose, considered

@@ -12,12 +12,11 @@ from dpsql.analysis import Catalog, Plan, analyse, check_outer, complete, is_pri
 from dpsql.analysis.spellings import rewritten
 from dpsql.composition.block import needs_existing, separate
 from dpsql.composition.cutting import everything, put, standalone, without_private
-from dpsql.composition.empty_groups import counted
 from dpsql.composition.fusion import fused
 from dpsql.composition.kinds import Kinds, Release, below
 from dpsql.composition.shares import Written, divided
 from dpsql.errors import QueryRefused
-from dpsql.language import AboveThreshold, AllGroups, Options, Query, TopK
+from dpsql.language import AboveThreshold, Options, Query, TopK
 from dpsql.policy import Policy
 
 MAX_RELEASES = 16
@@ -91,7 +90,6 @@ class _Splitter:
         tree = self.query.tree
         if not self.kinds.releases or _is_arg_max(self.query):
             return Parts((ReleasePart("r0", replace(self.query, inner={})),))
-        counting = list(counted(self.kinds))
         # A release inside another one stands before it.
         blocks: list[_Block] = []
         for number, release in enumerate(self.kinds.releases):
@@ -99,9 +97,6 @@ class _Splitter:
             if rest is None and release.select is tree:
                 return Parts((ReleasePart("r0", replace(query, inner={})),))
             blocks.append(_Block(release, query, _position(self.query, release.select)))
-            call = next((call for call, block in counting if block is release.select), None)
-            if call is not None:
-                self._check_groups(call, query)
             rest = rest or everything(_mark(number), self.source.position(release.select))
             tree = put(rest, release.select, tree)
         places = sorted(range(len(blocks)), key=lambda number: (blocks[number].at, -number))
@@ -158,15 +153,6 @@ class _Splitter:
 
     def _plan(self, query: Query) -> Plan:
         return analyse(query, self.policy, self.catalog, complete(query.options, self.defaults))
-
-    def _check_groups(self, call: exp.Expr, query: Query) -> None:
-        plan = self._plan(query)
-        if isinstance(plan.selection, AllGroups) and plan.domain_size is not None:
-            raise self.source.refuse(
-                "all groups of the domain are released, also those without rows, and this would count them",
-                call,
-                "add HAVING with the least count of a group that matters to the release",
-            )
 
     def _composed(self, blocks: Sequence[_Block], places: Sequence[int], outer: exp.Query) -> Parts:
         """Return the parts; equal blocks are one release."""

@@ -84,7 +84,11 @@ SELECT MAX(n) AS m FROM (SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 2) 
 -- expect: SELECT COUNT(*) * 2 AS m FROM visits GROUP BY page ORDER BY m DESC LIMIT 1
 WITH r AS (SELECT page, COUNT(*, contribution_bounds_per_group => (0, 20)) AS n FROM visits GROUP BY page) SELECT n * 2 AS m FROM r ORDER BY n DESC LIMIT 1
 
--- C22 groups of at least a count that matters
+-- C22 a condition on the measure beside those of the aggregates
 -- releases: 1
 -- expect: SELECT COUNT(*) AS pages, SUM(n) AS total FROM (SELECT COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page)
 SELECT COUNT(*) AS pages, SUM(n) AS total FROM (SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page) WHERE n >= 0.5
+
+-- C23 groups of the domain without rows are not counted
+-- releases: 1
+SELECT COUNT(*) AS days, MIN(n) AS least, AVG(n) AS mean FROM (SELECT day, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY day) WHERE n < 100

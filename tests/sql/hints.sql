@@ -319,6 +319,9 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE date_diff('day', day, now()) > 
 -- R912
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE strftime(day, '%Y-%m-%d') = '2024-01-01'
 
+-- R930
+SELECT COUNT(DISTINCT user_id) FROM baskets b WHERE EXISTS (SELECT 1 FROM goods g WHERE g.basket_id = b.basket_id AND g.sku = b.page)
+
 -- R1501
 SELECT note, COUNT(DISTINCT user_id) AS n FROM visits WHERE note IN ('a', 'b') AND (note = 'a' OR country = 'DE') GROUP BY note
 

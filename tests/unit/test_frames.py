@@ -17,7 +17,7 @@ from dpsql.composition import running as running_module
 from dpsql.engines import CANCELLED, Cancelled, Counts
 from dpsql.errors import Error, OperationalError
 from dpsql.policy import load
-from dpsql.prepared import PreparedPrivate
+from dpsql.prepared import PreparedComposed, PreparedPrivate
 from dpsql.release import Release
 from dpsql.session import Session
 from tests.narrow import engine_of, of_type
@@ -106,7 +106,7 @@ def found(error: BaseException) -> list[str]:
 
 
 def method(session: Session, error: BaseException, patch: pytest.MonkeyPatch) -> None:
-    kind = type(of_type(session.prepare(TOP), PreparedPrivate).method)
+    kind = type(of_type(session.prepare(TOP), PreparedComposed).parts[0].method)
     true = kind.run
 
     def run(self: object, counts: Counts) -> object:
@@ -116,11 +116,11 @@ def method(session: Session, error: BaseException, patch: pytest.MonkeyPatch) ->
     patch.setattr(kind, "run", run)
 
 
-def calculate(session: Session, error: BaseException, patch: pytest.MonkeyPatch) -> None:
-    def fails(table: pa.Table, expressions: object) -> object:
+def tables(session: Session, error: BaseException, patch: pytest.MonkeyPatch) -> None:
+    def fails(plan: object, answer: object, shown: pa.Table) -> object:
         raise error
 
-    patch.setattr(engine_of(session).schema_database, "calculate", fails)
+    patch.setattr(running_module, "details", fails)
 
 
 def writing(session: Session, error: BaseException, patch: pytest.MonkeyPatch) -> None:
@@ -158,7 +158,7 @@ ERRORS = [
 Breaking = Callable[[Session, BaseException, pytest.MonkeyPatch], None]
 
 
-@pytest.mark.parametrize("breaking", [method, calculate, writing, settling, counting])
+@pytest.mark.parametrize("breaking", [method, tables, writing, settling, counting])
 def test_a_statement_that_ends_badly(
     session: Session, monkeypatch: pytest.MonkeyPatch, breaking: Breaking
 ) -> None:

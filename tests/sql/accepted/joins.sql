@@ -151,3 +151,29 @@ ORDER BY n DESC LIMIT 2
 -- expect: itself
 SELECT category, COUNT(DISTINCT user_id) AS n FROM visits NATURAL JOIN pages GROUP BY category
 ORDER BY n DESC LIMIT 1
+
+-- A930 EXISTS tied by the key of a parent table
+-- expect: SELECT COUNT(DISTINCT user_id) FROM baskets b WHERE user_id IS NOT NULL AND EXISTS (SELECT 1 FROM goods g WHERE g.basket_id = b.basket_id AND g.late)
+SELECT COUNT(DISTINCT user_id) FROM baskets b WHERE EXISTS (SELECT 1 FROM goods g WHERE g.basket_id = b.basket_id AND g.late)
+
+-- A931 IN and NOT IN over the key of a parent table
+-- expect: SELECT COUNT(DISTINCT user_id), COUNT(DISTINCT user_id) FILTER (WHERE basket_id NOT IN (SELECT basket_id FROM goods WHERE late)) FROM baskets WHERE basket_id IN (SELECT basket_id FROM goods WHERE sku = 'x')
+SELECT COUNT(DISTINCT user_id), COUNT(DISTINCT user_id) FILTER (WHERE late_not) FROM (SELECT user_id, basket_id NOT IN (SELECT basket_id FROM goods WHERE late) AS late_not FROM baskets WHERE basket_id IN (SELECT basket_id FROM goods WHERE sku = 'x'))
+
+-- A932 a table joined with itself on its unique key
+-- expect: SELECT SUM(LEAST(n, 9)) FROM (SELECT COUNT(*) AS n FROM baskets WHERE user_id IS NOT NULL GROUP BY user_id)
+SELECT COUNT(*, contribution_bounds_per_group => (0, 9)) FROM baskets a JOIN baskets b ON a.basket_id = b.basket_id
+
+-- A933 the name of the parent's unit column means the parent's column where there is one
+-- expect: SELECT COUNT(DISTINCT b.user_id), COUNT(DISTINCT b.user_id) FILTER (WHERE g.late) FROM goods g, baskets b WHERE g.basket_id = b.basket_id
+SELECT COUNT(DISTINCT user_id), COUNT(DISTINCT user_id) FILTER (WHERE g.late) FROM goods g, baskets b WHERE g.basket_id = b.basket_id
+
+-- A934 grouped by the key of a parent table: each group is of one unit
+-- candidates: SELECT unnest([1, 2, 3])
+-- expect: SELECT n, SUM(LEAST(m, 9)) FROM (SELECT n, user_id, COUNT(*) AS m FROM (SELECT basket_id, COUNT(*) AS n FROM goods GROUP BY basket_id) JOIN baskets USING (basket_id) WHERE user_id IS NOT NULL GROUP BY n, user_id) GROUP BY n
+SELECT n, COUNT(*, contribution_bounds_per_group => (0, 9)) AS m FROM (SELECT basket_id, COUNT(*) AS n FROM goods GROUP BY basket_id) WHERE n IN (1, 2, 3) GROUP BY n
+ORDER BY m DESC LIMIT 2
+
+-- A935 the unit of a child table's rows has its name behind `*`, too
+-- expect: SELECT COUNT(DISTINCT b.user_id) FROM goods g JOIN baskets b USING (basket_id) WHERE g.late
+SELECT COUNT(DISTINCT user_id) FROM (SELECT * FROM (SELECT * FROM goods) g, (SELECT user_id, page AS p FROM baskets) b WHERE g.user_id = b.user_id) WHERE late

@@ -243,3 +243,9 @@ SELECT COUNT(DISTINCT v.user_id) FROM visits v LEFT JOIN pages p ON p.page = v.p
 -- at: visits #2
 -- hint: ON u.user_id = w.user_id
 SELECT COUNT(DISTINCT v.user_id) FROM users u LEFT JOIN visits v ON u.user_id = v.user_id JOIN visits w ON w.page = v.page
+
+-- R930 a subquery tied by another column than the key
+-- error: a subquery over private rows must be tied to the row's own privacy unit
+-- at: 1
+-- hint: WHERE a.user_id = b.user_id
+SELECT COUNT(DISTINCT user_id) FROM baskets b WHERE EXISTS (SELECT 1 FROM goods g WHERE g.sku = b.page)

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pytest
 import sqlglot
 
+from dpsql import connect
 from dpsql import session as session_module
 from dpsql.audit.catalogue import Outcome
 from dpsql.audit.end_to_end import audit_statements, private_statements
@@ -508,16 +509,17 @@ def test_one_release_with_a_query_around_it_is_as_before(
     assert (release.selection, release.mechanism, release.scale) == ("top-2", part.mechanism, part.scale)
     assert release.properties["ordering"] == "m"
     assert release.table.column("gap").equals(part.table.column("gap"))
-    sorted_otherwise = session.run(made_of("SELECT page, n FROM r0 ORDER BY n", query))
-    assert "gap" not in present(sorted_otherwise.release).table.column_names
+    fewer = session.run(made_of("SELECT page, n FROM r0 LIMIT 1", query))
+    assert "gap" not in present(fewer.release).table.column_names
     facts = dict(zip(*session.run(f"EXPLAIN {prepared.text}").table.to_pydict().values(), strict=True))
     assert facts["selection"] == "top-2"
-    assert facts["outer_sql"] == "SELECT page, n FROM r0 ORDER BY n"
+    assert facts["outer_sql"] == "SELECT page, n FROM r0 LIMIT 1"
 
 
 KILLED = """
 import os, sys
 from pathlib import Path
+from dpsql import connect
 from dpsql import session as session_module
 from dpsql.policy import load
 from dpsql.session import Session
@@ -607,3 +609,22 @@ def test_the_price_of_one_release_only_is_found_out(
     verdict = audited(folder, made_of, 300).verdict
     assert verdict.epsilon == 2
     assert verdict.violated
+
+
+def test_a_cursor_has_the_release_of_the_statement_and_its_parts(folder: Path) -> None:
+    text = (
+        f"SELECT b.n / a.n AS share, a.n FROM ({ONE}) AS a, ({PAGE_A}) AS b, (SELECT 1 AS x) AS c WHERE x = 1"
+    )
+    with connect(folder / "dpsql.toml") as connection:
+        cursor = connection.execute(text)
+        release = present(cursor.release)
+        assert [part.number for part in cursor.releases] == [1, 2]
+        assert (cursor.releases, release.counts) == (release.parts, ("n",))
+        assert connection.release(2).rows.equals(cursor.releases[1].rows)
+        assert connection.budget().spent == release.charge == Charge(Fraction(1))
+        assert "2 releases" in repr(cursor)
+        assert "± " in present(cursor._repr_html_())
+        (row,) = cursor.fetchall()
+        assert row[1] == cursor.releases[0].rows.column("n")[0].as_py()
+        assert len(connection.execute(ONE).releases) == 1
+        assert connection.execute("SELECT 1").releases == ()

@@ -1,0 +1,75 @@
+"""Rows joined by a parent's key belong to one unit, even if the key, against the policy, occurs twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from itertools import product
+
+import duckdb
+import pytest
+
+from dpsql.policy import load
+from dpsql.session import Session
+from tests.unit.analysis.test_sql_fixtures import proved, raw_data, write
+
+BASKETS = [(1, 1), (1, 2), (2, 2), (3, 1), (3, 3), (4, 4), (None, 2), (5, 1)]
+GOODS = [(1, True), (1, False), (2, True), (3, False), (4, True), (4, True), (5, None), (6, True)]
+"""The keys 1 and 3 belong to two units each; a good belongs to the unit with the least number."""
+
+BOUNDED = "COUNT(*, contribution_bounds_per_group => (0, 1))"
+TIED = "SELECT 1 FROM goods g WHERE g.basket_id = b.basket_id AND g.late"
+LISTED = "SELECT basket_id FROM goods WHERE late"
+STATEMENTS = [
+    f"SELECT {BOUNDED} FROM baskets b WHERE EXISTS ({TIED})",
+    f"SELECT {BOUNDED} FROM baskets b WHERE NOT EXISTS ({TIED})",
+    f"SELECT {BOUNDED} FROM baskets WHERE basket_id IN ({LISTED})",
+    f"SELECT {BOUNDED} FROM baskets WHERE basket_id NOT IN ({LISTED})",
+    f"SELECT {BOUNDED} FROM goods WHERE basket_id NOT IN (SELECT basket_id FROM baskets WHERE page IS NULL)",
+    f"SELECT {BOUNDED} FROM baskets b JOIN goods g ON g.basket_id = b.basket_id",
+    f"SELECT {BOUNDED} FROM baskets a LEFT JOIN baskets b ON a.basket_id = b.basket_id WHERE b.page = 'a'",
+    f"SELECT {BOUNDED} FROM (SELECT basket_id, COUNT(*) AS n FROM baskets GROUP BY basket_id) WHERE n = 1",
+    "SELECT COUNT(DISTINCT basket_id, contribution_bounds_per_group => (0, 1)) FROM baskets",
+    "SELECT COUNT(DISTINCT basket_id, contribution_bounds_per_group => (0, 1)) FROM goods WHERE late",
+]
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    with raw_data() as raw:
+        found = Session(load(write(tmp_path_factory.mktemp("keys") / "data", raw)))
+    yield found
+    found.close()
+
+
+@cache
+def counted(sql: str, units: frozenset[int]) -> int:
+    """Return a count over the rows of some units."""
+    owner = {key: min(u for k, u in BASKETS if k == key) for key, _ in BASKETS if key is not None}
+    with duckdb.connect() as connection:
+        connection.execute(
+            "CREATE TABLE baskets(basket_id BIGINT, user_id BIGINT, page VARCHAR, late BOOLEAN);"
+            "CREATE TABLE goods(basket_id BIGINT, sku VARCHAR, late BOOLEAN)"
+        )
+        for key, unit in BASKETS:
+            if unit in units:
+                connection.execute("INSERT INTO baskets VALUES (?, ?, ?, NULL)", [key, unit, "ab"[unit % 2]])
+        for key, late in GOODS:
+            if owner.get(key) in units:
+                connection.execute("INSERT INTO goods VALUES (?, 'x', ?)", [key, late])
+        row = connection.execute(sql).fetchone()
+        assert row is not None
+        return int(row[0])
+
+
+@pytest.mark.parametrize("statement", STATEMENTS)
+def test_a_unit_moves_a_count_by_its_bound_at_most(session: Session, statement: str) -> None:
+    sql = proved(session, statement).compiled.sql
+    seen = set()
+    for chosen in product((True, False), repeat=3):
+        some = frozenset(unit for unit, there in zip((1, 2, 3), chosen, strict=True) if there)
+        for unit in {1, 2, 3, 4} - some:
+            less, more = counted(sql, some), counted(sql, some | {unit})
+            assert 0 <= more - less <= 1, f"{unit} beside {some}"
+            seen.add(more - less)
+    assert 1 in seen
