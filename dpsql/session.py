@@ -145,12 +145,22 @@ class Session:
             return self._prepared(text, parameters)
         except (QueryRefused, QuerySyntaxError) as error:
             refused = error
-        refused.obstacles = beside(text, refused, lambda changed: self._prepared(changed, parameters))
+        refused.obstacles = beside(text, refused, lambda changed: self._bound(changed, parameters))
         refused.obstacles = hinted(text, refused)
-        offer = rewrite(text, refused, lambda changed: self._prepared(changed, parameters))
+        offer = rewrite(text, refused, lambda changed: self._bound(changed, parameters))
         if offer is not None:
             refused.rewrite, refused.obstacles = offer
         raise refused
+
+    def _bound(self, text: str, parameters: Parameters) -> Prepared:
+        """Prepare a statement; refuse a public one as well that the schema database cannot bind."""
+        prepared = self._prepared(text, parameters)
+        if isinstance(prepared, PreparedPublic):
+            try:
+                prepared.engines.schema_database.plan(prepared.sql)
+            except ValueError:
+                raise QueryRefused("this does not bind") from None
+        return prepared
 
     def _prepared(self, text: str, parameters: Parameters) -> Prepared:
         engines, statement = self.database.engines(), parse(text, parameters)

@@ -75,7 +75,7 @@ def surveyed(
     statement = Statement(query, policy, catalog)
     for refused in found:
         advise(statement, refused)
-    return adapted(in_order(found), query, policy)
+    return adapted(in_order(found), query, policy, catalog)
 
 
 def survey(query: Query, policy: Policy, catalog: Catalog, options: Options) -> list[QueryRefused]:

@@ -16,7 +16,7 @@ from dpsql.composition.fusion import fused
 from dpsql.composition.kinds import Kinds, Release, below
 from dpsql.composition.shares import Written, divided
 from dpsql.errors import QueryRefused
-from dpsql.language import AboveThreshold, Options, Query, TopK
+from dpsql.language import AboveThreshold, Options, Query, TopK, TopPerPartition
 from dpsql.policy import Policy
 
 MAX_RELEASES = 16
@@ -135,7 +135,7 @@ class _Splitter:
             selection = self._plan(separate(found, self.policy, self.catalog)[0]).selection
         except QueryRefused:
             return None
-        if not isinstance(selection, (TopK, AboveThreshold)):
+        if not isinstance(selection, (TopK, AboveThreshold, TopPerPartition)):
             return None
         both.move()
         return found

@@ -18,6 +18,7 @@ from .events import SIZES, Events, Size
 from .growth import growth
 from .measures import Figure
 from .processes import cold_start, memory
+from .refusals import refusals
 from .samplers import samplers
 from .selections import opendp, selections
 from .statements import end_to_end, fixed_cost
@@ -37,6 +38,7 @@ def groups(size: str, folder: Path, rounds: int) -> dict[str, Callable[[], Itera
     return {
         "statements": lambda: end_to_end(events, size, rounds),
         "fixed": lambda: fixed_cost(tiny, 8 * rounds),
+        "refusals": lambda: refusals(tiny, rounds),
         "cold": lambda: cold_start(folder, rounds),
         "memory": lambda: memory(events, size),
         "noise": lambda: samplers(rounds),

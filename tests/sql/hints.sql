@@ -10,9 +10,6 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n D
 -- R40
 SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, page, ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY day) AS r FROM visits) WHERE r = 1 GROUP BY page ORDER BY n DESC LIMIT 2
 
--- R53
-SELECT k, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, LEAST(COUNT(*), 3) AS k FROM visits GROUP BY user_id) WHERE k IN (1, 2, 3) GROUP BY k ORDER BY n DESC LIMIT 2
-
 -- R426
 SELECT COUNT(DISTINCT user_id) FROM visits JOIN pages AS p ON p.page = visits.page
 
@@ -72,9 +69,6 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT DISTINCT ON (user_id) use
 
 -- R509
 SELECT COUNT(DISTINCT user_id) FROM (SELECT DISTINCT ON (user_id) user_id, country FROM visits ORDER BY user_id, day)
-
--- R62
-SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT DISTINCT user_id, page FROM visits) GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R63
 SELECT f, COUNT(*) AS n FROM (SELECT user_id, FIRST(page ORDER BY day) AS f FROM visits GROUP BY user_id) WHERE f IN ('a', 'b') GROUP BY f ORDER BY n DESC LIMIT 2
@@ -322,30 +316,6 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE strftime(day, '%Y-%m-%d') = '20
 -- R930
 SELECT COUNT(DISTINCT user_id) FROM baskets b WHERE EXISTS (SELECT 1 FROM goods g WHERE g.basket_id = b.basket_id AND g.sku = b.page)
 
--- R1501
-SELECT note, COUNT(DISTINCT user_id) AS n FROM visits WHERE note IN ('a', 'b') AND (note = 'a' OR country = 'DE') GROUP BY note
-
--- R1502
-SELECT note, COUNT(DISTINCT user_id) AS n FROM visits WHERE note IN ('a', 'b') GROUP BY note
-
--- R1503
-SELECT v.note, COUNT(DISTINCT user_id) AS n FROM visits v WHERE v.note IN ('a', 'b') GROUP BY v.note
-
--- R1504
-SELECT note, COUNT(DISTINCT user_id) AS n FROM visits WHERE note IN ('a', 'b') AND note IN ('a', page) GROUP BY note
-
--- R1505
-SELECT ms, COUNT(DISTINCT user_id) AS n FROM visits WHERE ms >= 5 AND ms BETWEEN 0 AND 99 GROUP BY ms
-
--- R1506
-SELECT ms, COUNT(DISTINCT user_id) AS n FROM visits WHERE ms BETWEEN 0 AND 99 GROUP BY ms
-
--- R1507
-SELECT k, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, CASE WHEN ms > 5 THEN note ELSE country END AS k FROM visits) WHERE k IN ('a', 'b') GROUP BY k
-
--- R1509
-SELECT note, COUNT(DISTINCT user_id) AS n FROM visits LEFT JOIN pages p ON p.page = visits.page WHERE note IN ('a', 'b') GROUP BY note
-
 -- R1510
 SELECT d.page, COUNT(DISTINCT user_id) AS n FROM dp_domain(visits.page) AS d JOIN visits v ON v.page = d.page GROUP BY d.page
 
@@ -355,5 +325,5 @@ SELECT page FROM dp_domain(visits.page)
 -- R1512
 SELECT page FROM dp_domain(visits.page)
 
--- R1103
-SELECT page, ms, COUNT(DISTINCT user_id) + ms AS x FROM visits GROUP BY page, ms ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 2
+-- R62
+SELECT page, COUNT(*) AS n FROM (SELECT DISTINCT user_id, page FROM visits) GROUP BY page ORDER BY n DESC LIMIT 2

@@ -194,7 +194,7 @@ SELECT clinic, COUNT(*) AS n FROM visits GROUP BY clinic ORDER BY n DESC LIMIT 5
 SELECT * FROM visits LIMIT 10
 
 -- M49 the values of a column
--- meant: SELECT clinic, COUNT(DISTINCT patient_id) FROM visits GROUP BY clinic
+-- meant: SELECT clinic FROM dp_domain(visits.clinic)
 SELECT DISTINCT clinic FROM visits
 
 -- M50 one line a patient

@@ -7,14 +7,15 @@ from dataclasses import replace
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
-from dpsql.analysis.advice.statement import Advice, Statement, clause_at
+from dpsql.analysis.advice.statement import Advice, Named, Statement, clause_at
 from dpsql.analysis.aggregates import call_of, calls
 from dpsql.analysis.expressions import function_name
 from dpsql.analysis.functions import nearest
 from dpsql.analysis.parsed import conjuncts
 from dpsql.analysis.released import is_released
 from dpsql.errors import Fix, Obstacle
-from dpsql.language import replacing
+from dpsql.language import BlockText, replacing
+from dpsql.policy import fold
 
 
 def plain_item(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
@@ -35,6 +36,8 @@ def plain_item(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
     if of.query.source.position(node) > block.from_.start:
         return None  # it is in ORDER BY or HAVING
     text = of.text
+    if not all(_whole_item(text, s) for s in spans if s is not None):
+        return None
     keys = ", ".join(text[s[0] : s[1]] for s in spans if s is not None)
     if group is None:
         at = block.before(TokenType.GROUP_BY)
@@ -43,6 +46,15 @@ def plain_item(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
     if last is None:
         return None
     return f"GROUP BY {text[last[0] : last[1]]}, {keys}", Fix(f", {keys}", last[1], last[1])
+
+
+def _whole_item(text: str, span: tuple[int, int]) -> bool:
+    """Return whether an expression is an item of the select list, and not a part of one."""
+    before = text[: span[0]].split()
+    first = bool(before) and before[-1].upper() in ("SELECT", "DISTINCT")
+    begins = first or text[: span[0]].rstrip().endswith((",", ")"))
+    after = text[span[1] :].lstrip()
+    return begins and (after[:1] in (",", '"') or after[:1].isalpha())
 
 
 def in_where(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
@@ -68,31 +80,70 @@ def in_where(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
 
 
 def distinct(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
-    """Count the groups of SELECT DISTINCT."""
+    """Read the declared values in the place of SELECT DISTINCT, or count the groups."""
+    if not isinstance(node, exp.Select):
+        node = node.find_ancestor(exp.Select) or node
     if not isinstance(node, exp.Select) or any(call_of(n) for e in node.expressions for n in e.walk()):
         return None
-    units = {n.unit for n in of.named(node)} - {None}
-    spans = [of.outline.span(i.unalias()) for i in node.expressions]
-    block = of.outline.block(min((s[0] for s in spans if s is not None), default=0))
-    if len(units) != 1 or None in spans or block is None or node.args.get("group") is not None:
+    named, spans = of.named(node), [of.outline.span(i.unalias()) for i in node.expressions]
+    places = [s for s in spans if s is not None]
+    block = of.outline.block(places[0][0]) if places else None
+    if len(places) < len(spans) or block is None or node.args.get("group") is not None:
         return None
     text = of.text
-    keys = ", ".join(text[s[0] : s[1]] for s in spans if s is not None)
-    unit = units.pop()
-    count = f"COUNT(DISTINCT {unit})"
-    word = text.upper().index("DISTINCT", block.select.end)
-    last = max(s[1] for s in spans if s is not None)
-    at = block.before(TokenType.GROUP_BY)
+    word = text.upper().find("DISTINCT", block.select.end)
+    if word < 0 or text[word : places[0][0]].split() != [text[word : word + len("DISTINCT")]]:
+        return None
+    plain = Fix("", word, places[0][0])
+    return _declared(node, named, plain) or _counted(of, named, places, block, plain)
+
+
+def spine(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Read the declared values in the place of SELECT DISTINCT that a release is joined with."""
+    listed = [n for n in of.query.tree.find_all(exp.Select) if n.args.get("distinct") is not None]
+    found = [advice for n in listed if (advice := distinct(of, n, one)) and "dp_domain" in advice[0]]
+    return found[0] if found else None
+
+
+def _declared(select: exp.Select, named: list[Named], plain: Fix) -> Advice | None:
+    """Return the change that reads the declared values of the only column."""
+    column = select.expressions[0].unalias()
+    read = [name for name, value in select.args.items() if value]
+    if len(named) != 1 or len(select.expressions) != 1 or not isinstance(column, exp.Column):
+        return None
+    table, node = named[0].table, named[0].node
+    own = next((c for c in table.domain if fold(c) == fold(column.name)), None)
+    if (
+        own is None
+        or set(read) - {"expressions", "from_", "distinct", "kind"}
+        or "start" not in node.this.meta
+    ):
+        return None
+    relation = f"dp_domain({table.name}.{own})"
+    there = Fix(relation, node.this.meta["start"], node.this.meta["end"] + 1)
+    asks = "the values that the policy declares"
+    return f"FROM {relation}", replace(plain, also=(there,), asks=asks)
+
+
+def _counted(
+    of: Statement, named: list[Named], places: list[tuple[int, int]], block: BlockText, plain: Fix
+) -> Advice | None:
+    """Return the change that counts the units of each group."""
+    units = {n.unit for n in named if n.unit is not None}
+    if len(units) != 1:
+        return None
+    (unit,), text = units, of.text
+    keys, count = ", ".join(text[a:b] for a, b in places), f"COUNT(DISTINCT {unit})"
+    last, at = places[-1][1], block.before(TokenType.GROUP_BY)
     also = (Fix(f", {count}", last, last), clause_at(text, at, f"GROUP BY {keys}"))
     asks = f"which {keys} have how many {unit}"
-    fix = Fix("", word, word + len("DISTINCT "), also=also, asks=asks)
-    return f"SELECT {keys}, {count} ... GROUP BY {keys}", fix
+    return f"SELECT {keys}, {count} ... GROUP BY {keys}", replace(plain, also=also, asks=asks)
 
 
 def single_rows(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Count rows that would be shown."""
     select = of.query.tree
-    counted = any(call_of(n) for e in select.expressions for n in e.walk())
+    counted = any(call_of(n) or isinstance(n, exp.WithinGroup) for e in select.expressions for n in e.walk())
     block = of.outermost(node)
     named = of.named(select) if isinstance(select, exp.Select) else []
     units = {n.unit for n in named if n.unit is not None}

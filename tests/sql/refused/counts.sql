@@ -126,7 +126,7 @@ SELECT country, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY 
 -- R52 SELECT DISTINCT
 -- error: SELECT DISTINCT would release exact groups
 -- at: page
--- hint: SELECT page, COUNT(DISTINCT user_id) FROM visits GROUP BY page -- asks something else: which page have how many user_id
+-- hint: SELECT page FROM dp_domain(visits.page) -- asks something else: the values that the policy declares
 SELECT DISTINCT page FROM visits
 
 -- R56 the unit as a group key

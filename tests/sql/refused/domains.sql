@@ -2,42 +2,49 @@
 -- error: the values of note are not declared
 -- at: note #3
 -- hint: WHERE note IN ('a', 'b')
+-- rewrite: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 16) note, COUNT(DISTINCT user_id) AS n FROM visits WHERE note = 'a' OR country = 'DE' GROUP BY note -- 16 is a guess
 SELECT note, COUNT(DISTINCT user_id) AS n FROM visits WHERE note = 'a' OR country = 'DE' GROUP BY note
 
 -- R1502 a list under NOT
 -- error: the values of note are not declared
 -- at: note #3
 -- hint: WHERE note IN ('a', 'b')
+-- rewrite: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 16) note, COUNT(DISTINCT user_id) AS n FROM visits WHERE NOT note IN ('a', 'b') GROUP BY note -- 16 is a guess
 SELECT note, COUNT(DISTINCT user_id) AS n FROM visits WHERE NOT note IN ('a', 'b') GROUP BY note
 
 -- R1503 a list of another column with the same name
 -- error: the values of note are not declared
 -- at: v.note #2
 -- hint: WHERE note IN ('a', 'b')
+-- rewrite: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 16) v.note, COUNT(DISTINCT user_id) AS n FROM visits v, (SELECT category AS note FROM pages) w WHERE w.note IN ('a', 'b') GROUP BY v.note -- 16 is a guess
 SELECT v.note, COUNT(DISTINCT user_id) AS n FROM visits v, (SELECT category AS note FROM pages) w WHERE w.note IN ('a', 'b') GROUP BY v.note
 
 -- R1504 a list with a value of the row
 -- error: the values of note are not declared
 -- at: note #3
 -- hint: WHERE note IN ('a', 'b')
+-- rewrite: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 16) note, COUNT(DISTINCT user_id) AS n FROM visits WHERE note IN ('a', page) GROUP BY note -- 16 is a guess
 SELECT note, COUNT(DISTINCT user_id) AS n FROM visits WHERE note IN ('a', page) GROUP BY note
 
 -- R1505 a range without an end
 -- error: the values of ms are not declared
 -- at: ms #3
 -- hint: WHERE ms BETWEEN 0 AND 99
+-- rewrite: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 16) ms, COUNT(DISTINCT user_id) AS n FROM visits WHERE ms >= 5 GROUP BY ms -- 16 is a guess
 SELECT ms, COUNT(DISTINCT user_id) AS n FROM visits WHERE ms >= 5 GROUP BY ms
 
 -- R1506 a range of more values than a list has
 -- error: the values of ms are not declared
 -- at: ms #3
 -- hint: WHERE ms BETWEEN 0 AND 99
+-- rewrite: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 16) ms, COUNT(DISTINCT user_id) AS n FROM visits WHERE ms BETWEEN 1 AND 1000001 GROUP BY ms -- 16 is a guess
 SELECT ms, COUNT(DISTINCT user_id) AS n FROM visits WHERE ms BETWEEN 1 AND 1000001 GROUP BY ms
 
 -- R1507 a CASE with one result that nobody declared
 -- error: the values of k are not declared
 -- at: k #2
 -- hint: WHERE k IN ('a', 'b')
+-- rewrite: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 16) CASE WHEN ms > 5 THEN note ELSE country END AS k, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY k -- 16 is a guess
 SELECT CASE WHEN ms > 5 THEN note ELSE country END AS k, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY k
 
 -- R1508 a range that no declared value is in
@@ -49,6 +56,7 @@ SELECT day, COUNT(DISTINCT user_id) AS n FROM visits WHERE day > '2025-01-01' GR
 -- error: the values of note are not declared
 -- at: note #3
 -- hint: WHERE note IN ('a', 'b')
+-- rewrite: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 16) note, COUNT(DISTINCT user_id) AS n FROM visits LEFT JOIN pages p ON p.page = visits.page AND note IN ('a', 'b') GROUP BY note -- 16 is a guess
 SELECT note, COUNT(DISTINCT user_id) AS n FROM visits LEFT JOIN pages p ON p.page = visits.page AND note IN ('a', 'b') GROUP BY note
 
 -- R1510 the values of a column that nobody declared

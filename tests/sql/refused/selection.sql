@@ -392,22 +392,23 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (error = 50) note FROM visits GROUP BY 
 SET dp_error = 50
 
 -- R1101 ordered by a count over undeclared keys, without LIMIT
--- error: the values of note are not declared, and releasing all groups
+-- error: the values of note are not declared: say in how many groups a user_id may count
 -- at: note #2
--- hint: the owner declares note in
--- rewrite: SELECT note, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY note ORDER BY n DESC LIMIT 10 -- 10 is a guess
+-- hint: OPTIONS (max_groups_contributed = 16), or list them: WHERE note IN ('a', 'b')
+-- rewrite: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 16) note, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY note ORDER BY n DESC -- 16 is a guess
 SELECT note, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY note ORDER BY n DESC
 
 -- R1102 a share over undeclared keys needs all groups
--- error: the values of note are not declared, and releasing all groups
+-- error: the values of note are not declared: say in how many groups a user_id may count
 -- at: note #2
--- hint: the owner declares note in
+-- hint: OPTIONS (max_groups_contributed = 16), or list them: WHERE note IN ('a', 'b')
+-- rewrite: SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 16) note, n / SUM(n) OVER () AS share, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY note ORDER BY n DESC -- 16 is a guess
 SELECT note, n / SUM(n) OVER () AS share, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY note ORDER BY n DESC
 
 -- R1103 a column that is no key, beside a count
 -- error: this is neither a group key nor a count
 -- at: ms
--- hint: GROUP BY page, ms
+-- hint: select the keys of GROUP BY and counts
 SELECT page, COUNT(DISTINCT user_id) + ms AS x FROM visits GROUP BY page
 
 -- R1104 a condition on rows in HAVING
@@ -419,7 +420,7 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING n > 3
 -- R1105 a window over private rows in a grouped block
 -- error: this is neither a group key nor a count
 -- at: ms
--- hint: GROUP BY page, ms
+-- hint: select the keys of GROUP BY and counts
 SELECT page, COUNT(DISTINCT user_id) AS n, AVG(ms) OVER () AS a FROM visits GROUP BY page
 
 -- R1106 an expression over a count that does not bind

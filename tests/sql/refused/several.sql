@@ -99,3 +99,9 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilom = 1) pgae, COUNT(*) AS n FROM 
 -- at: epsilon #2
 -- obstacles: option epsilon is given twice | there is no table vists
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, epsilon = 1) COUNT(DISTINCT user_id) FROM vists
+
+-- R820 a spine of days from private rows
+-- error: released and private rows do not meet
+-- at: day #2
+-- hint: FROM dp_domain(visits.day)
+SELECT d.day, n FROM (SELECT DISTINCT day FROM visits) d LEFT JOIN (SELECT day, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY day) r ON r.day = d.day

@@ -1,8 +1,8 @@
 -- R53 grouped by an expression of the unit
 -- error: a user_id can have many rows here: say how many may count
 -- at: COUNT #2
--- hint: COUNT(*, contribution_bounds_per_group => (0, 20)), or
--- obstacles: the values of g are not declared, and releasi | a user_id can have many rows here: say how ma
+-- hint: COUNT(*, contribution_bounds_per_group => (0, 20)), or COUNT(DISTINCT user_id) for units
+-- rewrite: SELECT k, COUNT(*) AS n FROM (SELECT user_id // 2 AS g, COUNT(*, contribution_bounds_per_group => (0, 20)) AS k FROM visits GROUP BY g) GROUP BY k ORDER BY n DESC LIMIT 2 -- 20 is a guess
 SELECT k, COUNT(*) AS n FROM (SELECT user_id // 2 AS g, COUNT(*) AS k FROM visits GROUP BY g) GROUP BY k ORDER BY n DESC LIMIT 2
 
 -- R54 grouped by the nullable side's unit

@@ -317,6 +317,24 @@ def test_explain_and_the_release_say_what_a_partition_uses(session: Session) -> 
     )
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT city, page, n FROM ({block}) WHERE rk <= 2 ORDER BY city, n",
+        "WITH r AS ({block}) SELECT page, rk FROM r WHERE rk < 3",
+        "{block} QUALIFY rk <= 2 ORDER BY 1 DESC, rk LIMIT 9",
+        "{block} QUALIFY 2 >= DENSE_RANK() OVER (PARTITION BY u.city ORDER BY n DESC, page)",
+    ],
+)
+def test_a_rank_is_read_as_a_selection_however_it_is_written(text: str, session: Session) -> None:
+    rank = "ROW_NUMBER() OVER (PARTITION BY u.city ORDER BY COUNT(DISTINCT v.user_id) DESC) AS rk"
+    block = f"SELECT u.city, v.page, {N}, {rank} {FROM} GROUP BY 1, 2"
+    found = session.run(f"EXPLAIN {text.format(block=block)}").table
+    shown = dict(zip(*(c.to_pylist() for c in found.columns), strict=True))
+    assert shown["selection"] == "top-2 of each partition"
+    assert len(session.run(text.format(block=block)).table) == (9 if "LIMIT 9" in text else 2 * CITIES)
+
+
 def test_a_rank_by_other_columns_than_keys_is_no_partition(session: Session) -> None:
     text = BY_CITY.replace("PARTITION BY city", "PARTITION BY v.user_id % 2")
     with pytest.raises(QueryRefused, match="neither a group key nor a count"):

@@ -34,6 +34,7 @@ def raw() -> Iterator[duckdb.DuckDBPyConnection]:
     with raw_data() as connection:
         connection.execute("DELETE FROM visits WHERE user_id IS NULL OR country NOT IN ('DE', 'FR', 'US')")
         connection.execute("DELETE FROM visits WHERE country IS NULL OR page IS NULL")
+        connection.execute("DELETE FROM visits WHERE day IS NULL OR year(day) <> 2024")
         connection.execute(
             "DELETE FROM visits WHERE page NOT IN (SELECT page FROM pages WHERE page IS NOT NULL)"
         )
