@@ -230,7 +230,7 @@ def _sparse_vector(plan: Plan, branches: int = BRANCHES) -> SparseVectors:
 
 
 def _existing(plan: Plan) -> ExistingGroups:
-    assert isinstance(plan.selection, AllGroups)  # noqa: S101  as above
+    assert isinstance(plan.selection, AllGroups)  # noqa: S101  no other selection has it as a candidate
     return ExistingGroups.of(plan, plan.selection)
 
 

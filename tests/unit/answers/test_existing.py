@@ -54,7 +54,7 @@ def method(session: Session, text: str) -> ExistingGroups:
 
 
 def test_groups_of_many_units_are_shown_sorted_by_key(session: Session) -> None:
-    """At epsilon 10 the threshold is 1 + ln(10/2e-6) = 16.4 units: all but one are far above it."""
+    """At epsilon 10 and 10 groups the threshold is 16.4 units: all but the first group are far above."""
     result = session.run(statement(f"page, {UNITS}, {ROWS} FROM visits GROUP BY page"))
     release = present(result.release)
     assert result.table.column("page").to_pylist() == [f"g{g}" for g in range(1, 10)]
