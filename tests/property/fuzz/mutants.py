@@ -584,7 +584,7 @@ MUTANTS = (
             (
                 "analysis.released.counts",
                 "WeightedRows.weighted",
-                'Cast(value, HUGEINT)',
+                "Cast(value, HUGEINT)",
                 'Cast(Paren(Binary("+", value, Constant(1, BIGINT))), HUGEINT)',
             ),
         ),
