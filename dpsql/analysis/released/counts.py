@@ -153,7 +153,7 @@ class WeightedRows(BoundedRows):
         hashed = Cast(Call("hash", (unit, Constant(0, BIGINT))), HUGEINT)
         # Twice: where an engine's hash is negative, so is the first remainder.
         first = Paren(Binary("%", Paren(Binary("+", Paren(Binary("%", hashed, a)), a)), a))
-        before = Paren(Binary("-", up_to, value))
+        before = Paren(Binary("-", up_to, Cast(value, HUGEINT)))
         ends = [Paren(Binary("+", Paren(Binary("*", kept, rows)), first)) for rows in (up_to, before)]
         return Cast(Paren(Binary("-", *(Paren(Binary("//", end, a)) for end in ends))), BIGINT)
 
