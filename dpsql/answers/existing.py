@@ -56,11 +56,16 @@ class ExistingGroups:
             share = measuring.share_of(plan) or (Fraction(1, 2) if even else _share(m, delta, max(totals)))
         parts = split_measuring(plan.epsilon * share, totals) if others else ()
         noise = {
-            place: mechanisms.Laplace.plan(1, epsilon, sensitivity=total)
+            place: cls._measuring(1, epsilon, total)
             for place, total, epsilon in zip(others, totals, parts, strict=True)
         }
         existing = mechanisms.Existing.plan(plan.epsilon * (1 - share), delta, groups_per_unit=m)
         return cls(plan, selection, units, existing, noise)
+
+    @staticmethod
+    def _measuring(groups: int, epsilon: Fraction, total: int) -> mechanisms.Laplace:
+        """Plan the noise of a count: whole numbers, which err less than fractions where noise is small."""
+        return mechanisms.Laplace.plan(groups, epsilon, groups_per_unit=1, sensitivity=total, resolution=0)
 
     @property
     def quote(self) -> Quote:
@@ -124,7 +129,7 @@ class ExistingGroups:
                 value = values[rows]
             else:
                 epsilon, total = law.loss.charge.epsilon, _total(self.plan, place)
-                planned = mechanisms.Laplace.plan(len(rows), epsilon, groups_per_unit=1, sensitivity=total)
+                planned = self._measuring(len(rows), epsilon, total)
                 measured = planned.run(counts.n[place][rows])
                 loss, value = loss + measured.loss, measured.value
             noise = LaplaceNoise(law.scale, law.resolution)
