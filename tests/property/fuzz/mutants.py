@@ -584,8 +584,8 @@ MUTANTS = (
             (
                 "analysis.released.counts",
                 "WeightedRows.weighted",
-                'Binary("-", up_to, value)',
-                'Binary("-", up_to, Paren(Binary("+", value, Constant(1, BIGINT))))',
+                "Cast(value, HUGEINT)",
+                'Cast(Paren(Binary("+", value, Constant(1, BIGINT))), HUGEINT)',
             ),
         ),
         ("weighted rows",),
