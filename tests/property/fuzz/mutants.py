@@ -27,7 +27,7 @@ MUTANTS = (
             (
                 "analysis.joins",
                 "_owned",
-                "if not tied and not any(a.link and a.link == b.link for a, b in pairs):",
+                "if not tied(pairs):",
                 "if False:",
             ),
             (
@@ -300,7 +300,7 @@ MUTANTS = (
             (
                 "analysis.aggregates",
                 "grouped",
-                "if owner is not None and not any(k.unit is UnitRole.EXACT for k in keys):",
+                "if owner is not None and not any(k.groups_units for k in keys):",
                 "if False:",
             ),
             (
@@ -388,7 +388,7 @@ MUTANTS = (
             (
                 "analysis.subqueries",
                 "_in",
-                "conjunction(IsNull(c, negated=True) for c in (unit, listed.node))",
+                "conjunction((IsNull(unit, negated=True), there))",
                 "None",
             ),
         ),
