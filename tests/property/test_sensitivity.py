@@ -42,7 +42,7 @@ REACHED = """
     public branch of UNION ALL, owned branch of UNION ALL,
     subquery in a condition, IN unit, NOT IN unit, EXISTS tied, IN public, EXISTS public, scalar subquery,
     COUNT DISTINCT, FILTER, CASE in COUNT, IF in COUNT, COUNT(*), COUNT(x), COUNT_IF, COUNT(*) FILTER,
-    clamped rows, weighted rows, distinct values, sum of ones, IN parent key, EXISTS parent key,
+    clamped rows, weighted rows, distinct values, sum of ones, IN parent key, EXISTS parent key, GROUP BY parent key,
     joint domain, range in WHERE, measures apart, several releases, one release used twice,
     HAVING on key or count, QUALIFY over released rows, ORDER BY key, OFFSET,
     COALESCE of units, difference of counts, all groups,

@@ -31,6 +31,7 @@ REPEATED = 0.4
 FOCUS = (
     ("table items", "table orders", "join on the parent key", "IN parent key", "EXISTS parent key"),
     ("table items", "table orders", "subquery in a condition", "IN parent key", "EXISTS parent key"),
+    ("table items", "table orders", "subquery", "GROUP BY unit", "GROUP BY parent key"),
     ("QUALIFY partitions", "table users", "key of the unit"),
     ("QUALIFY partitions", "key column"),
     ("unknown domain", "all groups of an unknown domain"),

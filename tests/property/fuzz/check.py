@@ -85,6 +85,7 @@ CONSTRUCTS = (
     "join on the parent key",
     "IN parent key",
     "EXISTS parent key",
+    "GROUP BY parent key",
     "repeated parent keys",
     "joint domain",
     "range in WHERE",

@@ -24,8 +24,6 @@ TYING = """        if tied([(far, near)]) and far.node in visible:
             assert made.unit is not None  # noqa: S101  owned rows have a unit
             assert block.unit is not None  # noqa: S101
             return Paren(Binary("=", made.unit, block.unit))"""
-WEIGHED = 'Cast(Paren(Binary("-", *(Paren(Binary("//", end, a)) for end in ends))), BIGINT)'
-ROUNDED_UP = 'Cast(Paren(Binary("//", Binary("+", Binary("*", kept, value), Binary("-", a, Constant(1, BIGINT))), a)), BIGINT)'
 NUMBERS = "    return Select((*(Item(k) for k in keys), *numbers), source, group=keys)"
 HAVING = """    query = Select((*(Item(k) for k in keys), *numbers), source, group=keys)
     names = [*(f"k{i}" for i in range(self.keys)), *(n.name for n in numbers)]
@@ -351,7 +349,7 @@ MUTANTS = (
             (
                 "analysis.aggregates",
                 "grouped",
-                "if owner is not None and not any(k.unit is UnitRole.EXACT for k in keys):",
+                "if owner is not None and not any(k.groups_units for k in keys):",
                 "if False:",
             ),
             (
@@ -439,7 +437,7 @@ MUTANTS = (
             (
                 "analysis.subqueries",
                 "_in",
-                "conjunction(IsNull(c, negated=True) for c in (unit, listed.node))",
+                "conjunction((IsNull(unit, negated=True), there))",
                 "None",
             ),
         ),
@@ -466,12 +464,6 @@ MUTANTS = (
         statement="SELECT page, COUNT(*, contribution_bounds_per_group => (0, 1)) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2",
     ),
     Mutant(
-        "weights are rounded up in each group",
-        (("analysis.released.counts", "WeightedRows.weighted", WEIGHED, ROUNDED_UP),),
-        ("weighted rows",),
-        statement="SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_rows_contributed = 2) page, COUNT(*) AS n FROM visits GROUP BY page",
-    ),
-    Mutant(
         "rows are weighted by what all units have",
         (
             (
@@ -486,7 +478,7 @@ MUTANTS = (
     ),
     Mutant(
         "groups exist by their rows",
-        (("analysis.outer_query", "outer_query", "existence = counts.index(units)", "existence = 0"),),
+        (("analysis.existing_groups", "shown_by_units", "existence=counts.index(units)", "existence=0"),),
         ("unknown domain", "all groups of an unknown domain", "clamped rows"),
         statement="SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (delta = 1e-6, max_groups_contributed = 2) note, COUNT(*, contribution_bounds_per_group => (0, 3)) AS n FROM visits GROUP BY note",
     ),
@@ -502,6 +494,37 @@ MUTANTS = (
         ),
         ("unknown domain", "all groups of an unknown domain"),
         statement="SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (delta = 1e-6, max_groups_contributed = 1) note, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY note",
+    ),
+    Mutant(
+        "a unit decides on one group too many",
+        (
+            (
+                "analysis.released.counts",
+                "UnitsOfFew.weighted",
+                "Constant(self.most, BIGINT)",
+                "Constant(self.most + 1, BIGINT)",
+            ),
+        ),
+        ("unknown domain", "all groups of an unknown domain", "weighted rows"),
+        statement="SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (delta = 1e-6) note, COUNT(*) AS n FROM visits GROUP BY note",
+    ),
+    Mutant(
+        "a group of equal parent keys is one unit's",
+        (
+            (
+                "analysis.aggregates",
+                "grouped",
+                "select_list(source.unit,",
+                'select_list(source.unit and tree.Aggregate("MIN", (source.unit,)),',
+            ),
+            (
+                "analysis.aggregates",
+                "grouped",
+                "Constant(i + 1, INTEGER) for i in range(len(by))",
+                "Constant(i + 2, INTEGER) for i in range(len(keys))",
+            ),
+        ),
+        statement="SELECT s > 1 AS k, COUNT(*, contribution_bounds_per_group => (0, 1)) AS n FROM (SELECT order_id, COUNT(*) AS s FROM orders GROUP BY order_id) x GROUP BY k ORDER BY n DESC LIMIT 2",
     ),
     Mutant(
         "HAVING is part of the counting query",
@@ -697,6 +720,25 @@ MUTANTS = (
         ("number kinds",),
         by="binder",
         statement="SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE note = ms",
+    ),
+    Mutant(
+        "rows are bounded in each group, not in all together",
+        (("analysis.groups", "Rows.grouped", "if self.keys else []", "if False else []"),),
+        ("weighted rows",),
+        statement="SELECT page, COUNT(*) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2",
+    ),
+    Mutant(
+        "each group's weight is rounded up by itself",
+        (
+            (
+                "analysis.released.counts",
+                "WeightedRows.weighted",
+                "Cast(value, HUGEINT)",
+                'Cast(Paren(Binary("+", value, Constant(1, BIGINT))), HUGEINT)',
+            ),
+        ),
+        ("weighted rows",),
+        statement="SELECT page, COUNT(*) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2",
     ),
 )
 """Every mutant must be noticed within the ordinary run."""
