@@ -347,6 +347,12 @@ MUTANTS = (
         "GROUP BY over everybody",
         (
             (
+                "composition.kinds",
+                "Kinds._owned",
+                "UnitRole.EXACT not in roles, Kind.OWNED",
+                "False, Kind.OWNED",
+            ),
+            (
                 "analysis.aggregates",
                 "grouped",
                 "if owner is not None and not any(k.groups_units for k in keys):",
