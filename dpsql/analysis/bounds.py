@@ -53,7 +53,7 @@ def unit_column(source: From) -> tuple[str, str] | None:
     """Return the alias of a table and the name of its column that holds the unit; None if none is visible."""
     for origin in source.scope.origins:
         for name, column in zip(origin.names, origin.columns, strict=True):
-            if column.unit is not UnitRole.NONE:
+            if column.unit.held:
                 return origin.alias, name
     return None
 

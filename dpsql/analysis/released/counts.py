@@ -278,7 +278,7 @@ def _countable(source: From) -> str:
         return "select the privacy unit where the rows come from, and count it: COUNT(DISTINCT ...)"
     alias, name = found
     merged = source.scope.merged.get(fold(name))
-    if merged is not None and merged.unit is UnitRole.NONE:
+    if merged is not None and not merged.unit.held:
         name = f"{alias}.{name}"
     return f"COUNT(DISTINCT {name}) counts privacy units"
 
@@ -351,10 +351,10 @@ def _unit(call: AggregateCall, node: exp.Expr) -> Typed | None:
         return None
     if isinstance(node, exp.Column):
         value = call.source.scope.resolve(node)
-        return value if value.unit is not UnitRole.NONE else None
+        return value if value.unit.held else None
     if (function_name(node) or "").lower() == "coalesce":
         parts = [call.expression(a) for a in node.expressions]
-        if all(p.unit is not UnitRole.NONE for p in parts):
+        if all(p.unit.held for p in parts):
             merged = Call("COALESCE", tuple(p.node for p in parts))
             return Typed(merged, parts[0].type, unit=UnitRole.NULLABLE)
     return None
