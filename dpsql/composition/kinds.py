@@ -221,7 +221,7 @@ class Kinds:
             releasing, kind = UnitRole.EXACT not in roles, Kind.OWNED
             if releasing and UnitRole.PARTIAL in roles:
                 raise self.query.source.refuse(
-                    "a key is the privacy unit in one branch of UNION alone: its groups would name single units",
+                    "a key is the privacy unit in one branch of UNION alone: groups would name single units",
                     group,
                     "select the unit in all branches, or in none, at the place of the key",
                 )
