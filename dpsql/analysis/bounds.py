@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.relation import From
-from dpsql.analysis.typed import UnitRole
 from dpsql.policy import Assumed, Policy
 from dpsql.tree import Node, Scan, walk
 

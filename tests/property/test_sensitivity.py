@@ -42,11 +42,9 @@ REACHED = """
     public branch of UNION ALL, owned branch of UNION ALL,
     subquery in a condition, IN unit, NOT IN unit, EXISTS tied, IN public, EXISTS public, scalar subquery,
     COUNT DISTINCT, FILTER, CASE in COUNT, IF in COUNT, COUNT(*), COUNT(x), COUNT_IF, COUNT(*) FILTER,
-    clamped rows, weighted rows, distinct values, sum of ones,
-    COALESCE of units, difference of counts, all groups,
-    key of facts, key column, key IN list, key boolean, key CASE, key coalesce, key expression, key part,
-    unknown domain, all groups of an unknown domain,
-    partitions of facts, partitions of events,
+    clamped rows, weighted rows, distinct values, sum of ones, COALESCE of units, difference of counts,
+    all groups, key of facts, key column, key IN list, key boolean, key CASE, key coalesce, key expression,
+    key part, unknown domain, all groups of an unknown domain, partitions of facts, partitions of events,
     ORDER BY LIMIT, TOP BY, HAVING LIMIT, HAVING ORDER, QUALIFY selection, lowest,
     unit person, unit row, unit device, table visits, table users, table orders, table items, table likes
 """

@@ -572,5 +572,24 @@ MUTANTS = (
         by="binder",
         statement="SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE note = ms",
     ),
+    Mutant(
+        "rows are bounded in each group, not in all together",
+        (("analysis.groups", "Rows.grouped", "if self.keys else []", "if False else []"),),
+        ("weighted rows",),
+        statement="SELECT page, COUNT(*) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2",
+    ),
+    Mutant(
+        "each group's weight is rounded up by itself",
+        (
+            (
+                "analysis.released.counts",
+                "WeightedRows.weighted",
+                "Cast(value, HUGEINT)",
+                'Cast(Paren(Binary("+", value, Constant(1, BIGINT))), HUGEINT)',
+            ),
+        ),
+        ("weighted rows",),
+        statement="SELECT page, COUNT(*) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2",
+    ),
 )
 """Every mutant must be noticed within the ordinary run."""
