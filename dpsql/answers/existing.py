@@ -43,7 +43,10 @@ class ExistingGroups:
             raise InternalError("groups of undeclared keys need a delta and a bound on each unit's groups")
         others = [p for p in measuring.wanted(plan, units) if plan.counts[p] != plan.counts[units]]
         totals = [_total(plan, place) for place in others]
-        share = measuring.share_of(plan) or Fraction(1, 2) if others else Fraction(0)
+        asked = measuring.share_of(plan)
+        if others and asked == 0:
+            raise ValueError("measure = 0 leaves no epsilon for the counts beside the number of units")
+        share = asked or Fraction(1, 2) if others else Fraction(0)
         parts = split_measuring(plan.epsilon * share, totals) if others else ()
         noise = {
             place: mechanisms.Laplace.plan(1, epsilon, sensitivity=total)

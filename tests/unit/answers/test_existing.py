@@ -136,3 +136,11 @@ def test_nothing_shown_is_an_answer(session: Session) -> None:
 def replace_counts(made: ExistingGroups, size: int) -> Counts:
     keys = pa.table({"k0": pa.array([f"g{i}" for i in range(size)], pa.string())})
     return Counts(keys, tuple(np.zeros(size, dtype=np.int64) for _ in made.plan.counts), None)
+
+
+def test_an_option_that_leaves_nothing_for_the_rows_is_refused(session: Session) -> None:
+    options = "epsilon = 20, delta = 1e-6, max_groups_contributed = 10, measure = 0"
+    with pytest.raises(QueryRefused, match="measure = 0 leaves no epsilon"):
+        session.prepare(statement(f"page, {ROWS} FROM visits GROUP BY page", options))
+    made = method(session, statement(f"page, {UNITS} FROM visits GROUP BY page", options))
+    assert made.existing.loss.charge.epsilon == 20
