@@ -97,11 +97,15 @@ def _same(left: Column, right: Column, merged: Typed) -> bool:
 def _role(left: Column, right: Column, word: str) -> UnitRole:
     """Return the role of a result column: it is the unit if each branch has the unit or NULL there.
 
+    A UNION in which one branch alone has the unit holds it in part.
+
     EXCEPT and INTERSECT return rows of the left branch.
     """
     if word != "UNION" and left.unit is UnitRole.EXACT:
         return UnitRole.EXACT
     roles = [UnitRole.NULLABLE if c.type == NULL else c.unit for c in (left, right)]
-    if UnitRole.NONE in roles or UnitRole.NONE is left.unit is right.unit:
+    if UnitRole.NONE is left.unit is right.unit or (word != "UNION" and UnitRole.NONE in roles):
         return UnitRole.NONE
+    if not all(role.held for role in roles):
+        return UnitRole.PARTIAL
     return UnitRole.EXACT if roles == [UnitRole.EXACT, UnitRole.EXACT] else UnitRole.NULLABLE

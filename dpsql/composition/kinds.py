@@ -219,6 +219,12 @@ class Kinds:
             except QueryRefused as refused:
                 self._doubts.append(refused)
             releasing, kind = UnitRole.EXACT not in roles, Kind.OWNED
+            if releasing and UnitRole.PARTIAL in roles:
+                raise self.query.source.refuse(
+                    "a key is the privacy unit in one branch of UNION alone: groups would name single units",
+                    group,
+                    "select the unit in all branches, or in none, at the place of the key",
+                )
             if releasing and UnitRole.NULLABLE in roles:
                 raise self.query.source.refuse(
                     "a key is the privacy unit or, by an outer join, NULL: its groups are neither",

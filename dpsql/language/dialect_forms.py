@@ -181,8 +181,8 @@ def _bound(kinds: tuple[str, ...], arguments: list[exp.Expr]) -> dict[str, exp.E
             if text is None:
                 return None
             bound["FORMAT"] = text
-        elif "PART" in kinds and literal and argument.name.lower() in _PARTS:
-            return None  # DuckDB's own form has the part in quotes
+        elif "PART" in kinds and literal and argument.name.strip().isalpha():
+            return None  # DuckDB's own form has the part in quotes, and no date is one word
         else:
             bound[kind] = argument
     return bound
@@ -261,7 +261,7 @@ def _unnested(select: exp.Select) -> None:
 
 def _to_char(text: str) -> str | None:
     """Return PostgreSQL's format as strftime's; None if a code pads or depends on the locale."""
-    return _converted(text, r'IYYY|YYYY|HH24|DDD|IW|YY|MM|DD|MI|SS|"[^"]*"|[A-Z]+|.', _TO_CHAR)
+    return _converted(text, r'IYYY|YYYY|SSSS+|HH24|DDD|IW|YY|MM|DD|MI|SS|"[^"]*"|[A-Z]+|.', _TO_CHAR)
 
 
 def _date_format(text: str) -> str | None:

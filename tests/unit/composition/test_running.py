@@ -587,10 +587,11 @@ def audited(folder: Path, made_of: Callable[..., str], trials: int) -> Outcome:
     return done.outcomes[0]
 
 
+@pytest.mark.slow
 def test_whole_outputs_are_audited_at_the_price_of_all_releases(
     folder: Path, made_of: Callable[..., str]
 ) -> None:
-    outcome = audited(folder, made_of, 100)
+    outcome = audited(folder, made_of, 300)
     assert outcome.verdict.epsilon == 6
     assert not outcome.verdict.violated
 

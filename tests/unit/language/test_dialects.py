@@ -39,6 +39,8 @@ FORMS = {
         ("DATE_TRUNC(x, ISOWEEK)", "date_trunc('week', x)"),
         ("DATE_TRUNC(x, WEEK)", "DATE_TRUNC(x, WEEK)"),
         ("date_trunc('month', day)", "date_trunc('month', day)"),
+        ("date_trunc('week', day)", "date_trunc('week', day)"),
+        ("DATE_TRUNC('2024-03-05', MONTH)", "date_trunc('month', '2024-03-05')"),
     ],
     "date_trunc(PART a)": [("DATE_TRUNC(month, x)", "date_trunc('month', x)")],
     "timestamp_trunc(a PART)": [("TIMESTAMP_TRUNC(x, HOUR)", "date_trunc('hour', x)")],
@@ -56,6 +58,7 @@ FORMS = {
     "date_diff(a b PART)": [
         ("DATE_DIFF(x, y, DAY)", "date_diff('day', y, x)"),
         ("DATE_DIFF('day', x, y)", "DATE_DIFF('day', x, y)"),
+        ("DATE_DIFF('week', x, day)", "DATE_DIFF('week', x, day)"),
     ],
     "datetime_diff(a b PART)": [("DATETIME_DIFF(x, y, DAY)", "date_diff('day', y, x)")],
     "timestamp_diff(a b PART)": [("TIMESTAMP_DIFF(x, y, DAY)", "date_sub('day', y, x)")],
@@ -81,6 +84,7 @@ FORMS = {
         ("TO_CHAR(x, 'Mon')", "TO_CHAR(x, 'Mon')"),
         ("TO_CHAR(x, 'HH:MI')", "TO_CHAR(x, 'HH:MI')"),
         ("TO_CHAR(x, 'FMMM')", "TO_CHAR(x, 'FMMM')"),
+        ("TO_CHAR(x, 'SSSS')", "TO_CHAR(x, 'SSSS')"),
     ],
     "to_varchar(a TO_CHAR)": [("TO_VARCHAR(x, 'yyyymm')", "strftime(x, '%Y%m')")],
     "format_date(STRFTIME a)": [
