@@ -242,7 +242,7 @@ class Session:
             counting = counting.at_epsilon(least_epsilon(counting.plan, most))
         plan = counting.plan
         method = choose(plan)
-        key = reuse_key(plan, self.policy, engines.versions)
+        key = reuse_key(plan, self.policy, engines.versions, method.quote.charge)
         asked_before = not options.fresh and self.ledger.find(key, self.analyst) is not None
         price = Charge() if asked_before else method.quote.charge
         return PreparedPrivate(text, query, counting, method, key, price)

@@ -23,6 +23,7 @@ from dpsql.analysis.released import ReleasedAggregate, compile_released, is_rele
 from dpsql.analysis.released.counts import Units
 from dpsql.analysis.released.spelled import as_counts
 from dpsql.analysis.selection import parse_selection
+from dpsql.analysis.setops import partial
 from dpsql.analysis.spellings import rewritten
 from dpsql.analysis.typed import UNKNOWN, UNSTORABLE, Typed, UnitRole, column
 from dpsql.analysis.unit_facts import fact_names, fixed_values
@@ -218,6 +219,8 @@ def _group_key(compiler: StatementCompiler, node: exp.Expr, made: From) -> Typed
     if is_released(node) or _free(node) is not None:
         raise compiler.source.refuse("a count cannot be a group key", node)
     key = compiler.expression(node, made.scope)
+    if key.unit is UnitRole.PARTIAL:
+        raise partial(compiler.source, node)
     if key.unit is not UnitRole.NONE:
         raise compiler.source.refuse(
             "the privacy unit cannot be a group key: it would name single units", node

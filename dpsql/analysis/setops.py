@@ -10,6 +10,8 @@ from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.expressions import check_arguments, common
 from dpsql.analysis.relation import Column, Owner, Relation, select_list
 from dpsql.analysis.typed import Typed, UnitRole
+from dpsql.errors import QueryRefused
+from dpsql.language import Source
 from dpsql.tree import Cast, Constant, Derived, Expr, Select, SetOperation
 from dpsql.types import NULL
 
@@ -85,6 +87,15 @@ def _unit(alias: str, relation: Relation, owner: Owner, name: str, left: Relatio
     # The left unit equals its visible column, so matching that column matches the hidden unit too.
     place = next(i for i, c in enumerate(left.columns) if c.unit is UnitRole.EXACT)
     return Cast(tree.Column(alias, f"c{place}"), owner.type)
+
+
+def partial(source: Source, at: exp.Expr) -> QueryRefused:
+    """Return the refusal of a group key that is the privacy unit in one branch of UNION alone."""
+    return source.refuse(
+        "a key is the privacy unit in one branch of UNION alone: its groups would name single units",
+        at,
+        "select the unit in all branches, or in none, at the place of the key",
+    )
 
 
 def _same(left: Column, right: Column, merged: Typed) -> bool:

@@ -50,10 +50,12 @@ class ExistingGroups:
             p for p in others if plan.counts[p] not in [plan.counts[q] for q in others[: others.index(p)]]
         ]
         totals = [_total(plan, place) for place in others]
-        share = Fraction(0)
+        share, measure = Fraction(0), measuring.share_of(plan)
+        if others and measure == 0:
+            raise ValueError("measure = 0 leaves no epsilon for the counts beside the number of units")
         if others:
             even = len(others) < len(asked)
-            share = measuring.share_of(plan) or (Fraction(1, 2) if even else _share(m, delta, max(totals)))
+            share = measure or (Fraction(1, 2) if even else _share(m, delta, max(totals)))
         parts = split_measuring(plan.epsilon * share, totals) if others else ()
         noise = {
             place: cls._measuring(1, epsilon, total)

@@ -17,6 +17,7 @@ from dpsql.analysis import Catalog
 from dpsql.analysis.aggregates import contains, is_aggregate
 from dpsql.analysis.provenance import Provenance
 from dpsql.analysis.relation import Cte
+from dpsql.analysis.setops import partial
 from dpsql.analysis.typed import UnitRole
 from dpsql.errors import QueryRefused
 from dpsql.language import MARK, Query, Source
@@ -220,11 +221,7 @@ class Kinds:
                 self._doubts.append(refused)
             releasing, kind = UnitRole.EXACT not in roles, Kind.OWNED
             if releasing and UnitRole.PARTIAL in roles:
-                raise self.query.source.refuse(
-                    "a key is the privacy unit in one branch of UNION alone: groups would name single units",
-                    group,
-                    "select the unit in all branches, or in none, at the place of the key",
-                )
+                raise partial(self.query.source, group)
             if releasing and UnitRole.NULLABLE in roles:
                 raise self.query.source.refuse(
                     "a key is the privacy unit or, by an outer join, NULL: its groups are neither",

@@ -140,6 +140,10 @@ def _call(node: exp.Anonymous) -> exp.Expr | None:
         part = arguments[0]
         if isinstance(part, exp.Literal) and part.is_string:
             return exp.Extract(this=exp.Var(this=part.name), expression=arguments[1])
+    if name == "strftime" and len(arguments) == 2 and arguments[0].is_string and "%" in arguments[0].name:
+        made = node.copy()  # DuckDB takes the arguments in both orders
+        made.set("expressions", [argument.copy() for argument in reversed(arguments)])
+        return made
     for kinds, read in _forms().get(name, ()):
         bound = _bound(kinds, arguments)
         if bound is not None:

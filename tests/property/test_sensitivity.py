@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
 import pyarrow as pa
 import pytest
-from fuzz.campaign import Campaign
+from fuzz.campaign import FOCUS, Campaign
 from fuzz.check import Tried, compile_releases, compile_statement
 from fuzz.crowd import Crowd
 from fuzz.data import small_data
@@ -24,6 +25,7 @@ from fuzz.real import open_session
 from fuzz.statements import Statement, statement
 from fuzz.world import worlds
 
+from dpsql.errors import QueryRefused, QuerySyntaxError
 from tests.narrow import engine_of
 
 SEED = 20240229
@@ -143,6 +145,28 @@ def test_the_real_engine_counts_as_the_campaign_does(campaign: Campaign, tmp_pat
     finally:
         session.close()
     assert compared > 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("people", [False, True], ids=["nobody", "some"])
+def test_what_is_accepted_is_answered_whoever_is_there(
+    campaign: Campaign, tmp_path: Path, *, people: bool
+) -> None:
+    """A statement that fails on some rows alone would tell of them."""
+    stage, rng, answered = campaign.stages[0], Random(SEED), 0
+    data = small_data(rng, stage.world)
+    stage.fill(data if people else replace(data, rows={table: [] for table in data.rows}))
+    session = open_session(stage, tmp_path)
+    try:
+        while answered < 200:
+            try:
+                prepared = session.prepare(statement(rng, stage.world, frozenset(rng.choice(FOCUS))).text)
+            except (QueryRefused, QuerySyntaxError):
+                continue
+            session.execute(prepared)
+            answered += 1
+    finally:
+        session.close()
 
 
 def rows_of(table: pa.Table) -> list[str]:

@@ -15,7 +15,7 @@ from fuzz.stage import UNITS, Stage
 from fuzz.statements import Statement, statement
 from fuzz.world import worlds
 
-__all__ = ["Campaign"]
+__all__ = ["FOCUS", "Campaign"]
 
 BATCH = 10
 KEPT = 10

@@ -200,3 +200,11 @@ def test_a_bound_on_groups_cuts_no_rows_where_noise_is_not_seen(session: Session
         for e in (1, 1000)
     ]
     assert kept == [1, None]
+
+
+def test_an_option_that_leaves_nothing_for_the_rows_is_refused(session: Session) -> None:
+    options = "epsilon = 20, delta = 1e-6, max_groups_contributed = 10, measure = 0"
+    with pytest.raises(QueryRefused, match="measure = 0 leaves no epsilon"):
+        session.prepare(statement(f"page, {ROWS} FROM visits GROUP BY page", options))
+    made = method(session, statement(f"page, {UNITS} FROM visits GROUP BY page", options))
+    assert made.existing.loss.charge.epsilon == 20

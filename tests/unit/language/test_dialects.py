@@ -129,6 +129,7 @@ STATEMENTS = [
     ),
     ("SELECT UNNEST(l), UNNEST(m) FROM t", "SELECT UNNEST(l), UNNEST(m) FROM t"),
     ("SELECT EXTRACT(DATE FROM x)", "SELECT CAST(x AS DATE)"),
+    ("SELECT strftime('%Y', x), strftime(x, '%Y')", "SELECT strftime(x, '%Y'), strftime(x, '%Y')"),
     (
         "SELECT DATE_PART('DAY', x - y), DATE_PART('day', x)",
         "SELECT EXTRACT(DAY FROM x - y), DATE_PART('day', x)",
