@@ -25,7 +25,7 @@ from tests.narrow import private
 
 WORDS = ("a", "B", "é", "É", "ß", " a ", "", "10", "x_y", "İ", "ǆ")
 PARTS = ("year", "month", "day", "week", "quarter", "hour", "minute", "second")
-OPTIONS = "OPTIONS (epsilon = 1, delta = 1e-6)"
+OPTIONS = "OPTIONS (epsilon = 1)"
 
 
 @dataclass

@@ -295,8 +295,8 @@ MUTANTS = (
             (
                 "analysis.setops",
                 "_role",
-                "if UnitRole.NONE in roles or UnitRole.NONE is left.unit is right.unit:",
-                "if left.unit is right.unit is UnitRole.NONE:",
+                "if not all(role.held for role in roles):",
+                "if False:",
             ),
             (
                 "analysis.setops",
