@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import inspect
 import re
 from pathlib import Path
@@ -58,8 +59,10 @@ def _sql() -> str:
         "",
         "## Options",
         "",
-        "`SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (name = value, ..)`; `SET name = value` sets a default",
-        "for the connection.",
+        "`SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (name = value, ..)`, in a release, or once in the",
+        "outermost SELECT for all releases of the statement. Without it the defaults of the policy hold.",
+        "`SET dp_epsilon = 0.5` sets a default for the connection, and so do `dp_delta`, `dp_measure` and",
+        "`dp_confidence`.",
         "",
         "| option | value |",
         "|---|---|",
@@ -71,9 +74,12 @@ def _sql() -> str:
         "## Aggregates that are released",
         "",
         "Each may have FILTER, and a difference of two is released as one number.",
+        "`SUM(CASE WHEN p THEN 1 ELSE 0 END)`, `SUM(IF(p, 1, 0))` and `SUM(p::INT)` are counts of rows, and",
+        "`AVG` of the same is a ratio of two counts.",
         "",
         f"Released with noise: {', '.join(f'`{name}`' for name in RULES)}.",
-        f"Computed from them at no charge: {', '.join(f'`{name}`' for name in FREE)}.",
+        f"Free beside them: {', '.join(f'`{name}`' for name in FREE)},",
+        "and whatever SQL computes from released rows.",
         "",
         "## Functions over private data",
         "",
@@ -86,9 +92,30 @@ def _sql() -> str:
     for name, forms in sorted(listed().items()):
         shown = dict.fromkeys(" ".join(_argument(a) for a in form.arguments) for form in forms)
         lines.append(f"| `{_cell(name)}` | {'; '.join(f'`{_cell(s)}`' if s else 'none' for s in shown)} |")
+    lines += [
+        "",
+        "## Spellings of other dialects",
+        "",
+        "`PART` is the name of a part of a date, `i` the interval, and a format is a constant in the codes",
+        "of the function that is named. Besides: `WITH ANONYMIZATION`, the option `kappa`, `SAFE_CAST`,",
+        "`ANON_COUNT(* CLAMPED BETWEEN 0 AND 5)`, backticks, `main.visits`.",
+        "",
+        "| written | read as |",
+        "|---|---|",
+        *(f"| `{_call(line['written'])}` | `{line['read']}` |" for line in _spellings()),
+    ]
     lines += ["", "## Functions refused with a reason", "", "| function | reason |", "|---|---|"]
     lines += [f"| `{name}` | {reason} |" for name, reason in sorted(REFUSED.items())]
     return "\n".join(lines) + "\n"
+
+
+def _spellings() -> list[dict[str, str]]:
+    path = ROOT / "dpsql" / "language" / "dialects.csv"
+    return list(csv.DictReader(path.read_text("utf-8").splitlines()))
+
+
+def _call(text: str) -> str:
+    return text.replace(" ", ", ")
 
 
 def _argument(text: str) -> str:

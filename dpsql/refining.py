@@ -96,7 +96,8 @@ class Refining:
         computed = next((t.name for t in first.counting.reads if catalog.has_generated_column(t.name)), None)
         if computed is not None:
             raise self._refused(f"{computed} has a generated column, whose values may differ at every scan")
-        key = reuse_key(first.plan, policy, first.counting.engines.versions, again=True)
+        versions, charge = first.counting.engines.versions, first.method.quote.charge
+        key = reuse_key(first.plan, policy, versions, charge, again=True)
         if key != lineage.reuse_key:
             why = changes(key, lineage.reuse_key or "")
             raise self._refused(why or _OTHER)

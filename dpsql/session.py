@@ -186,7 +186,7 @@ class Session:
                 return PreparedPublic(text, public_sql(query, self.policy, engines.schema_database), engines)
             parts = parts_of(query, self.policy, engines.schema_database, self.defaults)
         for part in parts.releases if not refused else ():
-            with self._surveyed(part.query, engines, refused):
+            with self._surveyed(part.query, engines, refused, [part.query]):
                 planned.append(self._plan_private(text, part.query, engines))
         if refused:
             refused[0].obstacles = in_order(refused)
@@ -194,13 +194,22 @@ class Session:
         return compose(text, query, parts, planned, self.policy)
 
     @contextmanager
-    def _surveyed(self, query: Query, engines: Engines, refused: list[QueryRefused]) -> Iterator[None]:
-        """Plan a statement or one of its releases in this block; keep its refusal, with all obstacles."""
+    def _surveyed(
+        self,
+        query: Query,
+        engines: Engines,
+        refused: list[QueryRefused],
+        blocks: list[Query] | None = None,
+    ) -> Iterator[None]:
+        """Plan a statement or one of its releases in this block; keep its refusal, with all obstacles.
+
+        `blocks` are the release blocks, if they are known.
+        """
         try:
             yield
         except QueryRefused as error:
             catalog = engines.schema_database
-            blocks = release_blocks(query, self.policy, catalog)
+            blocks = blocks or release_blocks(query, self.policy, catalog)
             error.obstacles = surveyed(error, query, blocks, self.policy, catalog, self.defaults)
             error.node = None
             refused.append(error)
@@ -233,7 +242,7 @@ class Session:
             counting = counting.at_epsilon(least_epsilon(counting.plan, most))
         plan = counting.plan
         method = choose(plan)
-        key = reuse_key(plan, self.policy, engines.versions)
+        key = reuse_key(plan, self.policy, engines.versions, method.quote.charge)
         asked_before = not options.fresh and self.ledger.find(key, self.analyst) is not None
         price = Charge() if asked_before else method.quote.charge
         return PreparedPrivate(text, query, counting, method, key, price)

@@ -3,7 +3,8 @@
 --   dpsql -p data/flights.toml -f examples/flights.sql
 --
 -- Here the privacy unit is an aircraft (its tail number): what one aircraft did all year stays hidden, and
--- counts are numbers of aircraft. Together the statements take an epsilon of 4.75 from a budget of 10.
+-- counts of DISTINCT tailnum are numbers of aircraft. Together the statements take an epsilon of 5.75 from a
+-- budget of 10.
 
 -- Public tables are free and exact: the states with the most airports in the list.
 SELECT state, COUNT(*) AS airports
@@ -118,6 +119,25 @@ WHERE seats >= 150
 GROUP BY type
 ORDER BY n DESC
 LIMIT 1;
+
+-- Flights instead of aircraft, with each airline's share: of one aircraft at most 365 count, as the policy says.
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5)
+  l.name,
+  COUNT(*) AS n,
+  n / SUM(n) OVER () AS share
+FROM flights f
+JOIN airlines l ON f.carrier = l.carrier
+GROUP BY l.name
+ORDER BY n DESC;
+
+-- The two destinations from each airport that most aircraft flew to: an aircraft may leave from all three.
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5)
+  origin,
+  dest,
+  COUNT(DISTINCT tailnum) AS n
+FROM flights
+GROUP BY origin, dest
+QUALIFY ROW_NUMBER() OVER (PARTITION BY origin ORDER BY n DESC) <= 2;
 
 -- What is left.
 SHOW PRIVACY BUDGET;

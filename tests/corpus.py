@@ -24,9 +24,9 @@ class Outcome(NamedTuple):
     out_of_scope: str = ""
 
 
-LEAST_AS_WRITTEN = 0.30
+LEAST_AS_WRITTEN = 0.50
 """The least share of statements in scope that are answered right as they were found."""
-LEAST_RIGHT = 0.60
+LEAST_RIGHT = 0.52
 """The least share that is answered right with a documented spelling or the refusal's own rewrite as well."""
 MOST_FEW_ROWS = 4
 """The most statements of whose rows less than half come."""

@@ -13,8 +13,9 @@ from dpsql.analysis.advice import Statement, advise
 from dpsql.analysis.binder import confirm
 from dpsql.analysis.bounds import assumed_groups, default_groups
 from dpsql.analysis.catalog import Catalog
-from dpsql.analysis.common_noise import groups_kept
+from dpsql.analysis.common_noise import groups_kept, noise_matters
 from dpsql.analysis.compiler import StatementCompiler
+from dpsql.analysis.existing_groups import shown_by_units
 from dpsql.analysis.groups import (
     CountingQuery,
     all_groups,
@@ -99,6 +100,8 @@ def _judged(
     with compiler.part():
         _unit_option(query, policy, options, compiler)
     size = domain_size(compiler, query, block, options)
+    if size is None:
+        block = shown_by_units(compiler, block, options)
     return block, size, partitions_of(compiler, query, block, options)
 
 
@@ -139,7 +142,7 @@ def _analyse(query: Query, policy: Policy, catalog: Catalog, options: Options) -
         tuple(compiler.assumed),
         block.one_group,
         partitions,
-        block.existence if size is None else None,
+        block.existence,
     )
 
 
@@ -150,8 +153,15 @@ def _groups_kept(
     if block.one_group:
         return None
     written, default = options.max_groups_contributed, default_groups(compiler.policy, block.source)
+    if written is not None and not noise_matters(block.counts, options, size or default):
+        written = None
+        default = default if size is None else None
     kept = written or default
-    if size is not None or not isinstance(block.selection, AllGroups):
+    if block.existence is not None and block.counts[block.existence].total is not None:
+        if written is None and default is not None:
+            compiler.assume(assumed_groups(block.source, default))
+        return None
+    if block.existence is None:
         kept = groups_kept(block.selection, options, block.counts, size, kept)
     if kept is not None and written is None:
         compiler.assume(assumed_groups(block.source, kept))
@@ -208,8 +218,7 @@ def _counting(
     rows = block.rows
     if undeclared(block):
         rows = rows.bounded(most, ()) if most is not None else rows.among(()) if rows.weighted else rows
-        if isinstance(block.selection, AllGroups):
-            assert block.existence is not None  # noqa: S101  domain_size refuses it without
+        if block.existence is not None:
             return groups_with_units(rows, block.existence)
         assert isinstance(block.selection, TopK)  # noqa: S101  domain_size refuses the others
         return largest_groups(rows, block.selection.count, max_candidates(block.selection.k, options))

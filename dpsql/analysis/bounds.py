@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.relation import From
-from dpsql.analysis.typed import UnitRole
 from dpsql.policy import Assumed, Policy
 from dpsql.tree import Node, Scan, walk
 
@@ -53,7 +52,7 @@ def unit_column(source: From) -> tuple[str, str] | None:
     """Return the alias of a table and the name of its column that holds the unit; None if none is visible."""
     for origin in source.scope.origins:
         for name, column in zip(origin.names, origin.columns, strict=True):
-            if column.unit is not UnitRole.NONE:
+            if column.unit.held:
                 return origin.alias, name
     return None
 

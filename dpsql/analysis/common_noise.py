@@ -15,6 +15,9 @@ from dpsql.estimates import split_measuring
 from dpsql.estimates.box import box_variance, cube_variance, own_variance, pads
 from dpsql.language import AboveThreshold, AllGroups, Options, Selection
 
+_SEEN = 0.25
+"""The least standard deviation of noise that matters, in counts."""
+
 
 @dataclass(frozen=True, slots=True)
 class CommonNoise:
@@ -105,6 +108,18 @@ def groups_kept(
     distinct = {count: place for place, count in enumerate(counts)}
     totals = [min(t for t in (most * c.bound, c.total) if t is not None) for c in distinct]
     return most if laplace_is_less(counts, list(distinct.values()), totals, groups) else None
+
+
+def noise_matters(counts: Sequence[ReleasedAggregate], options: Options, groups: int | None) -> bool:
+    """Return whether Laplace noise for units in so many groups is seen in a count; a bound on them cuts rows.
+
+    Below a quarter of a count a smaller bound on the groups would make answers worse, never better. Half of
+    epsilon may go elsewhere.
+    """
+    if groups is None or options.epsilon is None or options.mechanism not in (None, "AUTO"):
+        return True
+    totals = [groups * c.bound if c.total is None else min(groups * c.bound, c.total) for c in counts]
+    return math.sqrt(2) * sum(totals) > float(options.epsilon) / 2 * _SEEN
 
 
 def laplace_is_less(

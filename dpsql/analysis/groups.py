@@ -89,21 +89,22 @@ class Rows:
         numbers: list[Expr] = [Column("w", f"r{i}") for i in range(len(parts))]
         totals = [i for i, p in enumerate(parts) if p.total is not None] if self.keys else []
         if totals:
-            units = self._with_totals(units, len(parts), totals)
+            units = self._with_totals(units, parts, totals)
             for i in totals:
                 sums = Column("w", f"b{i}"), Column("w", f"a{i}")
                 numbers[i] = parts[i].weighted(Column("w", "u"), numbers[i], *sums)
         made = {p: p.of_units(Column("w", "u"), v) for p, v in zip(parts, numbers, strict=True)}
         return self._selected(made, Derived(units, "w"), "w")
 
-    def _with_totals(self, units: Select, parts: int, totals: Sequence[int]) -> Select:
+    def _with_totals(self, units: Select, parts: Sequence[Part], totals: Sequence[int]) -> Select:
         """Add to the numbers of a unit and group their sums: `b` up to this group, `a` of all, at least 1."""
         unit, keys = Column("v", "u"), columns("v", "k", self.keys)
-        order, upwards = tuple(OrderTerm(k) for k in keys), Frame("ROWS", Bound("PRECEDING"))
+        upwards = Frame("ROWS", Bound("PRECEDING"))
         numbers = [Aggregate("SUM", (Column("v", f"r{i}"),)) for i in totals]
-        running = [Window(n, (unit,), order, upwards) for n in numbers]
+        orders = [tuple(OrderTerm(e) for e in parts[i].ranked(unit, keys)) for i in totals]
+        running = [Window(n, (unit,), o, upwards) for n, o in zip(numbers, orders, strict=True)]
         whole = [Call("GREATEST", (Window(n, (unit,)), Constant(1, BIGINT))) for n in numbers]
-        listed = [*columns("v", "r", parts), *keys, unit]
+        listed = [*columns("v", "r", len(parts)), *keys, unit]
         sums = [Item(w, f"b{i}") for i, w in zip(totals, running, strict=True)]
         sums += [Item(w, f"a{i}") for i, w in zip(totals, whole, strict=True)]
         return Select((*map(Item, listed), *sums), Derived(units, "v"))

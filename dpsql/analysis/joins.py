@@ -255,7 +255,7 @@ def _owned(
     if left.owner.kind != right.owner.kind:
         raise refuse(f"rows of a {left.owner.kind} and of a {right.owner.kind} are never joined", join)
     if not tied(pairs):
-        unit = next((c.name for c in right.columns if c.unit is not UnitRole.NONE), "")
+        unit = next((c.name for c in right.columns if c.unit.held), "")
         hint = f"join on the privacy unit: ON a.{unit} = b.{unit}"
         raise refuse(
             "two private tables are joined only on their privacy unit",
@@ -292,7 +292,7 @@ def tied(pairs: Iterable[tuple[Typed, Typed]]) -> bool:
     Equal keys belong to one unit if the owner's declaration is true. The unit equality, which is added
     beside, then changes nothing; if it is false, no rows of different units meet.
     """
-    return any(UnitRole.NONE not in (a.unit, b.unit) or (a.link and a.link == b.link) for a, b in pairs)
+    return any((a.unit.held and b.unit.held) or (a.link and a.link == b.link) for a, b in pairs)
 
 
 def _single_match(right: Relation, origin: Origin, pairs: list[tuple[Typed, Typed]]) -> bool:

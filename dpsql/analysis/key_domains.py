@@ -40,8 +40,8 @@ def domain_size(compiler: StatementCompiler, query: Query, block: OuterQuery, op
         return None
     if unknown:
         key = next((o.name for o in block.outputs if o.kind == "key" and o.of == unknown[0]), "the key")
-        at = query.tree.args.get("group")
-        if isinstance(selection, AllGroups) and options.delta is not None:
+        at, every = query.tree.args.get("group"), isinstance(selection, AllGroups)
+        if every and options.delta is not None:
             written, default = options.max_groups_contributed, default_groups(compiler.policy, block.source)
             if block.one_group or written is not None or default is not None:
                 return None
@@ -60,9 +60,8 @@ def domain_size(compiler: StatementCompiler, query: Query, block: OuterQuery, op
             at,
             f"the owner declares {key} in [tables.NAME.domain], or list them: "
             f"WHERE {key} {_listed(block.keys[unknown[0]].type)}, or take the key from a public table"
-            + ", or OPTIONS (delta = 1e-6)"
-            * isinstance(selection, AllGroups),
-            Fix("1e-6", option="delta", guess="1e-6") if isinstance(selection, AllGroups) else None,
+            f"{', or OPTIONS (delta = 1e-6)' * every}",
+            Fix("1e-6", option="delta", guess="1e-6") if every else None,
         )
     if not all(is_public(compiler.policy, candidates.domain.query) for candidates in block.domains):
         raise InternalError("this is a bug of dpsql, nothing was run or charged: candidates of private rows")

@@ -21,9 +21,10 @@ from dpsql.analysis.parsed import conjuncts, whole_number
 from dpsql.analysis.plan import Output
 from dpsql.analysis.relation import Block, From, Item, Scope
 from dpsql.analysis.released import ReleasedAggregate, compile_released, is_released
-from dpsql.analysis.released.counts import SingleRows, Units
+from dpsql.analysis.released.counts import Units
 from dpsql.analysis.released.spelled import as_counts
 from dpsql.analysis.selection import parse_selection
+from dpsql.analysis.setops import partial
 from dpsql.analysis.spellings import rewritten
 from dpsql.analysis.typed import UNKNOWN, UNSTORABLE, Typed, UnitRole, column
 from dpsql.analysis.unit_facts import fact_names, fixed_values
@@ -65,8 +66,9 @@ class OuterQuery:
     source: From
     facts: tuple[bool, ...]
     """Whether each key is a fact of the unit."""
-
-    existence: int | None
+    single: bool
+    """Whether each unit has at most one row in a group."""
+    existence: int | None = None
     """The place of the number of units, if groups of undeclared keys are shown by it."""
 
     @property
@@ -144,16 +146,11 @@ def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
     if spelled.only is not None:
         outputs = (replace(outputs[spelled.only[0]], name=spelled.only[1]),)
     keys = tuple(canonical(k) for k in keys if k is not UNKNOWN)
-    existence: int | None = None
-    if isinstance(selection, AllGroups) and sum(len(d.keys) for d in domains) < len(keys):
-        # Whether a group of undeclared keys is shown depends on its number of units.
-        units = ReleasedAggregate((SingleRows(()) if single or made.owner.row else Units(()),))
-        counts = counts if units in counts else (*counts, units)
-        existence = counts.index(units)
     rows = Rows.of(made, condition, keys, counts)
     names = fact_names(made, fixed_values(compiler, filters, made.scope))
     facts = tuple(one_row or key.reads <= names for key in keys)
-    return OuterQuery(rows, selection, keys, domains, counts, outputs, made, facts, existence)
+    one_each = bool(single) or made.owner.row
+    return OuterQuery(rows, selection, keys, domains, counts, outputs, made, facts, one_each)
 
 
 def _candidates(
@@ -224,6 +221,8 @@ def _group_key(compiler: StatementCompiler, node: exp.Expr, made: From) -> Typed
     if is_released(node) or _free(node) is not None:
         raise compiler.source.refuse("a count cannot be a group key", node)
     key = compiler.expression(node, made.scope)
+    if key.unit is UnitRole.PARTIAL:
+        raise partial(compiler.source, node)
     if key.unit is not UnitRole.NONE:
         raise compiler.source.refuse(
             "the privacy unit cannot be a group key: it would name single units", node

@@ -42,6 +42,8 @@ def partitions_of(
     for candidates in block.domains:
         parts, largest = _parts(compiler, candidates, selection.keys)
         number, size = number * parts, size * largest
+    if number == 0:
+        raise query.source.refuse("no value in the public domain of the keys meets WHERE", at)
     if number > MAX_PARTITIONS:
         raise query.source.refuse(f"there are more than {MAX_PARTITIONS:,} partitions", at)
     fact = all(block.facts[place] for place in selection.keys)
@@ -56,5 +58,5 @@ def _parts(compiler: StatementCompiler, candidates: Candidates, keys: tuple[int,
     if not by:
         return 1, compiler.catalog.count(sql)
     counted = f"SELECT COUNT(*) AS n FROM ({sql}) AS d GROUP BY {', '.join(by)}"
-    largest = compiler.catalog.evaluate(f"(SELECT MAX(n) FROM ({counted}) AS c)")
+    largest = compiler.catalog.evaluate(f"(SELECT COALESCE(MAX(n), 0) FROM ({counted}) AS c)")
     return compiler.catalog.count(counted), int(str(largest))

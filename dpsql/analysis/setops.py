@@ -10,6 +10,8 @@ from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.expressions import check_arguments, common
 from dpsql.analysis.relation import Column, Owner, Relation, select_list
 from dpsql.analysis.typed import Typed, UnitRole
+from dpsql.errors import QueryRefused
+from dpsql.language import Source
 from dpsql.tree import Cast, Constant, Derived, Expr, Select, SetOperation
 from dpsql.types import NULL
 
@@ -87,6 +89,15 @@ def _unit(alias: str, relation: Relation, owner: Owner, name: str, left: Relatio
     return Cast(tree.Column(alias, f"c{place}"), owner.type)
 
 
+def partial(source: Source, at: exp.Expr) -> QueryRefused:
+    """Return the refusal of a group key that is the privacy unit in one branch of UNION alone."""
+    return source.refuse(
+        "a key is the privacy unit in one branch of UNION alone: its groups would name single units",
+        at,
+        "select the unit in all branches, or in none, at the place of the key",
+    )
+
+
 def _same(left: Column, right: Column, merged: Typed) -> bool:
     """Return whether a set operation converts neither side's unit, except to a wider integer."""
     return all(
@@ -97,11 +108,15 @@ def _same(left: Column, right: Column, merged: Typed) -> bool:
 def _role(left: Column, right: Column, word: str) -> UnitRole:
     """Return the role of a result column: it is the unit if each branch has the unit or NULL there.
 
+    A UNION in which one branch alone has the unit holds it in part.
+
     EXCEPT and INTERSECT return rows of the left branch.
     """
     if word != "UNION" and left.unit is UnitRole.EXACT:
         return UnitRole.EXACT
     roles = [UnitRole.NULLABLE if c.type == NULL else c.unit for c in (left, right)]
-    if UnitRole.NONE in roles or UnitRole.NONE is left.unit is right.unit:
+    if UnitRole.NONE is left.unit is right.unit or (word != "UNION" and UnitRole.NONE in roles):
         return UnitRole.NONE
+    if not all(role.held for role in roles):
+        return UnitRole.PARTIAL
     return UnitRole.EXACT if roles == [UnitRole.EXACT, UnitRole.EXACT] else UnitRole.NULLABLE

@@ -77,7 +77,7 @@ def _in(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
         # A key that is NULL is in no list and out of no list, whatever the unit has in it.
         found = Case(((IsNull(a.guarded_node, negated=True), InQuery(a.guarded_node, query)),))
         return Typed(Paren(found), BOOLEAN)
-    if value.unit is not UnitRole.EXACT or column.unit is UnitRole.NONE:
+    if value.unit is not UnitRole.EXACT or not column.unit.held:
         raise compiler.source.refuse(
             "IN over a private table compares only privacy units",
             node,

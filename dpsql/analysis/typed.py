@@ -36,6 +36,13 @@ class UnitRole(Enum):
     """It holds the unit of the row."""
     NULLABLE = "nullable"
     """It holds the unit of the row or NULL, after an outer join."""
+    PARTIAL = "partial"
+    """It holds the unit of some rows and other values of the others, after UNION."""
+
+    @property
+    def held(self) -> bool:
+        """Whether it holds the unit of the row, or NULL."""
+        return self in (UnitRole.EXACT, UnitRole.NULLABLE)
 
 
 @dataclass(frozen=True, slots=True)

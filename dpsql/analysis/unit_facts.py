@@ -25,6 +25,7 @@ from dpsql.analysis.relation import From, Origin, Owner, Relation, Scope
 from dpsql.analysis.typed import Typed, UnitRole
 from dpsql.errors import QueryRefused
 from dpsql.tree import facts
+from dpsql.types import DOUBLE
 
 Names = frozenset[str]
 """Generated columns, such as `t1.c0`."""
@@ -53,7 +54,10 @@ def fact_names(made: From, fixed: Iterable[Typed] = ()) -> Names:
 
 
 def fixed_values(compiler: Compiler, filters: Iterable[exp.Expr], scope: Scope) -> list[Typed]:
-    """Return what conjuncts of WHERE equate with a literal, without a conversion that merges values."""
+    """Return what conjuncts of WHERE equate with a literal, without a conversion that merges values.
+
+    A DOUBLE is none of it: 0.0 equals -0.0, and functions tell them apart.
+    """
     found = []
     for part in filters:
         sides = (part.this, part.expression) if isinstance(part, exp.EQ) else ()
@@ -63,7 +67,7 @@ def fixed_values(compiler: Compiler, filters: Iterable[exp.Expr], scope: Scope) 
                     value, literal = scope.resolve(a), compiler.expression(b, scope)
                 except QueryRefused:  # it may be an alias of the select list
                     continue
-                if _same_type(value, literal):
+                if _same_type(value, literal) and value.type != DOUBLE:
                     found.append(value)
     return found
 

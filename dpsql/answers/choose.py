@@ -230,7 +230,7 @@ def _sparse_vector(plan: Plan, branches: int = BRANCHES) -> SparseVectors:
 
 
 def _existing(plan: Plan) -> ExistingGroups:
-    assert isinstance(plan.selection, AllGroups)  # noqa: S101  as above
+    assert isinstance(plan.selection, (AllGroups, TopK))  # noqa: S101  no other has it as a candidate
     return ExistingGroups.of(plan, plan.selection)
 
 
@@ -284,7 +284,7 @@ _EXISTING = Candidates(lambda _: ("LAPLACE_THRESHOLD", ""), (Candidate(("LAPLACE
 
 def _candidates(plan: Plan) -> Candidates:
     match selection := plan.selection:
-        case AllGroups() if plan.domain_size is None:
+        case AllGroups() | TopK() if plan.existence is not None:
             return _EXISTING
         case Scalar() | AllGroups():
             return _EVERY_COUNT

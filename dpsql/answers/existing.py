@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -16,7 +17,7 @@ from dpsql.answers.unknown import ranked_keys
 from dpsql.engines import Counts
 from dpsql.errors import InternalError
 from dpsql.estimates import Combined, LaplaceNoise, Measurement, from_measurement, split_measuring
-from dpsql.language import AllGroups
+from dpsql.language import AllGroups, TopK
 from dpsql.privacy import Charge
 
 
@@ -29,31 +30,44 @@ class ExistingGroups:
     """
 
     plan: Plan
-    selection: AllGroups
+    selection: AllGroups | TopK
     units: int
     """The place of the numbers of units."""
     existing: mechanisms.Existing
     noise: dict[int, mechanisms.Laplace]
 
     @classmethod
-    def of(cls, plan: Plan, selection: AllGroups) -> ExistingGroups:
+    def of(cls, plan: Plan, selection: AllGroups | TopK) -> ExistingGroups:
         """Divide the statement's epsilon: all for the number of units, or half if other counts are shown."""
-        units, m, delta = plan.existence, plan.groups_per_unit, plan.options.delta
+        units, delta = plan.existence, plan.options.delta
+        m = None if units is None else plan.total(units)
         if units is None or m is None or delta is None:
             raise InternalError("groups of undeclared keys need a delta and a bound on each unit's groups")
-        others = [p for p in measuring.wanted(plan, units) if plan.counts[p] != plan.counts[units]]
+        ordering = [selection.count] if isinstance(selection, TopK) else []
+        asked = dict.fromkeys([*ordering, *measuring.wanted(plan, units)])
+        others = [p for p in asked if plan.counts[p] != plan.counts[units]]
+        others = [
+            p for p in others if plan.counts[p] not in [plan.counts[q] for q in others[: others.index(p)]]
+        ]
         totals = [_total(plan, place) for place in others]
-        asked = measuring.share_of(plan)
-        if others and asked == 0:
+        share, measure = Fraction(0), measuring.share_of(plan)
+        if others and measure == 0:
             raise ValueError("measure = 0 leaves no epsilon for the counts beside the number of units")
-        share = asked or Fraction(1, 2) if others else Fraction(0)
+        if others:
+            even = len(others) < len(asked)
+            share = measure or (Fraction(1, 2) if even else _share(m, delta, max(totals)))
         parts = split_measuring(plan.epsilon * share, totals) if others else ()
         noise = {
-            place: mechanisms.Laplace.plan(1, epsilon, sensitivity=total)
+            place: cls._measuring(1, epsilon, total)
             for place, total, epsilon in zip(others, totals, parts, strict=True)
         }
         existing = mechanisms.Existing.plan(plan.epsilon * (1 - share), delta, groups_per_unit=m)
         return cls(plan, selection, units, existing, noise)
+
+    @staticmethod
+    def _measuring(groups: int, epsilon: Fraction, total: int) -> mechanisms.Laplace:
+        """Plan the noise of a count: whole numbers, which err less than fractions where noise is small."""
+        return mechanisms.Laplace.plan(groups, epsilon, groups_per_unit=1, sensitivity=total, resolution=0)
 
     @property
     def quote(self) -> Quote:
@@ -64,7 +78,11 @@ class ExistingGroups:
         split = "all for the numbers of units"
         if self.noise:
             split = f"{float(selecting):g} for existence, {float(plan.epsilon - selecting):g} for measuring"
-        threshold, kept = float(existing.threshold), plan.groups_kept
+        threshold, kept, selected = (
+            float(existing.threshold),
+            plan.groups_kept,
+            isinstance(plan.selection, TopK),
+        )
         notes: tuple[str, ...] = (
             f"a group is shown if its noisy number of units is at least {threshold:.4g}; near that, groups "
             "with high noise are shown",
@@ -77,7 +95,7 @@ class ExistingGroups:
             float(existing.scale),
             split,
             max((law.stddev for law in shown), default=None),
-            max((law.half_width(confidence) for law in shown), default=None),
+            None if selected else max((law.half_width(confidence) for law in shown), default=None),
             None,
             notes,
             outlook={"least_units": threshold},
@@ -94,19 +112,26 @@ class ExistingGroups:
         return found
 
     def run(self, counts: Counts) -> NoisyResult:
-        """Show the groups that reach the threshold, sorted by key, and measure their other counts."""
-        found = self.existing.run(counts.n[self.units])
-        rows = self._in_order(counts, found.index)[: self.selection.limit]
+        """Show the groups that reach the threshold, sorted by key, and measure their other counts.
+
+        Of a top-k these are the candidates: the largest by their noisy counts are shown.
+        """
+        found, confidence = self.existing.run(counts.n[self.units]), measuring.confidence_of(self.plan)
+        rows = self._in_order(counts, found.index)
+        if isinstance(self.selection, AllGroups):
+            rows = rows[: self.selection.limit]
+        else:  # The noise also selects: the intervals of all candidates hold together.
+            confidence = 1 - (1 - confidence) / max(len(rows), 1)
         values = np.zeros(len(counts.n[self.units]))
         values[found.index] = found.value
         estimates: list[Combined | None] = [None] * len(self.plan.counts)
-        loss, confidence = found.loss, measuring.confidence_of(self.plan)
+        loss = found.loss
         for place, law in self._laws().items():
             if place == self.units:
                 value = values[rows]
             else:
                 epsilon, total = law.loss.charge.epsilon, _total(self.plan, place)
-                planned = mechanisms.Laplace.plan(len(rows), epsilon, groups_per_unit=1, sensitivity=total)
+                planned = self._measuring(len(rows), epsilon, total)
                 measured = planned.run(counts.n[place][rows])
                 loss, value = loss + measured.loss, measured.value
             noise = LaplaceNoise(law.scale, law.resolution)
@@ -114,6 +139,9 @@ class ExistingGroups:
             for other, count in enumerate(self.plan.counts):
                 if count == self.plan.counts[place]:
                     estimates[other] = made
+        if isinstance(self.selection, TopK):
+            kept = _largest(self.selection, estimates[self.selection.count])
+            rows, estimates = rows[kept], [e and measuring.taken(e, kept) for e in estimates]
         return NoisyResult(rows, loss, tuple(estimates))
 
     def _in_order(self, counts: Counts, index: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -121,7 +149,8 @@ class ExistingGroups:
         if not len(index):
             return index
         keys = ranked_keys(counts, index)
-        terms = [-keys[place] if descending else keys[place] for place, descending in self.selection.order]
+        order = self.selection.order if isinstance(self.selection, AllGroups) else ()
+        terms = [-keys[place] if descending else keys[place] for place, descending in order]
         return index[np.lexsort([*reversed(keys), *reversed(terms)])]
 
 
@@ -130,3 +159,23 @@ def _total(plan: Plan, place: int) -> int:
     if total is None:
         raise InternalError("a count of groups of undeclared keys has no bound")
     return total
+
+
+def _share(m: int, delta: Fraction, total: int) -> Fraction:
+    """Return the part of epsilon for measuring counts of which a unit changes all groups by `total` together.
+
+    Deciding has at most half. It has less where the noise of a count, three half-widths of it, would exceed
+    the number of units that is needed: groups near that number could not be told from empty ones anyway.
+    """
+    ratio = m * math.log(m / (2 * float(delta))) / (3 * max(total, 1))
+    return 1 - max(Fraction(1, 64), min(Fraction(1, 2), Fraction(round(64 * ratio / (1 + ratio)), 64)))
+
+
+def _largest(selection: TopK, estimate: Combined | None) -> NDArray[np.int64]:
+    """Return the places of the k largest noisy counts, largest first; of equal ones, the first key."""
+    if estimate is None:
+        raise InternalError("the count that orders the groups was not measured")
+    order = np.argsort(-estimate.value, kind="stable")
+    if selection.threshold is not None:
+        order = order[estimate.value[order] >= float(selection.threshold)]
+    return order[: selection.k]

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -84,14 +85,14 @@ class LargestOfPartitions:
         """Run the selection of every partition; the rows come by partition, in a public order of them."""
         rows, starts = self._sorted(counts)
         keys = pa.table([picked(c, rows) for c in counts.keys.columns], names=counts.keys.column_names)
-        ends = [*starts[1:].tolist(), len(rows)]
         missing = self.partitions.number - len(starts)
         if missing < 0 or (missing and self.partitions.size is not None):
             raise InternalError("the partitions of the counts are not those of the plan")
         order = counts.order
         n, places = [c[rows] for c in counts.n], {name: c[rows] for name, c in counts.places.items()}
         found: list[NoisyResult] = []
-        for start, end in [*zip(starts.tolist(), ends, strict=True), *[(len(rows), len(rows))] * missing]:
+        there = pairwise([*starts.tolist(), len(rows)])
+        for start, end in [*there, *[(len(rows), len(rows))] * missing]:
             own = {name: c[start:end] for name, c in places.items()}
             part = Counts(keys.slice(start, end - start), tuple(c[start:end] for c in n), order, own)
             result = self._method(end - start).run(part)

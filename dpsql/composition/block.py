@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from dpsql.analysis import Catalog
-from dpsql.analysis.aggregates import group_nodes
+from dpsql.analysis.aggregates import call_of, group_nodes, is_aggregate
 from dpsql.analysis.blocks import expand, with_ctes
 from dpsql.analysis.blocks import query as subquery
 from dpsql.analysis.compiler import StatementCompiler
@@ -61,7 +61,7 @@ def needs_existing(select: exp.Expr, counts: frozenset[str] | None = None) -> bo
     """Return whether a SELECT over released rows needs to know which groups exist in plain SQL.
 
     It does where it divides by a column (of `counts`, if they are given), since noise divided by noise says
-    nothing. Windows need the groups without rows, too.
+    nothing, and where it aggregates rows otherwise than by SUM. Windows need the groups without rows, too.
     """
     parts = [part for name, part in select.args.items() if part and name not in ("with_", "from_", "joins")]
     found = [
@@ -74,7 +74,8 @@ def needs_existing(select: exp.Expr, counts: frozenset[str] | None = None) -> bo
     divided = [node.expression for node in found if isinstance(node, (exp.Div, exp.IntDiv, exp.Mod))]
     columns = [column.name for by in divided for column in by.find_all(exp.Column)]
     divides = any(counts is None or name in counts for name in columns)
-    return divides and not any(isinstance(node, exp.Window) for node in found)
+    aggregates = any(is_aggregate(node) and call_of(node) != "sum" for node in found)
+    return (divides or aggregates) and not any(isinstance(node, exp.Window) for node in found)
 
 
 def _aggregates(select: exp.Select) -> bool:

@@ -23,20 +23,27 @@ class Columns:
     position: Callable[[exp.Expr], int]
     found: list[tuple[exp.Expr, str]] = field(default_factory=list)
     """The expressions of the release block's select list, and their names."""
-    _forms: list[exp.Expr] = field(default_factory=list)
+    _forms: dict[exp.Expr, int] = field(default_factory=dict)
+    """The form that equal expressions share, to the place of the column."""
+    _written: dict[exp.Expr, int] = field(default_factory=dict)
+    """Expressions as they were written, to the place of the column."""
 
     def place(self, node: exp.Expr, name: str = "") -> int:
         """Return the place of a key or measure among the columns; it is added if it is new."""
-        node = self.names.as_row(node)
+        known = self._written.get(node)
+        if known is not None:
+            return known
+        written, node = node.copy(), self.names.as_row(node)
         form = self.names.normal(node)
         if form not in self._forms:
             base = name or (function_name(node.unnest()) or f"c{len(self.found)}").lower()
             taken, chosen = {fold(n) for _, n in self.found}, base
             if fold(base) in taken:
                 chosen = f"{base}_{len(self.found)}"
-            self._forms.append(form)
+            self._forms[form] = len(self.found)
             self.found.append((node, chosen))
-        return self._forms.index(form)
+        self._written[written] = self._forms[form]
+        return self._forms[form]
 
     def column(self, node: exp.Expr, name: str = "") -> exp.Column:
         """Return the column of the relation that holds a key or measure."""

@@ -17,6 +17,7 @@ from dpsql.analysis import Catalog
 from dpsql.analysis.aggregates import contains, is_aggregate
 from dpsql.analysis.provenance import Provenance
 from dpsql.analysis.relation import Cte
+from dpsql.analysis.setops import partial
 from dpsql.analysis.typed import UnitRole
 from dpsql.errors import QueryRefused
 from dpsql.language import MARK, Query, Source
@@ -219,6 +220,8 @@ class Kinds:
             except QueryRefused as refused:
                 self._doubts.append(refused)
             releasing, kind = UnitRole.EXACT not in roles, Kind.OWNED
+            if releasing and UnitRole.PARTIAL in roles:
+                raise partial(self.query.source, group)
             if releasing and UnitRole.NULLABLE in roles:
                 raise self.query.source.refuse(
                     "a key is the privacy unit or, by an outer join, NULL: its groups are neither",

@@ -7,6 +7,7 @@ import json
 import re
 import string
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import TypeVar
 
 from dpsql.errors import PolicyError
@@ -18,6 +19,7 @@ V = TypeVar("V")
 _LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 
+@lru_cache(maxsize=8192)
 def fold(name: str) -> str:
     """Return the form in which names are compared: ASCII letters in lower case.
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from dpsql.analysis import Plan
     from dpsql.policy import Policy, Table
+    from dpsql.privacy import Charge
     from dpsql.versions import Versions
 
 
@@ -38,19 +39,23 @@ def _versions() -> tuple[str, str]:
     return version("dpsql"), version("duckdb")
 
 
-def reuse_key(plan: Plan, policy: Policy, versions: Versions, *, again: bool = False) -> str:
+def reuse_key(plan: Plan, policy: Policy, versions: Versions, charge: Charge, *, again: bool = False) -> str:
     """Return a hash of everything that can change the answer; the text of the statement is not part of it.
 
     The compiled SQL carries literals and parameters with their types; the selection, the options with all
     defaults filled in, and the answer's columns carry the rest. A requested error enters as the epsilon found
     for it. Of the policy and the data, only the tables that the statement reads enter. Each part has its own
     hash, so that the parts in which two keys differ are known. With `again` every file is read again.
+
+    Where the largest charge has no delta, no answer depends on the option, which several releases share.
     """
     options = {
         n: repr(getattr(plan.options, n))
         for n in plan.options.__dataclass_fields__
         if n not in ("at", "fresh", "error")
     }
+    if not charge.delta:
+        options["delta"] = repr(None)
     tables = tables_read(policy, plan.compiled.tables)
     parts = (
         _hash(plan.compiled.sql, repr(plan.selection), repr(plan.outputs)),

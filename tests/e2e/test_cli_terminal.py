@@ -98,14 +98,14 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
 def test_a_session_at_the_terminal(terminal: Terminal) -> None:
     terminal.wait(r"epsilon 10 left\)>")
     terminal.type("SELECT clinic, COUNT(DISTINCT patient_id) AS n\rFROM visits GROUP BY clinic TOP 3;\r")
-    seen = terminal.wait(r"epsilon 9 left\)>")
+    seen = terminal.wait(r"epsilon 9.75 left\)>")
     assert "│ Coast Road" in seen
     assert "±" in seen
     assert "█" in seen
     terminal.type(
         "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 2) COUNT(DISTINCT patient_id) FROM visits;\r"
     )
-    terminal.wait(r"epsilon 9 left\)>")
+    terminal.wait(r"epsilon 9.75 left\)>")
     terminal.type("SELECT code FROM dia\t")
     terminal.wait("diagnoses")
     terminal.type(" ORDER BY code LIMIT 1;\r")

@@ -92,7 +92,7 @@ def test_the_notebook_runs(tmp_path: Path) -> None:
     executed = nbformat.read(tmp_path / "examples" / "executed.ipynb", 4)
     check_drawings(pages(executed))
     texts = [output.get("text", "") + str(output.get("data", "")) for output in outputs(executed)]
-    assert any("a private table is only counted" in text for text in texts)
+    assert any("the rows of a private table are counted, never shown" in text for text in texts)
     assert any("Hint: " in text for text in texts)
     assert "epsilon" in texts[-1]
     stored = nbformat.read(NOTEBOOK, 4)

@@ -46,6 +46,8 @@ REFUSED = {
     },
 }
 """By fixture: why it is refused there. A new one needs a line here, or a translation."""
+WEIGHTED = {"A952"}
+"""Fixtures in which a hash, that each engine has of its own, decides in which group a unit's rows count."""
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +96,8 @@ def test_the_counts_are_those_of_duckdb(
         assert {k: n for k, n in found.items() if n[0] > least} == {
             k: n for k, n in wanted.items() if n[0] > least
         }
+    elif fixture.name.split()[1] in WEIGHTED:
+        assert sum(n for (n,) in found.values()) == sum(n for (n,) in wanted.values())
     else:
         assert found == wanted
 

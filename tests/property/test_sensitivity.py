@@ -9,21 +9,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
 import pyarrow as pa
 import pytest
-from fuzz.campaign import Campaign
-from fuzz.check import Tried, compile_statement
+from fuzz.campaign import FOCUS, Campaign
+from fuzz.check import Tried, compile_releases, compile_statement
 from fuzz.crowd import Crowd
 from fuzz.data import small_data
 from fuzz.mutant import Mutant
 from fuzz.mutants import MUTANTS
 from fuzz.real import open_session
-from fuzz.statements import statement
+from fuzz.statements import Statement, statement
 from fuzz.world import worlds
 
+from dpsql.errors import QueryRefused, QuerySyntaxError
 from tests.narrow import engine_of
 
 SEED = 20240229
@@ -42,7 +44,9 @@ REACHED = """
     public branch of UNION ALL, owned branch of UNION ALL,
     subquery in a condition, IN unit, NOT IN unit, EXISTS tied, IN public, EXISTS public, scalar subquery,
     COUNT DISTINCT, FILTER, CASE in COUNT, IF in COUNT, COUNT(*), COUNT(x), COUNT_IF, COUNT(*) FILTER,
-    clamped rows, weighted rows, distinct values, sum of ones,
+    clamped rows, weighted rows, distinct values, sum of ones, IN parent key, EXISTS parent key,
+    GROUP BY parent key, joint domain, range in WHERE, measures apart, several releases,
+    one release used twice, HAVING on key or count, QUALIFY over released rows, ORDER BY key, OFFSET,
     COALESCE of units, difference of counts, all groups,
     key of facts, key column, key IN list, key boolean, key CASE, key coalesce, key expression, key part,
     unknown domain, all groups of an unknown domain,
@@ -87,6 +91,18 @@ def test_a_wrong_rule_is_noticed(campaign: Campaign, mutant: Mutant) -> None:
     assert (mutant.by == "binder") == found.what.startswith("InternalError")
 
 
+@pytest.mark.parametrize("mutant", [m for m in MUTANTS if m.by == "analysis"], ids=lambda m: m.name)
+def test_a_wrong_rule_accepts_nothing(campaign: Campaign, mutant: Mutant) -> None:
+    made, tried = Statement(mutant.statement, frozenset()), Tried()
+    assert not compile_releases(campaign.stages[0].world, made, tried)
+    right = set(tried.refused)
+    with pytest.MonkeyPatch.context() as patch:
+        mutant.apply(patch)
+        assert not compile_releases(campaign.stages[0].world, made, tried)
+    assert set(tried.refused) > right, "the rule was not made wrong"
+    assert not tried.findings
+
+
 def test_the_fixtures_of_wrong_rules_are_sound_under_the_right_ones(campaign: Campaign) -> None:
     assert campaign.sound([m.statement for m in MUTANTS if m.statement]) > 0
 
@@ -104,7 +120,7 @@ def test_campaign() -> None:
                 print(seed, campaign.rounds, campaign.tried, flush=True)
     finally:
         campaign.close()
-    print(seed, campaign.tried)
+    print(seed, campaign.tried, campaign.tried.constructs, sep="\n")
     assert not campaign.tried.findings, f"seed {seed}: " + "\n\n".join(map(str, campaign.tried.findings[:3]))
 
 
@@ -129,6 +145,28 @@ def test_the_real_engine_counts_as_the_campaign_does(campaign: Campaign, tmp_pat
     finally:
         session.close()
     assert compared > 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("people", [False, True], ids=["nobody", "some"])
+def test_what_is_accepted_is_answered_whoever_is_there(
+    campaign: Campaign, tmp_path: Path, *, people: bool
+) -> None:
+    """A statement that fails on some rows alone would tell of them."""
+    stage, rng, answered = campaign.stages[0], Random(SEED), 0
+    data = small_data(rng, stage.world)
+    stage.fill(data if people else replace(data, rows={table: [] for table in data.rows}))
+    session = open_session(stage, tmp_path)
+    try:
+        while answered < 200:
+            try:
+                prepared = session.prepare(statement(rng, stage.world, frozenset(rng.choice(FOCUS))).text)
+            except (QueryRefused, QuerySyntaxError):
+                continue
+            session.execute(prepared)
+            answered += 1
+    finally:
+        session.close()
 
 
 def rows_of(table: pa.Table) -> list[str]:

@@ -92,3 +92,11 @@ SELECT COUNT(*) AS pages, SUM(n) AS total FROM (SELECT page, COUNT(DISTINCT user
 -- C23 groups of the domain without rows are not counted
 -- releases: 1
 SELECT COUNT(*) AS days, MIN(n) AS least, AVG(n) AS mean FROM (SELECT day, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY day) WHERE n < 100
+
+-- C24 the released rows of a selection, sorted and limited again
+-- releases: 1
+SELECT * FROM (SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2) AS t ORDER BY page LIMIT 1
+
+-- C2101 a release joined by its nearest public row
+-- releases: 1
+WITH r AS (SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page) SELECT r.page, r.n, p.page AS near FROM r ASOF JOIN (SELECT page FROM pages WHERE page < 'c') p ON r.page >= p.page ORDER BY r.page

@@ -327,3 +327,12 @@ SELECT page FROM dp_domain(visits.page)
 
 -- R62
 SELECT page, COUNT(*) AS n FROM (SELECT DISTINCT user_id, page FROM visits) GROUP BY page ORDER BY n DESC LIMIT 2
+
+-- R2101
+SELECT k, n FROM (SELECT k, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, ms AS k FROM visits UNION ALL SELECT user_id, age FROM users) GROUP BY k ORDER BY n DESC LIMIT 2) WHERE n > 1
+
+-- R2102
+SELECT k, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, age AS k FROM users UNION ALL SELECT user_id, ms FROM visits) GROUP BY k ORDER BY n DESC LIMIT 2
+
+-- R2103
+SELECT COUNT(DISTINCT v.user_id) FROM (SELECT user_id, user_id AS k FROM users UNION ALL SELECT user_id, ms FROM visits) v JOIN users u ON u.user_id = v.user_id

@@ -41,7 +41,8 @@ def plain_item(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
     keys = ", ".join(text[s[0] : s[1]] for s in spans if s is not None)
     if group is None:
         at = block.before(TokenType.GROUP_BY)
-        return f"GROUP BY {keys}", clause_at(text, at, f"GROUP BY {keys}")
+        added = clause_at(text, at, f"GROUP BY {keys}")
+        return f"GROUP BY {keys}", replace(added, asks=f"one row for each {keys}")
     last = of.outline.span(known[-1]) if known else None
     if last is None:
         return None

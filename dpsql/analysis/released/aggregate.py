@@ -58,9 +58,13 @@ class Part(ABC):
         """Return what counts of a unit's `value` in a group, for a part with a `total`.
 
         `whole` is the sum of the unit's values over all groups, or 1 if that is 0, and `up_to` the sum over
-        the groups up to this one, in an order of all groups.
+        the groups up to this one, in the order of `ranked`.
         """
         return value
+
+    def ranked(self, unit: Expr, keys: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        """Return the order of a unit's groups in which `weighted` gets sums: here of their keys."""
+        return keys
 
     @abstractmethod
     def of_units(self, unit: Expr, value: Expr) -> Expr:

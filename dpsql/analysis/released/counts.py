@@ -153,9 +153,41 @@ class WeightedRows(BoundedRows):
         hashed = Cast(Call("hash", (unit, Constant(0, BIGINT))), HUGEINT)
         # Twice: where an engine's hash is negative, so is the first remainder.
         first = Paren(Binary("%", Paren(Binary("+", Paren(Binary("%", hashed, a)), a)), a))
-        before = Paren(Binary("-", up_to, value))
+        before = Paren(Binary("-", up_to, Cast(value, HUGEINT)))
         ends = [Paren(Binary("+", Paren(Binary("*", kept, rows)), first)) for rows in (up_to, before)]
         return Cast(Paren(Binary("-", *(Paren(Binary("//", end, a)) for end in ends))), BIGINT)
+
+
+@dataclass(frozen=True, slots=True)
+class UnitsOfFew(Units):
+    """The number of units with a row in the group, each counted in at most `most` groups, chosen by a hash.
+
+    Which groups are chosen is a function of the unit's own rows, so one unit moves the numbers of all groups
+    together by at most `most`.
+    """
+
+    most: int
+
+    @property
+    def total(self) -> int | None:
+        """See `Part`."""
+        return self.most
+
+    def of_rows(self, unit: Expr, *row: Expr) -> Expr | None:
+        """See `Part`."""
+        return None
+
+    def of_unit(self, unit: Expr, *row: Expr) -> Expr:
+        """See `Part`: 1 if the unit has a row that counts."""
+        return Call("LEAST", (Aggregate("COUNT", (_counted(unit, row),)), Constant(1, BIGINT)))
+
+    def ranked(self, unit: Expr, keys: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        """See `Part`: the order of a hash."""
+        return (Call("hash", (unit, *keys)), *keys)
+
+    def weighted(self, unit: Expr, value: Expr, up_to: Expr, whole: Expr) -> Expr:
+        """See `Part`: `up_to` is the place of the group among those of the unit."""
+        return Case(((Binary("<=", up_to, Constant(self.most, BIGINT)), value),), Constant(0, BIGINT))
 
 
 def _counted(unit: Expr, row: tuple[Expr, ...]) -> Expr:
@@ -246,7 +278,7 @@ def _countable(source: From) -> str:
         return "select the privacy unit where the rows come from, and count it: COUNT(DISTINCT ...)"
     alias, name = found
     merged = source.scope.merged.get(fold(name))
-    if merged is not None and merged.unit is UnitRole.NONE:
+    if merged is not None and not merged.unit.held:
         name = f"{alias}.{name}"
     return f"COUNT(DISTINCT {name}) counts privacy units"
 
@@ -319,10 +351,10 @@ def _unit(call: AggregateCall, node: exp.Expr) -> Typed | None:
         return None
     if isinstance(node, exp.Column):
         value = call.source.scope.resolve(node)
-        return value if value.unit is not UnitRole.NONE else None
+        return value if value.unit.held else None
     if (function_name(node) or "").lower() == "coalesce":
         parts = [call.expression(a) for a in node.expressions]
-        if all(p.unit is not UnitRole.NONE for p in parts):
+        if all(p.unit.held for p in parts):
             merged = Call("COALESCE", tuple(p.node for p in parts))
             return Typed(merged, parts[0].type, unit=UnitRole.NULLABLE)
     return None

@@ -190,7 +190,10 @@ def _grouped(maker: Maker, scope: Scope, source: str, where: str, unit: str | No
     """Group by the unit and further keys; aggregates without an order; HAVING."""
     rng = maker.rng
     keys: list[tuple[str, Column]] = []
-    if unit is not None:
+    parents = [n for n in scope.of("int") if n.endswith(".order_id")] if unit is not None else []
+    if parents and maker.chance(0.15, "GROUP BY parent key"):
+        keys.append((rng.choice(parents), Column("order_id", "int")))
+    elif unit is not None:
         kind = next(c.kind for n, c in scope.references() if n == unit)
         keys.append((unit, Column("user_id", kind, "exact")))
     plain = [(n, c) for n, c in scope.references() if not c.unit]

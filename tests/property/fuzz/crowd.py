@@ -8,7 +8,7 @@ from random import Random
 import duckdb
 
 from dpsql.analysis import Plan
-from fuzz.check import Counts, Finding, Tried, compile_statement, counts, moved
+from fuzz.check import Counts, Finding, Tried, compile_releases, counts, moved
 from fuzz.data import PERSONAL, TABLES, Data, random_row
 from fuzz.stage import Stage
 from fuzz.statements import Statement, statement
@@ -92,10 +92,9 @@ class Crowd:
         """Make statements, and count each on all databases, on one thread and on three."""
         while tried.accepted < statements:
             made = statement(self.rng, self.stage.world)
-            plan = compile_statement(self.stage.world, made, tried)
-            if plan is not None:
+            for each, plan in compile_releases(self.stage.world, made, tried):
                 try:
-                    self._check(made, plan, tried)
+                    self._check(each, plan, tried)
                 except duckdb.InterruptException:
                     tried.refused["took too long"] += 1
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from random import Random
 
@@ -43,12 +44,17 @@ class Data:
     units: tuple[str, ...]
     orphans: bool
     """Whether child rows stay when their parent goes."""
+    repeated: bool = False
+    """Whether a parent key may be that of several units, against what the policy declares."""
     big: dict[str, int] = field(default_factory=dict)
     """Rows of a unit that outnumber everybody else's, by table."""
 
 
-def small_data(rng: Random, world: World, size: int = FEW) -> Data:
-    """Draw a small database: skewed or even, tables empty at times, units without rows here and there."""
+def small_data(rng: Random, world: World, size: int = FEW, *, repeated: float = 0.0) -> Data:
+    """Draw a small database: skewed or even, tables empty at times, units without rows here and there.
+
+    `repeated`: how often parent keys repeat among units, though no unit has one twice.
+    """
     named = UNITS[world.units]
     pool = rng.sample(named, k=min(size, FEW)) + rng.sample(MORE_UNITS[world.units], k=max(0, size - FEW))
     nasty = rng.choice([0.0, 0.1, 0.1, 0.4])
@@ -59,8 +65,9 @@ def small_data(rng: Random, world: World, size: int = FEW) -> Data:
         rows[table] = [random_row(rng, world, table, pool, nasty, heavy=heavy) for _ in range(count)]
         if rng.random() < 0.3:  # rows that repeat
             rows[table] += [list(row) for row in rows[table][:5]]
-    _keep_facts(rng, rows)
-    return Data(rows, tuple(pool), rng.random() < 0.5)
+    again = rng.random() < repeated
+    _keep_facts(rng, rows, repeated=again)
+    return Data(rows, tuple(pool), not again and rng.random() < 0.5, repeated=again)
 
 
 def big_data(rng: Random, world: World, people: int = 90) -> Data:
@@ -106,10 +113,13 @@ def random_row(
     return row
 
 
-def _keep_facts(rng: Random, rows: dict[str, list[list[str]]]) -> None:
-    """Make the declared facts true: NULL counts as a value in them."""
+def _keep_facts(rng: Random, rows: dict[str, list[list[str]]], *, repeated: bool = False) -> None:
+    """Make the declared facts true: NULL counts as a value in them. Parent keys are unique, or for a unit."""
+    seen: Counter[str] = Counter()
     for number, row in enumerate(rows["orders"]):
-        row[0] = "NULL" if number == 0 and rng.random() < 0.2 else str(number)
+        place = seen[row[1]] if repeated else number
+        seen[row[1]] += 1
+        row[0] = "NULL" if number == 0 and rng.random() < 0.2 else str(place)
     known = ["NULL", "12345", *(o[0] for o in rows["orders"])]
     for row in rows["items"]:
         row[0] = rng.choice(known)

@@ -33,7 +33,10 @@ class Mutant:
     guarded: bool = True
     """False: also without the second guard, which would make up for what the edits take away."""
     by: str = "counts"
-    """Who notices: the `counts` of neighbours, the `binder`, an `attack`, or the `meaning` of the SQL."""
+    """Who notices: the `counts` of neighbours, the `binder`, an `attack`, or the `meaning` of the SQL.
+
+    `analysis`: the statement stays refused, since a release is analysed as a statement of its own.
+    """
 
     def apply(self, patch: pytest.MonkeyPatch) -> None:
         """Replace the correct rule by the wrong one, wherever a module holds it."""

@@ -20,6 +20,16 @@ MERGED = """by = tuple(v.guarded_node for v in values) if merged and unit is not
         listed = select_list(Aggregate("MIN", (unit,)), "c", by)
     query = Select(listed, rows, condition, group=by, distinct=merged and not by)"""
 
+TYING = """        if tied([(far, near)]) and far.node in visible:
+            assert made.unit is not None  # noqa: S101  owned rows have a unit
+            assert block.unit is not None  # noqa: S101
+            return Paren(Binary("=", made.unit, block.unit))"""
+NUMBERS = "    return Select((*(Item(k) for k in keys), *numbers), source, group=keys)"
+HAVING = """    query = Select((*(Item(k) for k in keys), *numbers), source, group=keys)
+    names = [*(f"k{i}" for i in range(self.keys)), *(n.name for n in numbers)]
+    listed = tuple(Item(Column("e", n), n) for n in names)
+    return Select(listed, Derived(query, "e"), Binary(">", Column("e", "n0"), Constant(2, BIGINT)))"""
+
 MUTANTS = (
     Mutant(
         "private tables meet on anything",
@@ -27,7 +37,7 @@ MUTANTS = (
             (
                 "analysis.joins",
                 "_owned",
-                "if not tied and not any(a.link and a.link == b.link for a, b in pairs):",
+                "if not tied(pairs):",
                 "if False:",
             ),
             (
@@ -39,6 +49,45 @@ MUTANTS = (
         ),
         ("without unit equality",),
         statement="SELECT COUNT(DISTINCT v.user_id) AS n FROM visits v JOIN orders o ON o.page = v.page",
+    ),
+    Mutant(
+        "equal parent keys are joined whoever has them",
+        (
+            (
+                "analysis.joins",
+                "_owned",
+                'same = Paren(Binary("=", left.unit, here))',
+                "same = Constant(True, INTEGER)",
+            ),
+        ),
+        ("table items", "table orders", "join on the parent key"),
+        statement="SELECT COUNT(DISTINCT o.user_id) AS n FROM orders o JOIN items i ON i.order_id = o.order_id",
+    ),
+    Mutant(
+        "IN a list of everybody's parent keys",
+        (
+            (
+                "analysis.subqueries",
+                "_in",
+                'own = conjunction((Paren(Binary("=", unit, block.unit)), there))',
+                "own = there",
+            ),
+        ),
+        ("table items", "table orders", "IN parent key"),
+        statement="SELECT COUNT(DISTINCT o.user_id) AS n FROM orders o WHERE o.order_id IN (SELECT i.order_id FROM items i)",
+    ),
+    Mutant(
+        "EXISTS a row of anybody with the parent key",
+        (
+            (
+                "analysis.subqueries",
+                "_tied",
+                TYING,
+                TYING.replace('Paren(Binary("=", made.unit, block.unit))', "Constant(True, BOOLEAN)"),
+            ),
+        ),
+        ("table items", "table orders", "EXISTS parent key"),
+        statement="SELECT COUNT(DISTINCT o.user_id) AS n FROM orders o WHERE NOT EXISTS (SELECT 1 FROM items i WHERE i.order_id = o.order_id)",
     ),
     Mutant(
         "public rows are kept by private ones",
@@ -298,9 +347,15 @@ MUTANTS = (
         "GROUP BY over everybody",
         (
             (
+                "composition.kinds",
+                "Kinds._owned",
+                "UnitRole.EXACT not in roles, Kind.OWNED",
+                "False, Kind.OWNED",
+            ),
+            (
                 "analysis.aggregates",
                 "grouped",
-                "if owner is not None and not any(k.unit is UnitRole.EXACT for k in keys):",
+                "if owner is not None and not any(k.groups_units for k in keys):",
                 "if False:",
             ),
             (
@@ -388,7 +443,7 @@ MUTANTS = (
             (
                 "analysis.subqueries",
                 "_in",
-                "conjunction(IsNull(c, negated=True) for c in (unit, listed.node))",
+                "conjunction((IsNull(unit, negated=True), there))",
                 "None",
             ),
         ),
@@ -413,6 +468,100 @@ MUTANTS = (
         ),
         ("clamped rows",),
         statement="SELECT page, COUNT(*, contribution_bounds_per_group => (0, 1)) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2",
+    ),
+    Mutant(
+        "rows are weighted by what all units have",
+        (
+            (
+                "analysis.groups",
+                "Rows._with_totals",
+                'GREATEST", (Window(n, (unit,)), Constant(1, BIGINT))',
+                'GREATEST", (Window(n, ()), Constant(1, BIGINT))',
+            ),
+        ),
+        ("weighted rows",),
+        statement="SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_rows_contributed = 2) page, COUNT(*) AS n FROM visits GROUP BY page",
+    ),
+    Mutant(
+        "groups exist by their rows",
+        (("analysis.existing_groups", "shown_by_units", "existence=counts.index(units)", "existence=0"),),
+        ("unknown domain", "all groups of an unknown domain", "clamped rows"),
+        statement="SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (delta = 1e-6, max_groups_contributed = 2) note, COUNT(*, contribution_bounds_per_group => (0, 3)) AS n FROM visits GROUP BY note",
+    ),
+    Mutant(
+        "groups of undeclared keys are not bounded",
+        (
+            (
+                "analysis.analyse",
+                "_counting",
+                "rows.bounded(most, ()) if most is not None",
+                "rows if most is not None",
+            ),
+        ),
+        ("unknown domain", "all groups of an unknown domain"),
+        statement="SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (delta = 1e-6, max_groups_contributed = 1) note, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY note",
+    ),
+    Mutant(
+        "a unit decides on one group too many",
+        (
+            (
+                "analysis.released.counts",
+                "UnitsOfFew.weighted",
+                "Constant(self.most, BIGINT)",
+                "Constant(self.most + 1, BIGINT)",
+            ),
+        ),
+        ("unknown domain", "all groups of an unknown domain", "weighted rows"),
+        statement="SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (delta = 1e-6) note, COUNT(*) AS n FROM visits GROUP BY note",
+    ),
+    Mutant(
+        "a group of equal parent keys is one unit's",
+        (
+            (
+                "analysis.aggregates",
+                "grouped",
+                "select_list(source.unit,",
+                'select_list(source.unit and tree.Aggregate("MIN", (source.unit,)),',
+            ),
+            (
+                "analysis.aggregates",
+                "grouped",
+                "Constant(i + 1, INTEGER) for i in range(len(by))",
+                "Constant(i + 2, INTEGER) for i in range(len(keys))",
+            ),
+        ),
+        statement="SELECT s > 1 AS k, COUNT(*, contribution_bounds_per_group => (0, 1)) AS n FROM (SELECT order_id, COUNT(*) AS s FROM orders GROUP BY order_id) x GROUP BY k ORDER BY n DESC LIMIT 2",
+    ),
+    Mutant(
+        "HAVING is part of the counting query",
+        (("analysis.groups", "Rows._selected", NUMBERS, HAVING),),
+        ("clauses after the release",),
+        statement="SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 2) flag, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY flag HAVING n BETWEEN 3 AND 9",
+    ),
+    Mutant(
+        "two draws of one common table expression",
+        (
+            (
+                "composition.kinds",
+                "Kinds._cte",
+                "(i for i, known in enumerate(self.ctes) if known.query is cte.query)",
+                "iter(())",
+            ),
+            ("composition.parts", "_Splitter._equal", "first.setdefault(key,", "first.setdefault((i, key),"),
+        ),
+        ("a block around",),
+        statement="WITH r AS (SELECT COUNT(DISTINCT user_id) AS n FROM visits) SELECT a.n - b.n AS d FROM r AS a, r AS b",
+    ),
+    Mutant(
+        "two draws of equal blocks",
+        (("composition.parts", "_Splitter._equal", "first.setdefault(key,", "first.setdefault((i, key),"),),
+        statement="SELECT a.n - b.n AS d FROM (SELECT COUNT(DISTINCT user_id) AS n FROM visits) AS a, (SELECT COUNT(DISTINCT user_id) AS n FROM visits) AS b",
+    ),
+    Mutant(
+        "the price of one release for all",
+        (("composition.shares", "divided", "whole / len(sharing)", "whole"),),
+        ("a block around",),
+        statement="SELECT n FROM (SELECT COUNT(DISTINCT user_id) AS n FROM visits) AS a UNION ALL SELECT n FROM (SELECT COUNT(DISTINCT user_id) AS n FROM orders) AS b",
     ),
     Mutant(
         "values are chosen by how rare they are",
@@ -560,6 +709,12 @@ MUTANTS = (
         by="attack",
     ),
     Mutant(
+        "a block that refers to an outer row is a release",
+        (("composition.kinds", "Kinds._owned", "if releasing and tied and", "if False and"),),
+        statement="SELECT p.page, (SELECT COUNT(DISTINCT v.user_id) FROM visits v WHERE v.page = p.page) AS n FROM pages p",
+        by="analysis",
+    ),
+    Mutant(
         "conversions raise",
         (("analysis.coerce", "cast", "safe=not lossless", "safe=False"),),
         ("cast",),
@@ -571,6 +726,25 @@ MUTANTS = (
         ("number kinds",),
         by="binder",
         statement="SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE note = ms",
+    ),
+    Mutant(
+        "rows are bounded in each group, not in all together",
+        (("analysis.groups", "Rows.grouped", "if self.keys else []", "if False else []"),),
+        ("weighted rows",),
+        statement="SELECT page, COUNT(*) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2",
+    ),
+    Mutant(
+        "each group's weight is rounded up by itself",
+        (
+            (
+                "analysis.released.counts",
+                "WeightedRows.weighted",
+                "Cast(value, HUGEINT)",
+                'Cast(Paren(Binary("+", value, Constant(1, BIGINT))), HUGEINT)',
+            ),
+        ),
+        ("weighted rows",),
+        statement="SELECT page, COUNT(*) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2",
     ),
 )
 """Every mutant must be noticed within the ordinary run."""

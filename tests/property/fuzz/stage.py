@@ -136,8 +136,13 @@ class Stage:
     def _neighbour(self, name: str, unit: str, number: int, *, keep: bool) -> None:
         """Make the database without (or `keep`: of nobody but) one unit; rows that have none stay."""
         same, equal = ("IS NOT DISTINCT FROM", "=") if keep else ("IS DISTINCT FROM", "<>")
+        other = "IS DISTINCT FROM" if keep else "IS NOT DISTINCT FROM"
         own = f"(user_id {same} {unit} OR user_id IS NULL)"
-        gone = f"SELECT order_id FROM whole.main.orders WHERE NOT {own} AND order_id IS NOT NULL"
+        # Of parents with one key the least unit has the child, as the analysis says.
+        gone = (
+            "SELECT order_id FROM whole.main.orders WHERE user_id IS NOT NULL AND order_id IS NOT NULL "
+            f"GROUP BY order_id HAVING MIN(user_id) {other} {unit}"
+        )
 
         def source(table: str) -> str | None:
             if not keep and not self._touched(table, unit, number):

@@ -14,6 +14,10 @@ from fuzz.world import PERSON, World
 __all__ = ["Statement", "statement"]
 
 
+FACTS = (".city", ".age", ".joined")
+"""Columns of the table in which each person has one row."""
+
+
 @dataclass(frozen=True)
 class Statement:
     """A statement as typed, and the rules its maker says it reaches."""
@@ -49,12 +53,26 @@ def statement(rng: Random, world: World, focus: frozenset[str] = frozenset()) ->
     items = [*(text for text, _ in keys), *(f"{c} AS n{i}" for i, c in enumerate(counts))]
     options = ""
     if keys and known and maker.chance(0.08, "all groups"):
-        options = "WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = LAPLACE, max_groups_contributed = 2) "
+        options = "mechanism = LAPLACE, max_groups_contributed = 2"
         if maker.chance(0.3, "all groups with one noise"):
-            options = "WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = BOX) "
+            options = "mechanism = BOX"
     if keys and not known and maker.chance(0.3, "all groups of an unknown domain"):
-        options = "WITH DIFFERENTIAL_PRIVACY OPTIONS (delta = 1e-6, max_groups_contributed = 2) "
-    text = f"{head}SELECT {options}{', '.join(items)} FROM {source}"
+        options = "delta = 1e-6, max_groups_contributed = 2"
+    tail = ""
+    if keys and known and maker.chance(0.2, "clauses after the release"):
+        options = options or rng.choice(["max_groups_contributed = 2", "max_groups_contributed = 1"])
+        more, tail = _computed(maker, [e for _, e in keys], counts)
+        items += more
+    elif not options and len(keys) > 1 and maker.chance(0.25, "QUALIFY partitions"):
+        options = rng.choice(["", "", "max_groups_contributed = 1", "max_groups_contributed = 2"])
+        tail = _partitions(maker, [e for _, e in keys], len(counts))
+    elif keys and not options:
+        tail = _selection(maker, len(counts), known=known)
+    if "weighted rows" in maker.saw and "max_groups" not in options and rng.random() < 0.6:
+        options += f"{', ' * bool(options)}max_rows_contributed = {rng.randint(1, 4)}"
+    if options:
+        options = f"WITH DIFFERENTIAL_PRIVACY OPTIONS ({options}) "
+    text = f"SELECT {options}{', '.join(items)} FROM {source}"
     if wheres:
         text += f" WHERE {' AND '.join(wheres)}"
     if keys:
@@ -62,15 +80,47 @@ def statement(rng: Random, world: World, focus: frozenset[str] = frozenset()) ->
         if rng.random() < 0.6:
             by = ", ".join(e for _, e in keys)
         text += f" GROUP BY {by}"
-        if not options and len(keys) > 1 and maker.chance(0.25, "QUALIFY partitions"):
-            most = rng.choice(["", "", "max_groups_contributed = 1", "max_groups_contributed = 2"])
-            if most:
-                start = f"{head}SELECT "
-                text = f"{start}WITH DIFFERENTIAL_PRIVACY OPTIONS ({most}) {text.removeprefix(start)}"
-            text += _partitions(maker, [e for _, e in keys], len(counts))
-        elif not options:
-            text += _selection(maker, len(counts), known=known)
-    return Statement(text, frozenset(maker.saw))
+    text += tail
+    if kind == PERSON and maker.chance(0.08, "a block around"):
+        return Statement(_around(maker, head, text), frozenset(maker.saw))
+    return Statement(head + text, frozenset(maker.saw))
+
+
+def _computed(maker: Maker, keys: list[str], counts: list[str]) -> tuple[list[str], str]:
+    """Write columns and clauses that are computed of released rows, which each have these counts."""
+    rng = maker.rng
+    key, count = rng.choice(keys), rng.choice(counts)
+    items = [
+        f"ROUND(100.0 * {count} / SUM({count}) OVER (), 2) AS share",
+        f"LAG({count}) OVER (ORDER BY {key}) AS before",
+        f"CASE WHEN {count} > 3 THEN 'many' ELSE 'few' END AS size",
+        f"{count} * 5 AS scaled",
+    ]
+    tails = {
+        "HAVING on a key": f" HAVING {key} IS NOT NULL",
+        "HAVING on key or count": f" HAVING {key} IS NULL OR {count} > 2",
+        "HAVING between": f" HAVING {count} BETWEEN 1 AND 3",
+        "HAVING hidden": " HAVING COUNT(*, contribution_bounds_per_group => (0, 2)) > 2 AND n0 < 9",
+        "QUALIFY over released rows": " QUALIFY n0 >= AVG(n0) OVER ()",
+        "ORDER BY key": f" ORDER BY {key}, n0 DESC LIMIT 3 OFFSET 1",
+        "OFFSET": " ORDER BY n0 DESC LIMIT 2 OFFSET 1",
+        "ORDER BY expression": f" ORDER BY {count} * 2 LIMIT 2",
+    }
+    return rng.sample(items, rng.choice([0, 0, 1, 2])), tails[maker.pick(dict.fromkeys(tails, 1.0))]
+
+
+def _around(maker: Maker, head: str, text: str) -> str:
+    """Write a query over the released rows of a statement, whose first count is `n0`."""
+    listed = f"{head.rstrip()}, " if head else "WITH "
+    other = "SELECT COUNT(DISTINCT user_id) AS n0 FROM visits WHERE flag"
+    ways = {
+        "one release used twice": f"{listed}rel AS ({text}) SELECT a.n0 - b.n0 AS d FROM rel AS a, rel AS b",
+        "a derived release": f"{head}SELECT d.n0 + 1 AS x FROM ({text}) AS d WHERE d.n0 > 2",
+        "a UNION of releases": f"{head}SELECT n0 FROM ({text}) AS d UNION ALL SELECT n0 FROM ({other}) AS e",
+        "a release as a value": f"{head}SELECT d.n0 / ({other}) AS x FROM ({text}) AS d",
+        "a selection around": f"{head}SELECT * FROM ({text}) AS d ORDER BY n0 DESC LIMIT 2",
+    }
+    return ways[maker.pick(dict.fromkeys(ways, 1.0))]
 
 
 def _ctes(maker: Maker) -> str:
@@ -87,7 +137,17 @@ def _keys(maker: Maker, scope: Scope, wheres: list[str]) -> tuple[list[tuple[str
     """Draw group keys: (select item, its expression), and whether a public domain is known for all."""
     rng = maker.rng
     keys: list[tuple[str, str]] = []
-    for _ in range(rng.choice([0, 1, 1, 1, 2])):
+    if scope.items and maker.chance(0.08, "key pair"):
+        alias = rng.choice(scope.items)
+        of = [f"{alias.alias}.{c.name}" for c in alias.columns if c.domain and not c.unit]
+        named = {n for n, _ in scope.references()}
+        pair = rng.sample(of, min(2, len(of)))
+        keys += [(f"{n} AS g{i}", n) for i, n in enumerate(pair) if named >= set(pair)]
+    facts = [n for n in scope.of("enum") + scope.of("date") + scope.of("int") if n.endswith(FACTS)]
+    if facts and maker.chance(0.1, "key of the unit"):
+        fact = rng.choice(facts)
+        keys.append((f"{fact} AS g{len(keys)}", fact))
+    for _ in range(rng.choice([0, 1, 1, 1, 2]) if len(keys) < 2 else 0):
         made = _key(maker, scope, wheres)
         if made is not None and made not in [e for _, e in keys]:
             keys.append((f"{made} AS g{len(keys)}", made))
@@ -105,6 +165,7 @@ def _key(maker: Maker, scope: Scope, wheres: list[str]) -> str | None:
     known = [(n, c) for n, c in scope.references() if c.domain and not c.unit]
     ways = {"key column": 5.0 if known else 0.0, "key IN list": 2.0, "key boolean": 1.5, "key CASE": 1.0}
     ways |= {"key coalesce": 1.0 if known else 0.0, "key expression": 1.5 if known else 0.0, "key part": 0.8}
+    ways["key range"] = 1.5
     match maker.pick(ways):
         case "key column":
             return rng.choice(known)[0]
@@ -118,6 +179,8 @@ def _key(maker: Maker, scope: Scope, wheres: list[str]) -> str | None:
             key = rng.choice(names) if rng.random() < 0.6 else value(maker, scope, kind, 1)
             wheres.append(f"{key} IN {values}")
             return key
+        case "key range":
+            return _ranged(maker, scope, wheres)
         case "key boolean":
             return condition(maker, scope, 1)
         case "key CASE":
@@ -143,6 +206,29 @@ def _key(maker: Maker, scope: Scope, wheres: list[str]) -> str | None:
     return f"EXTRACT({rng.choice(['month', 'dow'])} FROM {rng.choice(dates)})" if dates else None
 
 
+def _ranged(maker: Maker, scope: Scope, wheres: list[str]) -> str | None:
+    """Write a key, and a range in WHERE that says which values it can have."""
+    rng = maker.rng
+    kind, low, high = rng.choice(
+        [
+            ("int", "1", "4"),
+            ("date", "DATE '2024-01-03'", "DATE '2024-02-05'"),
+            ("ts", "TIMESTAMP '2024-01-04 22:30:00'", "TIMESTAMP '2024-01-06 03:00:00'"),
+        ]
+    )
+    names = [n for n in scope.of(kind) if not _is_unit(scope, n)]
+    if not names:
+        return None
+    name = rng.choice(names)
+    wheres.append(rng.choice([f"{name} BETWEEN {low} AND {high}", f"{name} >= {low} AND {name} < {high}"]))
+    of = {
+        "int": [name, name, f"{name} % 3", f"{name} * 2"],
+        "date": [name, f"date_trunc('month', {name})", f"EXTRACT(dow FROM {name})"],
+        "ts": [f"date_trunc('hour', {name})", f"CAST({name} AS DATE)", f"EXTRACT(hour FROM {name})"],
+    }
+    return rng.choice(of[kind])
+
+
 def _is_unit(scope: Scope, name: str) -> bool:
     return any(n == name and c.unit for n, c in scope.references())
 
@@ -166,8 +252,7 @@ def _count(maker: Maker, scope: Scope, single: bool) -> str:
         ways["COUNT(*)"] = 8.0
     if not rows and scope.owner != "row":
         ways["clamped rows"] = 0.8 if units else 8.0
-        if maker.world.policy.defaults.rows_per_unit is not None:
-            ways["weighted rows"] = 1.5
+        ways["weighted rows"] = 1.0
     ways["distinct values"] = 0.6
     if rows:
         ways["sum of ones"] = 1.0

@@ -23,10 +23,14 @@ def subquery_condition(maker: Maker, scope: Scope) -> str:
     ways = {"IN public": 1.0, "EXISTS public": 1.0}
     if unit is not None:
         ways |= {"IN unit": 2.0, "NOT IN unit": 2.0, "EXISTS tied": 2.0, "NOT EXISTS tied": 2.0}
+        if _parent_keys(scope):
+            ways |= {"IN parent key": 1.5, "EXISTS parent key": 1.5}
     way = maker.pick(ways)
     word = "NOT " if way.startswith("NOT") or maker.rng.random() < 0.3 else ""
     if way == "IN public":
         return _in_public(maker, scope, word)
+    if way.endswith("parent key"):
+        return _by_parent_key(maker, scope, word, way)
     if way == "EXISTS public":
         source, _, where = _tied_public(maker, scope)
         return f"({word}EXISTS (SELECT 1 FROM {source}{where}))"
@@ -52,6 +56,24 @@ def scalar(maker: Maker, scope: Scope, kind: str) -> str:
 
 def _unit(scope: Scope) -> str | None:
     return next((n for n, c in scope.units() if c.unit == "exact"), None) if scope.owner else None
+
+
+def _parent_keys(scope: Scope) -> list[str]:
+    return [n for n in scope.of("int") if n.endswith(".order_id")]
+
+
+def _by_parent_key(maker: Maker, scope: Scope, word: str, way: str) -> str:
+    """Ask for rows of another private table with the row's own parent key."""
+    from fuzz.joins import base
+
+    mine = maker.rng.choice(_parent_keys(scope))
+    source, item, owner, _ = base(maker, maker.rng.choice(["items", "orders"]))
+    inner = Scope((item,), owner)
+    theirs = f"{item.alias}.order_id"
+    if way == "IN parent key":
+        return f"({mine} {word}IN (SELECT {theirs} FROM {source}{_where(maker, [], inner)}))"
+    where = _where(maker, [f"{theirs} = {mine}"], _both(inner, scope))
+    return f"({word}EXISTS (SELECT 1 FROM {source}{where}))"
 
 
 def _both(inner: Scope, outer: Scope) -> Scope:

@@ -179,3 +179,18 @@ SELECT page, COUNT(DISTINCT user_id) FILTER (WHERE ms > 50) / COUNT(DISTINCT use
 -- candidates: FROM city_domain
 -- expect: SELECT city, COUNT(*) FILTER (WHERE age > 50), COUNT(*) FROM users GROUP BY city
 SELECT city, ROUND(100 * AVG(CASE WHEN age > 50 THEN 1.0 ELSE 0 END), 1) AS old FROM users GROUP BY city ORDER BY old DESC, city
+
+-- A1138 ordered by an expression of a count
+-- candidates: FROM page_domain
+-- expect: SELECT page, COUNT(DISTINCT user_id) FROM visits GROUP BY page
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n + 1 DESC, page LIMIT 2
+
+-- A1139 the lowest above a threshold
+-- candidates: FROM page_domain
+-- expect: SELECT page, COUNT(DISTINCT user_id) FROM visits GROUP BY page
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING n > 2 ORDER BY n, page LIMIT 2
+
+-- A1140 equal to a threshold, after rounding
+-- candidates: FROM page_domain
+-- expect: SELECT page, COUNT(DISTINCT user_id) FROM visits GROUP BY page
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page HAVING round(n) = 2 ORDER BY page LIMIT 2

@@ -105,3 +105,21 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, epsilon = 1) COUNT(DISTIN
 -- at: day #2
 -- hint: FROM dp_domain(visits.day)
 SELECT d.day, n FROM (SELECT DISTINCT day FROM visits) d LEFT JOIN (SELECT day, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY day) r ON r.day = d.day
+
+-- R2101 a release by a key that is the unit in one branch of UNION ALL alone
+-- error: a key is the privacy unit in one branch of UNION alone
+-- at: k #4
+-- hint: select the unit in all branches, or in none, at the place of the key
+SELECT k, n FROM (SELECT k, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, ms AS k FROM visits UNION ALL SELECT user_id, user_id FROM users) GROUP BY k ORDER BY n DESC LIMIT 2) WHERE n > 1
+
+-- R2102 groups by such a key
+-- error: a key is the privacy unit in one branch of UNION alone
+-- at: k #3
+-- hint: select the unit in all branches, or in none, at the place of the key
+SELECT k, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, user_id AS k FROM users UNION ALL SELECT user_id, ms FROM visits) GROUP BY k ORDER BY n DESC LIMIT 2
+
+-- R2103 a private join on such a column
+-- error: two private tables are joined only on their privacy unit
+-- at: users #2
+-- hint: join on the privacy unit: ON a.user_id = b.user_id
+SELECT COUNT(DISTINCT v.user_id) FROM (SELECT user_id, user_id AS k FROM users UNION ALL SELECT user_id, ms FROM visits) v JOIN users u ON u.user_id = v.k

@@ -279,6 +279,12 @@ EVENTS = {
         "(SELECT user_id, page FROM visits "
         "QUALIFY ROW_NUMBER() OVER (PARTITION BY user_id, page ORDER BY ms) = 1) s",
     ),
+    "a zero that WHERE fixes, which has two signs": (
+        "user_id",
+        "1 / z > 0",
+        "(SELECT user_id, CASE WHEN ms > 5 THEN 0e0 ELSE CAST('-0.0' AS DOUBLE) END AS z FROM visits) s "
+        "WHERE z = 0e0",
+    ),
     "an expression that WHERE fixes": ("user_id", "ms", "visits WHERE (ms > 2) = TRUE"),
     "a key of a group beside the unit": (
         "user_id",

@@ -304,7 +304,10 @@ def test_intervals_hold_for_rows_that_their_noise_selected(
 
 
 @pytest.mark.parametrize(("rest", "stddev"), LIMITS)
-@pytest.mark.parametrize("confidence", ["0.8", "0.95", "0.99"])
+@pytest.mark.parametrize(
+    "confidence",
+    ["0.8", pytest.param("0.95", marks=pytest.mark.slow), pytest.param("0.99", marks=pytest.mark.slow)],
+)
 @pytest.mark.parametrize("intervals", ["SINGLE", "SIMULTANEOUS"])
 def test_errors_and_intervals_are_as_predicted(
     sessions: list[Session],

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpsql.answers.existing import ExistingGroups
+from dpsql.answers.existing import ExistingGroups, _share
 from dpsql.engines import Counts
 from dpsql.errors import QueryRefused
 from dpsql.policy import load
@@ -54,7 +54,7 @@ def method(session: Session, text: str) -> ExistingGroups:
 
 
 def test_groups_of_many_units_are_shown_sorted_by_key(session: Session) -> None:
-    """At epsilon 10 the threshold is 1 + ln(10/2e-6) = 16.4 units: all but one are far above it."""
+    """At epsilon 10 and 10 groups the threshold is 16.4 units: all but the first group are far above."""
     result = session.run(statement(f"page, {UNITS}, {ROWS} FROM visits GROUP BY page"))
     release = present(result.release)
     assert result.table.column("page").to_pylist() == [f"g{g}" for g in range(1, 10)]
@@ -136,6 +136,70 @@ def test_nothing_shown_is_an_answer(session: Session) -> None:
 def replace_counts(made: ExistingGroups, size: int) -> Counts:
     keys = pa.table({"k0": pa.array([f"g{i}" for i in range(size)], pa.string())})
     return Counts(keys, tuple(np.zeros(size, dtype=np.int64) for _ in made.plan.counts), None)
+
+
+@pytest.fixture(scope="module")
+def defaults(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    """Groups `g0` to `g9` of 10, 20, .. 100 units; unit 0 has 50 rows in each, and 200 groups of its own."""
+    folder = tmp_path_factory.mktemp("defaults")
+    rows = [(u, f"g{g}") for g in range(10) for u in range(10 * g + 10)]
+    rows += [(0, f"g{g % 10}") for g in range(490)] + [(0, f"own{g}") for g in range(200)]
+    columns = {"user_id": [u for u, _ in rows], "page": [g for _, g in rows]}
+    pq.write_table(pa.table(columns), folder / "visits.parquet")
+    bounds = "[defaults]\nrows_per_unit = 1000\ngroups = 4\n"
+    (folder / "dpsql.toml").write_text(POLICY + bounds)
+    made = Session(load(folder / "dpsql.toml"))
+    yield made
+    made.close()
+
+
+TOP = "page, COUNT(*) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 3"
+HUGE = "epsilon = 1e5, delta = 1e-6"
+
+
+def test_the_largest_by_rows_are_of_groups_with_enough_units(defaults: Session) -> None:
+    """A bound on groups decides about existence alone: no row is cut, and no group of one unit is shown."""
+    found = defaults.run(statement(TOP, HUGE))
+    assert found.table.column("page").to_pylist() == ["g9", "g8", "g7"]
+    assert np.abs(found.table.column("n").to_numpy() - [149, 139, 129]).max() < 2
+    every = defaults.run(statement("page, COUNT(*) AS n FROM visits GROUP BY page", HUGE))
+    assert sorted(every.table.column("page").to_pylist()) == [f"g{g}" for g in range(10)]
+
+
+def test_what_needs_the_order_of_all_groups_has_the_limited_domain(defaults: Session) -> None:
+    for text in (TOP.replace(" AS n", " AS n, DP_GAP()"), TOP):
+        options = HUGE if "GAP" in text else f"{HUGE}, mechanism = LIMITED_DOMAIN"
+        assert private(defaults.prepare(statement(text, options))).plan.existence is None
+
+
+def test_intervals_hold_for_groups_that_their_noise_selected(defaults: Session) -> None:
+    """40 equal groups, 300 answers of 3 rows: the worst case of selecting by the noise that is shown."""
+    made = method(defaults, statement(TOP, "epsilon = 2, delta = 1e-6"))
+    assert made.quote.half_width is None
+    keys = pa.table({"k0": [f"g{i:02}" for i in range(40)]})
+    counts = Counts(keys, tuple(np.full(40, 10**6, dtype=np.int64) for _ in made.plan.counts), None)
+    held = 0
+    for _ in range(300):
+        shown = present(made.run(counts).counts[made.plan.selection.count])  # type: ignore[union-attr]  # a top-k
+        held += bool(((shown.low <= 10**6) & (shown.high >= 10**6)).all())
+    assert held >= 265  # nominal 285 of 300; fewer than 265 come once in 1e6
+
+
+@pytest.mark.parametrize(("m", "total"), [(4, 1000), (64, 10_000), (16, 20), (1, 1)])
+def test_deciding_has_at_most_half_of_epsilon(m: int, total: int) -> None:
+    share = _share(m, Fraction(1, 10**6), total)
+    assert Fraction(1, 2) <= share <= Fraction(63, 64)
+
+
+def test_a_bound_on_groups_cuts_no_rows_where_noise_is_not_seen(session: Session) -> None:
+    text = "page, COUNT(DISTINCT user_id) AS u FROM visits WHERE page IN ('g1', 'g2', 'g3') GROUP BY page"
+    kept = [
+        private(
+            session.prepare(statement(text, f"epsilon = {e}, max_groups_contributed = 1"))
+        ).plan.groups_kept
+        for e in (1, 1000)
+    ]
+    assert kept == [1, None]
 
 
 def test_an_option_that_leaves_nothing_for_the_rows_is_refused(session: Session) -> None:

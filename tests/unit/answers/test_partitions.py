@@ -285,6 +285,29 @@ def test_a_partition_without_rows_is_run_as_well(session: Session) -> None:
     assert len(answer.rows) == 4
 
 
+def test_an_answer_comes_where_no_partition_has_rows(session: Session) -> None:
+    """A failure would show that nobody is there."""
+    made = prepared(
+        session,
+        f"v.page, u.user_id % 7 AS x, {N} {FROM} WHERE page IN ('nobody', 'none') "
+        "GROUP BY 1, 2 QUALIFY ROW_NUMBER() OVER (PARTITION BY v.page ORDER BY n DESC) <= 2",
+        "epsilon = 1, delta = 1e-6",
+    )
+    answer = made.method.run(engine_of(session).count(made.plan.compiled))
+    assert answer.charge.fits(made.price)
+    assert len(answer.rows) == 0
+
+
+def test_partitions_that_where_leaves_out_are_refused(session: Session) -> None:
+    with pytest.raises(QueryRefused, match="no value in the public domain"):
+        prepared(
+            session,
+            f"v.page, u.user_id % 7 AS x, {N} {FROM} WHERE v.page = 'p0' AND v.page <> 'p0' "
+            "GROUP BY 1, 2 QUALIFY ROW_NUMBER() OVER (PARTITION BY v.page ORDER BY n DESC) <= 2",
+            "epsilon = 1, delta = 1e-6",
+        )
+
+
 def test_counts_of_other_partitions_are_refused(session: Session) -> None:
     made = prepared(session, f"{BY_CITY} <= 2")
     counts = engine_of(session).count(made.plan.compiled)

@@ -146,13 +146,15 @@ def test_groups_without_rows_are_left_out_where_the_outer_query_divides_by_a_cou
 @pytest.mark.parametrize(
     ("around", "left_out"),
     [
+        ("SELECT COUNT(*) FROM t WHERE n < 10", True),
+        ("SELECT AVG(n) FROM t", True),
         ("SELECT page, m / n FROM t", True),
         ("SELECT page, n / 2 FROM t", False),
         ("SELECT SUM(n) FROM t", False),
         ("SELECT page, n / SUM(n) OVER () FROM t", False),
     ],
 )
-def test_what_divides_released_counts_leaves_out_groups_without_rows(
+def test_what_counts_the_groups_of_a_release_counts_those_that_exist(
     around: str, left_out: bool, session: Session
 ) -> None:
     inner = (

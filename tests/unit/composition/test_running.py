@@ -182,6 +182,16 @@ def test_a_release_that_is_stored_costs_nothing_in_another_statement(
     assert [(r.place, r.places) for r in listed] == [(1, 1), (1, 3), (3, 3)]
 
 
+def test_a_share_of_a_delta_that_is_not_spent_leaves_the_question_the_same(sessions: Open) -> None:
+    """A count without a delta that was asked alone costs nothing among others, which share the default."""
+    session = sessions(toml=POLICY.replace("default_epsilon", "default_delta = 1e-8\ndefault_epsilon"))
+    both = f"SELECT a.n - b.n AS d FROM ({ONE}) AS a, ({PAGE_A}) AS b"
+    session.run(ONE.replace("SELECT", "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5)"))
+    assert session.prepare(both).price == Charge(Fraction(1, 2))
+    session.run(both)
+    assert session.budget().spent == Charge(Fraction(1))
+
+
 def test_a_sum_over_a_cap_is_refused_and_nothing_is_charged(
     sessions: Open, made_of: Callable[..., str]
 ) -> None:
@@ -587,10 +597,11 @@ def audited(folder: Path, made_of: Callable[..., str], trials: int) -> Outcome:
     return done.outcomes[0]
 
 
+@pytest.mark.slow
 def test_whole_outputs_are_audited_at_the_price_of_all_releases(
     folder: Path, made_of: Callable[..., str]
 ) -> None:
-    outcome = audited(folder, made_of, 100)
+    outcome = audited(folder, made_of, 300)
     assert outcome.verdict.epsilon == 6
     assert not outcome.verdict.violated
 
