@@ -379,7 +379,7 @@ def test_no_error_after_the_counts_gets_through(
         session.run("SELECT COUNT(DISTINCT user_id) AS n FROM visits")
         for name in ("rows", "details"):
             with monkeypatch.context() as patch:
-                patch.setattr(f"dpsql.session.{name}", fail)
+                patch.setattr(f"dpsql.composition.running.{name}", fail)
                 with pytest.raises(OperationalError) as raised:
                     session.run(f"SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE page = '{name}'")
                 seen.error(raised.value)

@@ -626,6 +626,12 @@ def stopped(how: Callable[[], None]) -> Iterator[None]:
         thread.join()
 
 
+def stopped_at(how: Callable[[], None], work: Callable[[], object]) -> object:
+    """Stop a calculation once it has run for a while."""
+    with stopped(how):
+        return work()
+
+
 def ctrl_c() -> None:
     os.kill(os.getpid(), signal.SIGINT)
 
@@ -723,19 +729,22 @@ def test_what_stops_the_preparing_says_nothing_of_the_statement(session: Session
 
 
 @pytest.mark.parametrize("by_thread", [True, False])
-def test_what_stops_the_last_calculation_is_no_failure(
+def test_what_stops_the_outer_query_leaves_its_release_stored(
     session: Session, monkeypatch: pytest.MonkeyPatch, by_thread: bool
 ) -> None:
-    true = engine_of(session).schema_database.calculate
-    monkeypatch.setattr(
-        engine_of(session).schema_database,
-        "calculate",
-        lambda table, listed: true(table, [*listed, f"({HEAVY})"])[:-1],
-    )
+    schema = engine_of(session).schema_database
+    true = schema.over
     how, error = (session.cancel, Cancelled) if by_thread else (ctrl_c, KeyboardInterrupt)
-    with pytest.raises(error), stopped(how):
-        session.run(PLUS)
-    assert states(session) == ["cancelled"]
+    prepared = session.prepare(PLUS)
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            schema, "over", lambda types, rows, _: stopped_at(how, lambda: true(types, rows, HEAVY))
+        )
+        with pytest.raises(error):
+            session.execute(prepared)
+    assert states(session) == ["settled"]
+    assert session.run(PLUS).table.num_rows == 1
+    assert states(session) == ["settled"]
 
 
 def test_a_stopped_vetting_is_no_verdict(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
