@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -27,6 +28,7 @@ from dpsql.analysis.setops import partial
 from dpsql.analysis.spellings import rewritten
 from dpsql.analysis.typed import UNKNOWN, UNSTORABLE, Typed, UnitRole, column
 from dpsql.analysis.unit_facts import fact_names, fixed_values
+from dpsql.errors import QueryRefused
 from dpsql.language import MARK, AboveThreshold, AllGroups, Query, Selection, TopK, TopPerPartition
 from dpsql.policy import Assumed, fold
 from dpsql.tree import Expr
@@ -273,7 +275,7 @@ class _SelectList:
         free = _free(item.node)
         if free is not None:
             return self._free_output(item, free)
-        if _over(item.node, self.places, self.items):
+        if not self._hidden(item.node) and _over(item.node, self.places, self.items):
             return self._derived(item)
         key = self._key(item.node)
         if key is not None:
@@ -291,6 +293,14 @@ class _SelectList:
         value = self.compiler.expression(node, self.made.scope)
         return next((i for i, key in enumerate(self.keys) if key.node == value.node), None)
 
+    def _hidden(self, node: exp.Expr) -> bool:
+        """Return whether a node names a key's column, which an alias of the select list does not hide."""
+        if not isinstance(node, exp.Column):
+            return False
+        with suppress(QueryRefused):
+            return any(key.node == self.made.scope.resolve(node).node for key in self.keys)
+        return False
+
     def _count(self, node: exp.Expr) -> int | None:
         """Return the place of the selected count that a node is or names; None for other nodes."""
         for place, i in self.places.items():
@@ -306,7 +316,7 @@ class _SelectList:
         uses: set[int] = set()
 
         def lookup(node: exp.Expr) -> Typed | None:
-            place = self._count(node)
+            place = None if self._hidden(node) else self._count(node)
             if place is not None:
                 uses.add(place)
                 return column("r", f"n{place}", DOUBLE)
@@ -357,6 +367,10 @@ class _SelectList:
             number = whole_number(node) or 0
             if 1 <= number <= len(self.items):
                 node = self.items[number - 1].node
+            elif of_order and isinstance(node, exp.Column) and not node.table:
+                # In ORDER BY an alias comes before a column.
+                named = (i.node for i in self.items if fold(i.name) == fold(node.name))
+                node = next((n for n in named if not is_released(n)), node)
             with self.compiler.part():
                 place = self._key(node)
                 if place is None:

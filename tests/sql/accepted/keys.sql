@@ -119,3 +119,13 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = JOINT) page FROM visits GR
 -- candidates: FROM page_domain
 -- expect: SELECT page, COUNT(DISTINCT user_id) FROM visits GROUP BY page
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = JOINT) page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
+
+-- A1980 a count with the name of the key's column, which the select list still reads
+-- candidates: FROM page_domain
+-- expect: SELECT page, COUNT(DISTINCT user_id) FROM visits GROUP BY page
+SELECT page AS n, COUNT(DISTINCT user_id) AS page FROM visits GROUP BY visits.page
+
+-- A1981 ORDER BY an alias that hides a column
+-- candidates: FROM (SELECT lower(country) AS country FROM country_domain)
+-- expect: SELECT lower(country), COUNT(DISTINCT user_id) FROM visits GROUP BY 1
+SELECT lower(country) AS country, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY 1 ORDER BY country DESC

@@ -215,3 +215,13 @@ def test_no_unit_counts_more_than_the_bound_in_all_groups(opened: Opened) -> Non
     assert engine_of(session).count(plan.compiled).n[0].sum() == 50 * 6
     some = "SELECT page, COUNT(*) AS n FROM visits WHERE page IN (1, 2) GROUP BY page"
     assert engine_of(session).count(private(session.prepare(some)).plan.compiled).n[0].sum() == 50 * 6
+
+
+def test_names_of_columns_and_aliases_mean_what_they_do_in_duckdb(opened: Opened) -> None:
+    """In the select list a column comes before an alias, in ORDER BY an alias before a column."""
+    session = opened("rows_per_unit = 50")
+    text = "SELECT page AS n, COUNT(*) AS page FROM visits WHERE page IN (1, 2) GROUP BY 1"
+    found = session.run(text).table
+    assert found.column("n").to_pylist() == [1, 2]
+    text = "SELECT -page AS page, COUNT(*) AS n FROM visits WHERE page IN (1, 2) GROUP BY 1 ORDER BY page"
+    assert session.run(text).table.column("page").to_pylist() == [-2, -1]
