@@ -255,7 +255,7 @@ TINY = [(0, 0, 0, 0), (1, 1, 1, 0), (2, 1, 1, 0), (4, 2, 1, 0), (5, 3, 0, 0)]
         (TINY, 2, 2, 1, 1, 2),
         (TINY, 2, 2, 1, 2, 3),
         ([(2, 1, 1), (5, 3, 0)], 2, 2, 2, 2, 2),
-        ([(2, 1, 1, 0), (4, 2, 1)], 3, 3, 1, 1, 2),
+        pytest.param([(2, 1, 1, 0), (4, 2, 1)], 3, 3, 1, 1, 2, marks=pytest.mark.slow),
     ],
 )
 def test_both_together(bases: Sequence[tuple[int, ...]], n: int, k: int, c: int, over: int, low: int) -> None:
