@@ -83,7 +83,14 @@ def test_the_generator_reaches_every_rule(campaign: Campaign) -> None:
     assert not wanted - set(campaign.tried.saw)
 
 
-@pytest.mark.parametrize("mutant", [m for m in MUTANTS if m.by in ("counts", "binder")], ids=lambda m: m.name)
+NOTICED = [
+    pytest.param(m, id=m.name, marks=[pytest.mark.slow] * m.slow)
+    for m in MUTANTS
+    if m.by in ("counts", "binder")
+]
+
+
+@pytest.mark.parametrize("mutant", NOTICED)
 def test_a_wrong_rule_is_noticed(campaign: Campaign, mutant: Mutant) -> None:
     campaign.rng = Random(mutant.name)
     found = campaign.hunt(mutant, batches=40)

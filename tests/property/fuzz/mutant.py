@@ -30,6 +30,8 @@ class Mutant:
     focus: tuple[str, ...] = ()
     statement: str = ""
     """A fixture, where chance alone would need too many statements."""
+    slow: bool = False
+    """Whether it takes long, or resembles another one, so that it is left to the longer run."""
     guarded: bool = True
     """False: also without the second guard, which would make up for what the edits take away."""
     by: str = "counts"

@@ -481,6 +481,7 @@ MUTANTS = (
         ),
         ("weighted rows",),
         statement="SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_rows_contributed = 2) page, COUNT(*) AS n FROM visits GROUP BY page",
+        slow=True,
     ),
     Mutant(
         "groups exist by their rows",
@@ -556,6 +557,7 @@ MUTANTS = (
         "two draws of equal blocks",
         (("composition.parts", "_Splitter._equal", "first.setdefault(key,", "first.setdefault((i, key),"),),
         statement="SELECT a.n - b.n AS d FROM (SELECT COUNT(DISTINCT user_id) AS n FROM visits) AS a, (SELECT COUNT(DISTINCT user_id) AS n FROM visits) AS b",
+        slow=True,
     ),
     Mutant(
         "the price of one release for all",
@@ -590,6 +592,7 @@ MUTANTS = (
         (("analysis.groups", "_kept", "(unit, *keys, IsNull(value))", "(*keys, IsNull(value))"),),
         ("distinct values",),
         statement="SELECT COUNT(DISTINCT page, contribution_bounds_per_group => (0, 2)) AS n FROM visits",
+        slow=True,
     ),
     Mutant(
         "all values of a unit are kept",
@@ -747,4 +750,4 @@ MUTANTS = (
         statement="SELECT page, COUNT(*) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2",
     ),
 )
-"""Every mutant must be noticed within the ordinary run."""
+"""Every mutant must be noticed within the ordinary run, those that are slow within the longer one."""
