@@ -141,6 +141,9 @@ def _tree(source: Source, tokens: list[Token]) -> exp.Expr:
         raise source.syntax("the statement does not parse") from None
     if len(trees) != 1 or trees[0] is None:
         raise source.syntax("the statement does not parse")
+    for table in trees[0].find_all(exp.Table):
+        if any(isinstance(table.args.get(part), str) for part in ("db", "catalog")):
+            raise source.syntax("a name is missing before a dot", table)
     return standard_forms(trees[0])
 
 

@@ -443,3 +443,9 @@ def test_a_script_is_cut_into_statements(script: str, parts: list[str]) -> None:
 def test_a_statement_has_a_size(text: str, message: str) -> None:
     with pytest.raises((QueryRefused, QuerySyntaxError), match=message):
         parse(text)
+
+
+@pytest.mark.parametrize("text", ["SELECT COUNT(*) FROM main..visits", "SELECT 1 FROM a JOIN b ON c . . d"])
+def test_a_name_between_dots_is_not_left_out(text: str) -> None:
+    with pytest.raises(QuerySyntaxError):
+        parse(text)
