@@ -32,6 +32,13 @@ BOTH = {
     "A61": "UNNEST",
     "A75": "FIRST and LAST",
     "A222": "FIRST and LAST",
+    "A921": "convert VARCHAR to BIGINT",
+    "A924": "date_diff",
+    "A927": "UNNEST",
+    "A1137": "elements of lists",
+    "A1512": "convert VARCHAR to DATE",
+    "A1513": "convert VARCHAR to TIMESTAMP",
+    "A1514": "convert VARCHAR to TIMESTAMP",
 }
 REFUSED = {
     "PostgreSQL": {
@@ -39,13 +46,6 @@ REFUSED = {
         "A28": "a FULL JOIN on anything but equalities of columns",
         "A143": "a FULL JOIN on anything but equalities of columns",
         "A226": "DOUBLE arithmetic overflows",
-        "A921": "convert VARCHAR to BIGINT",
-        "A924": "date_diff",
-        "A927": "UNNEST",
-        "A1137": "elements of lists",
-        "A1512": "convert VARCHAR to DATE",
-        "A1513": "convert VARCHAR to TIMESTAMP",
-        "A1514": "convert VARCHAR to TIMESTAMP",
     },
     "Spark": {
         **BOTH,
