@@ -430,15 +430,7 @@ def grouped(
     query = Select((*by, *made_of), source.source, where, group=places)
     held = frozenset(name for k in keys if k.reads <= facts for name in group.keys[k.node].reads)
     columns = tuple(
-        Column(
-            i.name,
-            v.type,
-            v.unit,
-            v.domain,
-            v.link if v.is_column else "",
-            v.column_span(),
-            fact=owner is not None and v.reads <= held,
-        )
+        Column.of(i.name, v, fact=owner is not None and v.reads <= held)
         for i, v in zip(items, values, strict=True)
     )
     condition = having

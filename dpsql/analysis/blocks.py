@@ -244,16 +244,7 @@ def _project(
     facts: Names,
 ) -> Relation:
     columns = tuple(
-        Column(
-            i.name,
-            v.type,
-            v.unit,
-            v.domain,
-            v.link if v.is_column else "",
-            v.column_span(),
-            source.owner is not None and v.reads <= facts,
-            i.borrowed,
-        )
+        Column.of(i.name, v, fact=source.owner is not None and v.reads <= facts, borrowed=i.borrowed)
         for i, v in zip(items, values, strict=True)
     )
     _storable(compiler, items, values)

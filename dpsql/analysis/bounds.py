@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.relation import From
+from dpsql.language import Options
 from dpsql.policy import Assumed, Policy
 from dpsql.tree import Node, Scan, walk
 
@@ -33,6 +34,11 @@ def values_per_unit(compiler: StatementCompiler, source: From) -> int | None:
 def default_groups(policy: Policy, source: From) -> int | None:
     """Return in how many groups a unit counts, as the policy says; None if it does not."""
     return _default(policy, source.source, "groups")
+
+
+def groups_of_unit(policy: Policy, source: From, options: Options, *, one_group: bool) -> int | None:
+    """Return in at most how many groups a unit is, or may count; None if nobody says it."""
+    return 1 if one_group else options.max_groups_contributed or default_groups(policy, source)
 
 
 def assumed_groups(source: From, groups: int) -> Assumed:

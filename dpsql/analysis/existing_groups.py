@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from dpsql.analysis.bounds import default_groups
+from dpsql.analysis.bounds import groups_of_unit
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.outer_query import OuterQuery
 from dpsql.analysis.released import Part, ReleasedAggregate
@@ -27,7 +27,7 @@ def shown_by_units(compiler: StatementCompiler, block: OuterQuery, options: Opti
             return block
     elif not isinstance(selection, AllGroups):
         return block
-    most = _groups(compiler, block, options)
+    most = groups_of_unit(compiler.policy, block.source, options, one_group=block.one_group)
     if most is not None and not block.one_group and all(c.total is not None for c in block.counts):
         # What bounds the other counts does not cut rows: only this number needs a bound on groups.
         part: Part = UnitsOfFew((), most)
@@ -40,17 +40,10 @@ def shown_by_units(compiler: StatementCompiler, block: OuterQuery, options: Opti
     )
 
 
-def _groups(compiler: StatementCompiler, block: OuterQuery, options: Options) -> int | None:
-    """Return in at most how many groups a unit is, or may count; None if nobody says it."""
-    if block.one_group:
-        return 1
-    return options.max_groups_contributed or default_groups(compiler.policy, block.source)
-
-
 def _suits(compiler: StatementCompiler, block: OuterQuery, selection: TopK, options: Options) -> bool:
     """Return whether the largest groups are selected from those that have enough units."""
     rows = block.counts[selection.count].total
-    most = _groups(compiler, block, options)
+    most = groups_of_unit(compiler.policy, block.source, options, one_group=block.one_group)
     if rows is None or most is None or options.delta is None or options.epsilon is None:
         return False
     named = (options.mechanism, options.noise, options.measure_strategy, options.candidates)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpsql.analysis.bounds import default_groups, unit_name
+from dpsql.analysis.bounds import groups_of_unit, unit_name
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.joined import is_public
 from dpsql.analysis.outer_query import OuterQuery
@@ -42,8 +42,7 @@ def domain_size(compiler: StatementCompiler, query: Query, block: OuterQuery, op
         key = next((o.name for o in block.outputs if o.kind == "key" and o.of == unknown[0]), "the key")
         at, every = query.tree.args.get("group"), isinstance(selection, AllGroups)
         if every and options.delta is not None:
-            written, default = options.max_groups_contributed, default_groups(compiler.policy, block.source)
-            if block.one_group or written is not None or default is not None:
+            if groups_of_unit(compiler.policy, block.source, options, one_group=block.one_group) is not None:
                 return None
             unit = unit_name(block.source)
             raise query.source.refuse(

@@ -43,6 +43,12 @@ class Column:
     borrowed: bool = False
     """Whether it is the unit of a parent table, under its name there: any other column goes before it."""
 
+    @classmethod
+    def of(cls, name: str, value: Typed, *, fact: bool, borrowed: bool = False) -> Column:
+        """Return the column of a select list that holds an expression."""
+        link = value.link if value.is_column else ""
+        return cls(name, value.type, value.unit, value.domain, link, value.column_span(), fact, borrowed)
+
 
 @dataclass(frozen=True, slots=True)
 class Relation:

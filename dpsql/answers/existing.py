@@ -44,18 +44,15 @@ class ExistingGroups:
         if units is None or m is None or delta is None:
             raise InternalError("groups of undeclared keys need a delta and a bound on each unit's groups")
         ordering = [selection.count] if isinstance(selection, TopK) else []
-        asked = dict.fromkeys([*ordering, *measuring.wanted(plan, units)])
+        asked = measuring.wanted(plan, units, ordering)
         others = [p for p in asked if plan.counts[p] != plan.counts[units]]
-        others = [
-            p for p in others if plan.counts[p] not in [plan.counts[q] for q in others[: others.index(p)]]
-        ]
         totals = [_total(plan, place) for place in others]
         share, measure = Fraction(0), measuring.share_of(plan)
         if others and measure == 0:
             raise ValueError("measure = 0 leaves no epsilon for the counts beside the number of units")
         if others:
-            even = len(others) < len(asked)
-            share = measure or (Fraction(1, 2) if even else _share(m, delta, max(totals)))
+            shown = len(others) < len(asked)
+            share = measure or (Fraction(1, 2) if shown else _share(m, delta, max(totals)))
         parts = split_measuring(plan.epsilon * share, totals) if others else ()
         noise = {
             place: cls._measuring(1, epsilon, total)

@@ -24,7 +24,7 @@ from dpsql.estimates import (
 from dpsql.privacy import PrivacyLoss
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from numpy.typing import NDArray
 
@@ -53,9 +53,9 @@ def strategy_of(plan: Plan) -> Strategy:
     return strategy
 
 
-def wanted(plan: Plan, ordering: int) -> list[int]:
-    """Return the places of the distinct counts that any output uses, the ordering count first."""
-    shown = {o.of for o in plan.outputs if o.kind in ("count", "stddev", "low", "high")}
+def wanted(plan: Plan, ordering: int, also: Iterable[int] = ()) -> list[int]:
+    """Return the places of the distinct counts in use, and of others; the ordering count first."""
+    shown = {o.of for o in plan.outputs if o.kind in ("count", "stddev", "low", "high")} | {*also}
     shown |= {place for o in plan.outputs for place in o.uses}
     distinct: dict[object, int] = {}
     for place in sorted(shown, key=lambda p: (plan.counts[p] != plan.counts[ordering], p)):

@@ -15,10 +15,10 @@ import pytest
 from dpsql.engines import FAILED, Counts
 from dpsql.errors import BudgetExceeded, Error, OperationalError, QueryRefused
 from dpsql.ledger import Ledger
-from dpsql.policy import load
 from dpsql.privacy import Charge
 from dpsql.session import Session
 from tests.narrow import engine_of, present, private
+from tests.opened import sessions_in
 
 POLICY = """
 [budget]
@@ -85,16 +85,8 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def sessions(folder: Path) -> Iterator[Callable[..., Session]]:
-    made = []
-
-    def open_one(analyst: str = "alice", toml: str = POLICY) -> Session:
-        (folder / "dpsql.toml").write_text(toml)
-        made.append(Session(load(folder / "dpsql.toml"), analyst))
-        return made[-1]
-
-    yield open_one
-    for session in made:
-        session.close()
+    with sessions_in(folder, POLICY) as opened:
+        yield opened
 
 
 @pytest.fixture

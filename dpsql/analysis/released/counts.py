@@ -246,10 +246,11 @@ def _rows(call: AggregateCall, bound: int | None) -> Part:
 
 def _rows_hint(call: AggregateCall) -> tuple[str, Fix | None]:
     """Return the hint and the fix that bound the rows; it counts units where the statement does not yet."""
-    units, _, _ = _countable(call.source).partition(" counts ")
-    typed = units.replace(" ", "").lower() in call.compiler.source.text.replace(" ", "").lower()
-    bounded, fix = _bounded(call)
-    return bounded if typed or not units.startswith("COUNT") else f"{bounded}, or {units} for units", fix
+    (bounded, fix), units = _bounded(call), _count_of_units(call.source)
+    text = call.compiler.source.text.replace(" ", "").lower()
+    if units is None or units.replace(" ", "").lower() in text:
+        return bounded, fix
+    return f"{bounded}, or {units} for units", fix
 
 
 def _bound(call: AggregateCall) -> tuple[int | None, list[exp.Expr]]:
@@ -271,16 +272,16 @@ def _bound(call: AggregateCall) -> tuple[int | None, list[exp.Expr]]:
     return bounds[1], arguments
 
 
-def _countable(source: From) -> str:
-    """Return the hint that counts units."""
+def _count_of_units(source: From) -> str | None:
+    """Return the call that counts units; None if the column that holds the unit is not visible."""
     found = unit_column(source)
     if found is None:
-        return "select the privacy unit where the rows come from, and count it: COUNT(DISTINCT ...)"
+        return None
     alias, name = found
     merged = source.scope.merged.get(fold(name))
     if merged is not None and not merged.unit.held:
         name = f"{alias}.{name}"
-    return f"COUNT(DISTINCT {name}) counts privacy units"
+    return f"COUNT(DISTINCT {name})"
 
 
 def _units(call: AggregateCall, counted: exp.Expr) -> Part | None:

@@ -34,6 +34,7 @@ from dpsql.release import Release
 from dpsql.session import Session, StatementResult
 from dpsql.types import DOUBLE
 from tests.narrow import engine_of, of_type, present
+from tests.opened import Open, sessions_in
 
 POLICY = """
 [budget]
@@ -68,21 +69,10 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-Open = Callable[..., Session]
-
-
 @pytest.fixture
 def sessions(folder: Path) -> Iterator[Open]:
-    made = []
-
-    def open_one(analyst: str = "alice", toml: str = POLICY) -> Session:
-        (folder / "dpsql.toml").write_text(toml)
-        made.append(Session(load(folder / "dpsql.toml"), analyst))
-        return made[-1]
-
-    yield open_one
-    for session in made:
-        session.close()
+    with sessions_in(folder, POLICY) as opened:
+        yield opened
 
 
 @pytest.fixture
