@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
 from enum import Enum
+from fractions import Fraction
 
 from dpsql.tree import (
     Call,
@@ -110,6 +111,16 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
+class Bounds:
+    """A public interval to which an aggregate cuts the values of an expression."""
+
+    low: Fraction
+    high: Fraction
+    origin: str = ""
+    step: Fraction | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Literal:
     """The Python value of a constant that the analyst typed."""
 
@@ -131,6 +142,7 @@ class Typed:
     borrowed: bool = False
     """Whether it is a column of FROM whose name is that of a parent table's (see `relation.Column`)."""
     domain: KeyDomain | None = None
+    bounds: Bounds | None = None
     span: Span | None = None
     """The public range of a TIMESTAMP column; set only for the column itself."""
     grains: Mapping[str, str] = field(default_factory=dict, hash=False)

@@ -47,6 +47,11 @@ class RowCount:
         """Predict half the width of the interval."""
         return scale * half_width((1.0,) * self.parts, check_confidence(confidence))
 
+    def predicted(self, scale: float, confidence: Fraction, parts: int) -> str:
+        """Say the predicted error, of a number from so many moments."""
+        del parts
+        return f"stddev {self.stddev(scale):.4g}, half width {self.half_width(scale, confidence):.4g}"
+
 
 @dataclass(frozen=True, slots=True)
 class SumOfRows:
@@ -66,6 +71,11 @@ class SumOfRows:
     def half_width(self, scale: float, confidence: Fraction, parts: int = 2) -> float:
         """Predict half the width of the interval, for a sum from so many moments."""
         return scale * half_width(self._weights(parts), check_confidence(confidence))
+
+    def predicted(self, scale: float, confidence: Fraction, parts: int) -> str:
+        """Say the predicted error, of a number from so many moments."""
+        width = self.half_width(scale, confidence, parts)
+        return f"stddev {self.stddev(scale, parts):.4g}, half width {width:.4g}"
 
     def _weights(self, parts: int) -> tuple[float, ...]:
         """Return the weight of each moment in the sum: the values low to high at equal distances."""
@@ -111,6 +121,11 @@ class Average:
         """Predict half the width of the interval times the number of rows, as `stddev_times_n`."""
         level = check_confidence(confidence)
         return float(self.high - self.low) * scale * float(mean_width(parts, level, np.array([share]))[0])
+
+    def predicted(self, scale: float, confidence: Fraction, parts: int) -> str:
+        """Say the predicted error, of a number from so many moments; n is the number of rows."""
+        width = self.half_width_times_n(scale, confidence, parts)
+        return f"stddev at most {self.stddev_times_n(scale, parts):.4g} / n, half width {width:.4g} / n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +176,11 @@ class Variance:
         """Predict the largest standard deviation times the number of rows, if they are many."""
         return float(self.high - self.low) ** 2 * scale * stddev((1.0,))
 
+    def predicted(self, scale: float, confidence: Fraction, parts: int) -> str:
+        """Say the predicted error; n is the number of rows."""
+        del confidence, parts
+        return f"stddev at most {self.stddev_times_n(scale):.4g} / n"
+
 
 @dataclass(frozen=True, slots=True)
 class Deviation:
@@ -176,6 +196,11 @@ class Deviation:
         root = np.sqrt(found.value)
         error = np.divide(found.stddev, 2 * root, out=np.full_like(root, np.nan), where=root > 0)
         return Combined(root, error, np.sqrt(found.low), np.sqrt(found.high))
+
+    def predicted(self, scale: float, confidence: Fraction, parts: int) -> str:
+        """Say the predicted error of its square; n is the number of rows."""
+        square = Variance(self.low, self.high, self.sample).predicted(scale, confidence, parts)
+        return f"of the variance: {square}"
 
 
 Formula = RowCount | SumOfRows | Average | Variance | Deviation

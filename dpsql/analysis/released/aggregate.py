@@ -12,7 +12,7 @@ from functools import partial, reduce
 from sqlglot import exp
 
 from dpsql.analysis.compiler import StatementCompiler
-from dpsql.analysis.expressions import predicate
+from dpsql.analysis.expressions import function_name, predicate
 from dpsql.analysis.relation import From
 from dpsql.analysis.typed import Typed
 from dpsql.errors import Fix, QueryRefused
@@ -170,6 +170,13 @@ class AggregateCall:
     """Whether each unit has at most one row in a group."""
     conditions: list[Expr]
     """The condition of FILTER, to which a rule adds its own."""
+    one_row: bool = False
+    """Whether each unit has at most one row in all groups."""
+
+    @property
+    def name(self) -> str:
+        """The name of the function."""
+        return (function_name(self.node) or "").lower()
 
     @property
     def by_row(self) -> bool:

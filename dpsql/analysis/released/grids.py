@@ -124,7 +124,7 @@ def _reach(low: Fraction, high: Fraction, degree: int) -> Fraction:
 
 
 def _root(value: Fraction, degree: int) -> int:
-    return math.isqrt(math.floor(value)) if degree == 2 else math.floor(value)  # noqa: PLR2004
+    return math.isqrt(math.floor(value)) if degree == 2 else math.floor(value)
 
 
 def _power_of_two(least: Fraction) -> Fraction:

@@ -83,7 +83,7 @@ class GroupSum(SumPart):
 
 @dataclass(frozen=True, slots=True)
 class RowSum(SumPart):
-    """The sum of the values of rows, each within the bounds, of which `most` count for each unit in all groups.
+    """The sum of the values of rows, each within the bounds; `most` rows count for each unit in all groups.
 
     Rows beyond are weighted down, not dropped: of a unit with a > C rows in all groups, C being `most`, the
     total s of a group counts as s C/a, rounded towards zero.
@@ -289,7 +289,7 @@ class Moment(Part):
         exact += [_or_zero(huge(p)) for p in powers[1:]]
         if vector.degree == 1:
             made.append(exact[0])
-        elif vector.degree == 2:  # noqa: PLR2004
+        elif vector.degree == 2:
             both = Binary("-", _times(exact[0], 2 * r), _times(exact[1], 2))
             made += [Paren(both), exact[1]]
         if nulls:
