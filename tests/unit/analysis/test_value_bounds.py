@@ -203,3 +203,123 @@ def test_bounds_that_do_not_fit_a_column_of_the_source_are_refused(tmp_path: Pat
 def test_decimals_are_exact(session: Session) -> None:
     found = present(bounds(session, "SELECT price * 0.1 FROM orders"))
     assert (found.low, found.high) == (Fraction(Decimal("-0.05")), Fraction(Decimal("9.95")))
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("SELECT amount FROM orders WHERE amount BETWEEN 10 AND 200", (10, 200)),
+        ("SELECT amount FROM orders WHERE amount < 200 AND hour = 3 AND -5 <= amount", (0, 199)),
+        ("SELECT amount FROM orders WHERE amount > 9.5", (10, 500)),
+        ("SELECT amount FROM orders WHERE amount <= 1e2", (0, 100)),
+        ("SELECT amount FROM orders WHERE amount IN (3, 7, 5)", (3, 7)),
+        ("SELECT amount FROM orders WHERE amount = 3 OR amount = 9", (3, 9)),
+        ("SELECT amount FROM orders WHERE amount > 600", (0, 500)),  # nothing is left of the bounds
+        ("SELECT amount FROM orders WHERE amount < 200 OR hour = 3", (0, 500)),
+        ("SELECT amount FROM orders WHERE NOT amount < 200", (0, 500)),
+        ("SELECT amount FROM orders WHERE amount < note", (0, 500)),
+        ("SELECT amount FROM orders WHERE amount < 'nan'::DOUBLE", (0, 500)),
+        ("SELECT amount FROM orders WHERE amount < NULL", (0, 500)),
+        ("SELECT note FROM orders WHERE note BETWEEN -3 AND 8", (-3, 8)),
+        ("SELECT note FROM orders WHERE note > -3", None),
+        ("SELECT price FROM orders WHERE price > 1.25 AND price < 2", ("1.25", 2)),
+        ("SELECT score FROM orders WHERE score >= 0.25", ("0.25", 1)),
+        ("SELECT day FROM orders WHERE day >= DATE '2024-02-01' AND day < '2024-03-01'", (19754, 19782)),
+        (
+            "SELECT placed FROM orders WHERE placed::DATE = '2024-02-01'",
+            (19754 * MICROSECONDS, 19755 * MICROSECONDS - 1),
+        ),
+        ("SELECT amount * 2 FROM orders WHERE amount < 100", (0, 198)),
+        ("SELECT amount * note FROM orders WHERE amount * note BETWEEN 0 AND 9", (0, 9)),
+        (
+            "SELECT amount * cost FROM orders JOIN products USING (code) WHERE cost <= 1 AND amount < 9",
+            (0, 8),
+        ),
+        ("SELECT MAX(amount) FROM orders WHERE amount < 100 GROUP BY user_id", (0, 99)),
+        ("SELECT x FROM (SELECT amount AS x FROM orders) AS s WHERE x < 100", (0, 99)),
+        ("SELECT x FROM (SELECT code AS x FROM orders) AS s WHERE x < 5", (3, 4)),
+        ("SELECT x FROM (SELECT amount AS x FROM orders WHERE amount < 100) AS s WHERE x > 5", (6, 99)),
+        (
+            "SELECT a.amount FROM orders AS a JOIN orders AS b ON a.user_id = b.user_id AND a.amount < 9",
+            (0, 8),
+        ),
+        (
+            "SELECT a.amount FROM orders AS a LEFT JOIN orders AS b "
+            "ON a.user_id = b.user_id AND a.amount < 9",
+            (0, 500),
+        ),
+    ],
+)
+def test_conditions_narrow_the_bounds_of_what_they_compare(
+    session: Session, query: str, expected: tuple[int | str, int | str] | None
+) -> None:
+    assert ends(session, query) == (None if expected is None else tuple(Fraction(e) for e in expected))
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("5", (5, 5)),
+        ("-5", (-5, -5)),
+        ("2.50", ("2.5", "2.5")),
+        ("-1e3", (-1000, -1000)),
+        ("amount + hour", (6, 518)),
+        ("amount - hour", (-18, 494)),
+        ("amount * -2", (-1000, 0)),
+        ("price * price", ("-49.75", "9900.25")),
+        ("-price", ("-99.5", "0.5")),
+        ("abs(price)", (0, "99.5")),
+        ("abs(-1 - amount)", (1, 501)),
+        ("amount / hour", (0, Fraction(500, 6))),
+        ("amount // -hour", (-83, 0)),
+        ("amount / price", None),  # the interval holds 0
+        ("hour / 4", ("1.5", "4.5")),
+        ("floor(price)", (-1, 99)),
+        ("ceil(price)", (0, 100)),
+        ("round(price)", (-1, 100)),
+        ("round(score, 2)", (0, 1)),
+        ("trunc(price)", (0, 99)),
+        ("price::INTEGER", (-1, 100)),
+        ("price::DOUBLE", ("-0.5", "99.5")),
+        ("score::DECIMAL(4, 1)", (0, 1)),
+        ("(price * 0.01)::DECIMAL(4, 1)", ("-0.1", 1)),
+        ("late::INTEGER", (0, 1)),
+        ("(amount > 3)::INTEGER * 10", (0, 10)),
+        ("CASE WHEN late THEN amount ELSE -1 END", (-1, 500)),
+        ("CASE WHEN late THEN amount END", (0, 500)),
+        ("CASE WHEN late THEN amount ELSE note END", None),
+        ("CASE hour WHEN 1 THEN 2.5 WHEN 2 THEN NULL ELSE price END", ("-0.5", "99.5")),
+        ("COALESCE(amount, -7)", (-7, 500)),
+        ("COALESCE(NULL, amount)", (0, 500)),
+        ("IF(late, 1, 0)", (0, 1)),
+        ("IF(late, amount)", (0, 500)),
+        ("NULLIF(amount, 3)", (0, 500)),
+        ("GREATEST(price, 5)", (5, "99.5")),
+        ("GREATEST(price, amount)", ("-0.5", 500)),  # either may be NULL
+        ("LEAST(amount, 5)", (0, 5)),
+        ("LEAST(GREATEST(amount, 10), 300)", (10, 300)),
+        ("hour(placed)", (0, 23)),
+        ("EXTRACT(month FROM day) - 1", (0, 11)),
+        ("day - paid", (19723 - 19782, 20088 - 19754)),
+        ("day + 7", (19730, 20095)),
+        ("day::TIMESTAMP", (19723 * MICROSECONDS, 20088 * MICROSECONDS)),
+        ("sent::DATE", (19754, 19782)),
+        ("EXTRACT(epoch FROM sent - placed)", None),
+        ("amount + note", None),
+        ("sqrt(amount)", None),
+        ("length(name)", None),
+        ("NULL::INTEGER", None),
+    ],
+)
+def test_bounds_of_an_expression(
+    session: Session, expression: str, expected: tuple[int | str | Fraction, int | str | Fraction] | None
+) -> None:
+    found = ends(session, f"SELECT {expression} FROM orders")
+    assert found == (None if expected is None else tuple(Fraction(e) for e in expected))
+
+
+def test_the_ends_of_an_expression_do_not_grow_without_a_limit(session: Session) -> None:
+    text = "SELECT price * 1.01 AS x FROM orders"
+    for _ in range(12):
+        text = f"SELECT x * x AS x FROM ({text}) AS s"
+    assert bounds(session, text) is None
