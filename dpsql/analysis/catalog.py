@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
+from fractions import Fraction
 from typing import Protocol
 
 from dpsql.tree import Query
@@ -32,6 +33,12 @@ class Catalog(Protocol):
 
     def span(self, table: str, column: str) -> tuple[date, date] | None:
         """Return the first and the last day of a TIMESTAMP column's declared range, or None."""
+
+    def extent(self, table: str, column: str) -> tuple[Fraction, Fraction] | None:
+        """Return the smallest and the largest value of a public table's column as numbers, or None.
+
+        Of dates they are days since 1970, of timestamps microseconds; NaN and infinity do not count.
+        """
 
     def unique(self, table: str) -> tuple[tuple[str, ...], ...]:
         """Return the column sets of a public table that were verified to be unique."""

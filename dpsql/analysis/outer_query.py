@@ -19,6 +19,7 @@ from dpsql.analysis.expressions import canonical, check_arguments, function_name
 from dpsql.analysis.groups import Rows
 from dpsql.analysis.joined import Joined, joined
 from dpsql.analysis.joins import from_clause
+from dpsql.analysis.narrowing import narrowed_rows
 from dpsql.analysis.parsed import conjuncts, whole_number
 from dpsql.analysis.plan import Output
 from dpsql.analysis.relation import Block, From, Item
@@ -141,6 +142,8 @@ def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
         raise source.refuse(f"a statement has at most {MAX_COUNTS} counts", nodes[-1][1])
     if not nodes and select.args.get("group") is None:
         compiler.give_up()
+    known = joined(compiler, made, condition)
+    owner, made = made.owner, narrowed_rows(compiler.catalog, made, known)
     calls = [_released(compiler, node, made, single=single, one_row=one_row) for _, node in nodes]
     ordering = _ordering(parsed[0]) if parsed is not None else None
     shown = measures(calls, next((i for i, (place, _) in enumerate(nodes) if place == ordering), None))
@@ -151,7 +154,6 @@ def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
         uses[place] = tuple(_place(counts, each, fresh=fresh) for each in measure.counts)
     formulas = {place: m.formula for (place, _), m in zip(nodes, shown, strict=True) if m.formula is not None}
     places = {place: used[0] for place, used in uses.items()}
-    known = joined(compiler, made, condition)
     domains = _candidates(compiler, [key for key in keys if key is not UNKNOWN], known, made)
     listed = _SelectList(compiler, items, made, keys, places, uses, formulas)
     outputs = tuple(listed.output_at(item, i) for i, item in enumerate(items))
@@ -166,7 +168,7 @@ def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
     rows = Rows.of(made, condition, keys, tuple(counts))
     names = fact_names(made, fixed_values(compiler, filters, made.scope))
     facts = tuple(one_row or key.reads <= names for key in keys)
-    one_each = bool(single) or made.owner.row
+    one_each = bool(single) or owner.row
     return OuterQuery(rows, selection, keys, domains, tuple(counts), outputs, made, facts, one_each)
 
 

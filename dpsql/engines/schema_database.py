@@ -7,6 +7,7 @@ the binding of compiled queries run here, so none of them can disclose private d
 from __future__ import annotations
 
 import re
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import duckdb
@@ -32,6 +33,13 @@ if TYPE_CHECKING:
     from dpsql.tree import Query
 
 
+_MEASURES = {
+    "DOUBLE": "CASE WHEN isfinite({0}) THEN {0} END",
+    "DATE": "CASE WHEN isfinite({0}) THEN {0} - DATE '1970-01-01' END",
+    "TIMESTAMP": "TRY(epoch_us({0}))",
+}
+"""What is measured of a column: its finite values as numbers; other types are measured as they are."""
+
 _INTERNAL_TYPES = {"HUGEINT": HUGEINT, "INTERVAL": INTERVAL, "JSON": JSON, '"NULL"': NULL, "NULL": NULL}
 
 
@@ -51,6 +59,7 @@ class SchemaDatabase:
         self._types: dict[str, SqlType] = {}
         self._values: dict[str, object] = {}
         self._unique: dict[str, tuple[tuple[str, ...], ...]] = {}
+        self._extents: dict[str, dict[str, tuple[Fraction, Fraction]]] = {}
         self._con = settings.connect()
         self._con.execute("SET GLOBAL threads = 1")
         for name, reader in readers.items():
@@ -114,6 +123,24 @@ class SchemaDatabase:
     def span(self, table: str, column: str) -> tuple[date, date] | None:
         """See `Catalog`."""
         return self._domains.span(table, column)
+
+    def extent(self, table: str, column: str) -> tuple[Fraction, Fraction] | None:
+        """See `Catalog`."""
+        key = fold(table)
+        if key not in self._extents:
+            self._extents[key] = self._measured(self._readers[key])
+        return self._extents[key].get(fold(column))
+
+    def _measured(self, reader: Reader) -> dict[str, tuple[Fraction, Fraction]]:
+        """Return the smallest and the largest value of each numeric or dated column, in one pass."""
+        kinds = [(name, kind) for name, kind in reader.columns if kind.numeric or kind.name in _MEASURES]
+        if not kinds:
+            return {}
+        cells = [_MEASURES.get(kind.name, "{0}").format(quote(name)) for name, kind in kinds]
+        listed = ", ".join(f"MIN({cell}), MAX({cell})" for cell in cells)
+        row = self._fetch(f"SELECT {listed} FROM main.{quote(reader.table.name)}")[0]
+        ends = zip((fold(name) for name, _ in kinds), row[::2], row[1::2], strict=True)
+        return {name: (Fraction(low), Fraction(high)) for name, low, high in ends if low is not None}
 
     def unique(self, table: str) -> tuple[tuple[str, ...], ...]:
         """See `Catalog`: the declared unique facts of a public table that hold."""

@@ -3,7 +3,7 @@
 ========================  ==================================================================
 ``load``, ``load_table``  TOML -> the dataclasses (``section`` reads one TOML table)
 ``model``, ``table``,     the dataclasses, each with the checks of its own fields (with ``domain_rules``,
-``budget``, ``parts``     ``engine_rules``, ``length_rules``)
+``budget``, ``parts``     ``engine_rules``, ``length_rules``, ``bounds_rules``)
 ``rules``                 the checks of tables against each other
 ``keys``                  the keys of each TOML table, with their meanings
 ``names``                 ASCII names compared without case; policy errors
@@ -16,6 +16,7 @@
 from __future__ import annotations
 
 from dpsql.policy.assumed import Assumed
+from dpsql.policy.bounds_rules import ColumnBounds, as_number, checked_bounds
 from dpsql.policy.budget import AnalystPolicy, BudgetPolicy
 from dpsql.policy.engine_rules import engine_kind
 from dpsql.policy.keys import KEYS, Key
@@ -52,6 +53,7 @@ __all__ = [
     "Assumed",
     "BooleanDomain",
     "BudgetPolicy",
+    "ColumnBounds",
     "CsvSource",
     "DatabaseSource",
     "Defaults",
@@ -71,6 +73,8 @@ __all__ = [
     "UnitVia",
     "Value",
     "ValuesDomain",
+    "as_number",
+    "checked_bounds",
     "engine_kind",
     "fit",
     "fold",

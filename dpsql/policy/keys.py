@@ -111,6 +111,16 @@ KEYS: dict[str, dict[str, Key]] = {
             "in how many groups one unit counts when all groups are released with noise on each count and "
             "the statement says nothing",
         ),
+        "auto_bounds": Key(
+            "`true` or `false`",
+            "`true`",
+            "whether a statement may have the bounds of an aggregate found privately (`AUTO`)",
+        ),
+        "extremes": Key(
+            "`true` or `false`",
+            "`true`",
+            "whether MIN and MAX are answered, by values that several units reach",
+        ),
     },
     "[tables.NAME]": {
         "source": Key(
@@ -136,6 +146,9 @@ KEYS: dict[str, dict[str, Key]] = {
             "lists of columns", "none", "no two rows agree in these columns, as the owner declares"
         ),
         "domain": Key("a table, below", "none", "the public values of key columns"),
+        "bounds": Key(
+            "a table, below", "none", "the intervals to which SUM, AVG and the like cut the values of columns"
+        ),
         "trust_source": Key(
             "`true` or `false`", "`false`", "skip reading the source once through its declared types"
         ),
