@@ -11,6 +11,7 @@ from dpsql.analysis.expressions import function_name
 from dpsql.analysis.parsed import whole_number
 from dpsql.analysis.released import is_released
 from dpsql.composition.names import Names, free_function, is_measure, is_windowed, nodes, transformed
+from dpsql.language import copied
 from dpsql.policy import fold
 
 
@@ -33,7 +34,7 @@ class Columns:
         known = self._written.get(node)
         if known is not None:
             return known
-        written, node = node.copy(), self.names.as_row(node)
+        written, node = copied(node), self.names.as_row(node)
         form = self.names.normal(node)
         if form not in self._forms:
             base = name or (function_name(node.unnest()) or f"c{len(self.found)}").lower()
@@ -85,7 +86,7 @@ class Columns:
         """Return a subquery with released columns in the place of the keys that it names by their table."""
         own = {fold(table.alias_or_name) for table in node.find_all(exp.Table, exp.Subquery, exp.CTE)}
         of_block = {fold(origin.alias) for origin in self.names.scope.origins} - own
-        made = node.copy()
+        made = copied(node)
         for column in list(made.find_all(exp.Column)):
             place = self.names.key(column) if fold(column.table) in of_block else None
             if place is not None:
@@ -112,7 +113,7 @@ class Columns:
         """Return DP_STDDEV(n) and the like with the measure in the place of its alias."""
         if free_function(node) is None:
             return node
-        made = node.copy()
+        made = copied(node)
         made.set("expressions", [self.measure(argument) or argument for argument in node.expressions])
         return made
 
