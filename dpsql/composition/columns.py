@@ -26,6 +26,8 @@ class Columns:
     """The expressions of the release block's select list, and their names."""
     _forms: dict[exp.Expr, int] = field(default_factory=dict)
     """The form that equal expressions share, to the place of the column."""
+    _taken: set[str] = field(default_factory=set)
+    """The folded names of the columns."""
     _written: dict[exp.Expr, int] = field(default_factory=dict)
     """Expressions as they were written, to the place of the column."""
 
@@ -34,16 +36,15 @@ class Columns:
         known = self._written.get(node)
         if known is not None:
             return known
-        written, node = copied(node), self.names.as_row(node)
-        form = self.names.normal(node)
+        row = self.names.as_row(node)
+        form = self.names.normal(row)
         if form not in self._forms:
-            base = name or (function_name(node.unnest()) or f"c{len(self.found)}").lower()
-            taken, chosen = {fold(n) for _, n in self.found}, base
-            if fold(base) in taken:
-                chosen = f"{base}_{len(self.found)}"
+            base = name or (function_name(row.unnest()) or f"c{len(self.found)}").lower()
+            chosen = f"{base}_{len(self.found)}" if fold(base) in self._taken else base
             self._forms[form] = len(self.found)
-            self.found.append((node, chosen))
-        self._written[written] = self._forms[form]
+            self._taken.add(fold(chosen))
+            self.found.append((row, chosen))
+        self._written[row if row == node else copied(node)] = self._forms[form]
         return self._forms[form]
 
     def column(self, node: exp.Expr, name: str = "") -> exp.Column:

@@ -49,9 +49,10 @@ def _inside(
 def _alone(node: _Node) -> _Node:
     """Return the copy of a node without its parts."""
     made = type(node)()
+    meta, known = node._meta, node._hash  # noqa: SLF001  the property makes a dictionary for every node
     if node.comments is not None:
         made.comments = list(node.comments)
-    if node._meta is not None:
-        made._meta = dict(node._meta)
-    made._type, made._hash = node._type, node._hash
+    if meta is not None:
+        made.meta.update(meta)
+    made._hash = known  # noqa: SLF001  the copy is equal
     return made
