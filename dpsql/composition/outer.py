@@ -18,7 +18,7 @@ from dpsql.engines import UnboundQuery
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.errors import InternalError
 from dpsql.info import total_guarantee
-from dpsql.language import Query
+from dpsql.language import Query, copied
 from dpsql.policy import Policy, fold
 from dpsql.prepared import ErrorBar, PreparedComposed, PreparedPrivate, Relation
 from dpsql.privacy import Charge
@@ -45,9 +45,9 @@ def compose(
             distinct.append(one)
         relations.append(Relation(part.name, place, _columns(one.plan)))
     types = {relation.name: relation.columns for relation in relations}
-    outer = parts.outer.copy()
+    outer = copied(parts.outer)
     put_domains(outer, query.source, policy, database)
-    sql = engine_sql(outer.copy())
+    sql = engine_sql(copied(outer))
     try:
         names = database.bind_over(types, sql)
     except UnboundQuery as problem:
