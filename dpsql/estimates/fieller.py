@@ -29,7 +29,7 @@ def mean_interval(
     So on each side of the estimate, Q less the sum's absolute value is positive at the estimate and convex:
     if it is negative at the end, it changes its sign once, where bisection finds it; if not, the smallest
     interval with all such p reaches the end. It may be all of [0, 1]. If no such p is in [0, 1], the sum is
-    taken as what it would be for the nearest one.
+    taken as what it would be for the nearest one: a p near an end is covered a little more often.
     """
     parts = len(moments)
     rows = np.asarray(sum(moments), dtype=np.float64)

@@ -144,11 +144,11 @@ class Variance:
         Notes
         -----
         With moments a, b, c and n rows it is f = (a c - b^2/4)/n^2 times the width of the bounds squared, cut
-        to [0, 1/4]. The interval has the least and the largest f of all moments that are all
-        within a distance of the noisy ones, which holds at the level; so it covers at least at the level.
-        In b, f decreases. In a, and in c, it increases and then decreases, for fixed others, with its
-        largest value at a = b + c + b^2/(2c). So its least value lies at a corner, and its largest value
-        on an edge.
+        to [0, 1/4]. The interval has the least and the largest f of all moments that are all within a
+        distance of the noisy ones, which holds at the level; so it covers at least at the level. Where f is
+        positive, it decreases in b. In a, for fixed others, it increases up to a = b + c + b^2/(2c) and
+        decreases from there on; likewise in c. So its least value lies at a corner, and its largest on an
+        edge.
         """
         a, b, c = moments
         least = 2 if self.sample else 1
@@ -159,7 +159,7 @@ class Variance:
         error = scale * np.sqrt(2 * sum(slope**2 for slope in slopes)) / rows
         reach = -scale * np.log(-np.expm1(np.log(check_confidence(confidence)) / 3))
         below, above = ([np.maximum(part + side, 0) for part in moments] for side in (-reach, reach))
-        low, high = _least_variance(below, above), _largest_variance(below, above)
+        low, high = least_variance(below, above), largest_variance(below, above)
         factor = [np.ones_like(rows)] * 3
         if self.sample:
             ends = (rows, sum(above), np.maximum(sum(below), least))
@@ -225,13 +225,15 @@ def _known(error: FloatArray, rows: FloatArray, scale: float, parts: int) -> Flo
     return np.where(rows < _FEWEST_DEVIATIONS * scale * stddev((1.0,) * parts), np.nan, error)
 
 
-def _least_variance(below: Sequence[FloatArray], above: Sequence[FloatArray]) -> FloatArray:
+def least_variance(below: Sequence[FloatArray], above: Sequence[FloatArray]) -> FloatArray:
+    """Return the least part variance f of all moments between these, as in `Variance`."""
     b = above[1]
     corners = [_part_variance(a, b, c) for a in (below[0], above[0]) for c in (below[2], above[2])]
     return np.asarray(np.minimum.reduce(corners))
 
 
-def _largest_variance(below: Sequence[FloatArray], above: Sequence[FloatArray]) -> FloatArray:
+def largest_variance(below: Sequence[FloatArray], above: Sequence[FloatArray]) -> FloatArray:
+    """Return the largest part variance f of all moments between these, as in `Variance`."""
     b, found = below[1], []
     for one, other in ((0, 2), (2, 0)):
         for end in (below[one], above[one]):
