@@ -154,7 +154,6 @@ class Typed:
     borrowed: bool = False
     """Whether it is a column of FROM whose name is that of a parent table's (see `relation.Column`)."""
     domain: KeyDomain | None = None
-    bounds: Bounds | None = None
     span: Span | None = None
     """The public range of a TIMESTAMP column; set only for the column itself."""
     grains: Mapping[str, str] = field(default_factory=dict, hash=False)
