@@ -31,6 +31,7 @@ from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.common_noise import CommonNoise, common_noise, laplace_is_less, shows_all
 from dpsql.analysis.domain_tables import put_domains
 from dpsql.analysis.expressions import function_name
+from dpsql.analysis.ladders import Contribution
 from dpsql.analysis.plan import CompiledQuery, Output, Partitions, Plan, PublicOrder, max_candidates
 from dpsql.analysis.public import check_outer, engine_sql, public_sql
 from dpsql.analysis.survey import in_order
@@ -40,6 +41,7 @@ __all__ = [
     "Catalog",
     "CommonNoise",
     "CompiledQuery",
+    "Contribution",
     "Output",
     "Partitions",
     "Plan",

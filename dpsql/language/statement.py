@@ -28,6 +28,7 @@ class Options:
     candidates: int | None = None
     max_groups_contributed: int | None = None
     max_rows_contributed: int | None = None
+    bound_share: Fraction | None = None
     confidence: Fraction | None = None
     privacy_unit_column: str | None = None
     fresh: bool | None = None

@@ -9,8 +9,7 @@ from abc import ABC
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dpsql.analysis.released.aggregate import Part
-from dpsql.analysis.released.grids import (
+from dpsql.analysis.grids import (
     Grid,
     cut,
     furthest,
@@ -19,6 +18,7 @@ from dpsql.analysis.released.grids import (
     saturated,
     whole,
 )
+from dpsql.analysis.released.aggregate import Part
 from dpsql.tree import Aggregate, Binary, Call, Case, Expr, IsNull, Paren
 from dpsql.types import SqlType
 
