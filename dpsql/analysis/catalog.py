@@ -13,6 +13,9 @@ from dpsql.types import SqlType
 class Catalog(Protocol):
     """The queries of the analysis to the schema database. Private tables are empty in it."""
 
+    confirmed: dict[str, bool]
+    """Compiled statements whose bound plans were checked last, and what was found (see `binder.confirm`)."""
+
     def columns(self, table: str) -> tuple[tuple[str, SqlType], ...]:
         """Return the names and types of a declared table's columns, in declared order."""
 

@@ -6,7 +6,7 @@ and has one row for each group: the keys, then the numbers as BIGINT.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dpsql.analysis.domains import Candidates, cross_join
@@ -83,31 +83,50 @@ class Rows:
             made = {p: e for p in parts if (e := p.of_rows(unit, *rows[p])) is not None}
             return self._selected(made, source, "s")
         by = (unit, *columns("s", "k", self.keys))
-        each = items("r", (p.of_unit(unit, *rows[p]) for p in parts))
-        listed = (*(Item(c) for c in by), *each)
+        aggregates = {p: p.of_unit(unit, *rows[p]) for p in parts}
+        each = list(dict.fromkeys(e for found in aggregates.values() for e in found))
+        listed = (*(Item(c) for c in by), *items("r", each))
         units = Select(listed, source, IsNull(unit, negated=True), group=by)
-        numbers: list[Expr] = [Column("w", f"r{i}") for i in range(len(parts))]
-        totals = [i for i, p in enumerate(parts) if p.total is not None] if self.keys else []
-        if totals:
-            units = self._with_totals(units, parts, totals)
-            for i in totals:
-                sums = Column("w", f"b{i}"), Column("w", f"a{i}")
-                numbers[i] = parts[i].weighted(Column("w", "u"), numbers[i], *sums)
-        made = {p: p.of_units(Column("w", "u"), v) for p, v in zip(parts, numbers, strict=True)}
+        numbers: dict[Part, tuple[Expr, ...]] = {
+            p: tuple(Column("w", f"r{each.index(e)}") for e in aggregates[p]) for p in parts
+        }
+        bounded = [p for p in parts if p.total is not None and (self.keys or p.weighs_one_group)]
+        if bounded:
+            units, sums = self._with_totals(
+                units, {p: [each.index(e) for e in aggregates[p]] for p in bounded}, len(each)
+            )
+            for p in bounded:
+                numbers[p] = (p.weighted(Column("w", "u"), numbers[p], *sums[p]),)
+        made = {p: p.of_units(Column("w", "u"), *numbers[p]) for p in parts}
         return self._selected(made, Derived(units, "w"), "w")
 
-    def _with_totals(self, units: Select, parts: Sequence[Part], totals: Sequence[int]) -> Select:
-        """Add to the numbers of a unit and group their sums: `b` up to this group, `a` of all, at least 1."""
+    def _with_totals(
+        self, units: Select, bounded: Mapping[Part, Sequence[int]], size: int
+    ) -> tuple[Select, dict[Part, tuple[Expr, Expr]]]:
+        """Add to the numbers of a unit and group their sums over the unit's groups.
+
+        Return also the columns of each part: `b`, the sum up to this group, and `a`, that of all, at least 1.
+        """
         unit, keys = Column("v", "u"), columns("v", "k", self.keys)
         upwards = Frame("ROWS", Bound("PRECEDING"))
-        numbers = [Aggregate("SUM", (Column("v", f"r{i}"),)) for i in totals]
-        orders = [tuple(OrderTerm(e) for e in parts[i].ranked(unit, keys)) for i in totals]
-        running = [Window(n, (unit,), o, upwards) for n, o in zip(numbers, orders, strict=True)]
-        whole = [Call("GREATEST", (Window(n, (unit,)), Constant(1, BIGINT))) for n in numbers]
-        listed = [*columns("v", "r", len(parts)), *keys, unit]
-        sums = [Item(w, f"b{i}") for i, w in zip(totals, running, strict=True)]
-        sums += [Item(w, f"a{i}") for i, w in zip(totals, whole, strict=True)]
-        return Select((*map(Item, listed), *sums), Derived(units, "v"))
+        sums: dict[Expr, str] = {}
+        found: dict[Part, tuple[Expr, Expr]] = {}
+        for part, numbers in bounded.items():
+            measured = part.measured(*(Column("v", f"r{n}") for n in numbers))
+            total = Aggregate("SUM", (measured,))
+            one: Expr = Window(total, (unit,)) if self.keys else measured
+            whole = Column(
+                "w", sums.setdefault(Call("GREATEST", (one, Constant(1, BIGINT))), f"a{len(sums)}")
+            )
+            up_to: Expr = whole
+            if part.in_turn:
+                order = tuple(OrderTerm(e) for e in part.ranked(unit, keys))
+                running = Window(total, (unit,), order, upwards)
+                up_to = Column("w", sums.setdefault(running, f"a{len(sums)}"))
+            found[part] = up_to, whole
+        listed = [*columns("v", "r", size), *keys, unit]
+        more = [Item(expr, name) for expr, name in sums.items()]
+        return Select((*map(Item, listed), *more), Derived(units, "v")), found
 
     @property
     def weighted(self) -> bool:

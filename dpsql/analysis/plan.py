@@ -10,10 +10,10 @@ from dpsql import tree
 from dpsql.analysis.relation import Owner
 from dpsql.analysis.released import ReleasedAggregate
 from dpsql.errors import InternalError
+from dpsql.estimates import Formula
 from dpsql.language import Options, Query, Selection
 from dpsql.policy import Assumed
 from dpsql.privacy import Charge
-from dpsql.tree import duckdb_sql
 from dpsql.types import SqlType
 
 
@@ -97,22 +97,18 @@ def seal(
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """One output column: a key, a count, or a value computed from released counts."""
+    """One output column: a key, a released number, or what is known of one."""
 
     name: str
-    kind: Literal["key", "count", "gap", "stddev", "low", "high", "p_value", "rank", "derived"]
+    kind: Literal["key", "count", "gap", "stddev", "low", "high", "p_value", "rank"]
     of: int = -1
-    expr: tree.Expr | None = None
-    """The expression of a derived column over the released keys `r.k0`, .. and counts `r.n0`, .."""
+    """The place of the key, or of the count that is shown."""
     uses: tuple[int, ...] = ()
-    """The counts that the expression uses."""
+    """The counts that the formula uses."""
+    formula: Formula | None = None
+    """How a number follows from several counts; None: it is one of them, in its steps."""
     at: int = field(default=0, compare=False, repr=False)
     """Its position in the statement's text."""
-
-    @property
-    def sql(self) -> str:
-        """The expression of a derived column in DuckDB's SQL; empty for others."""
-        return "" if self.expr is None else duckdb_sql(self.expr)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,8 @@ from fractions import Fraction
 
 from dpsql.analysis import Plan, laplace_is_less
 from dpsql.answers import measuring
+from dpsql.answers.all_numbers import AllNumbers
+from dpsql.answers.blocks import shares
 from dpsql.answers.every_count import EveryCount
 from dpsql.answers.existing import ExistingGroups
 from dpsql.answers.method import Considered, Method
@@ -20,7 +22,7 @@ from dpsql.answers.partitions import LargestOfPartitions, of_one
 from dpsql.answers.shown import released
 from dpsql.answers.threshold import SparseVectors
 from dpsql.answers.top_k import LargestGroups, over_unknown
-from dpsql.answers.whole_domain import WholeDomain
+from dpsql.answers.whole_domain import WholeDomain, needs_laplace
 from dpsql.errors import InternalError, QueryRefused
 from dpsql.language import AboveThreshold, AllGroups, Scalar, TopK, TopPerPartition
 from dpsql.privacy import Charge
@@ -64,7 +66,9 @@ def choose(plan: Plan) -> Method:
     check_options(plan)
     chosen, _ = _chosen(plan)
     method = _made(plan, chosen)
-    if measuring.simultaneous(plan) and isinstance(method, (EveryCount, ExistingGroups, SparseVectors)):
+    if measuring.simultaneous(plan) and isinstance(
+        method, (EveryCount, AllNumbers, ExistingGroups, SparseVectors)
+    ):
         raise plan.query.source.refuse(
             "intervals that cover all counts at once need one noise for all counts",
             plan.options.at.get("intervals"),
@@ -148,7 +152,10 @@ def _considered(plan: Plan, candidate: Candidate, why: str) -> Considered:
 
 def _least_noise(plan: Plan) -> tuple[str, str]:
     """Take what has less noise for what one unit changes in all groups together."""
-    places = measuring.wanted(plan, 0)
+    together = shares(plan, released(plan), plan.epsilon)
+    places = next((own for own, _ in together if not needs_laplace(plan, own)), [])
+    if not places:
+        return "LAPLACE", "sums have one bound in all groups"
     totals = [total for place in places if (total := plan.total(place)) is not None]
     less = not measuring.simultaneous(plan) and laplace_is_less(plan.counts, places, totals, plan.groups)
     bounded = plan.groups_per_unit is not None or plan.options.max_groups_contributed is not None
@@ -185,8 +192,9 @@ def _above(plan: Plan) -> tuple[str, str]:
 
 def _nearer(plan: Plan, other: str) -> tuple[str, str]:
     """Take what selects right at the smaller distance: box noise on all groups, or the other mechanism."""
-    whole = WholeDomain.of(plan).tells_apart(CONFIDENCE) or 0.0
-    selecting = _largest(plan).mechanism.distinguishable_gap(CONFIDENCE) or 0.0
+    level = replace(plan, options=replace(plan.options, confidence=CONFIDENCE))
+    whole = _BOX.of(level).quote.tells_apart or 0.0
+    selecting = _largest(level).quote.tells_apart or 0.0
     return ("BOX" if whole <= selecting else other), "a larger distance is needed to select right"
 
 
@@ -234,10 +242,10 @@ def _existing(plan: Plan) -> ExistingGroups:
     return ExistingGroups.of(plan, plan.selection)
 
 
-_BOX = Candidate(("BOX",), WholeDomain.of)
-_LAPLACE = Candidate(("LAPLACE",), EveryCount.of)
+_BOX = Candidate(("BOX",), lambda plan: AllNumbers.of(plan, WholeDomain))
+_LAPLACE = Candidate(("LAPLACE",), lambda plan: AllNumbers.of(plan, EveryCount))
 _EVERY_COUNT = Candidates(_least_noise, (_BOX, _LAPLACE))
-_LAPLACE_SELECTED = Candidate(("LAPLACE",), EveryCount.of, only="errs more")
+_LAPLACE_SELECTED = Candidate(("LAPLACE",), _LAPLACE.of, only="errs more")
 _JOINT = Candidate(("JOINT",), _largest, only="only by name")
 _TOP_K = Candidates(_top_k, (Candidate(("NOISY_TOP_K",), _largest), _BOX, _LAPLACE_SELECTED, _JOINT))
 _TOP_ONE = Candidates(

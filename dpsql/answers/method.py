@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.engines import Counts
-from dpsql.estimates import Combined
+from dpsql.estimates import Combined, Formula
 from dpsql.privacy import Charge, PrivacyLoss
 
 
@@ -27,6 +27,8 @@ class NoisyResult:
     rows: NDArray[np.int64]
     loss: PrivacyLoss
     counts: tuple[Combined | None, ...]
+    values: Mapping[tuple[tuple[int, ...], Formula], Combined] = field(default_factory=dict)
+    """The estimates of numbers that follow from several counts, by the places of these and the formula."""
     gap: NDArray[np.float64] | None = None
     p_value: NDArray[np.float64] | None = None
     rank: NDArray[np.int64] | None = None
@@ -103,6 +105,8 @@ class Quote:
     """The smallest difference of two counts that the selection detects at the requested confidence."""
     notes: tuple[str, ...] = field(default=())
     """Sentences for the analyst, in EXPLAIN and with the release."""
+    columns: tuple[str, ...] = ()
+    """The predicted error of each number, in words, where they are not of one kind."""
     measured_by: str = ""
     """The strategy that measures counts of selected groups: `BOX`, `EACH` or `ANCHOR`; empty: none does."""
     outlook: Mapping[str, float | tuple[float, float] | AtDistance] = field(default_factory=dict)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from sqlglot import exp
 
 from dpsql.composition.kinds import Kind, Kinds
+from dpsql.language import copied
 from dpsql.policy import fold
 
 _RELEASED = (Kind.RELEASE, Kind.POST)
@@ -23,7 +24,7 @@ def put(made: exp.Select, select: exp.Select, tree: exp.Query) -> exp.Query:
     """Put the SELECT over its released rows in the place of a release block; return the tree."""
     clause = select.args.get("with_")
     if clause is not None:
-        made.set("with_", clause.copy())
+        made.set("with_", copied(clause))
     if select is tree:
         return made
     select.replace(made)
@@ -36,7 +37,7 @@ def standalone(select: exp.Select, kinds: Kinds, changed: exp.Select | None = No
     `changed` is the block with other clauses, if it gets them.
     """
     needed = sorted(set(_needed(select, kinds)))
-    made = select.copy() if changed is None else changed
+    made = copied(select) if changed is None else changed
     made.set("with_", None)
     names: dict[str, exp.Expr] = {fold(c.alias): c for c in made.find_all(exp.CTE)}
     listed = []
@@ -51,7 +52,7 @@ def standalone(select: exp.Select, kinds: Kinds, changed: exp.Select | None = No
                     "give one of them another name",
                 )
             names[name] = cte
-        listed.append(cte.copy())
+        listed.append(copied(cte))
     if listed:
         made.set("with_", exp.With(expressions=listed))
     return made

@@ -16,7 +16,7 @@ from dpsql.composition.fusion import fused
 from dpsql.composition.kinds import Kinds, Release, below
 from dpsql.composition.shares import Written, divided
 from dpsql.errors import QueryRefused
-from dpsql.language import AboveThreshold, Options, Query, TopK, TopPerPartition
+from dpsql.language import AboveThreshold, Options, Query, TopK, TopPerPartition, copied
 from dpsql.policy import Policy
 
 MAX_RELEASES = 16
@@ -77,7 +77,7 @@ class _Splitter:
     """Takes one statement apart, in a copy of its tree."""
 
     def __init__(self, query: Query, policy: Policy, catalog: Catalog, defaults: Options) -> None:
-        self.query = replace(query, tree=query.tree.copy())
+        self.query = replace(query, tree=copied(query.tree))
         self.policy, self.catalog, self.defaults = policy, catalog, defaults
         self.source = query.source
         self.kinds = Kinds.of(self.query, policy, catalog)

@@ -96,10 +96,10 @@ def _request(part: PreparedPrivate, place: int, places: int) -> Request:
 
 def _noisy(text: str, prepared: PreparedPrivate) -> Paid[Release]:
     """Count and run the mechanism; called by `Running.finish` after the charge was written."""
-    plan, method, engines = prepared.plan, prepared.method, prepared.counting.engines
+    plan, method = prepared.plan, prepared.method
     counts = prepared.counting.count(unchanged=prepared.refines is not None)
     answer = method.run(counts)
-    shown = rows(plan, answer, counts, engines.schema_database.calculate)
+    shown = rows(plan, answer, counts)
     release = Release(
         rows=shown,
         table=details(plan, answer, shown),

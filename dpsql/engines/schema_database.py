@@ -56,6 +56,7 @@ class SchemaDatabase:
     def __init__(self, readers: dict[str, Reader], public: dict[str, pa.Table], domains: Domains) -> None:
         self._readers = {fold(name): reader for name, reader in readers.items()}
         self._domains = domains
+        self.confirmed: dict[str, bool] = {}
         self._types: dict[str, SqlType] = {}
         self._values: dict[str, object] = {}
         self._unique: dict[str, tuple[tuple[str, ...], ...]] = {}

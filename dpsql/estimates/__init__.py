@@ -9,6 +9,8 @@ Pure functions of released values or public parameters; nothing here reads priva
 * `error_model`, `intervals`: the noises in an error, and intervals that cover it, from the exact formulas
   of `closed_form` or the numeric `law`;
 * `significance`: p-values of gaps;
+* `moments`: averages, sums and variances from the noisy moments of a column, by the laws of `linear` and
+  `fieller`;
 * `plan`: budget shares and predicted errors before spending;
 * `sparse_vector`: predicted hits, errors, coverage and charge of a sparse vector run;
 * `variance`: variances of the noises on their grid.
@@ -26,6 +28,7 @@ from dpsql.estimates.error_model import ErrorModel, GapNoise
 from dpsql.estimates.hits import from_threshold
 from dpsql.estimates.intervals import Offsets, offsets
 from dpsql.estimates.measurement import BoxNoise, LaplaceNoise, Measurement, MeasuringNoise
+from dpsql.estimates.moments import Average, Deviation, Formula, RowCount, SumOfRows, Variance
 from dpsql.estimates.plan import (
     Strategy,
     distinguishable_gap,
@@ -38,10 +41,13 @@ from dpsql.estimates.sparse_vector import Outlook, SparseVectorLaw
 from dpsql.estimates.variance import Noise, laplace_variance, noise_variance
 
 __all__ = [
+    "Average",
     "BoxNoise",
     "Combined",
+    "Deviation",
     "ErrorModel",
     "Estimates",
+    "Formula",
     "GapNoise",
     "LaplaceNoise",
     "Measurement",
@@ -49,8 +55,11 @@ __all__ = [
     "Noise",
     "Offsets",
     "Outlook",
+    "RowCount",
     "SparseVectorLaw",
     "Strategy",
+    "SumOfRows",
+    "Variance",
     "blue",
     "count_offset",
     "distinguishable_gap",

@@ -1,7 +1,8 @@
 """The aggregates that a private statement may release, from their SQL to what the engine computes.
 
-``aggregate`` has the types, ``counts`` the counts. A further aggregate is a subclass of `Part`, the function
-that compiles a call of it, and its name in `RULES`.
+``aggregate`` has the types, ``counts`` the counts. ``sums`` has sums on the grid of ``grids``,
+``value_rules`` the calls of SUM and AVG, ``values`` which sums are released for them. A further count is a
+subclass of `Part`, the function that compiles a call of it, and its name in `RULES`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from sqlglot import exp
 from dpsql.analysis.expressions import check_arguments, function_name, predicate
 from dpsql.analysis.released.aggregate import AggregateCall, Direction, Part, ReleasedAggregate
 from dpsql.analysis.released.counts import DistinctValues, approx_count_distinct, count, count_if
+from dpsql.analysis.released.value_rules import VALUES
+from dpsql.analysis.released.values import Measure, ValueCall, measures
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,11 +27,15 @@ __all__ = [
     "RULES",
     "Direction",
     "DistinctValues",
+    "Measure",
     "Part",
     "ReleasedAggregate",
+    "ValueCall",
     "compile_released",
     "is_call",
     "is_released",
+    "is_value",
+    "measures",
 ]
 
 RULES: dict[str, Callable[[AggregateCall], Part]] = {
@@ -41,33 +48,55 @@ RULES: dict[str, Callable[[AggregateCall], Part]] = {
 
 
 def is_call(node: exp.Expr) -> bool:
-    """Return whether a node calls a function of `RULES`, with or without FILTER."""
-    inner = node.this if isinstance(node, exp.Filter) else node
-    return (function_name(inner) or "").lower() in RULES
+    """Return whether a node calls a released aggregate, with or without FILTER."""
+    return _name(node) in RULES or _name(node) in VALUES
 
 
 def is_released(node: exp.Expr) -> bool:
-    """Return whether a node is an aggregate that is released, or the difference of two."""
+    """Return whether a node is an aggregate that is released, or the difference of two counts."""
+    node = node.unnest()
+    return is_call(node) or (isinstance(node, exp.Sub) and all(map(_counts, (node.this, node.expression))))
+
+
+def is_value(node: exp.Expr) -> bool:
+    """Return whether a node calls a statistic of values, such as SUM."""
+    return _name(node.unnest()) in VALUES
+
+
+def _counts(node: exp.Expr) -> bool:
     node = node.unnest()
     if isinstance(node, exp.Sub):
-        return is_released(node.this) and is_released(node.expression)
-    return is_call(node)
+        return _counts(node.this) and _counts(node.expression)
+    return _name(node) in RULES
+
+
+def _name(node: exp.Expr) -> str:
+    return (function_name(node.this if isinstance(node, exp.Filter) else node) or "").lower()
 
 
 def compile_released(
-    compiler: StatementCompiler, node: exp.Expr, source: From, *, single: bool
-) -> ReleasedAggregate:
-    """Compile a released aggregate; `single` says that each unit has at most one row in a group."""
+    compiler: StatementCompiler, node: exp.Expr, source: From, *, single: bool, one_row: bool
+) -> ReleasedAggregate | ValueCall:
+    """Compile a released aggregate.
+
+    `single` says that each unit has at most one row in a group, `one_row` that it has at most one in all.
+    """
     node = node.unnest()
-    if not isinstance(node, exp.Sub):
-        return ReleasedAggregate((_part(compiler, node, source, single=single),))
-    sides = [compile_released(compiler, n, source, single=single) for n in (node.this, node.expression)]
-    if any(len(side.parts) != 1 for side in sides):
-        raise compiler.source.refuse("a difference is of two counts", node, "COUNT(..) - COUNT(..)")
-    return ReleasedAggregate(tuple(part for side in sides for part in side.parts))
+    if isinstance(node, exp.Sub):
+        pair = (node.this.unnest(), node.expression.unnest())
+        if any(isinstance(side, exp.Sub) for side in pair):
+            raise compiler.source.refuse("a difference is of two counts", node, "COUNT(..) - COUNT(..)")
+        calls = [_call(compiler, side, source, single=single, one_row=one_row) for side in pair]
+        return ReleasedAggregate(tuple(RULES[call.name](call) for call in calls))
+    call = _call(compiler, node, source, single=single, one_row=one_row)
+    if call.name in VALUES:
+        return VALUES[call.name](call)
+    return ReleasedAggregate((RULES[call.name](call),))
 
 
-def _part(compiler: StatementCompiler, node: exp.Expr, source: From, *, single: bool) -> Part:
+def _call(
+    compiler: StatementCompiler, node: exp.Expr, source: From, *, single: bool, one_row: bool
+) -> AggregateCall:
     conditions = []
     if isinstance(node, exp.Filter):
         check_arguments(compiler.source, node, frozenset({"this", "expression"}))
@@ -75,5 +104,4 @@ def _part(compiler: StatementCompiler, node: exp.Expr, source: From, *, single: 
         node = node.this
     node = node.unnest()
     check_arguments(compiler.source, node, frozenset({"this", "expressions"}))
-    name = (function_name(node) or "").lower()
-    return RULES[name](AggregateCall(compiler, node, source, single, conditions))
+    return AggregateCall(compiler, node, source, single, conditions, one_row)

@@ -1,0 +1,122 @@
+"""Compile calls of SUM, AVG, VARIANCE and STDDEV, with their bounds as written or as the policy says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from functools import partial
+
+from sqlglot import exp
+
+from dpsql.analysis.bounds import rows_per_unit, unit_name
+from dpsql.analysis.expressions import canonical
+from dpsql.analysis.parsed import number
+from dpsql.analysis.released.aggregate import AggregateCall
+from dpsql.analysis.released.values import ValueCall
+from dpsql.analysis.typed import Typed
+from dpsql.errors import Fix
+from dpsql.language import call_end
+
+_PER_GROUP, _PER_ROW = "contribution_bounds_per_group", "contribution_bounds_per_row"
+_WORDS = {"sum": "total", "avg": "average"}
+
+
+def _statistic(call: AggregateCall, *, statistic: str, sample: bool = False) -> ValueCall:
+    named = [a for a in call.node.expressions if isinstance(a, exp.Kwarg)]
+    arguments = [a for a in call.node.expressions if not isinstance(a, exp.Kwarg)]
+    name = call.name.upper()
+    if len(arguments) == 1 and isinstance(arguments[0], exp.Distinct):
+        raise call.refuse(
+            f"{name}(DISTINCT ..) over many units is not released: what a value adds would depend on others",
+            call.node,
+            f"{name}(x) without DISTINCT",
+        )
+    if len(arguments) != 1 or isinstance(arguments[0], exp.Star):
+        raise call.refuse(f"{name} takes one expression", call.node)
+    value = canonical(call.expression(arguments[0]))
+    if not value.type.numeric:
+        raise call.refuse(f"{name} of {value.type} is not a number", call.node, "COUNT(*)")
+    if not named:
+        return _as_declared(call, value, statistic, sample=sample)
+    low, high = _written(call, named, value)
+    kind = named[0].name.lower()
+    if kind == _PER_GROUP:
+        if statistic not in _WORDS:
+            raise call.refuse(
+                f"{name} takes bounds on the values of rows", named[0], f"{_PER_ROW} => (0, 100)"
+            )
+        single = call.single or call.by_row
+        return ValueCall(statistic, value, call.condition(), low, high, True, 1, single)
+    return _by_rows(call, value, statistic, low, high, sample=sample)
+
+
+def _as_declared(call: AggregateCall, value: Typed, statistic: str, *, sample: bool) -> ValueCall:
+    """Bound a call that writes no bounds, by the policy and by public facts."""
+    bounds = value.bounds
+    if bounds is None:
+        raise _unbounded(call)
+    return _by_rows(call, value, statistic, bounds.low, bounds.high, sample=sample)
+
+
+def _by_rows(
+    call: AggregateCall, value: Typed, statistic: str, low: Fraction, high: Fraction, *, sample: bool
+) -> ValueCall:
+    single = call.one_row or call.by_row
+    most = 1 if single else rows_per_unit(call.compiler, call.source)
+    if most is None:
+        raise call.refuse(
+            f"a {unit_name(call.source)} can have many rows here: say how many may count",
+            call.node,
+            *_bounded(call, _PER_GROUP),
+        )
+    if low == high:
+        high += 1
+    return ValueCall(statistic, value, call.condition(), low, high, False, most, single, sample)
+
+
+def _written(call: AggregateCall, named: Sequence[exp.Expr], value: Typed) -> tuple[Fraction, Fraction]:
+    """Return the two bounds that a call writes."""
+    pair = named[0].expression
+    values = pair.expressions if isinstance(pair, exp.Tuple) else []
+    bounds = [found for v in values if (found := number(v)) is not None]
+    known = named[0].name.lower() in (_PER_GROUP, _PER_ROW)
+    if len(named) > 1 or not known or len(bounds) != 2 or len(values) != 2 or bounds[0] >= bounds[1]:
+        raise call.refuse(
+            "the bounds of values are two numbers, the smaller first", named[0], *_bounded(call, _PER_GROUP)
+        )
+    if max(map(abs, bounds)) > 2**53:
+        raise call.refuse("a bound is at most 2^53", named[0], *_bounded(call, _PER_GROUP))
+    return bounds[0], bounds[1]
+
+
+def _unbounded(call: AggregateCall) -> Exception:
+    unit = unit_name(call.source)
+    return call.refuse(
+        f"{call.name.upper()} needs bounds on what one {unit} contributes",
+        call.node,
+        *_bounded(call, _PER_ROW),
+    )
+
+
+def _bounded(call: AggregateCall, bound: str) -> tuple[str, Fix | None]:
+    """Return the call with bounds, and the change that writes them into the statement."""
+    source, start = call.compiler.source, call.compiler.source.position(call.node)
+    end, added = call_end(source, start), f", {bound} => (0, 100)"
+    if end < 0 or any(isinstance(a, exp.Kwarg) for a in call.node.expressions):
+        return f"{call.name.upper()}(x, {bound} => (0, 100))", None
+    text = " ".join(source.text[start:end].split())
+    return f"{text}{added})", Fix(added, end, end, guess="100")
+
+
+VALUES: dict[str, Callable[[AggregateCall], ValueCall]] = {
+    "sum": partial(_statistic, statistic="sum"),
+    "avg": partial(_statistic, statistic="avg"),
+    "mean": partial(_statistic, statistic="avg"),
+    "var_pop": partial(_statistic, statistic="variance"),
+    "var_samp": partial(_statistic, statistic="variance", sample=True),
+    "variance": partial(_statistic, statistic="variance", sample=True),
+    "stddev_pop": partial(_statistic, statistic="deviation"),
+    "stddev_samp": partial(_statistic, statistic="deviation", sample=True),
+    "stddev": partial(_statistic, statistic="deviation", sample=True),
+}
+"""The function that compiles a call of each statistic of values."""
