@@ -75,7 +75,9 @@ class Grid:
             made: Expr = Steps(value, self.low, self.high, self.step)
             return _less(made, base)
         if self.natural and self.type.integer and self.type.name != "UBIGINT":
-            there = Call("LEAST", (Call("GREATEST", (value, whole(self.low))), whole(self.high)))
+            # A literal beyond a narrow type's values would be converted to that type.
+            wide = value if self.type == BIGINT else Cast(value, BIGINT, safe=False, bounded=True)
+            there = Call("LEAST", (Call("GREATEST", (wide, whole(self.low))), whole(self.high)))
             return Case(((IsNull(value, negated=True), _less(there, base)),))
         return Case(((IsNull(value, negated=True), self.nearest(in_least_steps(value, self.type), base)),))
 
