@@ -188,7 +188,7 @@ def _child(
 
 def _column(compiler: StatementCompiler, table: Table, name: str, sql_type: SqlType) -> Column:
     """Return a column of a declared table, with what is public about its values."""
-    bounds = bounds_of_column(compiler.policy, compiler.catalog, table, name, sql_type)
+    bounds = bounds_of_column(compiler.catalog, table, name, sql_type)
     if table.unit is None:
         return Column(name, sql_type, domain=values_of(compiler.catalog, table, name), bounds=bounds)
     place = f"{table.name}.{name}"

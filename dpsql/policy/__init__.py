@@ -16,7 +16,7 @@
 from __future__ import annotations
 
 from dpsql.policy.assumed import Assumed
-from dpsql.policy.bounds_rules import ColumnBounds, as_number, checked_bounds
+from dpsql.policy.bounds_rules import ColumnBounds, checked_bounds
 from dpsql.policy.budget import AnalystPolicy, BudgetPolicy
 from dpsql.policy.engine_rules import engine_kind
 from dpsql.policy.keys import KEYS, Key
@@ -73,7 +73,6 @@ __all__ = [
     "UnitVia",
     "Value",
     "ValuesDomain",
-    "as_number",
     "checked_bounds",
     "engine_kind",
     "fit",
