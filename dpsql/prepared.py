@@ -159,6 +159,8 @@ class PreparedPublic:
     text: str
     sql: str
     engines: Engines = field(repr=False)
+    views: tuple[str, ...] = ()
+    """The policy's views that it reads."""
 
 
 @dataclass(frozen=True, slots=True)
