@@ -33,13 +33,22 @@ from dpsql.analysis.common_noise import CommonNoise, common_noise, laplace_is_le
 from dpsql.analysis.domain_tables import put_domains
 from dpsql.analysis.expressions import function_name
 from dpsql.analysis.ladders import Contribution
-from dpsql.analysis.plan import CompiledQuery, Output, Partitions, Plan, PublicOrder, max_candidates
+from dpsql.analysis.plan import (
+    BoundSearch,
+    CompiledQuery,
+    Output,
+    Partitions,
+    Plan,
+    PublicOrder,
+    max_candidates,
+)
 from dpsql.analysis.public import check_outer, engine_sql, public_sql
 from dpsql.analysis.survey import in_order
 from dpsql.analysis.views import with_views
 from dpsql.tree import quote
 
 __all__ = [
+    "BoundSearch",
     "Catalog",
     "CommonNoise",
     "CompiledQuery",

@@ -56,7 +56,7 @@ def analyse(
 ) -> Plan:
     """Compile a private statement whose sensitivity the rules prove; refuse any other.
 
-    `found` are the powers of two that bounds were found to be, in the order of `Plan.ladders`.
+    `found` are the places of the bounds that were found, in the order of `Plan.ladders`.
     """
     try:
         return _analyse(query, policy, catalog, options, found)
@@ -125,7 +125,7 @@ def _analyse(
     query: Query, policy: Policy, catalog: Catalog, options: Options, found: tuple[int, ...]
 ) -> Plan:
     compiler = StatementCompiler(query.source, policy, catalog, RULES_BY_NODE, blocks.query)
-    compiler.powers = found
+    compiler.places_found = found
     block, size, partitions = _judged(compiler, query, policy, options)
     owner = block.source.owner
     assert owner is not None  # noqa: S101  outer_query() refuses a statement without an owner
@@ -175,7 +175,7 @@ def _searches(
         query = rows.rungs(ladder)
         sql = duckdb_sql(query)
         counts_only = confirm(compiler.catalog, sql, compiler.policy)
-        size, used = ladder.top + 1, tuple(sorted(compiler.used))
+        size, used = len(ladder.bounds), tuple(sorted(compiler.used))
         made.append(BoundSearch(ladder, seal(query, sql, (), size, used, counts_only=counts_only, order=())))
     return tuple(made)
 

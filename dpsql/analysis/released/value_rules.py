@@ -14,6 +14,7 @@ from dpsql.analysis.grids import searched
 from dpsql.analysis.ladders import Contribution, Ladder
 from dpsql.analysis.parsed import number
 from dpsql.analysis.released.aggregate import AggregateCall
+from dpsql.analysis.released.auto import is_auto, rows_ladder
 from dpsql.analysis.released.values import ValueCall
 from dpsql.analysis.typed import Typed
 from dpsql.errors import Fix
@@ -21,7 +22,6 @@ from dpsql.language import call_end
 from dpsql.tree import Case
 
 _PER_GROUP, _PER_ROW = "contribution_bounds_per_group", "contribution_bounds_per_row"
-_ANY = "contribution_bounds"
 _WORDS = {"sum": "total", "avg": "average"}
 
 
@@ -42,7 +42,7 @@ def _statistic(call: AggregateCall, *, statistic: str, sample: bool = False) -> 
         raise call.refuse(f"{name} of {value.type} is not a number", call.node, "COUNT(*)")
     if not named:
         return _as_declared(call, value, statistic, sample=sample)
-    if _is_auto(named):
+    if is_auto(named):
         return _searched(call, value, statistic, sample=sample)
     low, high = _written(call, named, value)
     kind = named[0].name.lower()
@@ -73,12 +73,14 @@ def _searched(call: AggregateCall, value: Typed, statistic: str, *, sample: bool
     signed = (bounds is None or bounds.low < 0) and (not value.type.integer or value.type.signed)
     low = Fraction(-1 if signed else 0)
     if statistic == "sum":
-        power = call.compiler.power(_ladder(call, value, Contribution.TOTAL))
-        capped, condition = 1 << power, call.condition()
+        capped = call.compiler.bound(_ladder(call, value, Contribution.TOTAL))
+        condition = call.condition()
         return ValueCall("sum", value, condition, low, Fraction(1), False, 1, single, capped=capped)
-    ladder = _ladder(call, value, Contribution.VALUE)
-    high = ladder.step * (1 << call.compiler.power(ladder))
-    return _by_rows(call, value, statistic, low * high, high, sample=sample)
+    highest, lowest = (_ladder(call, value, of) for of in (Contribution.HIGHEST, Contribution.LOWEST))
+    high = highest.step * call.compiler.bound(highest)
+    if low:
+        low = -lowest.step * call.compiler.bound(lowest)
+    return _by_rows(call, value, statistic, low, high, sample=sample)
 
 
 def _ladder(call: AggregateCall, value: Typed, of: Contribution) -> Ladder:
@@ -86,8 +88,8 @@ def _ladder(call: AggregateCall, value: Typed, of: Contribution) -> Ladder:
     row, scale = grid.uncut(value.guarded_node)
     condition = call.condition()
     kept = Case(((condition[0], row),)) if condition else row
-    # Steps of values grow with their bound, and rows are few; only totals keep their steps.
-    top = {Contribution.VALUE: 62, Contribution.ROWS: 20}.get(of, call.compiler.highest_power)
+    # The steps of values grow with their bound; those of totals stay as they are.
+    top = call.compiler.highest_power if of is Contribution.TOTAL else 61
     return Ladder(of, kept, scale, grid.step, top, call.by_row)
 
 
@@ -97,7 +99,7 @@ def _by_rows(
     single = call.one_row or call.by_row
     most = 1 if single else rows_per_unit(call.compiler, call.source)
     if most is None and call.compiler.policy.defaults.auto_bounds:
-        most = 1 << call.compiler.power(_ladder(call, value, Contribution.ROWS))
+        most = call.compiler.bound(rows_ladder(call, value.guarded_node))
     if most is None:
         raise call.refuse(
             f"a {unit_name(call.source)} can have many rows here: say how many may count",
@@ -107,13 +109,6 @@ def _by_rows(
     if low == high:
         high += 1
     return ValueCall(statistic, value, call.condition(), low, high, False, most, single, sample)
-
-
-def _is_auto(named: Sequence[exp.Expr]) -> bool:
-    """Return whether a call says `contribution_bounds => AUTO`."""
-    value = named[0].args.get("expression")
-    word = value.name if isinstance(value, (exp.Column, exp.Var)) else ""
-    return len(named) == 1 and named[0].name.lower() == _ANY and word.upper() == "AUTO"
 
 
 def _written(call: AggregateCall, named: Sequence[exp.Expr], value: Typed) -> tuple[Fraction, Fraction]:
