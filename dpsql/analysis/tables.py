@@ -108,7 +108,7 @@ def declared_table(source: Source, policy: Policy, node: exp.Table) -> Table:
             raise source.refuse(
                 f"there is no table {written[:100]}", node, f"did you mean {table.name}?", fix
             )
-        known = [t.name for t in policy.tables.values()]
+        known = [*(t.name for t in policy.tables.values()), *(v.name for v in policy.views.values())]
         close = difflib.get_close_matches(node.name, known, 2)
         hint = f"did you mean {close[0]}?" if close else "tables are " + ", ".join(known)[:200]
         fix = replacing(node.this, close[0]) if len(close) == 1 and not elsewhere else None

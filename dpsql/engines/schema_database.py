@@ -204,6 +204,15 @@ class SchemaDatabase:
         """Return the names of a query's columns, which `over` would run; raises `UnboundQuery`."""
         return self._over(types, {}, sql, lambda cursor: tuple(cursor.sql(sql).columns))
 
+    def described(self, types: Mapping[str, Columns], sql: str) -> tuple[tuple[str, str], ...]:
+        """Return the names and types of a query's columns, which `over` would run."""
+
+        def read(cursor: duckdb.DuckDBPyConnection) -> tuple[tuple[str, str], ...]:
+            found = cursor.sql(sql)
+            return tuple(zip(found.columns, map(str, found.types), strict=True))
+
+        return self._over(types, {}, sql, read)
+
     def over(self, types: Mapping[str, Columns], rows: Mapping[str, pa.Table], sql: str) -> pa.Table:
         """Run a query over released rows and public tables: post-processing, without charge.
 

@@ -9,6 +9,7 @@
 ``names``                 ASCII names compared without case; policy errors
 ``assumed``               what an answer rests on that its statement does not say
 ``values``                conversion of a domain's values to the column's type
+``views``                 queries that statements read like tables
 ``fingerprint``           a hash of the parts that answers depend on
 ========================  ==================================================================
 """
@@ -45,6 +46,7 @@ from dpsql.policy.parts import (
 )
 from dpsql.policy.table import Table
 from dpsql.policy.values import fit
+from dpsql.policy.views import View
 
 __all__ = [
     "KEYS",
@@ -73,6 +75,7 @@ __all__ = [
     "UnitVia",
     "Value",
     "ValuesDomain",
+    "View",
     "checked_bounds",
     "engine_kind",
     "fit",
