@@ -18,6 +18,8 @@
                    relations and expressions
 ``parsed``         parts of the parser's nodes that several rules read
 ``bounds``         bounds on what one unit contributes, where the statement writes none
+``column_bounds``  public bounds of the values of columns; ``intervals`` those of expressions, and
+                   ``narrowing`` those within the conditions of WHERE
 ``common_noise``   one noise for all counts of a domain, or a bound on each unit's groups
 ``plan``           the results: `CompiledQuery` and `Plan`; ``catalog`` the schema database's protocol
 ``provenance``   what a block groups by, and whether it refers to the rows around it
