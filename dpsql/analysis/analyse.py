@@ -111,7 +111,7 @@ def _judged(
         _unit_option(query, policy, options, compiler)
     size = domain_size(compiler, query, block, options)
     if size is None:
-        block = shown_by_units(compiler, block, options)
+        block = shown_by_units(compiler, query, block, options)
     return block, size, partitions_of(compiler, query, block, options)
 
 

@@ -22,7 +22,8 @@ from dpsql.language import call_end
 from dpsql.tree import Case
 
 _PER_GROUP, _PER_ROW = "contribution_bounds_per_group", "contribution_bounds_per_row"
-_WORDS = {"sum": "total", "avg": "average"}
+_GROUPED = ("sum", "avg", "mean")
+"""The functions that take bounds per group."""
 
 
 def _statistic(call: AggregateCall, *, statistic: str, sample: bool = False) -> ValueCall:
@@ -47,7 +48,7 @@ def _statistic(call: AggregateCall, *, statistic: str, sample: bool = False) -> 
     low, high = _written(call, named, value)
     kind = named[0].name.lower()
     if kind == _PER_GROUP:
-        if statistic not in _WORDS:
+        if call.name not in _GROUPED:
             raise call.refuse(
                 f"{name} takes bounds on the values of rows", named[0], f"{_PER_ROW} => (0, 100)"
             )
@@ -104,7 +105,7 @@ def _by_rows(
         raise call.refuse(
             f"a {unit_name(call.source)} can have many rows here: say how many may count",
             call.node,
-            *_bounded(call, _PER_GROUP),
+            *_fewer_rows(call),
         )
     if low == high:
         high += 1
@@ -127,12 +128,21 @@ def _written(call: AggregateCall, named: Sequence[exp.Expr], value: Typed) -> tu
 
 
 def _unbounded(call: AggregateCall) -> Exception:
-    unit = unit_name(call.source)
+    """Return the refusal of a call without bounds; it offers bounds of rows where a unit has few."""
+    few = call.one_row or call.by_row or rows_per_unit(call.compiler, call.source) is not None
     return call.refuse(
-        f"{call.name.upper()} needs bounds on what one {unit} contributes",
+        f"{call.name.upper()} needs bounds on what one {unit_name(call.source)} contributes",
         call.node,
-        *_bounded(call, _PER_ROW),
+        *_bounded(call, _PER_ROW if few or call.name not in _GROUPED else _PER_GROUP),
     )
+
+
+def _fewer_rows(call: AggregateCall) -> tuple[str, Fix | None]:
+    """Return the hint and the fix that bound the rows of a unit, or else its total or average in a group."""
+    if call.name in _GROUPED and not any(isinstance(a, exp.Kwarg) for a in call.node.expressions):
+        return _bounded(call, _PER_GROUP)
+    option = "OPTIONS (max_rows_contributed = 20)"
+    return f"{option}, or rows_per_unit in the policy", Fix("20", option="max_rows_contributed", guess="20")
 
 
 def _bounded(call: AggregateCall, bound: str) -> tuple[str, Fix | None]:
