@@ -3,7 +3,8 @@
 =================  ===========================================================================
 ``analyse``        the analysis of one private statement, from start to end
 ``outer_query``    the outermost block: keys, counts, columns computed from them; ``released`` the
-                   aggregates that may be released, ``groups`` the counting query
+                   aggregates that may be released, ``groups`` the counting query, ``histograms`` that
+                   of quantiles
 ``selection``      the selection that a statement asks for, from all its spellings (``spellings``)
 ``blocks``         SELECTs in subqueries; ``hoist`` and ``windows`` their windows, ``aggregates`` their
                    GROUP BY, ``setops`` UNION, INTERSECT, EXCEPT; ``tables`` and ``joins`` FROM
@@ -45,6 +46,7 @@ from dpsql.analysis.plan import (
     max_candidates,
 )
 from dpsql.analysis.public import check_outer, engine_sql, public_sql
+from dpsql.analysis.released import CellRows, Quantile
 from dpsql.analysis.survey import in_order
 from dpsql.analysis.views import with_views
 from dpsql.tree import quote
@@ -52,6 +54,7 @@ from dpsql.tree import quote
 __all__ = [
     "BoundSearch",
     "Catalog",
+    "CellRows",
     "CommonNoise",
     "CompiledQuery",
     "Contribution",
@@ -59,6 +62,7 @@ __all__ = [
     "Partitions",
     "Plan",
     "PublicOrder",
+    "Quantile",
     "analyse",
     "check_outer",
     "common_noise",

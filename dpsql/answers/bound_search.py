@@ -55,8 +55,8 @@ class BoundSearches:
         """See `Method`; the errors depend on the bounds, which are not known yet."""
         plan, found = self.plan, float(self.epsilon) * len(self.plan.ladders)
         notes = tuple(
-            f"a bound on {self._what(place)} is found privately, a power of two times "
-            f"{float(s.ladder.step):g}; up to about {math.ceil(12 / self.epsilon)} {plan.unit}s may be cut to it"
+            f"a bound on {self._what(place)} is found privately: a power of two times "
+            f"{float(s.ladder.step):g}; up to about {math.ceil(12 / self.epsilon)} {plan.unit}s may be cut"
             for place, s in enumerate(plan.ladders)
         )
         return replace(

@@ -8,6 +8,7 @@ from fractions import Fraction
 
 from dpsql.analysis.grids import grid_of, searched
 from dpsql.analysis.released.aggregate import Part, ReleasedAggregate
+from dpsql.analysis.released.cells import Quantile, QuantileCall
 from dpsql.analysis.released.counts import SingleRows, WeightedRows
 from dpsql.analysis.released.sums import CappedSum, GroupSum, Moment, RowSum, UnitMean, Vector
 from dpsql.analysis.typed import Typed
@@ -76,13 +77,17 @@ class ValueCall:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A number of the select list: one released number, or a formula over several."""
+    """A number of the select list: one released number, a formula over several, or a quantile of cells."""
 
     counts: tuple[ReleasedAggregate, ...]
     formula: Formula | None = None
+    quantile: Quantile | None = None
 
 
-def measures(calls: Sequence[ReleasedAggregate | ValueCall], ordering: int | None) -> list[Measure]:
+Calls = Sequence[ReleasedAggregate | ValueCall | QuantileCall]
+
+
+def measures(calls: Calls, ordering: int | None) -> list[Measure]:
     """Return what is released for each call; `ordering` is the place of the one that orders groups.
 
     Calls with the same argument, condition and bounds share the moments of the largest degree among them, and
@@ -94,6 +99,8 @@ def measures(calls: Sequence[ReleasedAggregate | ValueCall], ordering: int | Non
         if isinstance(call, ReleasedAggregate):
             counted = None if place == ordering else _of_moments(call, vectors)
             made.append(counted or Measure((call,)))
+        elif isinstance(call, QuantileCall):
+            made.append(Measure((ReleasedAggregate((call.part,)),), quantile=call.quantile))
         elif call.per_group:
             made.append(_per_group(call))
         elif call.capped is not None:
@@ -107,7 +114,7 @@ def measures(calls: Sequence[ReleasedAggregate | ValueCall], ordering: int | Non
     return made
 
 
-def _vectors(calls: Sequence[ReleasedAggregate | ValueCall], ordering: int | None) -> dict[ValueCall, Vector]:
+def _vectors(calls: Calls, ordering: int | None) -> dict[ValueCall, Vector]:
     """Return the moments that calls share, by their column; none for a column of which only SUM is asked."""
     rows = {c.parts[0] for i, c in enumerate(calls) if isinstance(c, ReleasedAggregate) and i != ordering}
     found: dict[ValueCall, Vector] = {}
