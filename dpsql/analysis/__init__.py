@@ -33,6 +33,7 @@ from dpsql.analysis.domain_tables import put_domains
 from dpsql.analysis.expressions import function_name
 from dpsql.analysis.plan import CompiledQuery, Output, Partitions, Plan, PublicOrder, max_candidates
 from dpsql.analysis.public import check_outer, engine_sql, public_sql
+from dpsql.analysis.released.described import cut_of, rows_of, what_of
 from dpsql.analysis.survey import in_order
 from dpsql.tree import quote
 
@@ -48,6 +49,7 @@ __all__ = [
     "check_outer",
     "common_noise",
     "complete",
+    "cut_of",
     "engine_sql",
     "function_name",
     "in_order",
@@ -57,6 +59,8 @@ __all__ = [
     "public_sql",
     "put_domains",
     "quote",
+    "rows_of",
     "shows_all",
     "surveyed",
+    "what_of",
 ]
