@@ -47,6 +47,7 @@ from dpsql.analysis.plan import (
 )
 from dpsql.analysis.public import check_outer, engine_sql, public_sql
 from dpsql.analysis.released import CellRows, Quantile
+from dpsql.analysis.released.described import cut_of, rows_of, what_of
 from dpsql.analysis.survey import in_order
 from dpsql.analysis.views import with_views
 from dpsql.tree import quote
@@ -67,6 +68,7 @@ __all__ = [
     "check_outer",
     "common_noise",
     "complete",
+    "cut_of",
     "engine_sql",
     "function_name",
     "in_order",
@@ -76,7 +78,9 @@ __all__ = [
     "public_sql",
     "put_domains",
     "quote",
+    "rows_of",
     "shows_all",
     "surveyed",
+    "what_of",
     "with_views",
 ]

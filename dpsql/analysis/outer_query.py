@@ -223,7 +223,9 @@ def _ordering(selection: Selection) -> int | None:
     return getattr(best, "count", None)
 
 
-def _check_ordering(compiler: StatementCompiler, call: ReleasedAggregate | ValueCall, node: exp.Expr) -> None:
+def _check_ordering(
+    compiler: StatementCompiler, call: ReleasedAggregate | ValueCall | QuantileCall, node: exp.Expr
+) -> None:
     """Refuse to choose groups by a number that one unit can move by any part of its range."""
     if isinstance(call, ValueCall) and call.statistic != "sum":
         name = (function_name(node) or "").upper()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 
@@ -18,10 +20,16 @@ from dpsql.analysis.released.auto import is_auto, rows_ladder
 from dpsql.analysis.released.values import ValueCall
 from dpsql.analysis.typed import Typed
 from dpsql.errors import Fix
-from dpsql.language import call_end
+from dpsql.estimates import decimal
+from dpsql.language import MARK, call_end
+from dpsql.policy import Assumed
 from dpsql.tree import Case
 
 _PER_GROUP, _PER_ROW = "contribution_bounds_per_group", "contribution_bounds_per_row"
+_FOUND = "found privately"
+"""The origin of bounds that nobody says."""
+_LONGEST = 60
+"""Characters after which the text of an argument is cut."""
 _GROUPED = ("sum", "avg", "mean")
 """The functions that take bounds per group."""
 
@@ -42,9 +50,10 @@ def _statistic(call: AggregateCall, *, statistic: str, sample: bool = False) -> 
     if not value.type.numeric:
         raise call.refuse(f"{name} of {value.type} is not a number", call.node, "COUNT(*)")
     if not named:
-        return _as_declared(call, value, statistic, sample=sample)
+        return _as_declared(call, value, statistic, _text(arguments[0]), sample=sample)
     if is_auto(named):
-        return _searched(call, value, statistic, sample=sample)
+        found = _searched(call, value, statistic, sample=sample)
+        return replace(found, argument=_text(arguments[0]), origin=_FOUND)
     low, high = _written(call, named, value)
     kind = named[0].name.lower()
     if kind == _PER_GROUP:
@@ -53,18 +62,36 @@ def _statistic(call: AggregateCall, *, statistic: str, sample: bool = False) -> 
                 f"{name} takes bounds on the values of rows", named[0], f"{_PER_ROW} => (0, 100)"
             )
         single = call.single or call.by_row
-        return ValueCall(statistic, value, call.condition(), low, high, True, 1, single)
-    return _by_rows(call, value, statistic, low, high, sample=sample)
+        written = ValueCall(statistic, value, call.condition(), low, high, True, 1, single)
+        return replace(written, argument=_text(arguments[0]))
+    found = _by_rows(call, value, statistic, low, high, sample=sample)
+    return replace(found, argument=_text(arguments[0]))
 
 
-def _as_declared(call: AggregateCall, value: Typed, statistic: str, *, sample: bool) -> ValueCall:
-    """Bound a call that writes no bounds, by the policy and public facts, else by what is found privately."""
+def _as_declared(
+    call: AggregateCall, value: Typed, statistic: str, argument: str, *, sample: bool
+) -> ValueCall:
+    """Bound a call that writes no bounds, by the policy and public facts, else by what is found privately.
+
+    Bounds of the policy are noted as an assumption: values outside of them are cut.
+    """
     bounds = value.bounds
-    if bounds is not None:
-        return _by_rows(call, value, statistic, bounds.low, bounds.high, sample=sample)
-    if not call.compiler.policy.defaults.auto_bounds:
+    if bounds is None and call.compiler.policy.defaults.auto_bounds:
+        found = _searched(call, value, statistic, sample=sample)
+        return replace(found, argument=argument, origin=_FOUND)
+    if bounds is None:
         raise _unbounded(call)
-    return _searched(call, value, statistic, sample=sample)
+    if bounds.declared:
+        ends = f"{decimal(bounds.low)} to {decimal(bounds.high)}"
+        call.compiler.assume(Assumed(f"values of {argument} outside {ends} are cut", where="policy"))
+    found = _by_rows(call, value, statistic, bounds.low, bounds.high, sample=sample)
+    return replace(found, argument=argument, origin=bounds.origin)
+
+
+def _text(argument: exp.Expr) -> str:
+    """Return an argument as the statement writes it, on one line and shortened."""
+    text = re.sub(f"(?i){MARK}", "", argument.sql("duckdb", comments=False))
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 2] + ".."
 
 
 def _searched(call: AggregateCall, value: Typed, statistic: str, *, sample: bool) -> ValueCall:
