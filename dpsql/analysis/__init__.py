@@ -3,7 +3,8 @@
 =================  ===========================================================================
 ``analyse``        the analysis of one private statement, from start to end
 ``outer_query``    the outermost block: keys, counts, columns computed from them; ``released`` the
-                   aggregates that may be released, ``groups`` the counting query
+                   aggregates that may be released, ``groups`` the counting query, ``histograms`` that
+                   of quantiles
 ``selection``      the selection that a statement asks for, from all its spellings (``spellings``)
 ``blocks``         SELECTs in subqueries; ``hoist`` and ``windows`` their windows, ``aggregates`` their
                    GROUP BY, ``setops`` UNION, INTERSECT, EXCEPT; ``tables`` and ``joins`` FROM
@@ -33,17 +34,20 @@ from dpsql.analysis.domain_tables import put_domains
 from dpsql.analysis.expressions import function_name
 from dpsql.analysis.plan import CompiledQuery, Output, Partitions, Plan, PublicOrder, max_candidates
 from dpsql.analysis.public import check_outer, engine_sql, public_sql
+from dpsql.analysis.released import CellRows, Quantile
 from dpsql.analysis.survey import in_order
 from dpsql.tree import quote
 
 __all__ = [
     "Catalog",
+    "CellRows",
     "CommonNoise",
     "CompiledQuery",
     "Output",
     "Partitions",
     "Plan",
     "PublicOrder",
+    "Quantile",
     "analyse",
     "check_outer",
     "common_noise",

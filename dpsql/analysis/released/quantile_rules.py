@@ -58,6 +58,12 @@ def _quantile(call: AggregateCall, *, share: Share, between: bool) -> QuantileCa
 
 def _extreme(call: AggregateCall, *, extreme: Extreme) -> QuantileCall:
     named, arguments = _arguments(call)
+    if not call.compiler.policy.defaults.extremes:
+        raise call.refuse(
+            f"the policy does not release {call.name.upper()}",
+            call.node,
+            f"PERCENTILE_CONT(x, {'0.99' if extreme == 'greatest' else '0.01'})",
+        )
     if len(arguments) != 1 or isinstance(arguments[0], (exp.Star, exp.Distinct)):
         raise call.refuse(f"{call.name.upper()} takes one expression", call.node)
     typed = canonical(call.expression(arguments[0]))
@@ -78,9 +84,9 @@ def _share(call: AggregateCall, node: exp.Expr) -> Fraction:
             f"{call.name.upper()}(x, 0.25) AS q1, {call.name.upper()}(x, 0.75) AS q3",
         )
     q = number(node)
-    if q is None or not 0 <= q <= 1 or q.denominator > 10**6:
+    if q is None or not 0 <= q <= 1 or q.denominator > 10**4:
         raise call.refuse(
-            "the share of rows below a quantile is a number from 0 to 1 with at most 6 digits", node, "0.5"
+            "the share of rows below a quantile is a number from 0 to 1 with at most 4 digits", node, "0.5"
         )
     return q
 
