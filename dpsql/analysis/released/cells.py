@@ -7,8 +7,8 @@ from datetime import date, datetime, timedelta
 from fractions import Fraction
 from typing import Literal
 
-from dpsql.analysis.released.aggregate import Part
 from dpsql.analysis.grids import Grid, grid_of, least_step
+from dpsql.analysis.released.aggregate import Part
 from dpsql.analysis.typed import Bounds, Typed
 from dpsql.errors import InternalError
 from dpsql.tree import Binary, Call, Case, Cast, Constant, Expr, IsNull, Paren
