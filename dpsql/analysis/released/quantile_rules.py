@@ -16,7 +16,7 @@ from dpsql.analysis.intervals import DAY, bounds_of
 from dpsql.analysis.parsed import number
 from dpsql.analysis.relation import Scope
 from dpsql.analysis.released.aggregate import AggregateCall
-from dpsql.analysis.released.auto import searched_ends
+from dpsql.analysis.released.auto import searched_ends, searched_rows
 from dpsql.analysis.released.cells import CellRows, Cells, Extreme, Quantile, QuantileCall, small_bounds
 from dpsql.analysis.typed import Bounds, Typed
 from dpsql.errors import Fix
@@ -100,9 +100,11 @@ def _call(
                 f"{name} of text would be what one {unit_name(call.source)} has", call.node, "COUNT(*)"
             )
         raise call.refuse(f"{name} of {kind} is no number, date or timestamp", call.node, "COUNT(*)")
+    search = False
     bounds = _written(call, named, kind) if named else bounds_of(value) or small_bounds(value)
     if bounds is None and kind.numeric and call.compiler.policy.defaults.auto_bounds:
         bounds = Bounds(*searched_ends(call, value), origin="found privately")
+        search = True
     if bounds is None:
         raise call.refuse(
             f"{name} needs bounds on the values: they are public, and the answer lies between them",
@@ -114,6 +116,7 @@ def _call(
     else:
         single = call.one_row or call.by_row
         most = 1 if single else _rows(call)
+        most = searched_rows(call, most) if search else most
     cells = Cells.of(kind, bounds)
     place = cells.place(value.guarded_node)
     conditions = call.condition()

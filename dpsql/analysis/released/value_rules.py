@@ -15,7 +15,7 @@ from dpsql.analysis.expressions import canonical
 from dpsql.analysis.ladders import Contribution
 from dpsql.analysis.parsed import number
 from dpsql.analysis.released.aggregate import AggregateCall
-from dpsql.analysis.released.auto import is_auto, is_signed, ladder, rows_ladder, searched_ends
+from dpsql.analysis.released.auto import is_auto, is_signed, ladder, searched_ends, searched_rows
 from dpsql.analysis.released.values import ValueCall
 from dpsql.analysis.typed import Typed
 from dpsql.errors import Fix
@@ -100,16 +100,24 @@ def _searched(call: AggregateCall, value: Typed, statistic: str, *, sample: bool
         capped = call.compiler.bound(ladder(call, value, Contribution.TOTAL))
         return ValueCall("sum", value, call.condition(), low, Fraction(1), False, 1, single, capped=capped)
     low, high = searched_ends(call, value)
-    return _by_rows(call, value, statistic, low, high, sample=sample)
+    return _by_rows(call, value, statistic, low, high, sample=sample, search=True)
 
 
 def _by_rows(
-    call: AggregateCall, value: Typed, statistic: str, low: Fraction, high: Fraction, *, sample: bool
+    call: AggregateCall,
+    value: Typed,
+    statistic: str,
+    low: Fraction,
+    high: Fraction,
+    *,
+    sample: bool,
+    search: bool = False,
 ) -> ValueCall:
+    """Bound a call by the values of rows; the rows of a unit are also searched for a bound if asked for."""
     single = call.one_row or call.by_row
     most = 1 if single else rows_per_unit(call.compiler, call.source)
-    if most is None and call.compiler.policy.defaults.auto_bounds:
-        most = call.compiler.bound(rows_ladder(call, value.guarded_node))
+    if search or (most is None and call.compiler.policy.defaults.auto_bounds):
+        most = searched_rows(call, most)
     if most is None:
         raise call.refuse(
             f"a {unit_name(call.source)} can have many rows here: say how many may count",
