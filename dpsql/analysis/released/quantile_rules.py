@@ -115,8 +115,7 @@ def _call(
         single, most = call.single or call.by_row, 1
     else:
         single = call.one_row or call.by_row
-        most = 1 if single else _rows(call)
-        most = searched_rows(call, most) if search else most
+        most = 1 if single else _rows(call, search=search)
     cells = Cells.of(kind, bounds)
     place = cells.place(value.guarded_node)
     conditions = call.condition()
@@ -127,9 +126,11 @@ def _call(
     return QuantileCall(CellRows((row,), cells, most, extreme, single), quantile)
 
 
-def _rows(call: AggregateCall) -> int:
-    """Return how many rows of a unit are kept."""
+def _rows(call: AggregateCall, *, search: bool) -> int:
+    """Return how many rows of a unit are kept: as somebody says, or as is found privately."""
     most = rows_per_unit(call.compiler, call.source)
+    if search or (most is None and call.compiler.policy.defaults.auto_bounds):
+        return searched_rows(call, most)
     if most is None:
         raise call.refuse(
             f"a {unit_name(call.source)} can have many rows here: say how many may count",

@@ -49,6 +49,9 @@ def _statistic(call: AggregateCall, *, statistic: str, sample: bool = False) -> 
         raise call.refuse(f"{name} of {value.type} is not a number", call.node, "COUNT(*)")
     if not named:
         return _as_declared(call, value, statistic, _text(arguments[0]), sample=sample)
+    if is_auto(named) and not call.compiler.policy.defaults.auto_bounds:
+        hint = f"{name}(x, {_PER_ROW} => (0, 100))"
+        raise call.refuse("the policy does not let bounds be found privately", named[0], hint)
     if is_auto(named):
         found = _searched(call, value, statistic, sample=sample)
         return replace(found, argument=_text(arguments[0]), origin=_FOUND)
