@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpsql import noise as exact_noise
 from dpsql.mechanisms.arguments import positive, whole
+from dpsql.mechanisms.audited import AuditCase
 from dpsql.mechanisms.grid import SYSTEM, NoiseSource
 from dpsql.mechanisms.histogram import MOST_CELLS, Histogram, Histograms, Ramps, given, level, most_rows
 from dpsql.mechanisms.mechanism import Mechanism, Result, in_one_call
@@ -109,3 +113,26 @@ def near_reach(histogram: Histogram, units: int, cells: int, *, lowest: bool) ->
         end = np.append(histogram.cell + 1, cells)
         start, reach = np.append(0, end[:-1]), np.append(np.cumsum(number[::-1])[::-1], 0)
     return level(start, end - start, np.abs(reach - units))
+
+
+def _inputs(units: int) -> Sequence[tuple[str, Any, Any]]:
+    few, many = units // 2, units + 2
+    return [
+        ("one more, as many as are to reach it", (0, few, few + 1, 0), (0, few, few + 2, 0)),
+        ("one more at an end", (many, 0, 0, 1), (many, 0, 0, 2)),
+        ("one more in the middle", (many, 0, many, 1), (many, 1, many, 1)),
+    ]
+
+
+AUDITED = tuple(
+    AuditCase(
+        f"extreme, {name}",
+        "a cell of a grid that several units reach, of which a unit is in one",
+        partial(Extreme.plan, lowest=lowest),
+        "one",
+        inputs=lambda epsilon: _inputs(Extreme.plan(4, epsilon).units),
+        tight=False,
+    )
+    for name, lowest in (("largest", False), ("smallest", True))
+)
+"""How it is audited."""
