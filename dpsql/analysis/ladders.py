@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 
-from dpsql.analysis.grids import furthest, huge, in_least_steps, whole
+from dpsql.analysis.grids import furthest, in_least_steps, whole
 from dpsql.tree import Aggregate, Binary, Call, Case, Expr, IsNull
-from dpsql.types import SqlType
 
 
 class Contribution(Enum):
@@ -54,15 +53,15 @@ class Ladder:
         if self.of is Contribution.ROWS:
             return Aggregate("COUNT", (row,))
         if self.of is Contribution.VALUE:
-            ends = [_exact(Aggregate(name, (row,)), self.scale) for name in ("MIN", "MAX")]
+            ends = [in_least_steps(Aggregate(name, (row,)), self.scale) for name in ("MIN", "MAX")]
             return Call("GREATEST", tuple(Call("abs", (furthest(end),)) for end in ends))
-        return Call("abs", (furthest(_exact(Aggregate("SUM", (row,)), self.scale)),))
+        return Call("abs", (furthest(in_least_steps(Aggregate("SUM", (row,)), self.scale)),))
 
     def in_row(self, row: Expr) -> Expr:
         """Return what one row contributes, where each row is a privacy unit."""
         if self.of is Contribution.ROWS:
             return Case(((IsNull(row, negated=True), whole(1)),), whole(0))
-        return Call("abs", (furthest(_exact(row, self.scale)),))
+        return Call("abs", (furthest(in_least_steps(row, self.scale)),))
 
     def of_unit(self, value: Expr) -> Expr:
         """Return the aggregate over the groups of a unit."""
@@ -72,7 +71,3 @@ class Ladder:
         """Return for each power of two the number of units that contribute more."""
         rungs = [Binary(">", value, whole(1 << j)) for j in range(self.top + 1)]
         return tuple(Aggregate("COUNT", (Case(((rung, whole(1)),)),)) for rung in rungs)
-
-
-def _exact(number: Expr, scale: int) -> Expr:
-    return in_least_steps(number, SqlType("DECIMAL", 38, scale)) if scale else huge(number)
