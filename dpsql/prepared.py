@@ -178,6 +178,8 @@ class PreparedPublic:
     text: str
     sql: str
     engines: Engines = field(repr=False)
+    views: tuple[str, ...] = ()
+    """The policy's views that it reads."""
 
 
 @dataclass(frozen=True, slots=True)

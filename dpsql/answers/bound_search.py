@@ -75,26 +75,28 @@ class BoundSearches:
         return _WHAT[self.plan.ladders[place].ladder.of].format(unit=self.plan.unit)
 
     @property
-    def penalty(self) -> int:
-        """What each power of two costs in a search, in units."""
+    def penalty(self) -> tuple[int, int]:
+        """What each power of two costs in a search, in units: numerator and denominator of a fraction."""
         groups = self.plan.domain_size or self.plan.groups_per_unit or 1
         measuring = float(self.plan.epsilon) - float(self.epsilon) * len(self.plan.ladders)
-        return math.ceil(max(math.sqrt(2) * groups / measuring, 5 / (2 * float(self.epsilon))))
+        units = max(math.sqrt(2) * groups / measuring, 5 / (2 * float(self.epsilon)))
+        scale = 1 << max(0, min(20, math.ceil(6 - math.log2(units))))
+        return math.ceil(units * scale), scale
 
     def search(self, place: int) -> mechanisms.NoisyTopK:
         """Return the mechanism that finds one of the bounds."""
         size = self.plan.ladders[place].ladder.top + 1
-        return mechanisms.NoisyTopK.plan(size, 1, self.epsilon, sensitivity=1, monotone=True)
+        return mechanisms.NoisyTopK.plan(size, 1, self.epsilon, sensitivity=self.penalty[1], monotone=True)
 
     def find(self, counts: Sequence[Counts]) -> tuple[tuple[int, ...], PrivacyLoss]:
         """Return the powers of two that the bounds become, and the privacy loss.
 
         `counts` have, for each of the plan's ladders, the numbers of units above each power of two.
         """
-        powers, loss = [], PrivacyLoss()
+        (cost, scale), powers, loss = self.penalty, [], PrivacyLoss()
         for place, each in enumerate(counts):
             above = np.array([int(n[0]) for n in each.n], dtype=np.int64)
-            found = self.search(place).run(-(above + self.penalty * np.arange(len(above))))
+            found = self.search(place).run(-(scale * above + cost * np.arange(len(above))))
             powers.append(int(found.index[0]))
             loss += found.loss
         return tuple(powers), loss

@@ -132,6 +132,8 @@ class Query:
     parameters: tuple[object, ...] = ()
     inner: Mapping[int, Clauses] = field(default_factory=dict)
     """The private clauses of other SELECTs than the outermost, by the position of the SELECT."""
+    views: tuple[str, ...] = ()
+    """The policy's views whose SELECTs are among its common table expressions."""
 
 
 @dataclass(frozen=True, slots=True)

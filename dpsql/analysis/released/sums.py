@@ -11,7 +11,16 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial, reduce
 
-from dpsql.analysis.grids import Grid, furthest, huge, in_least_steps, saturated, whole, within
+from dpsql.analysis.grids import (
+    MOST_STEPS,
+    Grid,
+    furthest,
+    huge,
+    in_least_steps,
+    saturated,
+    whole,
+    within,
+)
 from dpsql.analysis.released.aggregate import Part
 from dpsql.tree import Aggregate, Binary, Call, Case, Expr, IsNull, Paren
 
@@ -300,14 +309,20 @@ class UnitMean(Part):
     place: int
 
     @property
+    def whole(self) -> int:
+        """R in parts of a step: an average of whole steps is no whole number of them."""
+        width = max(self.vector.grid.width, 1)
+        return width << max(0, (MOST_STEPS // width).bit_length() - 1)
+
+    @property
     def move(self) -> tuple[int, int]:
         """See `Part`."""
-        return 0, self.vector.whole
+        return 0, self.whole
 
     @property
     def step(self) -> Fraction:
         """See `Part`."""
-        return Fraction(1, self.vector.whole)
+        return Fraction(1, self.whole)
 
     @property
     def share(self) -> object:
@@ -334,12 +349,13 @@ class UnitMean(Part):
         return saturated(Aggregate("SUM", (self._part(*values),)))
 
     def _part(self, rows: Expr, total: Expr) -> Expr:
-        vector, width = self.vector, self.vector.whole
+        vector, width = self.vector, max(self.vector.grid.width, 1)
         exact = furthest(in_least_steps(total, vector.scale))
         above = Paren(Binary("-", exact, _times(huge(rows), vector.grid.low)))
-        mean = Binary("//", Call("GREATEST", (above, whole(0))), Call("NULLIF", (huge(rows), whole(0))))
-        own: Expr = Call("LEAST", (Paren(mean), whole(width)))
-        made = own if self.place else Paren(Binary("-", whole(width), own))
+        cut = Call("LEAST", (Call("GREATEST", (above, whole(0))), _times(huge(rows), width)))
+        mean = Binary("//", _times(cut, self.whole // width), Call("NULLIF", (huge(rows), whole(0))))
+        own: Expr = Paren(mean)
+        made = own if self.place else Paren(Binary("-", whole(self.whole), own))
         return Case(((Binary(">", rows, whole(0)), made),))
 
 

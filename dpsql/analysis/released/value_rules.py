@@ -85,7 +85,9 @@ def _ladder(call: AggregateCall, value: Typed, of: Contribution) -> Ladder:
     row, scale = grid.uncut(value.guarded_node)
     condition = call.condition()
     kept = Case(((condition[0], row),)) if condition else row
-    return Ladder(of, kept, scale, grid.step, call.compiler.highest_power, call.by_row)
+    # Steps of values grow with their bound, and rows are few; only totals keep their steps.
+    top = {Contribution.VALUE: 62, Contribution.ROWS: 20}.get(of, call.compiler.highest_power)
+    return Ladder(of, kept, scale, grid.step, top, call.by_row)
 
 
 def _by_rows(
@@ -94,7 +96,7 @@ def _by_rows(
     single = call.one_row or call.by_row
     most = 1 if single else rows_per_unit(call.compiler, call.source)
     if most is None and call.compiler.policy.defaults.auto_bounds:
-        most = 1 << min(call.compiler.power(_ladder(call, value, Contribution.ROWS)), 20)
+        most = 1 << call.compiler.power(_ladder(call, value, Contribution.ROWS))
     if most is None:
         raise call.refuse(
             f"a {unit_name(call.source)} can have many rows here: say how many may count",
