@@ -11,7 +11,6 @@ from functools import partial
 from sqlglot import exp
 
 from dpsql.analysis.bounds import rows_per_unit, unit_name
-from dpsql.analysis.expressions import canonical
 from dpsql.analysis.ladders import Contribution
 from dpsql.analysis.parsed import number
 from dpsql.analysis.released.aggregate import AggregateCall
@@ -44,7 +43,7 @@ def _statistic(call: AggregateCall, *, statistic: str, sample: bool = False) -> 
         )
     if len(arguments) != 1 or isinstance(arguments[0], exp.Star):
         raise call.refuse(f"{name} takes one expression", call.node)
-    value = canonical(call.expression(arguments[0]))
+    value = call.expression(arguments[0])  # steps do not depend on the sign of zero
     if not value.type.numeric:
         raise call.refuse(f"{name} of {value.type} is not a number", call.node, "COUNT(*)")
     if not named:

@@ -145,9 +145,9 @@ def _vectors(calls: Calls, ordering: int | None) -> dict[ValueCall, Vector]:
 
 def _vector(call: ValueCall, degree: int, *, nulls: bool) -> Vector:
     grid = grid_of(call.value.type, call.low, call.high, call.most, degree=degree)
-    value, scale = grid.row(call.value.guarded_node, shifted=True, degree=degree)
+    value = grid.steps(call.value.guarded_node, shifted=True)
     row = (call.kept(value), *(call.condition if nulls else ()))
-    return Vector(row, grid, scale, call.most, degree, nulls, call.single)
+    return Vector(row, grid, 0, call.most, degree, nulls, call.single)
 
 
 def _counted(call: ValueCall) -> tuple[Part, Part]:
@@ -200,8 +200,8 @@ def _on(formula: Formula, vector: Vector) -> Formula:
 def _alone(call: ValueCall) -> ReleasedAggregate:
     """Return a sum over rows as one number."""
     grid = grid_of(call.value.type, call.low, call.high, call.most)
-    value, scale = grid.row(call.value.guarded_node, shifted=False)
-    total = RowSum((call.kept(value),), grid, scale, call.single, call.most)
+    value = grid.steps(call.value.guarded_node, shifted=False)
+    total = RowSum((call.kept(value),), grid, 0, call.single, call.most)
     return ReleasedAggregate((total,), call.described)
 
 
