@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 
-from dpsql.tree import Binary, Call, Case, Cast, Constant, Expr, Paren, Steps, Unary, Unscaled
+from dpsql.tree import Binary, Call, Case, Cast, Constant, Expr, IsNull, Paren, Steps, Unary, Unscaled
 from dpsql.types import BIGINT, DOUBLE, HUGEINT, INTEGER, SqlType
 
 MOST_STEPS = 1 << 32
@@ -89,9 +89,11 @@ class Grid:
         if kind.integer and kind not in (INTEGER, BIGINT):  # else the engine converts the bounds
             kind = HUGEINT if kind.bits == 64 else BIGINT
             value = Cast(value, kind)
-        branches = [(Binary("<", value, _least_steps(low, kind)), whole(low))] if low > least else []
+        branches = []
+        if low > least:
+            branches.append((_beyond("<", value, low, kind, every=low > most), whole(low)))
         if high < most:
-            branches.append((Binary(">", value, _least_steps(high, kind)), whole(high)))
+            branches.append((_beyond(">", value, high, kind, every=high < least), whole(high)))
         inside = _whole_within(value, kind, low, high)
         cut = Case(tuple(branches), inside) if branches else inside
         if size == 1:
@@ -188,6 +190,11 @@ def whole(number: int) -> Expr:
     return Constant(number, kind) if number >= 0 else Paren(Unary("-", Constant(-number, kind)))
 
 
+def _beyond(operator: str, value: Expr, number: int, kind: SqlType, *, every: bool) -> Expr:
+    """Return the condition that a value is beyond a bound, which `every` value of the type may be."""
+    return IsNull(value, negated=True) if every else Binary(operator, value, _least_steps(number, kind))
+
+
 def _least_steps(number: int, kind: SqlType) -> Expr:
     """Return so many least steps of a type, as a constant to compare its values with."""
     if not kind.scale:
@@ -211,7 +218,8 @@ def _whole_within(value: Expr, kind: SqlType, low: int, high: int) -> Expr:
 
 def _range(kind: SqlType) -> tuple[int, int]:
     """Return the ends of an exact type in its least steps."""
-    if not kind.integer:
+    if kind.name == "DECIMAL":
         return 1 - 10**kind.precision, 10**kind.precision - 1
     bits = 128 if kind == HUGEINT else kind.bits
-    return (-(1 << bits - 1), (1 << bits - 1) - 1) if kind == HUGEINT or kind.signed else (0, (1 << bits) - 1)
+    least = -(1 << bits - 1) if kind == HUGEINT or kind.signed else 0
+    return least, least + (1 << bits) - 1
