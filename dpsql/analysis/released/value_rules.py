@@ -10,14 +10,18 @@ from sqlglot import exp
 
 from dpsql.analysis.bounds import rows_per_unit, unit_name
 from dpsql.analysis.expressions import canonical
+from dpsql.analysis.grids import searched
+from dpsql.analysis.ladders import Contribution, Ladder
 from dpsql.analysis.parsed import number
 from dpsql.analysis.released.aggregate import AggregateCall
 from dpsql.analysis.released.values import ValueCall
 from dpsql.analysis.typed import Typed
 from dpsql.errors import Fix
 from dpsql.language import call_end
+from dpsql.tree import Case
 
 _PER_GROUP, _PER_ROW = "contribution_bounds_per_group", "contribution_bounds_per_row"
+_ANY = "contribution_bounds"
 _GROUPED = ("sum", "avg", "mean")
 """The functions that take bounds per group."""
 
@@ -39,6 +43,8 @@ def _statistic(call: AggregateCall, *, statistic: str, sample: bool = False) -> 
         raise call.refuse(f"{name} of {value.type} is not a number", call.node, "COUNT(*)")
     if not named:
         return _as_declared(call, value, statistic, sample=sample)
+    if _is_auto(named):
+        return _searched(call, value, statistic, sample=sample)
     low, high = _written(call, named, value)
     kind = named[0].name.lower()
     if kind == _PER_GROUP:
@@ -52,11 +58,38 @@ def _statistic(call: AggregateCall, *, statistic: str, sample: bool = False) -> 
 
 
 def _as_declared(call: AggregateCall, value: Typed, statistic: str, *, sample: bool) -> ValueCall:
-    """Bound a call that writes no bounds, by the policy and by public facts."""
+    """Bound a call that writes no bounds, by the policy and public facts, else by what is found privately."""
     bounds = value.bounds
-    if bounds is None:
+    if bounds is not None:
+        return _by_rows(call, value, statistic, bounds.low, bounds.high, sample=sample)
+    if not call.compiler.policy.defaults.auto_bounds:
         raise _unbounded(call)
-    return _by_rows(call, value, statistic, bounds.low, bounds.high, sample=sample)
+    return _searched(call, value, statistic, sample=sample)
+
+
+def _searched(call: AggregateCall, value: Typed, statistic: str, *, sample: bool) -> ValueCall:
+    """Bound a call by what is found privately: a unit's totals of a SUM, else the values of rows."""
+    single = call.one_row or call.by_row
+    bounds = value.bounds
+    signed = (bounds is None or bounds.low < 0) and (not value.type.integer or value.type.signed)
+    low = Fraction(-1 if signed else 0)
+    if statistic == "sum":
+        power = call.compiler.power(_ladder(call, value, Contribution.TOTAL))
+        capped, condition = 1 << power, call.condition()
+        return ValueCall("sum", value, condition, low, Fraction(1), False, 1, single, capped=capped)
+    ladder = _ladder(call, value, Contribution.VALUE)
+    high = ladder.step * (1 << call.compiler.power(ladder))
+    return _by_rows(call, value, statistic, low * high, high, sample=sample)
+
+
+def _ladder(call: AggregateCall, value: Typed, of: Contribution) -> Ladder:
+    grid = searched(value.type, signed=True)
+    row, scale = grid.uncut(value.guarded_node)
+    condition = call.condition()
+    kept = Case(((condition[0], row),)) if condition else row
+    # Steps of values grow with their bound, and rows are few; only totals keep their steps.
+    top = {Contribution.VALUE: 62, Contribution.ROWS: 20}.get(of, call.compiler.highest_power)
+    return Ladder(of, kept, scale, grid.step, top, call.by_row)
 
 
 def _by_rows(
@@ -64,6 +97,8 @@ def _by_rows(
 ) -> ValueCall:
     single = call.one_row or call.by_row
     most = 1 if single else rows_per_unit(call.compiler, call.source)
+    if most is None and call.compiler.policy.defaults.auto_bounds:
+        most = 1 << call.compiler.power(_ladder(call, value, Contribution.ROWS))
     if most is None:
         raise call.refuse(
             f"a {unit_name(call.source)} can have many rows here: say how many may count",
@@ -73,6 +108,13 @@ def _by_rows(
     if low == high:
         high += 1
     return ValueCall(statistic, value, call.condition(), low, high, False, most, single, sample)
+
+
+def _is_auto(named: Sequence[exp.Expr]) -> bool:
+    """Return whether a call says `contribution_bounds => AUTO`."""
+    value = named[0].args.get("expression")
+    word = value.name if isinstance(value, (exp.Column, exp.Var)) else ""
+    return len(named) == 1 and named[0].name.lower() == _ANY and word.upper() == "AUTO"
 
 
 def _written(call: AggregateCall, named: Sequence[exp.Expr], value: Typed) -> tuple[Fraction, Fraction]:
