@@ -339,3 +339,30 @@ SELECT page, SUM(ms, contribution_bounds_per_group => (0, 100)) AS s FROM visits
 
 -- R504
 SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id FROM visits)
+
+-- R2403
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 1
+
+-- R2407
+SELECT SUM(ms, contribution_bounds_per_group => (0, 100)) FROM visits
+
+-- R2408
+SELECT AVG(ms, contribution_bounds_per_group => (0, 100)) FROM visits
+
+-- R2412
+SELECT * FROM (SELECT city, AVG(age) AS a FROM users GROUP BY city) ORDER BY a DESC LIMIT 1
+
+-- R2413
+SELECT * FROM (SELECT city, COUNT(*) AS n, AVG(age) AS a FROM users GROUP BY city) WHERE a > 30 ORDER BY n LIMIT 10
+
+-- R2414
+SELECT * FROM (SELECT city, STDDEV(age) AS d FROM users GROUP BY city) ORDER BY d LIMIT 1
+
+-- R2415
+SELECT note, COUNT(DISTINCT user_id) AS n, SUM(ms, contribution_bounds_per_group => (0, 10)) AS s FROM visits GROUP BY note ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 3
+
+-- R2416
+SELECT COUNT(*) FROM users
+
+-- R2419
+SELECT STDDEV(age, contribution_bounds_per_row => (0, 100)) FROM users

@@ -44,6 +44,10 @@ def _statistic(call: AggregateCall, *, statistic: str, sample: bool = False) -> 
     if not named:
         return _as_declared(call, value, statistic, sample=sample)
     if _is_auto(named):
+        if not call.compiler.policy.defaults.auto_bounds:
+            raise call.refuse(
+                "the owner's policy finds no bounds privately", named[0], *_bounded(call, _PER_GROUP)
+            )
         return _searched(call, value, statistic, sample=sample)
     low, high = _written(call, named, value)
     kind = named[0].name.lower()
