@@ -339,3 +339,30 @@ SELECT page, SUM(ms, contribution_bounds_per_group => (0, 100)) AS s FROM visits
 
 -- R504
 SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id FROM visits)
+
+-- R2503
+SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 1
+
+-- R2507
+SELECT SUM(ms, contribution_bounds_per_group => (0, 100)) FROM visits
+
+-- R2508
+SELECT AVG(ms, contribution_bounds_per_group => (0, 100)) FROM visits
+
+-- R2512
+SELECT * FROM (SELECT city, AVG(age) AS a FROM users GROUP BY city) ORDER BY a DESC LIMIT 1
+
+-- R2513
+SELECT * FROM (SELECT city, COUNT(*) AS n, AVG(age) AS a FROM users GROUP BY city) WHERE a > 30 ORDER BY n LIMIT 10
+
+-- R2514
+SELECT * FROM (SELECT city, STDDEV(age) AS d FROM users GROUP BY city) ORDER BY d LIMIT 1
+
+-- R2515
+SELECT note, COUNT(DISTINCT user_id) AS n, SUM(ms, contribution_bounds_per_group => (0, 10)) AS s FROM visits GROUP BY note ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 3
+
+-- R2516
+SELECT COUNT(*) FROM users
+
+-- R2519
+SELECT STDDEV(age, contribution_bounds_per_row => (0, 100)) FROM users

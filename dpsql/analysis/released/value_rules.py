@@ -52,6 +52,10 @@ def _statistic(call: AggregateCall, *, statistic: str, sample: bool = False) -> 
         hint = f"{name}(x, {_PER_ROW} => (0, 100))"
         raise call.refuse("the policy does not let bounds be found privately", named[0], hint)
     if is_auto(named):
+        if not call.compiler.policy.defaults.auto_bounds:
+            raise call.refuse(
+                "the owner's policy finds no bounds privately", named[0], *_bounded(call, _PER_GROUP)
+            )
         found = _searched(call, value, statistic, sample=sample)
         return replace(found, argument=_text(arguments[0]), origin=_FOUND)
     low, high = _written(call, named, value)
