@@ -24,7 +24,7 @@ from reproduce.page import Claim, Figure, Section, Table
 
 __all__ = ["ASKED", "Asked", "Cell", "Runs", "beside_smartnoise", "claims"]
 
-SUM, AVG, STDDEV, COUNT = "SUM", "AVG", "STDDEV", "COUNT"
+SUM, AVG, STDDEV, COUNT, MEDIAN = "SUM", "AVG", "STDDEV", "COUNT", "MEDIAN"
 EPSILON = Fraction(1)
 BOUNDS = {
     "l_quantity": ("1", "50", 1),
@@ -94,6 +94,7 @@ OTHERS = (
     Asked("Q6", ((SUM, REVENUE),), where=YEAR, within=1.0),
     Asked("Q6, its bound found privately", ((SUM, REVENUE),), where=YEAR, bound=AUTO, within=0.2),
     Asked("one sum, its bound found privately", ((SUM, PRICE),), bound=AUTO, within=0.1),
+    Asked("one median", ((MEDIAN, PRICE),), within=0.2),
 )
 """What SmartNoise refuses, or has no word for."""
 
