@@ -50,8 +50,8 @@ class Extreme(Mechanism[Extremes]):
 
     Notes
     -----
-    With n(>=g) the units whose largest cell is g or above, and n(>g) those above, a cell's distance is by how
-    much `units` lies outside of these two, d(g) = max(0, n(>g) - units, units - n(>=g)), and its probability
+    With n(>=g) the units whose largest cell is g or above, and n(>g) those above, the distance of a cell is how
+    far `units` lies outside of the two, d(g) = max(0, n(>g) - units, units - n(>=g)), and its probability
     is proportional to e^(-d/scale). Of many units with one largest value, that value is the best cell, however
     many they are. *Private:* a unit more moves both numbers by 0 or 1, the distance by at most 1, up or down,
     and so a probability by a factor of at most e^(2/scale); it is in at most m groups, and the factors

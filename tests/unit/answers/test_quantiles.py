@@ -102,7 +102,7 @@ def number(value: object) -> float:
         ("SELECT QUANTILE_DISC(fee, 0.5), MIN(fee), MAX(fee) FROM orders", 0.05),
         ("SELECT MIN(amount), MAX(amount), MIN(quantity), MAX(quantity) FROM orders", 0.3),
         ("SELECT MIN(day), MAX(day) FROM orders WHERE day BETWEEN '2024-03-01' AND '2024-04-30'", 1),
-        ("SELECT MAX(moment), MIN(moment) FROM orders", 20_000),
+        ("SELECT MAX(moment), MIN(moment) FROM orders", 90_000),
         (
             "SELECT city, MEDIAN(amount) AS m FROM orders WHERE city < 'c' GROUP BY city ORDER BY city",
             1,
