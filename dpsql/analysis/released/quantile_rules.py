@@ -18,7 +18,7 @@ from dpsql.analysis.relation import Scope
 from dpsql.analysis.released.aggregate import AggregateCall
 from dpsql.analysis.released.auto import searched_ends, searched_rows
 from dpsql.analysis.released.cells import CellRows, Cells, Extreme, Quantile, QuantileCall, small_bounds
-from dpsql.analysis.typed import Bounds, Typed
+from dpsql.analysis.typed import Bounds, Typed, UnitRole
 from dpsql.errors import Fix
 from dpsql.language import call_end
 from dpsql.tree import Case
@@ -95,11 +95,12 @@ def _call(
 ) -> QuantileCall:
     name, kind = call.name.upper(), value.type
     if not kind.numeric and kind.name not in _EXAMPLES:
-        if extreme and kind.name == "VARCHAR":
-            raise call.refuse(
-                f"{name} of text would be what one {unit_name(call.source)} has", call.node, "COUNT(*)"
-            )
-        raise call.refuse(f"{name} of {kind} is no number, date or timestamp", call.node, "COUNT(*)")
+        raise call.refuse(
+            f"{name} of {kind} over many units is not released: it is what one {unit_name(call.source)} has",
+            call.node,
+        )
+    if value.unit is not UnitRole.NONE:
+        raise call.refuse(f"{name} of the privacy unit over many units is not released", call.node)
     search = False
     bounds = _written(call, named, kind) if named else bounds_of(value) or small_bounds(value)
     if bounds is None and kind.numeric and call.compiler.policy.defaults.auto_bounds:
