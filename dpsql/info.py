@@ -16,6 +16,7 @@ from dpsql.language import (
     AboveThreshold,
     AllGroups,
     Describe,
+    Query,
     Scalar,
     Selection,
     Show,
@@ -112,6 +113,7 @@ def explain(
         case PreparedPublic():
             found: dict[str, object] = {
                 "selection": "public statement",
+                "views": ", ".join(prepared.views) or None,
                 "guarantee": "reads no private table",
                 "epsilon": "0",
                 "delta": "0",
@@ -119,9 +121,9 @@ def explain(
                 "compiled_sql": prepared.sql,
             }
         case PreparedPrivate():
-            found = _facts(prepared, left)
+            found = {**_views(prepared.query), **_facts(prepared, left)}
         case PreparedComposed():
-            found = _composed_facts(prepared, left)
+            found = {**_views(prepared.query), **_composed_facts(prepared, left)}
     if json:
         return pa.table(
             {"explain": pa.array([json_text.dumps(_numbers(found), default=_fields)], pa.string())}
@@ -133,6 +135,11 @@ def explain(
             "value": pa.array([value for _, value in shown], pa.string()),
         }
     )
+
+
+def _views(query: Query) -> dict[str, object]:
+    """Return the views of the policy that a statement reads."""
+    return {"views": ", ".join(query.views)} if query.views else {}
 
 
 def _facts(prepared: PreparedPrivate, left: dict[str, str]) -> dict[str, object]:
@@ -147,7 +154,7 @@ def _facts(prepared: PreparedPrivate, left: dict[str, str]) -> dict[str, object]
         **_amounts(quote.charge),
         "error": None if plan.options.error is None else float(plan.options.error),
         "split": quote.split,
-        "noise_scale": quote.scale,
+        "noise_scale": None if plan.ladders else quote.scale,
         "predicted_stddev": quote.predicted_stddev,
         **quote.outlook,
         "half_width": quote.half_width,
@@ -314,7 +321,10 @@ def show(statement: Show, policy: Policy, ledger: Ledger, analyst: str) -> pa.Ta
             else getattr(t.unit, "column", None) or getattr(t.unit, "via", None) or "ROW"
             for t in tables
         ]
-        return pa.table({"table": [t.name for t in tables], "unit": units})
+        views = [view.name for view in policy.views.values()]
+        return pa.table(
+            {"table": [*(t.name for t in tables), *views], "unit": [*units, *("view" for _ in views)]}
+        )
     found = ledger.releases(analyst)
     return pa.table(
         {

@@ -23,6 +23,7 @@
 ``provenance``   what a block groups by, and whether it refers to the rows around it
 ``binder``         the second check: the plan that the engine's binder makes of the SQL
 ``public``         statements over public tables
+``views``          the policy's views in the statements that read them
 =================  ===========================================================================
 """
 
@@ -31,20 +32,25 @@ from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.common_noise import CommonNoise, common_noise, laplace_is_less, shows_all
 from dpsql.analysis.domain_tables import put_domains
 from dpsql.analysis.expressions import function_name
+from dpsql.analysis.ladders import Contribution
 from dpsql.analysis.plan import CompiledQuery, Output, Partitions, Plan, PublicOrder, max_candidates
 from dpsql.analysis.public import check_outer, engine_sql, public_sql
+from dpsql.analysis.released import ReleasedAggregate
 from dpsql.analysis.released.described import cut_of, rows_of, what_of
 from dpsql.analysis.survey import in_order
+from dpsql.analysis.views import with_views
 from dpsql.tree import quote
 
 __all__ = [
     "Catalog",
     "CommonNoise",
     "CompiledQuery",
+    "Contribution",
     "Output",
     "Partitions",
     "Plan",
     "PublicOrder",
+    "ReleasedAggregate",
     "analyse",
     "check_outer",
     "common_noise",
@@ -63,4 +69,5 @@ __all__ = [
     "shows_all",
     "surveyed",
     "what_of",
+    "with_views",
 ]

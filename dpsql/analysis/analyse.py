@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
@@ -18,6 +19,7 @@ from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.existing_groups import shown_by_units
 from dpsql.analysis.groups import (
     CountingQuery,
+    Rows,
     all_groups,
     groups_with_units,
     largest_groups,
@@ -28,7 +30,7 @@ from dpsql.analysis.hints import adapted
 from dpsql.analysis.key_domains import domain_size, undeclared
 from dpsql.analysis.outer_query import OuterQuery, outer_query
 from dpsql.analysis.partitions import partitions_of
-from dpsql.analysis.plan import Partitions, Plan, max_candidates, seal
+from dpsql.analysis.plan import BoundSearch, Partitions, Plan, max_candidates, seal
 from dpsql.analysis.public import unknown_tables
 from dpsql.analysis.rules import RULES_BY_NODE
 from dpsql.analysis.survey import Surveyor, in_order
@@ -36,6 +38,8 @@ from dpsql.errors import Obstacle, QueryRefused
 from dpsql.language import AboveThreshold, AllGroups, Options, Query, TopK, TopPerPartition
 from dpsql.policy import Policy, UnitColumn, UnitRow, fold
 from dpsql.tree import duckdb_sql
+
+_HIGHEST = 40
 
 
 def is_private(query: Query, policy: Policy) -> bool:
@@ -47,10 +51,15 @@ def is_private(query: Query, policy: Policy) -> bool:
     return False
 
 
-def analyse(query: Query, policy: Policy, catalog: Catalog, options: Options) -> Plan:
-    """Compile a private statement whose sensitivity the rules prove; refuse any other."""
+def analyse(
+    query: Query, policy: Policy, catalog: Catalog, options: Options, found: tuple[int, ...] = ()
+) -> Plan:
+    """Compile a private statement whose sensitivity the rules prove; refuse any other.
+
+    `found` are the powers of two that bounds were found to be, in the order of `Plan.ladders`.
+    """
     try:
-        return _analyse(query, policy, catalog, options)
+        return _analyse(query, policy, catalog, options, found)
     except RecursionError:
         raise query.source.refuse("the statement is nested too deeply") from None
 
@@ -96,6 +105,7 @@ def _judged(
     Return its outermost block, the size of its domain, and its partitions.
     """
     compiler.max_rows = options.max_rows_contributed
+    compiler.highest_power = _highest_power(options)
     block = outer_query(compiler, query)
     with compiler.part():
         _unit_option(query, policy, options, compiler)
@@ -105,8 +115,17 @@ def _judged(
     return block, size, partitions_of(compiler, query, block, options)
 
 
-def _analyse(query: Query, policy: Policy, catalog: Catalog, options: Options) -> Plan:
+def _highest_power(options: Options) -> int:
+    """Return the power of two of the largest bound to search, for which the noise still has a grid."""
+    epsilon = float(options.epsilon or 1) / 32
+    return max(8, min(_HIGHEST, 49 + math.floor(math.log2(epsilon))))
+
+
+def _analyse(
+    query: Query, policy: Policy, catalog: Catalog, options: Options, found: tuple[int, ...]
+) -> Plan:
     compiler = StatementCompiler(query.source, policy, catalog, RULES_BY_NODE, blocks.query)
+    compiler.powers = found
     block, size, partitions = _judged(compiler, query, policy, options)
     owner = block.source.owner
     assert owner is not None  # noqa: S101  outer_query() refuses a statement without an owner
@@ -142,8 +161,35 @@ def _analyse(query: Query, policy: Policy, catalog: Catalog, options: Options) -
         tuple(compiler.assumed),
         block.one_group,
         partitions,
+        () if found else _searches(compiler, block, kept, partitions),
         block.existence,
     )
+
+
+def _searches(
+    compiler: StatementCompiler, block: OuterQuery, most: int | None, partitions: Partitions | None
+) -> tuple[BoundSearch, ...]:
+    """Return the queries that find bounds, over the same rows as the counting query."""
+    rows, made = _rows(block, most, partitions), []
+    for ladder in compiler.ladders:
+        query = rows.rungs(ladder)
+        sql = duckdb_sql(query)
+        counts_only = confirm(compiler.catalog, sql, compiler.policy)
+        size, used = ladder.top + 1, tuple(sorted(compiler.used))
+        made.append(BoundSearch(ladder, seal(query, sql, (), size, used, counts_only=counts_only, order=())))
+    return tuple(made)
+
+
+def _rows(block: OuterQuery, most: int | None, partitions: Partitions | None) -> Rows:
+    """Return the rows that count: those in a candidate group, of each unit in at most so many groups."""
+    rows, selection = block.rows, block.selection
+    if not block.keys:
+        return rows
+    if partitions is not None and partitions.bounded and isinstance(selection, TopPerPartition):
+        rows = rows.bounded(partitions.per_unit, block.domains, selection.keys)
+    if most is not None:
+        rows = rows.bounded(most, () if undeclared(block) else block.domains)
+    return rows.among(() if undeclared(block) else block.domains)
 
 
 def _groups_kept(

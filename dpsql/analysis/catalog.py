@@ -38,9 +38,10 @@ class Catalog(Protocol):
         """Return the first and the last day of a TIMESTAMP column's declared range, or None."""
 
     def extent(self, table: str, column: str) -> tuple[Fraction, Fraction] | None:
-        """Return the smallest and the largest value of a public table's column as numbers, or None.
+        """Return the smallest and the largest public value of a column as numbers, or None.
 
-        Of dates they are days since 1970, of timestamps microseconds; NaN and infinity do not count.
+        These are the values of a public table's column, or those of a declared domain. Of dates they are days
+        since 1970, of timestamps microseconds; NaN and infinity do not count.
         """
 
     def unique(self, table: str) -> tuple[tuple[str, ...], ...]:

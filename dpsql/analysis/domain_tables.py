@@ -44,7 +44,7 @@ def domain_table(source: Source, policy: Policy, catalog: Catalog, node: exp.Tab
             f"{table.name}.{found[0]} {what or 'has no declared values'}", named, _example(policy)
         )
     query = Select((Item(TreeColumn("", "v"), "c0"),), Derived(domain.query, "d"))
-    bounds = bounds_of_column(policy, catalog, table, *found)
+    bounds = bounds_of_column(catalog, table, *found)
     column = Column(found[0], found[1], domain=domain, bounds=bounds)
     return Relation(query, (column,), None, frozenset({frozenset({0})}))
 

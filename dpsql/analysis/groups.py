@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dpsql.analysis.domains import Candidates, cross_join
+from dpsql.analysis.ladders import Ladder
 from dpsql.analysis.relation import From, select_list
 from dpsql.analysis.released import DistinctValues, Part, ReleasedAggregate
 from dpsql.analysis.typed import Typed
@@ -62,10 +63,18 @@ class Rows:
 
     @classmethod
     def of(
-        cls, made: From, where: Expr | None, keys: Sequence[Typed], released: Sequence[ReleasedAggregate]
+        cls,
+        made: From,
+        where: Expr | None,
+        keys: Sequence[Typed],
+        released: Sequence[ReleasedAggregate],
+        more: Iterable[Expr] = (),
     ) -> Rows:
-        """Project the rows of a FROM clause to the unit, the keys and what the numbers depend on."""
-        row = tuple(dict.fromkeys(e for r in released for p in r.parts for e in p.row))
+        """Project the rows of a FROM clause to the unit, the keys and what the numbers depend on.
+
+        `more` are expressions of a row beside those of the numbers.
+        """
+        row = tuple(dict.fromkeys([*(e for r in released for p in r.parts for e in p.row), *more]))
         listed = (*select_list(made.unit, "k", (k.guarded_node for k in keys)), *items("f", row))
         by_row = made.owner is None or made.owner.row
         return cls(Select(listed, made.source, where), len(keys), row, tuple(released), by_row)
@@ -127,6 +136,21 @@ class Rows:
         listed = [*columns("v", "r", size), *keys, unit]
         more = [Item(expr, name) for expr, name in sums.items()]
         return Select((*map(Item, listed), *more), Derived(units, "v")), found
+
+    def rungs(self, ladder: Ladder) -> Query:
+        """Return the query of how many units contribute more than each power of two: one row."""
+        row: Expr = Column("s", f"f{self.row.index(ladder.row)}")
+        unit, keys = Column("s", "u"), columns("s", "k", self.keys)
+        by = () if self.by_row else (unit, *keys)
+        if self.by_row:
+            least = ladder.in_row(row)
+            each = Select((Item(least, "a"),), Derived(self.query, "s"))
+            return Select(items("n", ladder.exceeding(Column("v", "a"))), Derived(each, "v"))
+        listed = (*(Item(c) for c in by), Item(ladder.in_group(row), "r"))
+        groups = Select(listed, Derived(self.query, "s"), IsNull(unit, negated=True), group=by)
+        own = (Item(Column("w", "u")), Item(ladder.of_unit(Column("w", "r")), "a"))
+        units = Select(own, Derived(groups, "w"), group=(Column("w", "u"),))
+        return Select(items("n", ladder.exceeding(Column("v", "a"))), Derived(units, "v"))
 
     @property
     def weighted(self) -> bool:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from decimal import Decimal
 from fractions import Fraction
 
 from dpsql.analysis.catalog import Catalog
@@ -17,7 +16,7 @@ from dpsql.analysis.intervals import bounds_of
 from dpsql.analysis.joined import Joined, substituted
 from dpsql.analysis.ranges import Compared, comparisons, limits_of
 from dpsql.analysis.relation import From
-from dpsql.analysis.typed import Bounds, Typed
+from dpsql.analysis.typed import Bounds, Typed, exactly
 from dpsql.tree import Cast, Expr, duckdb_sql
 from dpsql.types import DOUBLE
 
@@ -103,9 +102,7 @@ def _ends(catalog: Catalog, value: Typed, one: Compared) -> tuple[_End, _End]:
 def _number(catalog: Catalog, value: Expr) -> Fraction | None:
     """Return a constant as an exact number; None if it is NULL, NaN, infinite or no number."""
     try:
-        found = catalog.evaluate(duckdb_sql(value))
+        found = exactly(catalog.evaluate(duckdb_sql(value)))
     except ValueError:
         return None
-    if isinstance(found, bool) or not isinstance(found, (int, float, Decimal)):
-        return None
-    return Fraction(found) if math.isfinite(found) else None
+    return None if found is None else found.low

@@ -165,7 +165,8 @@ def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
     if spelled.only is not None:
         outputs = (replace(outputs[spelled.only[0]], name=spelled.only[1]),)
     keys = tuple(canonical(k) for k in keys if k is not UNKNOWN)
-    rows = Rows.of(made, condition, keys, tuple(counts))
+    more = [ladder.row for ladder in compiler.ladders]
+    rows = Rows.of(made, condition, keys, tuple(counts), more)
     names = fact_names(made, fixed_values(compiler, filters, made.scope))
     facts = tuple(one_row or key.reads <= names for key in keys)
     one_each = bool(single) or owner.row

@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Literal
 
 from dpsql import tree
+from dpsql.analysis.ladders import Ladder
 from dpsql.analysis.relation import Owner
 from dpsql.analysis.released import ReleasedAggregate
 from dpsql.errors import InternalError
@@ -134,6 +135,14 @@ class Partitions:
 
 
 @dataclass(frozen=True, slots=True)
+class BoundSearch:
+    """A bound to be found privately: the query of how many units exceed each power of two."""
+
+    ladder: Ladder
+    compiled: CompiledQuery
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """An analysed private statement: the counting query, the selection, and the output columns."""
 
@@ -164,6 +173,8 @@ class Plan:
     """Whether a unit is in one group without any bound, since the keys are facts of it (see `unit_facts`)."""
     partitions: Partitions | None = None
     """The partitions of a `TopPerPartition`; None for other selections."""
+    ladders: tuple[BoundSearch, ...] = ()
+    """The bounds that are found privately before the counts."""
     existence: int | None = None
     """The place of the number of units that decides which groups of undeclared keys are shown; None: none."""
 

@@ -108,7 +108,7 @@ def declared_table(source: Source, policy: Policy, node: exp.Table) -> Table:
             raise source.refuse(
                 f"there is no table {written[:100]}", node, f"did you mean {table.name}?", fix
             )
-        known = [t.name for t in policy.tables.values()]
+        known = [*(t.name for t in policy.tables.values()), *(v.name for v in policy.views.values())]
         close = difflib.get_close_matches(node.name, known, 2)
         hint = f"did you mean {close[0]}?" if close else "tables are " + ", ".join(known)[:200]
         fix = replacing(node.this, close[0]) if len(close) == 1 and not elsewhere else None
@@ -188,7 +188,7 @@ def _child(
 
 def _column(compiler: StatementCompiler, table: Table, name: str, sql_type: SqlType) -> Column:
     """Return a column of a declared table, with what is public about its values."""
-    bounds = bounds_of_column(compiler.policy, compiler.catalog, table, name, sql_type)
+    bounds = bounds_of_column(compiler.catalog, table, name, sql_type)
     if table.unit is None:
         return Column(name, sql_type, domain=values_of(compiler.catalog, table, name), bounds=bounds)
     place = f"{table.name}.{name}"

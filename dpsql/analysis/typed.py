@@ -8,6 +8,7 @@ from datetime import date
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
+from math import isfinite
 
 from dpsql.tree import (
     Call,
@@ -234,10 +235,14 @@ def constant(value: object, sql_type: SqlType) -> Typed:
 
 
 def exactly(value: object) -> Bounds | None:
-    """Return the bounds of a constant: the number itself; None if it is no number."""
-    if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
+    """Return the bounds of a constant: the number itself, a DOUBLE as its shortest decimal.
+
+    None if it is NaN, infinite or no number.
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)) or not isfinite(value):
         return None
-    return Bounds(Fraction(value), Fraction(value))
+    number = Fraction(str(value))
+    return Bounds(number, number)
 
 
 UNKNOWN = Typed(Constant(None, NULL), NULL)

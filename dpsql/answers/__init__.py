@@ -7,6 +7,7 @@ was asked for. ``method`` has the types, ``measuring`` the numbers of selected g
 ``error_target`` finds the epsilon of a statement that asks for an error.
 """
 
+from dpsql.answers.bound_search import BoundSearches
 from dpsql.answers.choose import choose, considered
 from dpsql.answers.error_target import least_epsilon
 from dpsql.answers.method import AtDistance, Considered, Method, NoisyResult, Quote
@@ -16,6 +17,7 @@ from dpsql.answers.table import details, doubles, rows
 
 __all__ = [
     "AtDistance",
+    "BoundSearches",
     "Considered",
     "Method",
     "NoisyResult",

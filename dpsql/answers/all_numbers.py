@@ -14,7 +14,7 @@ from dpsql.answers import measuring
 from dpsql.answers.blocks import Values, shares
 from dpsql.answers.every_count import EveryCount
 from dpsql.answers.method import NoisyResult, Quote
-from dpsql.answers.shown import notes, order_of, released, shown
+from dpsql.answers.shown import listed, notes, order_of, released, shown
 from dpsql.answers.whole_domain import WholeDomain, needs_laplace
 from dpsql.engines import Counts
 from dpsql.estimates import Combined
@@ -78,8 +78,7 @@ class AllNumbers:
             estimates, more = part.estimates(values, rows)
             made |= estimates
             found |= more
-        listed = tuple(made.get(place) for place in range(len(self.plan.counts)))
-        return NoisyResult(rows, loss, listed, found)
+        return listed(self.plan, rows, loss, made, found)
 
 
 def of_share(plan: Plan, places: Sequence[int], epsilon: Fraction) -> Plan:

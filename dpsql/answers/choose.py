@@ -14,6 +14,7 @@ from dpsql.analysis import Plan, laplace_is_less
 from dpsql.answers import measuring
 from dpsql.answers.all_numbers import AllNumbers
 from dpsql.answers.blocks import shares
+from dpsql.answers.bound_search import BoundSearches
 from dpsql.answers.every_count import EveryCount
 from dpsql.answers.existing import ExistingGroups
 from dpsql.answers.method import Considered, Method
@@ -61,6 +62,8 @@ class Candidates:
 
 def choose(plan: Plan) -> Method:
     """Choose the method of a plan and quote its price; raises `QueryRefused` if none can answer it."""
+    if plan.ladders:
+        return BoundSearches.of(plan, choose)
     if plan.partitions is not None:
         return LargestOfPartitions.of(plan, choose)
     check_options(plan)
@@ -79,6 +82,8 @@ def choose(plan: Plan) -> Method:
 
 def considered(plan: Plan) -> list[Considered]:
     """Quote every mechanism that could answer a plan, the chosen one first: for EXPLAIN."""
+    if plan.ladders:
+        return []
     if plan.partitions is not None:
         return [
             replace(each, charge=plan.partitions.composed(each.charge))
@@ -122,7 +127,7 @@ def _made(plan: Plan, candidate: Candidate) -> Method:
         method = candidate.of(plan)
     except ValueError as error:
         raise _not_taken(plan, error) from None
-    if method.quote.scale > 2.0**40:
+    if method.quote.scale > 2.0**40 and all(count.share is None for count in plan.counts):
         raise source.refuse(
             "epsilon is too small: the noise would exceed every count", plan.options.at.get("epsilon")
         )

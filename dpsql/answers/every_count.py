@@ -13,7 +13,7 @@ from dpsql.analysis import Plan
 from dpsql.answers import measuring
 from dpsql.answers.blocks import Block, Values, blocks
 from dpsql.answers.method import NoisyResult, Quote
-from dpsql.answers.shown import by_noise, notes, order_of, released, shown
+from dpsql.answers.shown import by_noise, listed, notes, order_of, released, shown
 from dpsql.engines import Counts
 from dpsql.errors import InternalError
 from dpsql.estimates import Combined, distinguishable_gap
@@ -156,8 +156,7 @@ class EveryCount:
         values, loss = self.measure(counts, order)
         rows = shown(self.plan, counts, lambda place: values[self._released(place)], order)
         made, found = self.estimates(values, rows)
-        estimates = tuple(made.get(place) for place in range(len(self.plan.counts)))
-        return NoisyResult(rows, loss, estimates, found)
+        return listed(self.plan, rows, loss, made, found)
 
 
 def _total(plan: Plan, place: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from dpsql.analysis import Output, Plan, cut_of, rows_of, what_of
+from dpsql.analysis import Contribution, Output, Plan, ReleasedAggregate, cut_of, rows_of, what_of
 from dpsql.answers.method import Quote
 from dpsql.estimates import Formula, RowCount, SumOfRows, decimal, figure
 
@@ -23,10 +23,12 @@ class Number:
     """The origin of the bounds, in words; None for counts."""
     rows_per_unit: int | None
     """How many rows of a unit count in all groups together; None where nothing needs that bound."""
-    step: float
-    """The grid on which values are summed, in their unit; 1 for counts."""
-    moves_by: float
-    """The most by which one unit moves it, in its unit; of averages and variances their moments, in rows."""
+    step: float | None
+    """The grid on which values are summed, in their unit; 1 for counts, None before a bound is found."""
+    moves_by: float | None
+    """The most by which one unit moves it, in its unit; of averages and variances their moments, in rows.
+
+    None before a bound is found."""
     moves: str
     """The same as a sentence, which says whether it holds for each group or for all groups together."""
     vector: tuple[str, ...]
@@ -43,9 +45,9 @@ class Number:
             said.append(f"cut as {cut_like}")
         else:
             said += self.cut
-            if self.bounds is not None:
+            if self.bounds_from is not None and self.step is not None:
                 said.append(f"step {figure(self.step)}")
-        said.append(self.moves)
+        said += [self.moves] if self.moves else []
         if self.vector:
             said.append(f"one noise with {', '.join(self.vector)}")
         return "; ".join([*said, self.predicted] if self.predicted else said)
@@ -92,7 +94,7 @@ def _number(plan: Plan, quote: Quote, output: Output) -> Number:
     if " / n" in predicted:
         rows = "units" if count.argument is not None and count.argument.per_group else "rows"
         predicted += f", n being the number of {rows}"
-    return Number(
+    made = Number(
         output.name,
         what_of(count, formula, unit),
         None if argument is None else (float(argument.low), float(argument.high)),
@@ -104,6 +106,28 @@ def _number(plan: Plan, quote: Quote, output: Output) -> Number:
         (),
         cut_of(count, formula, unit),
         predicted,
+    )
+    return _searched(plan, made, count) if plan.ladders else made
+
+
+def _searched(plan: Plan, number: Number, count: ReleasedAggregate) -> Number:
+    """Return what is known of a number before its bounds are found: the plan has the largest ones."""
+    found = {search.ladder.of for search in plan.ladders}
+    values = count.argument is not None and count.argument.searched
+    rows = Contribution.ROWS in found and number.rows_per_unit is not None
+    if not values and not rows:
+        return number
+    cut = tuple(line for line in number.cut if not (rows and "weighted down" in line))
+    if rows:
+        cut = (*cut, f"rows of a {plan.unit} beyond a number that is found privately are weighted down")
+    return replace(
+        number,
+        bounds=None if values else number.bounds,
+        rows_per_unit=None if rows else number.rows_per_unit,
+        step=number.step if Contribution.TOTAL in found else None,
+        moves_by=None,
+        moves="",
+        cut=cut,
     )
 
 

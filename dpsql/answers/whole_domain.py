@@ -15,7 +15,7 @@ from dpsql.analysis import CommonNoise, Plan, common_noise
 from dpsql.answers import measuring
 from dpsql.answers.blocks import Values
 from dpsql.answers.method import NoisyResult, Quote
-from dpsql.answers.shown import by_noise, notes, order_of, released, shown
+from dpsql.answers.shown import by_noise, listed, notes, order_of, released, shown
 from dpsql.engines import Counts
 from dpsql.estimates import Combined, error_words
 from dpsql.language import AboveThreshold, Scalar, TopK
@@ -165,4 +165,4 @@ class WholeDomain:
         values, loss = self.measure(counts, order)
         rows = shown(self.plan, counts, lambda place: values[self._released(place)], order)
         made, _ = self.estimates(values, rows)
-        return NoisyResult(rows, loss, tuple(made.get(place) for place in range(len(self.plan.counts))))
+        return listed(self.plan, rows, loss, made, {})

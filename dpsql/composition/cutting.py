@@ -58,24 +58,27 @@ def standalone(select: exp.Select, kinds: Kinds, changed: exp.Select | None = No
     return made
 
 
-def _needed(node: exp.Expr, kinds: Kinds) -> Iterator[int]:
-    """Yield the places of the private and public common table expressions that a query names."""
+def _needed(node: exp.Expr, kinds: Kinds, *, whole: bool = False) -> Iterator[int]:
+    """Yield the places of the private and public common table expressions that a query names.
+
+    Without `whole` the query is taken without its own WITH, so that those defined there are needed as well.
+    """
     for table in node.find_all(exp.Table):
         place = table.meta.get("cte")
         if place is None or kinds.of_cte[place] in _RELEASED:
             continue
         cte = kinds.ctes[place].query
-        if not _within(cte, node):
+        if not _within(cte, node, whole=whole):
             yield place
-            yield from _needed(cte, kinds)
+            yield from _needed(cte, kinds, whole=True)
 
 
-def _within(cte: exp.Expr, node: exp.Expr) -> bool:
-    """Return whether a common table expression is defined inside a query, below its own WITH."""
+def _within(cte: exp.Expr, node: exp.Expr, *, whole: bool) -> bool:
+    """Return whether a common table expression is defined inside a query; in its own WITH only if `whole`."""
     with_ = cte.parent.parent if cte.parent is not None else None
     owner = with_.parent if with_ is not None else None
     if owner is node:
-        return False
+        return whole
     while owner is not None and owner is not node:
         owner = owner.parent
     return owner is node

@@ -43,7 +43,7 @@ def compose(
         place = next((i for i, other in enumerate(distinct) if other.key == one.key), len(distinct))
         if place == len(distinct):
             distinct.append(one)
-        relations.append(Relation(part.name, place, _columns(one.plan)))
+        relations.append(Relation(part.name, place, columns_of(one.plan)))
     types = {relation.name: relation.columns for relation in relations}
     outer = copied(parts.outer)
     put_domains(outer, query.source, policy, database)
@@ -63,7 +63,7 @@ def compose(
     return shown if tuple(name for name in found if not name.startswith(HIDDEN)) == names else plain
 
 
-def _columns(plan: Plan) -> tuple[tuple[str, SqlType], ...]:
+def columns_of(plan: Plan) -> tuple[tuple[str, SqlType], ...]:
     """Return names and types of the columns that a release has: keys as in the data, measures DOUBLE."""
     columns = []
     for output in plan.outputs:

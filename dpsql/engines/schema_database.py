@@ -19,7 +19,7 @@ from dpsql.engines.protocol import CANCELLED, FAILED, KEPT, UNCHARGED, Cancelled
 from dpsql.engines.worker import running_statement
 from dpsql.errors import InternalError, OperationalError, ProgrammingError
 from dpsql.policy import fold
-from dpsql.tree import literal_sql
+from dpsql.tree import duckdb_sql, literal_sql
 from dpsql.types import HUGEINT, INTERVAL, JSON, NULL, SqlType, column_type
 
 if TYPE_CHECKING:
@@ -127,21 +127,29 @@ class SchemaDatabase:
 
     def extent(self, table: str, column: str) -> tuple[Fraction, Fraction] | None:
         """See `Catalog`."""
-        key = fold(table)
-        if key not in self._extents:
-            self._extents[key] = self._measured(self._readers[key])
-        return self._extents[key].get(fold(column))
+        reader = self._readers[fold(table)]
+        if reader.table.public:
+            return self._measured(f"main.{quote(reader.table.name)}", reader.columns).get(fold(column))
+        domain = self._domains.query(table, column)
+        if domain is None:
+            return None
+        kinds = [("v", kind) for name, kind in reader.columns if fold(name) == fold(column)]
+        return self._measured(f"({duckdb_sql(domain)}) AS d", kinds).get("v")
 
-    def _measured(self, reader: Reader) -> dict[str, tuple[Fraction, Fraction]]:
+    def _measured(
+        self, rows: str, columns: Sequence[tuple[str, SqlType]]
+    ) -> dict[str, tuple[Fraction, Fraction]]:
         """Return the smallest and the largest value of each numeric or dated column, in one pass."""
-        kinds = [(name, kind) for name, kind in reader.columns if kind.numeric or kind.name in _MEASURES]
-        if not kinds:
-            return {}
-        cells = [_MEASURES.get(kind.name, "{0}").format(quote(name)) for name, kind in kinds]
-        listed = ", ".join(f"MIN({cell}), MAX({cell})" for cell in cells)
-        row = self._fetch(f"SELECT {listed} FROM main.{quote(reader.table.name)}")[0]
-        ends = zip((fold(name) for name, _ in kinds), row[::2], row[1::2], strict=True)
-        return {name: (Fraction(low), Fraction(high)) for name, low, high in ends if low is not None}
+        if rows not in self._extents:
+            kinds = [(name, kind) for name, kind in columns if kind.numeric or kind.name in _MEASURES]
+            cells = [_MEASURES.get(kind.name, "{0}").format(quote(name)) for name, kind in kinds]
+            listed = ", ".join(f"MIN({cell}), MAX({cell})" for cell in cells)
+            row = self._fetch(f"SELECT {listed} FROM {rows}")[0] if kinds else ()
+            ends = zip((fold(name) for name, _ in kinds), row[::2], row[1::2], strict=True)
+            self._extents[rows] = {
+                name: (Fraction(str(low)), Fraction(str(high))) for name, low, high in ends if low is not None
+            }
+        return self._extents[rows]
 
     def unique(self, table: str) -> tuple[tuple[str, ...], ...]:
         """See `Catalog`: the declared unique facts of a public table that hold."""
@@ -195,6 +203,15 @@ class SchemaDatabase:
     def bind_over(self, types: Mapping[str, Columns], sql: str) -> tuple[str, ...]:
         """Return the names of a query's columns, which `over` would run; raises `UnboundQuery`."""
         return self._over(types, {}, sql, lambda cursor: tuple(cursor.sql(sql).columns))
+
+    def described(self, types: Mapping[str, Columns], sql: str) -> tuple[tuple[str, str], ...]:
+        """Return the names and types of a query's columns, which `over` would run."""
+
+        def read(cursor: duckdb.DuckDBPyConnection) -> tuple[tuple[str, str], ...]:
+            found = cursor.sql(sql)
+            return tuple(zip(found.columns, map(str, found.types), strict=True))
+
+        return self._over(types, {}, sql, read)
 
     def over(self, types: Mapping[str, Columns], rows: Mapping[str, pa.Table], sql: str) -> pa.Table:
         """Run a query over released rows and public tables: post-processing, without charge.

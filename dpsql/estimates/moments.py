@@ -25,6 +25,8 @@ from dpsql.estimates.wording import error_words
 FloatArray = NDArray[np.float64]
 Moments = Sequence[FloatArray]
 
+_LEAST = 0.5
+"""The least noisy number of rows that has an average: what rounds to no row has none."""
 _FEWEST_DEVIATIONS = 3
 """Below so many standard deviations of the number of rows, a ratio to it has no standard deviation."""
 
@@ -85,7 +87,7 @@ class SumOfRows:
 
 @dataclass(frozen=True, slots=True)
 class Average:
-    """The average of the values: NaN where there is less than one row's worth of noisy rows."""
+    """The average of the values: NaN where the noisy number of rows rounds to 0."""
 
     low: Fraction
     high: Fraction
@@ -139,7 +141,7 @@ class Variance:
     def estimate(self, moments: Moments, scale: float, confidence: Fraction) -> Combined:
         """Estimate the variance of each group from moments of degree 2; the scale is in rows.
 
-        It is NaN where there is less than one row's worth of noisy rows, two for a sample.
+        It is NaN where the noisy number of rows rounds to 0, two for a sample.
 
         Notes
         -----
@@ -151,7 +153,7 @@ class Variance:
         edge.
         """
         a, b, c = moments
-        least = 2 if self.sample else 1
+        least = 1.5 if self.sample else _LEAST
         rows = _rows(moments, least)
         squared = float(self.high - self.low) ** 2
         f = np.clip((a * c - b * b / 4) / rows**2, 0, 0.25)
@@ -214,7 +216,7 @@ def _linear(moments: Moments, weights: tuple[float, ...], scale: float, confiden
     return Combined(value, np.full_like(value, scale * stddev(weights)), value - width, value + width)
 
 
-def _rows(moments: Moments, least: float = 1) -> FloatArray:
+def _rows(moments: Moments, least: float = _LEAST) -> FloatArray:
     """Return the noisy number of rows, NaN where it is below `least`."""
     rows = np.asarray(sum(moments), dtype=np.float64)
     return np.where(rows < least, np.nan, rows)

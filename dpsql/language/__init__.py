@@ -8,6 +8,7 @@ in this order;
 
 from dpsql.language.copying import copied
 from dpsql.language.dialect_forms import unclear
+from dpsql.language.naming import tables_in
 from dpsql.language.outline import BlockText, Outline, call_end
 from dpsql.language.parse import parse
 from dpsql.language.plain import Parameters, plain, plain_text, plain_whole
@@ -64,5 +65,6 @@ __all__ = [
     "repair",
     "replacing",
     "split",
+    "tables_in",
     "unclear",
 ]

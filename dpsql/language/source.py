@@ -59,6 +59,9 @@ class Source:
             return at
         around: exp.Expr | None = at
         while around is not None:
+            view: tuple[int, str] | None = around.meta_get("view")
+            if view is not None:
+                return view[0]  # it stands in a view of the policy, which is read there
             starts: list[int] = [s for node in around.walk() if (s := node.meta_get("start")) is not None]
             if starts:
                 return min(starts)

@@ -30,9 +30,8 @@ from dpsql.mechanisms.grid import SYSTEM, NoiseSource
 from dpsql.mechanisms.mechanism import Mechanism, Result, in_one_call
 from dpsql.privacy import Number, PrivacyLoss
 
-_LARGEST = 1 << 60
-_MOST_STEPS = _LARGEST // exact_noise.COUNT_LIMIT
-"""Most grid steps of a count: with more, counts would be cut off below the limit of all mechanisms."""
+_MOST_STEPS = 1 << exact_noise.FINEST
+"""Most grid steps of a count, as for other noise: each step takes a bit of the limit of counts."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -76,8 +75,8 @@ class Box(Mechanism[BoxMeasured]):
 
     *Grid:* every count is a whole number of the one grid step that the noise has: one of count a is
     unit // bounds[a] steps, so that a change by bounds[a] is at most unit steps. Nothing is lost by the
-    division where unit is a multiple of every bound. Counts are clamped to 2^40, which preserves bounds and
-    direction.
+    division where unit is a multiple of every bound. Counts are clamped to 2^60 grid steps, which preserves
+    bounds and direction.
     """
 
     bounds: tuple[int, ...]
@@ -192,7 +191,8 @@ class Box(Mechanism[BoxMeasured]):
             return BoxMeasured(self, array.astype(np.float64))
         bounds = np.tile(np.array(self.bounds, dtype=np.int64), self.repeats)
         steps = self.unit // bounds
-        placed = np.clip(rows, -exact_noise.COUNT_LIMIT, exact_noise.COUNT_LIMIT) * steps
+        limit = exact_noise.STEP_LIMIT // steps
+        placed = np.clip(rows, -limit, limit) * steps
         if self.pads:
             noise = source.box(self.rate, self.size + self.pads, len(rows))
             ends = noise[:, self.size :]

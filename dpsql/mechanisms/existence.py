@@ -91,7 +91,7 @@ class Existing(Mechanism[ExistingGroups]):
         return 1 + Fraction(self.cutoff, 1 << self.resolution)
 
     def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> ExistingGroups:
-        """Add noise to the numbers of units, clamped to 2^40; groups without units are never released."""
+        """Add noise to the clamped numbers of units; groups without units are never released."""
         array = counted(counts, np.shape(counts)[-1], trials=True)
         rows = np.atleast_2d(array)
         steps = exact_noise.place(rows, self.resolution)

@@ -42,7 +42,7 @@ class Exponential(Mechanism["TopK[Exponential]"]):
     the choice is public: no charge.
 
     *Exact:* the index by `Weights`, integers and certified bounds alone; the gap by `gap_steps` from
-    more such picks and exact geometric noise. Counts are cut off at 2^40.
+    more such picks and exact geometric noise. Counts are cut off at 2^60 grid steps.
 
     *Order:* both laws depend on the chosen count and on the multiset of the others, not on positions.
     """
@@ -151,8 +151,9 @@ def anchor_of(distance: NDArray[np.int64], group: int, rate: Fraction) -> int:
     second = int(others.min())
     step = float(min(rate, Fraction(1 << 64)))
     others -= second
-    odds = step * second - math.log(np.exp(-step * others).sum())
-    return min(int(odds / step), second) if odds > 1 else 0
+    below = math.log(np.exp(-step * others).sum())
+    # Whole numbers: `second` has more digits than a float, and each step too few multiplies the tries.
+    return max(0, second - round(below / step)) if step * second - below > 1 else 0
 
 
 def _runs(

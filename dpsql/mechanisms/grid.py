@@ -86,6 +86,6 @@ def placed(counts: NDArray[np.int64], bits: int, *, negated: bool) -> NDArray[np
     return values
 
 
-def in_counts(steps: NDArray[np.int64], bits: int) -> NDArray[np.float64]:
+def in_counts(steps: NDArray[np.int64] | NDArray[np.float64], bits: int) -> NDArray[np.float64]:
     """Convert released grid steps to counts; exact up to 2^53 steps, rounded to nearest beyond."""
     return np.multiply(steps, 0.5**bits, dtype=np.float64)

@@ -257,7 +257,7 @@ class GuessAndCheck:
         Parameters
         ----------
         true_count
-            The exact count, private. Clamped to plus and minus 2^40.
+            The exact count, private. Clamped to plus and minus 2^60 grid steps.
         guess
             Public. Rounded to the nearest multiple of 2^-resolution.
 
@@ -271,7 +271,7 @@ class GuessAndCheck:
         if isinstance(true_count, bool) or not isinstance(true_count, (int, np.integer)):
             raise ValueError("a count must be a whole number")  # noqa: TRY004  one error type for callers
         bits = self.plan.resolution
-        wanted, limit = on_grid(guess, bits), exact_noise.COUNT_LIMIT
+        wanted, limit = on_grid(guess, bits), exact_noise.STEP_LIMIT >> bits
         steps = np.array([max(-limit, min(int(true_count), limit)) << bits], dtype=object)
         # The lock prevents two threads from using the same last miss.
         with self._alone:

@@ -95,8 +95,8 @@ class HybridTopK(NoisyOrder[Hybrid]):
         scale = paid * moved * (1 if monotone else 2) / budget
         bits = grid_of(noise, resolution, scale)
         # Twice the limit of counts is beyond every count.
-        beyond = Fraction(2 * exact_noise.COUNT_LIMIT)
-        steps = math.ceil(max(-beyond, min(-level if below else level, beyond)) * (1 << bits))
+        beyond, steps = 2 * exact_noise.STEP_LIMIT, math.ceil((-level if below else level) * (1 << bits))
+        steps = max(-beyond, min(steps, beyond))
         return cls(groups, paid, noise, scale, bits, steps, below, loss=PrivacyLoss.of(budget))
 
     def realised(self, units: int) -> PrivacyLoss:

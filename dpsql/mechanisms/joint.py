@@ -55,7 +55,7 @@ class Joint(Mechanism[JointTopK]):
     less v. These sets contain each other in the order of i, and are the first n_i(v) groups in descending
     order. So the i-th group has n_i(v) - i + 1 choices whatever the earlier ones are. N(v) is the product,
     and to exchange entry i with a uniform one of the places i to n_i(v), for i = 1..k, draws uniformly.
-    Counts are cut off at 2^40.
+    Counts are cut off at 2^60.
 
     *Order:* the law of a sequence depends on the counts of its groups and on the multiset of all counts, not
     on positions: the sets above contain all groups of equal count or none of them.

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpsql.mechanisms.arguments import counted
-from dpsql.noise import COUNT_LIMIT
+from dpsql.noise import STEP_LIMIT
 
 
 def largest_groups(counts: ArrayLike, candidates: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -30,7 +30,7 @@ def largest_groups(counts: ArrayLike, candidates: int) -> tuple[NDArray[np.int64
     -------
     position, count
         int64, of each run. `candidates` positions in its counts, -1 for missing groups; and `candidates + 1`
-        counts in descending order, clamped to 2^40. The last one is the count of the largest group left out.
+        counts in descending order, clamped to 2^60. The last one is the count of the largest group left out.
 
     >>> largest_groups([7, 0, 9], 3)
     (array([ 2,  0, -1]), array([9, 7, 0, 0]))
@@ -41,7 +41,7 @@ def largest_groups(counts: ArrayLike, candidates: int) -> tuple[NDArray[np.int64
         return np.broadcast_to(one, (len(array), len(one))), np.broadcast_to(its, (len(array), len(its)))
     order = np.argsort(-np.maximum(array, 0), axis=-1, kind="stable")[..., : candidates + 1]
     kept = np.zeros((*array.shape[:-1], candidates + 1), dtype=np.int64)
-    kept[..., : order.shape[-1]] = np.clip(np.take_along_axis(array, order, axis=-1), 0, COUNT_LIMIT)
+    kept[..., : order.shape[-1]] = np.clip(np.take_along_axis(array, order, axis=-1), 0, STEP_LIMIT)
     position = np.full((*array.shape[:-1], candidates), -1, dtype=np.int64)
     position[..., : order.shape[-1]] = order[..., :candidates]
     return np.where(kept[..., :candidates] > 0, position, -1), kept

@@ -120,10 +120,9 @@ class LimitedDomain(NoisyOrder[LimitedTopK]):
         clearance = (int(moved) << bits) + exponential_cutoff(delta / many, exact_noise.rate(scale, bits))
         if clearance > exact_noise.LARGEST:
             raise ValueError("the noise's scale is too large for so small a delta")
+        level = Fraction(0) if threshold is None else exact(threshold)
         # Twice the limit of counts is beyond every count.
-        beyond = Fraction(2 * exact_noise.COUNT_LIMIT)
-        level = Fraction(0) if threshold is None else max(Fraction(0), min(exact(threshold), beyond))
-        steps = math.ceil(level * (1 << bits))
+        steps = max(0, min(math.ceil(level * (1 << bits)), 2 * exact_noise.STEP_LIMIT))
         return cls(many, k, "exponential", scale, bits, clearance, steps, loss=PrivacyLoss.of(epsilon, delta))
 
     @property

@@ -19,6 +19,9 @@ from dpsql.mechanisms.grid import SYSTEM, NoiseSource, grid_of, in_counts
 from dpsql.mechanisms.mechanism import Mechanism, Result, in_one_call
 from dpsql.privacy import Number, PrivacyLoss
 
+_HALF = 31
+"""Bits of the lower halves of numbers, of which 2^31 have a sum below 2^63, and of the upper halves."""
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Measured(Result["Laplace"]):
@@ -84,18 +87,23 @@ class Laplace(Mechanism[Measured]):
         return count_offset(self.scale, confidence, resolution=self.resolution)
 
     def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> Measured:
-        """Add noise to each count, clamped to 2^40, or to their sum."""
+        """Add noise to each count, clamped to 2^60 grid steps, or to their sum."""
         array = counted(counts, self.groups, trials=True)
         values = exact_noise.place(array, self.resolution)
         if self.total:
             noise = source.draw("laplace", self.scale, self.resolution, (*array.shape[:-1], 1))
-            # Python integers where a sum of clamped counts may pass 2^63; converted once noise is added.
-            wide = self.groups * exact_noise.COUNT_LIMIT << self.resolution > exact_noise.LARGEST
-            addends = np.concatenate([values, noise], axis=-1, dtype=object if wide else np.int64)
-            total = addends.sum(axis=-1, keepdims=True).astype(np.float64)
+            total = _exact_sum(np.concatenate([values, noise], axis=-1)).astype(np.float64)
             return Measured(self, in_counts(total, self.resolution))
         values += source.draw("laplace", self.scale, self.resolution, array.shape)
         return Measured(self, in_counts(values, self.resolution))
+
+
+def _exact_sum(values: NDArray[np.int64]) -> NDArray[np.object_]:
+    """Return the sums of the last axis as Python integers, which may pass 2^63."""
+    high = (values >> _HALF).sum(axis=-1, keepdims=True).astype(object)
+    low = (values & ((1 << _HALF) - 1)).sum(axis=-1, keepdims=True).astype(object)
+    total: NDArray[np.object_] = high * (1 << _HALF) + low
+    return total
 
 
 release_all = in_one_call(Laplace.plan)

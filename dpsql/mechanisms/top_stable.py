@@ -196,7 +196,7 @@ def leads(kept: NDArray[np.int64], sensitivity: Fraction) -> NDArray[np.int64]:
     >>> leads(np.array([[9, 5, 5, 0]]), Fraction(1))
     array([[4, 0, 3]])
     """
-    ahead: NDArray[np.int64] = kept[:, :-1] - kept[:, 1:] - min(int(sensitivity), exact_noise.COUNT_LIMIT)
+    ahead: NDArray[np.int64] = kept[:, :-1] - kept[:, 1:] - min(int(sensitivity), exact_noise.STEP_LIMIT)
     return np.maximum(ahead, 0)[:, ::-1]
 
 

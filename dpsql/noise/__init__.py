@@ -19,13 +19,13 @@ from dpsql.noise.geometric import (
     laplace_reaching,
     truncated_geometric,
 )
-from dpsql.noise.grid import COUNT_LIMIT, FINEST, place, rate, resolution
+from dpsql.noise.grid import FINEST, STEP_LIMIT, place, rate, resolution
 from dpsql.noise.ranks import ranks
 
 __all__ = [
-    "COUNT_LIMIT",
     "FINEST",
     "LARGEST",
+    "STEP_LIMIT",
     "Entropy",
     "SeededEntropy",
     "SimulationEntropy",

@@ -12,8 +12,11 @@ from dpsql.noise.exact import positive_rational
 FINEST = 20
 """The finest grid is 2^-20 of a count."""
 
-COUNT_LIMIT = 1 << 40
-"""Counts are clamped to this, which preserves their sensitivity and their monotonicity."""
+STEP_LIMIT = 1 << 60
+"""Counts are clamped to this many grid steps, which preserves their sensitivity and their monotonicity.
+
+Noise saturates at 2^61 steps, so two noisy counts differ by at most 6 * 2^60 steps: int64 does not overflow.
+"""
 
 _SCALE_LIMIT = 1 << 50
 
@@ -53,7 +56,8 @@ def rate(scale: Fraction, bits: int) -> Fraction:
 
 
 def place(counts: NDArray[np.int64], bits: int) -> NDArray[np.int64]:
-    """Return the counts in grid steps, as a new array, clamped to plus and minus 2^40."""
-    placed = np.clip(counts, -COUNT_LIMIT, COUNT_LIMIT)
+    """Return the counts in grid steps, as a new array, clamped to plus and minus 2^60 steps."""
+    limit = STEP_LIMIT >> bits
+    placed = np.clip(counts, -limit, limit)
     placed <<= bits
     return placed

@@ -9,6 +9,7 @@
 ``names``                 ASCII names compared without case; policy errors
 ``assumed``               what an answer rests on that its statement does not say
 ``values``                conversion of a domain's values to the column's type
+``views``                 queries that statements read like tables
 ``fingerprint``           a hash of the parts that answers depend on
 ========================  ==================================================================
 """
@@ -16,7 +17,7 @@
 from __future__ import annotations
 
 from dpsql.policy.assumed import Assumed
-from dpsql.policy.bounds_rules import ColumnBounds, as_number, checked_bounds
+from dpsql.policy.bounds_rules import ColumnBounds, checked_bounds
 from dpsql.policy.budget import AnalystPolicy, BudgetPolicy
 from dpsql.policy.engine_rules import engine_kind
 from dpsql.policy.keys import KEYS, Key
@@ -45,6 +46,7 @@ from dpsql.policy.parts import (
 )
 from dpsql.policy.table import Table
 from dpsql.policy.values import fit
+from dpsql.policy.views import View
 
 __all__ = [
     "KEYS",
@@ -73,7 +75,7 @@ __all__ = [
     "UnitVia",
     "Value",
     "ValuesDomain",
-    "as_number",
+    "View",
     "checked_bounds",
     "engine_kind",
     "fit",

@@ -44,6 +44,7 @@ KEYS: dict[str, dict[str, Key]] = {
         "database": Key("a table", "none", "where the tables of `source` are"),
         "engine": Key("a table", "none", "limits of what is read"),
         "defaults": Key("a table", "none", "bounds of statements that write none"),
+        "views": Key("a table for each name", "none", "queries that statements read like tables"),
         "analysts": Key("a table for each name", "none", "who may ask, each with a cap"),
         "share_releases": Key(
             "`true` or `false`",
@@ -120,6 +121,15 @@ KEYS: dict[str, dict[str, Key]] = {
             "`true` or `false`",
             "`true`",
             "whether MIN and MAX are answered, by values that several units reach",
+        ),
+    },
+    "[views.NAME]": {
+        "sql": Key(
+            "text",
+            "required",
+            "one SELECT over tables and other views, without privacy options. A statement that reads the "
+            "view is analysed as if the SELECT stood in it as its first common table expression: its private "
+            "rows stay private rows, and a count in it is released, and paid for, by each statement",
         ),
     },
     "[tables.NAME]": {

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dpsql.mechanisms import Checked, GuessAndCheck, NoiseSource
 from dpsql.mechanisms.guess_and_check import on_grid
-from dpsql.noise import COUNT_LIMIT
+from dpsql.noise import STEP_LIMIT
 from dpsql.privacy import Number
 
 CASES = 1500
@@ -76,7 +76,8 @@ def shifts(
     for i, (answer, guess) in enumerate(zip(said, guesses, strict=True)):
         if not answer.hit:
             wanted = on_grid(guess, bits)
-            here, there = (max(-COUNT_LIMIT, min(x[i], COUNT_LIMIT)) << bits for x in (q, p))
+            limit = STEP_LIMIT >> bits
+            here, there = (max(-limit, min(x[i], limit)) << bits for x in (q, p))
             checks[i] = (c << bits) + abs(here - wanted) - abs(there - wanted)
             answers[i] = here - there
     return Noise(level, checks, answers)
@@ -98,7 +99,7 @@ def test_alignment(noise: str, c: int, bits: int) -> None:
     seen = {"hit": 0, "miss": 0, "sided": 0, "used up": 0}
     for case in range(CASES):
         n, misses = int(rng.integers(1, 8)), int(rng.integers(1, 4))
-        base = [0, 0, 5, COUNT_LIMIT - 2][case % 4]
+        base = [0, 0, 5, (STEP_LIMIT >> bits) - 2][case % 4]
         q = [base + int(x) for x in rng.integers(0, [2, 6, 40][case % 3], n)]
         p = [x + int(d) for x, d in zip(q, rng.integers(-c, c + 1, n), strict=True)]
         options = {

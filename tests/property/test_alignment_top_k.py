@@ -91,7 +91,7 @@ def instances(
     for case in range(cases):
         n = int(rng.integers(2, 8))
         k = int(rng.integers(1, n + 2))
-        q = rng.integers(0, [1, 2, 4, 100][case % 4], n) + [0, 0, 0, 2**40 - 200][case // 4 % 4]
+        q = rng.integers(0, [1, 2, 4, 100][case % 4], n) + [0, 0, 2**40 - 200, 2**60 - 200][case // 4 % 4]
         if monotone:
             p = q + rng.choice([-1, 1]) * rng.integers(0, c + 1, n)
         else:

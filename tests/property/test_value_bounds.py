@@ -149,7 +149,7 @@ def test_bounds_hold_the_values(session: Session, expression: str, listed: list[
 
 
 @pytest.mark.slow
-@settings(max_examples=2_000, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=1_000, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(EXPRESSIONS, st.lists(rows(), min_size=8, max_size=30))
 def test_bounds_hold_the_values_of_many_expressions(
     session: Session, expression: str, listed: list[str]

@@ -34,8 +34,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "render": {"errors", "privacy"},
     "exclusive": {"errors"},
     # The core, in the order in which a statement passes through it.
-    "policy": {"errors", "privacy", "types"},
     "language": {"errors", "privacy", "types"},
+    "policy": {"errors", "privacy", "types", "language"},
     "tree": {"errors", "types", "language"},
     "estimates": {"privacy"},
     "analysis": {"errors", "privacy", "types", "language", "policy", "tree", "estimates"},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpsql.analysis.released.aggregate import Part, ReleasedAggregate
+from dpsql.analysis.released.aggregate import Argument, Part, ReleasedAggregate
 from dpsql.analysis.released.counts import (
     BoundedRows,
     DistinctValues,
@@ -39,17 +39,23 @@ def what_of(number: ReleasedAggregate, formula: Formula | None, unit: str) -> st
 
 def cut_of(number: ReleasedAggregate, formula: Formula | None, unit: str) -> tuple[str, ...]:
     """Return what of a unit is cut, weighted down or left out, in sentences."""
-    found, argument = [], number.argument
-    if argument is not None and not isinstance(formula, RowCount):
-        each = "each value"
-        if argument.per_group:
-            each = f"the {'average' if isinstance(formula, Average) else 'total'} of each {unit} in a group"
-        ends = f"{decimal(argument.low)} to {decimal(argument.high)}"
-        found.append(f"{each} is cut to {ends} ({argument.origin or 'as written'})")
+    argument = None if isinstance(formula, RowCount) else number.argument
+    found = [] if argument is None else [_cut_values(argument, formula, unit)]
     rows = rows_of(number)
     if rows is not None:
         found.append(f"{rows:,} rows of a {unit} count in all groups, rows beyond are weighted down")
     return (*found, *(text for part in number.parts if (text := _cut(part, unit))))
+
+
+def _cut_values(argument: Argument, formula: Formula | None, unit: str) -> str:
+    if argument.searched:
+        what = f"the total of a {unit} in all groups" if formula is None else "each value"
+        return f"{what} is cut to a bound that is {argument.origin}"
+    what = "each value"
+    if argument.per_group:
+        what = f"the {'average' if isinstance(formula, Average) else 'total'} of a {unit} in a group"
+    ends = f"{decimal(argument.low)} to {decimal(argument.high)}"
+    return f"{what} is cut to {ends} ({argument.origin or 'as written'})"
 
 
 def rows_of(number: ReleasedAggregate) -> int | None:

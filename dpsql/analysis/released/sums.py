@@ -9,8 +9,8 @@ from abc import ABC
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dpsql.analysis.released.aggregate import Part
-from dpsql.analysis.released.grids import (
+from dpsql.analysis.grids import (
+    MOST_STEPS,
     Grid,
     cut,
     furthest,
@@ -19,6 +19,7 @@ from dpsql.analysis.released.grids import (
     saturated,
     whole,
 )
+from dpsql.analysis.released.aggregate import Part
 from dpsql.tree import Aggregate, Binary, Call, Case, Expr, IsNull, Paren
 from dpsql.types import SqlType
 
@@ -323,14 +324,20 @@ class UnitMean(Part):
     place: int
 
     @property
+    def whole(self) -> int:
+        """R in parts of a step: an average of whole steps is no whole number of them."""
+        width = max(self.vector.grid.width, 1)
+        return width << max(0, (MOST_STEPS // width).bit_length() - 1)
+
+    @property
     def move(self) -> tuple[int, int]:
         """See `Part`."""
-        return 0, self.vector.whole
+        return 0, self.whole
 
     @property
     def step(self) -> Fraction:
         """See `Part`."""
-        return Fraction(1, self.vector.whole)
+        return Fraction(1, self.whole)
 
     @property
     def share(self) -> object:
@@ -357,10 +364,11 @@ class UnitMean(Part):
         return saturated(Aggregate("SUM", (self._part(*values),)))
 
     def _part(self, rows: Expr, total: Expr) -> Expr:
-        vector, width = self.vector, self.vector.whole
+        vector, width = self.vector, self.whole
         exact = furthest(_exact(total, vector.scale))
         above = Paren(Binary("-", exact, _times(huge(rows), vector.grid.low)))
-        mean = Binary("//", Call("GREATEST", (above, whole(0))), Call("NULLIF", (huge(rows), whole(0))))
+        finer = _times(Call("GREATEST", (above, whole(0))), width // max(vector.grid.width, 1))
+        mean = Binary("//", finer, Call("NULLIF", (huge(rows), whole(0))))
         own: Expr = Call("LEAST", (Paren(mean), whole(width)))
         made = own if self.place else Paren(Binary("-", whole(width), own))
         return Case(((Binary(">", rows, whole(0)), made),))

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
+from dpsql.analysis.grids import grid_of, searched
 from dpsql.analysis.released.aggregate import Argument, Part, ReleasedAggregate
 from dpsql.analysis.released.counts import SingleRows, WeightedRows
-from dpsql.analysis.released.grids import grid_of
-from dpsql.analysis.released.sums import GroupSum, Moment, RowSum, UnitMean, Vector
+from dpsql.analysis.released.sums import CappedSum, GroupSum, Moment, RowSum, UnitMean, Vector
 from dpsql.analysis.typed import Typed
 from dpsql.estimates import Average, Deviation, Formula, RowCount, SumOfRows, Variance
 from dpsql.tree import Case, Expr, IsNull, Paren, conjunction
@@ -53,6 +53,8 @@ class ValueCall:
     most: int
     single: bool
     sample: bool = False
+    capped: int | None = None
+    """B, the bound on the sum of a unit's absolute totals, in least steps, for a SUM that has no other."""
     argument: str = field(default="", compare=False)
     origin: str = field(default="", compare=False)
 
@@ -105,6 +107,8 @@ def measures(calls: Sequence[ReleasedAggregate | ValueCall], ordering: int | Non
             made.append(counted or Measure((call,)))
         elif call.per_group:
             made.append(_per_group(call))
+        elif call.capped is not None:
+            made.append(Measure((_capped(call, call.capped),)))
         elif call.column in vectors and place != ordering:
             vector = vectors[call.column]
             found = _moments(vector, vector.degree + 1, call)
@@ -119,7 +123,7 @@ def _vectors(calls: Sequence[ReleasedAggregate | ValueCall], ordering: int | Non
     rows = {c.parts[0] for i, c in enumerate(calls) if isinstance(c, ReleasedAggregate) and i != ordering}
     found: dict[ValueCall, Vector] = {}
     for call in calls:
-        if not isinstance(call, ValueCall) or call.per_group:
+        if not isinstance(call, ValueCall) or call.per_group or call.capped is not None:
             continue
         own = [c for c in calls if isinstance(c, ValueCall) and c.column == call.column]
         counted = _counted(call)
@@ -176,6 +180,14 @@ def _alone(call: ValueCall) -> ReleasedAggregate:
     grid = grid_of(call.value.type, call.low, call.high, call.most)
     value, scale = grid.row(call.value.guarded_node, shifted=False)
     total = RowSum((call.kept(value),), grid, scale, call.single, call.most)
+    return ReleasedAggregate((total,), call.described)
+
+
+def _capped(call: ValueCall, most: int) -> ReleasedAggregate:
+    """Return a sum of which each unit's totals have a bound in all groups together."""
+    grid = searched(call.value.type, signed=call.low < 0)
+    value, scale = grid.uncut(call.value.guarded_node)
+    total = CappedSum((call.kept(value),), grid, scale, call.single, most)
     return ReleasedAggregate((total,), call.described)
 
 

@@ -73,11 +73,19 @@ class TestWhatItReturns:
 
     @pytest.mark.parametrize("epsilon", ["1e-14", "1e-3", 50, "1e9", "1e400"])
     def test_any_count_any_epsilon(self, epsilon: int | str) -> None:
-        found = exponential([2**63 - 1, -(2**63), 0, 2**40 - 1], epsilon, resolution=0)
+        found = exponential([2**63 - 1, -(2**63), 0, 2**60 - 1], epsilon, resolution=0)
         assert 0 <= found.index[0] < 4
         assert 0 <= found.gap[0] < 2.0**61
         if Fraction(epsilon) >= 50:
             assert (found.index.tolist(), found.gap.tolist()) in (([0], [1.0]), ([0], [0.0]), ([3], [0.0]))
+
+    @pytest.mark.parametrize("epsilon", [50, "1e9", "1e400"])
+    @pytest.mark.parametrize("lead", [1, 5, 2**40 + 1, 2**60 - 1])
+    def test_a_clear_winner_has_its_lead(self, lead: int, epsilon: int | str) -> None:
+        """The lead has more digits than a float, and the scale is far below a count."""
+        found = exponential([lead, 0, 0], epsilon, resolution=0)
+        assert found.index.tolist() == [0]
+        assert found.gap[0] in (lead - 1, lead)
 
     @pytest.mark.parametrize(
         ("arguments", "options"),

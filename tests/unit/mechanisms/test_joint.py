@@ -61,7 +61,7 @@ class TestWhatItReturns:
 
     @pytest.mark.parametrize("epsilon", ["1e-14", "1e-3", 50, "1e9", "1e400"])
     def test_any_count_any_epsilon(self, epsilon: int | str) -> None:
-        found = joint([2**63 - 1, -(2**63), 0, 2**40 - 1], 3, epsilon)
+        found = joint([2**63 - 1, -(2**63), 0, 2**60 - 1], 3, epsilon)
         assert len(set(found.index.tolist())) == 3
         if Fraction(epsilon) >= 1000:
             assert found.index.tolist() == [0, 3, 2]

@@ -221,4 +221,6 @@ class TestGrid:
     def test_counts_are_cut_off_not_refused(self) -> None:
         counts = np.array([2**63 - 1, -(2**63), 2**40 + 1, 5])
         assert noise.place(counts, 20).tolist() == [2**60, -(2**60), 2**60, 5 << 20]
+        assert noise.place(counts, 3).tolist() == [2**60, -(2**60), (2**40 + 1) * 8, 40]
+        assert noise.place(counts, 0).tolist() == [2**60, -(2**60), 2**40 + 1, 5]
         assert counts[3] == 5

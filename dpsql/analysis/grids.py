@@ -16,8 +16,10 @@ from dpsql.types import BIGINT, DOUBLE, HUGEINT, SqlType
 MOST_STEPS = 1 << 32
 """The most steps by which one unit may move a number: then 2^28 units at the bound fit into 2^60."""
 _FURTHEST = 1 << 62
-_FINEST, _COARSEST = 1000, -900
-"""Powers of two between which the steps of a DOUBLE lie, so that they and their multiples are DOUBLEs."""
+_FINEST = 1000
+"""The negative power of two that the step of a DOUBLE is at least, so that its multiples are DOUBLEs."""
+_SEARCHED = 10
+"""The step of a DOUBLE without bounds is 2^-10."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,9 @@ class Grid:
             made: Expr = Steps(value, self.low, self.high, self.step)
             return _less(made, base)
         if self.natural and self.type.integer and self.type.name != "UBIGINT":
-            there = Call("LEAST", (Call("GREATEST", (value, whole(self.low))), whole(self.high)))
+            # A literal beyond a narrow type's values would be converted to that type.
+            wide = value if self.type == BIGINT else Cast(value, BIGINT, safe=False, bounded=True)
+            there = Call("LEAST", (Call("GREATEST", (wide, whole(self.low))), whole(self.high)))
             return Case(((IsNull(value, negated=True), _less(there, base)),))
         return Case(((IsNull(value, negated=True), self.nearest(in_least_steps(value, self.type), base)),))
 
@@ -117,6 +121,12 @@ def grid_of(sql_type: SqlType, low: Fraction, high: Fraction, most: int, *, degr
     elif least > step:
         step *= math.ceil(least / step)
     return Grid(sql_type, step, math.floor(low / step), math.ceil(high / step))
+
+
+def searched(sql_type: SqlType, *, signed: bool) -> Grid:
+    """Return the grid of values without bounds: a bound on a unit's totals is found privately."""
+    step = Fraction(1, 1 << _SEARCHED) if sql_type == DOUBLE else least_step(sql_type)
+    return Grid(sql_type, step, -_FURTHEST if signed else 0, _FURTHEST)
 
 
 def _reach(low: Fraction, high: Fraction, degree: int) -> Fraction:

@@ -1,0 +1,78 @@
+"""Bounds on what one unit contributes that are found privately, among powers of two."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from fractions import Fraction
+
+from dpsql.analysis.grids import furthest, huge, in_least_steps, whole
+from dpsql.tree import Aggregate, Binary, Call, Case, Expr, IsNull
+from dpsql.types import SqlType
+
+
+class Contribution(Enum):
+    """What of a unit a bound is for."""
+
+    TOTAL = "total"
+    """The sum of its absolute totals in all groups."""
+    VALUE = "value"
+    """The largest of its absolute values."""
+    ROWS = "rows"
+    """The number of its rows with a value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ladder:
+    """The powers of two of a step, from 2^0 to 2^`top`, of which one becomes a bound.
+
+    Attributes
+    ----------
+    of
+        What of a unit is bounded.
+    row
+        The value of a row, in steps or with decimals; NULL where the row has none.
+    scale
+        The decimals of the values; 0: they are whole steps.
+    step
+        What a step is worth.
+    top
+        The power of the largest bound.
+    by_row
+        Whether each row is a privacy unit.
+    """
+
+    of: Contribution
+    row: Expr
+    scale: int
+    step: Fraction
+    top: int
+    by_row: bool
+
+    def in_group(self, row: Expr) -> Expr:
+        """Return the aggregate of a unit's rows in a group."""
+        if self.of is Contribution.ROWS:
+            return Aggregate("COUNT", (row,))
+        if self.of is Contribution.VALUE:
+            ends = [_exact(Aggregate(name, (row,)), self.scale) for name in ("MIN", "MAX")]
+            return Call("GREATEST", tuple(Call("abs", (furthest(end),)) for end in ends))
+        return Call("abs", (furthest(_exact(Aggregate("SUM", (row,)), self.scale)),))
+
+    def in_row(self, row: Expr) -> Expr:
+        """Return what one row contributes, where each row is a privacy unit."""
+        if self.of is Contribution.ROWS:
+            return Case(((IsNull(row, negated=True), whole(1)),), whole(0))
+        return Call("abs", (furthest(_exact(row, self.scale)),))
+
+    def of_unit(self, value: Expr) -> Expr:
+        """Return the aggregate over the groups of a unit."""
+        return Aggregate("MAX" if self.of is Contribution.VALUE else "SUM", (value,))
+
+    def exceeding(self, value: Expr) -> tuple[Expr, ...]:
+        """Return for each power of two the number of units that contribute more."""
+        rungs = [Binary(">", value, whole(1 << j)) for j in range(self.top + 1)]
+        return tuple(Aggregate("COUNT", (Case(((rung, whole(1)),)),)) for rung in rungs)
+
+
+def _exact(number: Expr, scale: int) -> Expr:
+    return in_least_steps(number, SqlType("DECIMAL", 38, scale)) if scale else huge(number)
