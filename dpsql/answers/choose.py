@@ -20,6 +20,7 @@ from dpsql.answers.existing import ExistingGroups
 from dpsql.answers.method import Considered, Method
 from dpsql.answers.options import check_options, needs_selecting, wants_sparse_vector
 from dpsql.answers.partitions import LargestOfPartitions, of_one
+from dpsql.answers.quantiles import OfCells
 from dpsql.answers.shown import released
 from dpsql.answers.threshold import SparseVectors
 from dpsql.answers.top_k import LargestGroups, over_unknown
@@ -299,11 +300,16 @@ _UNKNOWN_KEYS = Candidates(
 )
 
 
+_QUANTILES = Candidates(
+    lambda _: ("EXPONENTIAL", "quantiles are chosen"), (Candidate(("EXPONENTIAL",), OfCells.of),)
+)
 _EXISTING = Candidates(lambda _: ("LAPLACE_THRESHOLD", ""), (Candidate(("LAPLACE_THRESHOLD",), _existing),))
 
 
 def _candidates(plan: Plan) -> Candidates:
     match selection := plan.selection:
+        case _ if plan.cells is not None:
+            return _QUANTILES
         case AllGroups() | TopK() if plan.existence is not None:
             return _EXISTING
         case Scalar() | AllGroups():

@@ -24,8 +24,10 @@ from dpsql.mechanisms.arguments import Noise
 from dpsql.mechanisms.box import Box, BoxMeasured, box
 from dpsql.mechanisms.existence import Existing, ExistingGroups, existing_groups
 from dpsql.mechanisms.exponential import Exponential, exponential
+from dpsql.mechanisms.extremes import Extreme, Extremes, extreme
 from dpsql.mechanisms.grid import NoiseSource, usual_grid
 from dpsql.mechanisms.guess_and_check import Checked, GuessAndCheck, GuessAndCheckPlan, Misses
+from dpsql.mechanisms.histogram import Histograms
 from dpsql.mechanisms.hybrid_sparse_vector import HybridSparseVector, hybrid_sparse_vector
 from dpsql.mechanisms.hybrid_top_k import Hybrid, HybridTopK, hybrid_top_k
 from dpsql.mechanisms.joint import Joint, JointTopK, joint
@@ -33,6 +35,7 @@ from dpsql.mechanisms.limited_domain import LimitedDomain, LimitedTopK, limited_
 from dpsql.mechanisms.limited_then_stable import LimitedThenStable, OrderedThenSet, limited_then_stable
 from dpsql.mechanisms.measure import Laplace, Measured, anchor, laplace, release_all
 from dpsql.mechanisms.median_oracle import MedianOracle
+from dpsql.mechanisms.quantile import Quantile, Quantiles, quantile
 from dpsql.mechanisms.refine import Refined, Refinement
 from dpsql.mechanisms.sparse_vector import AdaptiveSparseVector, adaptive_sparse_vector, sparse_vector
 from dpsql.mechanisms.sparse_vector_plan import SparseVector, best_share
@@ -57,9 +60,12 @@ __all__ = [
     "Existing",
     "ExistingGroups",
     "Exponential",
+    "Extreme",
+    "Extremes",
     "FirstStable",
     "GuessAndCheck",
     "GuessAndCheckPlan",
+    "Histograms",
     "Hybrid",
     "HybridSparseVector",
     "HybridTopK",
@@ -77,6 +83,8 @@ __all__ = [
     "NoisyTopK",
     "OrderedCounts",
     "OrderedThenSet",
+    "Quantile",
+    "Quantiles",
     "Refined",
     "Refinement",
     "SparseVector",
@@ -93,6 +101,7 @@ __all__ = [
     "box",
     "existing_groups",
     "exponential",
+    "extreme",
     "first_stable",
     "hybrid_sparse_vector",
     "hybrid_top_k",
@@ -103,6 +112,7 @@ __all__ = [
     "limited_then_stable",
     "noisy_max",
     "noisy_top_k",
+    "quantile",
     "release_all",
     "sparse_vector",
     "stable_answers",

@@ -198,6 +198,8 @@ class AggregateCall:
     """The condition of FILTER, to which a rule adds its own."""
     one_row: bool = False
     """Whether each unit has at most one row in all groups."""
+    within: tuple[exp.Expr, bool] | None = None
+    """The expression of WITHIN GROUP (ORDER BY ..), and whether it is descending."""
 
     @property
     def name(self) -> str:

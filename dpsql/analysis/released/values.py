@@ -8,6 +8,7 @@ from fractions import Fraction
 
 from dpsql.analysis.grids import grid_of, searched
 from dpsql.analysis.released.aggregate import Argument, Part, ReleasedAggregate
+from dpsql.analysis.released.cells import Quantile, QuantileCall
 from dpsql.analysis.released.counts import SingleRows, WeightedRows
 from dpsql.analysis.released.sums import CappedSum, GroupSum, Moment, RowSum, UnitMean, Vector
 from dpsql.analysis.typed import Typed
@@ -87,13 +88,17 @@ class ValueCall:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A number of the select list: one released number, or a formula over several."""
+    """A number of the select list: one released number, a formula over several, or a quantile of cells."""
 
     counts: tuple[ReleasedAggregate, ...]
     formula: Formula | None = None
+    quantile: Quantile | None = None
 
 
-def measures(calls: Sequence[ReleasedAggregate | ValueCall], ordering: int | None) -> list[Measure]:
+Calls = Sequence[ReleasedAggregate | ValueCall | QuantileCall]
+
+
+def measures(calls: Calls, ordering: int | None) -> list[Measure]:
     """Return what is released for each call; `ordering` is the place of the one that orders groups.
 
     Calls with the same argument, condition and bounds share the moments of the largest degree among them, and
@@ -105,6 +110,8 @@ def measures(calls: Sequence[ReleasedAggregate | ValueCall], ordering: int | Non
         if isinstance(call, ReleasedAggregate):
             counted = None if place == ordering else _of_moments(call, vectors)
             made.append(counted or Measure((call,)))
+        elif isinstance(call, QuantileCall):
+            made.append(Measure((ReleasedAggregate((call.part,)),), quantile=call.quantile))
         elif call.per_group:
             made.append(_per_group(call))
         elif call.capped is not None:
@@ -118,7 +125,7 @@ def measures(calls: Sequence[ReleasedAggregate | ValueCall], ordering: int | Non
     return made
 
 
-def _vectors(calls: Sequence[ReleasedAggregate | ValueCall], ordering: int | None) -> dict[ValueCall, Vector]:
+def _vectors(calls: Calls, ordering: int | None) -> dict[ValueCall, Vector]:
     """Return the moments that calls share, by their column; none for a column of which only SUM is asked."""
     rows = {c.parts[0] for i, c in enumerate(calls) if isinstance(c, ReleasedAggregate) and i != ordering}
     found: dict[ValueCall, Vector] = {}
@@ -187,8 +194,7 @@ def _capped(call: ValueCall, most: int) -> ReleasedAggregate:
     """Return a sum of which each unit's totals have a bound in all groups together."""
     grid = searched(call.value.type, signed=call.low < 0)
     value, scale = grid.uncut(call.value.guarded_node)
-    total = CappedSum((call.kept(value),), grid, scale, call.single, most)
-    return ReleasedAggregate((total,), call.described)
+    return ReleasedAggregate((CappedSum((call.kept(value),), grid, scale, call.single, most),))
 
 
 def _per_group(call: ValueCall) -> Measure:

@@ -105,7 +105,7 @@ def test_what_the_statement_writes_is_not_assumed(explained: Explained) -> None:
     assert "assumed" not in facts or facts["assumed"] is None
     (number,) = facts["numbers"]
     assert (number["bounds"], number["bounds_from"]) == ([-5, 20.5], "the statement")
-    assert number["cut"] == ["the total of each user in a group is cut to -5 to 20.5 (as written)"]
+    assert number["cut"] == ["the total of a user in a group is cut to -5 to 20.5 (as written)"]
     assert number["moves"] == f"{MOVES} 20.5 in each group"
     assert "rows_per_unit" not in number
 
