@@ -5,7 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from dpsql.analysis import Contribution, Output, Plan, ReleasedAggregate, cut_of, rows_of, what_of
+from dpsql.analysis import (
+    CellRows,
+    Contribution,
+    Output,
+    Plan,
+    ReleasedAggregate,
+    cells_of,
+    cut_of,
+    quantile_of,
+    rows_of,
+    what_of,
+)
 from dpsql.answers.method import Quote
 from dpsql.estimates import Formula, RowCount, SumOfRows, decimal, figure
 
@@ -66,6 +77,8 @@ def number_texts(found: list[Number]) -> list[str]:
 
 def numbers(plan: Plan, quote: Quote) -> list[Number]:
     """Describe the numbers of the select list, and the one that orders the groups if it is not selected."""
+    if plan.cells is not None:
+        return _quantiles(plan, plan.cells, quote)
     shown = [o for o in plan.outputs if o.kind == "count"]
     best = getattr(plan.selection, "best", plan.selection)
     place = getattr(best, "count", None)
@@ -108,6 +121,33 @@ def _number(plan: Plan, quote: Quote, output: Output) -> Number:
         predicted,
     )
     return _searched(plan, made, count) if plan.ladders else made
+
+
+def _quantiles(plan: Plan, part: CellRows, quote: Quote) -> list[Number]:
+    """Describe the quantiles, or extremes, of a column."""
+    found = []
+    for output in plan.outputs:
+        quantile = output.quantile
+        if quantile is None:
+            continue
+        said = (line for line in quote.columns if line.startswith(f"{output.name}: "))
+        low, high = quantile.ends
+        found.append(
+            Number(
+                output.name,
+                quantile_of(quantile, part),
+                (float(low), float(high)),
+                quantile.origin or "the statement",
+                None if part.extreme or part.single else part.most,
+                float(part.cells.grid.step),
+                None,
+                "",
+                (),
+                cells_of(quantile, part, plan.unit),
+                next((line.removeprefix(f"{output.name}: ") for line in said), ""),
+            )
+        )
+    return found
 
 
 def _searched(plan: Plan, number: Number, count: ReleasedAggregate) -> Number:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from fractions import Fraction
 from typing import Literal
@@ -146,12 +146,16 @@ class Quantile:
         The bounds of the values, in the unit of the grid: no result lies beyond.
     cells
         The cells of the values.
+    argument, origin
+        The argument as the statement writes it, and the origin of the bounds, for EXPLAIN.
     """
 
     q: Fraction
     type: SqlType
     ends: tuple[Fraction, Fraction]
     cells: Cells
+    argument: str = field(default="", compare=False)
+    origin: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

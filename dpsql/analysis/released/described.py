@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dpsql.analysis.released.aggregate import Argument, Part, ReleasedAggregate
+from dpsql.analysis.released.arguments import ends_text
+from dpsql.analysis.released.cells import CellRows, Quantile
 from dpsql.analysis.released.counts import (
     BoundedRows,
     DistinctValues,
@@ -56,6 +58,26 @@ def _cut_values(argument: Argument, formula: Formula | None, unit: str) -> str:
         what = f"the {'average' if isinstance(formula, Average) else 'total'} of a {unit} in a group"
     ends = f"{decimal(argument.low)} to {decimal(argument.high)}"
     return f"{what} is cut to {ends} ({argument.origin or 'as written'})"
+
+
+def quantile_of(quantile: Quantile, part: CellRows) -> str:
+    """Return what a quantile or extreme is."""
+    if part.extreme:
+        word = "largest" if part.extreme == "greatest" else "least"
+        return f"{word} of {quantile.argument} that enough units reach"
+    return f"quantile {decimal(quantile.q)} of {quantile.argument}"
+
+
+def cells_of(quantile: Quantile, part: CellRows, unit: str) -> tuple[str, ...]:
+    """Return what of a unit is cut or left out of a quantile, and among which values it is chosen."""
+    size = 1_000_000 if quantile.type.name == "TIMESTAMP" else 1
+    ends = ends_text(quantile.type, *(end * size for end in quantile.ends))
+    found = [f"each value is cut to {ends} ({quantile.origin or 'as written'})"]
+    if part.extreme:
+        found.append(f"each {unit} counts once")
+    elif not part.single:
+        found.append(f"{part.most:,} rows of a {unit} count in all groups, chosen by a hash")
+    return (*found, f"chosen among {part.cells.number:,} public values")
 
 
 def rows_of(number: ReleasedAggregate) -> int | None:
