@@ -136,10 +136,10 @@ def _quantiles(plan: Plan, part: CellRows, quote: Quote) -> list[Number]:
             Number(
                 output.name,
                 quantile_of(quantile, part),
-                (float(low), float(high)),
+                None if quantile.searched else (float(low), float(high)),
                 quantile.origin or "the statement",
                 None if part.extreme or part.single else part.most,
-                float(part.cells.grid.step),
+                None if quantile.searched else float(part.cells.grid.step),
                 None,
                 "",
                 (),

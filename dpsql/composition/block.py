@@ -21,7 +21,7 @@ from dpsql.analysis.expressions import function_name
 from dpsql.analysis.joins import from_clause
 from dpsql.analysis.parsed import whole_number
 from dpsql.analysis.relation import Item, Scope
-from dpsql.analysis.released import is_quantile, is_released
+from dpsql.analysis.released import is_quantile, is_released, is_value
 from dpsql.analysis.released.spelled import as_counts
 from dpsql.analysis.rules import RULES_BY_NODE
 from dpsql.composition.clauses import Clauses
@@ -356,6 +356,8 @@ def _title(item: Item) -> str:
     """Return the name of an output column; one without an alias is called as the analysis calls it."""
     if not (item.name.startswith("col") and item.name[3:].isdecimal()):
         return item.name
+    if is_quantile(item.node) or is_value(item.node):
+        return str(call_of(item.node.unnest()))
     if is_released(item.node):
         return "count"
     return (function_name(item.node) or "").lower() if is_measure(item.node) else item.name

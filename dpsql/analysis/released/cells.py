@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Literal
 
 from dpsql.analysis.grids import Grid, grid_of, least_step
-from dpsql.analysis.released.aggregate import Part
+from dpsql.analysis.released.aggregate import SEARCHED, Part
 from dpsql.analysis.typed import Bounds, Typed
 from dpsql.errors import InternalError
 from dpsql.tree import Binary, Call, Case, Cast, Constant, Expr, IsNull, Paren
@@ -156,6 +156,11 @@ class Quantile:
     cells: Cells
     argument: str = field(default="", compare=False)
     origin: str = field(default="", compare=False)
+
+    @property
+    def searched(self) -> bool:
+        """Whether a search finds the bounds, so that `ends` and `cells` are not those that will hold."""
+        return self.origin == SEARCHED
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,10 +73,14 @@ def cells_of(quantile: Quantile, part: CellRows, unit: str) -> tuple[str, ...]:
     size = 1_000_000 if quantile.type.name == "TIMESTAMP" else 1
     ends = ends_text(quantile.type, *(end * size for end in quantile.ends))
     found = [f"each value is cut to {ends} ({quantile.origin or 'as written'})"]
+    if quantile.searched:
+        found = [f"each value is cut to bounds that are {quantile.origin}"]
     if part.extreme:
         found.append(f"each {unit} counts once")
     elif not part.single:
         found.append(f"{part.most:,} rows of a {unit} count in all groups, chosen by a hash")
+    if quantile.searched:
+        return tuple(found)
     return (*found, f"chosen among {part.cells.number:,} public values")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import date
 from fractions import Fraction
 from functools import partial
 from typing import Literal
@@ -13,16 +12,16 @@ from sqlglot import exp
 
 from dpsql.analysis.bounds import rows_per_unit, unit_name
 from dpsql.analysis.expressions import canonical
-from dpsql.analysis.intervals import bounds_of
+from dpsql.analysis.intervals import DAY, bounds_of
 from dpsql.analysis.parsed import number
 from dpsql.analysis.relation import Scope
-from dpsql.analysis.released.aggregate import AggregateCall
+from dpsql.analysis.released.aggregate import SEARCHED, AggregateCall
 from dpsql.analysis.released.arguments import argument_text, assume_cut
+from dpsql.analysis.released.auto import searched_ends
 from dpsql.analysis.released.cells import CellRows, Cells, Extreme, Quantile, QuantileCall, small_bounds
 from dpsql.analysis.typed import Bounds, Typed
 from dpsql.errors import Fix
 from dpsql.language import call_end
-from dpsql.policy import as_number
 from dpsql.tree import Case
 from dpsql.types import BIGINT, DOUBLE, SqlType
 
@@ -103,6 +102,8 @@ def _call(
             )
         raise call.refuse(f"{name} of {kind} is no number, date or timestamp", call.node, "COUNT(*)")
     bounds = _written(call, named, kind) if named else bounds_of(value) or small_bounds(value)
+    if bounds is None and kind.numeric and call.compiler.policy.defaults.auto_bounds:
+        bounds = Bounds(*searched_ends(call, value), origin=SEARCHED)
     if bounds is None:
         raise call.refuse(
             f"{name} needs bounds on the values: they are public, and the answer lies between them",
@@ -159,10 +160,12 @@ def _end(call: AggregateCall, node: exp.Expr, kind: SqlType) -> Fraction | None:
         return number(node)
     value = call.compiler.expression(node, Scope(call.compiler.source))
     try:
-        found = call.compiler.catalog.evaluate(f"CAST({value.sql} AS {kind})")
+        found = call.compiler.catalog.evaluate(f"epoch_us(CAST(CAST({value.sql} AS {kind}) AS TIMESTAMP))")
     except ValueError:
         return None
-    return as_number(found) if isinstance(found, date) else None
+    if not isinstance(found, int):
+        return None
+    return Fraction(found // DAY if kind.name == "DATE" else found)
 
 
 def _bounded(call: AggregateCall, kind: SqlType) -> tuple[str, Fix | None]:

@@ -11,17 +11,15 @@ from sqlglot import exp
 
 from dpsql.analysis.bounds import rows_per_unit, unit_name
 from dpsql.analysis.expressions import canonical
-from dpsql.analysis.grids import searched
-from dpsql.analysis.ladders import Contribution, Ladder
+from dpsql.analysis.ladders import Contribution
 from dpsql.analysis.parsed import number
 from dpsql.analysis.released.aggregate import SEARCHED, AggregateCall
 from dpsql.analysis.released.arguments import argument_text, assume_cut
-from dpsql.analysis.released.auto import is_auto, rows_ladder
+from dpsql.analysis.released.auto import is_auto, is_signed, ladder, rows_ladder, searched_ends
 from dpsql.analysis.released.values import ValueCall
 from dpsql.analysis.typed import Typed
 from dpsql.errors import Fix
 from dpsql.language import call_end
-from dpsql.tree import Case
 
 _PER_GROUP, _PER_ROW = "contribution_bounds_per_group", "contribution_bounds_per_row"
 _GROUPED = ("sum", "avg", "mean")
@@ -83,28 +81,12 @@ def _as_declared(
 def _searched(call: AggregateCall, value: Typed, statistic: str, *, sample: bool) -> ValueCall:
     """Bound a call by what is found privately: a unit's totals of a SUM, else the values of rows."""
     single = call.one_row or call.by_row
-    bounds = value.bounds
-    signed = (bounds is None or bounds.low < 0) and (not value.type.integer or value.type.signed)
-    low = Fraction(-1 if signed else 0)
     if statistic == "sum":
-        capped = call.compiler.bound(_ladder(call, value, Contribution.TOTAL))
-        condition = call.condition()
-        return ValueCall("sum", value, condition, low, Fraction(1), False, 1, single, capped=capped)
-    highest, lowest = (_ladder(call, value, of) for of in (Contribution.HIGHEST, Contribution.LOWEST))
-    high = highest.step * call.compiler.bound(highest)
-    if low:
-        low = -lowest.step * call.compiler.bound(lowest)
+        low = Fraction(-1 if is_signed(value) else 0)
+        capped = call.compiler.bound(ladder(call, value, Contribution.TOTAL))
+        return ValueCall("sum", value, call.condition(), low, Fraction(1), False, 1, single, capped=capped)
+    low, high = searched_ends(call, value)
     return _by_rows(call, value, statistic, low, high, sample=sample)
-
-
-def _ladder(call: AggregateCall, value: Typed, of: Contribution) -> Ladder:
-    grid = searched(value.type, signed=True)
-    row, scale = grid.uncut(value.guarded_node)
-    condition = call.condition()
-    kept = Case(((condition[0], row),)) if condition else row
-    # The steps of values grow with their bound; those of totals stay as they are.
-    top = call.compiler.highest_power if of is Contribution.TOTAL else 61
-    return Ladder(of, kept, scale, grid.step, top, call.by_row)
 
 
 def _by_rows(
