@@ -209,7 +209,8 @@ def _capped(call: ValueCall, most: int) -> ReleasedAggregate:
     """Return a sum of which each unit's totals have a bound in all groups together."""
     grid = searched(call.value.type, signed=call.low < 0)
     value, scale = grid.uncut(call.value.guarded_node)
-    return ReleasedAggregate((CappedSum((call.kept(value),), grid, scale, call.single, most),))
+    total = CappedSum((call.kept(value),), grid, scale, call.single, most)
+    return ReleasedAggregate((total,), call.described)
 
 
 def _per_group(call: ValueCall) -> Measure:
